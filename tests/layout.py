@@ -24,6 +24,9 @@ OWN_NAMES = re.compile(
     "awaits_restart|hold_back|joining|proven|put_back|second_look|wake_after_seconds|wake_at"
 )
 """The same, where the word has a good meaning beside."""
+EDITION_FILES = ("operator/gpushare/editions/", "operator/gpushare/api/pool.py")
+"""All others ask `EDITIONS` what an edition is like, so that a new one is one new module."""
+NAMED_EDITION = re.compile(r"\bEdition\.[A-Z]|gpushare\.editions\.(?!edition|registry|plugin)")
 
 
 def find_complaints(project: Path) -> Iterator[str]:
@@ -37,6 +40,9 @@ def find_complaints(project: Path) -> Iterator[str]:
                 yield f"{name}: `{word}` says nothing; rename it after what is in it"
         for own in sorted(filter(_is_own, set(_list_defined(text)))):
             yield f"{name}: `{own}` is a word of this project's own; use Kubernetes'"
+        is_outside = name.parts[0] == "operator" and not str(name).startswith(EDITION_FILES)
+        if is_outside and NAMED_EDITION.search(text):
+            yield f"{name}: names an edition; ask `EDITIONS` for what matters of it"
     for folder in sorted((project / "operator").rglob("*/")):
         if (modules := len(set(folder.glob("*.py")) - {folder / "__init__.py"})) > MOST_MODULES:
             name = folder.relative_to(project)

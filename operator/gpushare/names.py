@@ -29,8 +29,6 @@ LABEL_GPUSHARE: Final = "gpushare"
 MODE_LABELS: Final = frozenset(
     {LABEL_SCHEDULE, LABEL_CGPU, LABEL_CGPU_DISABLE_ISOLATION, LABEL_GPUSHARE}
 )
-OLD_MODE_LABELS: Final = MODE_LABELS - {LABEL_SCHEDULE}
-"""Those of the Basic and OpenSource editions."""
 LABEL_ISOLATION_VERIFIED: Final = f"{GROUP}/isolation-verified"
 """`true` while the mode of a node is one that isolates, and known to be in force; else `false`, and
 absent in all other modes. Pods that require isolation select it."""

@@ -10,7 +10,7 @@ from typing import ClassVar
 from devcluster import names
 from devcluster.nodes import reboot_node, restart_kubelet
 from gpushare.api.pool import Edition, Schedule
-from gpushare.editions.mode import INSTALLERS
+from gpushare.editions.registry import INSTALLERS
 from tests.chaos.isolation_crashes import BRIEF_SECONDS, Crashes
 from tests.chaos.isolation_judge import Finding, is_running
 from tests.chaos.isolation_member import Member

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpushare.api.pool import Edition, Schedule
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 from tests.chaos.isolation_judge import (
     find_sharing,
     is_running,

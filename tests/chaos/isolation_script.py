@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from gpushare.api.pool import Edition, Schedule
-from gpushare.editions.mode import MODES, find_schedule
-from gpushare.editions.transitions import TRANSITIONS, Outcome, Transition
+from gpushare.editions.edition import Outcome, Transition
+from gpushare.editions.registry import MODES, TRANSITIONS, find_schedule
 
 
 class Event(StrEnum):

@@ -3,14 +3,20 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from pydantic import ValidationError
 
 from gpushare import names
 from gpushare.api.crd import build_crd
-from gpushare.api.pool import EDITION_SCHEDULES, Edition, Pool
+from gpushare.api.pool import (
+    DEFAULT_EDITION,
+    EDITION_SCHEDULES,
+    EDITIONS_WITH_PLACEMENT,
+    Edition,
+    Pool,
+)
 from gpushare.api.selector import DNS_NAME, LABEL_KEY
 from gpushare.api.suggestion import suggest
 
@@ -152,11 +158,8 @@ def _selects_foreign(selector: Json) -> bool:
     return not any(key in names.VENDOR_LABELS or key.startswith(f"{names.GROUP}/") for key in keys)
 
 
-def _has_mode(edition: Edition) -> Callable[[Json], bool]:
-    def holds(spec: Json) -> bool:
-        return spec.get("edition") != edition or spec["schedule"] in EDITION_SCHEDULES[edition]
-
-    return holds
+def _has_mode(edition: Edition, spec: Json) -> bool:
+    return spec.get("edition") != edition or spec["schedule"] in EDITION_SCHEDULES[edition]
 
 
 def _has_label_keys(value: Json) -> bool:
@@ -174,8 +177,9 @@ def _keys(requirements: Any) -> list[str]:
 
 
 def _is_placed(spec: Json) -> bool:
-    edition = spec.get("edition", Edition.PROFESSIONAL)
-    return "placement" not in spec or edition == Edition.PROFESSIONAL
+    return (
+        "placement" not in spec or spec.get("edition", DEFAULT_EDITION) in EDITIONS_WITH_PLACEMENT
+    )
 
 
 def _has_key(toleration: Json) -> bool:
@@ -199,7 +203,7 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "without a key": _has_key,
     "operator Exists takes": _has_value,
     "tolerationSeconds goes": _ends,
-    **{f"the {edition} edition has no": _has_mode(edition) for edition in Edition},
+    **{f"the {edition} edition has no": partial(_has_mode, edition) for edition in Edition},
 }
 """By how its sentence begins in the CRD, whether what a rule is about keeps it."""
 

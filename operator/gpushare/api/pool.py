@@ -17,7 +17,7 @@ from gpushare.api.workloads import Workloads
 
 
 class Edition(StrEnum):
-    """Which product's labels are written."""
+    """Which product's labels are written; `gpushare.editions` says what each is."""
 
     PROFESSIONAL = "Professional"
     BASIC = "Basic"
@@ -79,6 +79,9 @@ EDITION_SCHEDULES: dict[Edition, tuple[Schedule, ...]] = {
     Edition.OPEN_SOURCE: (Schedule.DEFAULT, Schedule.SHARE),
 }
 """The modes that each edition has (vendor's guides on labels, and the open-source installation)."""
+DEFAULT_EDITION = Edition.PROFESSIONAL
+EDITIONS_WITH_PLACEMENT = frozenset({Edition.PROFESSIONAL})
+"""Those whose pools may say a `placement`."""
 
 _WRITTEN = sorted(names.VENDOR_LABELS)
 _WRITTEN_MESSAGE = (
@@ -172,7 +175,7 @@ class PoolSpec(ApiModel):
                     + ", ".join(schedules),
                 )
                 for edition, schedules in EDITION_SCHEDULES.items()
-                if edition is not Edition.PROFESSIONAL
+                if schedules != tuple(Schedule)
             ),
         )
     )
@@ -190,7 +193,7 @@ class PoolSpec(ApiModel):
             )
         ),
     ] = Field(
-        default=Edition.PROFESSIONAL,
+        default=DEFAULT_EDITION,
         description="Which product's labels are written: Professional (ack-ai-installer), Basic "
         "(ack-cgpu on dedicated clusters) or OpenSource (gpushare-device-plugin).",
     )

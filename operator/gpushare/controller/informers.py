@@ -20,8 +20,8 @@ from gpushare.core.records.node_records import parse_records
 from gpushare.core.records.record import RecordError
 from gpushare.core.snapshot.actions import Blocker
 from gpushare.core.snapshot.cluster import ClusterSnapshot
-from gpushare.editions.mode import MODES
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
+from gpushare.editions.registry import MODES
 from gpushare.kube.client import ApiClient, Json
 from gpushare.kube.informer import Informer, Listener
 from gpushare.kube.resources.jobs import jobs_path

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gpushare.api.k8s.daemonset import FORMER, NONE_RENAMED, DaemonSet, list_standard_names
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 from gpushare.names import STANDARD_DAEMONSETS
 
 CHART_VALUE = "pluginDaemonSets"

@@ -10,7 +10,8 @@ from gpushare import names
 from gpushare.api.k8s.daemonset import FORMER
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.editions.mode import MODES, Mode
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import MODES
 
 NVIDIA_DAEMONSET = "nvidia-device-plugin-daemonset"
 """As NVIDIA's own manifest names it; no edition brings it, and it serves whole cards too."""

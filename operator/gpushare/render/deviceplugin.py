@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 
 from gpushare import names
-from gpushare.editions.mode import GPUSHARE_PLUGIN, TRUE
+from gpushare.editions.edition import GPUSHARE_PLUGIN
 from gpushare.render import render
 
-NODE_SELECTOR: Mapping[str, str] = {names.LABEL_GPUSHARE: TRUE}
+NODE_SELECTOR: Mapping[str, str] = {names.LABEL_GPUSHARE: "true"}
 """By this label pools of the OpenSource edition switch sharing on."""
 _LABELS = {"name": GPUSHARE_PLUGIN, "component": "gpushare-device-plugin", "app": "gpushare"}
 """As its installations have them: people and tools find its pods by these."""

@@ -9,7 +9,7 @@ import yaml
 
 from devcluster.errors import CommandError
 from devcluster.installation import Installation
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 from tests.kit.bench import Bench
 
 Json = dict[str, Any]

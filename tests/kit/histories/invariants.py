@@ -32,7 +32,7 @@ from gpushare.core.snapshot.admissions import find_admissions
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.core.status.pool_status import build_status
-from gpushare.editions.transitions import Outcome
+from gpushare.editions.edition import Outcome
 from gpushare.names import Reason
 from tests.kit.histories.field_ownership import CORDON, observe_node
 from tests.kit.histories.pool_oracle import find_pool, is_within_budget, read_owner

@@ -26,7 +26,7 @@ from gpushare.core.snapshot.actions import (
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import NodeSnapshot, Timing
 from gpushare.core.status.pool_status import build_status
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.histories.field_ownership import CORDON, observe_node
 from tests.kit.histories.simulated_cluster import (

@@ -22,7 +22,7 @@ from gpushare.core.rollout.budget import CLOSED, OPEN
 from gpushare.core.rollout.change_kinds import Kind, hash_kinds
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.transitions import Outcome
+from gpushare.editions.edition import Outcome
 from gpushare.names import Reason
 from tests.kit.values.objects import (
     MEMORY,

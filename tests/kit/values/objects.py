@@ -12,7 +12,7 @@ from gpushare.api.pool import Pool, PoolSpec
 from gpushare.api.status import PoolStatus
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.cluster import ClusterSnapshot
-from gpushare.editions.mode import GPUSHARE_PLUGIN
+from gpushare.editions.edition import GPUSHARE_PLUGIN
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

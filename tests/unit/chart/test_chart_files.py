@@ -12,7 +12,7 @@ import yaml
 from devcluster.chartreadme import read_values, render_readme
 from gpushare import __version__, names
 from gpushare.api.pool import Edition, Schedule
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 from gpushare.settings import Settings
 
 ROOT = Path(__file__).parents[3]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from gpushare.api.pruned.cluster import Kind, keep_object
 from gpushare.cli.cluster.snapshot import observe_cluster
-from gpushare.editions.mode import GPUSHARE_PLUGIN
+from gpushare.editions.edition import GPUSHARE_PLUGIN
 from tests.kit.histories.labelled_cluster import LabelledNode, build_labelled_cluster
 
 RENAMED = "ack-gpushare-plugin"

@@ -7,7 +7,8 @@ import pytest
 from devcluster.editions import EDITIONS, Edition, load_edition
 from devcluster.simulator.affinity import selects
 from devcluster.simulator.objects import Node, parse_pod
-from gpushare.editions.mode import MODES, Mode
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import MODES
 
 INVENTORY = {"aliyun.accelerator/nvidia_count": "1"}
 

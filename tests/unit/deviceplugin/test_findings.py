@@ -15,7 +15,8 @@ from gpushare.core.deviceplugin.verification import verify_mode, verify_return
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import NodeState, ReleaseNode
 from gpushare.core.snapshot.node import ReconcileContext
-from gpushare.editions.mode import MODES, Mode
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     INSTALLER,

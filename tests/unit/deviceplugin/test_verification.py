@@ -18,7 +18,8 @@ from gpushare.core.records.change_record import Change, ChangePhase, PluginPod
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.mode import MODES, Mode
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import MODES
 from gpushare.names import LABEL_SCHEDULE, Reason
 from tests.kit.values.node_plans import (
     INSTALLER,

@@ -3,7 +3,8 @@
 from gpushare import names
 from gpushare.api.pool import Edition, PoolSpec, Schedule
 from gpushare.api.status import PoolStatus
-from gpushare.editions.mode import MODES, Mode
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import MODES
 from tests.kit.values.doc_pages import DOCS, Page
 
 PAGE = Page(DOCS / "pools.md")

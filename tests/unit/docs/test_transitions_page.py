@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 from gpushare.api.pool import Edition, Schedule
-from gpushare.editions.transitions import TRANSITIONS, UNKNOWN_STEPS, Outcome
+from gpushare.editions.edition import Outcome
+from gpushare.editions.registry import TRANSITIONS, UNKNOWN_STEPS
 
 PAGE = (Path(__file__).parents[3] / "docs/transitions.md").read_text()
 Needs = dict[str, tuple[str, ...]]

@@ -19,8 +19,9 @@ from gpushare.core.analysis.doctor.report import Machines, judge_machines
 from gpushare.core.analysis.effective_settings import read_setup
 from gpushare.core.records.drift_record import Drift, DriftRevert
 from gpushare.core.snapshot.node import ReconcileContext
-from gpushare.editions.mode import GPUSHARE_PLUGIN, MODES
+from gpushare.editions.edition import GPUSHARE_PLUGIN
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
+from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.values.node_plans import OURS, SHARE, a_settled, applied, has_failed
 from tests.kit.values.objects import (

@@ -18,15 +18,17 @@ from gpushare.core.rollout.budget import OPEN
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.change_policy import Policy, build_attempt, build_policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
-from gpushare.editions.mode import (
-    GPUSHARE_PLUGIN,
+from gpushare.editions.edition import GPUSHARE_PLUGIN, Outcome
+from gpushare.editions.plugin_daemonsets import PluginDaemonSets
+from gpushare.editions.registry import (
+    EDITIONS,
     MODES,
+    TRANSITIONS,
     desired_labels,
     find_other_edition_labels,
     find_schedule,
+    find_transition,
 )
-from gpushare.editions.plugin_daemonsets import PluginDaemonSets
-from gpushare.editions.transitions import TRANSITIONS, Outcome, find_transition
 from gpushare.names import Reason
 from tests.kit.values.objects import NOW, a_node, a_plugin_pod, a_pool, installed
 
@@ -51,6 +53,15 @@ def test_only_the_editions_own_keys_are_written(edition: Edition, schedule: Sche
         Edition.OPEN_SOURCE: {names.LABEL_GPUSHARE},
     }
     assert MODES[edition, schedule].labels.keys() <= own[edition]
+
+
+@pytest.mark.parametrize(("edition", "schedule"), ALL_MODES)
+def test_a_plugin_reads_the_label_exactly_where_it_serves_two_modes(
+    edition: Edition, schedule: Schedule
+) -> None:
+    mode = MODES[edition, schedule]
+    served = [each for each in EDITIONS[edition].modes if each.plugin == mode.plugin]
+    assert mode.reads_label is (bool(mode.plugin) and len(served) > 1)
 
 
 @pytest.mark.parametrize(

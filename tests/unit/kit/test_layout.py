@@ -51,6 +51,15 @@ def test_a_word_of_this_projects_own_is_found(text: str, tmp_path: Path) -> None
     assert find_files(tmp_path) == ["operator/a.py"]
 
 
+@pytest.mark.parametrize(
+    "text", ["x = edition is Edition.BASIC", "from gpushare.editions.basic import BASIC"]
+)
+def test_an_edition_that_is_named_outside_of_editions_is_found(text: str, tmp_path: Path) -> None:
+    write(tmp_path, "operator/gpushare/editions/registry.py", text=text)
+    write(tmp_path, "operator/gpushare/core/a.py", text=text)
+    assert find_files(tmp_path) == ["operator/gpushare/core/a.py"]
+
+
 def test_a_folder_of_many_modules_is_found(tmp_path: Path) -> None:
     for number in range(15):
         write(tmp_path, f"operator/full/module{number}.py")

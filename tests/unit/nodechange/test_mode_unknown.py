@@ -18,7 +18,7 @@ from gpushare.core.snapshot.actions import NodeState, ReleaseNode, build_apply
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.isolation import observe_isolation
 from gpushare.core.snapshot.node import NodeSnapshot, Timing
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     INSTALLER,

@@ -17,7 +17,7 @@ from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import NodeState, RecordPlugins, StepResult, build_apply
 from gpushare.core.snapshot.node import NodeSnapshot, Timing
 from gpushare.core.snapshot.write_outcome import ChangeOutcome, WriteOutcome, judge_write
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,

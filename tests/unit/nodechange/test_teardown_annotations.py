@@ -26,7 +26,7 @@ from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import ApplyNode, CreateJob, JobPhase, NodeState, StepResult
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
 from gpushare.core.status.pool_status import MAX_SAMPLE_BYTES
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from gpushare.render.teardown import render_teardown_job
 from tests.kit.values.node_plans import (

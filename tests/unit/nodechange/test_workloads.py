@@ -13,7 +13,7 @@ from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import EvictedPod, EvictPods, NodeState, RecheckPods
 from gpushare.core.snapshot.node import NodeSnapshot, Timing
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     OURS,

@@ -24,7 +24,7 @@ from gpushare.core.rollout.change_kinds import Kind, hash_kinds
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing
-from gpushare.editions.transitions import Outcome
+from gpushare.editions.edition import Outcome
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gpushare.api.k8s.pod import parse_pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.editions.mode import MODES
 from gpushare.editions.plugins import identify_plugin, is_plugin_of
+from gpushare.editions.registry import MODES
 from gpushare.render.deviceplugin import parse_node_selector, render_device_plugin
 
 IMAGE = "registry.example.com/gpushare-plugin:v2"

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from gpushare import names
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 from gpushare.settings import Settings
 
 

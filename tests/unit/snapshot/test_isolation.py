@@ -22,7 +22,7 @@ from gpushare.core.snapshot.isolation import (
 )
 from gpushare.core.snapshot.node import NodeSnapshot, Timing
 from gpushare.core.status.pool_status import build_status
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 from gpushare.names import Condition, Reason
 from tests.kit.values.node_plans import OURS, applied, expect_idle, follow, plan_of
 from tests.kit.values.objects import (

@@ -28,7 +28,7 @@ from gpushare.core.status.event_correlation import (
 )
 from gpushare.core.status.plan_status import MAX_STEP_BYTES, MAX_STEPS, build_plan, judge_rollout
 from gpushare.core.status.pool_status import MAX_SAMPLES, build_status
-from gpushare.editions.transitions import Outcome
+from gpushare.editions.edition import Outcome
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     OURS,

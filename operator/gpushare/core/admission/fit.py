@@ -3,8 +3,8 @@
 from enum import IntEnum
 
 from gpushare.api.k8s.pod_request import PodRequest
-from gpushare.api.pool import Edition
 from gpushare.core.admission.pool_view import PoolView, Room
+from gpushare.editions.registry import EDITIONS
 
 _DOUBT = 3
 """What was given away unseen may be so many times as much: other webhooks are only guessed at."""
@@ -50,17 +50,16 @@ def judge_fit(pod: PodRequest, pool: PoolView, booked: int) -> Fit:
 
 
 def needs_whole_card(pod: PodRequest, pool: PoolView) -> bool:
-    """Whether `pod` needs a card that nobody shares; only the Professional edition has that."""
-    return pod.wants_whole_card and pool.edition is Edition.PROFESSIONAL
+    """Whether `pod` needs a card that nobody shares; a scheduler extender does not know that."""
+    return pod.wants_whole_card and not EDITIONS[pool.edition].has_scheduler_extender
 
 
 def ask_per_card(pod: PodRequest, pool: PoolView) -> tuple[int, int]:
     """Units that `pod` needs of one card in `pool`, and of how many cards.
 
-    Only the Professional edition spreads a pod over cards; the others' scheduler extender leaves
-    init containers out.
+    A scheduler extender spreads no pod over cards, and leaves init containers out.
     """
-    if pool.edition is not Edition.PROFESSIONAL:
+    if EDITIONS[pool.edition].has_scheduler_extender:
         return pod.card_memory or pod.memory or 1, 1
     cards = pod.card_count or 1
     return pod.memory // cards or 1, cards

@@ -11,12 +11,13 @@ from pydantic import ValidationError
 
 from gpushare import names
 from gpushare.api.k8s.node_selection import CHOOSING, Known
-from gpushare.api.pool import Edition, PoolSpec, ReconcilePolicy, Schedule
+from gpushare.api.pool import DEFAULT_EDITION, Edition, PoolSpec, ReconcilePolicy, Schedule
 from gpushare.api.selector import LabelSelector, SelectorOperator
 from gpushare.api.status import PoolCapacity
 from gpushare.api.workloads import Binding, Selection
 from gpushare.core.capacity.pool_capacity import MIB_PER_GIB
-from gpushare.editions.mode import MODES, Mode
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 
 Labels = tuple[tuple[str, str], ...]
@@ -52,7 +53,7 @@ class PoolView:
     name: str
     schedule: Schedule
     priority: int = 100
-    edition: Edition = Edition.PROFESSIONAL
+    edition: Edition = DEFAULT_EDITION
     is_deleting: bool = False
     """It is being deleted."""
     observes: bool = False

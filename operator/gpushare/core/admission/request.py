@@ -11,7 +11,7 @@ from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import PodRequest
 from gpushare.core.admission.fit import Fit, judge_fit
 from gpushare.core.admission.pool_view import Labels, PoolView
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 
 _ISOLATING_LABELS = tuple(mode.labels for mode in MODES.values() if mode.isolated)
 VERIFIED: Labels = ((names.LABEL_ISOLATION_VERIFIED, names.VERIFIED),)

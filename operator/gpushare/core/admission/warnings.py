@@ -8,6 +8,7 @@ from gpushare.api.k8s.pod_request import PodRequest
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.admission.fit import Fit, ask_per_card, needs_whole_card
 from gpushare.core.admission.pool_view import PoolView
+from gpushare.editions.registry import EDITIONS
 from gpushare.names import Reason
 
 CORE_STEP = 5
@@ -82,7 +83,7 @@ def find_warnings_in(pod: PodRequest, pool: PoolView, fit: Fit) -> Iterator[str]
 
 def find_card_trouble(pod: PodRequest, edition: Edition) -> tuple[Reason, str] | None:
     """Why `pod` gets no card in that edition, however much is free."""
-    if edition is Edition.PROFESSIONAL or not pod.memory:
+    if not (pod.memory and EDITIONS[edition].has_scheduler_extender):
         return None
     if not pod.card_memory:
         return Reason.NO_CONTAINER_ASKS, (
@@ -98,7 +99,7 @@ def find_card_trouble(pod: PodRequest, edition: Edition) -> tuple[Reason, str] |
 
 
 def _find_card_count_warnings(pod: PodRequest, pool: PoolView) -> Iterator[str]:
-    if pool.edition is not Edition.PROFESSIONAL:
+    if EDITIONS[pool.edition].has_scheduler_extender:
         yield (
             f"the label {names.LABEL_CARD_COUNT} means nothing in pool {pool.name}: the "
             f"{pool.edition} edition spreads no pod over cards"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gpushare import names
 from gpushare.api.k8s.node import MAX_CARDS, Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.editions.mode import find_edition, find_mode, find_schedule
+from gpushare.editions.registry import find_edition, find_mode, find_schedule
 
 MAX_CGPU_PODS = 20
 """That one card serves under cGPU, by the vendor's page on its limits."""

@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import Edition, Schedule
+from gpushare.api.pool import Schedule
 from gpushare.core.capacity.pool_capacity import tell_unit
 from gpushare.core.deviceplugin.scheduler_errors import RESTART
 from gpushare.core.snapshot.node import ReconcileContext
-from gpushare.editions.mode import Mode
+from gpushare.editions.edition import Mode
 from gpushare.editions.plugins import (
     SERVED,
     STATIC_PLUGIN,
@@ -25,6 +25,7 @@ from gpushare.editions.plugins import (
     is_plugin_of,
     may_offer,
 )
+from gpushare.editions.registry import EDITIONS
 from gpushare.names import Reason
 
 SHOWN = 3
@@ -79,8 +80,8 @@ def find_missing_whole_card(node: Node, mode: Mode) -> NotYet | None:
     Open-source gpushare brings no whole-card plugin: leaving share is complete without it (pods
     that ask for gpu-mem go elsewhere), but a node that offers no GPU at all is worth a word.
     """
-    whole_cards = (mode.edition, mode.schedule) == (Edition.OPEN_SOURCE, Schedule.DEFAULT)
-    if not whole_cards or node.allocatable.get(names.RESOURCE_WHOLE_GPU):
+    is_expected = bool(mode.resource) or mode.schedule is not Schedule.DEFAULT
+    if is_expected or node.allocatable.get(names.RESOURCE_WHOLE_GPU):
         return None
     return NotYet(
         Reason.WHOLE_CARD_PLUGIN_MISSING,
@@ -133,8 +134,9 @@ def find_other_unit(node: Node, ctx: ReconcileContext) -> NotYet | None:
 
 
 def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet | None:
-    """Whether pods have cards that the node has not; Professional has no extender."""
-    if mode.edition is Edition.PROFESSIONAL or names.RESOURCE_GPU_MEMORY not in mode.resources:
+    """Whether pods have cards that the node has not, where a scheduler extender gives them out."""
+    is_extended = EDITIONS[mode.edition].has_scheduler_extender
+    if not is_extended or names.RESOURCE_GPU_MEMORY not in mode.resources:
         return None
     named = sorted(
         f"{pod.namespace}/{pod.name} (card {card})"

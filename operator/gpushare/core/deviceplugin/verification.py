@@ -13,8 +13,9 @@ from gpushare.core.deviceplugin.findings import (
 )
 from gpushare.core.records.change_record import Change
 from gpushare.core.snapshot.node import ReconcileContext
-from gpushare.editions.mode import MODES, Mode
+from gpushare.editions.edition import Mode
 from gpushare.editions.plugins import find_serving
+from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 
 

@@ -10,10 +10,10 @@ from gpushare.api.pool import Edition
 from gpushare.core.deviceplugin.findings import RETURN_STATIC_PLUGIN, list_few, tell_how_to_remove
 from gpushare.core.snapshot.actions import Blocker, EvictedPod
 from gpushare.core.snapshot.node import ReconcileContext
-from gpushare.editions.mode import Mode, find_other_edition_labels
+from gpushare.editions.edition import Mode, Transition
 from gpushare.editions.plugin_daemonsets import CHART_VALUE
 from gpushare.editions.plugins import STATIC_PLUGIN, is_plugin_of
-from gpushare.editions.transitions import Transition
+from gpushare.editions.registry import find_other_edition_labels
 from gpushare.names import Reason
 
 _VERIFIED = (names.LABEL_ISOLATION_VERIFIED, names.VERIFIED)

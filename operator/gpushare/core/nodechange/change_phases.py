@@ -42,8 +42,8 @@ from gpushare.core.snapshot.admissions import record_boot
 from gpushare.core.snapshot.change_policy import Policy
 from gpushare.core.snapshot.effective_mode import is_replaced, running_plugins
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
-from gpushare.editions.mode import MODES, find_schedule
-from gpushare.editions.transitions import Outcome, find_transition
+from gpushare.editions.edition import Outcome
+from gpushare.editions.registry import MODES, find_schedule, find_transition
 from gpushare.names import Reason
 
 

@@ -12,7 +12,7 @@ from gpushare.core.records.change_record import Change
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult, build_apply
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 
 

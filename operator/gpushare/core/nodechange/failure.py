@@ -24,8 +24,8 @@ from gpushare.core.snapshot.actions import (
 from gpushare.core.snapshot.admissions import record_boot
 from gpushare.core.snapshot.change_policy import Policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.mode import MODES, Mode
-from gpushare.editions.transitions import Outcome, find_transition
+from gpushare.editions.edition import Mode, Outcome
+from gpushare.editions.registry import MODES, find_transition
 from gpushare.names import Reason
 
 _MESSAGE_CHARACTERS = 400

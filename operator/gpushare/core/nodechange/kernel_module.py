@@ -15,26 +15,26 @@ from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import StepResult, build_apply
 from gpushare.core.snapshot.admissions import find_admissions, write_admissions
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.mode import INSTALLERS, MODES, Mode, find_schedule
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import EDITIONS, INSTALLERS, MODES, find_mode, find_schedule
 
 
 def may_have_module(seen: NodeSnapshot, mode: Mode) -> bool:
     """Whether the module may be loaded on a node that is in `mode`, or on its way there.
 
     An installer that runs loads it, whoever brought it there; so did the one that came with the
-    label that is found on a node. Professional only: on Basic share is what its plugin gives.
+    label that is found on a node.
     """
     if seen.records.module:
         return True
-    if mode.edition is not Edition.PROFESSIONAL:
+    if not EDITIONS[mode.edition].tracks_module:
         return False
-    return mode.isolated or _is_known(seen) or _is_installing(seen)
+    return mode.isolated or _is_known(seen, mode.edition) or _is_installing(seen)
 
 
 def is_isolation_left(seen: NodeSnapshot, to: Mode) -> bool:
     """Whether isolation may stay on although `to` has none: it takes a teardown and a reboot."""
-    shares = (to.edition, to.schedule) == (Edition.PROFESSIONAL, Schedule.SHARE)
-    return shares and may_have_module(seen, to)
+    return to.isolated_by_module and may_have_module(seen, to)
 
 
 def note_module(
@@ -70,10 +70,10 @@ def plan_module_noted(seen: NodeSnapshot, plan: StepResult, mode: Mode) -> StepR
     An installer is there of which no record says, or the system disk or kernel is another than was
     noted. Whatever the node waits for: by then the installer may have left, or both may differ.
     """
-    if plan.action is not None or mode.edition is not Edition.PROFESSIONAL:
+    if plan.action is not None or not EDITIONS[mode.edition].tracks_module:
         return plan
     noted = seen.node.annotations.get(names.ANNOTATION_MODULE)
-    is_news = noted is None and _is_installing(seen) and not _is_known(seen)
+    is_news = noted is None and _is_installing(seen) and not _is_known(seen, mode.edition)
     is_outdated = noted is not None and not (seen.records.module and noted == seen.records.disk)
     if not (is_news or is_outdated):
         return plan
@@ -89,12 +89,12 @@ def plan_module_noted(seen: NodeSnapshot, plan: StepResult, mode: Mode) -> StepR
     return replace(plan, action=action, in_line=False)
 
 
-def _is_known(seen: NodeSnapshot) -> bool:
+def _is_known(seen: NodeSnapshot, edition: Edition) -> bool:
     """Whether the records of modes say it, or before there are any the label that was found."""
     change, applied = seen.records.change, seen.records.applied
     if change is None and applied is None:
-        found = find_schedule(Edition.PROFESSIONAL, seen.node.labels)
-        return found in set(Schedule) and MODES[Edition.PROFESSIONAL, Schedule(found)].isolated
+        found = find_mode(edition, find_schedule(edition, seen.node.labels))
+        return found is not None and found.isolated
     modes = [] if applied is None else [MODES[applied.edition, applied.schedule]]
     if change is not None:
         modes.append(MODES[change.edition, change.from_mode])
@@ -108,7 +108,7 @@ def _is_newly_unknown(
 ) -> bool:
     """Whether the mode's label went while nobody looked: an installer may have come and gone."""
     applied, was, node = records.applied, seen.records.applied, seen.node
-    if mode.edition is not Edition.PROFESSIONAL or applied is None or was is None:
+    if not EDITIONS[mode.edition].tracks_module or applied is None or was is None:
         return False
     if mode.labels.keys() <= node.owned or not applied.mode_unknown or was.mode_unknown:
         return False

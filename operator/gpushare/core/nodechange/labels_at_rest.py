@@ -16,7 +16,8 @@ from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import READY_WITH_WARNING, NodeState, StepResult, build_apply
 from gpushare.core.snapshot.effective_mode import describe_unknown
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.mode import Mode, desired_labels
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import desired_labels
 from gpushare.names import Reason
 
 

@@ -18,7 +18,8 @@ from gpushare.core.snapshot.effective_mode import (
     running_plugins,
 )
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.mode import MODES, Mode, find_mode, find_schedule
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import MODES, find_mode, find_schedule
 from gpushare.names import Reason
 
 

@@ -9,8 +9,8 @@ from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult
 from gpushare.core.snapshot.admissions import find_admissions, write_admissions
 from gpushare.core.snapshot.effective_mode import running_plugins
 from gpushare.core.snapshot.node import NodeSnapshot
-from gpushare.editions.mode import MODES, Mode
-from gpushare.editions.transitions import REPAIR, TEARDOWN, Transition, find_transition
+from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Transition
+from gpushare.editions.registry import MODES, find_transition
 
 
 def owned_labels(node: Node) -> dict[str, str]:

@@ -43,8 +43,8 @@ from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult
 from gpushare.core.snapshot.change_policy import Policy, build_policy
 from gpushare.core.snapshot.effective_mode import find_effective_mode, running_plugins
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.mode import MODES, Mode, desired_labels
-from gpushare.editions.transitions import REPAIR, TEARDOWN, Outcome, Transition, find_transition
+from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Outcome, Transition
+from gpushare.editions.registry import MODES, desired_labels, find_transition
 from gpushare.names import Reason
 
 

@@ -4,15 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from gpushare import names
-from gpushare.api.pool import (
-    EDITION_SCHEDULES,
-    DeletionPolicy,
-    Edition,
-    Placement,
-    Pool,
-    ReconcilePolicy,
-    Schedule,
-)
+from gpushare.api.pool import DeletionPolicy, Placement, Pool, ReconcilePolicy, Schedule
 from gpushare.api.rollout import FailurePolicy
 from gpushare.core.deviceplugin.findings import TOLD
 from gpushare.core.nodechange.blockers import find_pods_of_another_pool
@@ -34,7 +26,7 @@ from gpushare.core.snapshot.actions import (
 from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.effective_mode import is_mode_unknown
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.mode import MODES, desired_labels, find_schedule
+from gpushare.editions.registry import EDITIONS, MODES, desired_labels, find_mode, find_schedule
 from gpushare.names import Reason
 
 
@@ -128,10 +120,10 @@ def _find_target(seen: NodeSnapshot, pool: Pool) -> tuple[Pool | None, tuple[str
     found = extend_initial_values(seen.records.initial_values, seen.node, names.MODE_LABELS)
     labels = {key: value for key, value in found.items() if value is not None}
     schedule, placement = find_schedule(pool.spec.edition, labels), found.get(names.LABEL_PLACEMENT)
-    known = schedule in set(EDITION_SCHEDULES[pool.spec.edition])
-    if not known or placement not in {None, *Placement}:
+    mode = find_mode(pool.spec.edition, schedule)
+    if mode is None or placement not in {None, *Placement}:
         return None, ()
-    target = _derive(pool, Schedule(schedule), Placement(placement) if placement else None)
+    target = _derive(pool, mode.schedule, Placement(placement) if placement else None)
     absent = {key for key, value in found.items() if value is None}
     if found.get(names.LABEL_POOL) != pool.name:
         absent.add(names.LABEL_POOL)
@@ -139,7 +131,7 @@ def _find_target(seen: NodeSnapshot, pool: Pool) -> tuple[Pool | None, tuple[str
 
 
 def _derive(pool: Pool, schedule: Schedule, placement: Placement | None) -> Pool:
-    allowed = placement if pool.spec.edition is Edition.PROFESSIONAL else None
+    allowed = placement if EDITIONS[pool.spec.edition].has_placement else None
     # A node that leaves is not rolled back to what it is to leave.
     rollout = pool.spec.rollout.model_copy(update={"on_failure": FailurePolicy.HALT})
     update = {"schedule": schedule, "placement": allowed, "rollout": rollout}

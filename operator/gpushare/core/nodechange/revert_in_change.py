@@ -14,7 +14,7 @@ from gpushare.core.snapshot.admissions import record_boot
 from gpushare.core.snapshot.effective_mode import running_plugins
 from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 
 

@@ -12,7 +12,7 @@ from gpushare.core.snapshot.actions import NodeState, StepResult, build_apply
 from gpushare.core.snapshot.effective_mode import describe_unknown
 from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.mode import MODES, desired_labels
+from gpushare.editions.registry import MODES, desired_labels
 from gpushare.names import Reason
 
 

@@ -7,7 +7,7 @@ from gpushare.core.rollout.budget import Turn
 from gpushare.core.snapshot.actions import EvictPods, NodeState, StepResult
 from gpushare.core.snapshot.isolation import find_stale_pods
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.transitions import REPAIR
+from gpushare.editions.edition import REPAIR
 from gpushare.names import Reason
 
 

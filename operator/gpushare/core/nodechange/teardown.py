@@ -31,8 +31,8 @@ from gpushare.core.snapshot.actions import (
 from gpushare.core.snapshot.admissions import record_boot
 from gpushare.core.snapshot.change_policy import Policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.mode import INSTALLERS
-from gpushare.editions.transitions import Outcome
+from gpushare.editions.edition import Outcome
+from gpushare.editions.registry import INSTALLERS
 from gpushare.names import Reason
 
 MODULE_FAILURES = frozenset({Reason.TEARDOWN_FAILED, Reason.MODULE_STILL_LOADED})

@@ -13,7 +13,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 
 WINDOW = timedelta(minutes=10)
 """Changes by the same manager within this time belong together."""

@@ -9,7 +9,7 @@ from gpushare.core.rollout.budget import Turn
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.effective_mode import describe_unknown, is_mode_unknown
-from gpushare.editions.mode import settled_labels
+from gpushare.editions.registry import settled_labels
 from gpushare.names import Reason
 
 

@@ -9,10 +9,11 @@ from pydantic import (
 )
 
 from gpushare.api.k8s.node import Node
-from gpushare.api.pool import EDITION_SCHEDULES, Edition, Schedule
+from gpushare.api.pool import Edition, Schedule
 from gpushare.core.records.change_record import Failure
 from gpushare.core.records.record import PoolName, Record
-from gpushare.editions.mode import Mode
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import MODES
 
 
 class LastApplied(Record):
@@ -66,6 +67,6 @@ class LastApplied(Record):
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
-        if self.schedule not in EDITION_SCHEDULES[self.edition]:
+        if (self.edition, self.schedule) not in MODES:
             raise ValueError(f"the {self.edition} edition has no mode {self.schedule}")
         return self

@@ -9,8 +9,9 @@ from pydantic import (
     model_validator,
 )
 
-from gpushare.api.pool import EDITION_SCHEDULES, Edition, Schedule
+from gpushare.api.pool import Edition, Schedule
 from gpushare.core.records.record import Moment, PoolName, Record
+from gpushare.editions.registry import MODES
 
 
 class ChangePhase(StrEnum):
@@ -95,7 +96,7 @@ class Change(Record):
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
         for schedule in (self.from_mode, self.to):
-            if schedule not in EDITION_SCHEDULES[self.edition]:
+            if (self.edition, schedule) not in MODES:
                 raise ValueError(f"the {self.edition} edition has no mode {schedule}")
         if self.is_labelled and self.labelled_at is None:
             raise ValueError(f"labelledAt is missing in phase {self.phase}")

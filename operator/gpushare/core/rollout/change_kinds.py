@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpushare.api.rollout import WorkloadPolicy
-from gpushare.editions.transitions import Outcome
+from gpushare.editions.edition import Outcome
 
 _HASH_CHARACTERS = 12
 

@@ -8,7 +8,7 @@ clocks differ.
 
 from collections.abc import Mapping
 
-from gpushare.api.pool import Edition, Schedule
+from gpushare.api.pool import Schedule
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.snapshot.effective_mode import (
@@ -17,9 +17,8 @@ from gpushare.core.snapshot.effective_mode import (
     may_have_misread,
 )
 from gpushare.core.snapshot.node import NodeSnapshot
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 
-_SHARE = MODES[Edition.PROFESSIONAL, Schedule.SHARE]
 Admissions = Mapping[str, Schedule | None]
 """By a pod's UID; None where nobody knows."""
 
@@ -68,11 +67,12 @@ def _find_met_in_new_boot(seen: NodeSnapshot, change: Change) -> Schedule | None
     if change.boot_id is None:
         return None
     is_torn_down = change.teardown is not None and change.phase is ChangePhase.RESTARTING
-    is_beside_module = seen.records.module and MODES[change.edition, change.to] is _SHARE
+    to = MODES[change.edition, change.to]
+    is_beside_module = seen.records.module and to.isolated_by_module
     if not is_torn_down and (change.teardown is not None or is_beside_module):
         # The module may have outlived the reboot.
         return None
-    labels = MODES[change.edition, change.to].labels
+    labels = to.labels
     intact = labels.items() <= seen.node.labels.items() and labels.keys() <= seen.node.owned
     # Every plugin started in this boot, and read the labels that were there already.
     return change.to if change.is_labelled and intact else None
@@ -83,7 +83,7 @@ def _find_served(seen: NodeSnapshot, applied: LastApplied, *, is_brief: bool) ->
     if applied.needs_restart:
         # Also in another boot, until that is noted: who is listed may have come before it.
         return None
-    if seen.records.module and applied.is_of(_SHARE):
+    if seen.records.module and MODES[applied.edition, applied.schedule].isolated_by_module:
         # What a plugin that reads `share` gives beside a loaded module, nobody outside knows.
         return None
     is_unsure = may_have_misread if is_brief else is_mode_unknown

@@ -11,7 +11,7 @@ from gpushare.api.teardown import RebootPolicy, TeardownPolicy
 from gpushare.core.ownership.drift import Claim
 from gpushare.core.rollout.change_kinds import Kind
 from gpushare.core.snapshot.node import Timing
-from gpushare.editions.transitions import Outcome
+from gpushare.editions.edition import Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from datetime import datetime
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import Edition, Schedule
+from gpushare.api.pool import Edition
 from gpushare.core.records.applied_record import LastApplied
-from gpushare.editions.mode import MODES, Mode, find_mode, find_schedule
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import MODES, find_mode, find_schedule
 
 
 def running_plugins(pods: Sequence[Pod], mode: Mode) -> dict[str, int]:
@@ -46,7 +47,7 @@ def find_effective_mode(
     said = find_schedule(edition, node.labels)
     if applied is None or applied.edition is not edition or said == applied.schedule:
         return said
-    if said in set(Schedule) and (mode := MODES.get((edition, Schedule(said)))):
+    if (mode := find_mode(edition, said)) is not None:
         if mode.plugin != MODES[edition, applied.schedule].plugin:
             # Another DaemonSet's pod serves nothing before it runs, and goes with the label.
             pods = [pod for pod in pods if pod.phase == "Running"]

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpushare.api.k8s.pod import Pod, SharingContainer
-from gpushare.api.pool import Edition, Schedule
+from gpushare.api.pool import Schedule
 from gpushare.core.snapshot.admissions import find_admissions
 from gpushare.core.snapshot.node import NodeSnapshot
-from gpushare.editions.mode import MODES, Mode
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import MODES
 
 MAX_SAMPLES = 20
 _BY_KERNEL = frozenset({Schedule.CGPU, Schedule.CORE_MEM})
@@ -121,7 +122,7 @@ def _claim(
         return Claim(node, pod, container.name, None, None, None)
     opts_out = container.opts_out is True
     isolated = _isolates(admitted, container) if admitted is not None else None
-    if admitted is None and opts_out and mode.edition is not Edition.PROFESSIONAL:
+    if admitted is None and opts_out and (mode.edition, Schedule.MPS) not in MODES:
         # Under whichever mode it was admitted: only MPS does not read CGPU_DISABLE.
         isolated = False
     gives = _isolates(mode.schedule, container)

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.editions.mode import MODES, Mode
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import MODES
 
 
 def find_isolation_label(

@@ -14,7 +14,7 @@ from gpushare.core.planner.pool_state import Book
 from gpushare.core.rollout.approval import find_approval, is_approved
 from gpushare.core.rollout.change_kinds import Kind, hash_kinds
 from gpushare.core.snapshot.actions import NodeState, StepResult
-from gpushare.editions.transitions import Outcome
+from gpushare.editions.edition import Outcome
 from gpushare.names import Reason
 
 MAX_STEPS = 20

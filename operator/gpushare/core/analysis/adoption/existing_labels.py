@@ -6,12 +6,8 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Edition, Placement, Schedule
 from gpushare.core.analysis.adoption.notes import Code, Note, note
-from gpushare.editions.mode import (
-    SWITCHES,
-    find_mode,
-    find_other_edition_labels,
-    find_schedule,
-)
+from gpushare.editions.edition import EditionDescription
+from gpushare.editions.registry import EDITIONS, find_mode, find_other_edition_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +32,21 @@ def read_carried(node: Node) -> Carried | Note | None:
         message = "MIG devices (nvidia.com/mig-*) are offered, which the operator leaves alone"
         return note(Code.MIG_NODE, node.name, message)
     labels = node.labels
-    present = [edition for edition in Edition if SWITCHES[edition] in labels]
-    clear = [edition for edition in present if not find_other_edition_labels(edition, labels)]
+    present = [each for each in EDITIONS.values() if each.switch in labels]
+    clear = [each for each in present if not find_other_edition_labels(each.edition, labels)]
     if not present:
         return None
     if not clear:
-        shown = ", ".join(f"{key}={labels[key]}" for key in map(SWITCHES.__getitem__, present))
+        shown = ", ".join(f"{each.switch}={labels[each.switch]}" for each in present)
         message = f"labels of two editions share the GPUs ({shown}); remove those of one"
         return note(Code.CONFLICTING_LABELS, node.name, message)
     return _read_edition(node, clear[0])
 
 
-def _read_edition(node: Node, edition: Edition) -> Carried | Note:
-    found = find_schedule(edition, node.labels)
-    mode = find_mode(edition, found)
-    meant = mode.labels if mode is not None else {SWITCHES[edition]: ""}
+def _read_edition(node: Node, description: EditionDescription) -> Carried | Note:
+    edition = description.edition
+    mode = find_mode(edition, description.find_schedule(node.labels))
+    meant = mode.labels if mode is not None else {description.switch: ""}
     unknown = [f"{k}={node.labels[k]}" for k, v in meant.items() if node.labels.get(k, v) != v]
     if mode is None or unknown:
         message = (
@@ -59,7 +55,7 @@ def _read_edition(node: Node, edition: Edition) -> Carried | Note:
         )
         return note(Code.UNKNOWN_VALUE, node.name, message)
     placement = node.labels.get(names.LABEL_PLACEMENT)
-    known = edition is Edition.PROFESSIONAL and placement in set(Placement)
+    known = description.has_placement and placement in set(Placement)
     return Carried(edition, mode.schedule, Placement(placement) if known and placement else None)
 
 

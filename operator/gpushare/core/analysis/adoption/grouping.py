@@ -14,7 +14,7 @@ from typing import Any
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.pool import Edition, Nodes
+from gpushare.api.pool import DEFAULT_EDITION, Nodes
 from gpushare.api.selector import (
     DNS_NAME,
     LABEL_VALUE,
@@ -190,7 +190,7 @@ def _name_groups(
 
 
 def _suggest(carried: Carried, node_pool: str) -> str:
-    edition = "" if carried.edition is Edition.PROFESSIONAL else str(carried.edition)
+    edition = "" if carried.edition is DEFAULT_EDITION else str(carried.edition)
     mode = [edition, str(carried.schedule), str(carried.placement or "")]
     plain = "-".join(_spell(part) for part in (node_pool or _WITHOUT_NODE_POOL, *mode) if part)
     if _spell(node_pool) == node_pool and len(plain) <= MAX_NAME:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from shlex import quote
 
 from gpushare import names
-from gpushare.api.pool import DeletionPolicy, Edition, Pool
-from gpushare.core.analysis.adoption.upgrade import VENDORS_MAPPING, Upgrade
-from gpushare.editions.mode import MODES
+from gpushare.api.pool import DeletionPolicy, Pool
+from gpushare.core.analysis.adoption.upgrade import Upgrade
+from gpushare.editions.registry import EDITIONS, MODES
 
 NODES_IN_ONE = 50
 """Names in one command."""
@@ -45,9 +45,8 @@ def list_steps(
 def _list_steps(
     upgrades: Sequence[Upgrade], replaced: Sequence[Pool], waiting: int, chosen: str, key: str
 ) -> Iterator[Step]:
-    editions = {upgrade.from_mode.edition for upgrade in upgrades} | {
-        p.spec.edition for p in replaced
-    }
+    present = {each.from_mode.edition for each in upgrades} | {p.spec.edition for p in replaced}
+    left = [each for edition, each in EDITIONS.items() if edition in present and each.successor]
     by = "" if key == names.LABEL_NODE_POOL else f" --node-pool-label {quote(key)}"
     yield Step(
         "Have the pools in a file before anything is changed.",
@@ -68,20 +67,11 @@ def _list_steps(
             f"Let pods finish that hold shared GPUs or select labels that go ({len(going)} now), "
             "or move them, node by node: the vendor's rule for each change of what a node offers."
         )
-    if Edition.BASIC in editions:
-        yield Step(
-            "Remove the Basic edition: by the vendor's Job gpushare-migration, which changes "
-            f"labels too (CHANGE_LABELS_INFO={VENDORS_MAPPING}), or by its Helm release."
-        )
-    if Edition.OPEN_SOURCE in editions:
-        yield Step(
-            "Remove open-source gpushare: its device plugin, its scheduler extender, and the "
-            "extender from kube-scheduler's configuration."
-        )
+    yield from (Step(each.removal) for each in left)
     if upgrades:
         yield Step(
             "Relabel the nodes; where the Job has done so, nothing changes."
-            if Edition.BASIC in editions
+            if any(each.removal_relabels for each in left)
             else "Relabel the nodes.",
             tuple(_relabel(upgrades)),
         )

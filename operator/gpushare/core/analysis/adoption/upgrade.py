@@ -11,19 +11,15 @@ from datetime import datetime
 
 from gpushare import names
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.api.pool import Pool, Schedule
 from gpushare.core.analysis.adoption.adopt import sort_nodes
 from gpushare.core.analysis.adoption.existing_labels import Carried, read_carried
 from gpushare.core.analysis.adoption.grouping import AdoptedPool, group_nodes
 from gpushare.core.analysis.adoption.notes import Code, Note, gather, note
 from gpushare.core.analysis.adoption.simulation import simulate
-from gpushare.core.analysis.migration.mapping import map_schedule
 from gpushare.core.ownership.claims import decide_claim, find_owner
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
-from gpushare.editions.mode import MODES
-
-VENDORS_MAPPING = "cgpu=true::ack.node.gpu.schedule=cgpu,gpushare=true::ack.node.gpu.schedule=share"
-"""What the vendor's Job gpushare-migration is told (CHANGE_LABELS_INFO)."""
+from gpushare.editions.registry import EDITIONS, INSTALLERS, MODES, OLD_MODE_LABELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +67,10 @@ class UpgradedPools:
 
 
 def map_carried(carried: Carried, unisolated: Schedule) -> Carried:
-    """What it is on the Professional edition; `unisolated` is what Basic's share becomes."""
-    schedule = map_schedule(carried.edition, carried.schedule, unisolated)
-    return Carried(Edition.PROFESSIONAL, schedule, carried.placement)
+    """What it is in the edition's successor; `unisolated` is what Basic's share becomes."""
+    left = EDITIONS[carried.edition]
+    schedule = unisolated if carried.schedule is left.unisolated else carried.schedule
+    return Carried(left.successor or left.edition, schedule, carried.placement)
 
 
 def plan_upgrade(
@@ -84,11 +81,11 @@ def plan_upgrade(
     followed = {
         pool.name: map_carried(Carried(pool.spec.edition, pool.spec.schedule), unisolated)
         for pool in snapshot.pools
-        if pool.spec.edition is not Edition.PROFESSIONAL and not pool.deleting
+        if EDITIONS[pool.spec.edition].successor and not pool.deleting
     }
     in_pool = _find_members(snapshot, followed)
     to = {node: map_carried(each, unisolated) for node, each in labelled.carried.items()}
-    carried = {n: c for n, c in labelled.carried.items() if c.edition is not Edition.PROFESSIONAL}
+    carried = {n: c for n, c in labelled.carried.items() if EDITIONS[c.edition].successor}
     # What is relabelled already belongs to what is on its way to the same.
     grouped, said = group_nodes(replace(labelled, carried=to))
     adopted = tuple(pool for pool in grouped if not carried.keys().isdisjoint(pool.nodes))
@@ -158,14 +155,14 @@ def _plan_node(
         to=to,
         pods=tuple(pod for pod in live if shares and pod.requests.keys() & set(resources)),
         selecting=tuple(pod for pod in live if selects_old_labels(pod)),
-        remove=tuple(sorted(names.OLD_MODE_LABELS & snapshot.nodes[name].labels.keys())),
+        remove=tuple(sorted(OLD_MODE_LABELS & snapshot.nodes[name].labels.keys())),
         reboots=reboots,
     )
 
 
 def selects_old_labels(pod: Pod) -> bool:
     """Whether no node would have what it selects."""
-    return any(key in names.OLD_MODE_LABELS for key, _ in pod.selects)
+    return any(key in OLD_MODE_LABELS for key, _ in pod.selects)
 
 
 def _find_reboots(
@@ -180,10 +177,9 @@ def _find_reboots(
     nodes = {}
     for name, pool in upgraded.pool_of.items():
         node, from_mode = snapshot.nodes[name], upgraded.carried[name]
-        kept = {
-            key: value for key, value in node.labels.items() if key not in names.OLD_MODE_LABELS
-        }
-        loaded = from_mode.edition is Edition.BASIC and from_mode.schedule is not Schedule.DEFAULT
+        kept = {key: value for key, value in node.labels.items() if key not in OLD_MODE_LABELS}
+        components = MODES[from_mode.edition, from_mode.schedule].components
+        loaded = EDITIONS[from_mode.edition].successor and not INSTALLERS.isdisjoint(components)
         nodes[name] = replace(
             node,
             labels={**kept, **targets[pool].labels},

@@ -14,7 +14,7 @@ from gpushare.core.nodechange.blockers import find_missing_daemonset, find_other
 from gpushare.core.snapshot.actions import READY_WITH_WARNING, Blocker
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.node import ReconcileContext
-from gpushare.editions.mode import SWITCHES, find_edition, find_mode, find_schedule
+from gpushare.editions.registry import EDITIONS, find_edition, find_mode, find_schedule
 from gpushare.names import Reason
 
 _ON_THEIR_WAY = frozenset(
@@ -34,8 +34,8 @@ class Labelled:
     @property
     def labels(self) -> str:
         """Those by which editions are switched."""
-        switches = [key for key in SWITCHES.values() if key in self.node.labels]
-        return ", ".join(f"{key}={self.node.labels[key]}" for key in switches)
+        switches, labels = (each.switch for each in EDITIONS.values()), self.node.labels
+        return ", ".join(f"{key}={labels[key]}" for key in switches if key in labels)
 
 
 def find_labelled(snapshot: ClusterSnapshot) -> list[Labelled]:

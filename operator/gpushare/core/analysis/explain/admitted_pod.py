@@ -9,6 +9,7 @@ from gpushare.api.k8s.node_selection import CHOOSING
 from gpushare.api.k8s.pod_shape import Metadata, PodShape, Spec
 from gpushare.api.past_decision import PastDecision, parse_past_decision
 from gpushare.core.admission import Decision, PoolView
+from gpushare.editions.registry import EDITIONS
 from gpushare.names import Reason
 
 _WRITTEN = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
@@ -30,7 +31,7 @@ def rewind(pod: PodShape, pools: Sequence[PoolView]) -> PodShape:
     annotations = dict(metadata.annotations or {})
     past = parse_past(pod)
     annotations.pop(names.ANNOTATION_DECISION, None)
-    holds_card = bool(annotations.keys() & {names.ANNOTATION_ALLOCATION, names.ANNOTATION_CARD})
+    holds_card = any(each.card_annotation in annotations for each in EDITIONS.values())
     if past is None or past.reason != Reason.NOT_ROUTED or holds_card:
         spec = replace(spec, node_name=None)
     if past is not None and past.pool is not None:

@@ -20,16 +20,16 @@ from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.isolation import NodeIsolation, observe_isolation
 from gpushare.core.snapshot.node import ReconcileContext
-from gpushare.editions.mode import (
+from gpushare.editions.edition import Mode
+from gpushare.editions.plugins import SERVED, identify_plugin, is_plugin_of, may_offer
+from gpushare.editions.registry import (
     INSTALLERS,
     MODES,
-    Mode,
     find_edition,
     find_mode,
     find_schedule,
     settled_labels,
 )
-from gpushare.editions.plugins import SERVED, identify_plugin, is_plugin_of, may_offer
 from gpushare.names import Reason
 
 _VENDORS = ("alibabacloud.com/nodepool-id", "aliyun.accelerator/", "ack.node.gpu.")

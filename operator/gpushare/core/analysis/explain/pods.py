@@ -11,7 +11,7 @@ from gpushare.api.k8s.pod_request import PodRequest, read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape, Spec
 from gpushare.api.k8s.taint import Taint
 from gpushare.api.past_decision import PastDecision
-from gpushare.api.pool import Edition, Schedule
+from gpushare.api.pool import DEFAULT_EDITION, Edition, Schedule
 from gpushare.core.admission import Decision, PoolView, decide
 from gpushare.core.admission.fit import Fit
 from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest
@@ -32,7 +32,7 @@ from gpushare.core.planner.pool_state import Book
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.status.unschedulable_pods import tell_to_recreate
-from gpushare.editions.mode import find_edition
+from gpushare.editions.registry import find_edition
 from gpushare.names import Reason
 
 
@@ -152,7 +152,7 @@ def _find_stuck(found: Pod | None, request: PodRequest, around: Surroundings) ->
 
 
 def _find_edition(node: Node) -> Edition:
-    return find_edition(node.labels) or Edition.PROFESSIONAL
+    return find_edition(node.labels) or DEFAULT_EDITION
 
 
 def _leave_out(found: Pod | None, around: Surroundings) -> Surroundings:

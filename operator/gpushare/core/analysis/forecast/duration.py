@@ -11,8 +11,8 @@ from gpushare.api.pool import Pool
 from gpushare.core.analysis.forecast.steps import NodeForecast
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing
-from gpushare.editions.mode import MODES
-from gpushare.editions.transitions import Outcome
+from gpushare.editions.edition import Outcome
+from gpushare.editions.registry import MODES
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.core.status.plan_status import build_plan
 from gpushare.core.status.pool_status import build_status
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 
 

@@ -19,8 +19,8 @@ from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.isolation import find_stale_pods
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
-from gpushare.editions.mode import MODES, Mode, settled_labels
-from gpushare.editions.transitions import REPAIR, TEARDOWN, Outcome, Transition, find_transition
+from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Outcome, Transition
+from gpushare.editions.registry import MODES, find_transition, settled_labels
 from gpushare.names import Reason
 
 _TURNS = frozenset({Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY})

@@ -19,7 +19,8 @@ from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.node_records import NodeRecords, extend_initial_values
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
-from gpushare.editions.mode import MODES, Mode, settled_labels
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import MODES, settled_labels
 
 MOST_ASKED = 20
 """Waves for which the planner is asked; those after are alike, and as large as the last."""

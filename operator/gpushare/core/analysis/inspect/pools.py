@@ -18,7 +18,7 @@ from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.core.status.unschedulable_pods import PoolRoom, find_room, group_by_pool, judge_pod
-from gpushare.editions.mode import find_schedule
+from gpushare.editions.registry import find_schedule
 
 _PENDING = "Pending"
 _NOT_LOOKED_AT = "no scheduler has looked at it yet"

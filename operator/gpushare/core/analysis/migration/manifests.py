@@ -8,7 +8,7 @@ from gpushare import names
 from gpushare.api.k8s.node import parse_quantity
 from gpushare.core.analysis.migration.finding import Code, Finding
 from gpushare.core.analysis.migration.pods import Migrated, Target, migrate_pod
-from gpushare.editions.mode import MODES
+from gpushare.editions.registry import MODES
 
 Json = dict[str, Any]
 _COMPONENTS = frozenset({name for mode in MODES.values() for name in mode.daemonsets}) | {

@@ -10,17 +10,19 @@ from itertools import product
 from typing import Any
 
 from gpushare import names
-from gpushare.api.pool import Edition, Schedule
+from gpushare.api.pool import Schedule
 from gpushare.core.analysis.migration.finding import Code, Finding
-from gpushare.core.analysis.migration.mapping import map_schedule
-from gpushare.editions.mode import FALSE, TRUE, find_schedule
+from gpushare.editions.registry import EDITIONS, OLD_MODE_LABELS
 
 Json = dict[str, Any]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_BASIC = frozenset({names.LABEL_CGPU, names.LABEL_CGPU_DISABLE_ISOLATION})
-_SHARE, _CGPU, _WHOLE = str(Schedule.SHARE), str(Schedule.CGPU), str(Schedule.DEFAULT)
-_AVOIDED = {names.LABEL_GPUSHARE: [_SHARE], names.LABEL_CGPU: [_CGPU, _SHARE]}
+_TRUE, _WHOLE = "true", str(Schedule.DEFAULT)
+_AVOIDED = {
+    each.switch: sorted(str(m.schedule) for m in each.modes if m.labels[each.switch] == _TRUE)
+    for each in EDITIONS.values()
+    if each.successor
+}
 """The modes of those nodes that have the label with the value `true`."""
 
 
@@ -115,7 +117,7 @@ class Translation:
     def _translate(self, asked: Mapping[str, Sequence[str]]) -> Sequence[str] | None:
         """The modes that are asked for, by label the values that will do; None where they may stay
         as they are asked for."""
-        if not asked or (not self.is_to_share and asked.keys().isdisjoint(names.OLD_MODE_LABELS)):
+        if not asked or (not self.is_to_share and asked.keys().isdisjoint(OLD_MODE_LABELS)):
             return None
         labels = (dict(zip(asked, each, strict=True)) for each in product(*asked.values()))
         modes = list(dict.fromkeys(map(self._find_mode, labels)))
@@ -126,14 +128,13 @@ class Translation:
     def _find_mode(self, labels: Mapping[str, str]) -> str:
         """What a node becomes that has these labels."""
         found = {labels[names.LABEL_SCHEDULE]} if names.LABEL_SCHEDULE in labels else set()
-        if any(labels.get(key, TRUE) not in (TRUE, FALSE) for key in names.OLD_MODE_LABELS):
+        if any(labels.get(key, _TRUE) not in (_TRUE, "false") for key in OLD_MODE_LABELS):
             raise _UnclearError(f"{_show(labels)} has a value that no edition knows")
-        if names.LABEL_GPUSHARE in labels:
-            found.add(find_schedule(Edition.OPEN_SOURCE, labels))
-        if not labels.keys().isdisjoint(_BASIC):
-            # The switch of isolation is on shared nodes only, and pods select by it alone.
-            mode = Schedule(find_schedule(Edition.BASIC, {names.LABEL_CGPU: TRUE, **labels}))
-            found.add(map_schedule(Edition.BASIC, mode, self.unisolated))
+        for each in EDITIONS.values():
+            if each.successor and not each.labels.isdisjoint(labels):
+                # The switch of isolation is on shared nodes only, and pods select by it alone.
+                mode = each.find_schedule({each.switch: _TRUE, **labels})
+                found.add(self.unisolated if mode == each.unisolated else mode)
         if len(found) > 1:
             shown = " and ".join(sorted(found))
             raise _UnclearError(f"{_show(labels)} is of two modes ({shown})")
@@ -145,8 +146,8 @@ def avoids_isolation(spec: Json) -> bool:
     key = names.LABEL_CGPU_DISABLE_ISOLATION
     nodes = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()
-    return (spec.get("nodeSelector") or {}).get(key) == TRUE or any(
-        _chooses_mode(each) and each["key"] == key and TRUE in (each.get("values") or ())
+    return (spec.get("nodeSelector") or {}).get(key) == _TRUE or any(
+        _chooses_mode(each) and each["key"] == key and _TRUE in (each.get("values") or ())
         for term in terms
         for each in term.get("matchExpressions") or ()
     )
@@ -158,9 +159,9 @@ def _chooses_mode(expression: Json) -> bool:
 
 def _rewrite_other(expression: Json) -> Json:
     key, values = expression.get("key"), expression.get("values")
-    if key not in names.OLD_MODE_LABELS:
+    if key not in OLD_MODE_LABELS:
         return expression
-    if expression.get("operator") != "NotIn" or values != [TRUE] or key not in _AVOIDED:
+    if expression.get("operator") != "NotIn" or values != [_TRUE] or key not in _AVOIDED:
         raise _UnclearError(f"what it asks of the label {key} has no counterpart")
     return expression | {"key": names.LABEL_SCHEDULE, "values": list(_AVOIDED[key])}
 

@@ -1,0 +1,154 @@
+"""What an edition is. A module for each edition fills this in, and `registry` lists them."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from gpushare import names
+from gpushare.api.pool import EDITIONS_WITH_PLACEMENT, Edition, Schedule
+from gpushare.names import Reason
+
+GPUSHARE_PLUGIN = "gpushare-device-plugin-ds"
+LABELS_PAGE = "vendor's page on specifications and scheduling labels of GPU nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One mode of one edition. DaemonSets have the names of ACK's charts."""
+
+    edition: Edition
+    schedule: Schedule
+    labels: Mapping[str, str]
+    resource: str = ""
+    """The extended resource that a node in this mode offers, and every pod in it asks for."""
+    plugin: str = ""
+    """DaemonSet of the device plugin. Empty where none of the cluster's DaemonSets is it."""
+    components: tuple[str, ...] = ()
+    """Other DaemonSets that must be Ready on the node before the mode is what it says."""
+    companions: tuple[str, ...] = ()
+    """Resources that the node offers besides, for pods that ask for `resource` too."""
+    recoverer: str = ""
+    """DaemonSet that puts the manifest of the static whole-card plugin back, on clusters that have
+    no DaemonSet `plugin`."""
+    reads_label: bool = False
+    """Its plugin serves other modes too: which one, it reads when it starts."""
+    isolated_by_module: bool = False
+    """It does not isolate, but a cGPU kernel module that is still loaded does so all the same."""
+
+    @property
+    def isolated(self) -> bool:
+        """Whether the kernel keeps each container to its share (the cGPU modes)."""
+        return self.schedule in (Schedule.CGPU, Schedule.CORE_MEM)
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        return (self.resource, *self.companions) if self.resource else self.companions
+
+    @property
+    def daemonsets(self) -> tuple[str, ...]:
+        return (self.plugin, *self.components) if self.plugin else self.components
+
+    def relies_on_recoverer(self, daemonsets: Collection[str]) -> bool:
+        """Whether a cluster that has these DaemonSets serves the mode by a static pod."""
+        return self.plugin not in daemonsets and self.recoverer in daemonsets
+
+
+class Outcome(StrEnum):
+    """What may be done about a change of mode."""
+
+    APPLY = "apply"
+    """Write the labels; the DaemonSets of both modes follow them by themselves."""
+    APPLY_AND_RESTART = "apply and restart the plugin"
+    """The same plugin serves both modes and reads its label only when it or its kubelet starts."""
+    REQUIRES_TEARDOWN = "needs a teardown"
+    REQUIRES_MANUAL_ACTION = "needs a person"
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """What changing from one mode to another needs, and why."""
+
+    outcome: Outcome
+    message: str
+    source: str
+    keeps_workloads: bool = False
+    """Running pods keep their GPUs: the resource stays, only what new pods get changes."""
+    steps: tuple[str, ...] = ()
+    """What a person does instead."""
+
+    @property
+    def refusal(self) -> Reason | None:
+        """Why nothing is done, or not before somebody agrees."""
+        if self.outcome is Outcome.REQUIRES_TEARDOWN:
+            return Reason.REQUIRES_TEARDOWN
+        if self.outcome is Outcome.REQUIRES_MANUAL_ACTION:
+            return Reason.REQUIRES_MANUAL_ACTION
+        return None
+
+    @property
+    def instructions(self) -> str:
+        """The message, and the steps by their numbers."""
+        steps = "; ".join(f"{number}. {step}" for number, step in enumerate(self.steps, start=1))
+        return f"{self.message}: {steps}" if steps else self.message
+
+
+TEARDOWN = Transition(
+    Outcome.REQUIRES_TEARDOWN,
+    "memory isolation stays on until the cGPU kernel module is uninstalled and the node rebooted",
+    "vendor's guide on node pools, Professional edition",
+)
+"""To `share` on a node on which the cGPU kernel module may be loaded, whichever mode it is in."""
+
+REPAIR = Transition(
+    Outcome.APPLY_AND_RESTART,
+    "the plugin may have read other labels than those that are there",
+    "open-source gpushare-device-plugin: it reads the labels when it is built",
+    keeps_workloads=True,
+)
+"""Back to the mode that was applied, where only the plugin must read the labels again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EditionDescription:
+    """All in which one edition differs from another."""
+
+    edition: Edition
+    switch: str
+    """The label by which its modes are switched on and off."""
+    find_schedule: Callable[[Mapping[str, str]], str]
+    """The mode that a node's labels stand for: a Schedule, or the label's own unknown value."""
+    modes: tuple[Mode, ...]
+    needs: Mapping[str, Transition]
+    """What a change of mode can need; `docs/transitions.md` has these names."""
+    matrix: str
+    """A row for the mode that is left, a column for the one that is wanted, in each cell a need."""
+    installers: frozenset[str] = frozenset()
+    """DaemonSets that load the cGPU kernel module where they run."""
+    has_scheduler_extender: bool = True
+    """Such an extender gives one card to a pod, and none to init containers."""
+    card_annotation: str = names.ANNOTATION_CARD
+    """By which the scheduler notes on a pod which cards it holds."""
+    successor: Edition | None = None
+    """The edition to which the vendor moves its clusters."""
+    unisolated: Schedule | None = None
+    """The mode whose isolation is switched off: the vendor does not say what it becomes there."""
+    removal: str = ""
+    """How it is removed then."""
+    removal_relabels: bool = False
+    """That may change the labels of nodes, too."""
+
+    @cached_property
+    def labels(self) -> frozenset[str]:
+        """Keys of the labels of its modes."""
+        return frozenset(key for mode in self.modes for key in mode.labels)
+
+    @cached_property
+    def tracks_module(self) -> bool:
+        """Whether a cGPU kernel module that outlives its mode matters to another mode."""
+        return any(mode.isolated_by_module for mode in self.modes)
+
+    @property
+    def has_placement(self) -> bool:
+        """Whether its scheduler lets a node say which of its cards is filled."""
+        return self.edition in EDITIONS_WITH_PLACEMENT

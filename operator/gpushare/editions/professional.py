@@ -1,0 +1,127 @@
+"""The Professional edition: the chart ack-ai-installer (vendor's page on labels of GPU nodes)."""
+
+from typing import Any
+
+from gpushare import names
+from gpushare.api.pool import Edition, Schedule
+from gpushare.editions.edition import (
+    GPUSHARE_PLUGIN,
+    LABELS_PAGE,
+    TEARDOWN,
+    EditionDescription,
+    Mode,
+    Outcome,
+    Transition,
+)
+
+_DRA_GUIDE = "vendor's guide on scheduling GPUs with DRA"
+_MEMORY, _WHOLE = names.RESOURCE_GPU_MEMORY, names.RESOURCE_WHOLE_GPU
+_CGPU, _CORE = "cgpu-installer", "cgpu-core-installer"
+_VIA_DEFAULT = (
+    "take the node out of the pool (spec.nodes.exclude)",
+    "once it carries no annotation gpushare.io/applied, label it default",
+    "take it in again",
+)
+"""The steps for one node; docs/transitions.md says how each is done."""
+
+
+def _mode(schedule: Schedule, resource: str, plugin: str, *components: str, **more: Any) -> Mode:
+    labels = {names.LABEL_SCHEDULE: str(schedule)}
+    return Mode(Edition.PROFESSIONAL, schedule, labels, resource, plugin, components, **more)
+
+
+PROFESSIONAL = EditionDescription(
+    edition=Edition.PROFESSIONAL,
+    switch=names.LABEL_SCHEDULE,
+    find_schedule=lambda labels: labels.get(names.LABEL_SCHEDULE, Schedule.DEFAULT),
+    modes=(
+        _mode(
+            Schedule.DEFAULT,
+            _WHOLE,
+            "ack-nvidia-device-plugin",
+            recoverer="nvidia-device-plugin-recover",
+        ),
+        _mode(Schedule.SHARE, _MEMORY, GPUSHARE_PLUGIN, reads_label=True, isolated_by_module=True),
+        _mode(Schedule.CGPU, _MEMORY, GPUSHARE_PLUGIN, _CGPU, reads_label=True),
+        _mode(
+            Schedule.CORE_MEM,
+            _MEMORY,
+            "gpushare-core-device-plugin-ds",
+            _CORE,
+            companions=(names.RESOURCE_GPU_CORE,),
+        ),
+        _mode(Schedule.MPS, _MEMORY, "gpushare-mps-device-plugin-ds", "ack-mps-control"),
+        _mode(Schedule.TOPOLOGY, names.RESOURCE_TOPOLOGY_GPU, "gputopo-device-plugin-ds"),
+        _mode(Schedule.DISABLED, "", ""),
+    ),
+    needs={
+        "follow": Transition(
+            Outcome.APPLY, "the DaemonSets of both modes select on the mode label", LABELS_PAGE
+        ),
+        "mps": Transition(
+            Outcome.APPLY,
+            "the mode label starts the MPS daemon and the plugin beside it",
+            "vendor's page on ack-mps-control",
+        ),
+        "hand-over": Transition(
+            Outcome.APPLY,
+            "the vendor's plugin leaves the node, and its cards to another",
+            _DRA_GUIDE,
+        ),
+        "reset": Transition(
+            Outcome.APPLY,
+            "setting default is how another mode is switched off; deleting the label is not",
+            "vendor's pages on enabling GPU scheduling and on topology-aware scheduling",
+        ),
+        "module-stays": Transition(
+            Outcome.APPLY, "allowed; the cGPU kernel module stays loaded", LABELS_PAGE
+        ),
+        "isolate": Transition(
+            Outcome.APPLY_AND_RESTART,
+            "memory isolation is enabled for the node; one plugin serves both modes",
+            TEARDOWN.source,
+        ),
+        "teardown": TEARDOWN,
+        "two-steps": Transition(
+            Outcome.REQUIRES_MANUAL_ACTION,
+            "not among the changes that the vendor lists; go by way of default",
+            LABELS_PAGE,
+            steps=("end or move this node's GPU pods", *_VIA_DEFAULT),
+        ),
+        "rejoin": Transition(
+            Outcome.REQUIRES_MANUAL_ACTION,
+            "not among the changes that the vendor lists, and the cGPU kernel module would stay "
+            "loaded",
+            LABELS_PAGE,
+            steps=(
+                "drain the node",
+                "remove it from the cluster",
+                "add it again with a new system disk and the new label",
+            ),
+        ),
+        "foreign": Transition(
+            Outcome.REQUIRES_MANUAL_ACTION,
+            "another plugin or a DRA driver may have given this node's cards out, unseen by the "
+            "new mode",
+            _DRA_GUIDE,
+            steps=(
+                "end the pods that use the node's cards",
+                "take that plugin or driver off the node",
+                *_VIA_DEFAULT,
+            ),
+        ),
+    },
+    matrix="""
+        of        default       share      cgpu       core_mem   mps        topology      disabled
+        default   -             follow     follow     follow     mps        follow        hand-over
+        share     reset         -          isolate    two-steps  two-steps  two-steps     two-steps
+        cgpu      module-stays  teardown   -          rejoin     rejoin     module-stays  rejoin
+        core_mem  module-stays  teardown   rejoin     -          rejoin     module-stays  rejoin
+        mps       reset         two-steps  two-steps  two-steps  -          two-steps     two-steps
+        topology  reset         two-steps  two-steps  two-steps  two-steps  -             two-steps
+        disabled  foreign       foreign    foreign    foreign    foreign    foreign       -
+    """,
+    installers=frozenset({_CGPU, _CORE}),
+    has_scheduler_extender=False,
+    card_annotation=names.ANNOTATION_ALLOCATION,
+)

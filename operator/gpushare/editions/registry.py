@@ -1,0 +1,99 @@
+"""The editions that there are, and what is looked up in all of them."""
+
+from collections.abc import Mapping
+
+from gpushare import names
+from gpushare.api.k8s.daemonset import FORMER
+from gpushare.api.pool import Edition, PoolSpec, Schedule
+from gpushare.editions.basic import BASIC
+from gpushare.editions.edition import LABELS_PAGE, EditionDescription, Mode, Outcome, Transition
+from gpushare.editions.opensource import OPEN_SOURCE
+from gpushare.editions.professional import PROFESSIONAL
+
+EDITIONS: Mapping[Edition, EditionDescription] = {
+    each.edition: each for each in (PROFESSIONAL, BASIC, OPEN_SOURCE)
+}
+"""Of a node that carries the labels of several, the first goes first."""
+MODES: Mapping[tuple[Edition, str], Mode] = {
+    (mode.edition, mode.schedule): mode for each in EDITIONS.values() for mode in each.modes
+}
+INSTALLERS = frozenset(
+    f"{former}{name}"
+    for each in EDITIONS.values()
+    for name in each.installers
+    for former in ("", FORMER)
+)
+"""DaemonSets that load the cGPU kernel module where they run, also those left over."""
+OLD_MODE_LABELS = frozenset(k for each in EDITIONS.values() if each.successor for k in each.labels)
+"""Those of the editions that have a successor."""
+TRANSITIONS: Mapping[tuple[Edition, str, str], Transition] = {
+    (each.edition, from_mode, to): each.needs[need]
+    for each in EDITIONS.values()
+    for (_, *columns), *rows in [map(str.split, each.matrix.strip().splitlines())]
+    for from_mode, *cells in rows
+    for to, need in zip(columns, cells, strict=True)
+    if from_mode != to
+}
+"""Every pair of different modes of each edition, as its matrix has it."""
+UNKNOWN_STEPS = (
+    "end or move the node's GPU pods",
+    "label it default, or remove it from the cluster and add it again with another label",
+)
+"""Where the label's value is none that the operator knows."""
+
+
+def find_transition(edition: Edition, from_mode: str, to: Schedule) -> Transition:
+    """What the change needs; `from_mode` may be a value that we do not know: that needs a person.
+
+    So does `mig`: nothing leads out of it by label (vendor's page on labels that control GPUs).
+    """
+    return TRANSITIONS.get((edition, from_mode, to)) or Transition(
+        Outcome.REQUIRES_MANUAL_ACTION,
+        f"{from_mode!r} is no mode that this operator knows on the {edition} edition, and is kept",
+        LABELS_PAGE,
+        steps=UNKNOWN_STEPS,
+    )
+
+
+def find_edition(labels: Mapping[str, str]) -> Edition | None:
+    """The edition whose switch a node carries."""
+    return next((each.edition for each in EDITIONS.values() if each.switch in labels), None)
+
+
+def find_mode(edition: Edition, schedule: str) -> Mode | None:
+    """The mode that `find_schedule` found; None for a value that is none in that edition."""
+    return MODES.get((edition, schedule))
+
+
+def find_schedule(edition: Edition, labels: Mapping[str, str]) -> str:
+    """The mode that a node's labels stand for: a Schedule, or the label's own unknown value.
+
+    No label of the edition means whole cards, as on clusters that label no new node.
+    """
+    return EDITIONS[edition].find_schedule(labels)
+
+
+def desired_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
+    """All labels that a member of `pool` gets."""
+    labels = {**MODES[spec.edition, spec.schedule].labels, names.LABEL_POOL: pool}
+    if spec.placement is not None:
+        labels[names.LABEL_PLACEMENT] = str(spec.placement)
+    return labels
+
+
+def settled_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
+    """All labels that a member of `pool` has once its mode is verified."""
+    is_isolated = MODES[spec.edition, spec.schedule].isolated
+    verified = {names.LABEL_ISOLATION_VERIFIED: names.VERIFIED} if is_isolated else {}
+    return desired_labels(pool, spec) | verified
+
+
+def find_other_edition_labels(edition: Edition, labels: Mapping[str, str]) -> dict[str, str]:
+    """Labels by which another edition shares this node's GPUs.
+
+    Two editions on one node contradict each other: `cgpu=true` keeps isolation on beside
+    `ack.node.gpu.schedule=share`. Values that leave whole cards alone do no harm.
+    """
+    others = (each.switch for each in EDITIONS.values() if each.edition is not edition)
+    harmless = (None, "false", Schedule.DEFAULT)
+    return {key: labels[key] for key in others if labels.get(key) not in harmless}
