@@ -196,13 +196,9 @@ chart-docs: $(READY) ## Write the chart's README from the comments of its values
 golden: $(READY) ## Write the answers in tests/golden/answers anew; review the difference
 	GOLDEN=write $(BIN)/pytest tests/unit/cli/test_golden.py -q
 
-.PHONY: cli-docs
-cli-docs: $(READY) ## Write docs/cli.md from the help texts of the commands
-	$(BIN)/python -m gpushare.cli.manual > docs/cli.md
-
-.PHONY: metrics-docs
-metrics-docs: $(READY) ## Write docs/metrics.md from the metrics that the program registers
-	$(BIN)/python -m gpushare.observe.metrics.page > docs/metrics.md
+.PHONY: program-docs
+program-docs: $(READY) ## Write what docs/cli.md and docs/metrics.md have from the program
+	$(BIN)/python -m tests.generated_pages
 
 .PHONY: cluster
 cluster: $(READY) ## Start a control plane with its kubeconfig in .dev/kubeconfig

@@ -70,127 +70,107 @@ class Trust:
         return [ca for ca in list_living(first, now) if all(ca in other for other in held)]
 
 
-def renew(
-    stored: Identity | None,
-    held: Identity | None,
-    trust: Trust,
-    hosts: Sequence[str],
-    now: datetime,
-    lifetimes: Lifetimes,
-) -> tuple[Identity, str | None]:
-    """The identity to store, and why it is not the `stored` one (None: it is).
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """What one process knows when it asks what is to be replaced."""
 
-    `held` is what this process serves with; it is put back where nothing of use is stored.
-    """
-    wanted, no_authority = _plan_authority(stored, held, hosts, now, lifetimes)
-    wanted, no_bundle = _plan_bundle(wanted, trust, now)
-    wanted, no_certificate = _plan_certificate(wanted, trust, hosts, now, lifetimes)
-    return wanted, no_authority or no_bundle or no_certificate
+    held: Identity | None
+    """What it serves with."""
+    trust: Trust
+    hosts: Sequence[str]
+    now: datetime
+    lifetimes: Lifetimes
 
+    def renew(self, stored: Identity | None) -> tuple[Identity, str | None]:
+        """The identity to store, and why it is not the `stored` one (None: it is).
 
-def choose_served(
-    wanted: Identity,
-    held: Identity | None,
-    trust: Trust,
-    hosts: Sequence[str],
-    now: datetime,
-    lifetimes: Lifetimes,
-) -> Identity:
-    """The identity to serve with: the stored one, or, as long as clients may not have heard of its
-    CA, the one that is held and that they do trust."""
-    if held is None or held.certificate_pem == wanted.certificate_pem:
-        return wanted
-    issuer = _find_issuer(wanted)
-    if _is_settled(issuer, trust, now, lifetimes) or issuer == _find_issuer(held):
-        return wanted
-    if find_certificate_problem(held, hosts, now, ages=False) or (
-        _find_issuer(held) not in trust.list_authorities(now)
-    ):
-        return wanted
-    if find_certificate_problem(held, hosts, now) and _can_issue_again(held, now):
-        return _issue(held, hosts, now, lifetimes)
-    return held
+        What is held is put back where nothing of use is stored.
+        """
+        wanted, no_authority = self._plan_authority(stored)
+        wanted, no_bundle = self._plan_bundle(wanted)
+        wanted, no_certificate = self._plan_certificate(wanted)
+        return wanted, no_authority or no_bundle or no_certificate
 
+    def choose_served(self, wanted: Identity) -> Identity:
+        """The identity to serve with: the stored one, or, as long as clients may not have heard of
+        its CA, the one that is held and that they do trust."""
+        held = self.held
+        if held is None or held.certificate_pem == wanted.certificate_pem:
+            return wanted
+        issuer, holder = _find_issuer(wanted), _find_issuer(held)
+        if issuer == holder or self._is_settled(issuer):
+            return wanted
+        if not self._is_of_use(held) or holder not in self.trust.list_authorities(self.now):
+            return wanted
+        if self._find_problem(held) and self._can_issue_again(held):
+            return self._issue(held)
+        return held
 
-def _plan_authority(
-    stored: Identity | None,
-    held: Identity | None,
-    hosts: Sequence[str],
-    now: datetime,
-    lifetimes: Lifetimes,
-) -> tuple[Identity, str | None]:
-    problem = find_authority_problem(stored.authority, now) if stored else "nothing is stored"
-    found = next((each for each in (stored, held) if each and _can_sign(each, now)), None)
-    if found is None:
-        return Identity(issue_authority(now, lifetimes.authority), b"", b""), problem
-    if find_authority_problem(found.authority, now) is None:
-        return found, problem
-    # It is old. The last certificate under it is a fresh one: it bridges the time until the
-    # successor may issue, and the old CA's key is stored no longer.
-    if _can_issue_again(found, now):
-        found = _issue(found, hosts, now, lifetimes)
-    successor = issue_authority(now, lifetimes.authority)
-    return replace(found, authority=successor, older_pem=found.trust_pem), problem
+    def _plan_authority(self, stored: Identity | None) -> tuple[Identity, str | None]:
+        now = self.now
+        problem = find_authority_problem(stored.authority, now) if stored else "nothing is stored"
+        found = next((each for each in (stored, self.held) if each and self._can_sign(each)), None)
+        if found is None:
+            return Identity(issue_authority(now, self.lifetimes.authority), b"", b""), problem
+        if find_authority_problem(found.authority, now) is None:
+            return found, problem
+        # It is old. The last certificate under it is a fresh one: it bridges the time until the
+        # successor may issue, and the old CA's key is stored no longer.
+        if self._can_issue_again(found):
+            found = self._issue(found)
+        successor = issue_authority(now, self.lifetimes.authority)
+        return replace(found, authority=successor, older_pem=found.trust_pem), problem
 
+    def _plan_bundle(self, identity: Identity) -> tuple[Identity, str | None]:
+        """A CA leaves by expiring only: what clients trust is what some process may be serving
+        with, whatever has become of the Secret meanwhile."""
+        newest = load_certificates(identity.authority.certificate_pem)
+        older = list_living(identity.older_pem, self.now)
+        known, trusted = [*newest, *older], self.trust.list_authorities(self.now)
+        kept = [*older, *(ca for ca in trusted if ca not in known)][:OLDER_KEPT]
+        if kept == load_certificates(identity.older_pem):
+            return identity, None
+        older_pem = b"".join(ca.public_bytes(Encoding.PEM) for ca in kept)
+        return replace(identity, older_pem=older_pem), "the bundle of CAs is out of date"
 
-def _plan_bundle(identity: Identity, trust: Trust, now: datetime) -> tuple[Identity, str | None]:
-    """A CA leaves by expiring only: what clients trust is what some process may be serving with,
-    whatever has become of the Secret meanwhile."""
-    newest = load_certificates(identity.authority.certificate_pem)
-    older = list_living(identity.older_pem, now)
-    known = [*newest, *older]
-    kept = [*older, *(ca for ca in trust.list_authorities(now) if ca not in known)][:OLDER_KEPT]
-    if kept == load_certificates(identity.older_pem):
-        return identity, None
-    older_pem = b"".join(ca.public_bytes(Encoding.PEM) for ca in kept)
-    return replace(identity, older_pem=older_pem), "the bundle of CAs is out of date"
+    def _plan_certificate(self, identity: Identity) -> tuple[Identity, str | None]:
+        problem = self._find_problem(identity)
+        newest = load_certificates(identity.authority.certificate_pem)[0]
+        if _find_issuer(identity) == newest:
+            return (self._issue(identity), problem) if problem else (identity, None)
+        # Of an older CA, or broken: only that CA's key could issue it anew.
+        if self._is_of_use(identity) and not self._is_settled(newest):
+            return identity, None
+        return self._issue(identity), problem or "clients know the new CA by now"
 
+    def _issue(self, identity: Identity) -> Identity:
+        """`identity` with a new certificate of its newest CA."""
+        lifetime = self.lifetimes.certificate
+        fresh = issue_identity(identity.authority, self.hosts, self.now, lifetime)
+        return replace(fresh, older_pem=identity.older_pem)
 
-def _plan_certificate(
-    identity: Identity,
-    trust: Trust,
-    hosts: Sequence[str],
-    now: datetime,
-    lifetimes: Lifetimes,
-) -> tuple[Identity, str | None]:
-    problem = find_certificate_problem(identity, hosts, now)
-    newest = load_certificates(identity.authority.certificate_pem)[0]
-    if _find_issuer(identity) == newest:
+    def _find_problem(self, identity: Identity) -> str | None:
+        return find_certificate_problem(identity, self.hosts, self.now)
+
+    def _is_of_use(self, identity: Identity) -> bool:
+        """Whether it can be served, however old."""
+        return find_certificate_problem(identity, self.hosts, self.now, ages=False) is None
+
+    def _is_settled(self, authority: x509.Certificate | None) -> bool:
+        """Whether every API server has heard of a CA by now."""
+        known_for = self.now - self.trust.since
         return (
-            (identity, None)
-            if problem is None
-            else (_issue(identity, hosts, now, lifetimes), problem)
+            authority in self.trust.list_authorities(self.now)
+            and known_for >= self.lifetimes.spread
         )
-    # Of an older CA, or broken: only that CA's key could issue it anew.
-    is_of_use = find_certificate_problem(identity, hosts, now, ages=False) is None
-    if is_of_use and not _is_settled(newest, trust, now, lifetimes):
-        return identity, None
-    return _issue(identity, hosts, now, lifetimes), problem or "clients know the new CA by now"
 
+    def _can_sign(self, identity: Identity) -> bool:
+        return find_authority_problem(identity.authority, self.now, ages=False) is None
 
-def _issue(
-    identity: Identity, hosts: Sequence[str], now: datetime, lifetimes: Lifetimes
-) -> Identity:
-    """`identity` with a new certificate of its newest CA."""
-    fresh = issue_identity(identity.authority, hosts, now, lifetimes.certificate)
-    return replace(fresh, older_pem=identity.older_pem)
-
-
-def _is_settled(
-    authority: x509.Certificate | None, trust: Trust, now: datetime, lifetimes: Lifetimes
-) -> bool:
-    """Whether every API server has heard of a CA by now."""
-    return authority in trust.list_authorities(now) and now - trust.since >= lifetimes.spread
-
-
-def _can_sign(identity: Identity, now: datetime) -> bool:
-    return find_authority_problem(identity.authority, now, ages=False) is None
-
-
-def _can_issue_again(identity: Identity, now: datetime) -> bool:
-    """Whether the CA of the certificate is the one whose key is there."""
-    newest = load_certificates(identity.authority.certificate_pem)[:1]
-    return _can_sign(identity, now) and [_find_issuer(identity)] == newest
+    def _can_issue_again(self, identity: Identity) -> bool:
+        """Whether the CA of the certificate is the one whose key is there."""
+        newest = load_certificates(identity.authority.certificate_pem)[:1]
+        return self._can_sign(identity) and [_find_issuer(identity)] == newest
 
 
 def _find_issuer(identity: Identity) -> x509.Certificate | None:

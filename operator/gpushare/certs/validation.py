@@ -22,13 +22,6 @@ RENEW_AT = 1 / 3
 """Part of a lifetime, from its issue on, that is left when a successor is issued."""
 
 
-def find_problem(identity: Identity, hosts: Sequence[str], now: datetime) -> str | None:
-    """Why an identity of ours needs replacing at `now`; None where it does not."""
-    return find_authority_problem(identity.authority, now) or find_certificate_problem(
-        identity, hosts, now
-    )
-
-
 def find_authority_problem(authority: Authority, now: datetime, *, ages: bool = True) -> str | None:
     """Why our CA can't be used at `now`, or, unless age does not count, should not be for long."""
     try:

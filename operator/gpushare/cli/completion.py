@@ -17,10 +17,6 @@ _KUBECTL_SCRIPT = """\
 # For `kubectl gpushare`: as kubectl_complete-gpushare on PATH, executable.
 exec kubectl-gpushare __complete "$@"
 """
-_OFFER_FILES = """\
-    # Files where an option wants one; a node or pool is none.
-    [[ -n ${COMPREPLY[0]} || ${COMP_WORDS[COMP_CWORD-1]} != -* ]] || compopt -o default
-"""
 COMPLETE = "__complete"
 """First argument of the plugin where kubectl's script asks what may follow the others."""
 
@@ -38,11 +34,7 @@ def build_script(app: typer.Typer, shell: Shell) -> str:
     """The script that has `shell` complete `gpushare`; for kubectl, `kubectl gpushare`."""
     if shell is Shell.KUBECTL:
         return _KUBECTL_SCRIPT
-    script = _ask(app, f"source_{shell}")
-    if shell is Shell.BASH:
-        script = script.replace("complete -o default ", "complete ")
-        script = script.replace("    return 0\n", f"{_OFFER_FILES}    return 0\n")
-    return script
+    return _ask(app, f"source_{shell}")
 
 
 def complete_for_kubectl(app: typer.Typer, words: list[str]) -> str:

@@ -43,6 +43,7 @@ from gpushare.kube.events import Events
 from gpushare.names import Reason
 from gpushare.observe.logs import reporting
 from gpushare.observe.metrics import Metrics, Sight
+from gpushare.observe.metrics.figures import Figures
 from gpushare.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class Reconciler:
     """The loop's state: what is known of the pools, and which nodes are being worked on."""
 
     def __init__(self, api: ApiClient, settings: Settings, metrics: Metrics):
-        self._figures = metrics.build_figures()
+        self._figures = Figures()
         self.informers = Informers(
             api,
             plugin_namespace=settings.plugin_namespace,

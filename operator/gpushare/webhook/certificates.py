@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from gpushare.certs.identity import Identity
 from gpushare.certs.ownership import LABELS, TLS, find_other_owner
-from gpushare.certs.rotation import Lifetimes, Trust, choose_served, renew
+from gpushare.certs.rotation import Lifetimes, Renewal, Trust
 from gpushare.certs.validation import find_foreign_problem, is_vouched_for
 from gpushare.kube.auth.tls import load_pair
 from gpushare.kube.client import ApiClient, Json
@@ -123,7 +123,7 @@ class Certificate:
         secret = await read_secret(self._api, self._namespace, self._secret)
         if self._mode == "self":
             stored, refusal = await self._renew(secret)
-            identity = stored and self._choose(stored)
+            identity = stored and self._build_renewal().choose_served(stored)
         else:
             stored, refusal = self._adopt(secret)
             identity = stored
@@ -144,9 +144,8 @@ class Certificate:
 
     async def _renew(self, secret: Secret | None) -> tuple[Identity | None, str | None]:
         """The identity of mode `self`, stored where it had to be, and why it could not be."""
-        held, now = self._identity, self._clock()
         stored = Identity.from_secret_data(secret.data) if secret else None
-        identity, reason = renew(stored, held, self._trust, self.hosts, now, self._lifetimes)
+        identity, reason = self._build_renewal().renew(stored)
         if reason is None:
             return identity, None
         name, data = f"{self._namespace}/{self._secret}", identity.to_secret_data()
@@ -156,8 +155,8 @@ class Certificate:
             )
         elif owner := find_other_owner(secret.raw, stored):
             is_ours = bool(stored.authority.key_pem)
-            serves = is_ours and find_foreign_problem(stored, self.hosts, now) is None
-            return (stored if serves else held), (
+            serves = is_ours and find_foreign_problem(stored, self.hosts, self._clock()) is None
+            return (stored if serves else self._identity), (
                 f"Secret {name} is not renewed ({reason}), since {owner}: delete it, or set the "
                 "certificate's mode to who writes it (cert-manager or provided)"
             )
@@ -166,9 +165,9 @@ class Certificate:
         log.info("wrote Secret %s: %s", name, reason)
         return identity, None
 
-    def _choose(self, stored: Identity) -> Identity:
+    def _build_renewal(self) -> Renewal:
         now = self._clock()
-        return choose_served(stored, self._identity, self._trust, self.hosts, now, self._lifetimes)
+        return Renewal(self._identity, self._trust, self.hosts, now, self._lifetimes)
 
     def _adopt(self, secret: Secret | None) -> tuple[Identity | None, str | None]:
         """The identity that somebody else wrote; what is held goes on where it is of no use."""

@@ -42,8 +42,10 @@ class Webhook:
     def __init__(self, api: ApiClient, settings: Settings, metrics: Metrics):
         self._settings = settings
         self._cache = PoolCache(settings.stale_seconds, time.monotonic)
-        self._certificate = Certificate(api, settings, metrics)
-        self._self_call = ReadinessCall(self._certificate, settings.webhook_host)
+        self._certificate = certificate = Certificate(api, settings, metrics)
+        self._self_call = ReadinessCall(
+            settings.webhook_host, certificate.hosts[0], lambda: certificate.trust_pem
+        )
         self._pools: Informer[PoolView] = Informer(
             api,
             pools.PATH,

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from typing import Protocol
+from collections.abc import Callable
 
 import aiohttp
 
@@ -15,24 +15,17 @@ RETRY_SECONDS = 0.1
 TIMEOUT_SECONDS = 3.0
 
 
-class Trust(Protocol):
-    """What the API server trusts, and whom it calls."""
-
-    @property
-    def trust_pem(self) -> bytes | None:
-        """CAs; None where it takes those of its own machine."""
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """Names of the webhook, its Service's first."""
-
-
 class ReadinessCall:
-    """Calls our own server again and again, over real TLS."""
+    """Calls our own server again and again, over real TLS, under `server_name`.
 
-    def __init__(self, trust: Trust, host: str) -> None:
-        self._trust = trust
+    `find_trust` finds the CAs that the API server trusts, as PEM; None where it takes those of its
+    own machine.
+    """
+
+    def __init__(self, host: str, server_name: str, find_trust: Callable[[], bytes | None]) -> None:
         self._host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)
+        self._server_name = server_name
+        self._find_trust = find_trust
         self._problem: str | None = "not called yet"
 
     def find_problem(self) -> str | None:
@@ -46,7 +39,7 @@ class ReadinessCall:
             await asyncio.sleep(RETRY_SECONDS if self._problem else PERIOD_SECONDS)
 
     async def _call(self, port: int) -> str | None:
-        bundle = self._trust.trust_pem
+        bundle = self._find_trust()
         try:
             # Without a bundle the machine's own CAs, as the API server takes them then.
             tls = ssl.create_default_context(cadata=None if bundle is None else bundle.decode())
@@ -56,7 +49,7 @@ class ReadinessCall:
                     timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS),
                 ) as session,
                 session.get(
-                    f"https://{self._host}:{port}{PATH}", server_hostname=self._trust.hosts[0]
+                    f"https://{self._host}:{port}{PATH}", server_hostname=self._server_name
                 ) as answer,
             ):
                 return None if answer.status == 200 else f"it was answered {answer.status}"

@@ -77,7 +77,7 @@ def expect_figures(bench: Bench, *, allocated: int, requested: int, largest: int
 
 def list_rejections(told: Json) -> list[list[str]]:
     """Of `explain pod`: what keeps the pod off each node."""
-    return [[each["reason"] for each in node["obstacles"]] for node in told["nodes"]]
+    return [[each["reason"] for each in node["rejections"]] for node in told["nodes"]]
 
 
 def list_cards(bench: Bench) -> Cards:

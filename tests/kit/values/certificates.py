@@ -14,7 +14,11 @@ from cryptography.x509.oid import NameOID
 
 from gpushare.certs.identity import Authority, Identity
 from gpushare.certs.issue import issue_authority, issue_identity
-from gpushare.certs.validation import general_name
+from gpushare.certs.validation import (
+    find_authority_problem,
+    find_certificate_problem,
+    general_name,
+)
 from gpushare.webhook.certificates import load_identity
 
 HOST = "gpushare-webhook.gpushare-system.svc"
@@ -100,3 +104,10 @@ def build_tls() -> tuple[ssl.SSLContext, ssl.SSLContext, Any]:
     load_identity(server, issue_identity(authority, (HOST, "127.0.0.1"), datetime.now(UTC)))
     trusting = ssl.create_default_context(cadata=authority.certificate_pem.decode())
     return server, trusting, authority
+
+
+def find_problem(identity: Identity, hosts: Sequence[str], now: datetime) -> str | None:
+    """Why an identity of ours needs replacing at `now`; None where it does not."""
+    return find_authority_problem(identity.authority, now) or find_certificate_problem(
+        identity, hosts, now
+    )

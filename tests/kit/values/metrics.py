@@ -44,15 +44,12 @@ def build_sight(
     pools: Iterable[Pool],
     nodes: Iterable[Node],
     pods: Iterable[Pod] = (),
-    *,
-    per_application: bool = True,
-    per_node: bool = True,
 ) -> Sight:
     """What an active controller knows of these."""
     snapshot = a_snapshot(pools=tuple(pools), nodes=tuple(nodes), pods=tuple(pods))
     planner = Planner(Timing())
     planner.update(snapshot, None, NOW)
-    figures = Figures(per_application=per_application, per_node=per_node)
+    figures = Figures()
     for bound in snapshot.pods.values():
         for pod in bound:
             figures.put_pod(f"{pod.namespace}/{pod.name}", None, pod)
@@ -60,9 +57,9 @@ def build_sight(
     return Sight(pools=snapshot.pools, books=planner.books, figures=figures)
 
 
-def measure(sight: Sight) -> Metrics:
+def measure(sight: Sight, *, per_application: bool = True, per_node: bool = True) -> Metrics:
     """The metrics of a controller that knows this."""
-    metrics = Metrics(per_node=True)
+    metrics = Metrics(per_application=per_application, per_node=per_node)
     metrics.look = lambda: sight
     return metrics
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from gpushare.certs.identity import Identity
-from gpushare.certs.rotation import Lifetimes, Trust, choose_served, renew
+from gpushare.certs.rotation import Lifetimes, Renewal, Trust
 from gpushare.certs.validation import is_vouched_for
 
 HOSTS = ("gpushare-webhook.gpushare-system.svc", "127.0.0.1")
@@ -52,15 +52,12 @@ class Rotation:
         """The check of one replica, as `webhook.certificate` does it."""
         replica = self.replicas[number]
         replica.see(self._bundles[-1][1], self.now)
-        wanted, reason = renew(
-            self.stored, replica.held, replica.trust, HOSTS, self.now, self.lifetimes
-        )
+        renewal = Renewal(replica.held, replica.trust, HOSTS, self.now, self.lifetimes)
+        wanted, reason = renewal.renew(self.stored)
         if reason is not None:
             self.stored = wanted
             self.reasons.append(reason)
-        replica.held = choose_served(
-            wanted, replica.held, replica.trust, HOSTS, self.now, self.lifetimes
-        )
+        replica.held = renewal.choose_served(wanted)
         if self._bundles[-1][1] != wanted.trust_pem:
             self._bundles.append((self.now, wanted.trust_pem))
         replica.see(wanted.trust_pem, self.now)

@@ -14,10 +14,9 @@ from gpushare.certs.issue import CA_LIFETIME, LIFETIME, issue_authority, issue_i
 from gpushare.certs.validation import (
     find_authority_problem,
     find_foreign_problem,
-    find_problem,
     is_vouched_for,
 )
-from tests.kit.values.certificates import issue_foreign
+from tests.kit.values.certificates import find_problem, issue_foreign
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOSTS = ("gpushare-webhook.gpushare-system.svc", "127.0.0.1")

@@ -27,7 +27,7 @@ class Cluster:
         self._nodes: dict[str, Node] = {}
         self._pods: dict[str, Pod] = {}
         self._planner = Planner(Timing())
-        self._figures = Figures(per_node=True)
+        self._figures = Figures()
 
     def change(self) -> None:
         """Something happens to a node, or to a pod."""
@@ -83,7 +83,7 @@ def test_what_is_kept_up_to_date_is_what_is_worked_out_anew(seed: int) -> None:
 
 
 def test_a_node_whose_pool_is_gone_is_counted_in_none() -> None:
-    planner, figures = Planner(Timing()), Figures(per_node=True)
+    planner, figures = Planner(Timing()), Figures()
     for pools in ((SHARED,), ()):
         planner.update(a_snapshot(pools=pools, nodes=(a_member(),)), None, NOW)
         figures.put_nodes(pools, planner.books, planner.seen)

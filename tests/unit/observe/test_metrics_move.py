@@ -14,9 +14,8 @@ from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import Action, DeletePlugins, build_apply
 from gpushare.names import LABEL_PLACEMENT, LABEL_POOL, Reason
-from gpushare.observe.metrics import Metrics
+from gpushare.observe.metrics import Metrics, cards
 from gpushare.observe.metrics.applications import ApplicationFigures
-from gpushare.observe.metrics.cards import CardFigures
 from gpushare.observe.metrics.pools import PoolCollector
 from tests.kit.values.fake_api import FakeApi
 from tests.kit.values.metrics import a_member, list_families
@@ -115,7 +114,7 @@ async def exist(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
 """In test_sight_metrics.py, where each has its story."""
 
 
-OF_THE_CLUSTER = (*PoolCollector.families, *ApplicationFigures.families, *CardFigures.families)
+OF_THE_CLUSTER = (*PoolCollector.families, *ApplicationFigures.families, *cards.FAMILIES)
 ELSEWHERE = {
     # test_sight_metrics.py, where each has its story.
     *("pool_conflicting_nodes", "pool_memory_stranded_bytes"),

@@ -13,9 +13,8 @@ from gpushare.core.capacity.pool_capacity import sum_capacity
 from gpushare.core.records.drift_record import Drift, LabelConflict
 from gpushare.core.status.unschedulable_pods import REASONS, UnschedulablePod
 from gpushare.names import Reason
-from gpushare.observe.metrics import Sight
+from gpushare.observe.metrics import Sight, cards
 from gpushare.observe.metrics.applications import ApplicationFigures
-from gpushare.observe.metrics.cards import CardFigures
 from gpushare.observe.metrics.pools import PoolCollector
 from tests.kit.values.metrics import (
     a_holder,
@@ -158,7 +157,7 @@ def test_a_pool_that_no_pass_has_looked_at_is_not_told_of() -> None:
 
 def test_a_process_that_stands_by_tells_of_no_pool() -> None:
     metrics = measure(Sight())
-    for family in (*PoolCollector.families, *ApplicationFigures.families, *CardFigures.families):
+    for family in (*PoolCollector.families, *ApplicationFigures.families, *cards.FAMILIES):
         assert read_all(metrics, family.name) == {}
 
 
@@ -220,7 +219,7 @@ def test_what_waits_for_no_pool_or_one_of_several_is_told_of_none(pools: tuple[s
 def test_applications_nodes_and_cards_are_told_of_only_where_that_is_switched_on(
     switched_off: str, unseen: set[str]
 ) -> None:
-    metrics = measure(build_sight([SHARED], [a_member()], PODS, **{switched_off: False}))
+    metrics = measure(build_sight([SHARED], [a_member()], PODS), **{switched_off: False})
     labels = {key for f in list_families(metrics) for s in f.samples for key in s.labels}
     assert unseen.isdisjoint(labels)
 

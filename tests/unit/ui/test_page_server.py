@@ -4,12 +4,12 @@ import asyncio
 import errno
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import orjson
 import pytest
@@ -20,7 +20,7 @@ from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.ui import feed as feeding
 from gpushare.cli.ui import server as serving_page
 from gpushare.cli.ui.document import build_state
-from gpushare.cli.ui.feed import LONGEST_SECONDS, PERIOD_SECONDS, Feed, find_pause
+from gpushare.cli.ui.feed import LONGEST_SECONDS, PERIOD_SECONDS, Feed, find_period
 from gpushare.cli.ui.guard import HEADERS
 from gpushare.cli.ui.server import Address, PageServer
 from tests.browser.ui_server import Answer, send
@@ -65,6 +65,7 @@ async def test_the_state_is_what_inspect_says_and_a_little_more() -> None:
     printed = run_command("inspect", "--pools", "-o", "json", "--snapshot", str(SNAPSHOT)).out
     said = orjson.loads(printed)
     assert {key: told[key] for key in said} == said
+    assert told["takenAt"] == CLUSTER.taken_at.isoformat(timespec="seconds")
     assert [node["name"] for node in told["outside"]] == ["cn-beijing.10.0.1.41"]
 
 
@@ -133,18 +134,14 @@ async def test_no_file_but_the_page_s_own_is_given(path: str) -> None:
         assert (await client.ask(path)).status == 404
 
 
-@pytest.mark.parametrize("since", ["x", "-1", "", "9" * 5000, "1.5", "٣"])
-async def test_a_version_that_is_none_gets_the_whole_state(since: str) -> None:
+async def test_a_state_that_is_known_is_not_told_again() -> None:
     async with serving() as client:
-        answer = await client.ask(f"state?epoch=1&since={quote(since)}")
-    assert orjson.loads(answer.body)["whole"]
-
-
-async def test_another_start_of_the_program_tells_everything_anew() -> None:
-    feed = build_feed()
-    told = orjson.loads(feed.tell())
-    assert not orjson.loads(feed.tell(told["epoch"], told["version"]))["whole"]
-    assert orjson.loads(build_feed().tell(told["epoch"], told["version"]))["whole"]
+        told = await client.ask("state")
+        known = told.headers["Etag"]
+        again = await client.ask("state", If_None_Match=known)
+        other = await client.ask("state", If_None_Match='"other"')
+    assert (again.status, again.body, again.headers["Etag"]) == (304, b"", known)
+    assert (other.status, other.body) == (200, told.body)
 
 
 async def test_a_port_that_is_taken_is_said_in_a_sentence() -> None:
@@ -169,9 +166,16 @@ class Reads:
     def __init__(self) -> None:
         self.results: asyncio.Queue[Cluster | Exception] = asyncio.Queue()
         self.begun = asyncio.Event()
+        self.ended = False
 
     async def __call__(self) -> Cluster:
         self.begun.set()
+        try:
+            return await self._read()
+        finally:
+            self.ended = True
+
+    async def _read(self) -> Cluster:
         result = await self.results.get()
         if isinstance(result, Exception):
             raise result
@@ -181,25 +185,14 @@ class Reads:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeding, "PERIOD_SECONDS", 0.01)
-    monkeypatch.setattr(feeding, "REST", 0.0)
-
-
-@asynccontextmanager
-async def following(feed: Feed) -> AsyncIterator[None]:
-    task = asyncio.create_task(feed.follow())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+    monkeypatch.setattr(feeding, "SHARE", 0)
 
 
 async def tell_when(feed: Feed, holds: Callable[[Any], bool]) -> Any:
     """What is told once that holds."""
     async with asyncio.timeout(15):
         while True:
-            told = orjson.loads(feed.tell())
+            told = orjson.loads(feed.tell()[0])
             if holds(told):
                 return told
             await asyncio.sleep(0.01)
@@ -211,7 +204,7 @@ async def test_a_failure_is_told_with_its_code_and_the_old_data_stay_until_a_rea
 ):
     reads = Reads()
     feed = build_feed(reads)
-    async with following(feed):
+    async with aclosing(feed):
         reads.results.put_nowait(CommandError(Exit.FORBIDDEN, "a right is missing"))
         told = await tell_when(feed, lambda told: told["problem"] is not None)
         assert (told["problem"]["code"], told["problem"]["message"]) == (5, "a right is missing")
@@ -231,23 +224,21 @@ async def test_a_failure_is_told_with_its_code_and_the_old_data_stay_until_a_rea
         assert len(told["outside"]) == 10
 
 
-@pytest.mark.usefixtures("at_once")
-async def test_a_cluster_is_not_read_while_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeding, "UNWATCHED_SECONDS", -1.0)
+async def test_a_cluster_is_read_when_somebody_asks_and_not_before() -> None:
     reads = Reads()
-    feed = build_feed(reads)
-    async with following(feed):
+    async with aclosing(build_feed(reads)) as feed:
         await asyncio.sleep(0)
         assert not reads.begun.is_set()
         feed.tell()
         async with asyncio.timeout(15):
             await reads.begun.wait()
+    assert reads.ended
 
 
-def test_the_pause_is_longer_the_more_often_a_reading_fails_and_short_again_after_one() -> None:
-    pauses = [find_pause(0.1, failures) for failures in range(1, 8)]
-    assert pauses == [PERIOD_SECONDS * n for n in (1, 2, 4, 8)] + [LONGEST_SECONDS] * 3
-    assert find_pause(0.1, 10**6) == LONGEST_SECONDS
-    assert find_pause(0.1, 0) == PERIOD_SECONDS
+def test_readings_are_further_apart_the_more_often_they_fail_and_close_again_after_one() -> None:
+    periods = [find_period(0.1, failures) for failures in range(1, 8)]
+    assert periods == [PERIOD_SECONDS * n for n in (1, 2, 4, 8)] + [LONGEST_SECONDS] * 3
+    assert find_period(0.1, 10**6) == LONGEST_SECONDS
+    assert find_period(0.1, 0) == PERIOD_SECONDS
     # Who took long to answer is given twice as long to rest.
-    assert [find_pause(40.0, failures) for failures in (0, 1, 20)] == [80.0] * 3
+    assert [find_period(40.0, failures) for failures in (0, 1, 20)] == [120.0] * 3

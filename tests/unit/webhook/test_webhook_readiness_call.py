@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-from dataclasses import dataclass
 
 import pytest
 
@@ -11,16 +10,6 @@ from gpushare.webhook.readiness import ReadinessCall
 from tests.kit.values.certificates import HOST, build_tls
 from tests.kit.values.webhook_server import build_webhook, until
 
-HOSTS = (HOST, "127.0.0.1")
-
-
-@dataclass
-class Trust:
-    """What the API server would trust."""
-
-    trust_pem: bytes | None
-    hosts: tuple[str, ...] = HOSTS
-
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,9 +17,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness_call, "RETRY_SECONDS", 0.01)
 
 
-async def find_problem(trust: Trust, server: ssl.SSLContext) -> str | None:
+async def find_problem(
+    trusted: bytes | None, server: ssl.SSLContext, name: str = HOST
+) -> str | None:
     """What is wrong once a call was made."""
-    call = ReadinessCall(trust, "0.0.0.0")
+    call = ReadinessCall("0.0.0.0", name, lambda: trusted)
     before = call.find_problem()
     assert before is not None
     async with build_webhook().listening(server, host="127.0.0.1", port=0) as port:
@@ -42,36 +33,36 @@ async def find_problem(trust: Trust, server: ssl.SSLContext) -> str | None:
 
 async def test_a_server_that_answers_under_its_name_is_reached() -> None:
     server, _, authority = build_tls()
-    assert await find_problem(Trust(authority.certificate_pem), server) is None
+    assert await find_problem(authority.certificate_pem, server) is None
 
 
 @pytest.mark.parametrize(
-    ("bundle", "hosts", "words"),
+    ("bundle", "name", "words"),
     [
-        ("another", HOSTS, "certificate verify failed"),
-        (None, HOSTS, "certificate verify failed"),
-        ("own", ("other.svc",), "other.svc"),
+        ("another", HOST, "certificate verify failed"),
+        (None, HOST, "certificate verify failed"),
+        ("own", "other.svc", "other.svc"),
     ],
     ids=["another CA", "the machine's CAs", "another name"],
 )
 async def test_a_certificate_that_the_api_server_would_not_take_is_a_flaw(
-    bundle: str | None, hosts: tuple[str, ...], words: str
+    bundle: str | None, name: str, words: str
 ) -> None:
     server, _, own = build_tls()
     _, _, another = build_tls()
     pems = {"own": own.certificate_pem, "another": another.certificate_pem, None: None}
-    problem = await find_problem(Trust(pems[bundle], hosts), server)
+    problem = await find_problem(pems[bundle], server, name)
     assert words in (problem or "")
 
 
 async def test_it_heals_when_the_server_does() -> None:
     server, _, authority = build_tls()
-    trust = Trust(b"")
-    call = ReadinessCall(trust, "127.0.0.1")
+    trusted = [b""]
+    call = ReadinessCall("127.0.0.1", HOST, lambda: trusted[-1])
     async with build_webhook().listening(server, host="127.0.0.1", port=0) as port:
         running = asyncio.create_task(call.run(port))
         await until(lambda: call.find_problem() != "a call to ourselves failed: not called yet")
         assert call.find_problem() is not None
-        trust.trust_pem = authority.certificate_pem
+        trusted.append(authority.certificate_pem)
         await until(lambda: call.find_problem() is None)
         running.cancel()

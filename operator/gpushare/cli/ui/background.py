@@ -16,10 +16,9 @@ async def run_aside(work: Callable[[], Result]) -> Result:
     could be half a minute of reading, or as long as a browser is open.
     """
     done: Future[Result] = Future()
+    done.set_running_or_notify_cancel()
 
     def do() -> None:
-        if not done.set_running_or_notify_cancel():
-            return
         try:
             result = work()
         except Exception as error:

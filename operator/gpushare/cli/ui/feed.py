@@ -1,57 +1,38 @@
-"""The state that the page is told, read anew for as long as somebody looks at it."""
+"""The document that the page shows, read anew for as long as somebody asks for it."""
 
 import asyncio
-import secrets
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import orjson
 
-from gpushare import __version__
 from gpushare.api.pruned.cluster import Cluster
 from gpushare.cli.errors.failures import find_failure, report_failure
-from gpushare.cli.exit_codes import CommandError
 from gpushare.cli.ui.background import run_aside
-from gpushare.cli.ui.document import Versions, build_state
+from gpushare.cli.ui.document import build_state
 
 Json = dict[str, Any]
 
 PERIOD_SECONDS = 2.0
-"""Between two readings, at least."""
-REST = 2.0
-"""A reading is followed by a rest of so many times its length, so that a large cluster's API server
-is asked less often."""
+"""From the begin of a reading to that of the next, at least."""
 LONGEST_SECONDS = 30.0
-"""Between two that fail: each may start the kubeconfig's credential plugin, which may ask a person,
-and whoever fails too often may be locked out."""
-UNWATCHED_SECONDS = 30.0
-"""Nothing is read when nobody has asked for so long."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why the state is not of now."""
-
-    failure: CommandError
-    since: datetime
-
-    def describe(self) -> Json:
-        return {
-            "code": int(self.failure.exit_code),
-            "message": " ".join(str(self.failure).split()),
-            "since": self.since.isoformat(timespec="seconds"),
-        }
+"""The same while they fail: each may start the kubeconfig's credential plugin, which may ask a
+person, and whoever fails too often may be locked out."""
+SHARE = 3
+"""A third of the time is spent on reading, at most: a large cluster's API server is asked less
+often."""
 
 
 class Feed:
     """What of a cluster was read last, and since when it can't be read.
 
-    `source` names it for a person; `cluster` is the first reading, of which the state is kept
-    alone: that is a small part of it. A snapshot has no `read`: it never changes.
+    `source` names it for a person; `cluster` is the first reading. A snapshot has no `read`: it
+    never changes. Nothing is read while nobody asks.
     """
 
     def __init__(
@@ -62,71 +43,57 @@ class Feed:
     ) -> None:
         self._source = source
         self._read = read
-        self._epoch = secrets.token_hex(4)
-        self._versions = Versions()
-        self._versions.take(build_state(cluster))
-        self._taken_at = cluster.taken_at
-        self._problem: Problem | None = None
+        self._state = build_state(cluster)
+        self._problem: Json | None = None
         self._failures = 0
-        self._asked = asyncio.Event()
-        self._asked_at = time.monotonic()
+        self._reading: asyncio.Task[None] | None = None
+        self._due = time.monotonic()
+        self._write()
 
-    def tell(self, epoch: str | None = None, since: int | None = None) -> bytes:
-        """The state as JSON; to who has seen version `since` of this `epoch`, what is new.
+    def tell(self) -> tuple[bytes, str]:
+        """The document as JSON, and its ETag.
 
-        Whoever asks is taken to look at it.
+        Where a reading is due, it is begun; whoever asks after it is told what it found.
         """
-        self._asked_at = time.monotonic()
-        self._asked.set()
-        known = since if epoch == self._epoch else None
-        told = self._versions.tell(known)
-        return orjson.dumps(
-            {
-                "epoch": self._epoch,
-                "version": self._versions.version,
-                "whole": "gone" not in told,
-                "program": __version__,
-                "source": self._source,
-                "live": self._read is not None,
-                "now": datetime.now(UTC).isoformat(),
-                "takenAt": self._taken_at.isoformat(timespec="seconds"),
-                "problem": None if self._problem is None else self._problem.describe(),
-                **told,
-            }
-        )
+        now = time.monotonic()
+        if self._read and not self._reading and now >= self._due:
+            self._reading = asyncio.create_task(self._renew(self._read, now))
+        return self._body, self._etag
 
-    async def follow(self) -> None:
-        """Read the cluster again and again, for ever; a failure is told, and tried again."""
-        if self._read is None:
-            return
-        while True:
-            if time.monotonic() - self._asked_at > UNWATCHED_SECONDS:
-                self._asked.clear()
-                await self._asked.wait()
-            started = time.monotonic()
-            await self._renew(self._read)
-            took = time.monotonic() - started
-            await asyncio.sleep(find_pause(took, self._failures))
+    async def aclose(self) -> None:
+        """Give up the reading that is under way, if one is."""
+        if self._reading:
+            self._reading.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reading
 
-    async def _renew(self, read: Callable[[], Awaitable[Cluster]]) -> None:
+    async def _renew(self, read: Callable[[], Awaitable[Cluster]], began: float) -> None:
         try:
-            cluster = await read()
             # Of thousands of nodes it takes seconds; the page is answered meanwhile.
-            state = await run_aside(partial(build_state, cluster))
+            self._state = await run_aside(partial(build_state, await read()))
         except Exception as error:
             failure = find_failure(error) or report_failure(error)
-            since = self._problem.since if self._problem else datetime.now(UTC)
-            self._problem = Problem(failure, since)
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            self._problem = {
+                "code": int(failure.exit_code),
+                "message": " ".join(str(failure).split()),
+                "since": self._problem["since"] if self._problem else now,
+            }
             self._failures += 1
         else:
-            self._versions.take(state)
-            self._taken_at, self._problem, self._failures = cluster.taken_at, None, 0
+            self._problem, self._failures = None, 0
+        self._write()
+        self._due = began + find_period(time.monotonic() - began, self._failures)
+        self._reading = None
+
+    def _write(self) -> None:
+        about = {"source": self._source, "live": self._read is not None, "problem": self._problem}
+        self._body = orjson.dumps({**about, **self._state})
+        self._etag = sha256(self._body).hexdigest()
 
 
-def find_pause(took_seconds: float, failures: int) -> float:
-    """Seconds from a reading to the next one, after so many in a row that failed."""
-    if not failures:
-        return max(PERIOD_SECONDS, REST * took_seconds)
+def find_period(took_seconds: float, failures: int) -> float:
+    """Seconds from the begin of a reading to the next one, after so many in a row that failed."""
     # No more doublings than it takes: a float has an end.
-    doubled = PERIOD_SECONDS * 2.0 ** min(failures - 1, 10)
-    return max(min(doubled, LONGEST_SECONDS), REST * took_seconds)
+    doubled = PERIOD_SECONDS * 2.0 ** min(max(failures - 1, 0), 10)
+    return max(min(doubled, LONGEST_SECONDS), SHARE * took_seconds)

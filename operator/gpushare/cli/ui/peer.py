@@ -12,9 +12,6 @@ second one is missing where IPv6 is switched off."""
 ROOT = 0
 _ESTABLISHED = "01"
 """Of a connection that its program has closed the user is not told any more."""
-_MAPPED = b"\0\0\0\0\0\0\0\0\0\0\xff\xff"
-"""What an IPv4 address has before it where an IPv6 socket made the connection."""
-_WORD = 4
 
 Place = tuple[str, int]
 """An IPv4 address and a port."""
@@ -32,25 +29,28 @@ def is_own(peer: Place, here: Place) -> bool:
 
 def find_user(table: Iterable[str], peer: Place, here: Place) -> int | None:
     """UID of the program that has connected from `peer` to `here`, if it is in the table."""
-    wanted = [(_spell(peer, before), _spell(here, before)) for before in (b"", _MAPPED)]
-    for line in table:
-        _, near, far, state, *_, user = line.split()[:8]
+    # An IPv6 socket, too, may have made the connection.
+    mapped = "0" * 16 + _spell(b"\0\0\xff\xff")
+    wanted = [(before + _name(peer), before + _name(here)) for before in ("", mapped)]
+    for row in table:
+        _, near, far, state, *_, user = row.split()[:8]
         if state == _ESTABLISHED and (near, far) in wanted:
             return int(user)
     return None
 
 
 def _read(table: Path) -> list[str]:
-    """Its lines without the heading."""
+    """Its rows, without the heading."""
     try:
         return table.read_text().splitlines()[1:]
     except OSError:
         return []
 
 
-def _spell(place: Place, before: bytes) -> str:
-    """As the tables have it: words of the machine's own byte order."""
-    address = before + socket.inet_aton(place[0])
-    words = (address[start : start + _WORD] for start in range(0, len(address), _WORD))
-    spelt = "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)
-    return f"{spelt}:{place[1]:04X}"
+def _name(place: Place) -> str:
+    return f"{_spell(socket.inet_aton(place[0]))}:{place[1]:04X}"
+
+
+def _spell(four: bytes) -> str:
+    """As the tables have it: a word of the machine's own byte order."""
+    return f"{int.from_bytes(four, sys.byteorder):08X}"

@@ -4,7 +4,7 @@ import contextlib
 import hmac
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -90,8 +90,7 @@ class PageServer:
             # The page asks for its files beside itself.
             return self._lead_to_page()
         if rest == "state":
-            body = self._tell(request.query)
-            return web.Response(body=body, content_type="application/json")
+            return self._tell(request)
         name = rest or "index.html"
         if name not in self._files:
             return web.Response(status=404, text="nothing is here\n")
@@ -113,11 +112,14 @@ class PageServer:
     def _lead_to_page(self) -> web.Response:
         return web.Response(status=303, headers={"Location": f"/{self._secret}/"})
 
-    def _tell(self, query: Mapping[str, str]) -> bytes:
-        since = query.get("since", "")
-        # More digits than that are no version of ours.
-        known = int(since) if since.isascii() and since.isdigit() and len(since) < 19 else None
-        return self._feed.tell(query.get("epoch"), known)
+    def _tell(self, request: web.BaseRequest) -> web.Response:
+        document, etag = self._feed.tell()
+        if any(known.value == etag for known in request.if_none_match or ()):
+            response = web.Response(status=304)
+        else:
+            response = web.Response(body=document, content_type="application/json")
+        response.etag = etag
+        return response
 
 
 def _is_own(request: web.BaseRequest) -> bool:

@@ -1,10 +1,9 @@
 """The figures that grow with the cluster, kept up to date node by node and pod by pod.
 
-To add them up at each scrape takes up to a second for 5,000 nodes, in which nothing else happens;
-so a scrape only writes down what stands here.
+To add them up at each scrape takes up to a second for 5,000 nodes, in which nothing else happens.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,8 +20,6 @@ from gpushare.core.planner.pool_state import Book
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.observe.metrics.applications import NOWHERE, ApplicationFigures
-from gpushare.observe.metrics.cards import CardFigures
-from gpushare.observe.metrics.family import Family
 
 UNIT_BYTES = {unit: mib * 2**20 for unit, mib in MIB_PER_UNIT.items()}
 
@@ -57,28 +54,14 @@ class PoolFigures:
 
 
 class Figures:
-    """The figures of pools, applications and cards; what an installation does not want is None."""
+    """The figures of pools and applications, and what stands behind those of nodes and cards."""
 
-    def __init__(self, *, per_application: bool = True, per_node: bool = False) -> None:
+    def __init__(self) -> None:
         self.pools: dict[str, PoolFigures] = {}
         """Those that have a node, or for which a pod waits."""
-        self.applications = ApplicationFigures() if per_application else None
-        self.cards = CardFigures(self.find_bytes) if per_node else None
-        self._members: dict[str, Member] = {}
-
-    @property
-    def families(self) -> tuple[Family, ...]:
-        """The metrics that are written here."""
-        return tuple(
-            family for part in (self.applications, self.cards) if part for family in part.families
-        )
-
-    def write(self, known: Container[str]) -> Iterator[str]:
-        """Those metrics as text; `known` are the names of the pools that there are."""
-        if self.applications is not None:
-            yield from self.applications.write(known, self.find_bytes)
-        if self.cards is not None:
-            yield from self.cards.write()
+        self.members: dict[str, Member] = {}
+        """By node."""
+        self.applications = ApplicationFigures()
 
     def find_bytes(self, pool: str, unit: str) -> int:
         """How much a unit is: where it is not known, that of most nodes of `pool`, or of all."""
@@ -94,8 +77,7 @@ class Figures:
                 continue
             for pool in () if pod.node else pod.pools:
                 self._count(pool, observe_pending(pod), times)
-            if self.applications is not None:
-                self.applications.count(pod, times)
+            self.applications.count(pod, times)
 
     def put_nodes(
         self, pools: Iterable[Pool], books: Mapping[str, Book], nodes: Iterable[str]
@@ -108,24 +90,18 @@ class Figures:
             self._put_node(node, _find_member(ranked, node))
 
     def _put_node(self, node: str, new: Member | None) -> None:
-        old = self._members.get(node)
+        old = self.members.get(node)
         if new == old:
             return
         for member, times in ((new, 1), (old, -1)):
             if member is not None:
                 self._count(member.pool, member.capacity, times, member.isolation)
         if new is None:
-            del self._members[node]
+            del self.members[node]
         else:
-            self._members[node] = new
-        if self.applications is not None:
-            place = (new.pool, new.capacity.unit) if new is not None else NOWHERE
-            self.applications.place(node, place)
-        if self.cards is not None:
-            if new is None:
-                self.cards.remove(node)
-            else:
-                self.cards.put(node, new.pool, new.capacity, new.plan)
+            self.members[node] = new
+        place = (new.pool, new.capacity.unit) if new is not None else NOWHERE
+        self.applications.place(node, place)
 
     def _count(
         self,

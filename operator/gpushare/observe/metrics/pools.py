@@ -103,8 +103,7 @@ def _measure(sight: Sight) -> Iterator[GaugeMetricFamily]:
         {(name, s): book.counts[s] for name, book in books.items() for s in NodeState}
     )
     yield _CONFLICTING.fill({(name,): len(book.conflicting) for name, book in books.items()})
-    kept = sight.figures.pools if sight.figures is not None else {}
-    figures = {name: kept.get(name, PoolFigures()) for name in books}
+    figures = {name: sight.figures.pools.get(name, PoolFigures()) for name in books}
     yield from _measure_isolation(figures)
     yield from _measure_memory(figures)
     yield _UNSCHEDULABLE.fill(_count_unschedulable(sight))

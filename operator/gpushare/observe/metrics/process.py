@@ -9,8 +9,9 @@ from prometheus_client.process_collector import ProcessCollector
 
 from gpushare import __version__
 from gpushare.core.snapshot.write_outcome import WriteOutcome
+from gpushare.observe.metrics import cards
+from gpushare.observe.metrics.applications import ApplicationFigures
 from gpushare.observe.metrics.family import Family, Shelf
-from gpushare.observe.metrics.figures import Figures
 from gpushare.observe.metrics.pools import PoolCollector
 from gpushare.observe.metrics.sight import Look, Sight
 
@@ -49,18 +50,22 @@ class Metrics:
     @property
     def families(self) -> tuple[Family, ...]:
         """All metrics of ours; the registry has those of the process besides."""
-        written = self.build_figures().families
-        return (*self._shelf.families, *PoolCollector.families, *written)
-
-    def build_figures(self) -> Figures:
-        """The figures that this installation wants, of nothing yet."""
-        return Figures(per_application=self._per_application, per_node=self._per_node)
+        return (
+            *self._shelf.families,
+            *PoolCollector.families,
+            *(ApplicationFigures.families if self._per_application else ()),
+            *(cards.FAMILIES if self._per_node else ()),
+        )
 
     def generate(self) -> bytes:
         """All of them as they are now, in Prometheus' text format."""
-        sight = self.look()
-        figures = sight.figures or self.build_figures()
-        written = figures.write({pool.name for pool in sight.pools})
+        sight, written = self.look(), list[str]()
+        figures = sight.figures
+        if self._per_application:
+            known = {pool.name for pool in sight.pools}
+            written += figures.applications.write(known, figures.find_bytes)
+        if self._per_node:
+            written += cards.write_cards(figures)
         return generate_latest(self.registry) + "".join(written).encode()
 
     def observe_api_request(self, verb: str, resource: str, code: int) -> None:

@@ -21,8 +21,8 @@ class Sight:
     """By the pool's name; none of a pool that no pass has looked at."""
     unschedulable: Collection[UnschedulablePod] = ()
     """The pods without a place that were judged, with why."""
-    figures: Figures | None = None
-    """None in a process that stands by."""
+    figures: Figures = field(default_factory=Figures)
+    """Of nothing in a process that stands by."""
 
     def list_books(self) -> list[tuple[Pool, Book]]:
         """The pools of which something is known, by name."""

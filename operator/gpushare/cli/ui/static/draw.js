@@ -5,12 +5,12 @@ import { namespaceOf } from "./rows.js";
 import { describeCard, describeIsolation, describeMode, describeRequest, describeState } from "./words.js";
 
 /** The cells of a row. */
-export function drawRow(row, filters) {
+export function drawRow(row) {
   switch (row.kind) {
     case "pool":
       return drawPool(row);
     case "node":
-      return drawNode(row, filters);
+      return drawNode(row);
     case "pod":
       return drawPod(row);
     case "unreadable":
@@ -53,18 +53,18 @@ function drawPool({ item: pool, total }) {
   ];
 }
 
-function drawNode({ item: node, pool, unit }, filters) {
+function drawNode({ item: node, pool, unit, namespace }) {
   const state = describeState(node);
   const isolation = describeIsolation(node.isolation);
   return [
     make("div", { role: "rowheader" }, line(node.name, "name"), line(describeMode(node, pool), "soft")),
     make("div", { role: "gridcell", class: "state" }, line(state.text, state.classes), line(state.why, "soft")),
     make("div", { role: "gridcell", class: "isolation" }, line(isolation.text, isolation.classes), line(isolation.why, "soft")),
-    make("div", { role: "gridcell", class: "cards" }, ...drawCards(node, unit, filters)),
+    make("div", { role: "gridcell", class: "cards" }, ...drawCards(node, unit, namespace)),
   ];
 }
 
-function drawCards(node, unit, filters) {
+function drawCards(node, unit, namespace) {
   if (node.cards.length === 0) return [line("no card is shared", "soft")];
   return node.cards.map((card) => {
     const label = tame(describeCard(card, unit));
@@ -72,17 +72,17 @@ function drawCards(node, unit, filters) {
     return make(
       "div",
       { class: "card", role: "img", "aria-label": label, title: label },
-      drawBar(card, filters),
+      drawBar(card, namespace),
       make("p", { "aria-hidden": "true" }, make("span", { class: "index" }, `${card.index}: `), `${card.allocated}/${total}`),
     );
   });
 }
 
-function drawBar(card, filters) {
+function drawBar(card, namespace) {
   const bar = make("div", { class: `bar${card.overcommitted ? " over" : ""}${card.total ? "" : " lost"}` });
   for (const [pod, units] of Object.entries(card.held)) {
     if (units === 0) continue;
-    const isOther = filters.namespace && namespaceOf(pod) !== filters.namespace;
+    const isOther = namespace && namespaceOf(pod) !== namespace;
     const name = make("span", {}, pod.slice(pod.indexOf("/") + 1));
     const held = make("span", { class: isOther ? "held other" : "held" }, name);
     // The policy of the page allows no style in markup; this is none.

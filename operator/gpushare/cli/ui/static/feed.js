@@ -1,19 +1,20 @@
-// The state of the pools, asked for again and again; of what is known only the changes are told.
+// The state of the pools, asked for again and again.
 
 const PERIOD_MS = 2000;
 const PATIENCE_MS = 15000;
 
 export class Feed {
-  #nodes = new Map(); // By pool, under "" those in none: a Map of nodes by name.
   #onChange;
   #timer = 0;
   #asking = false;
+  #etag = null;
 
-  /** The answer that was taken in last, its pools without their nodes; null before the first. */
+  /** The document that was told last; null before the first. */
   told = null;
   /** Since when the program does not answer: {since, why}; null while it does. */
   silence = null;
-  /** When `told` came, by performance.now(). */
+  /** When it answered last, by its own clock, and by performance.now(). */
+  answeredAt = null;
   heardAt = 0;
 
   constructor(onChange) {
@@ -25,20 +26,13 @@ export class Feed {
     this.#ask();
   }
 
-  /** The nodes of a pool, by name. */
-  nodesOf(pool) {
-    return this.#nodes.get(pool) ?? new Map();
-  }
-
   async #ask() {
     clearTimeout(this.#timer);
     if (document.hidden || this.#asking) return;
     this.#asking = true;
-    const known = this.told ? `?epoch=${this.told.epoch}&since=${this.told.version}` : "";
     try {
-      const answer = await fetch(`state${known}`, { signal: AbortSignal.timeout(PATIENCE_MS) });
-      if (!answer.ok) throw new Error(`it answers ${answer.status}`);
-      this.#take(await answer.json());
+      await this.#take();
+      this.silence = null;
     } catch (error) {
       this.silence ??= { since: new Date(), why: error.message };
     }
@@ -49,29 +43,15 @@ export class Feed {
     }
   }
 
-  #take(told) {
-    const before = told.whole ? new Map() : this.#nodes;
-    // Names are whatever a cluster has: "constructor" is no property of ours.
-    const gone = new Map(Object.entries(told.gone ?? {}));
-    const groups = [...told.pools.map((pool) => [pool.name, pool.nodes]), ["", told.outside]];
-    this.#nodes = new Map(
-      groups.map(([pool, changed]) => [
-        pool,
-        merge(before.get(pool) ?? new Map(), changed, gone.get(pool) ?? []),
-      ]),
-    );
-    const pools = told.pools.map(({ nodes, ...pool }) => pool);
-    this.told = { ...told, pools, waiting: told.waiting ?? this.told.waiting };
-    this.silence = null;
+  async #take() {
+    const headers = this.#etag ? { "If-None-Match": this.#etag } : {};
+    const answer = await fetch("state", { headers, signal: AbortSignal.timeout(PATIENCE_MS) });
+    if (answer.status !== 304) {
+      if (!answer.ok) throw new Error(`it answers ${answer.status}`);
+      this.told = await answer.json();
+      this.#etag = answer.headers.get("ETag");
+    }
+    this.answeredAt = new Date(answer.headers.get("Date"));
     this.heardAt = performance.now();
   }
-}
-
-function merge(known, changed, gone) {
-  if (changed.length === 0 && gone.length === 0) return known;
-  const nodes = new Map(known);
-  for (const name of gone) nodes.delete(name);
-  for (const node of changed) nodes.set(node.name, node);
-  if (nodes.size === known.size && gone.length === 0) return nodes;
-  return new Map([...nodes].sort(([a], [b]) => (a < b ? -1 : 1)));
 }

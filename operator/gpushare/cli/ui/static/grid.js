@@ -13,7 +13,7 @@ export class Grid {
   #onOpen;
   #rows = [];
   #places = new Map(); // Of rows, by key.
-  #drawn = new Map(); // By key: the element, and the item and context that it was drawn of.
+  #drawn = new Map(); // By key: the element, and what the row said as it was drawn.
   #active = null; // Key of the row that has the focus, or would get it.
   #chosen = null; // Key of the row whose details are shown.
 
@@ -90,9 +90,10 @@ export class Grid {
     const row = this.#rows[place];
     const drawn = this.#drawn.get(row.key);
     const element = drawn?.element ?? make("div", { role: "row", "data-key": row.key });
-    if (drawn?.item !== row.item || drawn.context !== row.context) {
+    const said = JSON.stringify(row);
+    if (drawn?.said !== said) {
       element.replaceChildren(...this.#draw(row));
-      this.#drawn.set(row.key, { element, item: row.item, context: row.context });
+      this.#drawn.set(row.key, { element, said });
     }
     const isChosen = row.key === this.#chosen;
     element.className = this.#classesOf(row) + (isChosen ? " chosen" : "");

@@ -14,15 +14,15 @@ const form = find("filters");
 fillFilters(form);
 let filters = readFilters(form);
 let chosen = null;
-let detailed = null; // The row that the panel tells of, as it was then.
-let shownVersion = null;
+let detailed = null; // What the row said that the panel tells of.
+let shown = null; // The document that the rows are of.
 
 const feed = new Feed(show);
 const grid = new Grid({
   grid: find("grid"),
   view: find("view"),
   sheet: find("rows"),
-  draw: (row) => drawRow(row, filters),
+  draw: drawRow,
   classesOf,
   onOpen: openDetails,
 });
@@ -53,12 +53,10 @@ feed.start();
 function show() {
   showFreshness();
   showTroubles();
-  if (!feed.told) return;
-  setText(find("source"), feed.told.source);
+  if (feed.told === shown) return;
+  shown = feed.told;
+  setText(find("source"), shown.source);
   document.title = `${find("source").textContent} · GPU pools`;
-  const version = `${feed.told.epoch} ${feed.told.version}`;
-  if (version === shownVersion) return;
-  shownVersion = version;
   showChoices();
   showRows();
 }
@@ -66,12 +64,12 @@ function show() {
 function showChoices() {
   if (!feed.told) return;
   setChoices(form.elements.pool, "all pools", listPools(feed.told), filters.pool);
-  setChoices(form.elements.namespace, "all namespaces", listNamespaces(feed), filters.namespace);
+  setChoices(form.elements.namespace, "all namespaces", listNamespaces(feed.told), filters.namespace);
 }
 
 function showRows() {
   if (!feed.told) return;
-  const rows = listRows(feed, filters);
+  const rows = listRows(feed.told, filters);
   grid.setRows(rows);
   find("count").textContent = count(rows.filter((row) => row.kind === "node").length, "node");
   const empty = find("empty");
@@ -87,7 +85,7 @@ function isFiltered() {
 function showFreshness() {
   const { told } = feed;
   if (!told) return;
-  const age = (new Date(told.now) - new Date(told.takenAt) + performance.now() - feed.heardAt) / 1000;
+  const age = (feed.answeredAt - new Date(told.takenAt) + performance.now() - feed.heardAt) / 1000;
   find("freshness").textContent = told.live
     ? `read ${tellAge(age)} ago, at ${tellTime(told.takenAt)}`
     : `taken at ${new Date(told.takenAt).toLocaleString()}`;
@@ -131,8 +129,9 @@ function showDetails() {
   panel.hidden = row === undefined;
   if (row === undefined) return;
   // What stays the same may be selected, or be read aloud.
-  if (detailed?.key === row.key && detailed.item === row.item && detailed.context === row.context) return;
-  detailed = row;
+  const said = JSON.stringify(row);
+  if (said === detailed) return;
+  detailed = said;
   const hadFocus = document.activeElement === find("details-title");
   find("details-body").replaceChildren(...drawDetails(row));
   if (hadFocus) find("details-title").focus();

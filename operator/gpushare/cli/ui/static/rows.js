@@ -1,33 +1,22 @@
 // Which rows there are: the pools with their nodes, the nodes in none, and the pods that wait.
 
-/**
- * A row for each thing that the filters leave, in order.
- *
- * A row is drawn anew where its `item` is another object, or its `context` another text: that holds
- * what else the drawing rests on.
- */
-export function listRows(feed, filters) {
-  const { told } = feed;
+/** A row for each thing that the filters leave, in order; it has all that its drawing rests on. */
+export function listRows(told, filters) {
   const isFiltered = filters.node || filters.namespace || filters.attention;
-  const context = `${filters.namespace} ${told.unit}`;
   const rows = [];
-  for (const pool of told.pools) {
+  for (const { nodes: every, ...pool } of told.pools) {
     if (filters.pool && filters.pool !== pool.name) continue;
-    const every = feed.nodesOf(pool.name);
-    const nodes = [...every.values()].filter((node) => isShown(node, filters));
+    const nodes = every.filter((node) => isShown(node, filters));
     if (isFiltered && nodes.length === 0) continue;
-    rows.push({ key: `pool ${pool.name}`, kind: "pool", item: pool, total: every.size, context: `${every.size}` });
-    const { unit, schedule } = pool;
-    const within = `${context} ${unit} ${schedule}`;
-    for (const node of nodes) {
-      rows.push({ key: `node ${node.name}`, kind: "node", item: node, pool, unit, context: within });
-    }
+    rows.push({ key: `pool ${pool.name}`, kind: "pool", item: pool, total: every.length });
+    const { name, schedule, unit } = pool;
+    for (const node of nodes) rows.push(buildNode(node, { name, schedule }, unit, filters));
   }
   for (const lost of filters.node || filters.namespace ? [] : told.unreadable) {
     if (filters.pool && filters.pool !== lost.name) continue;
-    rows.push({ key: `unreadable ${lost.name}`, kind: "unreadable", item: lost, context });
+    rows.push({ key: `unreadable ${lost.name}`, kind: "unreadable", item: lost });
   }
-  rows.push(...listOutside(feed, filters, context), ...listWaiting(told, filters, context));
+  rows.push(...listOutside(told, filters), ...listWaiting(told, filters));
   return rows;
 }
 
@@ -37,32 +26,31 @@ export function listPools(told) {
 }
 
 /** All namespaces that pods on cards or pods that wait are in. */
-export function listNamespaces(feed) {
-  const found = new Set(feed.told.waiting.map((pod) => pod.namespace));
-  for (const pool of [...feed.told.pools.map((each) => each.name), ""]) {
-    for (const node of feed.nodesOf(pool).values()) {
-      for (const card of node.cards) for (const pod of card.pods) found.add(namespaceOf(pod));
-    }
-  }
-  return [...found].sort();
+export function listNamespaces(told) {
+  const nodes = [...told.pools.flatMap((pool) => pool.nodes), ...told.outside];
+  const held = nodes.flatMap((node) => node.cards).flatMap((card) => card.pods);
+  return [...new Set([...told.waiting.map((pod) => pod.namespace), ...held.map(namespaceOf)])].sort();
 }
 
 export function namespaceOf(pod) {
   return pod.slice(0, pod.indexOf("/"));
 }
 
-function listOutside(feed, filters, context) {
-  const { unit } = feed.told;
-  const nodes = [...feed.nodesOf("").values()].filter((node) => isShown(node, filters));
+function buildNode(node, pool, unit, filters) {
+  return { key: `node ${node.name}`, kind: "node", item: node, pool, unit, namespace: filters.namespace };
+}
+
+function listOutside(told, filters) {
+  const nodes = told.outside.filter((node) => isShown(node, filters));
   if (filters.pool || nodes.length === 0) return [];
   const title = { title: "In no pool", text: count(nodes.length, "node") + " with GPUs" };
   return [
-    { key: "title outside", kind: "title", item: title, context: title.text },
-    ...nodes.map((node) => ({ key: `node ${node.name}`, kind: "node", item: node, pool: null, unit, context })),
+    { key: "title outside", kind: "title", item: title },
+    ...nodes.map((node) => buildNode(node, null, told.unit, filters)),
   ];
 }
 
-function listWaiting(told, filters, context) {
+function listWaiting(told, filters) {
   const { unit } = told;
   const pods = told.waiting.filter(
     (pod) =>
@@ -73,8 +61,8 @@ function listWaiting(told, filters, context) {
   if (pods.length === 0) return [];
   const title = { title: "Pods that wait", text: `${count(pods.length, "pod")} without a pool or a node` };
   return [
-    { key: "title waiting", kind: "title", item: title, context: title.text },
-    ...pods.map((pod) => ({ key: `pod ${pod.namespace}/${pod.name}`, kind: "pod", item: pod, unit, context })),
+    { key: "title waiting", kind: "title", item: title },
+    ...pods.map((pod) => ({ key: `pod ${pod.namespace}/${pod.name}`, kind: "pod", item: pod, unit })),
   ];
 }
 

@@ -1,0 +1,130 @@
+"""`python -m tests.generated_pages` writes what pages of docs/ have from the program.
+
+In a page it stands between `<!-- from the program: NAME -->` and `<!-- end -->`.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from textwrap import fill
+from typing import Any
+
+import msgspec
+import typer
+
+from gpushare import names
+from gpushare.api.pruned import GPU_PREFIXES, KEPT, Kept, Metadata
+from gpushare.api.variables import Variable
+from gpushare.cli.exit_codes import Exit
+from gpushare.cli.main import app
+from gpushare.observe.metrics import Metrics, cards
+from gpushare.observe.metrics.applications import ApplicationFigures
+from gpushare.observe.metrics.family import Family
+from tests.kit.values.doc_pages import DOCS
+
+WIDTH = 100
+_PART = re.compile(r"(?<=<!-- from the program: )([\w ]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
+_SNAPSHOT = """\
+Of `limits`, `requests`, `allocatable` and `capacity` what begins with {prefixes}; of `env`
+{variables}, and not where else its value is read from; of `managedFields` who owns the labels and
+annotations that the operator writes, the cordon, and the fields of a pool's spec; of `conditions`
+Ready and PodScheduled; of a DaemonSet's images the names, without registry and tag.
+
+Of the operator's Deployments, where they may be read, these variables and no other: {settings}.
+"""
+
+
+def render(page: str) -> str:
+    """The text of docs/PAGE.md as it is to be."""
+    text = (DOCS / f"{page}.md").read_text()
+    return _PART.sub(lambda part: "".join([part[1], part[2], *PARTS[part[1]]()]), text)
+
+
+def _list_exit_codes() -> Iterator[str]:
+    yield "| code | meaning |\n|---|---|\n"
+    yield from (f"| {code} | {code.meaning} |\n" for code in Exit)
+
+
+def _list_help(command: Any, name: str, parent: Any = None) -> Iterator[str]:
+    """The help of a command and of those below it, each under its name."""
+    context = command.context_class(
+        command, info_name=name.split()[-1], parent=parent, terminal_width=WIDTH
+    )
+    yield f"\n## {name}\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
+    for child, below in getattr(command, "commands", {}).items():
+        if not below.hidden:
+            yield from _list_help(below, f"{name} {child}", context)
+
+
+def _list_snapshot() -> Iterator[str]:
+    kept = _SNAPSHOT.format(
+        prefixes=" or ".join(f"`{prefix}`" for prefix in GPU_PREFIXES),
+        settings=", ".join(f"`{name}`" for name in sorted(Variable)),
+        variables=" and ".join(f"`{name}`" for name in sorted(names.GPU_ENVIRONMENT)),
+    )
+    yield "\n\n".join(fill(paragraph, WIDTH) for paragraph in kept.split("\n\n"))
+    yield "\n\n```text\n"
+    for kind, shape in KEPT.items():
+        yield f"{kind}\n"
+        yield from _outline(shape, "  ")
+    yield "```\n"
+
+
+def _outline(shape: type[Kept], indent: str) -> Iterator[str]:
+    """The fields of a shape: first those that are kept as they are, then what has parts."""
+    fields = msgspec.inspect.type_info(shape)
+    assert isinstance(fields, msgspec.inspect.StructType)
+    plain, nested = [], []
+    for field in fields.fields:
+        part, brackets = _find_part(field.type)
+        if field.encode_name == "annotations" and issubclass(shape, Metadata):
+            continue
+        if part is None:
+            plain.append(f"{field.encode_name}{brackets}")
+        else:
+            nested.append((f"{field.encode_name}{brackets}", part))
+    if plain:
+        yield fill(", ".join(plain), WIDTH, initial_indent=indent, subsequent_indent=indent) + "\n"
+    if issubclass(shape, Metadata) and shape.annotations_kept:
+        yield f"{indent}annotations\n"
+        yield from (f"{indent}  {key}\n" for key in sorted(shape.annotations_kept))
+    for name, part in nested:
+        yield f"{indent}{name}\n"
+        yield from _outline(part, f"{indent}  ")
+
+
+def _find_part(kind: msgspec.inspect.Type) -> tuple[type[Kept] | None, str]:
+    """The shape that a field has, if it has parts; and brackets for a list."""
+    match kind:
+        case msgspec.inspect.StructType(cls=cls):
+            assert issubclass(cls, Kept)
+            return cls, ""
+        case msgspec.inspect.UnionType(types=types):
+            first, *_ = (each for each in types if not isinstance(each, msgspec.inspect.NoneType))
+            return _find_part(first)
+        case msgspec.inspect.VarTupleType(item_type=item):
+            part, brackets = _find_part(item)
+            return part, f"{brackets}[]"
+    return None, ""
+
+
+def _list_metrics(families: Iterable[Family]) -> Iterator[str]:
+    yield "| metric | kind | labels | what it says |\n|---|---|---|---|\n"
+    for family in families:
+        labels = " ".join(f"`{label}`" for label in family.labels)
+        yield f"| `{family.full_name}` | {family.kind} | {labels} | {family.text} |\n"
+
+
+PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
+    "exit codes": _list_exit_codes,
+    "commands": partial(_list_help, typer.main.get_command(app), "gpushare"),
+    "snapshot": _list_snapshot,
+    "metrics": partial(_list_metrics, Metrics(per_application=False).families),
+    "metrics of applications": partial(_list_metrics, ApplicationFigures.families),
+    "metrics of nodes and cards": partial(_list_metrics, cards.FAMILIES),
+}
+PAGES = ("cli", "metrics")
+
+if __name__ == "__main__":
+    for page in PAGES:
+        (DOCS / f"{page}.md").write_text(render(page))
