@@ -188,6 +188,10 @@ crds: $(READY) ## Write crds/ and the chart's copy from the API's models
 	$(BIN)/python -m gpushare.api.crd > crds/gpusharepools.yaml
 	cp crds/gpusharepools.yaml chart/files/gpusharepools.yaml
 
+.PHONY: chart-objects
+chart-objects: $(READY) ## Render the chart's roles and webhooks, with which `gpushare doctor` compares an installation
+	$(BIN)/python -m devcluster.chartobjects > operator/gpushare/core/analysis/doctor/chart.json
+
 .PHONY: chart-docs
 chart-docs: $(READY) ## Write the chart's README from the comments of its values
 	$(BIN)/python -m devcluster.chartreadme > chart/README.md

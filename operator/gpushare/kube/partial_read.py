@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from gpushare.core.analysis.doctor.finding import Unseen
+from gpushare.core.analysis.finding import Unseen
 from gpushare.kube.errors import ApiError, OtherVersionError
 
 Found = TypeVar("Found")

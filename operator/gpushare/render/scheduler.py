@@ -1,7 +1,6 @@
 """kube-scheduler's configuration, with the gpushare scheduler extender wired in."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -10,7 +9,6 @@ from gpushare.render import render
 
 EXTENDER_PATH = "/gpushare-scheduler"
 """Under which open-source gpushare-scheduler-extender serves its verbs."""
-_RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,34 +24,22 @@ class ExtenderTLS:
     """Whatever certificate it has is taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class Extender:
-    """The extender, as kube-scheduler calls it."""
-
-    url: str
-    resources: Sequence[str] = (names.RESOURCE_GPU_MEMORY,)
-    """Pods that ask for one of these are its business."""
-    node_cache_capable: bool = True
-    """It is told the nodes' names, not the nodes."""
-    tls: ExtenderTLS = ExtenderTLS()
-
-
-def render_scheduler_config(extender: Extender, *, kubeconfig: str | None = None) -> str:
+def render_scheduler_config(
+    extender_url: str, tls: ExtenderTLS, *, kubeconfig: str | None = None
+) -> str:
     """The file for kube-scheduler's --config; `kubeconfig` is the scheduler's own.
 
     Raises `ValueError` for what kube-scheduler would refuse, or would take without saying what it
     leaves out.
     """
-    scheme, url = _parse_url(extender.url)
-    _check_resources(extender.resources)
+    scheme, url = _parse_url(extender_url)
     return render(
         "kube-scheduler-config.yaml.j2",
         url=url,
         https=scheme == "https",
-        tls=_build_tls(extender.tls, scheme, url),
+        tls=_build_tls(tls, scheme, url),
         kubeconfig=kubeconfig,
-        node_cache_capable=extender.node_cache_capable,
-        resources=list(extender.resources),
+        resource=names.RESOURCE_GPU_MEMORY,
     )
 
 
@@ -72,16 +58,6 @@ def _parse_url(text: str) -> tuple[str, str]:
         )
     path = url.path.rstrip("/") or EXTENDER_PATH
     return url.scheme, f"{url.scheme}://{url.netloc}{path}"
-
-
-def _check_resources(resources: Sequence[str]) -> None:
-    if not resources:
-        raise ValueError("without a managed resource the extender is asked about every pod")
-    for resource in resources:
-        if not _RESOURCE.fullmatch(resource):
-            raise ValueError(f"{resource} is no extended resource: DOMAIN/NAME is expected")
-    if len(set(resources)) < len(resources):
-        raise ValueError("a managed resource is named twice")
 
 
 def _build_tls(tls: ExtenderTLS, scheme: str, url: str) -> dict[str, str | bool]:

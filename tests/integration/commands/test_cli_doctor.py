@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster.installation import Installation
+from devcluster.chartobjects import render_objects
+from devcluster.installation import NAMESPACE, Installation
 from gpushare.cli.exit_codes import Exit
-from gpushare.core.analysis.doctor.grants import Scope, list_grants
+from gpushare.core.analysis.doctor import chart
+from gpushare.core.analysis.doctor.webhook_configuration import judge_configuration
 from tests.kit.bench import Bench
 from tests.kit.cluster.command_line import expect_error, run_command
 from tests.kit.cluster.expect import expect_pool_ready
@@ -58,37 +60,62 @@ def test_a_healthy_installation_has_no_error_and_trials_store_nothing(healthy: B
     assert (healthy.pods(), healthy.call("GET", DEPLOYMENTS)["items"]) == before
 
 
-def test_the_rights_that_it_looks_for_are_the_charts(healthy: Bench) -> None:
-    values = {"eviction.enabled": "true", "deploy": "true"}
-    installation = Installation(healthy.cluster, values, all_in_one=False, teardown_jobs=True)
+def test_the_chart_that_it_knows_is_the_chart() -> None:
+    text = Path(chart.__file__).with_name("chart.json").read_text()
+    assert text == render_objects(), "chart.json is stale; run `make chart-objects`"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"eviction.enabled": "true"},
+        {"pluginNamespace": "gpu-plugins", "webhook.failurePolicy": "Fail"},
+        {"webhook.certificate.mode": "provided", "webhook.timeoutSeconds": "7"},
+        {"webhook.certificate.mode": "cert-manager"},
+    ],
+    ids=["eviction", "elsewhere", "provided", "cert-manager"],
+)
+@pytest.mark.parametrize("teardown_jobs", [True, False])
+def test_what_it_looks_for_is_what_the_chart_makes_of_values(
+    healthy: Bench, values: dict[str, str], teardown_jobs: bool
+) -> None:
+    values = {"deploy": "true", "uninstall.hook": "false", **values}
+    installation = Installation(
+        healthy.cluster, values, all_in_one=False, teardown_jobs=teardown_jobs
+    )
     manifests = [each for each in yaml.safe_load_all(installation.render()) if each]
     settings = {
-        each["name"]: each["value"]
+        each["name"]: each.get("value")
         for manifest in manifests
         if manifest["kind"] == "Deployment"
         for each in manifest["spec"]["template"]["spec"]["containers"][0]["env"]
-        if "value" in each
     }
     granted = {
-        (right.role, right.namespace, right.group, right.resource, right.verb, right.name)
+        (
+            right.role.split()[1],
+            right.namespace,
+            account,
+            right.group,
+            right.resource,
+            right.verb,
+            right.name,
+        )
         for right in list_rights(manifests)
-        if "uninstall" not in right.role
-    }
-    places = {
-        Scope.CLUSTER: ("ClusterRole", ""),
-        Scope.INSTALLATION: ("Role", "gpushare-system"),
-        Scope.PLUGINS: ("Role", "kube-system"),
-        Scope.TEARDOWN: ("Role", "gpushare-teardown"),
-        Scope.EXTENDER: ("Role", "kube-system"),
+        for account in right.users
     }
     looked_for = {
-        (f"{kind} {grant.role}", namespace, need.group, need.resource, verb, need.name)
-        for grant in list_grants(settings)
-        for kind, namespace in [places[grant.scope]]
-        for need in grant.needs
+        (role.name, role.namespace, f"system:serviceaccount:{NAMESPACE}:{role.account}",
+         need.group, need.resource, verb, need.name)
+        for role in chart.list_roles(NAMESPACE, settings)
+        for need in role.needs
         for verb in need.verbs
-    }
+    }  # fmt: skip
     assert granted == looked_for
+    (configuration,) = (m for m in manifests if m["kind"] == "MutatingWebhookConfiguration")
+    for webhook in configuration["webhooks"]:
+        webhook |= {"objectSelector": {}, "reinvocationPolicy": "Never"} | webhook
+    (found,) = judge_configuration(configuration, NAMESPACE)
+    assert found.code == "WebhookConfigured"
 
 
 def test_an_operator_in_another_namespace_is_a_slip(healthy: Bench) -> None:

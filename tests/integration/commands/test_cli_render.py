@@ -36,7 +36,6 @@ def test_kube_scheduler_loads_tls_and_asks_the_extender_about_no_pod_that_does_n
     text = render(
         "scheduler-config", "--extender-url", "https://127.0.0.1:1/gpushare-scheduler",
         "--kubeconfig", str(bench.cluster.kubeconfig), "--tls-ca", str(ca),
-        "--no-node-cache-capable", "--managed-resource", "aliyun.com/gpu-mem",
     )  # fmt: skip
     with scheduled_by(bench, text, tmp_path):
         bench.create_pod(build_pod("plain", gib=None))

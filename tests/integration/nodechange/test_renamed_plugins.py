@@ -54,9 +54,10 @@ def test_a_plugin_of_another_name_is_shown_with_the_value_to_set(renamed: Bench)
 
     ended = run_command("doctor", "-o", "json", kubeconfig=renamed.cluster.kubeconfig)
     findings = json.loads(ended.out)["findings"]
-    found = {f["object"]: f["message"] for f in findings if f["code"] == "ComponentMissing"}
-    assert RENAMED in found["node n2"]
-    assert VALUE in found["node n2"]
+    (found,) = (f for f in findings if f["code"] == "ComponentMissing")
+    assert found["object"] == "2 nodes"
+    assert RENAMED in found["message"]
+    assert VALUE in found["message"]
 
 
 def test_only_the_pods_of_the_given_name_are_deleted(told: Bench) -> None:

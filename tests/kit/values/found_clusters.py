@@ -8,6 +8,7 @@ from typing import Any
 
 from gpushare.api.pruned.cluster import Cluster, Kind, keep_object
 from gpushare.cli.cluster.snapshot_file import build_snapshot
+from gpushare.names import SETTINGS_PREFIX
 from tests.kit.cluster.command_line import run_command
 from tests.kit.values.manifests import Json, build_pool
 
@@ -19,6 +20,16 @@ def build_found_pool(name: str = "training", **spec: Any) -> Json:
     pool = build_pool(name, **spec)
     pool["metadata"] |= {"uid": name, "creationTimestamp": "2026-02-01T00:00:00Z", "generation": 1}
     return pool
+
+
+def build_found_webhook(**variables: str) -> Json:
+    """The webhook's Deployment, with these variables of its container."""
+    env = [{"name": f"{SETTINGS_PREFIX}{key}", "value": text} for key, text in variables.items()]
+    containers = [{"name": "gpushare", "env": env}]
+    return {
+        "metadata": {"namespace": "gpushare-system", "name": "gpushare-webhook", "uid": "webhook"},
+        "spec": {"template": {"spec": {"containers": containers}}},
+    }
 
 
 def build_found_cluster(**kinds: Iterable[Json]) -> Cluster:

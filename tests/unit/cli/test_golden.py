@@ -60,6 +60,13 @@ def build_clusters() -> dict[str, Cluster]:
     open_source = [LabelledNode(name, "OpenSource", "share") for name in ("a", "b")]
     agreed, later, shared = build_raw_pool(), build_raw_pool(), build_raw_pool()
     agreed["spec"]["rollout"] = {"approval": "Manual", "approvedPlan": "21626ecea6bf"}
+    agreed["metadata"]["managedFields"] = [
+        {
+            "manager": "gpushare-cli",
+            "operation": "Apply",
+            "fieldsV1": {"f:spec": {"f:rollout": {"f:approvedPlan": {}}}},
+        }
+    ]
     later["metadata"]["name"], later["spec"]["schedule"] = "later", "quantum"
     shared["spec"]["placement"] = "spread"
     shared["metadata"]["managedFields"] = [

@@ -1,4 +1,4 @@
-"""What is typed and can be no name, namespace, key or selector: refused before any call."""
+"""What is typed and can be no name, namespace or key: refused before any call."""
 
 import pytest
 
@@ -62,20 +62,6 @@ def test_a_node_pools_label_has_a_key_and_is_none_that_the_operator_writes(
     command: Words, key: str
 ) -> None:
     expect_refused(*command, "--node-pool-label", key)
-
-
-@pytest.mark.parametrize("selector", ["a=b=c", "a b", "a=b,", "!", "a in b", "=b", "a=b&limit=1"])
-def test_what_is_no_selector_is_refused(selector: str) -> None:
-    expect_refused("migrate", "workloads", "-A", "-l", selector)
-
-
-@pytest.mark.parametrize(
-    "selector",
-    ["app", "!app", "app=", "a=b,c!=d", "example.com/a == b", "a in (b, c),!d", "a notin ()"],
-)
-def test_selectors_of_kubectl_are_taken(selector: str) -> None:
-    ended = run_command("migrate", "workloads", "-A", "-l", selector)
-    assert ended.code == Exit.NO_CREDENTIALS, ended
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,15 @@ from gpushare.api.k8s.pod import Pod, SharingContainer
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.api.status import PoolStatus
 from gpushare.api.unreadable_pool import UnreadablePool
-from gpushare.core.analysis.doctor.finding import Code, Finding, Severity, Unseen
 from gpushare.core.analysis.doctor.nodes import judge_nodes, judge_units
-from gpushare.core.analysis.doctor.pools import MAX_ALIKE, order
-from gpushare.core.analysis.doctor.report import Machines, judge_machines
+from gpushare.core.analysis.doctor.report import build_page, judge_machines
 from gpushare.core.analysis.effective_settings import read_setup
+from gpushare.core.analysis.finding import Code, Finding, Severity, Unseen
+from gpushare.core.analysis.inspect.pools import plan_snapshot
+from gpushare.core.analysis.seen import Seen
+from gpushare.core.analysis.setup import Setup
 from gpushare.core.records.drift_record import Drift, DriftRevert
+from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.editions.edition import GPUSHARE_PLUGIN
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
@@ -56,7 +59,8 @@ def a_sharing_node(name: str = "gpu-1", *, memory: int = 15, **more: Any) -> Nod
 
 def find(node: Node, *pods: Pod, pooled: bool = True, ctx: ReconcileContext = AT) -> list[Finding]:
     snapshot = a_snapshot(pools=(), nodes=(node,), pods=pods)
-    return list(judge_nodes(snapshot, {node.name} if pooled else (), ctx))
+    planner = plan_snapshot(snapshot, Setup(), ctx.now)
+    return list(judge_nodes(snapshot, planner, ctx, knows_pools=not pooled))
 
 
 def see(
@@ -65,9 +69,13 @@ def see(
     """All of a cluster, which the Deployment's settings say how to read."""
     settings = more.pop("settings", {})
     snapshot = a_snapshot(pools=pools, nodes=nodes, pods=pods)
-    return judge_machines(
-        Machines(snapshot, **more), read_setup({DEPLOYMENT: settings}, snapshot), LATER
-    )
+    return judge(snapshot, settings, **more)
+
+
+def judge(snapshot: ClusterSnapshot, settings: dict[str, str], **more: Any) -> list[Finding]:
+    known, unseen = read_setup({DEPLOYMENT: settings}, snapshot), more.pop("unseen", {})
+    parts: dict[str, Any] = {"unbound": (), "opted_out": frozenset(), "unreadable": (), **more}
+    return judge_machines(Seen(snapshot, known=known, **parts), unseen, LATER)
 
 
 # Each node.
@@ -162,7 +170,7 @@ def test_plugins_that_a_short_node_evicts_are_named_and_no_other_daemonset() -> 
         {"gpushare-device-plugin-ds": "renamed"}, frozenset((*evictable, critical))
     )
     snapshot = replace(a_snapshot(pools=(), nodes=()), plugin_daemonsets=plugins)
-    found = judge_machines(Machines(snapshot), read_setup({DEPLOYMENT: {}}, snapshot), LATER)
+    found = judge(snapshot, {})
     told = expect_one(found, Code.PLUGINS_EVICTABLE, WARNING, "system-node-critical")
     assert told.message.startswith("cgpu-installer, renamed: ")
 
@@ -264,11 +272,14 @@ def test_the_worst_comes_first() -> None:
         Finding(severity, Code.SKIPPED, str(severity), "told")
         for severity in (OK, ERROR, INFO, WARNING)
     ]
-    assert [each.severity for each in order(found)] == [ERROR, WARNING, INFO, OK]
+    assert [each.severity for each in build_page(found)] == [ERROR, WARNING, INFO, OK]
 
 
-def test_of_many_alike_the_first_are_told_and_the_rest_counted() -> None:
-    found = [Finding(ERROR, Reason.NO_CARDS, f"node {n:03}", "told") for n in range(100)]
-    *told, last = order(found)
-    assert [each.object for each in told] == [f"node {n:03}" for n in range(MAX_ALIKE - 1)]
-    assert (last.object, last.message) == ("others", "and 91 more of this code, such as node 009")
+def test_nodes_with_the_same_trouble_are_one_finding_that_leads_to_the_worst_of_them() -> None:
+    just_started = a_plugin_pod("p-0", node="gpu-0", ready_since=LATER)
+    plugins = (just_started, *(a_plugin_pod(f"p-{n}", node=f"gpu-{n}") for n in (1, 2)))
+    nodes = [a_sharing_node(f"gpu-{n}", memory=0, gpu_count=min(n, 1)) for n in range(3)]
+    found = see(*nodes, pods=plugins, pools=())
+    told = expect_one(found, Reason.RESOURCE_NOT_READY, WARNING, "gpushare explain node gpu-1")
+    assert told.object == "3 nodes"
+    assert told.message.startswith("such as node gpu-1: the node does not offer ")

@@ -1,28 +1,26 @@
 """Findings about the webhook: its configuration, its CAs, its endpoints, its answer."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-import yaml
 from aiohttp import web
 from multidict import CIMultiDict
 
 from gpushare import names
-from gpushare.core.analysis.doctor.finding import Code, Finding, Severity, Unseen
+from gpushare.core.analysis.doctor.chart import OTHER_PODS, PODS, WORKLOADS, read_webhooks
 from gpushare.core.analysis.doctor.webhook import (
     Bundle,
     Trial,
     Trials,
     Tried,
     judge_bundles,
-    judge_configuration,
     judge_endpoints,
     judge_trials,
 )
-from gpushare.core.analysis.doctor.webhook_names import OTHER_PODS, PODS, WORKLOADS
+from gpushare.core.analysis.doctor.webhook_configuration import judge_configuration
+from gpushare.core.analysis.finding import Code, Finding, Severity, Unseen
 from gpushare.kube.errors import ApiError
 from gpushare.kube.resources.dry_runs import build_trial_pod, read_refusal, try_webhook
 from tests.kit.values.fake_api import Answer, FakeApi, served_by
@@ -32,57 +30,22 @@ from tests.unit.doctor.expect_findings import expect_one, list_codes
 Json = dict[str, Any]
 NS = "gpushare-system"
 ISOLATION = names.ANNOTATION_ISOLATION
-WORKLOAD_RULES = {
-    "apps": ["deployments", "statefulsets", "daemonsets"],
-    "batch": ["jobs", "cronjobs"],
-}
-EXPRESSIONS = yaml.safe_load(Path(__file__).with_name("expressions.yaml").read_text())
 FORBIDDEN = Unseen("a right is missing: no")
 WARNING, ERROR, OK, INFO = Severity.WARNING, Severity.ERROR, Severity.OK, Severity.INFO
 
 
-def a_webhook(name: str, policy: str, rules: dict[str, list[str]], default: str) -> Json:
-    """As the chart makes it; tests/integration/commands/test_cli_doctor.py holds it to that."""
-    expressions: list[Json] = [
-        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", NS]},
-        {"key": names.LABEL_INJECT, "operator": "NotIn", "values": ["disabled"]},
-    ]
-    is_of_pods = name != WORKLOADS
-    if is_of_pods:
-        other = "fail" if default == "Ignore" else "ignore"
-        operator = "NotIn" if name == PODS else "In"
-        expressions.append(
-            {"key": names.LABEL_FAILURE_POLICY, "operator": operator, "values": [other]}
-        )
-    verbs = ["CREATE"] if is_of_pods else ["CREATE", "UPDATE"]
-    path = "/mutate-pods" if is_of_pods else "/warn-workloads"
-    return {
-        "name": name,
-        "failurePolicy": policy,
-        "sideEffects": "None",
-        "objectSelector": {},
-        "namespaceSelector": {"matchExpressions": expressions},
-        "rules": [
-            {"apiGroups": [group], "apiVersions": ["v1"], "resources": each, "operations": verbs}
-            for group, each in rules.items()
-        ],
-        "matchConditions": [
-            {"name": key, "expression": text} for key, text in EXPRESSIONS[name].items()
-        ],
-        "clientConfig": {"service": {"namespace": NS, "name": "gpushare-webhook", "path": path}},
-        "matchPolicy": "Equivalent",
-        "reinvocationPolicy": "IfNeeded" if is_of_pods else "Never",
-    }
-
-
 def a_configuration(default: str = "Ignore") -> Json:
-    other = "Fail" if default == "Ignore" else "Ignore"
-    webhooks = [
-        a_webhook(PODS, default, {"": ["pods"]}, default),
-        a_webhook(OTHER_PODS, other, {"": ["pods"]}, default),
-        a_webhook(WORKLOADS, "Ignore", WORKLOAD_RULES, default),
-    ]
-    return {"webhooks": webhooks}
+    """As the API server has the chart's, which tests/integration/commands/test_cli_doctor.py shows
+    for other values."""
+    webhooks = read_webhooks()
+    if default == "Fail":
+        webhooks[PODS]["failurePolicy"], webhooks[OTHER_PODS]["failurePolicy"] = "Fail", "Ignore"
+        for name in (PODS, OTHER_PODS):
+            webhooks[name]["namespaceSelector"]["matchExpressions"][2]["values"] = ["ignore"]
+    for webhook in webhooks.values():
+        webhook["clientConfig"]["caBundle"] = "LS0t"
+        webhook["namespaceSelector"]["matchExpressions"][0]["values"] = ["kube-system", NS]
+    return {"webhooks": [*webhooks.values()]}
 
 
 @pytest.mark.parametrize("default", ["Ignore", "Fail"])
@@ -98,40 +61,32 @@ def test_the_namespace_of_teardowns_may_be_exempt_too() -> None:
 
 
 EXEMPT = "namespaceSelector/matchExpressions/0/values"
-SERVICE = {"service": {"namespace": "b", "name": "c", "path": "/d"}}
+SERVICE = {"service": {"namespace": NS, "name": "gpushare-webhook", "port": 443, "path": "/d"}}
 
 
 @pytest.mark.parametrize(
     ("index", "path", "value", "told"),
     [
-        (2, "failurePolicy", "Fail", "workloads.gpushare.io: failurePolicy is Fail"),
-        (1, "failurePolicy", "Ignore", "one of each was expected"),
+        (2, "failurePolicy", "Fail", "workloads.gpushare.io: failurePolicy is Fail, and Ignore"),
+        (1, "failurePolicy", "Ignore", f"{OTHER_PODS}: failurePolicy is Ignore, and Fail was"),
         (0, "sideEffects", "Some", "sideEffects is Some"),
-        (0, "objectSelector", {"matchLabels": {"a": "b"}}, "it has an objectSelector"),
-        (0, "rules", [], "its rules are about nothing"),
-        (0, "rules/0/operations", ["DELETE"], "its rules are about DELETE of pods"),
-        (2, "matchConditions", None, "its matchConditions are none"),
-        (2, "matchConditions/0/expression", "false", "matchCondition concerns-gpu-sharing"),
+        (0, "objectSelector", {"matchLabels": {"a": "b"}}, "objectSelector.matchLabels is there"),
+        (0, "rules", [], "rules.0 is missing"),
+        (0, "rules/0/operations", ["DELETE"], "rules.0.operations is [DELETE], and [CREATE] was"),
+        (2, "matchConditions/0/expression", "false", "concerns-gpu-sharing.expression is another"),
         (1, "reinvocationPolicy", "Never", "reinvocationPolicy is Never, and IfNeeded"),
         (1, "matchPolicy", "Exact", "matchPolicy is Exact"),
-        (2, "clientConfig", {"url": "https://a/else"}, "it calls https://a/else"),
-        (0, "clientConfig", SERVICE, f"b/c:443/d, and {NS}/gpushare-webhook:443/mutate-pods was"),
-        (0, "clientConfig", {"url": "http://a/mutate-pods"}, "https://HOST:PORT/mutate-pods"),
-        (
-            0,
-            "clientConfig",
-            {"url": "https://a:1/mutate-pods"},
-            f"https://a:1 of {PODS}, service {NS}/gpushare-webhook of {OTHER_PODS} and {WORKLOADS}",
-        ),
-        (2, "timeoutSeconds", 30, f"10 s of {PODS} and {OTHER_PODS}, 30 s of {WORKLOADS}"),
-        (0, "namespaceSelector/matchLabels", {"team": "a"}, "has matchLabels"),
-        (0, EXEMPT, ["kube-system", NS, "a", "b"], "exempts 4 namespaces"),
-        (0, EXEMPT, ["kube-system"], f"does not exempt {NS}"),
+        (0, "clientConfig", SERVICE, "clientConfig.service.path is /d, and /mutate-pods was"),
+        (0, "clientConfig/service/namespace", "b", f"service.namespace is b, and {NS} was"),
+        (2, "timeoutSeconds", 30, f"{WORKLOADS}: timeoutSeconds is 30, and 3 was expected"),
+        (0, "namespaceSelector/matchLabels", {"team": "a"}, "namespaceSelector.matchLabels is"),
+        (0, EXEMPT, ["kube-system", NS, "a", "b"], f"[kube-system, {NS}] was expected"),
+        (0, EXEMPT, ["kube-system"], f"is [kube-system], and [kube-system, {NS}] was expected"),
         (
             2,
-            "namespaceSelector/matchExpressions/1",
-            {"key": "other", "operator": "Exists"},
-            f"is not the chart's ({names.LABEL_INJECT}, other)",
+            "namespaceSelector/matchExpressions/1/key",
+            "other",
+            f"{names.LABEL_INJECT} is missing",
         ),
     ],
 )
@@ -142,7 +97,30 @@ def test_what_somebody_changed_is_named(index: int, path: str, value: Any, told:
     for parent in parents:
         place = place[int(parent) if parent.isdigit() else parent]
     place[int(key) if key.isdigit() else key] = value
+    found = list(judge_configuration(raw, NS))
+    assert {(each.code, each.severity) for each in found} == {(Code.WEBHOOK_CHANGED, WARNING)}
+    assert told in found[0].message
+
+
+def call_at(origin: str, raw: Json) -> Json:
+    for webhook in raw["webhooks"]:
+        path = webhook["clientConfig"]["service"]["path"]
+        webhook["clientConfig"] = {"url": f"{origin}{path}", "caBundle": "LS0t"}
+    return raw
+
+
+def test_a_url_may_be_anywhere_and_all_three_webhooks_are_called_there() -> None:
+    raw = call_at("https://a:1", a_configuration())
+    assert list_codes(judge_configuration(raw, NS)) == ["WebhookConfigured"]
+    raw["webhooks"][2]["clientConfig"]["url"] = "https://b/warn-workloads"
+    told = f"{WORKLOADS}: clientConfig.url is https://b/warn-workloads, and https://a:1/warn"
     expect_one(judge_configuration(raw, NS), Code.WEBHOOK_CHANGED, WARNING, told)
+
+
+def test_a_url_without_tls_is_none_that_the_chart_takes() -> None:
+    found = list(judge_configuration(call_at("http://a", a_configuration()), NS))
+    assert len(found) == 3
+    assert "http://a/mutate-pods, and https://HOST:PORT/mutate-pods was" in found[0].message
 
 
 def test_a_webhook_or_a_configuration_that_is_missing_is_an_error() -> None:

@@ -26,7 +26,12 @@ from tests.kit.histories.gpu_cluster_manifests import (
     build_living_pool,
     build_node,
 )
-from tests.kit.values.found_clusters import READ_AT, Asked, build_found_cluster
+from tests.kit.values.found_clusters import (
+    READ_AT,
+    Asked,
+    build_found_cluster,
+    build_found_webhook,
+)
 from tests.kit.values.manifests import Json, build_review, build_workload, encode
 from tests.kit.values.webhook_server import build_memory
 
@@ -131,10 +136,11 @@ def _try_cluster(seed: str, folder: Path) -> Iterator[Trial]:
             {"metadata": {"name": each.name, "uid": each.name, "labels": dict(each.labels)}}
             for each in spaces
         ],
+        deployments=[build_found_webhook(ON_NO_POOL="deny" if denies else "allow")],
     )
     file = folder / "manifests.json"
     file.write_text(json.dumps({"kind": "List", "items": manifests}))
-    explain = Asked(folder, "explain", "--on-no-pool", "deny" if denies else "allow")
+    explain = Asked(folder, "explain")
     explained = explain.tell(cluster, "-f", str(file))["objects"]
     for index, manifest in enumerate(manifests):
         again: Json = {}

@@ -1,16 +1,23 @@
 """`gpushare explain -f`: what is a manifest, what is skipped, and how the command line fails."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+from gpushare.api.pruned.cluster import Cluster
 from gpushare.cli.cluster.snapshot_file import build_snapshot
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.main import app
 from tests.kit.cluster.command_line import expect_error, run_command
-from tests.kit.values.found_clusters import Asked, build_found_cluster, build_found_pool
+from tests.kit.values.found_clusters import (
+    Asked,
+    build_found_cluster,
+    build_found_pool,
+    build_found_webhook,
+)
 from tests.kit.values.manifests import Json, build_pod
 
 SPACE = {"metadata": {"name": "default", "uid": "1", "labels": {}}}
@@ -20,10 +27,12 @@ CLUSTER = build_found_cluster(
 """One pool, in which no pod can be."""
 
 
-def explain_all(folder: Path, *objects: Json, options: tuple[str, ...] = ()) -> list[Json]:
+def explain_all(
+    folder: Path, *objects: Json, cluster: Cluster = CLUSTER, options: tuple[str, ...] = ()
+) -> list[Json]:
     file = folder / "manifest.yaml"
     file.write_text(yaml.safe_dump_all(objects))
-    said: list[Json] = Asked(folder, "explain", "-f", str(file)).tell(CLUSTER, *options)["objects"]
+    said: list[Json] = Asked(folder, "explain", "-f", str(file)).tell(cluster, *options)["objects"]
     return said
 
 
@@ -90,10 +99,11 @@ def test_standard_input_is_read(tmp_path: Path) -> None:
     assert done.stdout.startswith("Pod default/piped  asks for 3 aliyun.com/gpu-mem\n")
 
 
-def test_which_schedulers_the_installation_serves_can_be_told(tmp_path: Path) -> None:
+def test_pods_of_the_schedulers_that_the_installation_serves_are_sent(tmp_path: Path) -> None:
     volcano = build_pod("p", schedulerName="volcano")
     (left,) = explain_all(tmp_path, volcano)
-    (sent,) = explain_all(tmp_path, volcano, options=("--scheduler", "volcano"))
+    serves = replace(CLUSTER, deployments=(build_found_webhook(SCHEDULERS='["volcano"]'),))
+    (sent,) = explain_all(tmp_path, volcano, cluster=serves)
     assert left["decision"]["reason"] == "OtherScheduler"
     assert sent["decision"]["pool"] == "training"
 

@@ -11,6 +11,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.analysis.explain.nodes import NodeExplanation, explain_node
+from gpushare.core.analysis.finding import Code
 from gpushare.core.analysis.inspect.pools import plan_snapshot
 from gpushare.core.analysis.setup import Setup
 from gpushare.core.snapshot.cluster import ClusterSnapshot
@@ -42,8 +43,8 @@ def explain_in(snapshot: ClusterSnapshot, name: str = "gpu-1") -> NodeExplanatio
     return explain_node(snapshot, setup, plan_snapshot(snapshot, setup, LATER), name, LATER)
 
 
-def reasons(explained: NodeExplanation) -> list[Reason]:
-    return [finding.reason for finding in explained.findings]
+def reasons(explained: NodeExplanation) -> list[Code | Reason]:
+    return [finding.code for finding in explained.findings]
 
 
 def test_of_a_node_that_is_as_its_pool_says_nothing_is_found() -> None:
@@ -102,7 +103,7 @@ IN_MIB = a_settled(allocatable={MEMORY: 15360}, gpu_count=1)
         # Without a pool labels are compared with plugins all the same.
         (explain(SHARING, PLUGIN, pools=()), []),
         (explain(SHARING, pools=()), [Reason.PLUGIN_RESTARTING]),
-        (explain(QUANTUM, pools=()), [Reason.REQUIRES_MANUAL_ACTION]),
+        (explain(QUANTUM, pools=()), [Code.UNKNOWN_MODE]),
         (explain(OLD_LABEL, PLUGIN, pools=()), [Reason.OTHER_EDITION_LABELS]),
         (explain(a_settled(), PLUGIN), [Reason.NO_CARDS]),
         (explain(IN_MIB, PLUGIN), [Reason.MEMORY_UNIT_DIFFERS]),
@@ -111,7 +112,7 @@ IN_MIB = a_settled(allocatable={MEMORY: 15360}, gpu_count=1)
         (explain(changing("gpu-1"), pools=(a_pool(),)), [Reason.COMPONENT_NOT_READY]),
     ],
 )
-def test_what_is_wrong_is_found(explained: NodeExplanation, found: list[Reason]) -> None:
+def test_what_is_wrong_is_found(explained: NodeExplanation, found: list[Code | Reason]) -> None:
     assert reasons(explained) == found
 
 

@@ -11,7 +11,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.core.analysis.doctor.finding import Code
+from gpushare.core.analysis.finding import Code
 from gpushare.core.analysis.forecast.duration import DurationForecast
 from gpushare.core.analysis.forecast.pools import PoolForecast, forecast_pools
 from gpushare.core.analysis.setup import Setup

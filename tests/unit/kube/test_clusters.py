@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from gpushare.api.pruned.cluster import Kind
-from gpushare.core.analysis.doctor.finding import Unseen
+from gpushare.core.analysis.finding import Unseen
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, OtherVersionError
 from gpushare.kube.partial_read import see

@@ -16,7 +16,6 @@ from gpushare.core.analysis.effective_settings import (
     PLANNED_BY,
     ROUTED_BY,
     KnownSetup,
-    Setting,
     read_setup,
 )
 from gpushare.core.analysis.setup import Setup
@@ -98,11 +97,6 @@ def test_without_deployments_the_defaults_are_assumed(
     )
 
 
-def test_what_options_say_is_not_assumed() -> None:
-    options = {each: Setting(value=True, source="--option") for each in PLANNED_BY}
-    assert read_setup(None, NOTHING).override(options).tell_assumed(PLANNED_BY) == ""
-
-
 def test_the_unit_is_that_of_most_nodes() -> None:
     nodes = tuple(
         a_node(name, SHARE, allocatable={MEMORY: memory}, gpu_count=1)
@@ -138,10 +132,3 @@ def test_a_controller_that_did_not_need_a_switch_tells_nothing_of_it() -> None:
     assert not guess().may_evict
     assert not guess().may_tear_down
     assert not guess(heard=0, **EVICTS).may_evict
-
-
-def test_an_option_goes_before_what_the_installation_says() -> None:
-    option = Setting(value=False, source="--no-eviction-enabled")
-    known = read(ALLOW_EVICTION="true").override({Variable.ALLOW_EVICTION: option})
-    assert not known.setup.may_evict
-    assert known.tell_sources(PLANNED_BY).startswith("--no-eviction-enabled: eviction.enabled")

@@ -1,19 +1,17 @@
 """The command `adopt`, as it is typed."""
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpushare import names
-from gpushare.cli.errors.failures import errors_as_sentences
 from gpushare.cli.input import options
 from gpushare.cli.input.examples import CommandWithExamples
 from gpushare.cli.input.object_names import check_label_key
-from gpushare.cli.output.answer import Answer, Format, print_answer, print_note, print_text
 
 if TYPE_CHECKING:
-    from gpushare.core.analysis.adoption.notes import Note
+    from gpushare.cli.cluster.access import Access
+    from gpushare.cli.output.answer import Answer
 
 NODE_POOL = "--node-pool-label"
 NodePoolLabel = Annotated[
@@ -34,10 +32,11 @@ def add_adopt(app: typer.Typer) -> None:
         adopt --snapshot cluster.json -o json
         adopt --node-pool-label eks.amazonaws.com/nodegroup -o yaml
         """,
-    )(adopt)
+    )(options.reads_cluster(adopt))
 
 
 def adopt(
+    access: "Access",
     node_pool_label: NodePoolLabel = names.LABEL_NODE_POOL,
     observe: Annotated[
         bool,
@@ -45,11 +44,7 @@ def adopt(
             "--observe", help="Pools that only say what they would do (reconcile: Observe)."
         ),
     ] = False,
-    output: options.Output = Format.TABLE,
-    snapshot: options.Snapshot = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-) -> None:
+) -> "Answer":
     """Write the GPUSharePools that describe a cluster whose nodes people labelled.
 
     The operator need not be installed. Nodes of all three editions are put together by node pool
@@ -60,29 +55,12 @@ def adopt(
     are printed for `kubectl apply`, with all of that in comments and on standard error.
     """
     check_node_pool_label(node_pool_label)
-    with errors_as_sentences():
-        from gpushare.cli.adopt.view import adopt as find_pools
-        from gpushare.cli.cluster.access import Access
-        from gpushare.cli.exit_codes import Exit
+    from gpushare.cli.adopt.view import adopt as find_pools
 
-        access = Access(kubeconfig, context, snapshot)
-        found = find_pools(access, node_pool_label=node_pool_label, observe=observe)
-        print_pools(found.answer, found.manifests, found.notes, output)
-        if not found.is_empty:
-            raise typer.Exit(Exit.CHANGES)
+    return find_pools(access, node_pool_label=node_pool_label, observe=observe)
 
 
 def check_node_pool_label(key: str) -> None:
     """Raise `BadParameter` for a label by which no pool may select."""
     if key in names.NODE_LABELS or key.startswith(f"{names.GROUP}/"):
         raise typer.BadParameter("is a label that the operator writes", param_hint=NODE_POOL)
-
-
-def print_pools(answer: Answer, manifests: str, notes: "Iterable[Note]", shown_as: Format) -> None:
-    """Print an answer that has pools: as YAML those alone, with remarks on standard error too."""
-    if shown_as is not Format.YAML:
-        print_answer(answer, shown_as)
-        return
-    for note in notes:
-        print_note(f"gpushare: {note}")
-    print_text(manifests)

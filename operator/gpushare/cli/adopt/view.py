@@ -10,6 +10,7 @@ from gpushare.api.pool import Nodes
 from gpushare.api.selector import LabelSelector
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster, with_pools
+from gpushare.cli.exit_codes import Exit
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
 from gpushare.cli.output.pool_manifests import Json, render_manifests
 from gpushare.core.analysis.adoption.adopt import describe_snapshot, prove
@@ -24,19 +25,7 @@ EMPTY = (
 NOTHING = "There is nothing to adopt: no node outside a pool carries a mode's label."
 
 
-@dataclass(frozen=True, slots=True)
-class Adopted:
-    """What `adopt` found."""
-
-    answer: Answer
-    manifests: str
-    """The pools as YAML, with all that is to be said of them in comments."""
-    notes: tuple[Note, ...]
-    is_empty: bool
-    """Creating the pools would change nothing."""
-
-
-def adopt(access: Access, *, node_pool_label: str, observe: bool) -> Adopted:
+def adopt(access: Access, *, node_pool_label: str, observe: bool) -> Answer:
     """The pools of all nodes that carry a mode's label and are in no pool.
 
     `observe`: pools that only say what they would do; the proof is of pools that act.
@@ -52,15 +41,12 @@ def adopt(access: Access, *, node_pool_label: str, observe: bool) -> Adopted:
         for manifest in manifests:
             manifest["spec"]["reconcile"] = "Observe"
     page = _Page(described.pools, proof.changes, notes)
-    return Adopted(
-        Answer(
-            document=_build_document(page, manifests, proof.simulated),
-            table=lambda: list(page.build(wide=False)),
-            wide=lambda: list(page.build(wide=True)),
-        ),
+    return Answer(
+        _build_document(page, manifests, proof.simulated),
+        page.build,
         manifests=render_manifests(page.build_head(), manifests, page.build_comments()),
-        notes=notes,
-        is_empty=not proof.changes,
+        notes=tuple(map(str, notes)),
+        exit_code=Exit.CHANGES if proof.changes else Exit.OK,
     )
 
 
@@ -110,7 +96,7 @@ class _Page:
     changes: tuple[Simulated, ...]
     notes: tuple[Note, ...]
 
-    def build(self, *, wide: bool) -> Iterator[Line]:
+    def build(self, wide: bool) -> Iterator[Line]:
         if self.pools:
             header = ["POOL", "EDITION", "MODE", "PLACEMENT", "NODES", "MEMBERS"]
             rows: list[Line] = [_build_row(pool, wide=wide) for pool in self.pools]

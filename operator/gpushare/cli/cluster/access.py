@@ -14,10 +14,6 @@ from gpushare.cli.exit_codes import CommandError, Exit
 if TYPE_CHECKING:
     from gpushare.kube.client import ApiClient
 
-MAX_SNAPSHOT_BYTES = 512 * 1024**2
-"""Several times what a cluster of 5,000 nodes and 100,000 pods has."""
-_PIECE_BYTES = 1024**2
-
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -60,7 +56,11 @@ class Access:
             raise CommandError(
                 Exit.USAGE, "--snapshot is read without a cluster: leave --kubeconfig and --context"
             )
-        return parse_snapshot(_read_file(snapshot), str(snapshot))
+        try:
+            return parse_snapshot(snapshot.read_bytes(), str(snapshot))
+        except OSError as error:
+            message = f"the snapshot {snapshot} can't be read: {error.strerror}"
+            raise CommandError(Exit.FAILURE, message) from error
 
     def find_namespace(self, asked: str | None) -> str:
         """The one asked for; else that of the context, or of the Pod; in a snapshot `default`."""
@@ -117,22 +117,6 @@ def check_namespace(cluster: Cluster, namespace: str | None) -> None:
     known = [raw["metadata"]["name"] for raw in cluster.namespaces]
     if namespace is not None and namespace not in known:
         raise build_unknown("namespace", namespace, known)
-
-
-def _read_file(path: Path) -> bytes:
-    text = bytearray()
-    try:
-        with path.open("rb") as file:
-            # Piece by piece: a device or a pipe may have no end.
-            while piece := file.read(_PIECE_BYTES):
-                text += piece
-                if len(text) > MAX_SNAPSHOT_BYTES:
-                    message = f"{path} is no snapshot: it has more than {MAX_SNAPSHOT_BYTES} bytes"
-                    raise CommandError(Exit.SNAPSHOT, message)
-    except OSError as error:
-        message = f"the snapshot {path} can't be read: {error.strerror}"
-        raise CommandError(Exit.FAILURE, message) from error
-    return bytes(text)
 
 
 def _names(cluster: Cluster) -> tuple[str, ...]:

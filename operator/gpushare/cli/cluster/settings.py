@@ -1,24 +1,13 @@
 """How the installation is set, in the words of every command whose answer depends on it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpushare.api.variables import Variable
 from gpushare.cli.output.answer import Line, Styled
-from gpushare.core.analysis.effective_settings import KnownSetup, Setting
+from gpushare.core.analysis.effective_settings import KnownSetup
 
 Json = dict[str, Any]
-Options = Mapping[Variable, Setting]
-"""What a command line says of the installation."""
-
-
-def read_options(given: Mapping[Variable, tuple[str, Any]]) -> Options:
-    """What options say, each by its name and its value; None where it is not given."""
-    return {
-        variable: Setting(value, option)
-        for variable, (option, value) in given.items()
-        if value is not None
-    }
 
 
 def describe_setup(known: KnownSetup) -> Json:

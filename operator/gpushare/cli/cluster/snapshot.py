@@ -1,8 +1,8 @@
-"""A cluster as the operator's decisions see it."""
+"""A cluster that was read, as the operator's decisions see it."""
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpushare import names
 from gpushare.api.k8s.daemonset import list_standard_names, parse_daemonset
@@ -10,10 +10,10 @@ from gpushare.api.k8s.namespace import parse_namespace
 from gpushare.api.k8s.node import parse_node
 from gpushare.api.k8s.pod import Pod, parse_pod
 from gpushare.api.k8s.unhealthy_cards import parse_unhealthy_cards
-from gpushare.api.pool import Pool, PoolSpec
+from gpushare.api.pool import Pool
 from gpushare.api.pruned.cluster import Cluster, Kind
-from gpushare.api.unreadable_pool import UnreadablePool
 from gpushare.core.analysis.effective_settings import KnownSetup, read_setup
+from gpushare.core.analysis.seen import Seen
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.kube.errors import CrdMissingError
@@ -22,21 +22,6 @@ from gpushare.kube.resources.pools import parse_pools
 
 PLANNED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS, Kind.DEPLOYMENTS)
 """What the planner decides by: also how it is set."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A snapshot, and what of a cluster is not in it."""
-
-    snapshot: ClusterSnapshot
-    unbound: tuple[Pod, ...]
-    """Pods without a node."""
-    opted_out: frozenset[str]
-    """Names of the namespaces whose pods are sent nowhere."""
-    unreadable: tuple[UnreadablePool, ...]
-    """Pools whose spec can't be read."""
-    known: KnownSetup
-    """How the installation is set, which is in no snapshot."""
 
 
 def observe_cluster(cluster: Cluster) -> Seen:
@@ -89,14 +74,6 @@ def observe_pools(cluster: Cluster) -> Seen:
     return observe_cluster(cluster)
 
 
-def _keep_agreement(old: PoolSpec, new: PoolSpec) -> PoolSpec:
-    """What `gpushare approve` wrote is its own: an apply of a manifest without it leaves it."""
-    if new.rollout.approved_plan is not None or old.rollout.approved_plan is None:
-        return new
-    kept = {"approved_plan": old.rollout.approved_plan}
-    return new.model_copy(update={"rollout": new.rollout.model_copy(update=kept)})
-
-
 def with_pools(snapshot: ClusterSnapshot, pools: Iterable[Pool]) -> ClusterSnapshot:
     """`snapshot` once these pools are applied to it: each in place of the one that has its name.
 
@@ -109,11 +86,10 @@ def with_pools(snapshot: ClusterSnapshot, pools: Iterable[Pool]) -> ClusterSnaps
             update: dict[str, object] = {"finalizers": new.finalizers | {names.FINALIZER}}
             present[new.name] = new.model_copy(update=update)
             continue
-        spec = _keep_agreement(old.spec, new.spec)
         update = {
-            "spec": spec,
+            "spec": new.spec,
             "retry": new.retry or old.retry,
-            "generation": old.generation + (old.spec != spec),
+            "generation": old.generation + (old.spec != new.spec),
         }
         present[new.name] = old.model_copy(update=update)
     return replace(

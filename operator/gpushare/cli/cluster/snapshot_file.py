@@ -19,13 +19,6 @@ SNAPSHOT_KIND = "GPUShareSnapshot"
 VERSION = 1
 """Of the format; it is another one as soon as an older program would misread it."""
 STDOUT = Path("-")
-_OTHERS = {
-    b"\x1f\x8b": "compressed, gunzip it first",
-    b"\xef\xbb\xbf": "JSON with a byte order mark, save it without one",
-    b"\xff\xfe": "UTF-16 text, save it as UTF-8",
-    b"\xfe\xff": "UTF-16 text, save it as UTF-8",
-}
-"""What a snapshot may have become on its way, by how that begins."""
 
 
 def build_snapshot(cluster: Cluster) -> bytes:
@@ -46,7 +39,7 @@ def parse_snapshot(text: bytes, name: str) -> Cluster:
     try:
         document: Any = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise _broken(name, f"it is {_recognise(text)}: {error}") from error
+        raise _broken(name, f"it is no JSON: {error}") from error
     if not isinstance(document, dict) or document.get("kind") != SNAPSHOT_KIND:
         raise _broken(name, f"it is no {SNAPSHOT_KIND}")
     version = document.get("version")
@@ -88,14 +81,6 @@ def _parse_items(document: Json, kind: Kind, name: str) -> tuple[Json, ...] | No
     if times > 1:
         raise _broken(name, f"{place.removeprefix('/')} is {times} times among its {kind}")
     return tuple(kept)
-
-
-def _recognise(text: bytes) -> str:
-    """What it is that is no JSON."""
-    for start, what in _OTHERS.items():
-        if text.startswith(start):
-            return what
-    return "no JSON"
 
 
 def _broken(name: str, why: str) -> CommandError:

@@ -1,15 +1,16 @@
 """The command that says what is wrong."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpushare.cli.errors.failures import errors_as_sentences
-from gpushare.cli.exit_codes import Exit
 from gpushare.cli.input import options
 from gpushare.cli.input.examples import CommandWithExamples
 from gpushare.cli.input.object_names import check_namespace_name
-from gpushare.cli.output.answer import Format
+
+if TYPE_CHECKING:
+    from gpushare.cli.cluster.access import Access
+    from gpushare.cli.output.answer import Answer
 
 
 def add_doctor_command(app: typer.Typer) -> None:
@@ -21,10 +22,11 @@ def add_doctor_command(app: typer.Typer) -> None:
         doctor -n team-a -o wide
         doctor --snapshot cluster.json -o json
         """,
-    )(doctor)
+    )(options.reads_cluster(doctor))
 
 
 def doctor(
+    access: "Access",
     namespace: Annotated[
         str,
         typer.Option(
@@ -42,24 +44,13 @@ def doctor(
             callback=check_namespace_name,
         ),
     ] = None,
-    output: options.Output = Format.TABLE,
-    snapshot: options.Snapshot = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-) -> None:
+) -> "Answer":
     """Say what is wrong with the installation, the plugins and the pools, and what mends it.
 
     The worst comes first. docs/doctor.md explains each code, docs/reasons.md those of nodes and
     pools. What you may not read is skipped, and the right named. Exits with 13 where there are
     errors.
     """
-    with errors_as_sentences():
-        from gpushare.cli.cluster.access import Access
-        from gpushare.cli.doctor.view import build_answer, examine
-        from gpushare.cli.output.answer import print_answer
-        from gpushare.core.analysis.doctor.finding import Severity
+    from gpushare.cli.doctor.view import build_answer, examine
 
-        findings = examine(Access(kubeconfig, context, snapshot), namespace, operator_namespace)
-        print_answer(build_answer(findings), output)
-        if any(finding.severity is Severity.ERROR for finding in findings):
-            raise typer.Exit(Exit.ERRORS_FOUND)
+    return build_answer(examine(access, namespace, operator_namespace))

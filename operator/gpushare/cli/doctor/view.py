@@ -11,13 +11,11 @@ from gpushare import __version__, names
 from gpushare.api.crd import build_crd
 from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.cluster.access import Access, check_namespace
-from gpushare.cli.cluster.snapshot import Seen, observe_cluster
+from gpushare.cli.cluster.snapshot import observe_cluster
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
-from gpushare.core.analysis.doctor.finding import Finding, Severity, Unseen
 from gpushare.core.analysis.doctor.report import (
     Installation,
-    Machines,
     build_page,
     judge_installation,
     judge_machines,
@@ -27,6 +25,7 @@ from gpushare.core.analysis.doctor.report import (
 from gpushare.core.analysis.doctor.rights import YOURS
 from gpushare.core.analysis.doctor.webhook import Bundle, judge_trials
 from gpushare.core.analysis.effective_settings import read_setup
+from gpushare.core.analysis.finding import Finding, Severity, Unseen
 
 Json = dict[str, Any]
 
@@ -50,11 +49,10 @@ def examine(access: Access, namespace: str, operator_namespace: str | None) -> l
     if access.snapshot is not None:
         cluster = access.read(*Kind)
         seen = observe_cluster(cluster)
-        machines = _gather(seen, {})
         return build_page(
             judge_installation(_NOT_KEPT, crd={}, version=__version__, now=cluster.taken_at),
             [judge_setup(seen.known)],
-            judge_machines(machines, seen.known, cluster.taken_at),
+            judge_machines(seen, {}, cluster.taken_at),
             judge_rights(_NOT_KEPT, judge_trials(_NOT_KEPT, None, namespace)),
         )
     return asyncio.run(_examine_live(access, namespace, operator_namespace))
@@ -63,13 +61,11 @@ def examine(access: Access, namespace: str, operator_namespace: str | None) -> l
 async def _examine_live(
     access: Access, namespace: str, operator_namespace: str | None
 ) -> list[Finding]:
-    from gpushare.kube.auth.own_credentials import load_own_credentials
-    from gpushare.kube.client import connect
     from gpushare.kube.resources.deployments import list_deployments
     from gpushare.kube.resources.dry_runs import ask_for_rights, try_webhook
     from gpushare.kube.resources.installation import read_installation
 
-    async with connect(await load_own_credentials(access.kubeconfig, access.context)) as api:
+    async with await access.connect() as api:
         now = datetime.now(UTC)
         deployments = await list_deployments(api, operator_namespace)
         installation = await read_installation(api, deployments, operator_namespace)
@@ -92,20 +88,15 @@ async def _examine_live(
             trials = await try_webhook(api, namespace, exempt)
             tried += judge_trials(trials, configuration, namespace)
     seen = observe_cluster(cluster)
-    known = read_setup(installation.variables, seen.snapshot)
-    machines = _gather(seen, unseen)
+    seen = replace(seen, known=read_setup(installation.variables, seen.snapshot))
     return build_page(
         judge_installation(
             installation, _read_bundles(installation), crd=build_crd(), version=__version__, now=now
         ),
-        [judge_setup(known)],
-        judge_machines(machines, known, now),
+        [judge_setup(seen.known)],
+        judge_machines(seen, unseen, now),
         judge_rights(allowed, tried),
     )
-
-
-def _gather(seen: Seen, unseen: dict[str, Unseen]) -> Machines:
-    return Machines(seen.snapshot, seen.unreadable, unseen, seen.unbound, seen.opted_out)
 
 
 async def _read_parts(api: Any, now: datetime) -> tuple[Cluster, dict[str, Unseen]]:
@@ -146,8 +137,8 @@ def build_answer(findings: Sequence[Finding]) -> Answer:
             "findings": [_describe(finding) for finding in findings],
             "counts": {str(severity): counts[severity] for severity in reversed(Severity)},
         },
-        table=lambda: _build_table(findings, counts),
-        wide=lambda: _build_wide(findings, counts),
+        build=lambda wide: (_build_wide if wide else _build_table)(findings, counts),
+        exit_code=Exit.ERRORS_FOUND if counts[Severity.ERROR] else Exit.OK,
     )
 
 

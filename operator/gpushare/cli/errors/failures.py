@@ -25,8 +25,8 @@ def errors_as_sentences() -> Iterator[None]:
     """A block whose failures are told so, whatever they are."""
     try:
         yield
-    except (typer.Exit, BrokenPipeError):
-        # Who reads the output has enough of it; typer ends quietly then.
+    except (typer.Exit, typer.BadParameter, BrokenPipeError):
+        # Who reads the output may have enough of it; typer ends quietly then.
         raise
     except Exception as error:
         failure = find_failure(error)

@@ -2,16 +2,17 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpushare import names
-from gpushare.cli.errors.failures import errors_as_sentences
 from gpushare.cli.input import options
 from gpushare.cli.input.examples import CommandWithExamples
 from gpushare.cli.input.object_names import check_name, check_namespace_name
-from gpushare.cli.output.answer import Format
+
+if TYPE_CHECKING:
+    from gpushare.cli.cluster.access import Access
+    from gpushare.cli.output.answer import Answer
 
 
 class Subject(StrEnum):
@@ -20,13 +21,6 @@ class Subject(StrEnum):
     POD = "pod"
     NODE = "node"
     POOL = "pool"
-
-
-class OnNoPool(StrEnum):
-    """What happens to pods that no pool takes."""
-
-    ALLOW = names.ON_NO_POOL_ALLOW
-    DENY = names.ON_NO_POOL_DENY
 
 
 def add_explain_commands(app: typer.Typer) -> None:
@@ -41,10 +35,11 @@ def add_explain_commands(app: typer.Typer) -> None:
         explain -f - < deployment.yaml
         explain pod trainer --snapshot cluster.json -o json
         """,
-    )(explain)
+    )(options.reads_cluster(explain))
 
 
 def explain(
+    access: "Access",
     subject: Annotated[Subject | None, typer.Argument(help="What is to be explained.")] = None,
     name: Annotated[str, typer.Argument(help="Its name.", callback=check_name)] = "",
     files: Annotated[
@@ -64,27 +59,7 @@ def explain(
             callback=check_namespace_name,
         ),
     ] = None,
-    on_no_pool: Annotated[
-        OnNoPool | None,
-        typer.Option(
-            help="What becomes of pods that no pool takes, as webhook.onNoPool says; else as the "
-            "installation is set. A namespace's label goes first."
-        ),
-    ] = None,
-    schedulers: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scheduler",
-            metavar="<str>",
-            help="A scheduler that gives out GPU memory card by card, as webhook.schedulers says; "
-            "else as the installation is set. May be given several times.",
-        ),
-    ] = None,
-    output: options.Output = Format.TABLE,
-    snapshot: options.Snapshot = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-) -> None:
+) -> "Answer":
     """Show why a pod goes where it goes, a node is as it is, or a pool is not ready.
 
     A pod: each pool, and by which reason and number it lost; what the webhook writes and warns of;
@@ -97,43 +72,26 @@ def explain(
     and what that waits for, stale isolation, and what is wrong with it. A pool: its conditions as
     they would be told now, its nodes by what they wait for, and the pods that wait for it.
 
-    Each reason has a paragraph in docs/reasons.md. The operator need not be installed, but for
-    pools. How it is set is read from its Deployments; a last line says what is assumed where they
-    can't be read.
+    Each reason has a paragraph in docs/reasons.md, or a line in docs/doctor.md. The operator need
+    not be installed, but for pools. How it is set is read from its Deployments; a last line says
+    what is assumed where they can't be read.
     """
     _check(subject, name, files, namespace)
     options.check_recursive(files, recursive=recursive)
-    with errors_as_sentences():
-        from gpushare.api.variables import Variable
-        from gpushare.cli.cluster.access import Access
-        from gpushare.cli.cluster.settings import read_options
-        from gpushare.cli.output.answer import print_answer
+    if subject is Subject.NODE:
+        from gpushare.cli.explain.node_view import explain_one_node
 
-        access = Access(kubeconfig, context, snapshot)
-        said = read_options(
-            {
-                Variable.ON_NO_POOL: ("--on-no-pool", on_no_pool and str(on_no_pool)),
-                Variable.SCHEDULERS: ("--scheduler", tuple(schedulers) if schedulers else None),
-            }
-        )
-        if subject is Subject.NODE:
-            from gpushare.cli.explain.node_view import explain_one_node
+        return explain_one_node(access, name)
+    if subject is Subject.POOL:
+        from gpushare.cli.explain.pool_view import explain_one_pool
 
-            answer = explain_one_node(access, name)
-        elif subject is Subject.POOL:
-            from gpushare.cli.explain.pool_view import explain_one_pool
+        return explain_one_pool(access, name)
+    from gpushare.cli.explain.pod_view import explain_manifests, explain_pod
+    from gpushare.cli.input.manifests import read_objects
 
-            answer = explain_one_pool(access, name)
-        else:
-            from gpushare.cli.explain.pod_answer import explain_manifests, explain_pod
-            from gpushare.cli.input.manifests import read_objects
-
-            answer = (
-                explain_manifests(access, read_objects(files, recursive=recursive), namespace, said)
-                if files
-                else explain_pod(access, name, namespace, said)
-            )
-        print_answer(answer, output)
+    if files:
+        return explain_manifests(access, read_objects(files, recursive=recursive), namespace)
+    return explain_pod(access, name, namespace)
 
 
 def _check(

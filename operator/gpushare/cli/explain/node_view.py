@@ -7,12 +7,12 @@ from gpushare import names
 from gpushare.api.k8s.taint import Taint, parse_taints
 from gpushare.api.pruned.cluster import Kind, Subject
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.settings import build_setup_lines, describe_setup
+from gpushare.cli.cluster.basis import Basis, build_answer
 from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster
-from gpushare.cli.cluster.unread import UNHEALTHY, build_unread_lines, describe_unread
+from gpushare.cli.cluster.unread import UNHEALTHY
 from gpushare.cli.errors.failures import build_unknown
-from gpushare.cli.output.answer import Answer, Fact, Line, Styled, lay_out, lay_out_facts
-from gpushare.cli.output.node_facts import (
+from gpushare.cli.output.answer import Answer, Fact, Line, Styled, lay_out_facts, lay_out_section
+from gpushare.cli.output.facts import (
     describe_card,
     describe_change,
     describe_isolation,
@@ -22,6 +22,7 @@ from gpushare.cli.output.node_facts import (
 )
 from gpushare.core.analysis.effective_settings import PLANNED_BY
 from gpushare.core.analysis.explain.nodes import NodeExplanation, explain_node
+from gpushare.core.analysis.finding import Finding
 from gpushare.core.analysis.inspect.pools import plan_snapshot
 from gpushare.core.ownership.drift import describe_conflict
 
@@ -53,16 +54,10 @@ def explain_one_node(access: Access, name: str) -> Answer:
     # Whoever may not list pools is not told whether there are any.
     installed = None if Kind.POOLS in cluster.unread else cluster.pools is not None
 
-    def build(*, wide: bool) -> list[Line]:
-        page = _build_page(explained, taints, installed=installed)
-        unread = build_unread_lines(cluster, _LACKS, wide=wide)
-        return [*page, *unread, *build_setup_lines(seen.known, PLANNED_BY, wide=wide)]
-
-    return Answer(
-        document=_describe(explained, taints, installed=installed)
-        | {"setup": describe_setup(seen.known), "unread": describe_unread(cluster, _LACKS)},
-        table=lambda: build(wide=False),
-        wide=lambda: build(wide=True),
+    return build_answer(
+        _describe(explained, taints, installed=installed),
+        lambda wide: _build_page(explained, taints, installed=installed),
+        Basis(cluster, _LACKS, seen.known, PLANNED_BY),
     )
 
 
@@ -131,7 +126,7 @@ def _describe(
         "isolation": None if isolation is None else describe_isolation(isolation),
         "cards": [describe_card(card) for card in explained.cards],
         "findings": [
-            {"reason": str(each.reason), "message": each.message} for each in explained.findings
+            {"reason": str(each.code), "message": _tell(each)} for each in explained.findings
         ],
     }
 
@@ -153,8 +148,6 @@ def _build_page(
         return
     yield from lay_out_facts(_build_facts(explained))
     if explained.claimants:
-        yield ()
-        yield (Styled("Pools that claim it", "bold"),)
         rows = [
             (
                 each.pool or "-",
@@ -167,24 +160,26 @@ def _build_page(
             for each in explained.claimants
         ]
         header = ("POOL", "PRIORITY", "IT", "STATE", "REASON", "WHY")
-        yield from lay_out(header, rows, indent=2)
+        yield from lay_out_section("Pools that claim it", header, rows)
     yield from _build_labels(explained)
     yield from _build_served(explained)
     if explained.cards:
-        yield ()
-        yield (Styled("Cards", "bold"),)
         held = [
             (str(each.index), tell_allocated(each), ", ".join(each.pods) or "-")
             for each in explained.cards
         ]
-        yield from lay_out(("GPU", "ALLOCATED", "PODS"), held, indent=2)
+        yield from lay_out_section("Cards", ("GPU", "ALLOCATED", "PODS"), held)
+    if explained.findings:
+        found = [(Styled(str(each.code), "yellow"), _tell(each)) for each in explained.findings]
+        yield from lay_out_section("Findings", ("REASON", "WHAT"), found)
+        return
     yield ()
     yield (Styled("Findings", "bold"),)
-    if not explained.findings:
-        yield ("  none" if explained.claimants is not None else "  none by its labels and records",)
-    else:
-        found = [(Styled(str(each.reason), "yellow"), each.message) for each in explained.findings]
-        yield from lay_out(("REASON", "WHAT"), found, indent=2)
+    yield ("  none" if explained.claimants is not None else "  none by its labels and records",)
+
+
+def _tell(finding: Finding) -> str:
+    return f"{finding.message}; {finding.remedy}" if finding.remedy else finding.message
 
 
 def _tell_state(explained: NodeExplanation, taints: tuple[Taint, ...]) -> str:
@@ -249,8 +244,6 @@ def _build_facts(explained: NodeExplanation) -> Iterator[Fact]:
 def _build_labels(explained: NodeExplanation) -> Iterator[Line]:
     if not explained.labels:
         return
-    yield ()
-    yield (Styled("Labels", "bold"),)
     rows = [
         (
             each.key,
@@ -261,13 +254,11 @@ def _build_labels(explained: NodeExplanation) -> Iterator[Line]:
         )
         for each in explained.labels
     ]  # fmt: skip
-    yield from lay_out(("LABEL", "VALUE", "POOL WANTS", "WRITTEN BY"), rows, indent=2)
+    yield from lay_out_section("Labels", ("LABEL", "VALUE", "POOL WANTS", "WRITTEN BY"), rows)
 
 
 def _build_served(explained: NodeExplanation) -> Iterator[Line]:
     if explained.resources:
-        yield ()
-        yield (Styled("What it offers", "bold"),)
         offered = [
             (
                 each.name,
@@ -278,10 +269,8 @@ def _build_served(explained: NodeExplanation) -> Iterator[Line]:
             for each in explained.resources
         ]
         header: tuple[str, ...] = ("RESOURCE", "ALLOCATABLE", "REQUESTED", "OF ITS MODE")
-        yield from lay_out(header, offered, indent=2)
+        yield from lay_out_section("What it offers", header, offered)
     if explained.plugins:
-        yield ()
-        yield (Styled("Plugins and components", "bold"),)
         running = [
             (
                 each.name,
@@ -294,7 +283,7 @@ def _build_served(explained: NodeExplanation) -> Iterator[Line]:
             for each in explained.plugins
         ]
         header = ("NAME", "POD", "READY", "RESTARTS", "SERVES", "OF ITS MODE")
-        yield from lay_out(header, running, indent=2)
+        yield from lay_out_section("Plugins and components", header, running)
 
 
 def _tell_of_mode(is_of_mode: bool) -> Styled:

@@ -1,18 +1,18 @@
 """`gpushare explain pool`: its conditions, what its nodes wait for, and who waits for it."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import Any
 
 from gpushare import names
 from gpushare.api.pruned.cluster import Cluster, Kind, Subject
 from gpushare.api.unreadable_pool import UnreadablePool
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.settings import build_setup_lines, describe_setup
+from gpushare.cli.cluster.basis import Basis, build_answer
 from gpushare.cli.cluster.snapshot import observe_pools
-from gpushare.cli.cluster.unread import UNHEALTHY, build_unread_lines, describe_unread
+from gpushare.cli.cluster.unread import UNHEALTHY
 from gpushare.cli.errors.failures import build_unknown
-from gpushare.cli.output.answer import Answer, Fact, Line, Styled, lay_out, lay_out_facts
+from gpushare.cli.output.answer import Answer, Fact, Line, Styled, lay_out_facts, lay_out_section
+from gpushare.cli.output.facts import describe_capacity, describe_waiting, tell_time
 from gpushare.core.analysis.effective_settings import PLANNED_BY
 from gpushare.core.analysis.explain.pools import PoolExplanation, explain_pool, recall_pool
 from gpushare.core.analysis.inspect.pools import Waiting, find_waiting, plan_snapshot
@@ -53,16 +53,10 @@ def explain_one_pool(access: Access, name: str) -> Answer:
         explained = recall_pool(pools[name])
     adopted = _is_adopted(cluster, explained)
 
-    def build(*, wide: bool) -> list[Line]:
-        page = _build_page(explained, waiting, is_adopted=adopted, wide=wide)
-        unread = build_unread_lines(cluster, _LACKS, wide=wide)
-        return [*page, *unread, *build_setup_lines(seen.known, PLANNED_BY, wide=wide)]
-
-    return Answer(
-        document=_describe(explained, waiting, is_adopted=adopted)
-        | {"setup": describe_setup(seen.known), "unread": describe_unread(cluster, _LACKS)},
-        table=lambda: build(wide=False),
-        wide=lambda: build(wide=True),
+    return build_answer(
+        _describe(explained, waiting, is_adopted=adopted),
+        lambda wide: _build_page(explained, waiting, is_adopted=adopted, wide=wide),
+        Basis(cluster, _LACKS, seen.known, PLANNED_BY),
     )
 
 
@@ -83,7 +77,7 @@ def _explain_unreadable(pool: UnreadablePool) -> Answer:
         (Styled(f"Pool {pool.name}", "bold"),),
         (Styled(f"  {Reason.SPEC_INVALID}: {message}", "red"),),
     ]
-    return Answer(document, lambda: lines)
+    return Answer(document, lambda wide: lines)
 
 
 # As data.
@@ -106,7 +100,7 @@ def _describe(explained: PoolExplanation, waiting: Sequence[Waiting], *, is_adop
                 "status": each.now.status,
                 "reason": each.now.reason,
                 "message": each.now.message,
-                "since": _tell_time(each.now.last_transition_time),
+                "since": tell_time(each.now.last_transition_time),
                 "healthy": each.is_healthy,
                 "told": None
                 if each.told is None
@@ -133,34 +127,14 @@ def _describe(explained: PoolExplanation, waiting: Sequence[Waiting], *, is_adop
                 "name": each.node,
                 "reason": each.reason,
                 "message": each.message,
-                "deadline": _tell_time(each.deadline),
+                "deadline": tell_time(each.deadline),
             }
             for each in (status.samples if explained.is_recalled else ())
         ],
         "outOfService": None if explained.is_recalled else list(explained.out_of_service),
         "planHash": status.plan.hash if status.plan is not None else None,
-        "capacity": None
-        if capacity is None
-        else {
-            "gpus": capacity.gpus,
-            "memoryTotalGiB": capacity.memory_total,
-            "memoryAllocatedGiB": capacity.memory_allocated,
-            "memoryRequestedGiB": capacity.memory_requested,
-            "largestFreeBlockGiB": capacity.largest_free_block,
-            "strandedMemoryGiB": capacity.stranded_memory,
-            "unit": capacity.unit,
-        },
-        "waiting": None
-        if explained.is_recalled
-        else [
-            {
-                "namespace": each.pod.namespace,
-                "name": each.pod.name,
-                "reason": str(each.why.reason),
-                "message": each.why.message,
-            }
-            for each in waiting
-        ],
+        "capacity": None if capacity is None else describe_capacity(capacity),
+        "waiting": None if explained.is_recalled else [describe_waiting(each) for each in waiting],
     }
 
 
@@ -173,17 +147,13 @@ def _describe_groups(explained: PoolExplanation) -> list[Json]:
                 {
                     "name": plan.node,
                     "message": plan.message,
-                    "deadline": _tell_time(plan.deadline),
+                    "deadline": tell_time(plan.deadline),
                 }
                 for plan in group.plans
             ],
         }
         for group in explained.groups
     ]
-
-
-def _tell_time(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="seconds")
 
 
 # For people.
@@ -197,21 +167,15 @@ def _build_page(
     head = f"  {spec.schedule} ({spec.edition}), priority {spec.priority}, {spec.reconcile}"
     yield (Styled(f"Pool {pool.name}", "bold"), head)
     yield from lay_out_facts(_build_facts(explained, is_adopted=is_adopted))
-    yield ()
-    yield (Styled("Conditions", "bold"),)
     yield from _build_conditions(explained)
-    yield ()
     if explained.is_recalled:
-        yield from _build_samples(explained)
+        # The nodes that the controller named last, at most 20.
+        title = "Nodes that are not ready or have a warning, from the pool's status"
+        told = [(each.node, each.reason, each.message) for each in explained.status.samples]
+        yield from lay_out_section(title, ("NODE", "REASON", "WHY"), told or [("none", "", "")])
         return
-    yield (Styled("Nodes", "bold"),)
-    if not explained.groups:
-        yield ("  none",)
-    else:
-        yield from _build_nodes(explained, wide=wide)
+    yield from _build_nodes(explained, wide=wide)
     if waiting:
-        yield ()
-        yield (Styled("Pods that wait for it", "bold"),)
         rows = [
             (
                 each.pod.namespace,
@@ -222,7 +186,8 @@ def _build_page(
             )
             for each in waiting
         ]
-        yield from lay_out(("NAMESPACE", "POD", "GPU-MEM", "REASON", "WHY"), rows, indent=2)
+        header = ("NAMESPACE", "POD", "GPU-MEM", "REASON", "WHY")
+        yield from lay_out_section("Pods that wait for it", header, rows)
 
 
 def _build_facts(explained: PoolExplanation, *, is_adopted: bool) -> Iterator[Fact]:
@@ -258,7 +223,7 @@ def _build_facts(explained: PoolExplanation, *, is_adopted: bool) -> Iterator[Fa
         yield "Left to do", f"{plan.summary} (plan {plan.hash})"
 
 
-def _build_conditions(explained: PoolExplanation) -> list[Line]:
+def _build_conditions(explained: PoolExplanation) -> Iterator[Line]:
     rows = []
     for each in explained.conditions:
         now, told = each.now, each.told
@@ -267,17 +232,11 @@ def _build_conditions(explained: PoolExplanation) -> list[Line]:
             last = f"{told.status}, {told.reason}"
         style = "green" if each.is_healthy else "yellow"
         rows.append((now.type, Styled(now.status, style), str(now.reason), last, now.message))
-    return lay_out(("TYPE", "STATUS", "REASON", "CONTROLLER SAID", "WHY"), rows, indent=2)
+    header = ("TYPE", "STATUS", "REASON", "CONTROLLER SAID", "WHY")
+    return lay_out_section("Conditions", header, rows)
 
 
-def _build_samples(explained: PoolExplanation) -> Iterator[Line]:
-    """The nodes that the controller named last, at most 20."""
-    yield (Styled("Nodes that are not ready or have a warning, from the pool's status", "bold"),)
-    rows = [(each.node, each.reason, each.message) for each in explained.status.samples]
-    yield from lay_out(("NODE", "REASON", "WHY"), rows, indent=2) if rows else [("  none",)]
-
-
-def _build_nodes(explained: PoolExplanation, *, wide: bool) -> list[Line]:
+def _build_nodes(explained: PoolExplanation, *, wide: bool) -> Iterator[Line]:
     styles = {NodeState.READY: "green", NodeState.FAILED: "red", NodeState.BLOCKED: "red"}
     rows: list[Line] = []
     for group in explained.groups:
@@ -290,4 +249,5 @@ def _build_nodes(explained: PoolExplanation, *, wide: bool) -> list[Line]:
         more = len(group.plans) - len(shown)
         listed = ", ".join(shown) + (f" and {more} more" if more else "")
         rows.append((*start, listed, group.plans[0].message))
-    return lay_out(("STATE", "REASON", "NODES", "WHY"), rows, indent=2)
+    header = ("STATE", "REASON", "NODES", "WHY")
+    return lay_out_section("Nodes", header, rows or [("none", "", "", "")])

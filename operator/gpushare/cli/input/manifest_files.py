@@ -1,12 +1,9 @@
-"""Manifests in files, as a person keeps them, and written into a folder of their own."""
+"""Manifests in files, as a person keeps them."""
 
-import os
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from tempfile import mkdtemp
+from pathlib import Path
 
 import orjson
 import yaml
@@ -20,11 +17,9 @@ _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """A file's text, and the names under which it is shown and written."""
+    """A file's text, and the name under which it is shown."""
 
     shown: str
-    place: str
-    """Relative to the folder that was named."""
     text: str
 
     def parse(self) -> tuple[Document, ...]:
@@ -57,10 +52,10 @@ def read_manifest_files(paths: Sequence[Path], *, recursive: bool) -> tuple[Mani
 def _read(path: Path, recursive: bool) -> Iterator[ManifestFile]:
     if path == STDIN:
         text = _decode(sys.stdin.buffer.read(), "standard input")
-        yield ManifestFile("stdin", "stdin.yaml", text)
+        yield ManifestFile("stdin", text)
         return
     if not path.is_dir():
-        yield ManifestFile(path.as_posix(), path.name, _decode(path.read_bytes(), str(path)))
+        yield ManifestFile(path.as_posix(), _decode(path.read_bytes(), str(path)))
         return
     found = path.rglob("*") if recursive else path.iterdir()
     files = sorted(each for each in found if each.suffix in _SUFFIXES and each.is_file())
@@ -69,8 +64,7 @@ def _read(path: Path, recursive: bool) -> Iterator[ManifestFile]:
             Exit.NOT_FOUND, f"{path} has no *.yaml, *.yml or *.json; -R looks in its folders too"
         )
     for file in files:
-        place = file.relative_to(path).as_posix()
-        yield ManifestFile(file.as_posix(), place, _decode(file.read_bytes(), str(file)))
+        yield ManifestFile(file.as_posix(), _decode(file.read_bytes(), str(file)))
 
 
 def _decode(text: bytes, name: str) -> str:
@@ -78,39 +72,3 @@ def _decode(text: bytes, name: str) -> str:
         return text.decode()
     except UnicodeDecodeError as error:
         raise CommandError(Exit.MANIFEST, f"{name} is no UTF-8 text: {error.reason}") from error
-
-
-def write_folder(folder: Path, files: Sequence[ManifestFile]) -> None:
-    """Make `folder` with these files at their places: all of them, or nothing.
-
-    Raises `CommandError` where it is there already and not empty, two have one place, or one has
-    none in it.
-    """
-    by_place: dict[str, ManifestFile] = {}
-    for file in files:
-        place = PurePosixPath(file.place)
-        # Of what a cluster says it is made of the names there.
-        if place.is_absolute() or ".." in place.parts or "\0" in file.place:
-            raise CommandError(Exit.FAILURE, f"{file.shown} would be written outside {folder}")
-        if (other := by_place.setdefault(file.place, file)) is not file:
-            message = f"{other.shown} and {file.shown} are both {file.place}"
-            raise CommandError(Exit.USAGE, message)
-    try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise CommandError(
-                Exit.FAILURE, f"{folder} is there already; name a folder that is not, or is empty"
-            )
-        made = Path(mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-        try:
-            made.chmod(0o755)
-            for file in files:
-                path = made / file.place
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(file.text.encode())
-            os.rename(made, folder)
-        except BaseException:
-            shutil.rmtree(made, ignore_errors=True)
-            raise
-    except OSError as error:
-        message = f"{folder} can't be written: {error.strerror}"
-        raise CommandError(Exit.FAILURE, message) from error

@@ -1,4 +1,4 @@
-"""Names, label keys and selectors as they are typed: what no API server has is refused at once.
+"""Names and label keys as they are typed: what no API server has is refused at once.
 
 Each raises `BadParameter`, and returns what it was given, as a parameter's callback does. What a
 path or a query is made of holds nothing then that ends it.
@@ -9,7 +9,6 @@ import re
 import typer
 
 _MOST = 253
-_VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)"
 
 
 def check_name(name: str) -> str:
@@ -51,20 +50,6 @@ def check_label_key(key: str) -> str:
     if not (re.fullmatch(LABEL_KEY, key) and key.find("/") <= _MOST):
         raise _refuse(key, "the key of a label, such as example.com/node-pool")
     return key
-
-
-def check_selector(selector: str) -> str:
-    """A selector of labels, as kubectl has them; empty where none is given."""
-    from gpushare.api.selector import DNS_NAME
-
-    key = f"(?:{DNS_NAME}/)?{_VALUE}"
-    term = (
-        rf"\s*(?:!\s*{key}|{key}(?:\s*(?:=|==|!=)\s*{_VALUE}?"
-        rf"|\s+(?:in|notin)\s*\(\s*{_VALUE}?(?:\s*,\s*{_VALUE}?)*\s*\))?)\s*"
-    )
-    if selector and not re.fullmatch(f"{term}(?:,{term})*", selector, re.ASCII):
-        raise _refuse(selector, "a selector of labels, such as app=detector,tier!=test")
-    return selector
 
 
 def _refuse(given: str, wanted: str) -> typer.BadParameter:

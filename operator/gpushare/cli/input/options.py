@@ -1,13 +1,16 @@
 """Options that commands have in common."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gpushare.cli.output.answer import Format
+from gpushare.cli.errors.failures import errors_as_sentences
+from gpushare.cli.output.answer import Answer, Format, print_answer
 
 Kubeconfig = Annotated[
     Path | None,
@@ -49,3 +52,53 @@ def check_recursive(files: Sequence[Path] | None, *, recursive: bool) -> None:
     """Raise `BadParameter` for a -R that has no folder."""
     if recursive and not files:
         raise typer.BadParameter("goes with -f", param_hint="-R")
+
+
+_KUBECONFIG, _CONTEXT, _SNAPSHOT, _OUTPUT = (
+    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option)
+    for name, option, default in (
+        ("kubeconfig", Kubeconfig, None),
+        ("context", Context, None),
+        ("snapshot", Snapshot, None),
+        ("output", Output, Format.TABLE),
+    )
+)
+
+
+def reads_cluster(answer: Callable[..., Answer]) -> Callable[..., None]:
+    """The command that prints this answer, with the options that say from which cluster or
+    snapshot, and how. `answer` is given an `Access` first, then what else is typed."""
+    return _build_command(answer, (_OUTPUT, _SNAPSHOT, _KUBECONFIG, _CONTEXT))
+
+
+def writes_cluster(answer: Callable[..., Answer]) -> Callable[..., None]:
+    """The same for a command that writes to the cluster, which a snapshot can't stand for."""
+    return _build_command(answer, (_OUTPUT, _KUBECONFIG, _CONTEXT))
+
+
+def _build_command(
+    answer: Callable[..., Answer], shared: Sequence[inspect.Parameter]
+) -> Callable[..., None]:
+    @wraps(answer)
+    def run(
+        *,
+        output: Format,
+        kubeconfig: Path | None,
+        context: str | None,
+        snapshot: Path | None = None,
+        **typed: Any,
+    ) -> None:
+        with errors_as_sentences():
+            from gpushare.cli.cluster.access import Access
+
+            told = answer(Access(kubeconfig, context, snapshot), **typed)
+            print_answer(told, output)
+            if told.exit_code:
+                raise typer.Exit(told.exit_code)
+
+    _, *own = inspect.signature(answer).parameters.values()
+    every = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *shared)]
+    # By these typer knows what may be typed.
+    run.__dict__["__signature__"] = inspect.Signature(every)
+    run.__annotations__ = {each.name: each.annotation for each in every}
+    return run

@@ -1,7 +1,7 @@
 """The commands that read a cluster or its snapshot, and write nothing to it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,7 +9,10 @@ from gpushare.cli.errors.failures import errors_as_sentences
 from gpushare.cli.input import options
 from gpushare.cli.input.examples import CommandWithExamples
 from gpushare.cli.input.object_names import check_name, check_namespace_name
-from gpushare.cli.output.answer import Format
+
+if TYPE_CHECKING:
+    from gpushare.cli.cluster.access import Access
+    from gpushare.cli.output.answer import Answer
 
 
 def add_inspect_commands(app: typer.Typer) -> None:
@@ -22,7 +25,7 @@ def add_inspect_commands(app: typer.Typer) -> None:
         inspect --pools -o wide
         inspect --snapshot cluster.json -o json
         """,
-    )(inspect)
+    )(options.reads_cluster(inspect))
     app.command(
         cls=CommandWithExamples,
         epilog="""
@@ -33,6 +36,7 @@ def add_inspect_commands(app: typer.Typer) -> None:
 
 
 def inspect(
+    access: "Access",
     node: Annotated[
         str, typer.Argument(help="Only this node, whether it shares or not.", callback=check_name)
     ] = "",
@@ -56,11 +60,7 @@ def inspect(
             callback=check_namespace_name,
         ),
     ] = None,
-    output: options.Output = Format.TABLE,
-    snapshot: options.Snapshot = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-) -> None:
+) -> "Answer":
     """Show what the cards hold, in the layout of `kubectl inspect gpushare` and `inspect cgpu`.
 
     The operator need not be installed, but for --pools. Nodes are sorted by name; all else is as
@@ -71,19 +71,13 @@ def inspect(
         raise typer.BadParameter("goes without NODE and -d", param_hint="--pools")
     if namespace is not None and not pools:
         raise typer.BadParameter("goes with --pools", param_hint="-n")
-    with errors_as_sentences():
-        from gpushare.cli.cluster.access import Access
-        from gpushare.cli.output.answer import print_answer
+    if pools:
+        from gpushare.cli.inspect.pools_view import inspect_pools
 
-        access = Access(kubeconfig, context, snapshot)
-        if pools:
-            from gpushare.cli.inspect.pools_view import inspect_pools
+        return inspect_pools(access, namespace)
+    from gpushare.cli.inspect.view import inspect_nodes
 
-            print_answer(inspect_pools(access, namespace), output)
-            return
-        from gpushare.cli.inspect.view import inspect_nodes
-
-        print_answer(inspect_nodes(access, node, details=details), output)
+    return inspect_nodes(access, node, details=details)
 
 
 def snapshot(

@@ -9,11 +9,13 @@ from gpushare.api.unreadable_pool import UnreadablePool
 from gpushare.cli.cluster.access import Access, check_namespace
 from gpushare.cli.cluster.snapshot import observe_pools
 from gpushare.cli.cluster.unread import UNHEALTHY, build_unread_lines, describe_unread
-from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
-from gpushare.cli.output.node_facts import (
+from gpushare.cli.output.answer import Answer, Line, Styled, lay_out, lay_out_section
+from gpushare.cli.output.facts import (
+    describe_capacity,
     describe_card,
     describe_change,
     describe_isolation,
+    describe_waiting,
     tell_allocated,
 )
 from gpushare.core.analysis.inspect.pools import (
@@ -43,15 +45,11 @@ def inspect_pools(access: Access, namespace: str | None) -> Answer:
     waiting = (w for w in view.waiting if namespace is None or w.pod.namespace == namespace)
     shown = replace(view, waiting=tuple(waiting))
 
-    def build(*, wide: bool) -> list[Line]:
+    def build(wide: bool) -> list[Line]:
         page = _build_page(shown, seen.unreadable, wide=wide)
         return [*page, *build_unread_lines(cluster, _LACKS, wide=wide)]
 
-    return Answer(
-        document=describe_pools(shown, seen.unreadable, cluster),
-        table=lambda: build(wide=False),
-        wide=lambda: build(wide=True),
-    )
+    return Answer(describe_pools(shown, seen.unreadable, cluster), build)
 
 
 # As data.
@@ -65,7 +63,7 @@ def describe_pools(view: PoolsView, unreadable: Sequence[UnreadablePool], cluste
             {"name": pool.name, "part": pool.part, "error": pool.error} for pool in unreadable
         ],
         "unit": view.unit,
-        "waiting": [_describe_waiting(each) for each in view.waiting],
+        "waiting": [describe_waiting(each) for each in view.waiting],
         "unread": describe_unread(cluster, _LACKS),
     }
 
@@ -77,14 +75,8 @@ def _describe_pool(view: PoolCards) -> Json:
         "edition": str(view.pool.spec.edition),
         "schedule": str(view.pool.spec.schedule),
         "nodesReady": view.ready,
-        "gpus": capacity.gpus,
-        "memoryTotalGiB": capacity.memory_total,
-        "memoryAllocatedGiB": capacity.memory_allocated,
-        "memoryRequestedGiB": capacity.memory_requested,
-        "largestFreeBlockGiB": capacity.largest_free_block,
-        "strandedMemoryGiB": capacity.stranded_memory,
+        **describe_capacity(capacity),
         "freePods": capacity.free_pods,
-        "unit": capacity.unit,
         "nodes": [_describe_node(node) for node in view.nodes],
     }
 
@@ -105,17 +97,6 @@ def _describe_node(node: PoolNode) -> Json:
     }
 
 
-def _describe_waiting(waiting: Waiting) -> Json:
-    return {
-        "namespace": waiting.pod.namespace,
-        "name": waiting.pod.name,
-        "requested": waiting.pod.gpu_memory,
-        "pools": list(waiting.pod.pools),
-        "reason": str(waiting.why.reason),
-        "message": waiting.why.message,
-    }
-
-
 # For people.
 
 
@@ -132,11 +113,9 @@ def _build_page(
         yield ()
         yield (Styled(lost.name, "bold"), f"  its {lost.part} can't be read: {lost.error}")
     if view.waiting:
-        yield ()
-        yield (Styled("Pods that wait", "bold"),)
         rows = [_build_waiting(each) for each in view.waiting]
         header = ("NAMESPACE", "POD", f"GPU-MEM({view.unit})", "POOL", "REASON", "WHY")
-        yield from lay_out(header, rows, indent=2)
+        yield from lay_out_section("Pods that wait", header, rows)
 
 
 def _build_pool(view: PoolCards, *, wide: bool) -> Iterator[Line]:

@@ -33,16 +33,15 @@ def inspect_nodes(access: Access, node: str, *, details: bool) -> Answer:
     if Kind.PODS in cluster.unread:
         return _offer_alone(cluster, nodes)
 
-    def view(nodes: Sequence[CardNode]) -> str:
+    def build(wide: bool) -> list[Line]:
+        if wide:
+            return list(_build_wide(nodes))
         shown = [_escape_node(node) for node in nodes]
-        return format_details(shown) if details else format_summary(shown)
-
-    return Answer(
-        document=_build_document(nodes),
+        text = format_details(shown) if details else format_summary(shown)
         # The last line's end is the printer's.
-        table=lambda: [(line,) for line in view(nodes).removesuffix("\n").split("\n")],
-        wide=lambda: list(_build_wide(nodes)),
-    )
+        return [(line,) for line in text.removesuffix("\n").split("\n")]
+
+    return Answer(_build_document(nodes), build)
 
 
 def _offer_alone(cluster: Cluster, nodes: Sequence[CardNode]) -> Answer:
@@ -63,10 +62,10 @@ def _offer_alone(cluster: Cluster, nodes: Sequence[CardNode]) -> Answer:
         "unread": describe_unread(cluster, _LACKS),
     }
 
-    def build(*, wide: bool) -> list[Line]:
+    def build(wide: bool) -> list[Line]:
         return [*lay_out(header, rows), *build_unread_lines(cluster, _LACKS, wide=wide)]
 
-    return Answer(document, lambda: build(wide=False), lambda: build(wide=True))
+    return Answer(document, build)
 
 
 def _escape_node(node: CardNode) -> CardNode:

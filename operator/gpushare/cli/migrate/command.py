@@ -1,17 +1,19 @@
 """The commands under `migrate`, as they are typed."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpushare import names
 from gpushare.cli.adopt.command import NodePoolLabel, check_node_pool_label
-from gpushare.cli.errors.failures import errors_as_sentences
 from gpushare.cli.input import options
 from gpushare.cli.input.examples import CommandWithExamples
 from gpushare.cli.input.options import Unisolated
 from gpushare.cli.migrate.workloads_command import add_migrate_workloads
-from gpushare.cli.output.answer import Format
+
+if TYPE_CHECKING:
+    from gpushare.cli.cluster.access import Access
+    from gpushare.cli.output.answer import Answer
 
 
 def add_migrate(app: typer.Typer) -> None:
@@ -29,11 +31,12 @@ def add_migrate(app: typer.Typer) -> None:
         migrate pools -o yaml > professional.yaml
         migrate pools --unisolated share --snapshot cluster.json -o wide
         """,
-    )(migrate_pools)
+    )(options.reads_cluster(migrate_pools))
     add_migrate_workloads(migrate)
 
 
 def migrate_pools(
+    access: "Access",
     unisolated: Annotated[
         Unisolated,
         typer.Option(
@@ -42,11 +45,7 @@ def migrate_pools(
         ),
     ] = Unisolated.CGPU,
     node_pool_label: NodePoolLabel = names.LABEL_NODE_POOL,
-    output: options.Output = Format.TABLE,
-    snapshot: options.Snapshot = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-) -> None:
+) -> "Answer":
     """Plan the way of nodes from the Basic or OpenSource edition to Professional.
 
     By the vendor's mapping: cgpu=true becomes ack.node.gpu.schedule=cgpu, gpushare=true becomes
@@ -56,15 +55,7 @@ def migrate_pools(
     that in comments. Pools of the other editions go on under their names, with all else in them.
     """
     check_node_pool_label(node_pool_label)
-    with errors_as_sentences():
-        from gpushare.api.pool import Schedule
-        from gpushare.cli.adopt.command import print_pools
-        from gpushare.cli.cluster.access import Access
-        from gpushare.cli.migrate.pools_view import migrate_pools as plan
+    from gpushare.api.pool import Schedule
+    from gpushare.cli.migrate.pools_view import migrate_pools as plan
 
-        found = plan(
-            Access(kubeconfig, context, snapshot),
-            node_pool_label=node_pool_label,
-            unisolated=Schedule(unisolated),
-        )
-        print_pools(found.answer, found.manifests, found.notes, output)
+    return plan(access, node_pool_label=node_pool_label, unisolated=Schedule(unisolated))

@@ -30,17 +30,7 @@ from gpushare.core.snapshot.cluster import ClusterSnapshot
 NOTHING = "There is nothing to migrate: no node carries a label of another edition."
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """What `migrate pools` found."""
-
-    answer: Answer
-    manifests: str
-    """The pools as YAML, the plan in comments."""
-    notes: tuple[Note, ...]
-
-
-def migrate_pools(access: Access, *, node_pool_label: str, unisolated: Schedule) -> Migration:
+def migrate_pools(access: Access, *, node_pool_label: str, unisolated: Schedule) -> Answer:
     """The pools of the Professional edition, and what each node goes through until then.
 
     `unisolated`: what nodes become whose isolation is off on Basic.
@@ -58,14 +48,11 @@ def migrate_pools(access: Access, *, node_pool_label: str, unisolated: Schedule)
     choice = "" if unisolated is Schedule.CGPU else str(unisolated)
     steps = list_steps(upgrades, replaced, waiting=waiting, choice=choice, key=node_pool_label)
     page = _Page(upgrades, steps, upgraded.notes)
-    return Migration(
-        Answer(
-            document=_build_document(page, manifests),
-            table=lambda: list(page.build(wide=False)),
-            wide=lambda: list(page.build(wide=True)),
-        ),
+    return Answer(
+        _build_document(page, manifests),
+        page.build,
         manifests=render_manifests(page.build_head(), manifests, page.build_comments()),
-        notes=upgraded.notes,
+        notes=tuple(map(str, upgraded.notes)),
     )
 
 
@@ -127,7 +114,7 @@ class _Page:
     steps: tuple[Step, ...]
     notes: tuple[Note, ...]
 
-    def build(self, *, wide: bool) -> Iterator[Line]:
+    def build(self, wide: bool) -> Iterator[Line]:
         if self.upgrades:
             header = ["NODE", "POOL", "FROM", "TO", "PODS", "WHAT IT GOES THROUGH"]
             rows = [_build_row(upgrade, wide=wide) for upgrade in self.upgrades]

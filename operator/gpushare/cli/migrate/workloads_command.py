@@ -9,7 +9,7 @@ from gpushare.cli.errors.failures import errors_as_sentences
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.input import options
 from gpushare.cli.input.examples import CommandWithExamples
-from gpushare.cli.input.object_names import check_namespace_name, check_selector
+from gpushare.cli.input.object_names import check_namespace_name
 from gpushare.cli.input.options import Printed, Unisolated
 
 
@@ -21,7 +21,7 @@ def add_migrate_workloads(app: typer.Typer) -> None:
         epilog="""
         migrate workloads -f manifests/
         migrate workloads -f app.yaml --share 4 -o yaml
-        migrate workloads -f manifests/ -R --card-memory-gib 15 --output-dir migrated/
+        migrate workloads -f manifests/ -R --card-memory-gib 15 | git apply
         migrate workloads -n inference -l app=detector
         """,
     )(migrate_workloads)
@@ -46,12 +46,7 @@ def migrate_workloads(
     ] = False,
     selector: Annotated[
         str,
-        typer.Option(
-            "--selector",
-            "-l",
-            help="With -n or -A: workloads with these labels.",
-            callback=check_selector,
-        ),
+        typer.Option("--selector", "-l", help="With -n or -A: workloads with these labels."),
     ] = "",
     share: Annotated[
         int | None,
@@ -78,10 +73,6 @@ def migrate_workloads(
     output: Annotated[
         Printed, typer.Option("--output", "-o", help="How to print it.")
     ] = Printed.DIFF,
-    output_dir: Annotated[
-        Path | None,
-        typer.Option(help="Write the manifests into this folder, which is new or empty."),
-    ] = None,
     snapshot: options.Snapshot = None,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
@@ -114,6 +105,6 @@ def migrate_workloads(
             found = migrated.migrate_files(files, target, recursive=recursive)
         else:
             found = migrated.migrate_live(access, namespace, selector, target)
-        migrated.print_migrated(found, output, output_dir, are_live=not files)
+        migrated.print_migrated(found, output, are_live=not files)
         if any(told.finding.is_left for file in found for told in file.told):
             raise typer.Exit(Exit.CHANGES)

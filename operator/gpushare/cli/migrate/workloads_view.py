@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from gpushare.api.pruned.cluster import Kind
 from gpushare.cli.cluster.access import Access, check_namespace
 from gpushare.cli.errors.failures import find_failure
 from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.cli.input.manifest_files import ManifestFile, read_manifest_files, write_folder
+from gpushare.cli.input.manifest_files import ManifestFile, read_manifest_files
 from gpushare.cli.input.options import Printed
 from gpushare.cli.output.answer import print_note, print_text
 from gpushare.cli.output.data import format_json
@@ -84,18 +84,16 @@ def migrate_live(
 
 
 async def _read_live(access: Access, namespace: str | None, selector: str) -> tuple[Json, ...]:
-    from gpushare.kube.auth.own_credentials import load_own_credentials
-    from gpushare.kube.client import connect
     from gpushare.kube.resources.workloads import list_workloads
 
-    async with connect(await load_own_credentials(access.kubeconfig, access.context)) as api:
+    async with await access.connect() as api:
         return await list_workloads(api, namespace, selector, is_migratable)
 
 
 def _build_file(raw: Json) -> ManifestFile:
     metadata = raw["metadata"]
-    place = f"{metadata['namespace']}/{raw['kind'].lower()}-{metadata['name']}.yaml"
-    return ManifestFile(place, place, format_yaml(build_manifest(raw)))
+    name = f"{metadata['namespace']}/{raw['kind'].lower()}-{metadata['name']}.yaml"
+    return ManifestFile(name, format_yaml(build_manifest(raw)))
 
 
 def _migrate(file: ManifestFile, target: Target) -> MigratedFile:
@@ -146,18 +144,12 @@ def _list(raw: Any) -> Sequence[Any]:
     return items if isinstance(items, list) and str(raw.get("kind")).endswith("List") else [raw]
 
 
-def print_migrated(
-    files: Sequence[MigratedFile], printed: Printed, output_dir: Path | None, *, are_live: bool
-) -> None:
-    """On standard output, or into a new folder; on standard error a line for each finding.
+def print_migrated(files: Sequence[MigratedFile], printed: Printed, *, are_live: bool) -> None:
+    """On standard output; on standard error a line for each finding.
 
     Of live objects only those that change; of files all, so that one can go on with them.
     """
-    shown = [file for file in files if file.is_changed or not are_live]
-    if output_dir is not None:
-        write_folder(output_dir, [replace(file.file, text=file.text) for file in shown])
-    else:
-        print_text(render(shown, printed))
+    print_text(render([file for file in files if file.is_changed or not are_live], printed))
     for file in files:
         for told in file.told:
             finding = told.finding

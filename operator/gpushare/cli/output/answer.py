@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -44,9 +44,13 @@ class Answer:
 
     document: Any
     """Lists, mappings, strings and numbers."""
-    table: Callable[[], Iterable[Line]]
-    wide: Callable[[], Iterable[Line]] | None = None
-    """The table with more in it; None where there is no more."""
+    build: Callable[[bool], Iterable[Line]]
+    """The table; where it is asked for that, wide: with more in it."""
+    manifests: str = ""
+    """Where it has them, what is printed as YAML in place of the document."""
+    notes: Sequence[str] = ()
+    """What is said on standard error beside those."""
+    exit_code: Exit = Exit.OK
 
 
 def print_answer(answer: Answer, shown_as: Format) -> None:
@@ -56,14 +60,18 @@ def print_answer(answer: Answer, shown_as: Format) -> None:
             from gpushare.cli.output.data import format_json
 
             print_text(format_json(answer.document))
+        case Format.YAML if answer.manifests:
+            for note in answer.notes:
+                print_note(f"gpushare: {note}")
+            print_text(answer.manifests)
         case Format.YAML:
             from gpushare.cli.output.data import format_yaml
 
             print_text(format_yaml(answer.document))
         case Format.TABLE:
-            _print(answer.table())
+            _print(answer.build(False))
         case Format.WIDE:
-            _print((answer.wide or answer.table)())
+            _print(answer.build(True))
 
 
 def print_text(text: str) -> None:
@@ -123,6 +131,13 @@ def lay_out(header: Sequence[str], rows: Iterable[Line], *, indent: int = 0) -> 
             cells.pop()
         lines.append(tuple(cells))
     return lines
+
+
+def lay_out_section(title: str, header: Sequence[str], rows: Iterable[Line]) -> Iterator[Line]:
+    """A table under its title, below what is there already."""
+    yield ()
+    yield (Styled(title, "bold"),)
+    yield from lay_out(header, rows, indent=2)
 
 
 def lay_out_facts(facts: Iterable[Fact], *, indent: int = 2) -> list[Line]:

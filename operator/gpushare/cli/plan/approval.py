@@ -2,10 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -16,10 +14,11 @@ from gpushare import names
 from gpushare.api.k8s.node import parse_node
 from gpushare.api.pool import Pool
 from gpushare.api.pruned.cluster import Kind
+from gpushare.cli.cluster.access import Access
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.output.answer import Answer
-from gpushare.core.analysis.doctor.finding import Unseen
+from gpushare.core.analysis.finding import Unseen
 from gpushare.core.planner.approve_and_retry import (
     NotCalledForError,
     Word,
@@ -30,8 +29,7 @@ from gpushare.core.planner.approve_and_retry import (
     judge_pool_retry,
     judge_told_retry,
 )
-from gpushare.kube.auth.own_credentials import load_own_credentials
-from gpushare.kube.client import ApiClient, connect
+from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, KubeError, describe_failure
 from gpushare.kube.partial_read import see
 from gpushare.kube.resources.approvals import apply_approval, apply_node_retry, apply_pool_retry
@@ -57,13 +55,9 @@ _RIGHTS = {
 class Write:
     """Where a word is written, and how."""
 
-    kubeconfig: Path | None
-    context: str | None
+    access: Access
     dry_run: bool = False
     force: bool = False
-
-    async def connect(self) -> AbstractAsyncContextManager[ApiClient]:
-        return connect(await load_own_credentials(self.kubeconfig, self.context))
 
 
 def approve_pool(write: Write, name: str, seen_hash: str) -> Answer:
@@ -77,7 +71,7 @@ def retry_named(write: Write, name: str) -> Answer:
 
 
 async def _approve(write: Write, name: str, seen_hash: str) -> Answer:
-    async with await write.connect() as api:
+    async with await write.access.connect() as api:
 
         async def say() -> Answer:
             raw = await _find(api, Kind.POOLS, name)
@@ -100,7 +94,7 @@ async def _retry(write: Write, name: str) -> Answer:
     what, _, rest = name.rpartition("/")
     if what and what not in kinds:
         raise CommandError(Exit.USAGE, f"{name}: only pool/NAME and node/NAME can be tried again")
-    async with await write.connect() as api:
+    async with await write.access.connect() as api:
         kind = kinds[what] if what else await _find_kind(api, rest)
         say = _retry_pool if kind is Kind.POOLS else _retry_node
         return await _insist(lambda: say(api, write, rest), kind)
@@ -251,5 +245,5 @@ def _answer(
             "dryRun": write.dry_run,
             "fieldManager": names.COMMAND_MANAGER,
         },
-        lambda: [(told,), *([(more,)] if more else [])],
+        lambda wide: [(told,), *([(more,)] if more else [])],
     )

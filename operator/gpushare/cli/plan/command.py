@@ -1,16 +1,20 @@
 """The commands around a rollout: what it will do, agreement to it, and another attempt."""
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpushare.cli.errors.failures import errors_as_sentences
+from gpushare.cli.exit_codes import Exit
 from gpushare.cli.input import options
 from gpushare.cli.input.examples import CommandWithExamples
 from gpushare.cli.input.object_names import check_kind_and_name, check_name
-from gpushare.cli.output.answer import Format
+
+if TYPE_CHECKING:
+    from gpushare.cli.cluster.access import Access
+    from gpushare.cli.output.answer import Answer
 
 DryRun = Annotated[
     bool,
@@ -34,7 +38,7 @@ def add_plan_commands(app: typer.Typer) -> None:
         plan pool training
         plan pool training --snapshot cluster.json -o wide
         """,
-    )(plan)
+    )(options.reads_cluster(plan))
     app.command(
         cls=CommandWithExamples,
         epilog="""
@@ -42,7 +46,7 @@ def add_plan_commands(app: typer.Typer) -> None:
         approve training --hash 3f2a9c0d1e4b
         approve training --hash 3f2a9c0d1e4b --dry-run
         """,
-    )(approve)
+    )(options.writes_cluster(approve))
     app.command(
         cls=CommandWithExamples,
         epilog="""
@@ -50,10 +54,11 @@ def add_plan_commands(app: typer.Typer) -> None:
         retry cn-beijing.192.168.8.4
         retry node/training --dry-run
         """,
-    )(retry)
+    )(options.writes_cluster(retry))
 
 
 def plan(
+    access: "Access",
     subject: Annotated[
         Subject | None, typer.Argument(help="With NAME: of a pool that there is.")
     ] = None,
@@ -66,25 +71,7 @@ def plan(
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="End with 10 where there is something to do.")
     ] = False,
-    eviction_enabled: Annotated[
-        bool | None,
-        typer.Option(
-            help="As the chart's eviction.enabled: pools may evict pods. Else as the installation "
-            "is set.",
-        ),
-    ] = None,
-    teardown_jobs_enabled: Annotated[
-        bool | None,
-        typer.Option(
-            help="As the chart's teardown.jobs.enabled: Jobs may remove the kernel module. Else as "
-            "the installation is set.",
-        ),
-    ] = None,
-    output: options.Output = Format.TABLE,
-    snapshot: options.Snapshot = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-) -> None:
+) -> "Answer":
     """Show what the controller will do to each node, before it is done.
 
     With -f, what applying these manifests would lead to; neither the pools nor their
@@ -101,32 +88,18 @@ def plan(
     if subject is not None and not name:
         raise typer.BadParameter("the pool's name is missing", param_hint="NAME")
     options.check_recursive(files, recursive=recursive)
-    with errors_as_sentences():
-        from gpushare.api.variables import Variable
-        from gpushare.cli.cluster.access import Access
-        from gpushare.cli.cluster.settings import read_options
-        from gpushare.cli.exit_codes import Exit
-        from gpushare.cli.input.manifests import read_objects
-        from gpushare.cli.output.answer import print_answer
-        from gpushare.cli.plan.view import plan_manifests, plan_pool
+    from gpushare.cli.input.manifests import read_objects
+    from gpushare.cli.plan.view import plan_manifests, plan_pool
 
-        access = Access(kubeconfig, context, snapshot)
-        said = read_options(
-            {
-                Variable.ALLOW_EVICTION: ("--eviction-enabled", eviction_enabled),
-                Variable.ALLOW_TEARDOWN_JOBS: ("--teardown-jobs-enabled", teardown_jobs_enabled),
-            }
-        )
-        if files:
-            planned = plan_manifests(access, read_objects(files, recursive=recursive), said)
-        else:
-            planned = plan_pool(access, name, said)
-        print_answer(planned.answer, output)
-        if exit_code and not planned.is_empty:
-            raise typer.Exit(Exit.CHANGES)
+    if files:
+        answer = plan_manifests(access, read_objects(files, recursive=recursive))
+    else:
+        answer = plan_pool(access, name)
+    return answer if exit_code else replace(answer, exit_code=Exit.OK)
 
 
 def approve(
+    access: "Access",
     pool: Annotated[
         str,
         typer.Argument(help="Name of a pool with rollout.approval Manual.", callback=check_name),
@@ -143,24 +116,19 @@ def approve(
         ),
     ] = False,
     dry_run: DryRun = False,
-    output: options.Output = Format.TABLE,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-) -> None:
+) -> "Answer":
     """Agree to the changes that a pool's status.plan tells of, so that they begin.
 
     Writes the plan's hash to rollout.approvedPlan, as field manager gpushare-cli. Without --hash
     it agrees to what the plan says at that moment, and prints it.
     """
-    with errors_as_sentences():
-        from gpushare.cli.output.answer import print_answer
-        from gpushare.cli.plan.approval import Write, approve_pool
+    from gpushare.cli.plan.approval import Write, approve_pool
 
-        write = Write(kubeconfig, context, dry_run=dry_run, force=force_conflicts)
-        print_answer(approve_pool(write, pool, seen), output)
+    return approve_pool(Write(access, dry_run=dry_run, force=force_conflicts), pool, seen)
 
 
 def retry(
+    access: "Access",
     name: Annotated[
         str,
         typer.Argument(
@@ -169,18 +137,13 @@ def retry(
         ),
     ],
     dry_run: DryRun = False,
-    output: options.Output = Format.TABLE,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-) -> None:
+) -> "Answer":
     """Have what failed tried again: all failed nodes of a pool, or one node.
 
     Writes the time to the annotation gpushare.io/retry, as field manager gpushare-cli. A rollout
     that was halted goes on. Of a node also the labels that were left to another manager are
     written again.
     """
-    with errors_as_sentences():
-        from gpushare.cli.output.answer import print_answer
-        from gpushare.cli.plan.approval import Write, retry_named
+    from gpushare.cli.plan.approval import Write, retry_named
 
-        print_answer(retry_named(Write(kubeconfig, context, dry_run=dry_run), name), output)
+    return retry_named(Write(access, dry_run=dry_run), name)

@@ -1,7 +1,6 @@
 """`gpushare plan`: what the controller will do, node by node, before it is done."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from shlex import quote
 from types import MappingProxyType
@@ -9,33 +8,25 @@ from typing import Any
 
 from gpushare.api.manifest import ManifestError, check_update
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.settings import Options, build_setup_lines, describe_setup
+from gpushare.cli.cluster.settings import build_setup_lines, describe_setup
 from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster, observe_pools, with_pools
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.input.manifests import Given
 from gpushare.cli.input.pools import find_pools
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
-from gpushare.core.analysis.doctor.pools import order
 from gpushare.core.analysis.effective_settings import PLANNED_BY, KnownSetup
 from gpushare.core.analysis.forecast.duration import DurationForecast
 from gpushare.core.analysis.forecast.kept_fields import KeptField
 from gpushare.core.analysis.forecast.pools import PoolForecast, forecast_pools
 from gpushare.core.analysis.forecast.steps import NodeForecast
+from gpushare.core.analysis.node_findings import group_by_code
 from gpushare.names import Condition
 
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """What a command found, and whether there is anything to do."""
-
-    answer: Answer
-    is_empty: bool
-
-
-def plan_manifests(access: Access, objects: Sequence[Given], options: Options) -> Planned:
+def plan_manifests(access: Access, objects: Sequence[Given]) -> Answer:
     """The answer of `plan -f`. Raises `CommandError`, and what `errors_as_sentences` knows."""
     cluster = access.read(*PLANNED)
     given = find_pools(objects, cluster.pools or (), cluster.taken_at)
@@ -48,14 +39,13 @@ def plan_manifests(access: Access, objects: Sequence[Given], options: Options) -
         except ManifestError as error:
             raise CommandError(Exit.MANIFEST, str(error)) from error
     asked = {pool.name for pool in given.pools}
-    known = seen.known.override(options)
     snapshot = with_pools(seen.snapshot, given.pools)
-    forecasts = forecast_pools(snapshot, asked, known.setup, cluster.taken_at)
+    forecasts = forecast_pools(snapshot, asked, seen.known.setup, cluster.taken_at)
     new = asked - present.keys()
-    return _answer(forecasts, known, new=new, kept=given.kept, others=given.skipped)
+    return _answer(forecasts, seen.known, new=new, kept=given.kept, others=given.skipped)
 
 
-def plan_pool(access: Access, name: str, options: Options) -> Planned:
+def plan_pool(access: Access, name: str) -> Answer:
     """The answer of `plan pool`. Raises `CommandError`, and what `errors_as_sentences` knows."""
     cluster = access.read(*PLANNED)
     seen = observe_pools(cluster)
@@ -68,9 +58,8 @@ def plan_pool(access: Access, name: str, options: Options) -> Planned:
     present = [pool.name for pool in seen.snapshot.pools]
     if name not in present:
         raise build_unknown("pool", name, present)
-    known = seen.known.override(options)
-    forecasts = forecast_pools(seen.snapshot, {name}, known.setup, cluster.taken_at)
-    return _answer(forecasts, known, is_there=True)
+    forecasts = forecast_pools(seen.snapshot, {name}, seen.known.setup, cluster.taken_at)
+    return _answer(forecasts, seen.known, is_there=True)
 
 
 def _answer(
@@ -81,7 +70,7 @@ def _answer(
     kept: Mapping[str, Sequence[KeptField]] = MappingProxyType({}),
     others: Sequence[str] = (),
     is_there: bool = False,
-) -> Planned:
+) -> Answer:
     """`new` pools are not in the cluster yet; the pool of `plan pool` is, just as it is. `kept` is
     what the file of a pool leaves to others."""
     is_empty = all(forecast.is_empty for forecast in forecasts)
@@ -96,12 +85,11 @@ def _answer(
         "setup": describe_setup(known),
     }
 
-    def build(*, wide: bool) -> list[Line]:
+    def build(wide: bool) -> list[Line]:
         page = _build_page(forecasts, new, kept, others, is_there=is_there, wide=wide)
         return [*page, *build_setup_lines(known, PLANNED_BY, wide=wide)]
 
-    table = Answer(document, lambda: build(wide=False), lambda: build(wide=True))
-    return Planned(table, is_empty)
+    return Answer(document, build, exit_code=Exit.OK if is_empty else Exit.CHANGES)
 
 
 # As data.
@@ -230,7 +218,7 @@ def _build_pool(
         yield (f"  agreed to already by rollout.approvedPlan {plan.approved.hash}: {agreed}",)
     if forecast.steps:
         yield from _build_steps(forecast.steps, wide=wide)
-    for limit in order(forecast.limits):
+    for limit in group_by_code(forecast.limits):
         said = f"{limit.object}: {limit.message}; {limit.remedy}"
         yield ("  ", Styled(f"{limit.severity}: {said}", "yellow"))
     if forecast.forecast_duration is not None:

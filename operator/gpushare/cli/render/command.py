@@ -73,22 +73,6 @@ def scheduler_config(
     kubeconfig: Annotated[
         Path | None, typer.Option(help="The scheduler's own kubeconfig, on its machine.")
     ] = None,
-    managed_resource: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="<str>",
-            help="Pods that ask for it are the extender's business; may be given several times.",
-            show_default=names.RESOURCE_GPU_MEMORY,
-        ),
-    ] = None,
-    node_cache_capable: Annotated[
-        bool,
-        typer.Option(
-            "--node-cache-capable/--no-node-cache-capable",
-            help="The extender is told the names of nodes, or else the whole nodes. Open-source "
-            "gpushare's takes names.",
-        ),
-    ] = True,
     tls_ca: Annotated[
         str, typer.Option(help="CA of the extender's certificate, a file of kube-scheduler's.")
     ] = "",
@@ -109,14 +93,12 @@ def scheduler_config(
     has such a file already, add the entry under `extenders` to that.
     """
     with errors_as_sentences():
-        from gpushare.render.scheduler import Extender, ExtenderTLS, render_scheduler_config
+        from gpushare.render.scheduler import ExtenderTLS, render_scheduler_config
 
         tls = ExtenderTLS(tls_ca, tls_cert, tls_key, tls_server_name, tls_insecure)
-        resources = managed_resource or [names.RESOURCE_GPU_MEMORY]
-        extender = Extender(extender_url, resources, node_cache_capable, tls)
         try:
             text = render_scheduler_config(
-                extender, kubeconfig=str(kubeconfig) if kubeconfig else None
+                extender_url, tls, kubeconfig=str(kubeconfig) if kubeconfig else None
             )
         except ValueError as error:
             raise _misuse(error) from error

@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.snapshot import PLANNED, Seen, observe_pools
+from gpushare.cli.cluster.snapshot import PLANNED, observe_pools
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.core.analysis.due_teardown import NotDueError, expect_commands_due, find_due_job
+from gpushare.core.analysis.seen import Seen
 from gpushare.render.teardown import (
     format_teardown_job,
     render_teardown_commands,

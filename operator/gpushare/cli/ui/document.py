@@ -5,7 +5,7 @@ from typing import Any
 from gpushare.api.pruned.cluster import Cluster
 from gpushare.cli.cluster.snapshot import observe_cluster
 from gpushare.cli.inspect.pools_view import describe_pools
-from gpushare.cli.output.node_facts import describe_card
+from gpushare.cli.output.facts import describe_card
 from gpushare.core.analysis.inspect.pools import OutsideNode, view_outside, view_pools
 
 Json = dict[str, Any]

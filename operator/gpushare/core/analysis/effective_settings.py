@@ -52,8 +52,8 @@ class Setting:
     value: Any
     """As `Settings` has it."""
     source: str
-    """A Deployment, an option of the command; `DEFAULT` where an installation does not set it, and
-    `ASSUMED` where nobody says."""
+    """A Deployment; `DEFAULT` where an installation does not set it, and `ASSUMED` where nobody
+    says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +116,6 @@ class KnownSetup:
         if namespace == names.PLUGIN_NAMESPACE:
             return ""
         return f"the installation's are in {namespace}, and commands read {names.PLUGIN_NAMESPACE}"
-
-    def override(self, options: Mapping[Variable, Setting]) -> "KnownSetup":
-        """The same but for what a person says on the command line."""
-        return KnownSetup({**self.settings, **options}, self.unread_settings)
 
     def _tell(self, variable: Variable) -> str:
         value = self._get(variable)

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from gpushare.core.analysis.doctor.finding import Unseen
-from gpushare.core.analysis.doctor.grants import CONTROLLER
+from gpushare.core.analysis.doctor.chart import CONTROLLER
 from gpushare.core.analysis.doctor.installation import Deployment
+from gpushare.core.analysis.finding import Unseen
 from gpushare.kube.client import ApiClient, Json
 from gpushare.kube.partial_read import see
 

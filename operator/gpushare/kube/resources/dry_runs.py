@@ -5,10 +5,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from urllib.parse import quote
 
 from gpushare import names
-from gpushare.core.analysis.doctor.finding import Unseen
+from gpushare.core.analysis.doctor.chart import OTHER_PODS, PODS, WORKLOADS
 from gpushare.core.analysis.doctor.rights import Right
 from gpushare.core.analysis.doctor.webhook import Trial, Trials, Tried
-from gpushare.core.analysis.doctor.webhook_names import OTHER_PODS, PODS, WORKLOADS
+from gpushare.core.analysis.finding import Unseen
 from gpushare.kube.client import ApiClient, Json
 from gpushare.kube.errors import ApiError
 from gpushare.kube.partial_read import see

@@ -1,27 +1,20 @@
 """What is in a cluster of the operator itself: read part by part, each as far as one may."""
 
-import asyncio
-from collections.abc import Mapping
-from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from urllib.parse import quote
 
 from gpushare import names
-from gpushare.api.variables import Variable
-from gpushare.core.analysis.doctor.finding import Unseen
-from gpushare.core.analysis.doctor.grants import CONTROLLER, Grant, Scope, list_grants
+from gpushare.core.analysis.doctor.chart import CONTROLLER, WEBHOOK, Role, list_roles
 from gpushare.core.analysis.doctor.installation import Deployment, Leader
 from gpushare.core.analysis.doctor.report import Installation
 from gpushare.core.analysis.doctor.rights import GrantedRights
-from gpushare.core.analysis.doctor.webhook_names import NAME
+from gpushare.core.analysis.finding import Unseen
 from gpushare.kube.client import ApiClient, Json
 from gpushare.kube.partial_read import see
 from gpushare.kube.resources.deployments import find_namespace, parse_deployment
 from gpushare.kube.resources.webhook_configurations import read_configuration
 
 _CRD = f"apis/apiextensions.k8s.io/v1/customresourcedefinitions/{names.PLURAL}.{names.GROUP}"
-LOOK_SECONDS = 0.5
-"""Between two looks at a Lease."""
 _RBAC = "apis/rbac.authorization.k8s.io/v1"
 
 
@@ -30,7 +23,7 @@ async def read_installation(
 ) -> Installation:
     """The installation in `namespace`, or in the one where its account is, or the usual one; of the
     operator's Deployments those are `listed` that one may see."""
-    configuration = await see(read_configuration(api, NAME))
+    configuration = await see(read_configuration(api, WEBHOOK))
     deployments = listed if isinstance(listed, Unseen) else _parse(listed, namespace)
     if namespace is None:
         seen = () if isinstance(deployments, Unseen) else deployments
@@ -44,17 +37,12 @@ async def read_installation(
     return Installation(
         namespace=namespace,
         deployments=deployments,
-        leader=await see(read_leader(api, namespace)),
+        leader=await see(_read_leader(api, namespace)),
         crd=await see(api.find(_CRD)),
         configuration=configuration,
         service=service,
         endpoints=await see(_count_endpoints(api, service)) if service else 0,
-        accounts=tuple(
-            [
-                await _read_granted(api, grant, namespace, settings)
-                for grant in list_grants(settings)
-            ]
-        ),
+        accounts=tuple([await _read_granted(api, r) for r in list_roles(namespace, settings)]),
     )
 
 
@@ -64,32 +52,16 @@ def _parse(listed: tuple[Json, ...], namespace: str | None) -> tuple[Deployment,
     return tuple(each for each in deployments if namespace in (None, each.namespace))
 
 
-async def read_leader(api: ApiClient, namespace: str) -> Leader | None:
-    """Who holds the Lease; one that may be renewed or not is looked at until that is known."""
+async def _read_leader(api: ApiClient, namespace: str) -> Leader | None:
+    """Who holds the Lease; None where there is none."""
     within = f"namespaces/{quote(namespace, safe='')}"
-    path = f"apis/coordination.k8s.io/v1/{within}/leases/{CONTROLLER}"
-    first = leader = _parse_leader(await api.find(path))
-    watched = 0.0
-    while leader is not None and leader.must_be_watched(datetime.now(UTC)):
-        await asyncio.sleep(LOOK_SECONDS)
-        leader = _parse_leader(await api.find(path))
-        if leader != first:
-            break
-        watched += LOOK_SECONDS
-        if leader is not None:
-            leader = replace(leader, watched_seconds=watched)
-    return leader
-
-
-def _parse_leader(lease: Json | None) -> Leader | None:
+    lease = await api.find(f"apis/coordination.k8s.io/v1/{within}/leases/{CONTROLLER}")
     if lease is None:
         return None
     spec = lease.get("spec") or {}
     renewed = spec.get("renewTime")
     return Leader(
-        spec.get("holderIdentity") or "",
-        datetime.fromisoformat(renewed) if renewed else None,
-        float(spec.get("leaseDurationSeconds") or 0),
+        spec.get("holderIdentity") or "", datetime.fromisoformat(renewed) if renewed else None
     )
 
 
@@ -111,33 +83,17 @@ async def _count_endpoints(api: ApiClient, service: str) -> int:
     return sum((each.get("conditions") or {}).get("ready") is not False for each in endpoints)
 
 
-async def _read_granted(
-    api: ApiClient, grant: Grant, namespace: str, settings: Mapping[str, str | None]
-) -> GrantedRights:
-    where = _find_scope(grant.scope, namespace, settings)
-    path = f"{_RBAC}/namespaces/{quote(where, safe='')}/role" if where else f"{_RBAC}/clusterrole"
-    role = await see(api.find(f"{path}s/{grant.role}"))
-    binding = await see(api.find(f"{path}bindings/{grant.role}"))
+async def _read_granted(api: ApiClient, role: Role) -> GrantedRights:
+    path = f"{_RBAC}/clusterrole"
+    if role.namespace:
+        path = f"{_RBAC}/namespaces/{quote(role.namespace, safe='')}/role"
+    found = await see(api.find(f"{path}s/{role.name}"))
+    binding = await see(api.find(f"{path}bindings/{role.name}"))
     return GrantedRights(
-        grant,
-        where,
-        tuple(role.get("rules") or ()) if isinstance(role, dict) else role,
+        role,
+        tuple(found.get("rules") or ()) if isinstance(found, dict) else found,
         _list_subjects(binding) if isinstance(binding, dict) else binding,
     )
-
-
-def _find_scope(scope: Scope, namespace: str, settings: Mapping[str, str | None]) -> str:
-    match scope:
-        case Scope.CLUSTER:
-            return ""
-        case Scope.INSTALLATION:
-            return namespace
-        case Scope.PLUGINS:
-            return settings.get(Variable.PLUGIN_NAMESPACE) or names.PLUGIN_NAMESPACE
-        case Scope.EXTENDER:
-            return names.EXTENDER_NAMESPACE
-        case Scope.TEARDOWN:
-            return settings.get(Variable.TEARDOWN_NAMESPACE) or "gpushare-teardown"
 
 
 def _list_subjects(binding: Json) -> frozenset[tuple[str, str]]:

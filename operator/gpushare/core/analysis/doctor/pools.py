@@ -1,29 +1,17 @@
-"""What pools say of themselves and of their nodes, decided as the controller decides it."""
+"""What pools say of themselves, decided as the controller decides it."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from gpushare.api.pool import Pool
 from gpushare.api.unreadable_pool import UnreadablePool
-from gpushare.core.analysis.doctor.finding import Code, Finding, Severity, find, look_up
+from gpushare.core.analysis.finding import Code, Finding, Severity, find, look_up
 from gpushare.core.analysis.inspect.pools import Waiting
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import Book
-from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.status.pool_status import build_status
 from gpushare.names import Condition, Reason
-
-MAX_ALIKE = 10
-"""Findings of one code that are told one by one."""
-_SEVERITIES = {
-    NodeState.FAILED: Severity.ERROR,
-    NodeState.BLOCKED: Severity.WARNING,
-    NodeState.UPDATING: Severity.INFO,
-    NodeState.WAITING: Severity.INFO,
-}
-
 
 _EXTENDER = {
     Reason.SCHEDULER_UNAVAILABLE: Severity.ERROR,
@@ -35,7 +23,7 @@ _EXTENDER = {
 def judge_pools(
     snapshot: ClusterSnapshot, unreadable: Iterable[UnreadablePool], planner: Planner, now: datetime
 ) -> Iterator[Finding]:
-    """Findings about all pools and the nodes that they have, of which `planner` has decided."""
+    """Findings about all pools, for which `planner` has planned; those of nodes are their own."""
     lost = list(unreadable)
     for broken in lost:
         told = f"its spec can't be read, and its nodes are left as they are: {broken.error}"
@@ -47,8 +35,6 @@ def judge_pools(
         for finding in _judge_conditions(pool, book, now):
             well = well and finding.severity is Severity.INFO
             yield finding
-        for plan in sorted(book.unready.values(), key=lambda plan: plan.node):
-            yield _judge_plan(plan)
     if well and snapshot.pools:
         count = len(snapshot.pools)
         told = f"{count} of {count} pools {_be(count)} readable, and neither in conflict nor halted"
@@ -56,7 +42,7 @@ def judge_pools(
 
 
 def _judge_conditions(pool: Pool, book: Book, now: datetime) -> Iterator[Finding]:
-    """The conditions that say more than that a node is not ready; nodes are told one by one."""
+    """The conditions that say more than that a node is not ready."""
     about = f"pool {pool.name}"
     for condition in build_status(pool, book, now).conditions:
         reason, message = Reason(condition.reason), condition.message
@@ -79,18 +65,6 @@ def _judge_conditions(pool: Pool, book: Book, now: datetime) -> Iterator[Finding
                 pass
 
 
-def _judge_plan(plan: StepResult) -> Finding:
-    return Finding(
-        _SEVERITIES[plan.state],
-        plan.reason,
-        f"node {plan.node}",
-        plan.message,
-        f"gpushare explain node {plan.node}, and {look_up(plan.reason)}"
-        if plan.state in (NodeState.FAILED, NodeState.BLOCKED)
-        else "",
-    )
-
-
 def judge_extender(waiting: Sequence[Waiting]) -> Iterator[Finding]:
     """Whether pods wait for the scheduler extender itself: that is told once, not pod by pod."""
     for reason, severity in _EXTENDER.items():
@@ -103,31 +77,3 @@ def judge_extender(waiting: Sequence[Waiting]) -> Iterator[Finding]:
 
 def _be(count: int) -> str:
     return "is" if count == 1 else "are"
-
-
-def drop_repeated(findings: Iterable[Finding], said: Iterable[Finding]) -> list[Finding]:
-    """Those of `findings` that `said` does not say of the same object already."""
-    known = {(finding.code, finding.object) for finding in said}
-    return [each for each in findings if (each.code, each.object) not in known]
-
-
-def order(findings: Iterable[Finding]) -> list[Finding]:
-    """The worst first; of one code `MAX_ALIKE` at most, then how many more there are."""
-    ranked = sorted(findings, key=_rank)
-    alike: defaultdict[Code | Reason, list[Finding]] = defaultdict(list)
-    for finding in ranked:
-        alike[finding.code].append(finding)
-    return sorted((each for found in alike.values() for each in _cut(found)), key=_rank)
-
-
-def _rank(finding: Finding) -> int:
-    return -tuple(Severity).index(finding.severity)
-
-
-def _cut(found: list[Finding]) -> list[Finding]:
-    if len(found) <= MAX_ALIKE:
-        return found
-    first = found[MAX_ALIKE - 1]
-    more = len(found) - MAX_ALIKE + 1
-    told = f"and {more} more of this code, such as {first.object}"
-    return [*found[: MAX_ALIKE - 1], Finding(first.severity, first.code, "others", told)]

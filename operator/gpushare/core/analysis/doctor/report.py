@@ -1,14 +1,11 @@
 """All that a doctor says, in one list."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gpushare.api.k8s.pod import Pod
-from gpushare.api.unreadable_pool import UnreadablePool
 from gpushare.core.analysis.doctor.crd import judge_crd
-from gpushare.core.analysis.doctor.finding import Code, Finding, Unseen, find, skip
 from gpushare.core.analysis.doctor.installation import (
     INSTALL,
     Deployment,
@@ -16,19 +13,15 @@ from gpushare.core.analysis.doctor.installation import (
     judge_deployments,
     judge_leader,
 )
-from gpushare.core.analysis.doctor.limits import judge_priority
-from gpushare.core.analysis.doctor.nodes import judge_nodes
-from gpushare.core.analysis.doctor.pools import drop_repeated, judge_extender, judge_pools, order
+from gpushare.core.analysis.doctor.nodes import judge_nodes, judge_priority
+from gpushare.core.analysis.doctor.pools import judge_extender, judge_pools
 from gpushare.core.analysis.doctor.rights import GrantedRights, Right, judge_accounts, judge_user
-from gpushare.core.analysis.doctor.webhook import (
-    Bundle,
-    judge_bundles,
-    judge_configuration,
-    judge_endpoints,
-)
+from gpushare.core.analysis.doctor.webhook import Bundle, judge_bundles, judge_endpoints
+from gpushare.core.analysis.doctor.webhook_configuration import judge_configuration
 from gpushare.core.analysis.effective_settings import ROUTED_BY, KnownSetup
-from gpushare.core.analysis.inspect.pools import find_waiting
-from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.core.analysis.finding import Code, Finding, Unseen, find, skip
+from gpushare.core.analysis.inspect.pools import find_waiting, plan_snapshot
+from gpushare.core.analysis.seen import Seen
 
 Json = Mapping[str, Any]
 
@@ -118,20 +111,6 @@ def _judge_absence(installation: Installation, crd: Json) -> Iterator[Finding]:
         yield skip(part, unseen)
 
 
-@dataclass(frozen=True, slots=True)
-class Machines:
-    """Nodes, their pods and their pools; what could not be read of them."""
-
-    snapshot: ClusterSnapshot
-    unreadable: tuple[UnreadablePool, ...] = ()
-    unseen: Mapping[str, Unseen] = field(default_factory=dict)
-    """By kind."""
-    unbound: tuple[Pod, ...] = ()
-    """Pods without a node."""
-    opted_out: frozenset[str] = frozenset()
-    """Namespaces whose pods are sent nowhere."""
-
-
 def judge_setup(known: KnownSetup) -> Finding:
     """How the installation is set, as far as decisions depend on it."""
     if told := known.tell_assumed(ROUTED_BY):
@@ -139,24 +118,25 @@ def judge_setup(known: KnownSetup) -> Finding:
     return find(Code.SETUP_READ, "setup", known.tell_sources(ROUTED_BY))
 
 
-def judge_machines(machines: Machines, known: KnownSetup, now: datetime) -> list[Finding]:
-    """What nodes serve, and what pools say; as far as that was read."""
-    unseen = dict(machines.unseen)
-    if known.elsewhere:
-        unseen.setdefault("daemonsets", Unseen(known.elsewhere))
+def judge_machines(seen: Seen, unseen: Mapping[str, Unseen], now: datetime) -> list[Finding]:
+    """What nodes serve, and what pools say; `unseen` has the kinds that could not be read."""
+    unseen = dict(unseen)
+    if seen.known.elsewhere:
+        unseen.setdefault("daemonsets", Unseen(seen.known.elsewhere))
     found = [skip(kind, each) for kind, each in unseen.items()]
     if unseen.keys() - {"pools", "namespaces", "configmaps"}:
         return found
-    snapshot, setup = machines.snapshot, known.setup
-    planner = setup.build_planner()
-    planner.update(snapshot, None, now)
-    pooled = {node for book in planner.books.values() for node in book.plans}
-    members = None if "pools" in unseen else pooled
-    nodes = list(judge_nodes(snapshot, members, setup.build_reconcile_context(snapshot, now)))
-    pools = list(judge_pools(snapshot, machines.unreadable, planner, now))
-    found += judge_priority(snapshot.plugin_daemonsets)
-    waiting = find_waiting(snapshot, planner.books, machines.unbound, machines.opted_out, now)
-    return [*found, *nodes, *drop_repeated(pools, nodes), *judge_extender(waiting)]
+    snapshot, setup = seen.snapshot, seen.known.setup
+    planner = plan_snapshot(snapshot, setup, now)
+    waiting = find_waiting(snapshot, planner.books, seen.unbound, seen.opted_out, now)
+    ctx = setup.build_reconcile_context(snapshot, now)
+    return [
+        *found,
+        *judge_nodes(snapshot, planner, ctx, knows_pools="pools" not in unseen),
+        *judge_priority(snapshot.plugin_daemonsets),
+        *judge_pools(snapshot, seen.unreadable, planner, now),
+        *judge_extender(waiting),
+    ]
 
 
 def judge_rights(
@@ -168,4 +148,5 @@ def judge_rights(
 
 def build_page(*parts: Sequence[Finding]) -> list[Finding]:
     """All findings, the worst first."""
-    return order(finding for part in parts for finding in part)
+    findings = (finding for part in parts for finding in part)
+    return sorted(findings, key=lambda finding: (-finding.severity.rank, finding.code))

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpushare import names
-from gpushare.core.analysis.doctor.finding import Code, Finding, Unseen, find, skip
-from gpushare.core.analysis.doctor.grants import Grant, Need
+from gpushare.core.analysis.doctor.chart import CONTROLLER, Need, Role
+from gpushare.core.analysis.finding import Code, Finding, Unseen, find, skip
 
 Json = Mapping[str, Any]
 _REMEDY = "run helm upgrade with the release's values: the chart writes its roles anew"
@@ -14,60 +14,46 @@ _REMEDY = "run helm upgrade with the release's values: the chart writes its role
 
 @dataclass(frozen=True, slots=True)
 class GrantedRights:
-    """A grant as the cluster has it."""
+    """A role of the chart as the cluster has it."""
 
-    grant: Grant
-    namespace: str
-    """Empty for a ClusterRole."""
+    role: Role
     rules: tuple[Json, ...] | Unseen | None
     """None: there is no such role."""
     subjects: frozenset[tuple[str, str]] | Unseen | None
     """Namespace and name of the accounts that its binding names; None without one of its name."""
 
-    def __str__(self) -> str:
-        kind = "role" if self.namespace else "clusterrole"
-        return f"{kind} {f'{self.namespace}/' * bool(self.namespace)}{self.grant.role}"
-
 
 def judge_accounts(held: Sequence[GrantedRights], namespace: str) -> Iterator[Finding]:
     """What the accounts in `namespace` lack."""
-    lacking = False
-    unseen = [each for each in held for part in (each.rules, each.subjects) if _is_unseen(part)]
-    for each in held:
-        for told in _find_lacks(each, namespace):
-            lacking = True
-            yield find(Code.RIGHTS_MISSING, str(each), told, _REMEDY)
-    if unseen:
-        first = unseen[0]
-        why = first.rules if isinstance(first.rules, Unseen) else first.subjects
-        assert isinstance(why, Unseen)
-        yield skip("rights of the operator's accounts", why)
-    elif not lacking:
+    about = "rights of the operator's accounts"
+    lacks = [(each, told) for each in held for told in _find_lacks(each, namespace)]
+    for each, told in lacks:
+        yield find(Code.RIGHTS_MISSING, str(each.role), told, _REMEDY)
+    parts = (part for each in held for part in (each.rules, each.subjects))
+    if unseen := next((part for part in parts if isinstance(part, Unseen)), None):
+        yield skip(about, unseen)
+    elif not lacks:
         told = f"{len(held)} roles and their bindings hold what this version needs"
-        yield find(Code.RIGHTS_COMPLETE, "rights of the operator's accounts", told)
-
-
-def _is_unseen(part: object) -> bool:
-    return isinstance(part, Unseen)
+        yield find(Code.RIGHTS_COMPLETE, about, told)
 
 
 def _find_lacks(held: GrantedRights, namespace: str) -> Iterator[str]:
+    account = held.role.account
     if held.rules is None:
-        yield f"it is not in the cluster, and account {held.grant.account} needs it"
+        yield f"it is not in the cluster, and account {account} needs it"
     elif not isinstance(held.rules, Unseen):
-        for need in held.grant.needs:
+        for need in held.role.needs:
             verbs = [verb for verb in need.verbs if not _holds(held.rules, need, verb)]
             if verbs:
                 name = f" {need.name}" if need.name else ""
-                told = f"{held.grant.account} may not {', '.join(verbs)} {need.resource}{name}"
-                yield told
+                yield f"{account} may not {', '.join(verbs)} {need.resource}{name}"
     if held.subjects is None:
-        yield f"no binding of its name gives it to account {held.grant.account}"
-    elif (
-        not isinstance(held.subjects, Unseen)
-        and (namespace, held.grant.account) not in held.subjects
+        yield f"no binding of its name gives it to account {account}"
+    # With allInOne one process has both roles by the controller's account.
+    elif not isinstance(held.subjects, Unseen) and held.subjects.isdisjoint(
+        {(namespace, account), (namespace, CONTROLLER)}
     ):
-        yield f"its binding does not name account {namespace}/{held.grant.account}"
+        yield f"its binding does not name account {namespace}/{account}"
 
 
 def _holds(rules: Sequence[Json], need: Need, verb: str) -> bool:

@@ -1,4 +1,4 @@
-"""The webhook: its configuration, who is trusted, who listens, and whether it answers."""
+"""The webhook: who is trusted, who listens, and whether it answers."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,14 +6,10 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Any
 
-from gpushare import names
-from gpushare.core.analysis.doctor.finding import Code, Finding, Unseen, find, skip
-from gpushare.core.analysis.doctor.webhook_calls import find_call_changes, find_disagreements
-from gpushare.core.analysis.doctor.webhook_names import NAME, OTHER_PODS, PODS, WORKLOADS
+from gpushare.core.analysis.doctor.webhook_configuration import ABOUT
+from gpushare.core.analysis.finding import Code, Finding, Unseen, find, skip
 
 SOON = timedelta(days=14)
-_ABOUT = f"webhook configuration {NAME}"
-_REMEDY = "run helm upgrade with the release's values: the chart writes it anew"
 _BUNDLE_REMEDY = (
     "with webhook.certificate.mode self or cert-manager it is written within minutes: see the "
     "webhook's log; else set webhook.caBundle (docs/certificates.md)"
@@ -24,8 +20,6 @@ _SILENCE_REMEDY = (
     "of failed calls"
 )
 _OTHER_NAMESPACE = "try another namespace with -n"
-_HOST = "kubernetes.io/metadata.name"
-_WEBHOOKS = frozenset({PODS, OTHER_PODS, WORKLOADS})
 Json = Mapping[str, Any]
 
 
@@ -54,77 +48,6 @@ class Tried:
     message: str = ""
 
 
-def judge_configuration(found: Json | Unseen | None, namespace: str) -> Iterator[Finding]:
-    """The MutatingWebhookConfiguration (None: it is not there) against the chart's."""
-    if isinstance(found, Unseen):
-        yield skip(_ABOUT, found)
-        return
-    webhooks = {each["name"]: each for each in (found or {}).get("webhooks") or ()}
-    missing = sorted(_WEBHOOKS - webhooks.keys())
-    if missing:
-        told = "it is not in the cluster" if found is None else f"it lacks {', '.join(missing)}"
-        yield find(Code.WEBHOOK_MISSING, _ABOUT, told, _REMEDY)
-        if found is None:
-            return
-    changes = [
-        f"{name}: {told}"
-        for name, webhook in sorted(webhooks.items())
-        if name in _WEBHOOKS
-        for told in _find_changes(webhook, webhooks, namespace)
-    ]
-    ours = [each for name, each in webhooks.items() if name in _WEBHOOKS]
-    changes += find_disagreements(ours, namespace)
-    for told in changes:
-        yield find(Code.WEBHOOK_CHANGED, _ABOUT, told, _REMEDY)
-    if not (missing or changes):
-        told = f"its {len(webhooks)} webhooks are as the chart makes them, whatever its values"
-        yield find(Code.WEBHOOK_CONFIGURED, _ABOUT, told)
-
-
-def _find_changes(webhook: Json, webhooks: Mapping[str, Json], namespace: str) -> Iterator[str]:
-    name = webhook["name"]
-    policy = webhook.get("failurePolicy")
-    if name == WORKLOADS and policy != "Ignore":
-        yield f"failurePolicy is {policy}, and Ignore was expected"
-    if name == OTHER_PODS and policy == (webhooks.get(PODS) or {}).get("failurePolicy"):
-        yield f"failurePolicy is {policy}, as that of {PODS}: one of each was expected"
-    if webhook.get("sideEffects") != "None":
-        yield f"sideEffects is {webhook.get('sideEffects')}, and None was expected"
-    if any((webhook.get("objectSelector") or {}).values()):
-        yield "it has an objectSelector, and none was expected: other pods are not routed"
-    selector = webhook.get("namespaceSelector") or {}
-    if (told := _find_selector_change(selector, name, webhooks, namespace)) is not None:
-        yield f"its namespaceSelector {told}"
-    yield from find_call_changes(webhook, namespace)
-
-
-def _find_selector_change(
-    selector: Json, name: str, webhooks: Mapping[str, Json], namespace: str
-) -> str | None:
-    if selector.get("matchLabels"):
-        return "has matchLabels, and none were expected: other namespaces are left out"
-    found = {
-        (each["key"], each["operator"]): frozenset(each.get("values") or ())
-        for each in selector.get("matchExpressions") or ()
-    }
-    exempt = found.pop((_HOST, "NotIn"), frozenset())
-    # Besides these two only the namespace of teardowns' Jobs, which has any name.
-    if lacking := sorted({names.EXEMPT_NAMESPACE, namespace} - exempt):
-        return f"does not exempt {' and '.join(lacking)}: they must start without a webhook"
-    if len(exempt) > 3:
-        return f"exempts {len(exempt)} namespaces: pods in those are not routed"
-    wanted = {(names.LABEL_INJECT, "NotIn"): frozenset({names.INJECT_DISABLED})}
-    if name != WORKLOADS:
-        other = (webhooks.get(PODS) or {}).get("failurePolicy") == "Ignore"
-        policy = names.FAILURE_POLICY_FAIL if other else names.FAILURE_POLICY_IGNORE
-        operator = "NotIn" if name == PODS else "In"
-        wanted[names.LABEL_FAILURE_POLICY, operator] = frozenset({policy})
-    if found != wanted:
-        shown = sorted({key for key, _ in found.keys() ^ wanted.keys()} or {k for k, _ in wanted})
-        return f"is not the chart's ({', '.join(shown)})"
-    return None
-
-
 def judge_bundles(bundles: tuple[Bundle, ...], now: datetime) -> Iterator[Finding]:
     """The CAs by which the API server knows the webhook."""
     for bundle in bundles:
@@ -137,14 +60,14 @@ def judge_bundles(bundles: tuple[Bundle, ...], now: datetime) -> Iterator[Findin
                 if not bundle.expiries
                 else f"the last CA of its caBundle expired at {max(bundle.expiries).isoformat()}"
             )
-            yield find(Code.CERTIFICATE_UNTRUSTED, _ABOUT, told, _BUNDLE_REMEDY)
+            yield find(Code.CERTIFICATE_UNTRUSTED, ABOUT, told, _BUNDLE_REMEDY)
             continue
         last = max(living)
         told = f"the CA of its caBundle is valid for {(last - now).days} days more"
         if last - now < SOON:
-            yield find(Code.CERTIFICATE_EXPIRING, _ABOUT, told, _BUNDLE_REMEDY)
+            yield find(Code.CERTIFICATE_EXPIRING, ABOUT, told, _BUNDLE_REMEDY)
         else:
-            yield find(Code.CERTIFICATE_TRUSTED, _ABOUT, told)
+            yield find(Code.CERTIFICATE_TRUSTED, ABOUT, told)
 
 
 def judge_endpoints(ready: int | Unseen, service: str) -> Finding:
@@ -168,14 +91,6 @@ class Trials:
     """A Deployment of such pods."""
 
 
-def _doubt(tried: Tried | Unseen, configuration: Json | Unseen | None) -> Tried | Unseen:
-    """`tried`; but a silence is none where nobody may see whether there is a webhook."""
-    silent = isinstance(tried, Tried) and tried.outcome is Trial.SILENT and not tried.message
-    if silent and isinstance(configuration, Unseen):
-        return Unseen("nobody decided on it, and whether there is a webhook may not be read")
-    return tried
-
-
 def judge_trials(
     trials: Trials | Unseen, configuration: Json | Unseen | None, namespace: str
 ) -> Iterator[Finding]:
@@ -184,43 +99,23 @@ def judge_trials(
     if isinstance(trials, Unseen):
         yield skip(f"trials in {about}", trials)
         return
-    yield _judge(_doubt(trials.pod, configuration), _POD, about)
-    yield _judge(_doubt(trials.workload, configuration), _WORKLOAD, about)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tale:
-    """How to tell what became of a kind of object."""
-
-    kind: str
-    answered: str
-    silent: str
-    silence: Code
-
-
-_POD = _Tale(
-    "pod",
-    "a pod that asks for GPU memory was decided on by the webhook (dry run)",
-    "a pod that asks for GPU memory comes back without the webhook's decision",
-    Code.WEBHOOK_SILENT,
-)
-_WORKLOAD = _Tale(
-    "Deployment",
-    "who applies a Deployment of such pods is told by the webhook of them (dry run)",
-    "a Deployment of such pods comes back without the webhook's warning",
-    Code.WORKLOADS_UNWARNED,
-)
-
-
-def _judge(tried: Tried | Unseen, tale: _Tale, about: str) -> Finding:
-    if isinstance(tried, Unseen):
-        return skip(f"trial {tale.kind} in {about}", tried)
-    said = f": {tried.message}" if tried.message else ""
-    match tried.outcome:
-        case Trial.ANSWERED:
-            return find(Code.WEBHOOK_ANSWERS, about, tale.answered)
-        case Trial.SILENT:
-            return find(tale.silence, about, f"{tale.silent}{said}", _SILENCE_REMEDY)
-        case Trial.REFUSED:
-            told = f"the trial {tale.kind} was refused before anybody could tell{said}"
-            return find(Code.TRIAL_REFUSED, about, told, _OTHER_NAMESPACE)
+    for kind, tried, silence in (
+        ("pod", trials.pod, Code.WEBHOOK_SILENT),
+        ("Deployment", trials.workload, Code.WORKLOADS_UNWARNED),
+    ):
+        said = f": {tried.message}" if isinstance(tried, Tried) and tried.message else ""
+        match tried:
+            case Unseen():
+                yield skip(f"trial {kind} in {about}", tried)
+            case Tried(Trial.ANSWERED):
+                told = f"the webhook answered about a {kind} that asks for GPU memory (dry run)"
+                yield find(Code.WEBHOOK_ANSWERS, about, told)
+            case Tried(Trial.SILENT, "") if isinstance(configuration, Unseen):
+                why = "nobody decided on it, and whether there is a webhook may not be read"
+                yield skip(f"trial {kind} in {about}", Unseen(why))
+            case Tried(Trial.SILENT):
+                told = f"a {kind} that asks for GPU memory comes back without the webhook's answer"
+                yield find(silence, about, f"{told}{said}", _SILENCE_REMEDY)
+            case Tried(Trial.REFUSED):
+                told = f"the trial {kind} was refused before anybody could tell{said}"
+                yield find(Code.TRIAL_REFUSED, about, told, _OTHER_NAMESPACE)

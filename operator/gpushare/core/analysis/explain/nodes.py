@@ -8,15 +8,14 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool
+from gpushare.core.analysis.finding import Finding, Severity
 from gpushare.core.analysis.inspect.pools import Card, view_cards
+from gpushare.core.analysis.node_findings import judge_node
 from gpushare.core.analysis.setup import Setup
-from gpushare.core.deviceplugin.findings import find_competing_plugins, find_plugin_problem
-from gpushare.core.deviceplugin.verification import verify_mode
-from gpushare.core.nodechange.blockers import find_mig, find_missing_daemonset, find_other_edition
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.isolation import NodeIsolation, observe_isolation
 from gpushare.core.snapshot.node import ReconcileContext
@@ -87,14 +86,6 @@ class Claimant:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What is wrong, or under way."""
-
-    reason: Reason
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class NodeExplanation:
     """All of it."""
 
@@ -155,18 +146,8 @@ def explain_node(
     labelled = find_schedule(edition, node.labels) if edition is not None else ""
     mode = find_mode(edition, labelled) if edition is not None else None
     ctx = setup.build_reconcile_context(snapshot, now)
-    findings = [*_tell_of_pools(snapshot, context.remembered_pools)]
-    if context.unreadable is not None:
-        findings.append(Finding(context.unreadable.reason, context.unreadable.message))
-    if owner is not None and owner.plan.state is not NodeState.READY:
-        findings.append(Finding(owner.plan.reason, owner.plan.message))
-    is_changing = records.change is not None and records.change.is_under_way
-    findings += _find_label_problems(node, edition, labelled)
-    if mode is not None and planner is not None:
-        findings += _find_daemonset_problem(pods, mode, ctx)
-        if not is_changing:
-            # What a change lacks, its plan says.
-            findings += _find_plugin_problems(node, pods, mode, ctx)
+    known = ctx if planner is not None else None
+    found = judge_node(context, pool, owner.plan if owner is not None else None, known)
     return NodeExplanation(
         node=node,
         records=records,
@@ -179,7 +160,7 @@ def explain_node(
         plugins=tuple(_list_plugins(pods, mode, ctx)),
         resources=tuple(_list_resources(node, pods if has_pods else None, mode)),
         isolation=observe_isolation(context.seen) if has_pods else None,
-        findings=tuple({finding.reason: finding for finding in reversed(findings)}.values())[::-1],
+        findings=(*_tell_of_pools(snapshot, context.remembered_pools), *found),
         cards=view_cards(node, pods, context.seen.unhealthy_cards) if has_pods else (),
     )
 
@@ -201,48 +182,8 @@ def _find_claimants(snapshot: ClusterSnapshot, planner: Planner, name: str) -> t
 
 def _tell_of_pools(snapshot: ClusterSnapshot, remembered: frozenset[str]) -> Iterator[Finding]:
     for pool in sorted(remembered & snapshot.unreadable_pools):
-        yield Finding(
-            Reason.SPEC_INVALID,
-            f"the spec of its pool {pool} can't be read, so it is left exactly as it is",
-        )
-
-
-def _find_label_problems(node: Node, edition: Edition | None, labelled: str) -> Iterator[Finding]:
-    """What is wrong with the labels themselves, whatever runs."""
-    if edition is None:
-        return
-    if (other := find_other_edition(node, edition)) is not None:
-        yield Finding(other.reason, other.message)
-    mode = find_mode(edition, labelled)
-    if mode is None:
-        yield Finding(
-            Reason.REQUIRES_MANUAL_ACTION,
-            f"its labels say {labelled!r}, which is no mode of the {edition} edition",
-        )
-    elif names.RESOURCE_GPU_MEMORY in mode.resources and (mig := find_mig(node)) is not None:
-        yield Finding(mig.reason, mig.message)
-
-
-def _find_daemonset_problem(
-    pods: Sequence[Pod], mode: Mode, ctx: ReconcileContext
-) -> Iterator[Finding]:
-    """Whether what would run the mode's plugin is missing."""
-    if (missing := find_missing_daemonset(mode, pods, ctx)) is not None:
-        yield Finding(missing.reason, missing.message)
-
-
-def _find_plugin_problems(
-    node: Node, pods: Sequence[Pod], mode: Mode, ctx: ReconcileContext
-) -> Iterator[Finding]:
-    """What the node's plugins lack to be what its labels say."""
-    lack = verify_mode(node, pods, mode, ctx)
-    trouble = find_plugin_problem(node, pods, mode, ctx)
-    if trouble is not None and trouble.wait is not None:
-        # Too early to call it one.
-        trouble = None
-    for each in (lack, find_competing_plugins(node, pods, mode, ctx), trouble):
-        if each is not None:
-            yield Finding(each.reason, each.message)
+        told = f"the spec of its pool {pool} can't be read, so it is left exactly as it is"
+        yield Finding(Severity.ERROR, Reason.SPEC_INVALID, f"pool {pool}", told)
 
 
 def _list_labels(node: Node, pool: Pool | None) -> Iterator[LabelLine]:

@@ -7,11 +7,11 @@ from datetime import datetime
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.api.status import PoolPlan, PoolStatus
-from gpushare.core.analysis.doctor.finding import Finding
-from gpushare.core.analysis.doctor.limits import judge_cgpu_nodes
+from gpushare.core.analysis.finding import Finding
 from gpushare.core.analysis.forecast.duration import DurationForecast, Pace, forecast_duration
 from gpushare.core.analysis.forecast.steps import NodeForecast, forecast_leaver, forecast_member
 from gpushare.core.analysis.forecast.waves import order_waves
+from gpushare.core.analysis.node_findings import judge_cgpu
 from gpushare.core.analysis.setup import Setup
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.planner.decisions import Decision
@@ -91,7 +91,8 @@ def _find_limits(
 ) -> Iterator[Finding]:
     if MODES[pool.spec.edition, pool.spec.schedule].isolated:
         enters = (step for step in steps if step.pool == pool.name and not step.leaves)
-        yield from judge_cgpu_nodes(snapshot.nodes[step.node] for step in enters)
+        for step in enters:
+            yield from judge_cgpu(snapshot.nodes[step.node])
 
 
 # Approval.

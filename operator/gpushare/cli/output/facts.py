@@ -1,9 +1,11 @@
-"""What several commands say of a node as data, in the same words."""
+"""What several commands say of nodes, pods and pools, in the same words."""
 
 from datetime import datetime
 from typing import Any
 
-from gpushare.core.analysis.inspect.pools import Card
+from gpushare.api.status import PoolCapacity
+from gpushare.core.analysis.inspect.pools import Card, Waiting
+from gpushare.core.capacity.pool_capacity import Capacity
 from gpushare.core.records.change_record import Change
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.isolation import Claim, NodeIsolation
@@ -36,6 +38,31 @@ def describe_isolation(isolation: NodeIsolation) -> Json:
         "optedOut": isolation.opted_out,
         "unknown": isolation.unknown,
         "samples": [tell_stale(claim) for claim in isolation.samples],
+    }
+
+
+def describe_capacity(capacity: Capacity | PoolCapacity) -> Json:
+    """What the cards of a pool hold."""
+    return {
+        "gpus": capacity.gpus,
+        "memoryTotalGiB": capacity.memory_total,
+        "memoryAllocatedGiB": capacity.memory_allocated,
+        "memoryRequestedGiB": capacity.memory_requested,
+        "largestFreeBlockGiB": capacity.largest_free_block,
+        "strandedMemoryGiB": capacity.stranded_memory,
+        "unit": capacity.unit,
+    }
+
+
+def describe_waiting(waiting: Waiting) -> Json:
+    """A pod that waits for a pool or a node, and why."""
+    return {
+        "namespace": waiting.pod.namespace,
+        "name": waiting.pod.name,
+        "requested": waiting.pod.gpu_memory,
+        "pools": list(waiting.pod.pools),
+        "reason": str(waiting.why.reason),
+        "message": waiting.why.message,
     }
 
 

@@ -1,0 +1,115 @@
+"""The chart's roles and webhooks, as chart.json has them (`make chart-objects`).
+
+It is rendered once, with all that gives an account rights. What an installation's settings do
+without is left out here.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from pkgutil import get_data
+from typing import Any
+
+import orjson
+
+from gpushare import names
+from gpushare.api.variables import Variable
+
+CONTROLLER, WEBHOOK = "gpushare-controller", "gpushare-webhook"
+"""Accounts; roles, the Lease, and the webhook's configuration and Service are called so, too."""
+PODS, OTHER_PODS, WORKLOADS = (
+    "pods.gpushare.io",
+    "pods-of-the-other-policy.gpushare.io",
+    "workloads.gpushare.io",
+)
+"""The webhooks."""
+TEARDOWN_NAMESPACE = "gpushare-teardown"
+_NAMESPACE, _PLUGIN_NAMESPACE = "gpushare-system", "gpushare-plugins"
+"""Where chart.json is installed, and where it has the device plugins."""
+_API_SERVERS_DEFAULTS = {"objectSelector": {}, "reinvocationPolicy": "Never"}
+"""What the chart leaves to it."""
+Json = Mapping[str, Any]
+Settings = Mapping[str, str | None]
+"""The variables of an installation's containers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Verbs on one resource."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    name: str = ""
+    """Of the one object that they are about; empty for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role, the account that has it, and what it must hold."""
+
+    name: str
+    namespace: str
+    """Empty for a ClusterRole."""
+    account: str
+    needs: tuple[Need, ...]
+
+    def __str__(self) -> str:
+        kind = f"role {self.namespace}/" if self.namespace else "clusterrole "
+        return f"{kind}{self.name}"
+
+
+def _load() -> list[Json]:
+    found: list[Json] = orjson.loads(get_data(__name__, "chart.json") or b"")
+    return found
+
+
+def list_roles(namespace: str, settings: Settings) -> tuple[Role, ...]:
+    """Those that an installation in `namespace` with these settings needs; without any, the
+    least."""
+    return tuple(role for role in _read_roles(namespace, settings) if role.needs)
+
+
+def _read_roles(namespace: str, settings: Settings) -> Iterator[Role]:
+    places = {
+        _NAMESPACE: namespace,
+        _PLUGIN_NAMESPACE: settings.get(Variable.PLUGIN_NAMESPACE) or names.PLUGIN_NAMESPACE,
+        TEARDOWN_NAMESPACE: settings.get(Variable.TEARDOWN_NAMESPACE) or TEARDOWN_NAMESPACE,
+    }
+    for found in _load():
+        if "rules" in found:
+            name, place = found["metadata"]["name"], found["metadata"].get("namespace", "")
+            needs = (need for rule in found["rules"] for need in _read_needs(rule, settings))
+            account = WEBHOOK if name == WEBHOOK else CONTROLLER
+            yield Role(name, places.get(place, place), account, tuple(needs))
+
+
+def _read_needs(rule: Json, settings: Settings) -> Iterator[Need]:
+    for group, resource, name in product(
+        rule["apiGroups"], rule["resources"], rule.get("resourceNames", [""])
+    ):
+        verbs = tuple(verb for verb in rule["verbs"] if _is_needed(resource, verb, settings))
+        if verbs:
+            yield Need(group, resource, verbs, name)
+
+
+def _is_needed(resource: str, verb: str, settings: Settings) -> bool:
+    """Whether the chart gives this right where the settings are these."""
+    certificates = settings.get(Variable.CERTIFICATE_MODE)
+    match resource, verb:
+        case "pods/eviction", _:
+            return settings.get(Variable.ALLOW_EVICTION) == "true"
+        case "jobs", _:
+            return settings.get(Variable.ALLOW_TEARDOWN_JOBS) == "true"
+        case "secrets", "create" | "update":
+            return certificates == "self"
+        case "mutatingwebhookconfigurations", "patch":
+            return certificates in ("self", "provided")
+    return True
+
+
+def read_webhooks() -> dict[str, dict[str, Any]]:
+    """The webhooks, by name, as the API server has them where the chart's values are the defaults
+    and the namespace is `gpushare-system`."""
+    (found,) = (each for each in _load() if "webhooks" in each)
+    return {each["name"]: {**_API_SERVERS_DEFAULTS, **each} for each in found["webhooks"]}

@@ -1,0 +1,119 @@
+"""What a look at a cluster found: how bad, where, and what mends it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpushare.names import Reason
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    INFO = "info"
+    """Worth knowing, or not looked at."""
+    WARNING = "warning"
+    """Something is not as it should be, and pods still go where they should."""
+    ERROR = "error"
+    """Something does not work, or will give cards out twice."""
+
+    @property
+    def rank(self) -> int:
+        """The higher the worse."""
+        return tuple(Severity).index(self)
+
+
+class Code(StrEnum):
+    """Findings about an installation, and about what no pool's node says of itself; docs/doctor.md
+    has a line for each.
+
+    Those about nodes and pools carry the reason codes that their status has.
+    """
+
+    severity: Severity
+
+    def __new__(cls, code: str, severity: Severity) -> "Code":
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.severity = severity
+        return member
+
+    NOT_INSTALLED = "NotInstalled", Severity.INFO
+    ONLY_POOLS_LEFT = "OnlyPoolsLeft", Severity.INFO
+    SKIPPED = "Skipped", Severity.INFO
+    OPERATOR_FOUND = "OperatorFound", Severity.OK
+    NO_DEPLOYMENTS = "NoDeployments", Severity.INFO
+    SETUP_READ = "SetupRead", Severity.OK
+    SETUP_ASSUMED = "SetupAssumed", Severity.INFO
+    REPLICAS_MISSING = "ReplicasMissing", Severity.WARNING
+    OPERATOR_DOWN = "OperatorDown", Severity.ERROR
+    OTHER_VERSION = "OtherVersion", Severity.WARNING
+    CONTROLLER_ACTIVE = "ControllerActive", Severity.OK
+    CONTROLLER_SILENT = "ControllerSilent", Severity.ERROR
+    CRD_CURRENT = "CrdCurrent", Severity.OK
+    CRD_MISSING = "CrdMissing", Severity.ERROR
+    CRD_DIFFERS = "CrdDiffers", Severity.ERROR
+    CRD_NEWER = "CrdNewer", Severity.WARNING
+    WEBHOOK_CONFIGURED = "WebhookConfigured", Severity.OK
+    WEBHOOK_MISSING = "WebhookMissing", Severity.ERROR
+    WEBHOOK_CHANGED = "WebhookChanged", Severity.WARNING
+    WEBHOOK_SERVED = "WebhookServed", Severity.OK
+    WEBHOOK_WITHOUT_ENDPOINTS = "WebhookWithoutEndpoints", Severity.ERROR
+    CERTIFICATE_TRUSTED = "CertificateTrusted", Severity.OK
+    CERTIFICATE_EXPIRING = "CertificateExpiring", Severity.WARNING
+    CERTIFICATE_UNTRUSTED = "CertificateUntrusted", Severity.ERROR
+    WEBHOOK_ANSWERS = "WebhookAnswers", Severity.OK
+    WEBHOOK_SILENT = "WebhookSilent", Severity.ERROR
+    WORKLOADS_UNWARNED = "WorkloadsUnwarned", Severity.WARNING
+    TRIAL_REFUSED = "TrialRefused", Severity.WARNING
+    RIGHTS_COMPLETE = "RightsComplete", Severity.OK
+    RIGHTS_MISSING = "RightsMissing", Severity.ERROR
+    YOUR_RIGHTS = "YourRights", Severity.OK
+    YOUR_RIGHTS_MISSING = "YourRightsMissing", Severity.INFO
+    PLUGINS_SERVE = "PluginsServe", Severity.OK
+    NOTHING_SHARED = "NothingShared", Severity.INFO
+    LABELLED_MANUALLY = "LabelledManually", Severity.INFO
+    UNKNOWN_MODE = "UnknownMode", Severity.WARNING
+    UNITS_MIXED = "UnitsMixed", Severity.ERROR
+    UNIT_IS_MIB = "UnitIsMiB", Severity.INFO
+    STATIC_POD = "StaticPod", Severity.INFO
+    NOT_ECS = "NotEcs", Severity.WARNING
+    CONTAINER_OS = "ContainerOs", Severity.INFO
+    PLUGINS_EVICTABLE = "PluginsEvictable", Severity.WARNING
+    POOLS_AS_PLANNED = "PoolsAsPlanned", Severity.OK
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    severity: Severity
+    code: Code | Reason
+    object: str
+    """What it is about: a kind and a name."""
+    message: str
+    remedy: str = ""
+    """What to do; empty where nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """A part that was not read."""
+
+    why: str
+    """Such as the right that is missing."""
+
+
+def look_up(reason: Reason) -> str:
+    """The remedy where a page has more than a line about it."""
+    return f"see docs/reasons.md#{reason.lower()}"
+
+
+def find(code: Code, about: str, message: str, remedy: str = "") -> Finding:
+    """A finding of this code."""
+    return Finding(code.severity, code, about, message, remedy)
+
+
+def skip(part: str, unseen: Unseen, remedy: str = "") -> Finding:
+    """That a part was not looked at."""
+    return find(Code.SKIPPED, part, unseen.why, remedy)

@@ -1,0 +1,179 @@
+"""What is wrong on a node, whether a pool has it or not: `explain node` tells it of one node, and
+`doctor` once for all that have the same."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.api.pool import Pool
+from gpushare.core.analysis.finding import Code, Finding, Severity, find
+from gpushare.core.deviceplugin.findings import (
+    RESTART_STATIC_PLUGIN,
+    NotYet,
+    find_competing_plugins,
+    find_plugin_problem,
+)
+from gpushare.core.deviceplugin.verification import verify_mode
+from gpushare.core.nodechange.blockers import find_mig, find_missing_daemonset, find_other_edition
+from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.cluster import NodeContext
+from gpushare.core.snapshot.node import ReconcileContext
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import EDITIONS, find_edition, find_mode, find_schedule
+from gpushare.names import Reason
+
+_SEVERITIES = {
+    NodeState.FAILED: Severity.ERROR,
+    NodeState.BLOCKED: Severity.WARNING,
+    NodeState.UPDATING: Severity.INFO,
+    NodeState.WAITING: Severity.INFO,
+}
+_WARNINGS = frozenset(
+    {
+        # It may be on its way.
+        Reason.PLUGIN_RESTARTING,
+        Reason.COMPONENT_NOT_READY,
+        Reason.RESOURCE_NOT_READY,
+        # The node is in its mode all the same.
+        Reason.WHOLE_CARD_PLUGIN_MISSING,
+        Reason.EXTENDER_STALE,
+    }
+)
+"""Of what plugins lack; all else is an error."""
+_ECS = re.compile(r"(alicloud://)?[a-z0-9-]+\.i-[a-z0-9]+")
+"""A region and an instance, as ACK's cloud controller manager writes `spec.providerID`."""
+_CONTAINER_OS = ("containeros", "lifsea")
+"""In `osImage`, in small letters: the product, and the distribution that it is made from."""
+
+
+def judge_node(
+    context: NodeContext, pool: Pool | None, plan: StepResult | None, ctx: ReconcileContext | None
+) -> tuple[Finding, ...]:
+    """What is wrong on a node that `pool` has, with this `plan` for it: of each code the worst.
+
+    Without a pool the node's labels say what it should be. Without `ctx` it is not known what runs
+    on the node.
+    """
+    found: dict[Code | Reason, Finding] = {}
+    for finding in _judge(context, pool, plan, ctx):
+        known = found.setdefault(finding.code, finding)
+        if finding.severity.rank > known.severity.rank:
+            found[finding.code] = finding
+    return tuple(found.values())
+
+
+def _judge(
+    context: NodeContext, pool: Pool | None, plan: StepResult | None, ctx: ReconcileContext | None
+) -> Iterator[Finding]:
+    node, pods = context.seen.node, context.seen.pods
+    about = name_node(node)
+    for told in (context.unreadable, plan):
+        if told is not None and told.state is not NodeState.READY:
+            yield Finding(_SEVERITIES[told.state], told.reason, about, told.message)
+    edition = pool.spec.edition if pool is not None else find_edition(node.labels)
+    if edition is not None:
+        if (other := find_other_edition(node, edition)) is not None:
+            yield Finding(Severity.ERROR, other.reason, about, other.message)
+        mode = find_mode(edition, find_schedule(edition, node.labels))
+        if mode is None:
+            said = f"it has {list_switches(node)}, and that is no mode of the {edition} edition"
+            remedy = "correct the label: docs/transitions.md lists the modes"
+            yield find(Code.UNKNOWN_MODE, about, said, remedy)
+        else:
+            yield from _judge_mode(context, mode, ctx)
+    if any(pod.is_static_plugin and pod.is_live for pod in pods):
+        yield find(
+            Code.STATIC_POD,
+            about,
+            "its whole-card plugin is a static pod, which nobody but its kubelet restarts",
+            f"if it must be restarted: {RESTART_STATIC_PLUGIN}",
+        )
+
+
+def _judge_mode(
+    context: NodeContext, mode: Mode, ctx: ReconcileContext | None
+) -> Iterator[Finding]:
+    node, pods, change = context.seen.node, context.seen.pods, context.seen.records.change
+    about = name_node(node)
+    if names.RESOURCE_GPU_MEMORY in mode.resources and (mig := find_mig(node)) is not None:
+        yield Finding(Severity.WARNING, mig.reason, about, mig.message)
+    if ctx is not None:
+        if (missing := find_missing_daemonset(mode, pods, ctx)) is not None:
+            yield Finding(Severity.ERROR, missing.reason, about, missing.message)
+        # What a change lacks, its plan says.
+        if change is None or not change.is_under_way:
+            yield from _judge_plugins(context, mode, ctx)
+    if mode.isolated:
+        yield from judge_cgpu(node)
+
+
+def _judge_plugins(context: NodeContext, mode: Mode, ctx: ReconcileContext) -> Iterator[Finding]:
+    """What the node's plugins lack to be what its labels say."""
+    node, pods = context.seen.node, context.seen.pods
+    problem = find_plugin_problem(node, pods, mode, ctx)
+    if problem is not None and problem.wait is not None:
+        # Too early to call it one.
+        problem = None
+    for lack in (
+        verify_mode(node, pods, mode, ctx),
+        find_competing_plugins(node, pods, mode, ctx),
+        problem,
+    ):
+        if lack is not None:
+            yield Finding(_find_severity(lack), lack.reason, name_node(node), lack.message)
+
+
+def _find_severity(lack: NotYet) -> Severity:
+    if lack.wait is not None:
+        return Severity.INFO
+    return Severity.WARNING if lack.reason in _WARNINGS else Severity.ERROR
+
+
+def judge_cgpu(node: Node) -> Iterator[Finding]:
+    """What cGPU can't do on a node that is in a mode that isolates, or will be: the vendor's limits
+    that the API shows; docs/ack.md has all of them."""
+    if not _ECS.fullmatch(node.provider_id):
+        yield find(
+            Code.NOT_ECS,
+            name_node(node),
+            f"its providerID {node.provider_id!r} is not that of an ECS instance, and cGPU "
+            "isolates on ECS instances alone",
+            "use mode share there: docs/ack.md#limits",
+        )
+    if any(name in node.os_image.lower() for name in _CONTAINER_OS):
+        yield find(
+            Code.CONTAINER_OS,
+            name_node(node),
+            f"it runs {node.os_image}, on which cGPU needs ack-ai-installer 1.12.6 or newer; "
+            "the API does not show which one is installed",
+            "helm list -n kube-system --filter ack-ai-installer",
+        )
+
+
+def name_node(node: Node) -> str:
+    """The node as what a finding is about."""
+    return f"node {node.name}"
+
+
+def list_switches(node: Node) -> str:
+    """The labels by which editions are switched on it."""
+    present = (each.switch for each in EDITIONS.values() if each.switch in node.labels)
+    return ", ".join(f"{key}={node.labels[key]}" for key in present)
+
+
+def group_by_code(findings: Iterable[Finding]) -> list[Finding]:
+    """One finding of each code: the worst, and how many nodes have it."""
+    by_code: defaultdict[Code | Reason, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        by_code[finding.code].append(finding)
+    grouped = []
+    for alike in by_code.values():
+        worst = max(alike, key=lambda finding: finding.severity.rank)
+        if len(alike) > 1:
+            told = f"such as {worst.object}: {worst.message}"
+            worst = replace(worst, object=f"{len(alike)} nodes", message=told)
+        grouped.append(worst)
+    return grouped
