@@ -223,7 +223,7 @@ node-down: $(READY) ## End it; no process, mount and cgroup stays
 .PHONY: requirements
 requirements: $(READY) ## Pin and hash the newest allowed versions of what requirements/*.in name
 	$(PYTHON) -m venv build/pip-tools && build/pip-tools/bin/pip install --quiet pip-tools
-	for name in runtime dev go build audit browser; do CUSTOM_COMPILE_COMMAND="make requirements" \
+	for name in runtime plugin dev go build audit browser; do CUSTOM_COMPILE_COMMAND="make requirements" \
 		build/pip-tools/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--output-file=requirements/$$name.txt requirements/$$name.in; done

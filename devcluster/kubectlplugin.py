@@ -88,7 +88,7 @@ def _install(platform: str, folder: Path) -> None:
         sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
         "--no-compile", "--no-deps", "--require-hashes", "--only-binary=:all:",
         f"--python-version={PYTHON}", "--implementation=cp", *tags,
-        f"--target={folder}", f"--requirement={PROJECT / 'requirements/runtime.txt'}",
+        f"--target={folder}", f"--requirement={PROJECT / 'requirements/plugin.txt'}",
     ]  # fmt: skip
     subprocess.run(command, check=True)
 

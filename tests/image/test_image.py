@@ -20,7 +20,8 @@ import typer
 from devcluster.images import ADDED_MB_LIMIT
 from gpushare.cli.main import app
 from tests.image.dockerfile import Replay, parse_dockerfile
-from tests.unit.controller.empty_api import EmptyCluster, served
+from tests.kit.cluster.kubeconfigs import write_kubeconfig
+from tests.unit.controller.empty_api import EmptyCluster, served_to_pods
 
 PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "operator/gpushare"
@@ -194,22 +195,20 @@ async def test_every_role_starts_for_a_user_without_name_and_home_where_only_tmp
     cluster, tmp = EmptyCluster(), tmp_path / "tmp"
     cluster.may_vacate.set()
     tmp.mkdir()
-    kubeconfig = tmp_path / "kubeconfig"
     program = image.folder / "bin" / image.entrypoint[0]
     script = AS_A_POD.format(tmp=tmp, program=program, role=role)
     environment = {key: value for key, value in image.environment.items() if key != "HOME"} | {
         "TMPDIR": str(tmp),
-        "GPUSHARE_KUBECONFIG": str(kubeconfig),
         "GPUSHARE_METRICS_HOST": "127.0.0.1",
         "GPUSHARE_METRICS_PORT": "0",
         "GPUSHARE_WEBHOOK_HOST": "127.0.0.1",
         "GPUSHARE_WEBHOOK_PORT": "0",
     }
-    async with served(cluster, kubeconfig):
+    async with served_to_pods(cluster, tmp_path) as pod:
         started = await asyncio.create_subprocess_exec(
             *("unshare", "--user", "--map-root-user", "--mount", "sh", "-euc", script),
             cwd="/",
-            env=environment,
+            env=environment | pod,
             stderr=asyncio.subprocess.PIPE,
         )
         begun = asyncio.create_task(getattr(cluster, STARTED[role]).wait())
@@ -222,6 +221,31 @@ async def test_every_role_starts_for_a_user_without_name_and_home_where_only_tmp
         _, said = await started.communicate()
     assert has_begun, said.decode()
     assert (started.returncode, b"Traceback" in said) == (0, False), said.decode()
+
+
+async def test_the_last_hook_runs_to_its_end(image: Image, tmp_path: Path) -> None:
+    async with served_to_pods(EmptyCluster(), tmp_path) as pod:
+        ended = await asyncio.to_thread(image.start, "uninstall", "--pools=keep", **pod)
+    assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
+
+
+def test_a_kubeconfig_is_refused_with_what_reads_it(image: Image, tmp_path: Path) -> None:
+    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", {"token": "t"})
+    for refused in (
+        image.start("inspect", f"--kubeconfig={kubeconfig}"),
+        image.start("controller", GPUSHARE_KUBECONFIG=str(kubeconfig)),
+    ):
+        assert refused.returncode in (1, 4)
+        assert "the Python package kubernetes, which is not installed" in refused.stderr
+
+
+def test_of_what_the_program_asks_for_kubernetes_alone_is_missing(image: Image) -> None:
+    python = image.folder / "bin/python"
+    checked = subprocess.run(
+        [sys.executable, "-m", "pip", "--python", python, "check"], capture_output=True, text=True
+    )
+    (missing,) = checked.stdout.splitlines()
+    assert missing.endswith(" requires kubernetes, which is not installed.")
 
 
 def test_its_templates_are_in_it(image: Image) -> None:

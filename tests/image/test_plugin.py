@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from devcluster.kubectlplugin import MACHINES, PYTHON, build_archive, render_manifest
+from tests.kit.cluster.kubeconfigs import write_kubeconfig
 
 DIGESTS = {each: f"{number:064x}" for number, each in enumerate(MACHINES)}
 SOURCE = "https://git.example/gpushare-operator"
@@ -38,10 +39,12 @@ def test_it_starts_where_it_was_unpacked_by_a_link_as_krew_makes_it(
 
     shown = subprocess.run([*command, "--help"], env=environ, capture_output=True, text=True)
     assert shown.stdout.startswith("Usage: kubectl gpushare inspect"), shown.stderr
-    failed = subprocess.run(
-        command, env=environ | {"HOME": "/none"}, capture_output=True, text=True
-    )
-    assert (failed.returncode, failed.stdout) == (4, "")
+    # Where nothing listens: the kubeconfig has been read.
+    at = {"server": "https://127.0.0.1:1"}
+    kubeconfig = write_kubeconfig(tmp_path / "config", {"token": "t"}, cluster=at)
+    for own, code in (({"HOME": "/none"}, 4), ({"KUBECONFIG": str(kubeconfig)}, 3)):
+        failed = subprocess.run(command, env=environ | own, capture_output=True, text=True)
+        assert (failed.returncode, failed.stdout) == (code, ""), failed.stderr
 
 
 def test_the_licence_is_in_it(plugin: Path) -> None:

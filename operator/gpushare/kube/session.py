@@ -27,9 +27,11 @@ async def load_credentials(
     """
     if kubeconfig is not None:
         # Its imports take memory, and no Pod needs them.
+        from gpushare.kube.auth.contexts import find_context
         from gpushare.kube.auth.kubeconfig import load_kubeconfig
 
-        return await load_kubeconfig((kubeconfig,))
+        if context := find_context(kubeconfig, None):
+            return await load_kubeconfig(context)
     try:
         return read_service_account(service_account, environ)
     except CredentialsError as error:
@@ -91,4 +93,5 @@ def open_session(
         ),
         read_bufsize=READ_BUFFER_BYTES,
         proxy=credentials.proxy,
+        trust_env=credentials.trusts_environment,
     )

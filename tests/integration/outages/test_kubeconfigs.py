@@ -17,10 +17,9 @@ from aiohttp import ClientConnectorError
 
 from devcluster.kubeconfig import read_own_kubeconfig
 from devcluster.relay import relay
-from gpushare.kube.auth.kubeconfig import load_kubeconfig
 from gpushare.kube.auth.own_credentials import SERVICE_ACCOUNT, load_own_credentials
 from gpushare.kube.client import ApiClient, connect
-from gpushare.kube.errors import ApiError
+from gpushare.kube.errors import ApiError, CredentialsError
 from gpushare.kube.session import load_credentials
 from tests.kit.bench import Bench
 from tests.kit.cluster.kubeconfigs import (
@@ -71,11 +70,11 @@ class Desk:
         self.bench.call("DELETE", f"{ACCOUNTS}/visitor")
         self.bench.call("POST", ACCOUNTS, {"metadata": {"name": "visitor"}})
 
-    def ask_kubectl(self, path: Path) -> str:
+    def ask_kubectl(self, *paths: Path) -> str:
         """Whom the API server takes kubectl for."""
         cluster = self.bench.cluster
-        command = [str(cluster.binaries / "kubectl"), f"--kubeconfig={path}", "auth", "whoami"]
-        environ = cluster.environment
+        command = [str(cluster.binaries / "kubectl"), "auth", "whoami"]
+        environ = cluster.environment | {"KUBECONFIG": ":".join(map(str, paths))}
         ended = subprocess.run(
             [*command, "-o", "json"], env=environ, capture_output=True, text=True, check=False
         )
@@ -108,10 +107,11 @@ async def until_refused(api: ApiClient) -> None:
             raise
 
 
-async def expect_same(desk: Desk, path: Path, who: str) -> None:
-    async with connect(await load_kubeconfig((path,))) as api:
+async def expect_same(desk: Desk, who: str, *paths: Path) -> None:
+    environ = {"KUBECONFIG": ":".join(map(str, paths))}
+    async with connect(await load_own_credentials(None, None, environ)) as api:
         assert await ask(api) == who
-    assert desk.ask_kubectl(path) == who
+    assert desk.ask_kubectl(*paths) == who
 
 
 async def test_users_are_taken_for_whom_kubectl_is_taken_for(desk: Desk) -> None:
@@ -121,10 +121,33 @@ async def test_users_are_taken_for_whom_kubectl_is_taken_for(desk: Desk) -> None
         f"{field}-data": base64.b64encode(path.read_bytes()).decode()
         for field, path in pair.items()
     }
-    await expect_same(desk, desk.write({"token": desk.issue_token()}), VISITOR)
-    await expect_same(desk, desk.write(files), ADMIN)
-    await expect_same(desk, desk.write(data), ADMIN)
-    await expect_same(desk, desk.write(files | {"as": "somebody"}), "somebody")
+    await expect_same(desk, VISITOR, desk.write({"token": desk.issue_token()}))
+    await expect_same(desk, ADMIN, desk.write(files))
+    await expect_same(desk, ADMIN, desk.write(data))
+    other = {"as": "somebody", "as-groups": ["a"], "as-user-extra": {"acme.com/scope": ["b"]}}
+    await expect_same(desk, "somebody", desk.write(files | other))
+    (desk.folder / "token").write_text(f"{desk.issue_token()}\n")
+    await expect_same(desk, VISITOR, desk.write({"tokenFile": "token"}))
+
+
+async def test_of_several_current_contexts_the_first_is_taken(desk: Desk) -> None:
+    folder = desk.folder / "other"
+    folder.mkdir()
+    for source, name in zip(desk.pair, ("crt", "key"), strict=True):
+        (folder / name).write_bytes(source.read_bytes())
+    # The cluster is that of the first file, and the certificate lies beside the second.
+    pair = {"client-certificate": "crt", "client-key": "key"}
+    token = {"token": desk.issue_token()}
+    visitor = write_kubeconfig(
+        desk.folder / "config", token, cluster=desk.cluster, context="a", name="visitor"
+    )
+    admin = write_kubeconfig(
+        folder / "config", pair, cluster=desk.cluster, context="b", name="admin"
+    )
+    empty = folder / "empty"
+    empty.touch()
+    await expect_same(desk, VISITOR, empty, visitor, admin)
+    await expect_same(desk, ADMIN, admin, visitor)
 
 
 async def test_a_plugin_is_asked_again_when_its_token_is_not_taken_any_more(desk: Desk) -> None:
@@ -133,12 +156,26 @@ async def test_a_plugin_is_asked_again_when_its_token_is_not_taken_any_more(desk
     answer = build_answer(token="$token")
     script = f"token=$({kubectl} create token visitor) || exit 5\ncat <<END\n{answer}\nEND"
     path = desk.write(build_plugin_user(write_plugin(desk.folder / "plugin", script)))
-    async with connect(await load_kubeconfig((path,))) as api:
+    async with connect(await load_own_credentials(path, None, {})) as api:
         assert await ask(api) == VISITOR
         desk.revoke_tokens()
         await until_refused(api)
         assert await ask(api) == VISITOR
     assert desk.ask_kubectl(path) == VISITOR
+
+
+async def test_a_plugin_is_told_of_the_cluster_as_by_kubectl(desk: Desk) -> None:
+    server = desk.cluster["server"]
+    answer = build_answer(token=desk.issue_token())
+    script = f"""case "$KUBERNETES_EXEC_INFO" in
+      *'"server":"{server}"'*'"certificate-authority-data":"'*) echo '{answer}' ;;
+      *) echo "told $KUBERNETES_EXEC_INFO" >&2; exit 7 ;;
+    esac"""
+    plugin = write_plugin(desk.folder / "plugin", script)
+    await expect_same(desk, VISITOR, desk.write(build_plugin_user(plugin, provideClusterInfo=True)))
+    path = desk.write(build_plugin_user(plugin, provideClusterInfo=False))
+    with pytest.raises(CredentialsError, match=rf"plugin {plugin} failed: exit code 7: told \{{"):
+        await load_own_credentials(path, None, {})
 
 
 # Through a proxy.
@@ -174,15 +211,13 @@ async def tunnels(desk: Desk) -> AsyncIterator[Tunnels]:
 
 @pytest.mark.parametrize("is_in_kubeconfig", [False, True], ids=["environment", "kubeconfig"])
 async def test_a_command_goes_through_the_proxy_of_its_kubeconfig_or_else_of_the_environment(
-    desk: Desk, tunnels: Tunnels, is_in_kubeconfig: bool
+    desk: Desk, tunnels: Tunnels, monkeypatch: pytest.MonkeyPatch, is_in_kubeconfig: bool
 ) -> None:
-    environ, fields = {"https_proxy": tunnels.url}, {}
-    if is_in_kubeconfig:
-        environ = {"HTTPS_PROXY": "http://127.0.0.1:1", "NO_PROXY": "*"}
-        fields = {"proxy-url": tunnels.url}
+    fields = {"proxy-url": tunnels.url} if is_in_kubeconfig else {}
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1" if is_in_kubeconfig else tunnels.url)
     user = {"token": desk.issue_token()}
     path = desk.write(user, server=BEHIND, **{"tls-server-name": "localhost", **fields})
-    async with connect(await load_own_credentials(path, None, environ)) as api:
+    async with connect(await load_own_credentials(path, None)) as api:
         assert await ask(api) == VISITOR
     assert tunnels.asked == ["CONNECT api.behind.example:6443"]
 

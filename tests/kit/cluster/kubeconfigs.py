@@ -17,15 +17,16 @@ def write_kubeconfig(
     *,
     cluster: Mapping[str, Any] | None = None,
     context: str = "here",
+    name: str = "me",
 ) -> Path:
-    """A kubeconfig whose one context leads this user to this cluster."""
+    """A kubeconfig whose one context leads this user, of that name, to this cluster."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": context,
         "clusters": [{"name": "c", "cluster": {"server": SERVER, **(cluster or {})}}],
-        "contexts": [{"name": context, "context": {"cluster": "c", "user": "me"}}],
-        "users": [{"name": "me", "user": user}],
+        "contexts": [{"name": context, "context": {"cluster": "c", "user": name}}],
+        "users": [{"name": name, "user": user}],
     }
     path.write_text(yaml.safe_dump(document))
     return path

@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpushare.kube.auth.contexts import find_context, find_kubeconfigs
+from gpushare.kube.auth.contexts import Context, find_context
 from gpushare.kube.auth.own_credentials import load_own_credentials
 from gpushare.kube.errors import CredentialsError
+from tests.kit.cluster.kubeconfigs import SERVER
 
 WHOLE = {
     "current-context": "here",
-    "clusters": [{"name": "c", "cluster": {"server": "https://10.0.0.2:6443"}}],
+    "clusters": [{"name": "c", "cluster": {"server": SERVER}}],
     "contexts": [
         {"name": "here", "context": {"cluster": "c", "user": "me", "namespace": "vision"}},
         {"name": "there", "context": {"cluster": "c", "user": "me"}},
@@ -32,31 +33,40 @@ def write(path: Path, content: object) -> Path:
     return path
 
 
+def find(*paths: Path, asked: str | None = None) -> Context:
+    """In these files, as KUBECONFIG lists them."""
+    found = find_context(None, asked, {"KUBECONFIG": ":".join(map(str, paths))})
+    assert found is not None
+    return found
+
+
 def test_an_option_goes_before_files_of_the_variable_and_those_before_the_default(
     home: Path,
 ) -> None:
-    default = write(home / ".kube/config", WHOLE)
-    named, asked = write(home / "named", WHOLE), write(home / "asked", WHOLE)
-    environ = {"KUBECONFIG": str(named)}
-    assert find_kubeconfigs(asked, environ) == (asked,)
-    assert find_kubeconfigs(None, environ) == (named,)
-    assert find_kubeconfigs(None, {"KUBECONFIG": ""}) == (default,)
-    several = {"KUBECONFIG": f"{named}:{home}/none::{asked}"}
-    assert find_kubeconfigs(None, several) == (named, asked)
+    write(home / ".kube/config", WHOLE)
+    named = write(home / "named", {**WHOLE, "current-context": "there"})
+    asked = write(home / "asked", {**WHOLE, "contexts": [], "current-context": "none"})
+    with pytest.raises(CredentialsError, match=f"{asked} has no context none"):
+        find_context(asked, None, {"KUBECONFIG": str(named)})
+    assert find(Path("~/none"), named, asked).name == "there"
+    for environ in ({}, {"KUBECONFIG": ""}):
+        default = find_context(None, None, environ)
+        assert default is not None
+        assert default.name == "here"
 
 
 @pytest.mark.usefixtures("home")
 def test_a_file_that_is_named_and_missing_is_said_so() -> None:
-    assert find_kubeconfigs(None, {}) == ()
+    assert find_context(None, None, {}) is None
     with pytest.raises(CredentialsError, match="--kubeconfig names nowhere, which does not exist"):
-        find_kubeconfigs(Path("nowhere"), {})
+        find_context(Path("nowhere"), None, {})
     with pytest.raises(CredentialsError, match="KUBECONFIG names nowhere, which does not exist"):
-        find_kubeconfigs(None, {"KUBECONFIG": "nowhere"})
+        find_context(None, None, {"KUBECONFIG": "nowhere"})
 
 
 def test_the_current_context_unless_another_is_asked_for(tmp_path: Path) -> None:
     path = write(tmp_path / "config", WHOLE)
-    here, there = find_context([path], None), find_context([path], "there")
+    here, there = find(path), find(path, asked="there")
     assert (here.name, here.namespace) == ("here", "vision")
     assert (there.name, there.namespace) == ("there", "default")
 
@@ -66,8 +76,21 @@ def test_of_several_files_the_first_that_says_it_is_believed(tmp_path: Path) -> 
     a = write(tmp_path / "a", {"contexts": [], "current-context": ""})
     b, c = write(tmp_path / "b", other), write(tmp_path / "c", WHOLE)
     empty = write(tmp_path / "empty", "")
-    assert find_context([a, empty, b, c], None).name == "there"
-    assert find_context([a, c, b], None).name == "here"
+    assert find(a, empty, b, c).name == "there"
+    assert find(a, c, b).name == "here"
+
+
+def test_entries_come_from_several_files_with_paths_from_the_folder_of_each(tmp_path: Path) -> None:
+    cluster = {"name": "c", "cluster": {"server": SERVER, "certificate-authority": "../ca"}}
+    user = {"client-certificate": "me.crt", "client-key": "/keys/me", "exec": {"command": "./ask"}}
+    (tmp_path / "b").mkdir()
+    a = write(tmp_path / "a/config", {**WHOLE, "clusters": [cluster], "users": None})
+    b = write(tmp_path / "b/config", {**WHOLE, "users": [{"name": "me", "user": user}]})
+    found = find(a, b)
+    assert found.cluster["certificate-authority"] == f"{tmp_path}/a/../ca"
+    assert found.user["client-certificate"] == f"{tmp_path}/b/me.crt"
+    assert found.user["client-key"] == "/keys/me"
+    assert found.user["exec"]["command"] == f"{tmp_path}/b/ask"
 
 
 @pytest.mark.parametrize(
@@ -75,11 +98,12 @@ def test_of_several_files_the_first_that_says_it_is_believed(tmp_path: Path) -> 
     [
         ({"current-context": ""}, "has no current-context; name one with --context (here, there)"),
         ({"current-context": "hree"}, "has no context hree; did you mean here?"),
-        ({"contexts": [{"name": "here"}]}, "context here is empty"),
-        ({"contexts": "here"}, "its contexts are no list with names"),
-        ({"clusters": []}, "context here names the cluster 'c', which is not in its clusters"),
-        ({"users": None}, "context here names the user 'me', which is not in its users"),
-        ({"contexts": [{"name": "here", "context": {"cluster": ["c"]}}]}, "`$.cluster`"),
+        ({"contexts": [{"name": "here"}]}, "context here names the cluster None"),
+        ({"contexts": "here"}, "is no kubeconfig"),
+        ({"clusters": []}, "context here names the cluster 'c', which is not there"),
+        ({"users": None}, "context here names the user 'me', which is not there"),
+        ({"users": [{"user": {"token": "secret"}}]}, "is no kubeconfig"),
+        ({"contexts": [{"name": "here", "context": {"cluster": ["c"]}}]}, "the cluster \"['c']\""),
     ],
 )
 def test_half_a_kubeconfig_is_told_by_what_is_missing(
@@ -87,18 +111,19 @@ def test_half_a_kubeconfig_is_told_by_what_is_missing(
 ) -> None:
     path = write(tmp_path / "config", {**WHOLE, **change})
     with pytest.raises(CredentialsError) as told:
-        find_context([path], None)
+        find(path)
     assert str(told.value).startswith(str(path))
     assert says in str(told.value)
+    assert "secret" not in str(told.value)
 
 
-@pytest.mark.parametrize("content", ["a: [", "- here", "nonsense", "\0"])
+@pytest.mark.parametrize("content", ["a: [", "- here", "nonsense", "\0", "users: *secret"])
 def test_a_file_that_is_no_kubeconfig_is_said_so(tmp_path: Path, content: str) -> None:
     path = write(tmp_path / "config", content)
     with pytest.raises(CredentialsError, match=f"{path} is no kubeconfig"):
-        find_context([path], None)
+        find(path)
     with pytest.raises(CredentialsError, match="can't be read"):
-        find_context([tmp_path], None)
+        find(tmp_path)
 
 
 async def test_the_context_that_is_asked_for_gives_the_credentials(home: Path) -> None:

@@ -1,8 +1,11 @@
-"""What a kubeconfig says is what is sent, and what is wrong in it is told in a sentence."""
+"""What a kubeconfig says is what is sent, also where `kubernetes` reads it unlike kubectl."""
 
 import base64
 import contextlib
+import json
 import ssl
+import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,9 +18,11 @@ from aiohttp.test_utils import TestServer
 from cryptography.hazmat.primitives import serialization
 
 from gpushare.certs.issue import issue_authority, issue_identity
-from gpushare.kube.auth.kubeconfig import load_kubeconfig
+from gpushare.kube.auth.credentials import Credentials
 from gpushare.kube.client import connect
 from gpushare.kube.errors import CredentialsError
+from gpushare.kube.session import load_credentials
+from tests.kit.cluster.command_line import start_python
 from tests.kit.cluster.kubeconfigs import build_plugin_user, write_kubeconfig
 from tests.kit.values.certificates import HOST, build_tls
 
@@ -32,8 +37,12 @@ def encode(text: bytes) -> str:
     return base64.b64encode(text).decode()
 
 
+async def load(path: Path) -> Credentials:
+    return await load_credentials(path, path.parent, {})
+
+
 async def find_authorization(path: Path) -> str | None:
-    return await (await load_kubeconfig((path,))).authorize()
+    return await (await load(path)).authorize()
 
 
 # Who somebody is.
@@ -63,7 +72,7 @@ async def test_a_token_goes_before_a_plugin_which_is_not_run(tmp_path: Path) -> 
 async def test_a_token_file_is_found_beside_the_kubeconfig_and_read_again(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("first\n")
     user = {"token": "older", "tokenFile": "token"}
-    credentials = await load_kubeconfig((write_kubeconfig(tmp_path / "config", user),))
+    credentials = await load(write_kubeconfig(tmp_path / "config", user))
     assert await credentials.authorize() == "Bearer first"
     (tmp_path / "token").write_text("second")
     credentials.forget()
@@ -74,23 +83,50 @@ async def test_nothing_of_a_user_goes_over_plain_http(tmp_path: Path) -> None:
     cluster = {"server": "http://127.0.0.1:8001", "proxy-url": "http://10.0.0.3:3128"}
     for user in (TOKEN, {}):
         path = write_kubeconfig(tmp_path / "config", user, cluster=cluster)
-        credentials = await load_kubeconfig((path,))
-        assert (credentials.tls, await credentials.authorize()) == (None, None)
+        credentials = await load(path)
+        assert await credentials.authorize() is None
         assert credentials.host == cluster["server"]
         assert credentials.proxy == cluster["proxy-url"]
 
 
-async def test_entries_come_from_several_files_each_with_its_own_folder(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "token").write_text("beside-b")
-    (tmp_path / "ca").write_bytes(AUTHORITY.certificate_pem)
-    a = write_kubeconfig(
-        tmp_path / "a/config", TOKEN, cluster={"certificate-authority": "../ca"}, context="a"
+def build_id_token(seconds: float) -> str:
+    """One of OpenID Connect that ends so long from now."""
+    claims = json.dumps({"exp": datetime.now(UTC).timestamp() + seconds}).encode()
+    return f"e30.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}.e30"
+
+
+async def test_a_token_of_openid_connect_is_taken_and_not_renewed(tmp_path: Path) -> None:
+    # `kubernetes` would send the secret and the refresh token without verifying to whom.
+    config = {
+        "idp-issuer-url": "https://127.0.0.1:1",
+        "client-id": "me",
+        "client-secret": "secret",
+        "refresh-token": "secret",
+        "id-token": build_id_token(3600),
+    }
+    user = {"auth-provider": {"name": "oidc", "config": config}}
+    path = write_kubeconfig(tmp_path / "config", user)
+    assert await find_authorization(path) == f"Bearer {config['id-token']}"
+    config["id-token"] = build_id_token(0)
+    path = write_kubeconfig(tmp_path / "config", user)
+    assert "No valid id-token" in await expect_told(path, f"{path}: context here")
+
+
+async def test_no_private_key_stays_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    assert (await load(write_kubeconfig(tmp_path / "config", PAIR))).tls is not None
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_what_reads_kubeconfigs_is_not_imported_before_one_is_read() -> None:
+    script = (
+        "import sys, gpushare.kube.session, gpushare.kube.auth.own_credentials; "
+        "sys.exit('kubernetes' in sys.modules)"
     )
-    b = write_kubeconfig(tmp_path / "b", {"tokenFile": "token"}, context="b")
-    # The first that has a user or cluster of that name is believed.
-    assert await (await load_kubeconfig((a, b), "b")).authorize() == "Bearer mine"
-    assert await (await load_kubeconfig((b, a), "a")).authorize() == "Bearer beside-b"
+    assert start_python("-c", script).code == 0
 
 
 # What is sent, over TLS.
@@ -112,7 +148,7 @@ async def serving(tls: ssl.SSLContext) -> AsyncIterator[str]:
 
 
 async def ask(path: Path) -> dict[str, Any]:
-    async with connect(await load_kubeconfig((path,))) as api:
+    async with connect(await load(path)) as api:
         return await api.get("version")
 
 
@@ -168,25 +204,22 @@ async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_pa
 @pytest.mark.parametrize(
     ("cluster", "says"),
     [
-        ({"server": None}, "`$.server`"),
-        ({"server": "10.0.0.2"}, "its server is '10.0.0.2', expected a URL"),
-        ({"server": "https://"}, "expected a URL"),
-        ({"server": "https://[::1"}, "expected a URL"),
-        ({"certificate-authority": "none.crt"}, "its certificate-authority can't be read"),
-        ({"certificate-authority-data": "%"}, "its certificate-authority-data is no base64"),
-        ({"certificate-authority-data": "4pyT"}, "its certificate-authority is of no use"),
-        (
-            {"certificate-authority": "ca.crt", "insecure-skip-tls-verify": True},
-            "insecure-skip-tls-verify goes with no certificate-authority",
-        ),
-        ({"proxy-url": "socks5://me:secret@10.0.0.3"}, "its proxy-url is no http://HOST:PORT"),
+        ({"server": None}, "its server does not begin with https or http://HOST"),
+        ({"server": "10.0.0.2"}, "its server does not begin with"),
+        ({"server": "https://[::1"}, "its server does not begin with"),
+        ({"certificate-authority": "none.crt"}, "none.crt"),
+        ({"certificate-authority-data": "4pyT"}, "is of no use"),
+        ({"certificate-authority-data": 1}, "is of no use"),
+        ({"proxy-url": "socks5://me:secret@10.0.0.3"}, "its proxy-url does not begin with http://"),
+        ({"proxy-url": "http://me:secret@:x"}, "its proxy-url does not begin with http://HOST"),
+        ({"proxy-url": "http://me:secret@pro..xy:1"}, "its proxy-url does not begin with http://"),
     ],
 )
 async def test_a_bad_cluster_is_told_in_a_sentence(
     tmp_path: Path, cluster: Mapping[str, Any], says: str
 ) -> None:
     path = write_kubeconfig(tmp_path / "config", TOKEN, cluster=cluster)
-    assert says in await expect_told(path, f"{path}: cluster c: ")
+    assert says in await expect_told(path, f"{path}: context here")
 
 
 PAIR = {
@@ -201,27 +234,24 @@ PAIR = {
     [
         (None, "has neither a token nor a client certificate nor a credential plugin"),
         ({"token": ""}, "has neither a token nor"),
-        ("mine", "Expected `object`, got `str`"),
-        ({"token": "secret✓"}, "a token is one line of ASCII"),
-        ({"tokenFile": "none"}, "its token is of no use: [Errno 2]"),
+        ({"username": "me"}, "has neither a token nor"),
+        ({"token": "secret\nsecret"}, "nothing that a header can hold"),
+        ({"tokenFile": "none"}, "No such file"),
         ({"tokenFile": "empty"}, "is empty"),
-        ({"token": "secret", "username": "me"}, "has a token and a password"),
-        ({"auth-provider": {"name": "oidc"}}, "the auth-provider 'oidc' is not supported"),
-        ({"client-certificate": "me.crt"}, "has a client-certificate without its client-key"),
-        ({**PAIR, "client-key-data": "%"}, "its client-key-data is no base64"),
-        (
-            {"client-certificate": "none.crt", "client-key-data": "eA=="},
-            "its client-certificate can't be read",
-        ),
-        ({**PAIR, "client-key-data": encode(OTHERS.key_pem)}, "with its client-key, is of no use"),
-        ({"token": "secret", "as-groups": ["readers"]}, "without as"),
-        ({"token": "secret", "as": "a\nb"}, "which is no name"),
+        ({"auth-provider": {"name": "gcp"}}, "its auth-provider is 'gcp'; use a plugin (exec)"),
+        ({**PAIR, "client-key-data": None}, "is of no use"),
+        ({**PAIR, "client-key-data": "secret"}, "is of no use"),
+        ({"client-certificate": "none.crt", "client-key-data": "eA=="}, "none.crt"),
+        ({**PAIR, "client-key-data": encode(OTHERS.key_pem)}, "is of no use"),
+        ({"token": "secret", "as": "a\nb"}, "nothing that a header can hold"),
+        ({"token": "secret", "as-user-extra": "secret"}, "is of no use"),
+        ({"exec": {"command": "/bin/true"}}, "'apiVersion'"),
     ],
 )
 async def test_a_bad_user_is_told_in_a_sentence(tmp_path: Path, user: object, says: str) -> None:
     (tmp_path / "empty").touch()
     path = write_kubeconfig(tmp_path / "config", user)
-    assert says in await expect_told(path, f"{path}: user me: ")
+    assert says in await expect_told(path, f"{path}: context here")
 
 
 async def test_a_key_with_a_password_is_refused_rather_than_asked_for(tmp_path: Path) -> None:
@@ -232,13 +262,21 @@ async def test_a_key_with_a_password_is_refused_rather_than_asked_for(tmp_path: 
         serialization.BestAvailableEncryption(b"secret"),
     )
     path = write_kubeconfig(tmp_path / "config", {**PAIR, "client-key-data": encode(locked)})
-    await expect_told(path, f"{path}: user me: its client-certificate, with its client-key")
+    await expect_told(path, f"{path}: context here is of no use")
+
+
+async def test_without_the_package_that_reads_it_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "kubernetes.aio.client", None)
+    path = write_kubeconfig(tmp_path / "config", TOKEN)
+    assert "the Python package kubernetes" in await expect_told(path, f"{path}: context here")
 
 
 async def expect_told(path: Path, start: str) -> str:
     """The sentence in which loading ends; it has no secret in it."""
     with pytest.raises(CredentialsError) as told:
-        await load_kubeconfig((path,))
+        await load(path)
     sentence = str(told.value)
     assert sentence.startswith(start)
     assert "\n" not in sentence

@@ -10,6 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.kit.cluster.kubeconfigs import write_kubeconfig
+from tests.kit.values.certificates import build_tls
 
 Json = dict[str, Any]
 
@@ -99,9 +100,30 @@ class EmptyCluster:
 @contextlib.asynccontextmanager
 async def served(cluster: EmptyCluster, kubeconfig: Path) -> AsyncIterator[None]:
     """It answers, at the address in `kubeconfig`, which is written for it."""
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", cluster.answer)
-    async with TestServer(app) as server:
+    async with TestServer(_build_app(cluster)) as server:
         at = {"server": str(server.make_url(""))}
         write_kubeconfig(kubeconfig, {"token": "t"}, cluster=at)
         yield
+
+
+@contextlib.asynccontextmanager
+async def served_to_pods(cluster: EmptyCluster, folder: Path) -> AsyncIterator[dict[str, str]]:
+    """It answers to the ServiceAccount in `folder`, which is written for it, in a Pod with these
+    variables."""
+    tls, _, authority = build_tls()
+    (folder / "ca.crt").write_bytes(authority.certificate_pem)
+    (folder / "token").write_text("t")
+    server = TestServer(_build_app(cluster), scheme="https")
+    await server.start_server(ssl=tls)
+    yield {
+        "GPUSHARE_SERVICE_ACCOUNT": str(folder),
+        "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+        "KUBERNETES_SERVICE_PORT": str(server.port),
+    }
+    await server.close()
+
+
+def _build_app(cluster: EmptyCluster) -> web.Application:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", cluster.answer)
+    return app

@@ -1,16 +1,20 @@
-"""The controller as a process, when its CRD is removed under it."""
+"""The controller as a process: who logs in, and what becomes of it without its CRD."""
 
 import asyncio
 import contextlib
 import gc
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiohttp
 import pytest
+from kopf._core.intents.causes import Activity
 
 from gpushare.controller.informers import Informers
+from gpushare.controller.kopf_handlers import build_registry
 from gpushare.controller.manager import run_controller
 from gpushare.controller.reconciler import Reconciler
 from gpushare.kube.client import ApiClient
@@ -38,6 +42,23 @@ async def running(cluster: EmptyCluster, folder: Path) -> AsyncIterator[asyncio.
         if not controller.done():
             os.kill(os.getpid(), signal.SIGTERM)
         await controller
+
+
+async def nothing() -> None:
+    return None
+
+
+def test_kopf_logs_in_by_our_handler_alone_also_where_kubernetes_is_installed() -> None:
+    # Else it adds one that reads a kubeconfig, or whatever the environment names.
+    assert "kubernetes" in sys.modules
+    registry = build_registry(
+        on_pool=lambda raw, *, deleted: None,
+        on_cleanup=nothing,
+        open_session=aiohttp.ClientSession,
+        server="https://10.0.0.1",
+    )
+    logins = registry._activities.get_handlers(activity=Activity.AUTHENTICATION)
+    assert [handler.fn.__module__ for handler in logins] == [build_registry.__module__]
 
 
 async def test_told_to_stop_while_it_takes_in_that_its_crd_is_gone_it_ends(tmp_path: Path) -> None:
@@ -135,7 +156,7 @@ async def test_one_that_takes_over_reads_everything_anew_before_it_decides(
         has_begun.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Informers, "read_anew", relist)
+    monkeypatch.setattr(Informers, "relist", relist)
     monkeypatch.setattr(Reconciler, "run", run)
     cluster = EmptyCluster()
     cluster.may_vacate.set()

@@ -72,10 +72,10 @@ class Access:
 
     def find_source(self) -> str:
         """What is read, for a person: the context's name, or the cluster that a Pod is in."""
-        from gpushare.kube.auth.own_credentials import find_own_context
+        from gpushare.kube.auth.contexts import find_context
 
-        name = find_own_context(self.kubeconfig, self.context)
-        return f"context {name}" if name else "the cluster of this Pod"
+        found = find_context(self.kubeconfig, self.context)
+        return f"context {found.name}" if found else "the cluster of this Pod"
 
     async def connect(self) -> "ApiClient":
         """The API server of whoever types the command; to be used as a context manager.

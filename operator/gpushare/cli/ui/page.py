@@ -17,7 +17,7 @@ from gpushare.cli.output.answer import print_note, print_text
 from gpushare.cli.ui.background import run_aside
 from gpushare.cli.ui.feed import Feed
 from gpushare.cli.ui.server import PageServer
-from gpushare.kube.auth.own_credentials import find_own_context
+from gpushare.kube.auth.contexts import find_context
 from gpushare.kube.client import ApiClient
 from gpushare.kube.resources.clusters import read_cluster
 
@@ -78,8 +78,8 @@ async def _reading(access: Access) -> AsyncIterator[Feed]:
         )
         return
     # Who switches to another context meanwhile is not shown that one's cluster under this name.
-    name = find_own_context(access.kubeconfig, access.context)
-    access = replace(access, context=name or None)
+    found = find_context(access.kubeconfig, access.context)
+    access = replace(access, context=found.name if found else None)
     async with contextlib.aclosing(LiveCluster(access)) as live:
         cluster = await live.read()
         feed = await run_aside(partial(Feed, access.find_source(), cluster, live.read))

@@ -1,11 +1,12 @@
 """Which cluster a kubeconfig means: its files, and the context that is asked for.
 
-"Organizing Cluster Access Using kubeconfig Files" in the Kubernetes documentation: of several files
-the first that says something is believed.
+`kubernetes` takes the last of several current-contexts, where kubectl takes the first, looks for a
+user's files beside those of the cluster, and quotes secrets of an entry that it can't read.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,101 +14,92 @@ from typing import Any
 import yaml
 
 from gpushare.api.suggestion import suggest
-from gpushare.kube.auth.kubeconfig_entries import Entry, parse_names
 from gpushare.kube.errors import CredentialsError
 
 DEFAULT_PATH = Path("~/.kube/config")
 VARIABLE = "KUBECONFIG"
-_PARTS = ("contexts", "clusters", "users")
+_KINDS = ("context", "cluster", "user")
+_PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+
+Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context, whose cluster and user are there."""
+    """A context with what it names; their paths start from the working directory."""
 
+    origin: str
+    """Its files and its name, for messages."""
     name: str
     namespace: str
-    """`default` where it names none."""
-    cluster: Entry
-    user: Entry
+    cluster: Fields
+    user: Fields
 
 
-def find_kubeconfigs(asked: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The files that are there: the one asked for, else those of KUBECONFIG, else the default one.
+def find_context(
+    kubeconfig: Path | None, asked: str | None, environ: Mapping[str, str] = os.environ
+) -> Context | None:
+    """The context `asked`, or else the current one: of this file, else of those of KUBECONFIG, else
+    of the default one; None where that is not there.
 
-    Raises `CredentialsError` where the one asked for, or all of KUBECONFIG, are missing.
+    Raises `CredentialsError`: the message says what is missing.
     """
-    if asked is not None:
-        named, origin = [asked], "--kubeconfig"
+    if kubeconfig is not None:
+        named, origin = [kubeconfig], "--kubeconfig"
     elif value := environ.get(VARIABLE):
         named, origin = [Path(part) for part in value.split(os.pathsep) if part], VARIABLE
     else:
         named, origin = [DEFAULT_PATH], ""
-    found = tuple(path for path in map(Path.expanduser, named) if path.exists())
-    if origin and not found:
-        shown = ", ".join(map(str, named)) or "nothing"
-        raise CredentialsError(f"{origin} names {shown}, which does not exist")
-    return found
+    if paths := [path for path in map(Path.expanduser, named) if path.exists()]:
+        return _find(os.pathsep.join(map(str, paths)), [_read(path) for path in paths], asked)
+    if not origin:
+        return None
+    shown = ", ".join(map(str, named)) or "nothing"
+    raise CredentialsError(f"{origin} names {shown}, which does not exist")
 
 
-def find_context(paths: Sequence[Path], asked: str | None) -> Context:
-    """The context `asked`, or else the current one.
-
-    Raises `CredentialsError`: the message says what of it is missing.
-    """
-    shown = os.pathsep.join(map(str, paths))
-    files = [_read(path) for path in paths]
-    contexts, clusters, users = (_merge(files, paths, part) for part in _PARTS)
-    name = asked or next((each["current-context"] for each in files if _has_current(each)), "")
-    if not name:
-        raise CredentialsError(
-            f"{shown} has no current-context; name one with --context "
-            f"({', '.join(sorted(contexts)) or 'it has none'})"
+def _find(shown: str, files: list[Fields], asked: str | None) -> Context:
+    known = {kind: ChainMap(*(file[kind] for file in files)) for kind in _KINDS}
+    name = asked or next((str(said) for file in files if (said := file["current-context"])), "")
+    if name not in known["context"]:
+        fault = (
+            f"no context {name}{suggest(name, known['context'])}" if name else "no current-context"
         )
-    if name not in contexts:
-        raise CredentialsError(f"{shown} has no context {name}{suggest(name, contexts)}")
-    names = parse_names(contexts[name])
-    for part, named, known in (("cluster", names.cluster, clusters), ("user", names.user, users)):
-        if named not in known:
-            raise CredentialsError(
-                f"{shown}: context {name} names the {part} {named!r}, which is not in its {part}s"
-            )
-    namespace = names.namespace or "default"
-    return Context(name, namespace, clusters[names.cluster], users[names.user])
+        names = ", ".join(sorted(known["context"])) or "it has none"
+        raise CredentialsError(f"{shown} has {fault}; name one with --context ({names})")
+    context = {field: str(value) for field, value in known["context"][name].items()}
+    origin = f"{shown}: context {name}"
+    for kind in ("cluster", "user"):
+        if (named := context.get(kind)) not in known[kind]:
+            raise CredentialsError(f"{origin} names the {kind} {named!r}, which is not there")
+    cluster, user = (known[kind][context[kind]] for kind in ("cluster", "user"))
+    return Context(origin, name, context.get("namespace", "default"), cluster, user)
 
 
-def _has_current(file: Mapping[str, Any]) -> bool:
-    return isinstance(file.get("current-context"), str) and bool(file["current-context"])
-
-
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Fields:
+    """Of each kind the entries by name, and the current-context."""
     try:
-        parsed = yaml.safe_load(path.read_text())
+        with path.open() as file:
+            content = yaml.safe_load(file) or {}
+        entries = {
+            kind: {
+                entry["name"]: _resolve(entry.get(kind) or {}, path.parent)
+                for entry in content.get(f"{kind}s") or ()
+            }
+            for kind in _KINDS
+        }
+        return {"current-context": content.get("current-context"), **entries}
     except (OSError, UnicodeDecodeError) as error:
         raise CredentialsError(f"{path} can't be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise CredentialsError(f"{path} is no kubeconfig: {error}") from error
-    if parsed is None:
-        return {}
-    if not isinstance(parsed, dict):
-        raise CredentialsError(f"{path} is no kubeconfig: it has no contexts")
-    return parsed
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+        # Not in its own words: they may quote a secret.
+        raise CredentialsError(f"{path} is no kubeconfig, or has an entry without name") from error
 
 
-def _merge(
-    files: Sequence[Mapping[str, Any]], paths: Sequence[Path], part: str
-) -> dict[str, Entry]:
-    """The entries of a list by name."""
-    merged: dict[str, Entry] = {}
-    kind = part.removesuffix("s")
-    for file, path in zip(files, paths, strict=True):
-        entries = file.get(part) or []
-        if not isinstance(entries, list) or not all(map(_has_name, entries)):
-            raise CredentialsError(f"{path} is no kubeconfig: its {part} are no list with names")
-        for raw in entries:
-            merged.setdefault(raw["name"], Entry(path, kind, raw["name"], raw.get(kind) or {}))
-    return merged
-
-
-def _has_name(entry: object) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("name"), str)
+def _resolve(entry: Fields, folder: Path) -> Fields:
+    """What it says, with paths from its file's folder; a command without a slash is one in PATH."""
+    said = {field: value for field, value in entry.items() if value}
+    said |= {field: str(folder / said[field]) for field in _PATHS if field in said}
+    if os.sep in (command := said.get("exec", {}).get("command") or ""):
+        said["exec"] = {**said["exec"], "command": str(folder / command)}
+    return said

@@ -1,6 +1,5 @@
 """Where the API server is, and by what it knows us."""
 
-import base64
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ class Credentials:
     where there is none."""
     proxy: str | None = None
     """A URL."""
+    trusts_environment: bool = False
+    """Whether without one the proxy is that of HTTPS_PROXY and NO_PROXY, as aiohttp reads them."""
     forget: Callable[[], None] = _forget_nothing
     """To be called when the API server answers 401: what it does not know is not given again."""
     renews_certificate: bool = False
@@ -41,9 +42,3 @@ def build_bearer(token: str) -> str:
         # It is not shown: it may be a good part of a secret.
         raise ValueError("a token is one line of ASCII, and this one is not")
     return f"Bearer {token}"
-
-
-def build_basic(username: str, password: str) -> str:
-    """The header Authorization for a password, for proxies in front of the API server; it has no
-    passwords of its own since Kubernetes 1.19."""
-    return f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"

@@ -1,141 +1,158 @@
-"""Credentials of a kubeconfig, as kubectl takes them."""
+"""The credentials of a kubeconfig, read by `kubernetes`. Outside of the cluster only: its import
+takes half a second, and the image has none.
+
+What it reads otherwise than kubectl is read here. It drops `as`, reads a token file once, only logs
+that a credential plugin failed, and leaves private keys in temporary files. To renew a token of
+OpenID Connect it sends the client's secret to a server that it does not verify.
+"""
 
 import base64
-import binascii
+import contextlib
 import ssl
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+from urllib.parse import quote
 
-from gpushare.kube.auth.contexts import find_context
-from gpushare.kube.auth.credentials import Credentials, build_basic, build_bearer
+from yarl import URL
+
+from gpushare.kube.auth.contexts import Context, Fields
+from gpushare.kube.auth.credentials import Credentials, Header
 from gpushare.kube.auth.exec_plugin import CredentialPlugin, build_cluster_info
-from gpushare.kube.auth.kubeconfig_entries import (
-    Cluster,
-    Entry,
-    User,
-    list_impersonation,
-    parse_cluster,
-    parse_user,
-)
-from gpushare.kube.auth.tls import build_client_tls, load_pair
+from gpushare.kube.auth.tls import build_client_tls
 from gpushare.kube.auth.token_file import TokenFile
 from gpushare.kube.errors import CredentialsError
 
+_HEADER_CHARACTERS = "!#$&'*+-.^_`|~"
+"""That a header's name may have besides letters and digits (RFC 9110), but for the percent sign,
+which escapes all others."""
 
-async def load_kubeconfig(paths: Sequence[Path], context: str | None = None) -> Credentials:
-    """The credentials of `context`, or else of the current one, in these files.
 
-    A credential plugin is run once; nothing is sent to the API server. Raises `CredentialsError`:
-    the message names the file, the entry, and what is wrong with it.
+async def load_kubeconfig(context: Context) -> Credentials:
+    """The credentials of `context`. A credential plugin is run once; nothing is sent to the API
+    server.
+
+    Raises `CredentialsError`: the message names the files and the context, and quotes no secret.
     """
-    found = find_context(paths, context)
-    cluster, user = parse_cluster(found.cluster), parse_user(found.user)
-    proxy, headers = cluster.proxy_url or None, list_impersonation(found.user, user)
-    if cluster.is_plain:
-        return Credentials(cluster.server, None, _Fixed(None).authorize, proxy, headers=headers)
-    authorities = _read_authorities(found.cluster, cluster)
-    tls = _build_tls(found.cluster, cluster, authorities)
-    if user.has_certificate:
-        _load_certificate(tls, found.user, user)
-    source = _choose_source(found.user, user, tls, build_cluster_info(cluster, authorities))
-    await source.authorize()
-    return Credentials(
-        cluster.server,
-        tls,
-        source.authorize,
-        proxy,
-        source.forget,
-        renews_certificate=isinstance(source, CredentialPlugin) and source.gives_certificates,
-        headers=headers,
-    )
-
-
-class _Source(Protocol):
-    """Where the header Authorization comes from."""
-
-    async def authorize(self) -> str | None: ...
-
-    def forget(self) -> None: ...
-
-
-class _Fixed:
-    """A header that stays as it is."""
-
-    def __init__(self, header: str | None) -> None:
-        self._header = header
-
-    async def authorize(self) -> str | None:
-        return self._header
-
-    def forget(self) -> None:
-        """There is no other."""
-
-
-def _choose_source(
-    entry: Entry, user: User, tls: ssl.SSLContext, cluster: Mapping[str, Any]
-) -> _Source:
     try:
-        if user.token_file:
-            return TokenFile(entry.path.parent / user.token_file)
-        if user.token:
-            return _Fixed(build_bearer(user.token))
-    except (OSError, ValueError) as error:
-        raise CredentialsError(f"{entry}: its token is of no use: {error}") from error
-    if user.has_password:
-        return _Fixed(build_basic(user.username or "", user.password or ""))
-    if user.exec is not None:
-        told = cluster if user.exec.provide_cluster_info else None
-        return CredentialPlugin(entry, user.exec, told, tls)
-    if user.has_certificate:
-        return _Fixed(None)
-    raise CredentialsError(
-        f"{entry}: has neither a token nor a client certificate nor a credential plugin"
-    )
+        return await _load(context)
+    except ModuleNotFoundError as error:
+        raise CredentialsError(
+            f"{context.origin} is read by the Python package kubernetes, which is not installed; "
+            "the image has none: a Pod is known by its ServiceAccount"
+        ) from error
+    except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
+        raise CredentialsError(f"{context.origin} is of no use: {error}") from error
 
 
-def _read_authorities(entry: Entry, cluster: Cluster) -> bytes | None:
-    return _read_pem(
-        entry,
-        "certificate-authority",
-        cluster.certificate_authority_data,
-        cluster.certificate_authority,
-    )
+async def _load(context: Context) -> Credentials:
+    cluster = context.cluster
+    _check_url("server", cluster.get("server"), ("https", "http"))
+    # As kubectl: over plain HTTP nothing of a user is sent.
+    is_tls = cluster["server"].startswith("https:")
+    user = context.user if is_tls else {}
+    with tempfile.TemporaryDirectory(prefix="gpushare-") as folder:
+        read = await _read(_unfold(cluster, folder), _unfold(_select(user), folder))
+        authorities, tls = _build_tls(read)
+    if read.proxy:
+        _check_url("proxy-url", read.proxy, ("http",))
+    header: str | None = read.api_key.get("BearerToken")
+    headers = tuple(_list_impersonation(user))
+    if not all(value.isprintable() for _, value in (("", header or ""), *headers)):
+        raise ValueError("its token, or whom it acts as, is nothing that a header can hold")
 
+    async def authorize() -> str | None:
+        return header
 
-def _build_tls(entry: Entry, cluster: Cluster, authorities: bytes | None) -> ssl.SSLContext:
-    try:
-        return build_client_tls(
-            authorities,
-            server_name=cluster.tls_server_name or None,
-            verify=not cluster.insecure_skip_tls_verify,
+    found = Credentials(read.host, tls, authorize, read.proxy, headers=headers)
+    if "tokenFile" in user:
+        file = TokenFile(Path(user["tokenFile"]))
+        return replace(found, authorize=file.authorize, forget=file.forget)
+    if "exec" in user and not header:
+        spec = user["exec"]
+        told = build_cluster_info(cluster, authorities) if spec.get("provideClusterInfo") else {}
+        plugin = CredentialPlugin(context.origin, spec, told, tls)
+        await plugin.authorize()
+        return replace(
+            found,
+            authorize=plugin.authorize,
+            forget=plugin.forget,
+            renews_certificate=plugin.gives_certificates,
         )
-    except (OSError, ValueError) as error:
-        raise CredentialsError(
-            f"{entry}: its certificate-authority is of no use: {error}"
-        ) from error
+    if is_tls and not header and not read.cert_file:
+        raise ValueError("it has neither a token nor a client certificate nor a credential plugin")
+    return found
 
 
-def _load_certificate(tls: ssl.SSLContext, entry: Entry, user: User) -> None:
-    certificate = _read_pem(
-        entry, "client-certificate", user.client_certificate_data, user.client_certificate
-    )
-    key = _read_pem(entry, "client-key", user.client_key_data, user.client_key)
+def _check_url(field: str, text: Any, schemes: tuple[str, ...]) -> None:
+    with contextlib.suppress(TypeError, ValueError):
+        url = URL(text)
+        if url.scheme in schemes and (url.host or "").encode("idna"):
+            return
+    # It is not shown: it may hold a password.
+    raise ValueError(f"its {field} does not begin with {' or '.join(schemes)}://HOST")
+
+
+async def _read(cluster: Fields, user: Fields) -> Any:
+    """The Configuration that `kubernetes` makes of them."""
+    from kubernetes.aio.client import Configuration
+    from kubernetes.aio.config import ConfigException, load_kube_config_from_dict
+
+    kubeconfig = {
+        "current-context": "it",
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        "clusters": [{"name": "it", "cluster": cluster}],
+        "users": [{"name": "it", "user": user}],
+    }
+    configuration = Configuration()
     try:
-        load_pair(tls, certificate or b"", key or b"")
-    except OSError as error:
-        raise CredentialsError(
-            f"{entry}: its client-certificate, with its client-key, is of no use: {error}"
-        ) from error
+        await load_kube_config_from_dict(kubeconfig, client_configuration=configuration)
+    except ConfigException as error:
+        raise ValueError(error) from error
+    return configuration
 
 
-def _read_pem(entry: Entry, field: str, data: str | None, path: str | None) -> bytes | None:
-    """What is in `data`, or else in the file; None where neither is named."""
-    try:
-        if data:
-            return base64.b64decode("".join(data.split()), validate=True)
-        return (entry.path.parent / path).read_bytes() if path else None
-    except binascii.Error as error:
-        raise CredentialsError(f"{entry}: its {field}-data is no base64: {error}") from error
-    except OSError as error:
-        raise CredentialsError(f"{entry}: its {field} can't be read: {error}") from error
+def _build_tls(read: Any) -> tuple[bytes | None, ssl.SSLContext]:
+    """The CAs, and a context with them."""
+    authorities = Path(read.ssl_ca_cert).read_bytes() if read.ssl_ca_cert else None
+    tls = build_client_tls(authorities, server_name=read.tls_server_name, verify=read.verify_ssl)
+    if read.cert_file:
+        # Without a password OpenSSL would ask for one on the terminal.
+        tls.load_cert_chain(read.cert_file, read.key_file, password="")
+    return authorities, tls
+
+
+def _select(user: Fields) -> Fields:
+    """What of it `kubernetes` is to read: of OpenID Connect the token that is there."""
+    read = {field: value for field, value in user.items() if field not in ("exec", "tokenFile")}
+    if provider := read.pop("auth-provider", None):
+        if provider["name"] != "oidc":
+            raise ValueError(f"its auth-provider is {provider['name']!r}; use a plugin (exec)")
+        config = {key: value for key, value in provider["config"].items() if key != "refresh-token"}
+        read["auth-provider"] = {"name": "oidc", "config": config}
+    return read
+
+
+def _unfold(entry: Fields, folder: str) -> Fields:
+    """It, with its data in files."""
+    unfolded = dict(entry)
+    for field in ("certificate-authority", "client-certificate", "client-key"):
+        if data := unfolded.pop(f"{field}-data", None):
+            path = Path(folder, field)
+            path.write_bytes(base64.b64decode(data))
+            unfolded[field] = str(path)
+    return unfolded
+
+
+def _list_impersonation(user: Fields) -> Iterator[Header]:
+    """Headers of "User impersonation" in the Kubernetes documentation."""
+    for field, name in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid")):
+        if field in user:
+            yield name, str(user[field])
+    for group in user.get("as-groups", ()):
+        yield "Impersonate-Group", str(group)
+    for key, values in user.get("as-user-extra", {}).items():
+        for value in values:
+            yield f"Impersonate-Extra-{quote(key, safe=_HEADER_CHARACTERS)}", str(value)

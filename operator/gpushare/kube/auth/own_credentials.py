@@ -5,44 +5,28 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from gpushare.kube.auth.contexts import DEFAULT_PATH, VARIABLE, find_context, find_kubeconfigs
+from yarl import URL
+
+from gpushare.kube.auth.contexts import DEFAULT_PATH, VARIABLE, find_context
 from gpushare.kube.auth.credentials import Credentials
 from gpushare.kube.auth.kubeconfig import load_kubeconfig
-from gpushare.kube.auth.proxies import find_proxy
 from gpushare.kube.auth.service_account import is_pod, read_service_account
 from gpushare.kube.errors import CredentialsError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-def find_own_namespace(
-    kubeconfig: Path | None,
-    context: str | None,
-    environ: Mapping[str, str] = os.environ,
-    service_account: Path = SERVICE_ACCOUNT,
-) -> str:
+def find_own_namespace(kubeconfig: Path | None, context: str | None) -> str:
     """The namespace that kubectl would mean: the context's, else the Pod's, else `default`.
 
     Raises `CredentialsError`.
     """
-    paths = find_kubeconfigs(kubeconfig, environ)
-    if paths:
-        return find_context(paths, context).namespace
+    if found := find_context(kubeconfig, context):
+        return found.namespace
     try:
-        return (service_account / "namespace").read_text().strip() or "default"
+        return (SERVICE_ACCOUNT / "namespace").read_text().strip() or "default"
     except (OSError, UnicodeDecodeError):
         return "default"
-
-
-def find_own_context(
-    kubeconfig: Path | None, context: str | None, environ: Mapping[str, str] = os.environ
-) -> str:
-    """Name of the context that kubectl would mean; empty where there is no kubeconfig.
-
-    Raises `CredentialsError`.
-    """
-    paths = find_kubeconfigs(kubeconfig, environ)
-    return find_context(paths, context).name if paths else ""
 
 
 async def load_own_credentials(
@@ -57,10 +41,11 @@ async def load_own_credentials(
 
     Raises `CredentialsError`; nothing is sent to the API server.
     """
-    paths = find_kubeconfigs(kubeconfig, environ)
-    if paths:
-        found = await load_kubeconfig(paths, context)
-        return replace(found, proxy=found.proxy or find_proxy(found.host, environ))
+    if found := find_context(kubeconfig, context, environ):
+        credentials = await load_kubeconfig(found)
+        # As kubectl: what is local is not asked of a proxy.
+        is_local = URL(credentials.host).host in ("localhost", "127.0.0.1", "::1")
+        return replace(credentials, trusts_environment=not (credentials.proxy or is_local))
     if context is not None or not is_pod(environ):
         raise CredentialsError(
             f"there is no kubeconfig: {DEFAULT_PATH} does not exist, {VARIABLE} names none, and "
