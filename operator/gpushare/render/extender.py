@@ -2,7 +2,6 @@
 
 from gpushare import names
 from gpushare.render import render
-from gpushare.render.deviceplugin import check_image
 
 PORT = 12345
 _LABELS = {"app": "gpushare", "component": names.EXTENDER}
@@ -14,9 +13,7 @@ def render_scheduler_extender(image: str, *, node_port: int | None = None) -> st
 
     Unlike those it runs on the control plane of current clusters, outside the node's network, and
     is reached from within the cluster only, unless `node_port` opens a port on every node.
-    Raises `ValueError`.
     """
-    check_image(image)
     return render(
         "gpushare-scheduler-extender.yaml.j2",
         name=names.EXTENDER,

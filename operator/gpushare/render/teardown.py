@@ -6,7 +6,6 @@ from typing import Any
 import yaml
 
 from gpushare import names
-from gpushare.api.documents import format_yaml
 from gpushare.core.snapshot.actions import CreateJob
 from gpushare.render import read_template, render
 
@@ -44,8 +43,3 @@ def render_teardown_commands(node: str, runtime: str) -> str:
     """
     done = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_DONE}"
     return render("teardown-commands.sh.j2", node=node, runtime=runtime, annotation=done)
-
-
-def format_teardown_job(manifest: dict[str, Any]) -> str:
-    """The Job as YAML for a person, or for kubectl."""
-    return format_yaml(manifest)

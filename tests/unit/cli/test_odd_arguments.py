@@ -25,7 +25,6 @@ SPACED: list[Words] = [
     ("inspect", "--pools", "-n"),
     ("migrate", "workloads", "-n"),
     ("render", "device-plugin", "--image", "a", "-n"),
-    ("render", "teardown", "n1", "-n"),
 ]
 WRITTEN = ("ack.node.gpu.schedule", "gpushare.io/pool")
 KEYS = ("a b", "$(id)", "a\nb", "/a", "a/b/c", "a" * 64, *WRITTEN)
@@ -112,6 +111,8 @@ def test_an_unset_variable_is_no_wish_for_all_however_it_is_given(arguments: Wor
         ("migrate", "workloads", "-A", "-R"),
         ("migrate", "workloads", "-A", "--snapshot", "a"),
         ("render", "device-plugin"),
+        ("render", "device-plugin", "--image", "a b"),
+        ("render", "scheduler-extender", "--image", "a\n"),
     ],
     ids=" ".join,
 )

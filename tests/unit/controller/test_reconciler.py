@@ -19,7 +19,7 @@ from gpushare.kube.resources import pools as pools_api
 from gpushare.kube.resources.nodes import PATH as NODES
 from gpushare.kube.resources.pools import PoolList
 from gpushare.names import Reason
-from gpushare.observe.metrics import Metrics, Sight
+from gpushare.observe.metrics import Metrics
 from tests.kit.values.metrics import a_member, read
 from tests.kit.values.node_plans import CGPU, OURS, SHARE, a_settled, applied, under_way
 from tests.kit.values.objects import MEMORY, a_gpu_pod, a_node, a_plugin_pod, a_pool
@@ -199,7 +199,7 @@ async def test_metrics_show_the_cluster_only_while_it_leads(
     pool = a_pool(schedule="share")
     reconciler = build_reconciler(LoopApi(), [pool], member, pods=[pod], metrics=metrics)
     # Standing by, it knows nodes and pods as well as the one that is active.
-    assert metrics.look() == Sight()
+    assert not metrics.look().pools
     decided = asyncio.Event()
     monkeypatch.setattr(reconciler, "_start", lambda plan: decided.set())
     running = asyncio.create_task(reconciler.run())
@@ -207,7 +207,7 @@ async def test_metrics_show_the_cluster_only_while_it_leads(
     assert metrics.look().pools
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert metrics.look() == Sight()
+    assert not metrics.look().pools
 
 
 async def test_a_pod_that_has_a_place_again_is_unplaced_no_more_before_the_next_look() -> None:

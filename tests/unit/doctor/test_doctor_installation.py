@@ -62,7 +62,8 @@ def test_deployments_are_found_with_their_replicas_and_their_version(
     [
         (Leader("op-1", NOW - timedelta(seconds=3)), Code.CONTROLLER_ACTIVE),
         (Leader("op-1", NOW - timedelta(minutes=5)), Code.CONTROLLER_SILENT),
-        (Leader("op-1", NOW + timedelta(seconds=30)), Code.CONTROLLER_ACTIVE),
+        (Leader("op-1", NOW - timedelta(seconds=20), 10, 5), Code.CONTROLLER_ACTIVE),
+        (Leader("op-1", NOW - timedelta(seconds=20), 10, 5.1), Code.CONTROLLER_SILENT),
         (Leader("", NOW), Code.CONTROLLER_SILENT),
         (Leader("op-1", None), Code.CONTROLLER_SILENT),
         (None, Code.CONTROLLER_SILENT),

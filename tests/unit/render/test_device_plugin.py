@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +10,7 @@ from gpushare.api.k8s.pod import parse_pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.editions.plugins import identify_plugin, is_plugin_of
 from gpushare.editions.registry import MODES
-from gpushare.render.deviceplugin import parse_node_selector, render_device_plugin
+from gpushare.render.deviceplugin import render_device_plugin
 
 IMAGE = "registry.example.com/gpushare-plugin:v2"
 SHARE = MODES[Edition.OPEN_SOURCE, Schedule.SHARE]
@@ -45,25 +44,3 @@ def test_a_change_of_it_restarts_no_plugin_by_itself() -> None:
 def test_no_image_breaks_out_of_its_place(image: str) -> None:
     (container,) = render(image)["spec"]["template"]["spec"]["containers"]
     assert container["image"] == image
-
-
-@pytest.mark.parametrize(
-    ("image", "options", "told"),
-    [
-        (IMAGE, {"namespace": "Not A Name"}, "is no name of a namespace"),
-        (IMAGE, {"memory_unit": "TiB"}, "is no unit"),
-        *((image, {}, "is no image") for image in ("", "a b", "a\n")),
-    ],
-)
-def test_what_is_no_value_is_refused(image: str, options: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        render_device_plugin(image, **options)
-
-
-def test_labels_are_read_as_kubectl_writes_them() -> None:
-    assert parse_node_selector(["a.com/b=c", "d="]) == {"a.com/b": "c", "d": ""}
-    for term in ("a", "=b", "a=b c", "a/b/c=d", "a=b\n"):
-        with pytest.raises(ValueError, match="is no label"):
-            parse_node_selector([term])
-    with pytest.raises(ValueError, match="named twice"):
-        parse_node_selector(["a=b", "a=c"])

@@ -19,10 +19,9 @@ from gpushare.core.analysis.doctor.report import (
     build_page,
     judge_installation,
     judge_machines,
-    judge_rights,
     judge_setup,
 )
-from gpushare.core.analysis.doctor.rights import YOURS
+from gpushare.core.analysis.doctor.rights import YOURS, judge_user
 from gpushare.core.analysis.doctor.webhook import Bundle, judge_trials
 from gpushare.core.analysis.effective_settings import read_setup
 from gpushare.core.analysis.finding import Finding, Severity, Unseen
@@ -53,7 +52,8 @@ def examine(access: Access, namespace: str, operator_namespace: str | None) -> l
             judge_installation(_NOT_KEPT, crd={}, version=__version__, now=cluster.taken_at),
             [judge_setup(seen.known)],
             judge_machines(seen, {}, cluster.taken_at),
-            judge_rights(_NOT_KEPT, judge_trials(_NOT_KEPT, None, namespace)),
+            judge_user(_NOT_KEPT),
+            judge_trials(_NOT_KEPT, None, namespace),
         )
     return asyncio.run(_examine_live(access, namespace, operator_namespace))
 
@@ -95,7 +95,8 @@ async def _examine_live(
         ),
         [judge_setup(seen.known)],
         judge_machines(seen, unseen, now),
-        judge_rights(allowed, tried),
+        judge_user(allowed),
+        tried,
     )
 
 

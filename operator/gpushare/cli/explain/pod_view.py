@@ -1,292 +1,154 @@
-"""`gpushare explain pod` and `explain -f`: where pods go, and why not elsewhere."""
+"""A pod that is explained, as a page for people."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from gpushare import names
-from gpushare.api.k8s.namespace import parse_namespace
-from gpushare.api.k8s.pod import Pod
-from gpushare.api.k8s.pod_shape import parse_pod_shape
-from gpushare.api.k8s.taint import parse_taints
-from gpushare.api.pruned.cluster import Cluster, Kind, Subject
-from gpushare.cli.cluster.access import Access, check_namespace
-from gpushare.cli.cluster.basis import Basis, build_answer
-from gpushare.cli.cluster.snapshot import observe_cluster
-from gpushare.cli.cluster.unread import UNHEALTHY
-from gpushare.cli.errors.failures import build_unknown
-from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.cli.explain.pod_page import Told, build_pod_page
-from gpushare.cli.input.manifests import Given
-from gpushare.cli.input.pod_templates import find_pod_templates
-from gpushare.cli.output.answer import Answer, Line
+from gpushare.cli.output.answer import Cell, Fact, Line, Styled, lay_out_facts, lay_out_section
 from gpushare.cli.output.facts import tell_stale
-from gpushare.core.admission import Decision, view_pool
-from gpushare.core.analysis.effective_settings import ROUTED_BY
+from gpushare.core.admission import Decision
 from gpushare.core.analysis.explain.node_fit import NodeFit
-from gpushare.core.analysis.explain.pods import (
-    Surroundings,
-    explain_found_pod,
-    explain_new_pod,
-)
-from gpushare.core.analysis.explain.verdicts import Verdict
-from gpushare.core.analysis.inspect.pools import (
-    Waiting,
-    find_schedulers_word,
-    find_waiting,
-    plan_snapshot,
-)
-from gpushare.core.analysis.seen import Seen
-from gpushare.core.snapshot.cluster import build_node_context
-from gpushare.core.snapshot.isolation import Claim, claim_isolation
-from gpushare.webhook.patch import plan_patch
+from gpushare.core.analysis.explain.pods import PodExplanation
+from gpushare.core.analysis.explain.verdicts import Figures, PoolOutcome, Verdict
+from gpushare.core.snapshot.isolation import Claim
 
-Json = dict[str, Any]
-
-_FITS = "on which nodes the pod would fit"
-_LACKS = {
-    Kind.PODS: _FITS,
-    Kind.NODES: _FITS,
-    Kind.POOLS: f"to which pool it would be sent now, why the others reject it, and {_FITS}",
-    Kind.DAEMONSETS: _FITS,
-    Kind.NAMESPACES: "to which pool it would be sent now: the labels of its namespace decide",
-    Kind.CONFIGMAPS: UNHEALTHY,
-}
+MAX_NODES = 20
+"""In the narrow table."""
+_STYLES = {PoolOutcome.CHOSEN: "green", PoolOutcome.SELECTED: "green", PoolOutcome.LOST: "yellow"}
 
 
-def explain_pod(access: Access, name: str, namespace: str | None) -> Answer:
-    """The answer of `explain pod NAME`. Raises `CommandError` for a pod that there is not."""
-    where = access.find_namespace(namespace)
-    cluster = access.read_about(Subject(Kind.PODS, name, where), *Kind)
-    raw = _find_pod(cluster, where, name)
-    seen, around, waiting = _observe(cluster)
-    every = [*seen.unbound, *(pod for pods in seen.snapshot.pods.values() for pod in pods)]
-    found = next((pod for pod in every if (pod.namespace, pod.name) == (where, name)), None)
-    waits = next((each.why for each in waiting if each.pod is found), None)
-    if not cluster.can_be_planned:
-        waits = find_schedulers_word(found) if found is not None else None
-    explained = explain_found_pod(
-        parse_pod_shape(raw), found, waits, around, namespace=where, name=name
-    )
-    notes = (
-        *_find_notes(cluster, seen),
-        *_find_own_notes(where, cluster),
-        *_find_node_notes(seen, found),
-    )
-    stale = tuple(_find_stale(seen, found)) if found is not None and found.node else ()
-    told = Told("Pod", explained, notes, _is_asked(cluster, where), stale)
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A pod that is explained, or the pods of a workload, and what else is to be said."""
 
-    return build_answer(
-        _describe(told),
-        lambda wide: build_pod_page(told, wide=wide),
-        Basis(cluster, _LACKS, seen.known, ROUTED_BY),
-    )
+    kind: str
+    explained: PodExplanation
+    notes: Sequence[str]
+    is_asked: bool
+    """The webhook is asked about such pods; else nobody writes anything."""
+    stale: Sequence[Claim] = ()
+    """Its containers whose isolation is not what their node's mode gives."""
 
 
-def explain_manifests(access: Access, given: Sequence[Given], namespace: str | None) -> Answer:
-    """The answer of `explain -f`. Raises `CommandError` for what is no pod."""
-    templates, skipped = find_pod_templates(given)
-    default = access.find_namespace(namespace)
-    cluster = access.read(*Kind)
-    seen, around, _ = _observe(cluster)
-    notes = tuple(_find_notes(cluster, seen))
-    told = []
-    for template in templates:
-        where = template.namespace or default
-        explained = explain_new_pod(template.pod, where, template.name, around)
-        own = (*notes, *_find_own_notes(where, cluster))
-        told.append(Told(template.kind, explained, own, _is_asked(cluster, where)))
-
-    return build_answer(
-        {
-            "objects": [_describe(each) for each in told],
-            "skipped": [each.shown for each in skipped],
-        },
-        lambda wide: _build_pages(told, skipped, wide=wide),
-        Basis(cluster, _LACKS, seen.known, ROUTED_BY),
-    )
-
-
-def _observe(cluster: Cluster) -> tuple[Seen, Surroundings, tuple[Waiting, ...]]:
-    """What is known where the operator is not installed is that there are no pools."""
-    seen = observe_cluster(cluster)
-    setup = seen.known.setup
-    books = plan_snapshot(seen.snapshot, setup, cluster.taken_at).books
-    views = (view_pool(raw) for raw in cluster.pools or ())
-    around = Surroundings(
-        snapshot=seen.snapshot,
-        books=books,
-        pools=tuple(view for view in views if view is not None),
-        namespaces={each.name: each for each in map(parse_namespace, cluster.namespaces)},
-        taints={raw["metadata"]["name"]: parse_taints(raw) for raw in cluster.nodes},
-        setup=setup,
-        can_decide=cluster.unread.keys().isdisjoint((Kind.POOLS, Kind.NAMESPACES)),
-        has_nodes=cluster.can_be_planned,
-    )
-    waiting = find_waiting(seen.snapshot, books, seen.unbound, seen.opted_out, cluster.taken_at)
-    return seen, around, waiting
-
-
-def _find_stale(seen: Seen, pod: Pod) -> Iterator[Claim]:
-    """The pod's containers whose isolation is not what their node's mode gives."""
-    if pod.node in seen.snapshot.nodes:
-        for claim in claim_isolation(build_node_context(seen.snapshot, pod.node).seen):
-            if claim.is_stale and claim.pod.uid == pod.uid:
-                yield claim
-
-
-def _find_pod(cluster: Cluster, namespace: str, name: str) -> Json:
-    known = {(raw["metadata"]["namespace"], raw["metadata"]["name"]): raw for raw in cluster.pods}
-    if (namespace, name) in known:
-        return known[namespace, name]
-    if cluster.namespaces:
-        check_namespace(cluster, namespace)
-    elsewhere = sorted(space for space, pod in known if pod == name)
-    if elsewhere:
-        raise CommandError(
-            Exit.NOT_FOUND,
-            f"there is no pod {name} in namespace {namespace}; did you mean -n {elsewhere[0]}?",
-        )
-    raise build_unknown("GPU pod", f"{namespace}/{name}", map("/".join, known))
-
-
-def _list_namespaces(cluster: Cluster) -> list[str]:
-    return [raw["metadata"]["name"] for raw in cluster.namespaces]
-
-
-def _find_notes(cluster: Cluster, seen: Seen) -> Iterator[str]:
-    if cluster.pools is None:
-        yield (
-            f"The cluster has no {names.PLURAL}.{names.GROUP}: there are no pools, and nothing is "
-            "written before the operator is installed."
-        )
-    for pool in seen.unreadable:
-        yield f"Pool {pool.name} is left out: its spec can't be read: {pool.error}."
-
-
-def _is_asked(cluster: Cluster, namespace: str) -> bool:
-    return cluster.pools is not None and namespace != names.EXEMPT_NAMESPACE
-
-
-def _find_own_notes(namespace: str, cluster: Cluster) -> Iterator[str]:
-    if namespace == names.EXEMPT_NAMESPACE:
-        yield f"The webhook is never asked about {namespace}: nothing is written to its pods."
-    if namespace not in _list_namespaces(cluster) and Kind.NAMESPACES not in cluster.unread:
-        yield f"Namespace {namespace} does not exist yet; taken as one without labels."
-
-
-def _find_node_notes(seen: Seen, found: Pod | None) -> Iterator[str]:
-    if found is not None and found.node and found.node not in seen.snapshot.nodes:
-        yield f"Its node {found.node} is not known, nor whether its isolation is as the mode says."
-
-
-# As data.
-
-
-def _describe(told: Told) -> Json:
+def build_pod_page(told: Told, *, wide: bool) -> Iterator[Line]:
+    """All that is to be said of it."""
     explained = told.explained
-    decision, past = explained.decision, explained.past
-    return {
-        "kind": told.kind,
-        "namespace": explained.namespace,
-        "name": explained.name,
-        "requests": dict(explained.request.requests),
-        "decision": None if decision is None else _describe_decision(decision),
-        "patch": []
-        if decision is None or decision.is_refused
-        else plan_patch(explained.written, decision),
-        "decidedThen": None
-        if past is None
-        else {
-            "reason": past.reason,
-            "pool": past.pool,
-            "lost": {reason: list(pools) for reason, pools in past.lost.items()},
-            "more": past.more,
-            "sameNow": explained.is_as_then,
-        },
-        "pools": [_describe_verdict(verdict) for verdict in explained.verdicts],
-        "placed": _describe_placed(explained.found, told.stale),
-        "waits": None
-        if explained.waits is None
-        else {"reason": str(explained.waits.reason), "message": explained.waits.message},
-        "nodes": [_describe_fit(fit) for fit in explained.fits],
-        "smallestChange": explained.smallest_change,
-        "webhookIsAsked": told.is_asked if decision is not None else None,
-        "notes": list(told.notes),
-    }
+    asks = ", ".join(
+        f"{amount} {resource}" for resource, amount in sorted(explained.request.requests.items())
+    )
+    title = f"{told.kind} {explained.namespace}/{explained.name}"
+    yield (Styled(title, "bold"), f"  asks for {asks or 'no GPU that a pool gives'}")
+    for note in told.notes:
+        yield (Styled(f"  {note}", "yellow"),)
+    yield from lay_out_facts(_build_facts(explained, told.stale))
+    if explained.verdicts:
+        yield from _build_verdicts(explained.verdicts, wide=wide)
+    decision = explained.decision
+    if told.is_asked and decision is not None and (written := list(_list_written(decision))):
+        yield ()
+        what = "What is written" if explained.found is None else "What is written to one like it"
+        yield (Styled(what, "bold"),)
+        yield from lay_out_facts(written)
+    if decision is not None and decision.warnings:
+        yield ()
+        yield (Styled("Warnings", "bold"),)
+        yield from ((f"  {warning}",) for warning in decision.warnings)
+    if explained.fits:
+        yield from _build_fits(explained.fits, wide=wide)
+    if (change := explained.smallest_change) is not None:
+        yield ()
+        yield (Styled("Smallest change that lets it in", "bold"),)
+        yield (f"  {change}",)
 
 
-def _describe_decision(decision: Decision) -> Json:
-    return {
-        "reason": str(decision.reason),
-        "message": decision.message,
-        "pool": decision.pool,
-        "refused": decision.refusal,
-        "nodeSelector": dict(decision.selector),
-        "tolerations": [dict(each) for each in decision.tolerations],
-        "annotation": decision.annotation,
-        "warnings": list(decision.warnings),
-    }
+def _build_facts(explained: PodExplanation, stale: Sequence[Claim]) -> Iterator[Fact]:
+    decision, past, found = explained.decision, explained.past, explained.found
+    if decision is not None:
+        told = f"{decision.reason}: {decision.message}"
+        when = "Decision" if found is None else "Now"
+        if decision.is_refused:
+            yield when, Styled(f"refused, {told}", "red")
+        else:
+            yield when, Styled(told, "green") if decision.pool else told
+    if past is not None:
+        to = f" to pool {past.pool}" if past.pool is not None else ""
+        same = ", the same" if explained.is_as_then else ", not what would be decided now"
+        same = same if decision is not None else ""
+        yield "Then", f"{past.reason}{to}{same}{_tell_lost(past.lost, past.more)}"
+    if found is not None and found.node:
+        cards = ", ".join(f"GPU {card}: {units}" for card, units in sorted(found.cards.items()))
+        yield "Node", f"{found.node}{f' ({cards})' if cards else ''}, {found.phase}"
+    elif found is not None and explained.waits is None:
+        yield "Node", f"none yet, {found.phase}"
+    if explained.waits is not None:
+        yield "Trouble", Styled(f"{explained.waits.reason}: {explained.waits.message}", "yellow")
+    for claim in stale:
+        yield "Stale", Styled(tell_stale(claim), "yellow")
 
 
-def _describe_verdict(verdict: Verdict) -> Json:
+def _tell_lost(lost: Mapping[str, Sequence[str]], more: int) -> str:
+    told = [f"{', '.join(pools)} lost by {reason}" for reason, pools in lost.items()]
+    if more:
+        told.append(f"{more} more lost")
+    return f"; {'; '.join(told)}" if told else ""
+
+
+def _build_verdicts(verdicts: Sequence[Verdict], *, wide: bool) -> Iterator[Line]:
+    header = ["POOL", "SCHEDULE", "PRIORITY", "FREE", "LARGEST BLOCK"]
+    if wide:
+        header += ["EDITION", "NODES", "LARGEST CARD", "ASKED", "FIT"]
+    rows = [_build_verdict(verdict, wide=wide) for verdict in verdicts]
+    yield from lay_out_section("Pools", [*header, "VERDICT", "REASON", "WHY"], rows)
+
+
+def _build_verdict(verdict: Verdict, *, wide: bool) -> Line:
     view, figures = verdict.view, verdict.figures
-    return {
-        "name": verdict.pool,
-        "outcome": str(verdict.outcome),
-        "reason": None if verdict.reason is None else str(verdict.reason),
-        "message": verdict.message,
-        "edition": None if view is None else str(view.edition),
-        "schedule": None if view is None else str(view.schedule),
-        "priority": None if view is None else view.priority,
-        "nodes": None if view is None else view.nodes,
-        "figures": None
-        if figures is None
-        else {
-            "fit": figures.fit.name.title().replace("_", ""),
-            "asked": figures.asked,
-            "cards": figures.cards,
-            "largestFreeBlock": figures.largest_free,
-            "free": figures.free,
-            "total": figures.total,
-            "largestCard": figures.largest_card,
-            "unit": figures.unit,
-        },
-    }
+    row: list[Cell] = [
+        verdict.pool,
+        str(view.schedule) if view is not None else "-",
+        str(view.priority) if view is not None else "-",
+        _tell_free(figures) if figures is not None else "-",
+        str(figures.largest_free) if figures is not None else "-",
+    ]
+    if wide:
+        row += [
+            str(view.edition) if view is not None else "-",
+            str(view.nodes) if view is not None and view.nodes is not None else "-",
+            str(figures.largest_card or "-") if figures is not None else "-",
+            f"{figures.cards}x{figures.asked}" if figures is not None else "-",
+            figures.fit.name if figures is not None else "-",
+        ]
+    outcome = Styled(str(verdict.outcome), _STYLES.get(verdict.outcome, ""))
+    return (*row, outcome, str(verdict.reason or "-"), verdict.message)
 
 
-def _describe_placed(found: Pod | None, stale: Sequence[Claim]) -> Json | None:
-    if found is None or not found.node:
-        return None
-    return {
-        "node": found.node,
-        "phase": found.phase,
-        "cards": {str(card): units for card, units in sorted(found.cards.items())},
-        "staleIsolation": [tell_stale(claim) for claim in stale],
-    }
+def _tell_free(figures: Figures) -> str:
+    short = f", {-figures.free} short" if figures.free < 0 else ""
+    return f"{max(figures.free, 0)}/{figures.total} {figures.unit}{short}"
 
 
-def _describe_fit(fit: NodeFit) -> Json:
-    return {
-        "name": fit.node,
-        "pool": fit.pool or None,
-        "fits": fit.fits,
-        "rejections": [
-            {"reason": str(each.reason), "message": each.message, "remedy": each.remedy}
-            for each in fit.rejections
-        ],
-    }
+def _list_written(decision: Decision) -> Iterator[Fact]:
+    if decision.is_refused:
+        return
+    for key, value in decision.selector:
+        yield "nodeSelector", f"{key}={value}"
+    for toleration in decision.tolerations:
+        yield "toleration", ", ".join(f"{key}={value}" for key, value in toleration.items())
+    if decision.annotation:
+        yield "annotation", f"{names.ANNOTATION_DECISION}={decision.annotation}"
 
 
-# For people.
-
-
-def _build_pages(told: Sequence[Told], skipped: Sequence[Given], *, wide: bool) -> Iterator[Line]:
-    for number, each in enumerate(told):
-        if number:
-            yield ()
-        yield from build_pod_page(each, wide=wide)
-    if skipped:
-        if told:
-            yield ()
-        listed = ", ".join(each.shown for each in skipped)
-        yield (f"Skipped, since the webhook is not asked about their pods: {listed}",)
+def _build_fits(fits: Sequence[NodeFit], *, wide: bool) -> Iterator[Line]:
+    ranked = sorted(fits, key=lambda fit: (len(fit.rejections), fit.node))
+    shown = ranked if wide else ranked[:MAX_NODES]
+    rows: list[Line] = []
+    for fit in shown:
+        start = (fit.node, fit.pool or "-")
+        if fit.fits:
+            rows.append((*start, Styled("fits", "green"), ""))
+        for place, rejection in enumerate(fit.rejections):
+            where = start if place == 0 else ("", "")
+            rows.append((*where, Styled(str(rejection.reason), "yellow"), rejection.message))
+    yield from lay_out_section("Nodes", ("NODE", "POOL", "REASON", "WHY"), rows)
+    if len(shown) < len(ranked):
+        yield (f"  and {len(ranked) - len(shown)} more nodes; -o wide lists them all",)

@@ -1,4 +1,4 @@
-"""Names and label keys as they are typed: what no API server has is refused at once.
+"""Names, label keys and images as they are typed: what no API server has is refused at once.
 
 Each raises `BadParameter`, and returns what it was given, as a parameter's callback does. What a
 path or a query is made of holds nothing then that ends it.
@@ -50,6 +50,13 @@ def check_label_key(key: str) -> str:
     if not (re.fullmatch(LABEL_KEY, key) and key.find("/") <= _MOST):
         raise _refuse(key, "the key of a label, such as example.com/node-pool")
     return key
+
+
+def check_image(image: str) -> str:
+    """The reference of an image."""
+    if re.search(r"\s", image):
+        raise _refuse(image, "an image")
+    return image
 
 
 def _refuse(given: str, wanted: str) -> typer.BadParameter:

@@ -10,7 +10,7 @@ from gpushare import names
 from gpushare.cli.errors.failures import errors_as_sentences
 from gpushare.cli.input import options
 from gpushare.cli.input.examples import CommandWithExamples
-from gpushare.cli.input.object_names import check_name, check_namespace_name
+from gpushare.cli.input.object_names import check_image, check_name, check_namespace_name
 from gpushare.cli.output.answer import print_text
 
 
@@ -33,7 +33,6 @@ def add_render_commands(app: typer.Typer) -> None:
         epilog="""
         render scheduler-config --extender-url http://127.0.0.1:32766/gpushare-scheduler
         render scheduler-config --extender-url http://10.0.0.1:32766 --kubeconfig scheduler.conf
-        render scheduler-config --extender-url https://10.0.0.1:32766 --tls-ca /etc/extender-ca.crt
         """,
     )(scheduler_config)
     render.command(
@@ -57,7 +56,6 @@ def add_render_commands(app: typer.Typer) -> None:
         epilog="""
         render teardown cn-beijing.192.168.8.4
         render teardown cn-beijing.192.168.8.4 --snapshot cluster.json
-        render teardown cn-beijing.192.168.8.4 --job --image registry.example.com/shell:v1
         """,
     )(teardown)
 
@@ -73,19 +71,6 @@ def scheduler_config(
     kubeconfig: Annotated[
         Path | None, typer.Option(help="The scheduler's own kubeconfig, on its machine.")
     ] = None,
-    tls_ca: Annotated[
-        str, typer.Option(help="CA of the extender's certificate, a file of kube-scheduler's.")
-    ] = "",
-    tls_cert: Annotated[
-        str, typer.Option(help="Certificate by which the extender knows kube-scheduler, a file.")
-    ] = "",
-    tls_key: Annotated[str, typer.Option(help="Its key, a file.")] = "",
-    tls_server_name: Annotated[
-        str, typer.Option(help="Name in the extender's certificate, if not the host of its URL.")
-    ] = "",
-    tls_insecure: Annotated[
-        bool, typer.Option("--tls-insecure", help="Take whatever certificate the extender has.")
-    ] = False,
 ) -> None:
     """The configuration that wires the gpushare extender into kube-scheduler.
 
@@ -93,15 +78,13 @@ def scheduler_config(
     has such a file already, add the entry under `extenders` to that.
     """
     with errors_as_sentences():
-        from gpushare.render.scheduler import ExtenderTLS, render_scheduler_config
+        from gpushare.cli.exit_codes import CommandError, Exit
+        from gpushare.render.scheduler import render_scheduler_config
 
-        tls = ExtenderTLS(tls_ca, tls_cert, tls_key, tls_server_name, tls_insecure)
         try:
-            text = render_scheduler_config(
-                extender_url, tls, kubeconfig=str(kubeconfig) if kubeconfig else None
-            )
+            text = render_scheduler_config(extender_url, str(kubeconfig) if kubeconfig else None)
         except ValueError as error:
-            raise _misuse(error) from error
+            raise CommandError(Exit.USAGE, str(error)) from error
         print_text(text)
 
 
@@ -110,7 +93,8 @@ def scheduler_extender(
         str,
         typer.Option(
             help="Image of gpushare-scheduler-extender, built from its repository: "
-            "docs/opensource.md. There is no default."
+            "docs/opensource.md. There is no default.",
+            callback=check_image,
         ),
     ],
     node_port: Annotated[
@@ -133,11 +117,7 @@ def scheduler_extender(
     with errors_as_sentences():
         from gpushare.render.extender import render_scheduler_extender
 
-        try:
-            text = render_scheduler_extender(image, node_port=node_port)
-        except ValueError as error:
-            raise _misuse(error) from error
-        print_text(text)
+        print_text(render_scheduler_extender(image, node_port=node_port))
 
 
 def device_plugin(
@@ -145,7 +125,8 @@ def device_plugin(
         str,
         typer.Option(
             help="Image of gpushare-device-plugin, which you build or have; no default is right "
-            "for ever."
+            "for ever.",
+            callback=check_image,
         ),
     ],
     memory_unit: Annotated[
@@ -164,15 +145,6 @@ def device_plugin(
             callback=check_namespace_name,
         ),
     ] = names.PLUGIN_NAMESPACE,
-    node_selector: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="<key=value>",
-            help="Label of the nodes where it runs; may be given several times. Pools of the "
-            "OpenSource edition switch sharing on by gpushare=true.",
-            show_default=f"{names.LABEL_GPUSHARE}=true",
-        ),
-    ] = None,
 ) -> None:
     """The device plugin of open-source gpushare: its account, its rights, its DaemonSet.
 
@@ -181,18 +153,9 @@ def device_plugin(
     with --cascade=orphan so that its pods stay.
     """
     with errors_as_sentences():
-        from gpushare.render.deviceplugin import parse_node_selector, render_device_plugin
+        from gpushare.render.deviceplugin import render_device_plugin
 
-        try:
-            text = render_device_plugin(
-                image,
-                namespace=namespace,
-                memory_unit=memory_unit.value,
-                node_selector=parse_node_selector(node_selector or []),
-            )
-        except ValueError as error:
-            raise _misuse(error) from error
-        print_text(text)
+        print_text(render_device_plugin(image, namespace=namespace, memory_unit=memory_unit.value))
 
 
 def teardown(
@@ -202,24 +165,6 @@ def teardown(
             help="Name of the node that must not isolate any more.", callback=check_name
         ),
     ],
-    job: Annotated[
-        bool,
-        typer.Option(
-            "--job", help="Print the Job that the controller makes for the node's teardown now."
-        ),
-    ] = False,
-    image: Annotated[
-        str, typer.Option(help="With --job: its image, the chart's teardown.jobs.image.")
-    ] = "",
-    namespace: Annotated[
-        str,
-        typer.Option(
-            "--namespace",
-            "-n",
-            help="With --job: its namespace, teardown.jobs.namespace.",
-            callback=check_namespace_name,
-        ),
-    ] = "gpushare-teardown",
     snapshot: options.Snapshot = None,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
@@ -227,26 +172,11 @@ def teardown(
     """What to type to remove the cGPU kernel module from a node of the cluster.
 
     For a shell of the node's, once the node says ModuleRemoval: before, the module would be put
-    back, or taken from pods that rely on it. With --job the manifest of the Job that does it
-    instead, where the pool says `isolationTeardown.policy: Job`. Where the node's change is not so
-    far it says what comes first, and exits with 12.
+    back, or taken from pods that rely on it. Where the node's change is not so far it says what
+    comes first, and exits with 12.
     """
-    if job is not bool(image):
-        raise typer.BadParameter("go together", param_hint="--job and --image")
     with errors_as_sentences():
         from gpushare.cli.cluster.access import Access
-        from gpushare.cli.render.teardown import render_commands, render_job
+        from gpushare.cli.render.teardown import render_commands
 
-        access = Access(kubeconfig, context, snapshot)
-        text = (
-            render_job(access, node, namespace=namespace, image=image)
-            if job
-            else render_commands(access, node)
-        )
-        print_text(text)
-
-
-def _misuse(error: ValueError) -> Exception:
-    from gpushare.cli.exit_codes import CommandError, Exit
-
-    return CommandError(Exit.USAGE, str(error))
+        print_text(render_commands(Access(kubeconfig, context, snapshot), node))

@@ -33,7 +33,9 @@ class CredentialPlugin:
     gives_certificates = False
 
     def __init__(self, origin: str, spec: Fields, cluster: Fields, tls: ssl.SSLContext) -> None:
-        self._what = f"{origin}: its credential plugin {spec['command']}"
+        if not (command := spec.get("command")):
+            raise KeyError("command")
+        self._what = f"{origin}: its credential plugin {command}"
         self._spec = spec
         self._cluster = {"cluster": cluster} if cluster else {}
         self._tls = tls

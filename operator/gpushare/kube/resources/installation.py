@@ -1,6 +1,8 @@
 """What is in a cluster of the operator itself: read part by part, each as far as one may."""
 
-from datetime import datetime
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 from gpushare import names
@@ -15,6 +17,8 @@ from gpushare.kube.resources.deployments import find_namespace, parse_deployment
 from gpushare.kube.resources.webhook_configurations import read_configuration
 
 _CRD = f"apis/apiextensions.k8s.io/v1/customresourcedefinitions/{names.PLURAL}.{names.GROUP}"
+LOOK_SECONDS = 0.5
+"""Between two looks at a Lease."""
 _RBAC = "apis/rbac.authorization.k8s.io/v1"
 
 
@@ -37,7 +41,7 @@ async def read_installation(
     return Installation(
         namespace=namespace,
         deployments=deployments,
-        leader=await see(_read_leader(api, namespace)),
+        leader=await see(read_leader(api, namespace)),
         crd=await see(api.find(_CRD)),
         configuration=configuration,
         service=service,
@@ -52,16 +56,32 @@ def _parse(listed: tuple[Json, ...], namespace: str | None) -> tuple[Deployment,
     return tuple(each for each in deployments if namespace in (None, each.namespace))
 
 
-async def _read_leader(api: ApiClient, namespace: str) -> Leader | None:
-    """Who holds the Lease; None where there is none."""
+async def read_leader(api: ApiClient, namespace: str) -> Leader | None:
+    """Who holds the Lease; one that may be renewed or not is looked at until that is known."""
     within = f"namespaces/{quote(namespace, safe='')}"
-    lease = await api.find(f"apis/coordination.k8s.io/v1/{within}/leases/{CONTROLLER}")
+    path = f"apis/coordination.k8s.io/v1/{within}/leases/{CONTROLLER}"
+    first = leader = _parse_leader(await api.find(path))
+    watched = 0.0
+    while leader is not None and leader.must_be_watched(datetime.now(UTC)):
+        await asyncio.sleep(LOOK_SECONDS)
+        leader = _parse_leader(await api.find(path))
+        if leader != first:
+            break
+        watched += LOOK_SECONDS
+        if leader is not None:
+            leader = replace(leader, watched_seconds=watched)
+    return leader
+
+
+def _parse_leader(lease: Json | None) -> Leader | None:
     if lease is None:
         return None
     spec = lease.get("spec") or {}
     renewed = spec.get("renewTime")
     return Leader(
-        spec.get("holderIdentity") or "", datetime.fromisoformat(renewed) if renewed else None
+        spec.get("holderIdentity") or "",
+        datetime.fromisoformat(renewed) if renewed else None,
+        float(spec.get("leaseDurationSeconds") or 0),
     )
 
 

@@ -8,7 +8,9 @@ from gpushare.core.analysis.finding import Code, Finding, Unseen, find, skip
 
 INSTALL = "install the chart: docs/install.md"
 SILENCE = timedelta(seconds=60)
-"""A Lease that was not renewed for so long is nobody's; the two clocks may be apart by less."""
+"""A Lease that was not renewed for so long is nobody's, whatever the two clocks are apart."""
+FRESH = timedelta(seconds=3)
+"""One that was renewed within this is not looked at twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,22 @@ class Leader:
 
     holder: str
     renewed: datetime | None
+    duration_seconds: float = 0.0
+    watched_seconds: float = 0.0
+    """For how long it was looked at, and was not renewed: that depends on no clock."""
+
+    def must_be_watched(self, now: datetime) -> bool:
+        """Whether only another look tells if it is renewed: its holder does so at least twice in
+        its duration."""
+        if not self.holder or self.renewed is None or self.watched_seconds > self.patience:
+            return False
+        silent = now - self.renewed
+        return silent <= SILENCE and not timedelta() <= silent <= FRESH
+
+    @property
+    def patience(self) -> float:
+        """Seconds within which it is renewed if anybody holds it."""
+        return self.duration_seconds / 2
 
 
 def judge_deployments(
@@ -78,7 +96,7 @@ def judge_leader(leader: Leader | Unseen | None, namespace: str, now: datetime) 
     if leader is None or not leader.holder or leader.renewed is None:
         return find(Code.CONTROLLER_SILENT, about, "no controller holds it", remedy)
     silent = now - leader.renewed
-    if silent > SILENCE:
+    if silent > SILENCE or leader.watched_seconds > leader.patience > 0:
         told = f"{leader.holder} has not renewed it for {silent.total_seconds():.0f} s"
         return find(Code.CONTROLLER_SILENT, about, told, remedy)
     return find(Code.CONTROLLER_ACTIVE, about, f"{leader.holder} holds it")

@@ -1,6 +1,6 @@
 """All that a doctor says, in one list."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ from gpushare.core.analysis.doctor.installation import (
 )
 from gpushare.core.analysis.doctor.nodes import judge_nodes, judge_priority
 from gpushare.core.analysis.doctor.pools import judge_extender, judge_pools
-from gpushare.core.analysis.doctor.rights import GrantedRights, Right, judge_accounts, judge_user
+from gpushare.core.analysis.doctor.rights import GrantedRights, judge_accounts
 from gpushare.core.analysis.doctor.webhook import Bundle, judge_bundles, judge_endpoints
 from gpushare.core.analysis.doctor.webhook_configuration import judge_configuration
 from gpushare.core.analysis.effective_settings import ROUTED_BY, KnownSetup
@@ -139,14 +139,7 @@ def judge_machines(seen: Seen, unseen: Mapping[str, Unseen], now: datetime) -> l
     ]
 
 
-def judge_rights(
-    allowed: Mapping[Right, bool] | Unseen, tried: Iterable[Finding] = ()
-) -> list[Finding]:
-    """What the person may, and whether the webhook answers them, as far as that was tried."""
-    return [*judge_user(allowed), *tried]
-
-
-def build_page(*parts: Sequence[Finding]) -> list[Finding]:
+def build_page(*parts: Iterable[Finding]) -> list[Finding]:
     """All findings, the worst first."""
     findings = (finding for part in parts for finding in part)
     return sorted(findings, key=lambda finding: (-finding.severity.rank, finding.code))
