@@ -28,7 +28,7 @@ def _node(address: str, node_pool: str) -> dict[str, object]:
     by_hand="look at a Deployment, a Lease, a webhook's certificate and a dozen roles",
 )
 def in_place(view: View) -> Facts:
-    expect_said(view.said, "ok", "WebhookAnswers", "decided on by the webhook")
+    expect_said(view.said, "ok", "WebhookAnswers", "the webhook answered about a pod")
     expect_said(view.said, "ok", "ControllerActive", "gpushare-controller")
     expect_said(view.said, "0 error, 0 warning")
     yield "a controller is at work, and a pod for trial was decided on; nothing was stored"

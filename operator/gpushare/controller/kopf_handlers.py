@@ -11,9 +11,9 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 import aiohttp
-import kopf
 
 from gpushare import names
+from gpushare.controller.kopf_import import kopf
 from gpushare.kube.watch_health import OVERTIME_SECONDS, WATCH_SECONDS
 
 _KOPF_LOGGERS = ("kopf._core.reactor.orchestration", "kopf._core.reactor.running", "asyncio")

@@ -9,8 +9,6 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Protocol, cast
 
-import kopf
-
 from gpushare import names
 from gpushare.controller.kopf_handlers import (
     build_registry,
@@ -19,6 +17,7 @@ from gpushare.controller.kopf_handlers import (
     observe_lists,
     tells_of_missing_crd,
 )
+from gpushare.controller.kopf_import import kopf
 from gpushare.controller.reconciler import Reconciler
 from gpushare.kube.client import ApiClient, connect
 from gpushare.kube.errors import (

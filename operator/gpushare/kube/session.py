@@ -93,5 +93,4 @@ def open_session(
         ),
         read_bufsize=READ_BUFFER_BYTES,
         proxy=credentials.proxy,
-        trust_env=credentials.trusts_environment,
     )

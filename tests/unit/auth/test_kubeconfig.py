@@ -204,15 +204,15 @@ async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_pa
 @pytest.mark.parametrize(
     ("cluster", "says"),
     [
-        ({"server": None}, "its server does not begin with https or http://HOST"),
+        ({"server": None}, "its server does not begin with https://HOST or http://HOST"),
         ({"server": "10.0.0.2"}, "its server does not begin with"),
-        ({"server": "https://[::1"}, "its server does not begin with"),
+        ({"server": "https://[::1"}, "is of no use: "),
         ({"certificate-authority": "none.crt"}, "none.crt"),
         ({"certificate-authority-data": "4pyT"}, "is of no use"),
         ({"certificate-authority-data": 1}, "is of no use"),
-        ({"proxy-url": "socks5://me:secret@10.0.0.3"}, "its proxy-url does not begin with http://"),
-        ({"proxy-url": "http://me:secret@:x"}, "its proxy-url does not begin with http://HOST"),
-        ({"proxy-url": "http://me:secret@pro..xy:1"}, "its proxy-url does not begin with http://"),
+        ({"proxy-url": "socks5://me:secret@10.0.0.3"}, "its proxy-url is no http://HOST:PORT"),
+        ({"proxy-url": "http://me:secret@:x"}, "its proxy-url is no http://HOST:PORT"),
+        ({"proxy-url": "http://me:secret@pro..xy:1"}, "its proxy-url is no http://HOST:PORT"),
     ],
 )
 async def test_a_bad_cluster_is_told_in_a_sentence(

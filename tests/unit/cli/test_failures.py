@@ -65,11 +65,7 @@ def test_where_a_mistake_of_the_program_is_can_be_shown(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("proxy", "told"),
-    [
-        ("http://127.0.0.1:1", "no proxy at 127.0.0.1:1"),
-        ("127.0.0.1:1", "no address of a proxy"),
-        ("http://me:secret@proxy.invalid:1", "proxy.inv"),
-    ],
+    [("127.0.0.1:1", "no proxy at 127.0.0.1:1"), ("http://me:secret@proxy.invalid:1", "proxy.inv")],
 )
 def test_a_proxy_that_is_not_there_is_named_without_its_password(
     tmp_path: Path, proxy: str, told: str

@@ -7,7 +7,9 @@ import pytest
 from tests.kit.cluster.command_line import start_python
 
 _PROGRAM = """
-import os, sys
+import os, signal, sys
+# Who runs the tests in the background may have had it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 os.getpid, mine = lambda: {pid}, os.getpid()
 
 class Stop:

@@ -21,6 +21,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import NotLeaderError, SyncLostError
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
+from tests.kit.cluster.command_line import start_python
 from tests.unit.controller.empty_api import EmptyCluster, served
 
 
@@ -186,3 +187,8 @@ async def test_what_decides_can_write_nothing_without_the_lease(
 def list_watches(metrics: Metrics) -> list[str]:
     """What the process says that it watches."""
     return [s.labels["resource"] for f in metrics.watch_last_event.collect() for s in f.samples]
+
+
+def test_kopf_brings_no_kubernetes_into_the_process() -> None:
+    loads = "import sys, gpushare.controller.manager; print('kubernetes' in sys.modules)"
+    assert start_python("-c", loads).out == "False\n"

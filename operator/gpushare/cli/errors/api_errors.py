@@ -9,7 +9,6 @@ from aiohttp import (
     ClientHttpProxyError,
     ClientProxyConnectionError,
     ClientSSLError,
-    InvalidURL,
 )
 
 from gpushare.cli.exit_codes import CommandError, Exit
@@ -86,10 +85,6 @@ def find_api_failure(error: Exception) -> CommandError | None:
         case TimeoutError():
             return CommandError(
                 Exit.NO_CLUSTER, "the API server does not answer in time; try again"
-            )
-        case InvalidURL():
-            return CommandError(
-                Exit.NO_CLUSTER, f"{error.url} is no address of a proxy, http://HOST:PORT; {_PROXY}"
             )
         case ClientError():
             return CommandError(

@@ -25,8 +25,6 @@ class Credentials:
     where there is none."""
     proxy: str | None = None
     """A URL."""
-    trusts_environment: bool = False
-    """Whether without one the proxy is that of HTTPS_PROXY and NO_PROXY, as aiohttp reads them."""
     forget: Callable[[], None] = _forget_nothing
     """To be called when the API server answers 401: what it does not know is not given again."""
     renews_certificate: bool = False

@@ -7,7 +7,6 @@ OpenID Connect it sends the client's secret to a server that it does not verify.
 """
 
 import base64
-import contextlib
 import ssl
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from yarl import URL
 from gpushare.kube.auth.contexts import Context, Fields
 from gpushare.kube.auth.credentials import Credentials, Header
 from gpushare.kube.auth.exec_plugin import CredentialPlugin, build_cluster_info
+from gpushare.kube.auth.proxies import is_supported
 from gpushare.kube.auth.tls import build_client_tls
 from gpushare.kube.auth.token_file import TokenFile
 from gpushare.kube.errors import CredentialsError
@@ -49,15 +49,17 @@ async def load_kubeconfig(context: Context) -> Credentials:
 
 async def _load(context: Context) -> Credentials:
     cluster = context.cluster
-    _check_url("server", cluster.get("server"), ("https", "http"))
+    server = URL(str(cluster.get("server", "")))
+    if server.scheme not in ("https", "http") or not server.host:
+        raise ValueError("its server does not begin with https://HOST or http://HOST")
     # As kubectl: over plain HTTP nothing of a user is sent.
-    is_tls = cluster["server"].startswith("https:")
+    is_tls = server.scheme == "https"
     user = context.user if is_tls else {}
     with tempfile.TemporaryDirectory(prefix="gpushare-") as folder:
         read = await _read(_unfold(cluster, folder), _unfold(_select(user), folder))
         authorities, tls = _build_tls(read)
-    if read.proxy:
-        _check_url("proxy-url", read.proxy, ("http",))
+    if read.proxy and not is_supported(read.proxy):
+        raise ValueError("its proxy-url is no http://HOST:PORT")
     header: str | None = read.api_key.get("BearerToken")
     headers = tuple(_list_impersonation(user))
     if not all(value.isprintable() for _, value in (("", header or ""), *headers)):
@@ -84,15 +86,6 @@ async def _load(context: Context) -> Credentials:
     if is_tls and not header and not read.cert_file:
         raise ValueError("it has neither a token nor a client certificate nor a credential plugin")
     return found
-
-
-def _check_url(field: str, text: Any, schemes: tuple[str, ...]) -> None:
-    with contextlib.suppress(TypeError, ValueError):
-        url = URL(text)
-        if url.scheme in schemes and (url.host or "").encode("idna"):
-            return
-    # It is not shown: it may hold a password.
-    raise ValueError(f"its {field} does not begin with {' or '.join(schemes)}://HOST")
 
 
 async def _read(cluster: Fields, user: Fields) -> Any:

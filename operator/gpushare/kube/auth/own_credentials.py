@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from yarl import URL
-
 from gpushare.kube.auth.contexts import DEFAULT_PATH, VARIABLE, find_context
 from gpushare.kube.auth.credentials import Credentials
 from gpushare.kube.auth.kubeconfig import load_kubeconfig
+from gpushare.kube.auth.proxies import find_proxy
 from gpushare.kube.auth.service_account import is_pod, read_service_account
 from gpushare.kube.errors import CredentialsError
 
@@ -43,9 +42,8 @@ async def load_own_credentials(
     """
     if found := find_context(kubeconfig, context, environ):
         credentials = await load_kubeconfig(found)
-        # As kubectl: what is local is not asked of a proxy.
-        is_local = URL(credentials.host).host in ("localhost", "127.0.0.1", "::1")
-        return replace(credentials, trusts_environment=not (credentials.proxy or is_local))
+        proxy = credentials.proxy or find_proxy(credentials.host, environ)
+        return replace(credentials, proxy=proxy)
     if context is not None or not is_pod(environ):
         raise CredentialsError(
             f"there is no kubeconfig: {DEFAULT_PATH} does not exist, {VARIABLE} names none, and "
