@@ -4,10 +4,12 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from devcluster.errors import ToolchainError
+from devcluster.locks import exclusive
 from devcluster.node.cgroups import observe_cgroups
 
 PACKAGES = {
@@ -59,15 +61,21 @@ def find_missing_packages() -> list[str]:
 
 def ensure_packages(report: Callable[[str], None]) -> None:
     """Install what is missing from Debian's archive. Raises `ToolchainError`."""
-    if not (missing := find_missing_packages()):
-        return
-    report(f"installing Debian's {', '.join(missing)}")
+    lock = Path(tempfile.gettempdir(), "gpushare-devcluster-packages.lock")
+    # apt-get does not wait for another of its kind, and each test worker comes here.
+    with exclusive(lock, on_wait=lambda: report("packages are being installed; waiting")):
+        if missing := find_missing_packages():
+            report(f"installing Debian's {', '.join(missing)}")
+            _run_apt(["update"])
+            _run_apt(["install", "--yes", "--no-install-recommends", *missing])
+
+
+def _run_apt(arguments: Sequence[str]) -> None:
+    command = ["apt-get", "--quiet=2", *arguments]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for arguments in (["update"], ["install", "--yes", "--no-install-recommends", *missing]):
-        command = ["apt-get", "--quiet=2", *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise ToolchainError(
-                f"`{' '.join(command)}` failed: {(done.stderr or done.stdout).strip()[-1000:]}\n"
-                "Check the network, or install these packages yourself."
-            )
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ToolchainError(
+            f"`{' '.join(command)}` failed: {(done.stderr or done.stdout).strip()[-1000:]}\n"
+            "Check the network, or install these packages yourself."
+        )
