@@ -22,7 +22,7 @@ WATCHES = f"/(nodes|gpusharepools)[?].*{WATCH}"
 OF_NODES = "the watch of api/v1/nodes is open"
 OF_POOLS_BY_KOPF = "the watch of gpusharepools is open"
 OF_POOLS_BY_THE_WEBHOOK = "the watch of apis/gpushare.io/v1alpha1/gpusharepools is open"
-STALLED = (OF_NODES, OF_POOLS_BY_KOPF, OF_POOLS_BY_THE_WEBHOOK)
+SILENT = (OF_NODES, OF_POOLS_BY_KOPF, OF_POOLS_BY_THE_WEBHOOK)
 
 
 def find_ill(process: OperatorProcess) -> str:
@@ -51,7 +51,7 @@ def test_a_process_with_deaf_watches_is_not_live_and_one_without_an_api_server_i
         # Before the proxies, which they would go on calling.
         stack.callback(bench.operators.end)
         start = bench.operators.start
-        stalled = start("run", identity="deaf", env=SETTINGS, api_url=deafening.url)
+        silent = start("run", identity="deaf", env=SETTINGS, api_url=deafening.url)
         refused = start("controller", identity="refused", env=SETTINGS, api_url=refusing.url)
         stalled = start("controller", identity="stalled", env=SETTINGS, api_url=stalling.url)
 
@@ -65,7 +65,7 @@ def test_a_process_with_deaf_watches_is_not_live_and_one_without_an_api_server_i
         expect(
             bench,
             "deaf watches are told of, each",
-            lambda: all(sentence in find_ill(stalled) for sentence in STALLED),
+            lambda: all(sentence in find_ill(silent) for sentence in SILENT),
             within_seconds=STALL_SECONDS + LATE_SECONDS,
         )
         assert time.monotonic() - began > STALL_SECONDS - LATE_SECONDS
@@ -79,5 +79,5 @@ def test_a_process_with_deaf_watches_is_not_live_and_one_without_an_api_server_i
 
         deafening.remove_all()
         deafening.cut(WATCHES)
-        expect(bench, "it hears again", lambda: find_ill(stalled) == "")
-        assert stalled.alive
+        expect(bench, "it hears again", lambda: find_ill(silent) == "")
+        assert silent.alive

@@ -196,7 +196,7 @@ def expect_told(lines: list[Json]) -> None:
 
 
 def test_each_write_to_a_node_or_its_pods_is_one_line(story: Story) -> None:
-    told = story.of_logger("apply")
+    told = story.of_logger("executor")
     deleted, on_nodes = split(told, "deleted plugin pod ")
     evicted, on_nodes = split(on_nodes, "evicted pod default/")
     assert deleted == story.count("pods", "delete")
@@ -215,9 +215,9 @@ def split(lines: list[Json], said: str) -> tuple[Counter[str], list[Json]]:
 
 
 def test_each_write_to_a_pool_is_one_line_and_news_where_a_condition_changed(story: Story) -> None:
-    finalizers = story.of_logger("pools")
+    finalizers = story.of_logger("pool_store")
     assert len(finalizers) == story.count("gpusharepools").total() == 2
-    statuses = [line for line in story.of_logger("statuses") if "node" not in line]
+    statuses = [line for line in story.of_logger("status_writer") if "node" not in line]
     assert len(statuses) == story.count("gpusharepools/status").total()
     expect_told([*finalizers, *statuses])
     levels = {line["msg"].startswith("new figures"): line["level"] for line in statuses}
@@ -227,7 +227,7 @@ def test_each_write_to_a_pool_is_one_line_and_news_where_a_condition_changed(sto
 def test_each_refused_write_to_a_node_is_one_line(story: Story) -> None:
     refused = story.count("nodes", refused=True)
     starts = ("tried again: APPLY", "node changed meanwhile")
-    told = [line for line in story.of_logger("reconcile") if line["msg"].startswith(starts)]
+    told = [line for line in story.of_logger("reconciler") if line["msg"].startswith(starts)]
     assert refused["n2"] > 0
     assert Counter(line["node"] for line in told) == refused
     expect_told(told)
