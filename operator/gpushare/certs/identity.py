@@ -54,7 +54,7 @@ class Identity:
 
     @classmethod
     def from_secret_data(cls, data: Mapping[str, bytes]) -> Self:
-        """The reverse; what is missing is empty, and `flaws` say so."""
+        """The reverse; what is missing is empty, and `find_problem` says so."""
         head, end, tail = data.get("ca.crt", b"").partition(_END)
         return cls(
             Authority(head + end + b"\n" if end else head, data.get("ca.key", b"")),

@@ -78,7 +78,7 @@ def _describe_node(each: Simulated) -> Json:
 
 
 def describe_note(note: Note) -> Json:
-    """A remark as data."""
+    """A note as data."""
     return {
         "code": str(note.code),
         "pools" if note.is_of_pool else "nodes": list(note.names),

@@ -32,8 +32,8 @@ def plan_labels(
 ) -> StepResult:
     """The mode is in force: one apply where a label or a record is missing, else ready.
 
-    Labels that were given up to a rival are left out. Where the plugin `restart_pending`, a person
-    has yet to see to that.
+    Labels that were given up to a rival are left out. With `restart_pending` the
+    plugin waits for a user to restart it.
     """
     wanted = desired_labels(pool.name, pool.spec)
     labels = {key: value for key, value in wanted.items() if key not in verdict.given_up}

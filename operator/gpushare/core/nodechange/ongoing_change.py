@@ -64,7 +64,7 @@ def build_last_applied(
 ) -> LastApplied:
     """The record of a mode that is in force on the node, reached by `change` if any was needed.
 
-    Where it `restart_pending`, it is only labelled so.
+    With `restart_pending` the labels are written, and the plugin is yet to read them.
     """
     # A node that joins takes no capacity away: it is no canary, and fails alone.
     proof = change if change is not None and not change.initializing else None
