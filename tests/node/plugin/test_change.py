@@ -117,8 +117,7 @@ def test_without_a_change_a_program_that_dies_changes_nothing_for_pods(
     before, plugin = bench.containers(), bench.plugin()["metadata"]["uid"]
     was_held = bench.is_held(early)
 
-    bench.host.kill(program)
-    bench.host.start(program)
+    bench.restart(program)
 
     late = bench.run_pod("late")
     assert before.items() <= bench.containers().items()
