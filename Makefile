@@ -220,13 +220,16 @@ node: $(READY) ## Start a control plane with a real node, as root; its kubeconfi
 node-down: $(READY) ## End it; no process, mount and cgroup stays
 	@$(BIN)/python -m devcluster node-down
 
+COMPILE = build/uv/bin/uv pip compile --quiet --upgrade --python-version=3.11 --generate-hashes \
+	--custom-compile-command="make requirements"
+
 .PHONY: requirements
-requirements: $(READY) ## Pin and hash the newest allowed versions of what requirements/*.in name
-	$(PYTHON) -m venv build/pip-tools && build/pip-tools/bin/pip install --quiet pip-tools
-	for name in runtime plugin dev go build audit browser; do CUSTOM_COMPILE_COMMAND="make requirements" \
-		build/pip-tools/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
-		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-		--output-file=requirements/$$name.txt requirements/$$name.in; done
+requirements: ## Pin and hash the newest allowed versions of what pyproject.toml names
+	$(PYTHON) -m venv build/uv && build/uv/bin/pip install --quiet uv
+	$(COMPILE) pyproject.toml --output-file=requirements/plugin.txt
+	$(COMPILE) pyproject.toml --excludes=<(echo kubernetes) --output-file=requirements/runtime.txt
+	$(COMPILE) pyproject.toml --group=dev --output-file=requirements/dev.txt
+	for name in build go browser audit; do $(COMPILE) --group=$$name --output-file=requirements/$$name.txt; done
 
 AUDIT := build/audit
 $(AUDIT)/.ready: requirements/audit.txt
