@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.node_selection import ANYWHERE, NodeSelection
-from gpushare.core.analysis.migration.cards import Cards, assume_cards
+from gpushare.core.analysis.migration.cards import Cards
 from gpushare.core.analysis.migration.finding import Code, Finding
 from tests.unit.migration.whole_card_pods import MEMORY, a_card_node, see_cards
 
@@ -74,4 +74,4 @@ def test_a_mode_decides_once_nodes_are_in_it_and_not_before() -> None:
 
 
 def test_what_a_person_says_goes_before_all() -> None:
-    assert assume_cards(22).find_memory(NodeSelection({"card": "A10"})) == 22
+    assert Cards(memory_everywhere=22).find_memory(NodeSelection({"card": "A10"})) == 22

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gpushare.api.pool import Schedule
-from gpushare.core.analysis.migration.finding import Code
-from gpushare.core.analysis.migration.pods import Migrated, Target, migrate_pod
+from gpushare.core.analysis.migration.finding import Code, Migrated
+from gpushare.core.analysis.migration.pods import Target, migrate_pod
 from tests.unit.migration.whole_card_pods import (
     Json,
     build_gpu_container,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpushare.api.documents import parse_documents
 from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.api.pool import Schedule
-from gpushare.core.analysis.migration.cards import assume_cards
+from gpushare.core.analysis.migration.cards import Cards
 from gpushare.core.analysis.migration.manifests import migrate_manifest
 from gpushare.core.analysis.migration.pods import Target
 from gpushare.core.analysis.migration.text import rewrite_text
@@ -133,7 +133,7 @@ def test_whole_cards_are_asked_for_no_more_or_somebody_is_told_why(
 ) -> None:
     migrated = migrate_manifest(pod, target)
     asks = any(c["resources"]["limits"].get(WHOLE) for c in migrated.raw["spec"]["containers"])
-    assert asks <= bool(migrated.told)
+    assert asks <= bool(migrated.findings)
     assert not asks or migrated.raw == pod
 
 
@@ -154,7 +154,7 @@ plain_needs = [
     need("cgpu", "In", "true"),
 ]
 plain_terms = st.lists(st.sampled_from(plain_needs).map(build_term), max_size=1)
-ANY_CARD = assume_cards(15)
+ANY_CARD = Cards(memory_everywhere=15)
 
 
 @given(
@@ -174,7 +174,7 @@ def test_the_webhook_takes_what_is_made_of_a_pod_with_whole_cards(
     migrated = migrate_manifest(pod, target)
     if migrated.raw == pod:
         event("left as it is")
-        assert migrated.told
+        assert migrated.findings
         return
     assert parse_pod_request(migrated.raw).asked == {MEMORY}
     decision = admit(migrated.raw, *POOLS)
@@ -199,10 +199,10 @@ def test_its_text_is_what_it_is(pod: Json, target: Target, kind: str, flow: bool
     text = yaml.safe_dump(raw, default_flow_style=flow)
     documents = parse_documents(text)
     wanted = [migrate_manifest(each.raw, target).raw for each in documents]
-    rewritten = rewrite_text(text, documents, wanted)
-    assert [each.raw for each in parse_documents(rewritten.text)] == wanted
-    assert not rewritten.reformatted
-    assert (rewritten.text == text) == (wanted[0] == documents[0].raw)
+    rewritten, reformatted = rewrite_text(text, documents, wanted)
+    assert [each.raw for each in parse_documents(rewritten)] == wanted
+    assert not reformatted
+    assert (rewritten == text) == (wanted[0] == documents[0].raw)
 
 
 anything = st.recursive(
