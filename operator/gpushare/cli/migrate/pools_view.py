@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from gpushare import names
 from gpushare.api.k8s.pod import Pod
@@ -15,7 +16,7 @@ from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster, with_pools
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
 from gpushare.cli.output.pool_manifests import Json, render_manifests
 from gpushare.core.analysis.adoption.existing_labels import Carried
-from gpushare.core.analysis.adoption.grouping import build_manifest
+from gpushare.core.analysis.adoption.grouping import build_manifest, wrap_spec
 from gpushare.core.analysis.adoption.manual_steps import Step, list_steps
 from gpushare.core.analysis.adoption.notes import Note, list_names
 from gpushare.core.analysis.adoption.upgrade import (
@@ -45,8 +46,10 @@ def migrate_pools(access: Access, *, node_pool_label: str, unisolated: Schedule)
     upgrades = plan_nodes(seen.snapshot, upgraded, pools, cluster.taken_at)
     waiting = sum(selects_old_labels(pod) for pod in seen.unbound)
     replaced = [pool for pool in seen.snapshot.pools if pool.name in upgraded.followed]
-    choice = "" if unisolated is Schedule.CGPU else str(unisolated)
-    steps = list_steps(upgrades, replaced, waiting=waiting, choice=choice, key=node_pool_label)
+    chosen = "" if unisolated is Schedule.CGPU else f" --unisolated {unisolated}"
+    is_usual = node_pool_label == names.LABEL_NODE_POOL
+    by = "" if is_usual else f" --node-pool-label {quote(node_pool_label)}"
+    steps = tuple(list_steps(upgrades, replaced, waiting=waiting, chosen=chosen, by=by))
     page = _Page(upgrades, steps, upgraded.notes)
     return Answer(
         _build_document(page, manifests),
@@ -62,12 +65,7 @@ def _follow(cluster: Cluster, upgraded: UpgradedPools) -> Iterator[Json]:
         to = upgraded.followed.get(raw["metadata"]["name"])
         if to is not None:
             spec = {**raw["spec"], "edition": str(to.edition), "schedule": str(to.schedule)}
-            yield {
-                "apiVersion": names.API_VERSION,
-                "kind": names.KIND,
-                "metadata": {"name": raw["metadata"]["name"]},
-                "spec": spec,
-            }
+            yield wrap_spec(raw["metadata"]["name"], spec)
 
 
 # As data.
@@ -125,9 +123,7 @@ class _Page:
             yield ()
             yield (Styled(f"{number}. ", "bold"), step.what)
             yield from ((f"   {command}",) for command in step.commands)
-        if self.notes:
-            yield ()
-            yield from build_notes(self.notes)
+        yield from build_notes(self.notes)
 
     def build_head(self) -> Iterator[str]:
         """What stands above all pools, in comments."""

@@ -5,20 +5,19 @@ gpushare-migration): `cgpu=true` becomes `ack.node.gpu.schedule=cgpu`, `gpushare
 `share`. Whole cards, of which that page says nothing, become `default`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gpushare import names
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, Schedule
-from gpushare.core.analysis.adoption.adopt import sort_nodes
+from gpushare.core.analysis.adoption.adopt import find_claimant, sort_nodes
 from gpushare.core.analysis.adoption.existing_labels import Carried, read_carried
 from gpushare.core.analysis.adoption.grouping import AdoptedPool, group_nodes
 from gpushare.core.analysis.adoption.notes import Code, Note, gather, note
 from gpushare.core.analysis.adoption.simulation import simulate
-from gpushare.core.ownership.claims import decide_claim, find_owner
-from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
+from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.registry import EDITIONS, INSTALLERS, MODES, OLD_MODE_LABELS
 
 
@@ -124,15 +123,14 @@ def plan_nodes(
 
 
 def _find_members(
-    snapshot: ClusterSnapshot, pools: Iterable[str]
+    snapshot: ClusterSnapshot, pools: Collection[str]
 ) -> dict[str, tuple[str, Carried]]:
     """The nodes of these pools that carry a mode of their edition, each with its pool."""
     members = {}
     for name, node in snapshot.nodes.items():
-        owner = find_owner(node, build_node_context(snapshot, name).seen.records)
-        claim, carried = decide_claim(node, owner, snapshot.pools), read_carried(node)
-        if claim is not None and claim.winner.name in pools and isinstance(carried, Carried):
-            members[name] = (claim.winner.name, carried)
+        pool, carried = find_claimant(snapshot, name), read_carried(node)
+        if pool in pools and isinstance(carried, Carried):
+            members[name] = (pool, carried)
     return members
 
 
