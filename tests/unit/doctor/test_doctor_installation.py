@@ -242,7 +242,7 @@ def test_a_cluster_with_nothing_of_the_operator_at_work_is_no_error(
 def test_half_an_installation_is_one_that_does_not_work() -> None:
     half = an_installation(deployments=(a_deployment(),))
     found = judge_installation(half, crd=build_crd(), version="1.0", now=NOW)
-    assert {"ControllerSilent", "CrdMissing", "WebhookMissing"} <= set(list_codes(found))
+    assert {"ControllerSilent", "CrdMissing", "WebhookMissing"} <= {*list_codes(found)}
 
 
 @pytest.mark.parametrize(

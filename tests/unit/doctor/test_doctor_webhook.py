@@ -11,15 +11,14 @@ from multidict import CIMultiDict
 from gpushare import names
 from gpushare.core.analysis.doctor.chart import OTHER_PODS, PODS, WORKLOADS, read_webhooks
 from gpushare.core.analysis.doctor.webhook import (
-    Bundle,
     Trial,
     Trials,
     Tried,
     judge_bundles,
+    judge_configuration,
     judge_endpoints,
     judge_trials,
 )
-from gpushare.core.analysis.doctor.webhook_configuration import judge_configuration
 from gpushare.core.analysis.finding import Code, Finding, Severity, Unseen
 from gpushare.kube.errors import ApiError
 from gpushare.kube.resources.dry_runs import build_trial_pod, read_refusal, try_webhook
@@ -132,21 +131,17 @@ def test_a_webhook_or_a_configuration_that_is_missing_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bundle", "code", "told"),
+    ("expiries", "code", "told"),
     [
-        (Bundle(True, (NOW + timedelta(days=80),)), Code.CERTIFICATE_TRUSTED, "80 days"),
-        (
-            Bundle(True, (NOW - timedelta(1), NOW + timedelta(days=9))),
-            Code.CERTIFICATE_EXPIRING,
-            "9 days",
-        ),
-        (Bundle(True, (NOW - timedelta(days=1),)), Code.CERTIFICATE_UNTRUSTED, "expired at"),
-        (Bundle(True), Code.CERTIFICATE_UNTRUSTED, "no certificate that can be read"),
-        (Bundle(False), Code.CERTIFICATE_UNTRUSTED, "is empty"),
+        ([80], Code.CERTIFICATE_TRUSTED, "80 days"),
+        ([-1, 9], Code.CERTIFICATE_EXPIRING, "9 days"),
+        ([-1], Code.CERTIFICATE_UNTRUSTED, "expired at"),
+        ([], Code.CERTIFICATE_UNTRUSTED, "no certificate that can be read"),
     ],
 )
-def test_the_newest_ca_of_a_bundle_counts(bundle: Bundle, code: Code, told: str) -> None:
-    expect_one(judge_bundles((bundle,), NOW), code, code.severity, told)
+def test_the_newest_ca_of_a_bundle_counts(expiries: list[int], code: Code, told: str) -> None:
+    bundle = [NOW + timedelta(days) for days in expiries]
+    expect_one(judge_bundles([bundle], NOW), code, code.severity, told)
 
 
 def test_a_service_needs_endpoints_that_are_ready() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,9 +22,9 @@ from gpushare.core.analysis.doctor.report import (
     judge_setup,
 )
 from gpushare.core.analysis.doctor.rights import YOURS, judge_user
-from gpushare.core.analysis.doctor.webhook import Bundle, judge_trials
+from gpushare.core.analysis.doctor.webhook import judge_trials
 from gpushare.core.analysis.effective_settings import read_setup
-from gpushare.core.analysis.finding import Finding, Severity, Unseen
+from gpushare.core.analysis.finding import Finding, Severity, Unseen, skip
 
 Json = dict[str, Any]
 
@@ -49,7 +49,7 @@ def examine(access: Access, namespace: str, operator_namespace: str | None) -> l
         cluster = access.read(*Kind)
         seen = observe_cluster(cluster)
         return build_page(
-            judge_installation(_NOT_KEPT, crd={}, version=__version__, now=cluster.taken_at),
+            [skip("installation", _NOT_KEPT, "ask the cluster itself, without --snapshot")],
             [judge_setup(seen.known)],
             judge_machines(seen, {}, cluster.taken_at),
             judge_user(_NOT_KEPT),
@@ -117,17 +117,15 @@ async def _read_parts(api: Any, now: datetime) -> tuple[Cluster, dict[str, Unsee
     return cluster, unseen
 
 
-def _read_bundles(installation: Installation) -> tuple[Bundle, ...]:
-    """What the API server trusts when it calls each webhook."""
+def _read_bundles(installation: Installation) -> list[list[datetime]]:
+    """What the API server trusts when it calls each webhook: when each CA expires."""
     from gpushare.certs.identity import load_certificates
     from gpushare.kube.resources.webhook_configurations import list_ca_bundles
 
     if not isinstance(installation.configuration, dict):
-        return ()
-    return tuple(
-        Bundle(bool(pem), tuple(each.not_valid_after_utc for each in load_certificates(pem)))
-        for pem in list_ca_bundles(installation.configuration)
-    )
+        return []
+    bundles = map(load_certificates, list_ca_bundles(installation.configuration))
+    return [[each.not_valid_after_utc for each in bundle] for bundle in bundles]
 
 
 def build_answer(findings: Sequence[Finding]) -> Answer:
@@ -138,47 +136,31 @@ def build_answer(findings: Sequence[Finding]) -> Answer:
             "findings": [_describe(finding) for finding in findings],
             "counts": {str(severity): counts[severity] for severity in reversed(Severity)},
         },
-        build=lambda wide: (_build_wide if wide else _build_table)(findings, counts),
+        build=lambda wide: _build_table(findings, counts, wide),
         exit_code=Exit.ERRORS_FOUND if counts[Severity.ERROR] else Exit.OK,
     )
 
 
 def _describe(finding: Finding) -> Json:
-    return {
-        "severity": str(finding.severity),
-        "code": str(finding.code),
-        "object": finding.object,
-        "message": finding.message,
-        "remedy": finding.remedy,
-    }
+    return {field: str(value) for field, value in asdict(finding).items()}
 
 
-def _build_table(findings: Sequence[Finding], counts: Counter[Severity]) -> Iterator[Line]:
-    """One line each, and below what is wrong what to do."""
-    rows = [(_show(each), str(each.code), each.object, each.message) for each in findings]
-    header, *lines = lay_out(("SEVERITY", "CODE", "OBJECT", "FINDING"), rows)
-    yield header
+def _build_table(
+    findings: Sequence[Finding], counts: Counter[Severity], wide: bool
+) -> Iterator[Line]:
+    """One line each; what to do is below what is wrong, or where it is `wide` beside each."""
+    header = ["SEVERITY", "CODE", "OBJECT", "FINDING"]
+    rows: list[Line] = []
+    for finding in findings:
+        severity = Styled(finding.severity, _STYLES[finding.severity])
+        row = (severity, finding.code, finding.object, finding.message)
+        rows.append((*row, finding.remedy or "-") if wide else row)
+    title, *lines = lay_out([*header, "TO DO"] if wide else header, rows)
+    yield title
     for finding, line in zip(findings, lines, strict=True):
         yield line
-        if finding.remedy and finding.severity in (Severity.WARNING, Severity.ERROR):
+        is_wrong = finding.severity in (Severity.WARNING, Severity.ERROR)
+        if is_wrong and finding.remedy and not wide:
             yield ("  to do: ", finding.remedy)
-    yield from _sum_up(counts)
-
-
-def _build_wide(findings: Sequence[Finding], counts: Counter[Severity]) -> Iterator[Line]:
-    rows = [
-        (_show(each), str(each.code), each.object, each.message, each.remedy or "-")
-        for each in findings
-    ]
-    yield from lay_out(("SEVERITY", "CODE", "OBJECT", "FINDING", "TO DO"), rows)
-    yield from _sum_up(counts)
-
-
-def _show(finding: Finding) -> Styled:
-    return Styled(str(finding.severity), _STYLES[finding.severity])
-
-
-def _sum_up(counts: Counter[Severity]) -> Iterator[Line]:
     yield ()
-    told = (f"{counts[severity]} {severity}" for severity in reversed(Severity))
-    yield (", ".join(told),)
+    yield (", ".join(f"{counts[severity]} {severity}" for severity in reversed(Severity)),)
