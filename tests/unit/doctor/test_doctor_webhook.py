@@ -136,7 +136,7 @@ def test_a_webhook_or_a_configuration_that_is_missing_is_an_error() -> None:
         ([80], Code.CERTIFICATE_TRUSTED, "80 days"),
         ([-1, 9], Code.CERTIFICATE_EXPIRING, "9 days"),
         ([-1], Code.CERTIFICATE_UNTRUSTED, "expired at"),
-        ([], Code.CERTIFICATE_UNTRUSTED, "no certificate that can be read"),
+        ([], Code.CERTIFICATE_UNTRUSTED, "no readable certificate"),
     ],
 )
 def test_the_newest_ca_of_a_bundle_counts(expiries: list[int], code: Code, told: str) -> None:

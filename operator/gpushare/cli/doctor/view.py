@@ -16,15 +16,16 @@ from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
 from gpushare.core.analysis.doctor.report import (
     Installation,
-    build_page,
     judge_installation,
     judge_machines,
     judge_setup,
+    sort_findings,
 )
 from gpushare.core.analysis.doctor.rights import YOURS, judge_user
 from gpushare.core.analysis.doctor.webhook import judge_trials
 from gpushare.core.analysis.effective_settings import read_setup
 from gpushare.core.analysis.finding import Finding, Severity, Unseen, skip
+from gpushare.core.analysis.seen import Seen
 
 Json = dict[str, Any]
 
@@ -47,26 +48,28 @@ def examine(access: Access, namespace: str, operator_namespace: str | None) -> l
     """
     if access.snapshot is not None:
         cluster = access.read(*Kind)
-        seen = observe_cluster(cluster)
-        return build_page(
-            [skip("installation", _NOT_KEPT, "ask the cluster itself, without --snapshot")],
-            [judge_setup(seen.known)],
-            judge_machines(seen, {}, cluster.taken_at),
-            judge_user(_NOT_KEPT),
-            judge_trials(_NOT_KEPT, None, namespace),
-        )
-    return asyncio.run(_examine_live(access, namespace, operator_namespace))
+        unseen: dict[str, Unseen] = {}
+        seen, now = observe_cluster(cluster), cluster.taken_at
+        found = [
+            skip("installation", _NOT_KEPT, "ask the cluster itself, without --snapshot"),
+            skip("your rights", _NOT_KEPT),
+            skip(f"trials in namespace {namespace}", _NOT_KEPT),
+        ]
+    else:
+        now = datetime.now(UTC)
+        found, seen, unseen = asyncio.run(_read_live(access, namespace, operator_namespace, now))
+    return sort_findings([*found, judge_setup(seen.known), *judge_machines(seen, unseen, now)])
 
 
-async def _examine_live(
-    access: Access, namespace: str, operator_namespace: str | None
-) -> list[Finding]:
+async def _read_live(
+    access: Access, namespace: str, operator_namespace: str | None, now: datetime
+) -> tuple[list[Finding], Seen, dict[str, Unseen]]:
+    """What is found of the installation and of rights, the cluster, and what of it is not read."""
     from gpushare.kube.resources.deployments import list_deployments
     from gpushare.kube.resources.dry_runs import ask_for_rights, try_webhook
     from gpushare.kube.resources.installation import read_installation
 
     async with await access.connect() as api:
-        now = datetime.now(UTC)
         deployments = await list_deployments(api, operator_namespace)
         installation = await read_installation(api, deployments, operator_namespace)
         cluster, unseen = await _read_parts(api, now)
@@ -74,30 +77,22 @@ async def _examine_live(
             check_namespace(cluster, namespace)
             check_namespace(cluster, operator_namespace)
         if operator_namespace is not None and not installation.is_inhabited:
-            found = await read_installation(api, deployments, None)
-            if found.is_inhabited and found.namespace != operator_namespace:
+            other = await read_installation(api, deployments, None)
+            if other.is_inhabited and other.namespace != operator_namespace:
                 raise CommandError(
                     Exit.NOT_FOUND,
                     f"there is no installation in namespace {operator_namespace}; "
-                    f"there is one in {found.namespace}",
+                    f"there is one in {other.namespace}",
                 )
-        allowed = await ask_for_rights(api, YOURS)
-        tried: list[Finding] = []
+        bundles = _read_bundles(installation)
+        found = list(judge_installation(installation, bundles, build_crd(), __version__, now))
+        found += judge_user(await ask_for_rights(api, YOURS))
         if configuration := installation.configuration:
             exempt = {names.EXEMPT_NAMESPACE, installation.namespace}
             trials = await try_webhook(api, namespace, exempt)
-            tried += judge_trials(trials, configuration, namespace)
+            found += judge_trials(trials, configuration, namespace)
     seen = observe_cluster(cluster)
-    seen = replace(seen, known=read_setup(installation.variables, seen.snapshot))
-    return build_page(
-        judge_installation(
-            installation, _read_bundles(installation), crd=build_crd(), version=__version__, now=now
-        ),
-        [judge_setup(seen.known)],
-        judge_machines(seen, unseen, now),
-        judge_user(allowed),
-        tried,
-    )
+    return found, replace(seen, known=read_setup(installation.variables, seen.snapshot)), unseen
 
 
 async def _read_parts(api: Any, now: datetime) -> tuple[Cluster, dict[str, Unseen]]:

@@ -138,9 +138,7 @@ class _Page:
         """What stands above each pool: its nodes, by what they go through."""
         alike: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for upgrade in self.upgrades:
-            told = (
-                f"{upgrade.from_mode.edition} {upgrade.from_mode.schedule}: {_tell_cost(upgrade)}"
-            )
+            told = f"{_name_mode(upgrade.from_mode)}: {_tell_cost(upgrade)}"
             alike[upgrade.pool, told].append(upgrade.node)
         comments: defaultdict[str, list[str]] = defaultdict(list)
         for (pool, told), nodes in alike.items():
@@ -152,12 +150,16 @@ def _build_row(upgrade: Upgrade, *, wide: bool) -> Line:
     row = (
         upgrade.node,
         upgrade.pool,
-        f"{upgrade.from_mode.edition} {upgrade.from_mode.schedule}",
-        f"{upgrade.to.edition} {upgrade.to.schedule}",
+        _name_mode(upgrade.from_mode),
+        _name_mode(upgrade.to),
         str(len(upgrade.pods)),
         Styled(_tell_cost(upgrade), "red" if upgrade.reboots else ""),
     )
     return (*row, ", ".join(_name_pods(upgrade.pods)) or "-") if wide else row
+
+
+def _name_mode(mode: Carried) -> str:
+    return f"{mode.edition} {mode.schedule}"
 
 
 def _tell_cost(upgrade: Upgrade) -> str:

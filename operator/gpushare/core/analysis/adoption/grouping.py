@@ -103,7 +103,7 @@ def group_nodes(labelled: Labelled) -> tuple[tuple[AdoptedPool, ...], tuple[Note
             key = _key_of(labelled, node)
             group = groups[key]
             group.nodes.append(node)
-            if key != uniform or node not in reached:
+            if key != uniform or labelled.nodes[node].is_control_plane:
                 group.named.append(node)
             if key != uniform and node_pool:
                 group.mixed.add(node_pool)

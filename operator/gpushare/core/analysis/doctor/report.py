@@ -60,8 +60,7 @@ class Installation:
 
 def judge_installation(
     installation: Installation,
-    bundles: Sequence[Sequence[datetime]] = (),
-    *,
+    bundles: Sequence[Sequence[datetime]],
     crd: Json,
     version: str,
     now: datetime,
@@ -125,7 +124,6 @@ def judge_machines(seen: Seen, unseen: Mapping[str, Unseen], now: datetime) -> l
     ]
 
 
-def build_page(*parts: Iterable[Finding]) -> list[Finding]:
-    """All findings, the worst first."""
-    findings = (finding for part in parts for finding in part)
+def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """The worst first."""
     return sorted(findings, key=lambda finding: (-finding.severity.rank, finding.code))

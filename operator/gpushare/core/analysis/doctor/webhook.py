@@ -11,7 +11,7 @@ from typing import Any
 from gpushare import names
 from gpushare.core.analysis.doctor.chart import OTHER_PODS, PODS, WEBHOOK, read_webhooks
 from gpushare.core.analysis.doctor.differences import find_differences
-from gpushare.core.analysis.finding import Code, Finding, Unseen, find, skip
+from gpushare.core.analysis.finding import Code, Finding, Severity, Unseen, find, skip
 
 ABOUT = f"webhook configuration {WEBHOOK}"
 _CHART_REMEDY = "run helm upgrade with the release's values: the chart writes it anew"
@@ -118,19 +118,16 @@ def judge_bundles(bundles: Sequence[Sequence[datetime]], now: datetime) -> Itera
     """The CAs by which the API server knows the webhook: of each bundle their expiries, none where
     it can't be read."""
     for expiries in bundles:
-        last = max(expiries, default=None)
-        if last is None:
-            told = "its caBundle holds no certificate that can be read"
-            yield find(Code.CERTIFICATE_UNTRUSTED, ABOUT, told, _BUNDLE_REMEDY)
-        elif last <= now:
+        if not expiries:
+            code, told = Code.CERTIFICATE_UNTRUSTED, "its caBundle holds no readable certificate"
+        elif (last := max(expiries)) <= now:
+            code = Code.CERTIFICATE_UNTRUSTED
             told = f"the last CA of its caBundle expired at {last.isoformat()}"
-            yield find(Code.CERTIFICATE_UNTRUSTED, ABOUT, told, _BUNDLE_REMEDY)
         else:
+            is_soon = last - now < SOON
+            code = Code.CERTIFICATE_EXPIRING if is_soon else Code.CERTIFICATE_TRUSTED
             told = f"the CA of its caBundle is valid for {(last - now).days} days more"
-            if last - now < SOON:
-                yield find(Code.CERTIFICATE_EXPIRING, ABOUT, told, _BUNDLE_REMEDY)
-            else:
-                yield find(Code.CERTIFICATE_TRUSTED, ABOUT, told)
+        yield find(code, ABOUT, told, "" if code.severity is Severity.OK else _BUNDLE_REMEDY)
 
 
 def judge_endpoints(ready: int | Unseen, service: str) -> Finding:

@@ -26,12 +26,12 @@ _AVOIDED = {
 """The modes of those nodes that have the label with the value `true`."""
 
 
-class _UnclearError(Exception):
-    """It has no counterpart; the message says why."""
+class _UntranslatableError(Exception):
+    """A selection has no counterpart; the message says why."""
 
-
-class _WholeCardsError(Exception):
-    """Nothing would be left of a term, for a pod that is to share."""
+    def __init__(self, message: str, code: Code = Code.SELECTION_UNCLEAR) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 @dataclass(slots=True)
@@ -53,23 +53,15 @@ class Translation:
         """`spec`, of the API's shape, rewritten; and what of it could not be."""
         findings = []
         found = dict(spec)
-        if selector := spec.get("nodeSelector"):
+        rewriters = {"nodeSelector": self._rewrite_selector, "affinity": self._rewrite_affinity}
+        for part, rewrite in rewriters.items():
             try:
-                found["nodeSelector"] = self._rewrite_selector(selector)
-            except _UnclearError as error:
-                findings.append(Finding(Code.SELECTION_UNCLEAR, f"its nodeSelector stays: {error}"))
-            if not found["nodeSelector"]:
-                del found["nodeSelector"]
-        affinity = spec.get("affinity") or {}
-        if nodes := affinity.get("nodeAffinity"):
-            try:
-                rewritten = self._rewrite_affinity(nodes)
-                found["affinity"] = affinity | {"nodeAffinity": rewritten}
-            except _UnclearError as error:
-                findings.append(Finding(Code.SELECTION_UNCLEAR, f"its nodeAffinity stays: {error}"))
-            except _WholeCardsError:
-                message = "its nodeAffinity wants nodes that give whole cards; take that out"
-                findings.append(Finding(Code.WHOLE_CARD_AFFINITY, message))
+                if spec.get(part):
+                    found[part] = rewrite(spec[part])
+            except _UntranslatableError as error:
+                findings.append(Finding(error.code, f"its {part} stays: {error}"))
+        if not found.get("nodeSelector"):
+            found.pop("nodeSelector", None)
         if self.begins_to_isolate and found != spec:
             message = (
                 "it selects nodes whose isolation is off, which the vendor's migration makes cgpu; "
@@ -91,17 +83,17 @@ class Translation:
                 found[names.LABEL_SCHEDULE] = modes[0]
         return found
 
-    def _rewrite_affinity(self, nodes: Json) -> Json:
-        found = dict(nodes)
+    def _rewrite_affinity(self, affinity: Json) -> Json:
+        nodes = dict(affinity.get("nodeAffinity") or {})
         if required := nodes.get(REQUIRED):
             terms = [
                 self._rewrite_term(term, is_to_share=self.is_to_share)
                 for term in required.get("nodeSelectorTerms") or ()
             ]
-            found[REQUIRED] = required | {"nodeSelectorTerms": terms}
+            nodes[REQUIRED] = required | {"nodeSelectorTerms": terms}
+        # What is only preferred does no harm where no node has it.
         if preferred := nodes.get(PREFERRED):
-            # What is only preferred does no harm where no node has it.
-            found[PREFERRED] = [
+            nodes[PREFERRED] = [
                 each
                 | {
                     "preference": self._rewrite_term(
@@ -110,17 +102,18 @@ class Translation:
                 }
                 for each in preferred
             ]
-        return found
+        return affinity | {"nodeAffinity": nodes} if nodes else affinity
 
     def _rewrite_term(self, term: Json, *, is_to_share: bool) -> Json:
         expressions = term.get("matchExpressions") or []
         chosen = [each for each in expressions if _chooses_mode(each)]
         asked = {each["key"]: tuple(each.get("values") or ()) for each in chosen}
         if len(asked) < len(chosen):
-            raise _UnclearError("a term asks twice for one label")
+            raise _UntranslatableError("a term asks twice for one label")
         modes = self._translate(asked, is_to_share=is_to_share)
         if modes is not None and not modes:
-            raise _WholeCardsError
+            message = "it wants nodes that give whole cards; take that out"
+            raise _UntranslatableError(message, Code.WHOLE_CARD_AFFINITY)
         rewritten = []
         for each in expressions:
             if modes is None or not _chooses_mode(each):
@@ -147,7 +140,7 @@ class Translation:
         shown = ", ".join(f"{key}={value}" for key, value in labels.items())
         found = {labels[names.LABEL_SCHEDULE]} if names.LABEL_SCHEDULE in labels else set()
         if any(labels.get(key, _TRUE) not in (_TRUE, "false") for key in OLD_MODE_LABELS):
-            raise _UnclearError(f"{shown} has a value that no edition knows")
+            raise _UntranslatableError(f"{shown} has a value that no edition knows")
         for each in EDITIONS.values():
             if each.successor and not each.labels.isdisjoint(labels):
                 # The switch of isolation is on shared nodes only, and pods select by it alone.
@@ -157,7 +150,7 @@ class Translation:
                     self.begins_to_isolate = mode is Schedule.CGPU
                 found.add(mode)
         if len(found) > 1:
-            raise _UnclearError(f"{shown} is of two modes ({' and '.join(sorted(found))})")
+            raise _UntranslatableError(f"{shown} is of two modes ({' and '.join(sorted(found))})")
         return str(found.pop())
 
 
@@ -170,5 +163,5 @@ def _rewrite_other(expression: Json) -> Json:
     if key not in OLD_MODE_LABELS:
         return expression
     if expression.get("operator") != "NotIn" or values != [_TRUE] or key not in _AVOIDED:
-        raise _UnclearError(f"what it asks of the label {key} has no counterpart")
+        raise _UntranslatableError(f"what it asks of the label {key} has no counterpart")
     return expression | {"key": names.LABEL_SCHEDULE, "values": list(_AVOIDED[key])}

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
-from gpushare.api.documents import Document, format_yaml, is_json, parse_documents
+from gpushare.api.documents import Document, format_yaml, parse_documents
 
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*", re.ASCII)
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
@@ -77,12 +77,8 @@ def _apply(text: str, edits: Sequence[_Edit], start: int, end: int) -> str:
 
 def _replace_document(text: str, document: Document, wanted: Any) -> _Edit:
     start, end = document.node.start_mark.index, document.node.end_mark.index
-    written = format_yaml(wanted)
-    if document.node.start_mark.column:
-        # Lines of their own would not be in line with its first.
-        written = _dump(wanted)
-    elif is_json(text):
-        written = json.dumps(wanted, indent=2, ensure_ascii=False)
+    # Lines of their own would not be in line with its first, if that begins within a line.
+    written = _dump(wanted) if document.node.start_mark.column else format_yaml(wanted)
     return _Edit(start, start + len(text[start:end].rstrip()), written.rstrip())
 
 
