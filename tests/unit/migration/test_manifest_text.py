@@ -103,10 +103,6 @@ def test_comments_order_indentation_quotes_and_line_ends_stay(end: str) -> None:
     expect_text(BEFORE.replace("\n", end), AFTER.replace("\n", end))
 
 
-def test_a_text_without_an_end_of_line_stays_one() -> None:
-    expect_text(BEFORE.rstrip(), AFTER.rstrip())
-
-
 SELECTIONS = {
     "a selector that goes takes its lines with it": """\
 -  nodeSelector:
