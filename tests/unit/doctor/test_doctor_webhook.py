@@ -12,7 +12,6 @@ from gpushare import names
 from gpushare.core.analysis.doctor.chart import OTHER_PODS, PODS, WORKLOADS, read_webhooks
 from gpushare.core.analysis.doctor.webhook import (
     Trial,
-    Trials,
     Tried,
     judge_bundles,
     judge_configuration,
@@ -136,7 +135,7 @@ def test_a_service_needs_endpoints_that_are_ready() -> None:
 def build_node_context(
     pod: Tried | Unseen, workload: Tried | Unseen, found: Any = None
 ) -> list[Finding]:
-    return list(judge_trials(Trials(pod, workload), found or a_configuration(), "default"))
+    return list(judge_trials((pod, workload), found or a_configuration(), "default"))
 
 
 @pytest.mark.parametrize(
@@ -245,7 +244,7 @@ async def test_a_deployment_is_answered_where_the_webhook_warns(
 ) -> None:
     async with served_by(answer_with(*warnings)) as api:
         tried = await try_webhook(api, "default", ())
-    assert tried == Trials(Tried(Trial.ANSWERED), Tried(outcome))
+    assert tried == (Tried(Trial.ANSWERED), Tried(outcome))
 
 
 async def test_warnings_are_read_as_the_api_server_writes_them() -> None:

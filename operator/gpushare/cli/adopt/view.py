@@ -1,8 +1,6 @@
 """`gpushare adopt`: the pools that describe a cluster as it is, proved by the planner."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence, Sized
-from dataclasses import dataclass
 
 from gpushare import names
 from gpushare.api.manifest import parse_manifest
@@ -39,26 +37,22 @@ def adopt(access: Access, *, node_pool_label: str, observe: bool) -> Answer:
     if observe:
         for manifest in manifests:
             manifest["spec"]["reconcile"] = "Observe"
-    page = _Page(described.pools, proof.changes, notes)
+    changes, conclusion = proof.changes, _conclude(described.pools, proof.changes)
+    head = [conclusion, *(str(note) for note in notes if not note.is_of_pool)]
     return Answer(
-        _build_document(page, manifests, proof.simulated),
-        page.build,
-        manifests=render_manifests(page.build_head(), manifests, page.build_comments()),
+        {
+            "pools": {"apiVersion": "v1", "kind": "List", "items": manifests},
+            "planIsEmpty": not changes,
+            "nodes": [_describe_node(each) for each in proof.simulated],
+            "notes": [describe_note(note) for note in notes],
+        },
+        lambda wide: _build_page(described.pools, conclusion, changes, notes, wide=wide),
+        manifests=render_manifests(
+            head, manifests, _build_comments(described.pools, changes, notes)
+        ),
         notes=tuple(map(str, notes)),
-        exit_code=Exit.CHANGES if proof.changes else Exit.OK,
+        exit_code=Exit.CHANGES if changes else Exit.OK,
     )
-
-
-# As data.
-
-
-def _build_document(page: "_Page", manifests: list[Json], simulated: tuple[Simulated, ...]) -> Json:
-    return {
-        "pools": {"apiVersion": "v1", "kind": "List", "items": manifests},
-        "planIsEmpty": not page.changes,
-        "nodes": [_describe_node(each) for each in simulated],
-        "notes": [describe_note(note) for note in page.notes],
-    }
 
 
 def _describe_node(each: Simulated) -> Json:
@@ -86,52 +80,45 @@ def describe_note(note: Note) -> Json:
     }
 
 
-# For people.
+def _conclude(pools: Sized, changes: Sized) -> str:
+    if not pools:
+        return NOTHING
+    return f"The plan is not empty: {_count(changes)} would be changed." if changes else EMPTY
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
-    pools: tuple[AdoptedPool, ...]
-    changes: tuple[Simulated, ...]
-    notes: tuple[Note, ...]
+def _build_page(
+    pools: Sequence[AdoptedPool],
+    conclusion: str,
+    changes: Sequence[Simulated],
+    notes: Sequence[Note],
+    *,
+    wide: bool,
+) -> Iterator[Line]:
+    if pools:
+        header = ["POOL", "EDITION", "MODE", "PLACEMENT", "NODES", "MEMBERS"]
+        rows: list[Line] = [_build_row(pool, wide=wide) for pool in pools]
+        yield from lay_out([*header, "NAMES"] if wide else header, rows)
+        yield ()
+    yield (conclusion,)
+    if changes:
+        yield ()
+        told = [(c.node, c.pool, _tell_labels(c) or "-", _tell_change(c)) for c in changes]
+        yield from lay_out(("NODE", "POOL", "LABELS", "CHANGE"), told, indent=2)
+    yield from build_notes(notes)
 
-    def build(self, wide: bool) -> Iterator[Line]:
-        if self.pools:
-            header = ["POOL", "EDITION", "MODE", "PLACEMENT", "NODES", "MEMBERS"]
-            rows: list[Line] = [_build_row(pool, wide=wide) for pool in self.pools]
-            yield from lay_out([*header, "NAMES"] if wide else header, rows)
-            yield ()
-        yield (self._conclude(),)
-        if self.changes:
-            yield ()
-            told = [(c.node, c.pool, _tell_labels(c) or "-", _tell_change(c)) for c in self.changes]
-            yield from lay_out(("NODE", "POOL", "LABELS", "CHANGE"), told, indent=2)
-        yield from build_notes(self.notes)
 
-    def build_head(self) -> Iterator[str]:
-        """What stands above all pools, in comments."""
-        yield self._conclude()
-        yield from (str(note) for note in self.notes if not note.is_of_pool)
-
-    def build_comments(self) -> dict[str, list[str]]:
-        """What stands above each pool."""
-        comments: defaultdict[str, list[str]] = defaultdict(list)
-        for pool in self.pools:
-            comments[pool.name].append(f"{_count(pool.nodes)}: {list_names(pool.nodes)}")
-        for note in self.notes:
-            for name in note.names if note.is_of_pool else ():
-                comments[name].append(f"{note.code}: {note.message}")
-        for change in self.changes:
-            told = "; ".join(filter(None, (_tell_labels(change), _tell_change(change))))
-            comments[change.pool].append(f"it would change {change.node}: {told}")
-        return dict(comments)
-
-    def _conclude(self) -> str:
-        if not self.pools:
-            return NOTHING
-        if not self.changes:
-            return EMPTY
-        return f"The plan is not empty: {_count(self.changes)} would be changed."
+def _build_comments(
+    pools: Sequence[AdoptedPool], changes: Sequence[Simulated], notes: Sequence[Note]
+) -> dict[str, list[str]]:
+    """What stands above each pool."""
+    comments = {pool.name: [f"{_count(pool.nodes)}: {list_names(pool.nodes)}"] for pool in pools}
+    for note in notes:
+        for name in note.names if note.is_of_pool else ():
+            comments[name].append(f"{note.code}: {note.message}")
+    for change in changes:
+        told = "; ".join(filter(None, (_tell_labels(change), _tell_change(change))))
+        comments[change.pool].append(f"it would change {change.node}: {told}")
+    return comments
 
 
 def build_notes(notes: Sequence[Note]) -> Iterator[Line]:

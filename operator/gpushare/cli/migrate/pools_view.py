@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from shlex import quote
 
 from gpushare import names
@@ -50,11 +49,16 @@ def migrate_pools(access: Access, *, node_pool_label: str, unisolated: Schedule)
     is_usual = node_pool_label == names.LABEL_NODE_POOL
     by = "" if is_usual else f" --node-pool-label {quote(node_pool_label)}"
     steps = tuple(list_steps(upgrades, replaced, waiting=waiting, chosen=chosen, by=by))
-    page = _Page(upgrades, steps, upgraded.notes)
+    head = [*_tell_steps(steps), *map(str, upgraded.notes)]
     return Answer(
-        _build_document(page, manifests),
-        page.build,
-        manifests=render_manifests(page.build_head(), manifests, page.build_comments()),
+        {
+            "pools": {"apiVersion": "v1", "kind": "List", "items": manifests},
+            "nodes": [_describe_node(upgrade) for upgrade in upgrades],
+            "byHand": [{"what": s.what, "commands": list(s.commands)} for s in steps],
+            "notes": [describe_note(note) for note in upgraded.notes],
+        },
+        lambda wide: _build_page(upgrades, steps, upgraded.notes, wide=wide),
+        manifests=render_manifests(head, manifests, _build_comments(upgrades)),
         notes=tuple(map(str, upgraded.notes)),
     )
 
@@ -66,18 +70,6 @@ def _follow(cluster: Cluster, upgraded: UpgradedPools) -> Iterator[Json]:
         if to is not None:
             spec = {**raw["spec"], "edition": str(to.edition), "schedule": str(to.schedule)}
             yield wrap_spec(raw["metadata"]["name"], spec)
-
-
-# As data.
-
-
-def _build_document(page: "_Page", manifests: list[Json]) -> Json:
-    return {
-        "pools": {"apiVersion": "v1", "kind": "List", "items": manifests},
-        "nodes": [_describe_node(upgrade) for upgrade in page.upgrades],
-        "byHand": [{"what": s.what, "commands": list(s.commands)} for s in page.steps],
-        "notes": [describe_note(note) for note in page.notes],
-    }
 
 
 def _describe_node(upgrade: Upgrade) -> Json:
@@ -103,47 +95,39 @@ def _name_pods(pods: Sequence[Pod]) -> list[str]:
     return sorted(f"{pod.namespace}/{pod.name}" for pod in pods)
 
 
-# For people.
-
-
-@dataclass(frozen=True, slots=True)
-class _Page:
-    upgrades: tuple[Upgrade, ...]
-    steps: tuple[Step, ...]
-    notes: tuple[Note, ...]
-
-    def build(self, wide: bool) -> Iterator[Line]:
-        if self.upgrades:
-            header = ["NODE", "POOL", "FROM", "TO", "PODS", "WHAT IT GOES THROUGH"]
-            rows = [_build_row(upgrade, wide=wide) for upgrade in self.upgrades]
-            yield from lay_out([*header, "POD NAMES"] if wide else header, rows)
-        if not self.steps:
-            yield (NOTHING,)
-        for number, step in enumerate(self.steps, start=1):
+def _build_page(
+    upgrades: Sequence[Upgrade], steps: Sequence[Step], notes: Sequence[Note], *, wide: bool
+) -> Iterator[Line]:
+    if upgrades:
+        header = ["NODE", "POOL", "FROM", "TO", "PODS", "WHAT IT GOES THROUGH"]
+        rows = [_build_row(upgrade, wide=wide) for upgrade in upgrades]
+        yield from lay_out([*header, "POD NAMES"] if wide else header, rows)
+    for line in _tell_steps(steps):
+        if not line.startswith(" ") and steps:
             yield ()
-            yield (Styled(f"{number}. ", "bold"), step.what)
-            yield from ((f"   {command}",) for command in step.commands)
-        yield from build_notes(self.notes)
+        yield (line,)
+    yield from build_notes(notes)
 
-    def build_head(self) -> Iterator[str]:
-        """What stands above all pools, in comments."""
-        if not self.steps:
-            yield NOTHING
-        for number, step in enumerate(self.steps, start=1):
-            yield f"{number}. {step.what}"
-            yield from (f"   {command}" for command in step.commands)
-        yield from map(str, self.notes)
 
-    def build_comments(self) -> dict[str, list[str]]:
-        """What stands above each pool: its nodes, by what they go through."""
-        alike: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        for upgrade in self.upgrades:
-            told = f"{_name_mode(upgrade.from_mode)}: {_tell_cost(upgrade)}"
-            alike[upgrade.pool, told].append(upgrade.node)
-        comments: defaultdict[str, list[str]] = defaultdict(list)
-        for (pool, told), nodes in alike.items():
-            comments[pool].append(f"{list_names(tuple(nodes))}: {told}")
-        return dict(comments)
+def _tell_steps(steps: Sequence[Step]) -> Iterator[str]:
+    """Each step, and below it its commands."""
+    if not steps:
+        yield NOTHING
+    for number, step in enumerate(steps, start=1):
+        yield f"{number}. {step.what}"
+        yield from (f"   {command}" for command in step.commands)
+
+
+def _build_comments(upgrades: Sequence[Upgrade]) -> dict[str, list[str]]:
+    """What stands above each pool: its nodes, by what they go through."""
+    alike: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for upgrade in upgrades:
+        told = f"{_name_mode(upgrade.from_mode)}: {_tell_cost(upgrade)}"
+        alike[upgrade.pool, told].append(upgrade.node)
+    comments: defaultdict[str, list[str]] = defaultdict(list)
+    for (pool, told), nodes in alike.items():
+        comments[pool].append(f"{list_names(tuple(nodes))}: {told}")
+    return comments
 
 
 def _build_row(upgrade: Upgrade, *, wide: bool) -> Line:

@@ -111,19 +111,6 @@ def _migrate(file: ManifestFile, target: Target) -> MigratedFile:
 # What is printed.
 
 
-def render(files: Sequence[MigratedFile], printed: Printed) -> str:
-    """A patch, or all of the files as one."""
-    match printed:
-        case Printed.DIFF:
-            return "".join(line for file in files for line in _diff(file))
-        case Printed.YAML:
-            return "".join(_join(files))
-        case Printed.JSON:
-            items = [item for file in files for raw in file.documents for item in _list(raw)]
-            document = {"apiVersion": "v1", "kind": "List", "items": items}
-            return format_json(document)
-
-
 def _diff(file: MigratedFile) -> Iterator[str]:
     # Not `splitlines`: to a patch only one character ends a line.
     before, after = (_LINE.findall(text) for text in (file.file.text, file.text))
@@ -145,11 +132,19 @@ def _list(raw: Any) -> Sequence[Any]:
 
 
 def print_migrated(files: Sequence[MigratedFile], printed: Printed, *, are_live: bool) -> None:
-    """On standard output; on standard error a line for each finding.
+    """A patch, or all of the files as one; on standard error a line for each finding.
 
     Of live objects only those that change; of files all, so that one can go on with them.
     """
-    print_text(render([file for file in files if file.is_changed or not are_live], printed))
+    shown = [file for file in files if file.is_changed or not are_live]
+    match printed:
+        case Printed.DIFF:
+            print_text("".join(line for file in shown for line in _diff(file)))
+        case Printed.YAML:
+            print_text("".join(_join(shown)))
+        case Printed.JSON:
+            items = [item for file in shown for raw in file.documents for item in _list(raw)]
+            print_text(format_json({"apiVersion": "v1", "kind": "List", "items": items}))
     for file in files:
         for each in file.findings:
             print_note(f"{file.file.shown}: {each.about}: {each.code}: {each.message}")

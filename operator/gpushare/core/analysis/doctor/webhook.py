@@ -48,13 +48,8 @@ class Tried:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Trials:
-    """What became of what was created for trial; nothing of it is stored."""
-
-    pod: Tried | Unseen
-    workload: Tried | Unseen
-    """A Deployment of such pods."""
+Trials = tuple[Tried | Unseen, Tried | Unseen]
+"""What became of a pod, and of a Deployment of such pods; nothing of them is stored."""
 
 
 def judge_configuration(found: Json | Unseen | None, namespace: str) -> Iterator[Finding]:
@@ -150,9 +145,10 @@ def judge_trials(
     if isinstance(trials, Unseen):
         yield skip(f"trials in {about}", trials)
         return
+    pod, workload = trials
     for kind, tried, silence in (
-        ("pod", trials.pod, Code.WEBHOOK_SILENT),
-        ("Deployment", trials.workload, Code.WORKLOADS_UNWARNED),
+        ("pod", pod, Code.WEBHOOK_SILENT),
+        ("Deployment", workload, Code.WORKLOADS_UNWARNED),
     ):
         said = f": {tried.message}" if isinstance(tried, Tried) and tried.message else ""
         match tried:
