@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.k8s.node_selection import ANYWHERE, CHOOSING, NodeSelection
+from gpushare.api.k8s.node_selection import CHOOSING, NodeSelection
 from gpushare.core.analysis.migration.finding import Code, Finding
 from gpushare.core.capacity.pool_capacity import MIB_PER_GIB, observe_node_capacity, tell_unit
 
@@ -36,12 +36,6 @@ class Cards:
     @property
     def unit(self) -> str:
         return "GiB" if self.per_gib == 1 else "MiB"
-
-    @property
-    def memory_of_any(self) -> int | None:
-        """Where all cards are known to have the same."""
-        found = self.find_memory(ANYWHERE)
-        return found if isinstance(found, int) else None
 
     def find_memory(self, selection: NodeSelection) -> int | Finding:
         """Memory of each card that a pod with this selection may get; else why that is unknown."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from gpushare import names
 from gpushare.api.k8s.node import parse_quantity
+from gpushare.api.k8s.node_selection import ANYWHERE
 from gpushare.core.analysis.migration.finding import Code, Finding, Migrated
 from gpushare.core.analysis.migration.pods import Target, migrate_pod
 from gpushare.editions.registry import MODES
@@ -100,8 +101,8 @@ def _read_quota(raw: Json, target: Target) -> Iterator[Finding]:
             f"its {_REQUESTS}{_WHOLE} ({whole}) does not count pods that share; "
             f"put {_REQUESTS}{_MEMORY} beside it"
         )
-        count, per_card = parse_quantity(whole), target.cards.memory_of_any
-        if count is not None and per_card is not None:
+        count, per_card = parse_quantity(whole), target.cards.find_memory(ANYWHERE)
+        if count is not None and isinstance(per_card, int):
             message += f', for as many whole cards "{count * per_card}"'
         yield Finding(Code.QUOTA, message)
     if memory is not None:
