@@ -42,7 +42,7 @@ def _asks_oddly(container: Json) -> bool:
     )
 
 
-def find_obstacles(pod: Json) -> Iterator[Finding]:
+def find_skip_reasons(pod: Json) -> Iterator[Finding]:
     """What keeps a pod, or a template of one, from asking for memory."""
     spec = pod["spec"]
     containers = list_containers(spec)

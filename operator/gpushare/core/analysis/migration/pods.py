@@ -23,7 +23,7 @@ from gpushare.core.analysis.migration.finding import Code, Finding, Migrated
 from gpushare.core.analysis.migration.pod_findings import (
     PARTS,
     count_cards,
-    find_obstacles,
+    find_skip_reasons,
     list_containers,
     note_migration,
     note_sharing,
@@ -60,13 +60,13 @@ def migrate_pod(raw: Json, target: Target) -> Migrated:
     except MalformedPodError as error:
         return Migrated(raw, (Finding(Code.UNREADABLE, str(error)),))
     spec = raw["spec"]
-    obstacles = tuple(find_obstacles(raw))
+    skip_reasons = tuple(find_skip_reasons(raw))
     if any(count_cards(container) != 0 for container in list_containers(spec)):
-        return Migrated(raw, obstacles) if obstacles else _share(raw, request, target)
+        return Migrated(raw, skip_reasons) if skip_reasons else _share(raw, request, target)
     selecting = _select(spec, target, is_to_share=False)
     notes = note_sharing(request) if request.asks_for_share else ()
     changed = raw if selecting.raw == spec else raw | {"spec": selecting.raw}
-    return Migrated(changed, (*obstacles, *selecting.findings, *notes))
+    return Migrated(changed, (*skip_reasons, *selecting.findings, *notes))
 
 
 def _parse(raw: Json) -> PodShape:
@@ -94,7 +94,7 @@ def _read_selection(spec: Json) -> NodeSelection:
 
 
 def _share(raw: Json, request: PodRequest, target: Target) -> Migrated:
-    """Of a pod without obstacles, whose containers ask for the same number of cards, if for any."""
+    """Of a pod whose containers ask for the same number of cards, if for any."""
     selecting = _select(raw["spec"], target, is_to_share=True)
     if left := tuple(each for each in selecting.findings if each.code.is_left):
         return Migrated(raw, left)
