@@ -57,7 +57,7 @@ def test_a_node_selector_selects_what_its_nodes_become(old: Json, mode: str) -> 
     assert list(rewrite({"disk": "ssd", **old, "zone": "b"})) == ["disk", MODE, "zone"]
 
 
-@pytest.mark.parametrize("selector", [{"disk": "ssd"}, {MODE: "mps"}, {MODE: "default"}])
+@pytest.mark.parametrize("selector", [{}, {"disk": "ssd"}, {MODE: "mps"}, {MODE: "default"}])
 def test_other_labels_stay(selector: Json) -> None:
     assert rewrite(selector) == selector
 

@@ -60,8 +60,8 @@ class Translation:
                     found[part] = rewrite(spec[part])
             except _UntranslatableError as error:
                 findings.append(Finding(error.code, f"its {part} stays: {error}"))
-        if not found.get("nodeSelector"):
-            found.pop("nodeSelector", None)
+        if spec.get("nodeSelector") and not found["nodeSelector"]:
+            del found["nodeSelector"]
         if self.begins_to_isolate and found != spec:
             message = (
                 "it selects nodes whose isolation is off, which the vendor's migration makes cgpu; "
