@@ -70,6 +70,8 @@ def test_nodes_without_isolation_become_what_is_said(old: Json) -> None:
     migrated = migrate(build_whole_pod(SHARING, nodeSelector=old))
     assert migrated.raw["spec"]["nodeSelector"] == {MODE: "cgpu"}
     assert [each.code for each in migrated.findings] == [Code.ISOLATION_BEGINS]
+    preferring = build_whole_pod(SHARING, affinity=prefer(*(need(k, "In", old[k]) for k in old)))
+    assert [each.code for each in migrate(preferring).findings] == [Code.ISOLATION_BEGINS]
 
 
 @pytest.mark.parametrize(
