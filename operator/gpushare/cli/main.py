@@ -19,7 +19,6 @@ from gpushare.cli.completion import (
 from gpushare.cli.doctor.command import add_doctor_command
 from gpushare.cli.errors.failures import errors_as_sentences
 from gpushare.cli.explain.command import add_explain_commands
-from gpushare.cli.imports import uncollected
 from gpushare.cli.input.examples import CommandWithExamples
 from gpushare.cli.inspect.command import add_inspect_commands
 from gpushare.cli.migrate.command import add_migrate
@@ -74,8 +73,7 @@ def begin(
 @app.command()
 def webhook() -> None:
     """Send pods that ask for shared GPU to a pool: the admission webhook, until SIGTERM."""
-    with uncollected():
-        from gpushare.webhook.manager import run_webhook
+    from gpushare.webhook.manager import run_webhook
 
     _run_role(run_webhook)
 
@@ -83,8 +81,7 @@ def webhook() -> None:
 @app.command()
 def controller() -> None:
     """Keep the nodes of all pools as their specs say, until SIGTERM; one is active by a Lease."""
-    with uncollected():
-        from gpushare.controller.manager import run_controller
+    from gpushare.controller.manager import run_controller
 
     _run_role(run_controller)
 
@@ -92,9 +89,8 @@ def controller() -> None:
 @app.command()
 def run() -> None:
     """Controller and webhook in one process, for small clusters and development."""
-    with uncollected():
-        from gpushare.controller.manager import run_controller
-        from gpushare.webhook.manager import Webhook
+    from gpushare.controller.manager import run_controller
+    from gpushare.webhook.manager import Webhook
 
     async def run_both(settings: "Settings") -> None:
         await run_controller(settings, build_webhook=Webhook)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -41,24 +40,14 @@ class PoolCache:
         self._stale_seconds = stale_seconds
         self._clock = clock
         self._last_event: dict[str, float | None] = {POOLS: None, NAMESPACES: None}
-        self._stale_at = -math.inf
-        """There is no gap before."""
         self._pools: dict[str, PoolView] = {}
-        self._snapshot: tuple[PoolView, ...] | None = ()
+        self.pools: tuple[PoolView, ...] = ()
         self._namespaces: dict[str, Namespace] = {}
         self._came = asyncio.Event()
-
-    @property
-    def pools(self) -> tuple[PoolView, ...]:
-        if self._snapshot is None:
-            self._snapshot = tuple(self._pools.values())
-        return self._snapshot
 
     def find_unsynced(self) -> UnsyncedCache | None:
         """Why it can't be answered from now; None where it can."""
         now = self._clock()
-        if now < self._stale_at:
-            return None
         for kind, last_events in self._last_event.items():
             if last_events is None:
                 return UnsyncedCache(Reason.NOT_SYNCED, f"{kind} are not known yet")
@@ -84,13 +73,11 @@ class PoolCache:
     def note_event(self, kind: str) -> None:
         """Note that the watch of `kind`, whose first list is complete, is alive."""
         self._last_event[kind] = self._clock()
-        last_events = [-math.inf if each is None else each for each in self._last_event.values()]
-        self._stale_at = min(last_events) + self._stale_seconds
 
     def put_pool(self, key: str, old: PoolView | None, new: PoolView | None) -> None:
         """Take in a pool that came, changed or went; a listener of its informer."""
         _put(self._pools, key, new)
-        self._snapshot = None
+        self.pools = tuple(self._pools.values())
 
     def put_namespace(self, key: str, old: Namespace | None, new: Namespace | None) -> None:
         """Take in a namespace that came, changed or went; a listener of its informer."""

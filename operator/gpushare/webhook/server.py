@@ -192,7 +192,7 @@ class AdmissionServer:
         chunks, length = [], 0
         with self.calls.waiting(content.set_exception) as wait:
             while chunk := await content.readany():
-                wait.hold(len(chunk))
+                self.calls.hold(wait, len(chunk))
                 chunks.append(chunk)
                 length += len(chunk)
                 if length > MAX_BODY_BYTES:
@@ -204,7 +204,7 @@ class AdmissionServer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None) as limit:
                 with self.calls.waiting(lambda _: limit.reschedule(0)) as wait:
-                    wait.hold(body_bytes)
+                    self.calls.hold(wait, body_bytes)
                     await self._wait_for_namespace(namespace)
 
     def _fail(self, question: Question, status: int, reason: Reason, text: str) -> web.Response:

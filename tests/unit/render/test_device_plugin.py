@@ -10,7 +10,7 @@ from gpushare.api.k8s.pod import parse_pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.editions.plugins import identify_plugin, is_plugin_of
 from gpushare.editions.registry import MODES
-from gpushare.render.deviceplugin import render_device_plugin
+from gpushare.render.opensource import render_device_plugin
 
 IMAGE = "registry.example.com/gpushare-plugin:v2"
 SHARE = MODES[Edition.OPEN_SOURCE, Schedule.SHARE]

@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.render.scheduler import render_scheduler_config
+from gpushare.render.opensource import render_scheduler_config
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import yaml
 
-from gpushare.render.extender import render_scheduler_extender
+from gpushare.render.opensource import render_scheduler_extender
 
 
 def test_there_are_never_two_that_give_out_the_same_card() -> None:

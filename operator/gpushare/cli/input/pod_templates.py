@@ -10,6 +10,7 @@ from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.input.manifests import Given
 from gpushare.webhook.pod_template import (
     PODS,
+    WORKLOADS,
     NoTemplateError,
     Resource,
     WorkloadShape,
@@ -68,12 +69,7 @@ def _find_pod(given: Given) -> PodShape | None:
     resource = Resource(group, version, f"{given.raw['kind'].lower()}s")
     if resource == PODS:
         return parse_pod_shape(given.raw)
-    if find_template(resource, _ANY_WORKLOAD) is None:
+    # Another kind may have any shape.
+    if resource not in WORKLOADS:
         return None
     return find_template(resource, msgspec.convert(given.raw, WorkloadShape))
-
-
-_ANY_WORKLOAD = msgspec.convert(
-    {"spec": {"template": {}, "jobTemplate": {"spec": {"template": {}}}}}, WorkloadShape
-)
-"""To ask whether a kind has a template: whatever else is in it may be broken."""

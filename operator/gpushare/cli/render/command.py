@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gpushare import names
-from gpushare.cli.errors.failures import errors_as_sentences
+from gpushare.cli.errors.failures import build_unknown, errors_as_sentences
 from gpushare.cli.input import options
 from gpushare.cli.input.examples import CommandWithExamples
 from gpushare.cli.input.object_names import check_image, check_name, check_namespace_name
@@ -79,7 +79,7 @@ def scheduler_config(
     """
     with errors_as_sentences():
         from gpushare.cli.exit_codes import CommandError, Exit
-        from gpushare.render.scheduler import render_scheduler_config
+        from gpushare.render.opensource import render_scheduler_config
 
         try:
             text = render_scheduler_config(extender_url, str(kubeconfig) if kubeconfig else None)
@@ -115,7 +115,7 @@ def scheduler_extender(
     memory is scheduled.
     """
     with errors_as_sentences():
-        from gpushare.render.extender import render_scheduler_extender
+        from gpushare.render.opensource import render_scheduler_extender
 
         print_text(render_scheduler_extender(image, node_port=node_port))
 
@@ -153,7 +153,7 @@ def device_plugin(
     with --cascade=orphan so that its pods stay.
     """
     with errors_as_sentences():
-        from gpushare.render.deviceplugin import render_device_plugin
+        from gpushare.render.opensource import render_device_plugin
 
         print_text(render_device_plugin(image, namespace=namespace, memory_unit=memory_unit.value))
 
@@ -177,6 +177,17 @@ def teardown(
     """
     with errors_as_sentences():
         from gpushare.cli.cluster.access import Access
-        from gpushare.cli.render.teardown import render_commands
+        from gpushare.cli.cluster.snapshot import PLANNED, observe_pools
+        from gpushare.cli.exit_codes import CommandError, Exit
+        from gpushare.core.analysis.due_teardown import NotDueError, expect_commands_due
+        from gpushare.render.teardown import render_teardown_commands
 
-        print_text(render_commands(Access(kubeconfig, context, snapshot), node))
+        cluster = Access(kubeconfig, context, snapshot).read(*PLANNED)
+        seen = observe_pools(cluster)
+        if node not in seen.snapshot.nodes:
+            raise build_unknown("node", node, seen.snapshot.nodes)
+        try:
+            expect_commands_due(seen.snapshot, seen.known.setup, node, cluster.taken_at)
+        except NotDueError as error:
+            raise CommandError(Exit.NOT_CALLED_FOR, str(error)) from error
+        print_text(render_teardown_commands(node, seen.snapshot.nodes[node].container_runtime))
