@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Coroutine
+from functools import partial
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +26,7 @@ from gpushare.cli.migrate.command import add_migrate
 from gpushare.cli.output.answer import give_output_up, print_note, print_text
 from gpushare.cli.plan.command import add_plan_commands
 from gpushare.cli.program_name import CALLED
-from gpushare.cli.render.command import add_render_commands
+from gpushare.cli.render.command import render
 from gpushare.cli.ui.command import add_ui_command
 from gpushare.names import PoolFate
 
@@ -50,7 +51,7 @@ add_plan_commands(app)
 add_adopt(app)
 add_migrate(app)
 add_doctor_command(app)
-add_render_commands(app)
+app.add_typer(render, name="render", no_args_is_help=True)
 
 
 def _tell_version(is_asked: bool) -> None:
@@ -114,9 +115,7 @@ def uninstall(
     """See to the pools when the operator is removed. `helm uninstall` runs this by itself."""
     from gpushare.controller.uninstall import uninstall as uninstall_pools
 
-    def tell(line: str) -> None:
-        typer.echo(line)
-        sys.stdout.flush()
+    tell = partial(print, flush=True)
 
     async def remove(settings: "Settings") -> None:
         await uninstall_pools(settings, fate=pools, timeout_seconds=timeout_seconds, tell=tell)

@@ -21,45 +21,20 @@ class MemoryUnit(StrEnum):
     MIB = "MiB"
 
 
-def add_render_commands(app: typer.Typer) -> None:
-    """Add them to `app`, as `render`."""
-    render = typer.Typer(
-        help="Print a manifest for a component that the operator relies on.", rich_markup_mode=None
-    )
-    app.add_typer(render, name="render", no_args_is_help=True)
-    render.command(
-        "scheduler-config",
-        cls=CommandWithExamples,
-        epilog="""
-        render scheduler-config --extender-url http://127.0.0.1:32766/gpushare-scheduler
-        render scheduler-config --extender-url http://10.0.0.1:32766 --kubeconfig scheduler.conf
-        """,
-    )(scheduler_config)
-    render.command(
-        "scheduler-extender",
-        cls=CommandWithExamples,
-        epilog="""
-        render scheduler-extender --image registry.example.com/extender:v2 > extender.yaml
-        render scheduler-extender --image registry.example.com/extender:v2 --node-port 32766
-        """,
-    )(scheduler_extender)
-    render.command(
-        "device-plugin",
-        cls=CommandWithExamples,
-        epilog="""
-        render device-plugin --image registry.example.com/gpushare-plugin:v2 > plugin.yaml
-        render device-plugin --image registry.example.com/gpushare-plugin:v2 --memory-unit MiB
-        """,
-    )(device_plugin)
-    render.command(
-        cls=CommandWithExamples,
-        epilog="""
-        render teardown cn-beijing.192.168.8.4
-        render teardown cn-beijing.192.168.8.4 --snapshot cluster.json
-        """,
-    )(teardown)
+render = typer.Typer(
+    help="Print a manifest for a component that the operator relies on.", rich_markup_mode=None
+)
+"""The commands."""
 
 
+@render.command(
+    "scheduler-config",
+    cls=CommandWithExamples,
+    epilog="""
+    render scheduler-config --extender-url http://127.0.0.1:32766/gpushare-scheduler
+    render scheduler-config --extender-url http://10.0.0.1:32766 --kubeconfig scheduler.conf
+    """,
+)
 def scheduler_config(
     extender_url: Annotated[
         str,
@@ -88,6 +63,14 @@ def scheduler_config(
         print_text(text)
 
 
+@render.command(
+    "scheduler-extender",
+    cls=CommandWithExamples,
+    epilog="""
+    render scheduler-extender --image registry.example.com/extender:v2 > extender.yaml
+    render scheduler-extender --image registry.example.com/extender:v2 --node-port 32766
+    """,
+)
 def scheduler_extender(
     image: Annotated[
         str,
@@ -120,6 +103,14 @@ def scheduler_extender(
         print_text(render_scheduler_extender(image, node_port=node_port))
 
 
+@render.command(
+    "device-plugin",
+    cls=CommandWithExamples,
+    epilog="""
+    render device-plugin --image registry.example.com/gpushare-plugin:v2 > plugin.yaml
+    render device-plugin --image registry.example.com/gpushare-plugin:v2 --memory-unit MiB
+    """,
+)
 def device_plugin(
     image: Annotated[
         str,
@@ -158,6 +149,13 @@ def device_plugin(
         print_text(render_device_plugin(image, namespace=namespace, memory_unit=memory_unit.value))
 
 
+@render.command(
+    cls=CommandWithExamples,
+    epilog="""
+    render teardown cn-beijing.192.168.8.4
+    render teardown cn-beijing.192.168.8.4 --snapshot cluster.json
+    """,
+)
 def teardown(
     node: Annotated[
         str,
