@@ -83,12 +83,6 @@ def test_kinds_that_a_cluster_has_not_are_none_in_its_snapshot() -> None:
     assert (again.pools, again.deployments) == (None, None)
 
 
-def test_a_snapshot_of_before_deployments_were_kept_is_read_as_one_that_has_none() -> None:
-    document = json.loads(build_snapshot(build_cluster()))
-    del document["deployments"]
-    assert parse_snapshot(json.dumps(document).encode(), "file").deployments is None
-
-
 def test_config_maps_that_could_not_be_listed_are_not_taken_for_none() -> None:
     for cluster in (build_cluster(), Cluster(NOW, unread={Kind.CONFIGMAPS: "forbidden"})):
         document = json.loads(build_snapshot(cluster))

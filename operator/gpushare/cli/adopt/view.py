@@ -9,7 +9,7 @@ from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster, with_pools
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out, lay_out_section
-from gpushare.cli.output.pool_manifests import Json, render_manifests
+from gpushare.cli.output.data import Json, render_manifests
 from gpushare.core.analysis.adoption.adopt import describe_snapshot, prove
 from gpushare.core.analysis.adoption.grouping import AdoptedPool, build_manifest
 from gpushare.core.analysis.adoption.notes import Note, gather, list_names

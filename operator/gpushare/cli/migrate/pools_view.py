@@ -13,7 +13,7 @@ from gpushare.cli.adopt.view import build_notes, describe_note
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster, with_pools
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
-from gpushare.cli.output.pool_manifests import Json, render_manifests
+from gpushare.cli.output.data import Json, render_manifests
 from gpushare.core.analysis.adoption.existing_labels import Carried
 from gpushare.core.analysis.adoption.grouping import build_manifest, wrap_spec
 from gpushare.core.analysis.adoption.manual_steps import Step, list_steps

@@ -14,7 +14,7 @@ from gpushare.api.pruned.cluster import Kind
 from gpushare.cli.cluster.access import Access, check_namespace
 from gpushare.cli.errors.failures import find_failure
 from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.cli.input.manifest_files import ManifestFile, read_manifest_files
+from gpushare.cli.input.manifests import ManifestFile, read_manifest_files
 from gpushare.cli.input.options import Printed
 from gpushare.cli.output.answer import print_note, print_text
 from gpushare.cli.output.data import format_json
