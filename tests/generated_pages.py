@@ -6,7 +6,7 @@ In a page it stands between `<!-- from the program: NAME -->` and `<!-- end -->`
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from textwrap import fill
+from textwrap import TextWrapper, fill
 from typing import Any
 
 import typer
@@ -80,7 +80,8 @@ def _outline(shape: Shape, indent: str) -> Iterator[str]:
         else:
             plain.append(f"{name}{brackets}")
     if plain:
-        yield fill(", ".join(plain), WIDTH, initial_indent=indent, subsequent_indent=indent) + "\n"
+        wrapper = TextWrapper(WIDTH, indent, indent, break_on_hyphens=False)
+        yield wrapper.fill(", ".join(plain)) + "\n"
     for name, part in nested:
         yield f"{indent}{name}\n"
         yield from _outline(part, f"{indent}  ")

@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import cache, partial
 from typing import Any
 
+import orjson
 from pydantic import ValidationError
 
 from gpushare import names
@@ -16,19 +17,12 @@ from gpushare.api.pool import (
     EDITIONS_WITH_PLACEMENT,
     Edition,
     Pool,
+    PoolSpec,
 )
 from gpushare.api.selector import DNS_NAME, LABEL_KEY
 from gpushare.api.suggestion import suggest
 
 Json = dict[str, Any]
-
-_TYPES: Mapping[str, type] = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "integer": int,
-    "boolean": bool,
-}
 
 
 class ManifestError(ValueError):
@@ -49,8 +43,6 @@ def parse_manifest(raw: Json, now: datetime) -> Pool:
     spec = _drop_nulls(raw.get("spec"))
     if not isinstance(spec, dict):
         raise ManifestError(f"{name}: spec is missing")
-    for fault in _find_misshapen(spec, schema["properties"]["spec"], "spec"):
-        raise ManifestError(f"{name}: {fault}")
     meta = {
         "name": name,
         "uid": "",
@@ -59,11 +51,17 @@ def parse_manifest(raw: Json, now: datetime) -> Pool:
         "annotations": raw["metadata"].get("annotations"),
     }
     try:
-        pool = Pool.parse({"metadata": meta, "spec": spec})
+        # Strictly, as the API server reads JSON: no number is made of text.
+        parsed = PoolSpec.model_validate_json(
+            orjson.dumps(spec, option=orjson.OPT_NON_STR_KEYS),
+            strict=True,
+            extra="forbid",
+            by_alias=True,
+            by_name=False,
+        )
+        pool = Pool.parse({"metadata": meta}, parsed)
     except ValidationError as error:
-        first, *_ = error.errors()
-        where = ".".join(str(part) for part in ("spec", *first["loc"]))
-        raise ManifestError(f"{name}: {where}: {first['msg']}") from error
+        raise ManifestError(f"{name}: {_describe(error)}") from error
     for fault in _find_broken_rules(spec, schema["properties"]["spec"], "spec"):
         raise ManifestError(f"{name}: {fault}")
     return pool
@@ -105,30 +103,18 @@ def _drop_nulls(value: Any) -> Any:
     return value
 
 
-def _find_misshapen(value: Any, schema: Json, path: str) -> Iterator[str]:
-    """Fields that there are not, and values of another type."""
-    wanted = _TYPES.get(schema.get("type", ""))
-    if wanted is not None and (
-        not isinstance(value, wanted) or (wanted is int and isinstance(value, bool))
-    ):
-        yield f"{path} must be of type {schema['type']}, and is {value!r}"
-        return
-    if schema.get("x-kubernetes-int-or-string") and not isinstance(value, int | str):
-        yield f"{path} must be a number or a string, and is {value!r}"
-        return
-    if isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from _find_misshapen(each, schema["items"], f"{path}[{index}]")
-    if not isinstance(value, dict):
-        return
-    known = schema.get("properties")
-    for key, each in value.items():
-        if known is None:
-            yield from _find_misshapen(each, schema["additionalProperties"], f"{path}.{key}")
-        elif key in known:
-            yield from _find_misshapen(each, known[key], f"{path}.{key}")
-        else:
-            yield f"there is no field {path}.{key}{suggest(str(key), known)}"
+def _describe(error: ValidationError) -> str:
+    """The first fault that pydantic finds; a field that there is not goes first."""
+    faults = error.errors()
+    fault = next((each for each in faults if each["type"] == "extra_forbidden"), faults[0])
+    path = ("spec", *fault["loc"])
+    where = ".".join(map(str, path))
+    if fault["type"] != "extra_forbidden":
+        return f"{where}: {fault['msg']}"
+    parent = _load_schema()
+    for part in path[:-1]:
+        parent = parent["items"] if isinstance(part, int) else parent["properties"][part]
+    return f"there is no field {where}{suggest(str(path[-1]), parent['properties'])}"
 
 
 def _find_broken_rules(value: Any, schema: Json, path: str) -> Iterator[str]:
