@@ -130,9 +130,6 @@ def _find_broken_rules(value: Any, schema: Json, path: str) -> Iterator[str]:
             yield from _find_broken_rules(value[key], known[key], f"{path}.{key}")
 
 
-# The CRD's rules once more, since nothing here reads CEL.
-
-
 def _has_members(nodes: Json) -> bool:
     selector = nodes.get("selector", {})
     given = selector.get("matchLabels") or selector.get("matchExpressions")
@@ -140,7 +137,8 @@ def _has_members(nodes: Json) -> bool:
 
 
 def _selects_foreign(selector: Json) -> bool:
-    keys = {*selector.get("matchLabels", ()), *_keys(selector.get("matchExpressions", ()))}
+    expressions = selector.get("matchExpressions", ())
+    keys = {*selector.get("matchLabels", ()), *(each["key"] for each in expressions)}
     return not any(key in names.VENDOR_LABELS or key.startswith(f"{names.GROUP}/") for key in keys)
 
 
@@ -154,44 +152,27 @@ def _has_label_keys(value: Json) -> bool:
     return all(re.fullmatch(LABEL_KEY, key) and key.find("/") <= 253 for key in keys)
 
 
-def _has_values(requirement: Json) -> bool:
-    return (requirement["operator"] in ("In", "NotIn")) is bool(requirement.get("values"))
-
-
-def _keys(requirements: Any) -> list[str]:
-    return [each["key"] for each in requirements]
-
-
-def _is_placed(spec: Json) -> bool:
-    return (
-        "placement" not in spec or spec.get("edition", DEFAULT_EDITION) in EDITIONS_WITH_PLACEMENT
-    )
-
-
-def _has_key(toleration: Json) -> bool:
-    return "key" in toleration or toleration.get("operator") == "Exists"
-
-
-def _has_value(toleration: Json) -> bool:
-    return "value" not in toleration or toleration.get("operator", "Equal") == "Equal"
-
-
-def _ends(toleration: Json) -> bool:
-    return "tolerationSeconds" not in toleration or toleration.get("effect") == "NoExecute"
-
-
 _CHECKS: Mapping[str, Callable[[Any], bool]] = {
-    "placement exists": _is_placed,
+    "placement exists": lambda spec: (
+        "placement" not in spec or spec.get("edition", DEFAULT_EDITION) in EDITIONS_WITH_PLACEMENT
+    ),
     "a pool needs members": _has_members,
     "selects on a label": _selects_foreign,
     "a label key is": _has_label_keys,
-    "In and NotIn need": _has_values,
-    "without a key": _has_key,
-    "operator Exists takes": _has_value,
-    "tolerationSeconds goes": _ends,
+    "In and NotIn need": lambda requirement: (
+        (requirement["operator"] in ("In", "NotIn")) is bool(requirement.get("values"))
+    ),
+    "without a key": lambda each: "key" in each or each.get("operator") == "Exists",
+    "operator Exists takes": lambda each: (
+        "value" not in each or each.get("operator", "Equal") == "Equal"
+    ),
+    "tolerationSeconds goes": lambda each: (
+        "tolerationSeconds" not in each or each.get("effect") == "NoExecute"
+    ),
     **{f"the {edition} edition has no": partial(_has_mode, edition) for edition in Edition},
 }
-"""By how its sentence begins in the CRD, whether what a rule is about keeps it."""
+"""The CRD's rules once more, since nothing here reads CEL: by how its sentence begins in the CRD,
+whether what a rule is about keeps it."""
 
 
 def find_check(sentence: str) -> Callable[[Any], bool]:

@@ -6,7 +6,6 @@ No generated models: a third of the CPU time, and unknown fields survive.
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -221,7 +220,7 @@ class ApiClient:
         self, response: aiohttp.ClientResponse, what: str, method: str, path: str
     ) -> ApiError:
         """The error that an answer stands for; what it asks for holds for later calls too."""
-        seconds = parse_retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
+        seconds = parse_retry_after(response.headers.get("Retry-After"))
         if seconds is not None:
             self._throttle.close(method, path, seconds)
         body = await response.read()

@@ -52,6 +52,9 @@ class LoopApi:
     async def get(self, path: str, **params: str) -> Json:
         return self.objects[path]
 
+    async def find(self, path: str) -> Json | None:
+        return await self.get(path)
+
     async def apply(self, path: str, body: Json) -> Json:
         self.writes.append(("APPLY", path))
         if self.refusal and self.refused in path:

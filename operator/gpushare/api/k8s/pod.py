@@ -169,12 +169,15 @@ def parse_pod(
         return None
     status = raw.get("status") or {}
     node = spec.node_name or ""
-    ready_since = _ready_since(status)
+    ready = _find_condition(status, "Ready")
+    since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
     created = meta.get("creationTimestamp")
     shares = names.RESOURCE_GPU_MEMORY in requests
     running = map(count_container, spec.containers or ())
     card_memory = count_card_memory(running) if shares else 0
-    reason, message = _read_scheduling(status)
+    scheduled = _find_condition(status, "PodScheduled")
+    reason = intern(scheduled.get("reason") or "")
+    message = intern((scheduled.get("message") or "")[:MAX_MESSAGE])
     past = None if node else parse_past_decision(annotations)
     return Pod(
         namespace=intern(namespace),
@@ -183,8 +186,8 @@ def parse_pod(
         node=intern(node),
         phase=intern(status.get("phase") or "Pending"),
         deleting="deletionTimestamp" in meta,
-        ready=ready_since is not None,
-        ready_since=ready_since,
+        ready=since is not None,
+        ready_since=datetime.fromisoformat(since) if since else None,
         restarts=sum(
             container.get("restartCount", 0) for container in status.get("containerStatuses") or ()
         ),
@@ -246,21 +249,11 @@ def _find_controller(meta: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-def _ready_since(status: Mapping[str, Any]) -> datetime | None:
+def _find_condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     for condition in status.get("conditions") or ():
-        if condition.get("type") == "Ready" and condition.get("status") == "True":
-            since = condition.get("lastTransitionTime")
-            return datetime.fromisoformat(since) if since else None
-    return None
-
-
-def _read_scheduling(status: Mapping[str, Any]) -> tuple[str, str]:
-    """Why the pod is not scheduled."""
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled":
-            message = (condition.get("message") or "")[:MAX_MESSAGE]
-            return intern(condition.get("reason") or ""), intern(message)
-    return NOT_LOOKED_AT
+        if condition.get("type") == kind:
+            return cast(Mapping[str, Any], condition)
+    return {}
 
 
 def _count_cards(meta: Mapping[str, Any]) -> int:
