@@ -9,9 +9,8 @@ import pytest
 from gpushare.api.k8s.daemonset import DaemonSet
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod, SharingContainer
-from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.api.pool import Edition, Pool, Schedule, UnreadablePool
 from gpushare.api.status import PoolStatus
-from gpushare.api.unreadable_pool import UnreadablePool
 from gpushare.core.analysis.doctor.nodes import judge_nodes, judge_units
 from gpushare.core.analysis.doctor.report import judge_machines, sort_findings
 from gpushare.core.analysis.effective_settings import read_setup

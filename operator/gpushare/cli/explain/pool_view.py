@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpushare import names
+from gpushare.api.pool import UnreadablePool
 from gpushare.api.pruned.cluster import Cluster, Kind, Subject
-from gpushare.api.unreadable_pool import UnreadablePool
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.basis import UNHEALTHY, Basis, build_answer
 from gpushare.cli.cluster.snapshot import observe_pools

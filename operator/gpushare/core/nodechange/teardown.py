@@ -15,7 +15,7 @@ from gpushare import names
 from gpushare.api.k8s.job import Job, JobState
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
-from gpushare.api.teardown import RebootPolicy, TeardownPolicy
+from gpushare.api.rollout import RebootPolicy, TeardownPolicy
 from gpushare.core.nodechange.ongoing_change import find_late_pods, owned_labels, plan_wait_cordoned
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.rollout.approval import is_approved

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from gpushare.api.pool import Pool
-from gpushare.api.unreadable_pool import UnreadablePool
+from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.core.analysis.finding import Code, Finding, Severity, find, look_up
 from gpushare.core.analysis.inspect.pools import Waiting
 from gpushare.core.planner.planner import Planner
