@@ -68,30 +68,16 @@ class Scene:
     def allocatable(self, resource: str = names.GPU_MEM) -> str | None:
         return self.node.allocatable.get(resource)
 
-    def capacity(self, resource: str = names.GPU_MEM) -> str | None:
-        return self.node.capacity.get(resource)
-
     def got(self, name: str, container: str = "main") -> Object:
         record: Object = json.loads(self.pod(name).annotations[names.CONTAINERS])
         one: Object = record[container]
         return one
-
-    def label(self, **changed: str) -> None:
-        """Set labels; `__` stands for a dot in the key."""
-        new = {key.replace("__", "."): value for key, value in changed.items()}
-        self._node["metadata"]["labels"] = {**self._node["metadata"]["labels"], **new}
 
     def annotate_node(self, key: str, value: str) -> None:
         self._node["metadata"]["annotations"][key] = value
 
     def fault(self, **faults: object) -> None:
         self.annotate_node(names.FAULT, json.dumps(faults))
-
-    def reboot(self) -> None:
-        self._node["status"]["nodeInfo"]["bootID"] += "-again"
-
-    def restart_simulator(self) -> None:
-        self._memory = None
 
     def add_component(self, daemonset: str = PLUGIN, name: str = "") -> None:
         """Let the DaemonSet controller put a component's pod on the node."""
@@ -123,17 +109,6 @@ class Scene:
         ]
         self._add(name, dict(annotations or {}), {"containers": containers, **spec})
 
-    def add_teardown(self, *args: str, name: str = "") -> None:
-        """Let the Job controller put a teardown's pod on the node, named after its arguments."""
-        containers = [{"name": "main", "args": list(args)}]
-        self._add(
-            name or "-".join(args),
-            {},
-            {"containers": containers, "restartPolicy": "Never"},
-            namespace="teardown",
-            labels={names.COMPONENT: names.ISOLATION_TEARDOWN},
-        )
-
     def create(self, raw: Object) -> None:
         """Let anybody create a pod that is bound to the node."""
         meta, spec = raw["metadata"], raw["spec"]
@@ -146,9 +121,6 @@ class Scene:
             **extra,
             uid=f"{meta['name']}-{self._created}",
         )
-
-    def remove(self, name: str) -> None:
-        del self._pods[name]
 
     def play(self) -> None:
         """Take turns at this instant until nothing more is written."""

@@ -1,7 +1,6 @@
 """What the simulated extender remembers, as the open-source one (c0b6141), faults included."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 
@@ -46,13 +45,6 @@ def asking(units: int, annotations: Mapping[str, str] | None = None) -> Pod:
 
 def held(card: str, units: int) -> Pod:
     return asking(units, {names.MEM_IDX: card, names.MEM_POD: str(units)})
-
-
-def test_a_pod_that_is_being_deleted_holds_nothing(cluster: Cluster) -> None:
-    pod = held("0", 8)
-    cluster.cache.take(None, pod)
-    cluster.cache.take(pod, replace(pod, terminating=True))
-    assert cluster.used == [0, 0]
 
 
 def test_a_card_that_is_given_out_twice_has_almost_infinitely_much_free() -> None:
