@@ -85,12 +85,6 @@ def test_a_false_claim_of_the_operator_is_wrong_whatever_is_so(isolated: bool) -
     assert str(finding) == f"default/a/main: isolated is {isolated}, claimed is {not isolated}"
 
 
-def test_a_node_without_records_is_unknown() -> None:
-    node = a_node()
-    node["metadata"]["annotations"] = {}
-    assert judge(a_pod(), node=node) == [Verdict.UNKNOWN]
-
-
 def test_a_container_that_opts_out_is_none_that_is_isolated() -> None:
     env = {names.CGPU_DISABLE: "true"}
     assert judge(a_pod(isolated=False, env=env)) == [Verdict.AGREED]
