@@ -68,11 +68,6 @@ def judge(*pods: Json, node: Json | None = None) -> list[Verdict]:
     return [finding.verdict for finding in findings]
 
 
-@pytest.mark.parametrize(("schedule", "isolated"), [("cgpu", True), ("share", False)])
-def test_a_claim_that_is_so_agrees(schedule: str, isolated: bool) -> None:
-    assert judge(a_pod(isolated=isolated), node=a_node(schedule)) == [Verdict.AGREED]
-
-
 @pytest.mark.parametrize("isolated", [True, False])
 def test_a_false_claim_of_the_operator_is_wrong_whatever_is_so(isolated: bool) -> None:
     def lie(seen: NodeSnapshot) -> Iterable[Claim]:
