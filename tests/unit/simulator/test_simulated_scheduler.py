@@ -22,23 +22,6 @@ def pod(memory: int, *, core: int = 0, **fields: Any) -> Pod:
     return Pod("uid", "p", containers=(Container("main", limits),), **fields)
 
 
-def held(card: int, units: int, **fields: Any) -> Pod:
-    notes = {names.MEM_IDX: str(card), names.MEM_POD: str(units)}
-    return pod(units, annotations=notes, **fields)
-
-
-def test_cards_are_counted_from_capacity_and_charged_from_both_ledgers() -> None:
-    professional = pod(4, annotations={names.ALLOCATION: '{"0": {"1": 4}}'})
-    cards = count_cards(BASIC, [held(0, 3), held(0, 2), professional])
-    assert cards == (Card(0, 15, 5), Card(1, 15, 4))
-
-
-def test_binpack_takes_the_least_sufficient_card_and_ties_go_to_the_lowest() -> None:
-    assert choose_cards(pod(3), BASIC, (Card(0, 15), Card(1, 15, 5))) == (1,)
-    assert choose_cards(pod(11), BASIC, (Card(0, 15), Card(1, 15, 5))) == (0,)
-    assert choose_cards(pod(3), BASIC, (Card(0, 15), Card(1, 15))) == (0,)
-
-
 def test_spread_takes_the_emptiest_card_on_professional_nodes_only() -> None:
     cards = (Card(0, 15, 5), Card(1, 15))
     assert choose_cards(pod(3), SPREAD, cards) == (1,)
