@@ -102,8 +102,6 @@ def test_a_node_that_waits_is_counted_once_for_each_reason() -> None:
     assert book.take_turned() == {Reason.DEADLINE_EXCEEDED: 1, Reason.ROLLOUT_HALTED: 2}
     rollout.set(rollout.nodes["gpu-1"])
     assert not book.take_turned()
-    rollout.update(None)
-    assert not rollout.planner.books["training"].take_turned()
 
 
 def test_a_node_that_begins_at_once_is_not_counted_as_waiting() -> None:
@@ -275,6 +273,17 @@ def test_a_canary_that_leaves_is_replaced_by_another_node() -> None:
     assert rollout.started == set()
     rollout.remove("gpu-0")
     assert rollout.started == {"gpu-1"}
+
+
+def test_a_node_that_goes_on_waiting_for_the_same_is_counted_once() -> None:
+    rollout = Rollout(*some_settled(2), approval="Manual")
+    book = rollout.planner.books["training"]
+    assert book.take_turned() == {Reason.WAITING_FOR_APPROVAL: 2}
+    rollout.set(rollout.nodes["gpu-1"])
+    rollout.set(rollout.nodes["gpu-2"])
+    assert not book.take_turned()
+    rollout.update(None)
+    assert not rollout.planner.books["training"].take_turned()
 
 
 BACK = under_way(ChangePhase.CORDONED, rolls_back=a_failure())
