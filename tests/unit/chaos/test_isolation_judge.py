@@ -68,11 +68,6 @@ def judge(*pods: Json, node: Json | None = None) -> list[Verdict]:
     return [finding.verdict for finding in findings]
 
 
-@pytest.mark.parametrize(("schedule", "isolated"), [("cgpu", True), ("share", False)])
-def test_a_claim_that_is_so_agrees(schedule: str, isolated: bool) -> None:
-    assert judge(a_pod(isolated=isolated), node=a_node(schedule)) == [Verdict.AGREED]
-
-
 @pytest.mark.parametrize("isolated", [True, False])
 def test_a_false_claim_of_the_operator_is_wrong_whatever_is_so(isolated: bool) -> None:
     def lie(seen: NodeSnapshot) -> Iterable[Claim]:
@@ -83,12 +78,6 @@ def test_a_false_claim_of_the_operator_is_wrong_whatever_is_so(isolated: bool) -
     (finding,) = findings
     assert finding.verdict is Verdict.WRONG
     assert str(finding) == f"default/a/main: isolated is {isolated}, claimed is {not isolated}"
-
-
-def test_a_node_without_records_is_unknown() -> None:
-    node = a_node()
-    node["metadata"]["annotations"] = {}
-    assert judge(a_pod(), node=node) == [Verdict.UNKNOWN]
 
 
 def test_a_container_that_opts_out_is_none_that_is_isolated() -> None:

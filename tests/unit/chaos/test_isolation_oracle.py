@@ -112,14 +112,6 @@ def test_a_value_that_stood_briefly_was_read_by_nobody_where_an_operator_looked_
     assert watch.can_tell(watch.admit("a")) is is_watched
 
 
-def test_of_a_container_that_opts_out_it_can_be_told_whatever_was_read() -> None:
-    watch = Watch(ISOLATING)
-    watch.pass_by()
-    watch.labels = SHARING
-    watch.pass_by()
-    assert watch.can_tell(watch.admit("a", env={names.CGPU_DISABLE: "true"}))
-
-
 @pytest.mark.parametrize("removed", [False, True])
 def test_what_share_gives_beside_a_module_nobody_can_tell(removed: bool) -> None:
     watch = Watch({names.SCHEDULE: "share"})

@@ -82,14 +82,6 @@ def test_two_cordons_of_ours_at_once_break_a_budget_of_one() -> None:
     expect_one(found, "P3", "n1, n2 are cordoned by us at once")
 
 
-def test_nodes_that_join_use_no_budget() -> None:
-    judge = a_judge_of_pool()
-    initializing = replace(CHANGE, initializing=True)
-    assert judge.see_node(a_changing_node("n4", 11, change=initializing), NOW) == []
-    assert judge.see_node(a_changing_node("n5", 12, change=initializing), NOW) == []
-    assert judge.see_node(a_changing_node("n1", 13), NOW) == []
-
-
 # P4
 
 
@@ -103,15 +95,6 @@ def test_a_second_restart_in_one_change_breaks_the_promise() -> None:
     restart(judge, "p1", 12)
     judge.see_pod(a_plugin("p1-again", 14))
     expect_one(restart(judge, "p1-again", 15), "P4", "2 plugin pods", "share -> cgpu")
-
-
-def test_a_deletion_waits_until_its_node_was_seen_as_it_was_then() -> None:
-    judge = a_judge_of_pool()
-    judge.see_pod(a_plugin("p1", 12, leaving=True))
-    assert judge.see_deletion(a_deletion("p1")) == []
-    assert judge.see_node(a_changing_node("n1", 11), NOW) == []
-    assert judge.see_node(a_node("n1", 13), NOW) == []
-    assert judge.restarts == {"n1": 1}
 
 
 def test_a_pod_that_is_deleted_twice_breaks_the_promise() -> None:

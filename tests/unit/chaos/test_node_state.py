@@ -41,18 +41,6 @@ def build_change(**more: Any) -> Json:
     return {"gpushare.io/change": json.dumps({**CHANGE, **more})}
 
 
-def test_labels_records_and_cordon_are_ours_to_own() -> None:
-    owned = build_owned(
-        "gpushare.io/pool",
-        "cgpu",
-        "cgpu.disable.isolation",
-        annotations=("gpushare.io/initial-values", "gpushare.io/applied", "gpushare.io/drift"),
-    )
-    node = parse_node(build_node(owned=owned, annotations=build_change()))
-    assert node.strange_fields == ()
-    assert node.cordoned_by_us
-
-
 @pytest.mark.parametrize(
     ("owned", "field"),
     [
@@ -73,7 +61,3 @@ def test_a_change_under_way_is_read_from_its_record() -> None:
     node = parse_node(build_node(annotations=build_change()))
     assert node.change == ChangeSeen("share", "cgpu", CHANGE["since"])
     assert node.pools == {"training"}
-
-
-def test_a_change_that_gave_way_is_not_under_way() -> None:
-    assert parse_node(build_node(annotations=build_change(phase="Deferred"))).change is None

@@ -86,10 +86,3 @@ def test_a_demo_that_fails_shows_the_evidence_and_how_to_see_more(
     assert f"make demo SCENE=faulty KEEP=1{how} " in told
     assert told.endswith("demo: 2 passed, 1 failed")
     assert stage.ends == ["logs kept", "closed"]
-
-
-def test_a_demo_that_holds_keeps_nothing(stage: EmptyStage) -> None:
-    code, told = play("--scene=fine")
-    assert code == 0
-    assert "KEEP=1" not in told
-    assert stage.ends == ["closed"]

@@ -5,7 +5,6 @@ from typing import Any, cast
 
 import pytest
 
-from devcluster.apiserver import ApiError
 from devcluster.client import Client
 from devcluster.mirror import Mirror
 from devcluster.simulator.objects import Node, parse_node
@@ -65,20 +64,6 @@ async def watch_to_the_end(client: ScriptedClient) -> Watched:
     watched = Watched(client)
     await watched.run()
     return watched
-
-
-async def test_a_relist_tells_only_what_differs() -> None:
-    first, second = [node("a", 1), node("b", 2)], [node("a", 1), node("c", 7)]
-    client = ScriptedClient((first, 5), (second, 9), watches=[[ApiError(410, "too old")]])
-    watched = await watch_to_the_end(client)
-    assert watched.told == [("a", 1), ("b", 2), ("b", None), ("c", 7)]
-
-
-async def test_a_broken_watch_goes_on_from_the_last_version_without_a_relist() -> None:
-    events = [("MODIFIED", node("a", 6)), ("BOOKMARK", node("", 8)), ConnectionError("reset")]
-    client = ScriptedClient(([node("a", 1)], 5), watches=[events])
-    await watch_to_the_end(client)
-    assert client.versions == [5, 8]
 
 
 async def test_the_answer_to_a_write_counts_until_the_watch_has_passed_it() -> None:

@@ -9,8 +9,7 @@ import pytest
 from devcluster import names
 from devcluster.cluster import Cluster
 from devcluster.processnode.host import find_source, load_image
-from devcluster.processnode.pod import Probe, UnplayableError, parse_container, parse_pod
-from devcluster.processnode.probing import Tally
+from devcluster.processnode.pod import UnplayableError, parse_container
 from devcluster.startup import PROJECT
 
 Json = dict[str, Any]
@@ -32,11 +31,6 @@ def a_pod(selects: Mapping[str, str] | None = None, **container: Any) -> Json:
         },
         "status": {"phase": "Pending"},
     }
-
-
-def test_a_pod_is_played_where_it_selects_the_nodes_of_processes() -> None:
-    assert parse_pod(a_pod()) is not None
-    assert parse_pod(a_pod({"disk": "ssd"})) is None
 
 
 PROBE = {"periodSeconds": 2, "timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 3}
@@ -65,12 +59,3 @@ def test_a_tag_that_was_loaded_is_another_program_than_this_checkout(tmp_path: P
         assert find_source(cluster, image) == "/elsewhere"
     for image in ("gpushare-operator:0.1.0", "localhost:5000/gpushare-operator"):
         assert find_source(cluster, image) == str(PROJECT / "operator")
-
-
-def test_probes_count_by_their_thresholds() -> None:
-    probe = Probe("/", 1, 0, 1, 1, success_threshold=2, failure_threshold=3)
-    tally, said = Tally(), []
-    for succeeded in (True, True, False, False, True, False, False, False):
-        tally = tally.add(succeeded)
-        said.append(tally.judge(probe))
-    assert said == [None, True, None, None, None, None, None, False]

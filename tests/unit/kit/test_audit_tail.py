@@ -45,11 +45,6 @@ def append(path: Path, *lines: bytes) -> None:
         file.writelines(lines)
 
 
-def test_each_write_is_given_once(tail: AuditTail, log: Path) -> None:
-    append(log, a_line())
-    assert [len(tail.read_our_writes()), len(tail.read_our_writes())] == [1, 0]
-
-
 def test_readings_the_lease_and_others_are_left_out(tail: AuditTail, log: Path) -> None:
     append(log, a_line(user="kwok-admin"), a_line(verb="get"), a_line(resource="leases"))
     assert tail.read_our_writes() == []

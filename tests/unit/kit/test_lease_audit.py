@@ -13,10 +13,6 @@ def claim(credential: str, at: float, code: int = 200) -> Call:
     return a_call("update", "leases", name=LEASE, at=at, code=code, credential=credential)
 
 
-def test_a_claim_that_was_refused_changes_nothing() -> None:
-    assert find_late_writes([claim("a", 0), claim("b", 1, code=409), write("a", 2)]) == []
-
-
 def test_a_write_after_another_took_the_lease_is_found() -> None:
     late = write("a", 3)
     (found,) = find_late_writes([claim("a", 0), claim("b", 2), late, write("b", 4)])

@@ -56,7 +56,6 @@ from tests.kit.values.teardown_plans import (
     teardown_node,
 )
 
-MIG_DEVICE = f"{names.RESOURCE_MIG_PREFIX}1g.5gb"
 DEFAULT = {names.LABEL_SCHEDULE: "default"}
 SHARE_POOL = a_pool(schedule="share")
 SHARING = a_settled(allocatable={MEMORY: 15})
@@ -154,12 +153,6 @@ def test_an_installer_is_noted_whatever_the_node_waits_for(ready: bool, installe
 def test_an_installer_that_never_ran_has_loaded_nothing() -> None:
     bound = replace(INSTALLER, phase="Pending", ready=False)
     assert plan_of(SHARING, SHARE_POOL, PLUGIN, bound).action is None
-
-
-def test_nothing_is_noted_on_a_node_that_is_to_be_left_alone() -> None:
-    node = replace(SHARING, allocatable={MIG_DEVICE: 1})
-    plan = plan_of(node, SHARE_POOL, PLUGIN, INSTALLER)
-    assert (plan.reason, plan.action) == (Reason.MIG_NODE, None)
 
 
 @pytest.mark.parametrize(("pods", "known"), [([PLUGIN], False), ([PLUGIN, INSTALLER], True)])

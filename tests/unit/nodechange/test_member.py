@@ -30,7 +30,6 @@ from tests.kit.values.node_plans import (
     expect_change,
     expect_idle,
     expect_release,
-    plan_leave_of,
     plan_of,
     plan_once_noted,
     under_way,
@@ -226,15 +225,6 @@ def test_restarts_allowed_again_are_made_up_for_with_the_whole_sequence() -> Non
     plan = plan_of(AWAITS, a_pool(), PLUGIN, a_gpu_pod())
     assert expect_apply(plan).cordon
     assert expect_change(plan).restart
-
-
-def test_a_node_that_leaves_is_released_with_its_labels() -> None:
-    plan = expect_release(an_isolating())
-    assert plan.action == ReleaseNode("gpu-1", "uid-of-gpu-1", VERIFIED)
-
-
-def test_a_node_on_which_nothing_is_ours_is_not_touched() -> None:
-    assert plan_leave_of(a_node(labels={**CGPU, **OURS})) is None
 
 
 def test_a_node_that_leaves_while_only_cordoned_is_let_go_first() -> None:

@@ -14,7 +14,7 @@ from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.suppressed import suppress
 from gpushare.core.records.drift_record import Drift
 from gpushare.core.records.node_records import parse_records
-from gpushare.core.snapshot.actions import NodeState, ReleaseNode, build_apply
+from gpushare.core.snapshot.actions import NodeState, ReleaseNode
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.isolation import observe_isolation
 from gpushare.core.snapshot.node import NodeSnapshot, Timing
@@ -202,14 +202,6 @@ def test_somebody_elses_word_on_isolation_is_put_back_however_often_it_comes() -
 def test_a_value_that_came_with_the_node_does_not_stay() -> None:
     node = a_node(labels={**CGPU, **VERIFIED})
     assert UNVERIFIED.items() <= expect_apply(plan_of(node, POOL)).labels.items()
-
-
-def test_a_mode_without_isolation_has_no_such_label() -> None:
-    """The write that puts it there takes the label away."""
-    node = replace(a_member(), labels={**SHARE, **OURS, **VERIFIED})
-    records = applied("share", edition=Edition.BASIC).model_copy(update={"initial_values": {}})
-    apply = build_apply(node, {**SHARE, **OURS, **VERIFIED}, records, cordon=False, message="")
-    assert apply.labels == {**SHARE, **OURS}
 
 
 def test_a_pod_that_selects_it_holds_up_a_change_that_leaves_isolation() -> None:

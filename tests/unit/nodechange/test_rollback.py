@@ -284,33 +284,22 @@ def write(before: NodeRecords, after: NodeRecords, *, now: Any = LATER) -> Write
         (under_way(ChangePhase.RESTARTING), failed(), ChangeOutcome.FAILED),
         (under_way(ChangePhase.CORDONED), applied(), ChangeOutcome.WITHDRAWN),
         (under_way(ChangePhase.CORDONED), deferred(1), ChangeOutcome.WITHDRAWN),
+        (applied(), under_way(ChangePhase.CORDONED), None),
+        (under_way(ChangePhase.CORDONED), under_way(ChangePhase.LABELLED), None),
+        (under_way(ChangePhase.LABELLED), under_way(ChangePhase.RESTARTING), None),
+        (applied(), applied(), None),
+        (NodeRecords(), applied(), None),
+        (deferred(1), under_way(ChangePhase.CORDONED), None),
+        (deferred(1), applied(), None),
+        (failed(), failed(), None),
+        (failed(), under_way(ChangePhase.CORDONED, rolls_back=a_failure()), None),
+        (under_way(ChangePhase.CORDONED, rolls_back=a_failure()), failed(), None),
     ],
 )
-def test_a_change_ends_with_the_write_that_says_so(
-    before: NodeRecords, after: NodeRecords, outcome: ChangeOutcome
+def test_a_change_ends_with_the_write_that_says_so_and_with_no_other(
+    before: NodeRecords, after: NodeRecords, outcome: ChangeOutcome | None
 ) -> None:
     assert write(before, after).change is outcome
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (applied(), under_way(ChangePhase.CORDONED)),
-        (under_way(ChangePhase.CORDONED), under_way(ChangePhase.LABELLED)),
-        (under_way(ChangePhase.LABELLED), under_way(ChangePhase.RESTARTING)),
-        (applied(), applied()),
-        (NodeRecords(), applied()),
-        (deferred(1), under_way(ChangePhase.CORDONED)),
-        (deferred(1), applied()),
-        (failed(), failed()),
-        (failed(), under_way(ChangePhase.CORDONED, rolls_back=a_failure())),
-        (under_way(ChangePhase.CORDONED, rolls_back=a_failure()), failed()),
-    ],
-)
-def test_a_write_in_the_middle_of_a_change_or_without_one_ends_none(
-    before: NodeRecords, after: NodeRecords
-) -> None:
-    assert write(before, after).change is None
 
 
 @pytest.mark.parametrize(("ended", "seconds"), [(LATER, 3600), (NOW - timedelta(hours=1), 0)])

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from gpushare import names
-from gpushare.api.k8s.job import JobState, parse_job
+from gpushare.api.k8s.job import Job, JobState, parse_job
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
@@ -183,33 +183,6 @@ def _early(node: Node) -> Node:
     return replace(write(said, plan_teardown(said, manual_pool())), boot_id=node.boot_id)
 
 
-@pytest.mark.parametrize(
-    ("node", "pool", "words"),
-    [
-        (LONG_NAMED, manual_pool(), (START, "ends with a reboot")),
-        (replace(LONG_NAMED, teardown="\x00\U000e0001" * 40), manual_pool(), (START,)),
-        (LONG_NAMED, job_pool(), ("teardown.jobs.enabled", "or set the policy to Manual")),
-        (NAMED, manual_pool(), (SAY_IT, f"gpushare render teardown {NAME}", "what to type")),
-        (_early(NAMED), manual_pool(), (SAY_IT, f"gpushare render teardown {NAME}")),
-        (NAMED, job_pool(), ("teardown.jobs.enabled", "or set the policy to Manual")),
-        (UNINSTALLED, job_pool(), ("reboot it",)),
-        (UNINSTALLED, job_pool("Sentinel"), ("kured reboots it", "or reboot it")),
-        (REBOOTED, manual_pool(), (SAY_IT,)),
-    ],
-)  # fmt: skip
-def test_what_helps_a_teardown_is_not_cut_off(
-    node: Node, pool: Pool, words: tuple[str, ...]
-) -> None:
-    expect_advice(plan_teardown(node, pool, may_tear_down=False).message, *words)
-
-
-@pytest.mark.parametrize(("node", "phase"), [(NAMED, "uninstall"), (REBOOTED, "verify")])
-def test_the_way_to_the_log_of_a_job_that_failed_is_not_cut_off(node: Node, phase: str) -> None:
-    failed = a_job(node, JobPhase(phase), JobState.FAILED, "Job has reached the limit " * 9)
-    log = f"`kubectl logs -n gpushare-teardown job/{failed.name}` says why"
-    expect_advice(plan_teardown(node, job_pool(), failed).message, log)
-
-
 DEFAULT, SHARE = (MODES[Edition.PROFESSIONAL, Schedule(mode)] for mode in ("default", "share"))
 EMPTY = a_node(NAME, allocatable={WHOLE: 0})
 LEFT_OVER = a_node(allocatable=dict.fromkeys(names.GPU_RESOURCES, 1))
@@ -218,25 +191,44 @@ CONFLICTS = [a_plugin_pod("w", daemonset="ack-nvidia-device-plugin"), STATIC]
 OFF_THE_NODE = ("move /etc/kubernetes/manifests", "on the node")
 
 
-@pytest.mark.parametrize(
-    ("trouble", "words"),
-    [
-        (verify_mode(EMPTY, [STATIC], DEFAULT, AT), ("move the copy back", "never leave a copy")),
-        (
-            find_plugin_problem(LEFT_OVER, [], DEFAULT, AT),
-            ("take off the node", "restart the kubelet"),
-        ),
-        (explain_still_offered([STATIC], DEFAULT, WHOLE), OFF_THE_NODE),
-        (
-            find_plugin_problem(IN_MIB, [a_plugin_pod()], SHARE, AT),
-            ("--memory-unit=GiB", "memory unit"),
-        ),
-        (find_competing_plugins(LEFT_OVER, CONFLICTS, DEFAULT, AT), OFF_THE_NODE),
-    ],
-    ids=["static plugin", "left over", "still offered", "memory unit", "competing plugins"],
-)
-def test_what_ends_a_trouble_on_a_node_is_not_cut_off(
-    trouble: NotYet | None, words: tuple[str, ...]
-) -> None:
+LOADED = a_job(REBOOTED, JobPhase.VERIFY, JobState.FAILED, "Job has reached the limit " * 9)
+LOG = f"`kubectl logs -n gpushare-teardown job/{LOADED.name}` says why"
+JOBS = ("teardown.jobs.enabled", "or set the policy to Manual")
+TYPED = (SAY_IT, f"gpushare render teardown {NAME}")
+
+
+def _say(node: Node, pool: Pool, *jobs: Job) -> str:
+    return plan_teardown(node, pool, *jobs, may_tear_down=bool(jobs)).message
+
+
+def _tell(trouble: NotYet | None) -> str:
     assert trouble is not None
-    expect_advice(trouble.message, *words)
+    return trouble.message
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (_say(LONG_NAMED, manual_pool()), (START, "ends with a reboot")),
+        (_say(replace(LONG_NAMED, teardown="\x00\U000e0001" * 40), manual_pool()), (START,)),
+        (_say(LONG_NAMED, job_pool()), JOBS),
+        (_say(NAMED, manual_pool()), (*TYPED, "what to type")),
+        (_say(_early(NAMED), manual_pool()), TYPED),
+        (_say(NAMED, job_pool()), JOBS),
+        (_say(UNINSTALLED, job_pool("Sentinel")), ("kured reboots it", "or reboot it")),
+        (_say(REBOOTED, manual_pool()), (SAY_IT,)),
+        (_say(REBOOTED, job_pool(), LOADED), (LOG,)),
+        (_tell(verify_mode(EMPTY, [STATIC], DEFAULT, AT)), ("move the copy back",)),
+        (_tell(find_plugin_problem(LEFT_OVER, [], DEFAULT, AT)), ("restart the kubelet",)),
+        (_tell(explain_still_offered([STATIC], DEFAULT, WHOLE)), OFF_THE_NODE),
+        (_tell(find_plugin_problem(IN_MIB, [PLUGIN], SHARE, AT)), ("--memory-unit=GiB",)),
+        (_tell(find_competing_plugins(LEFT_OVER, CONFLICTS, DEFAULT, AT)), OFF_THE_NODE),
+    ],
+    ids=[
+        "to begin", "a word that is none", "Jobs are switched off", "to type", "said too early",
+        "switched off meanwhile", "kured", "to confirm", "a Job's log", "static plugin",
+        "left over", "still offered", "memory unit", "competing plugins",
+    ],
+)  # fmt: skip
+def test_what_helps_is_not_cut_off(message: str, words: tuple[str, ...]) -> None:
+    expect_advice(message, *words)

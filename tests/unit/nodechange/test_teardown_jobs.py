@@ -164,12 +164,6 @@ def test_a_job_that_is_complete_moves_the_node_on(node: Node, job: Job, phase: C
         assert change.labelled_at == LATER
 
 
-def test_after_another_boot_a_job_looks_for_the_module() -> None:
-    plan = plan_teardown(REBOOTED, job_pool())
-    name = name_job(REBOOTED, change_of(REBOOTED), JobPhase.VERIFY)
-    assert plan.action == CreateJob("gpu-1", name, JobPhase.VERIFY)
-
-
 def test_where_it_sees_one_no_second_reboot_is_asked_for() -> None:
     job = a_job(REBOOTED, JobPhase.VERIFY, JobState.FAILED, BROKEN)
     plan = plan_teardown(REBOOTED, job_pool("Sentinel"), job)

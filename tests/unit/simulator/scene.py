@@ -7,9 +7,8 @@ from typing import Any
 from devcluster import names
 from devcluster.simulator.faults import Faults, parse_faults
 from devcluster.simulator.memory import Memory, recall
-from devcluster.simulator.node import Turn, play
+from devcluster.simulator.node import play
 from devcluster.simulator.objects import Node, Pod, parse_node, parse_pod
-from devcluster.simulator.plugin import Edition
 
 Object = dict[str, Any]
 
@@ -25,20 +24,10 @@ MEM3 = {names.GPU_MEM: 3}
 class Scene:
     """One node; time passes only where a test says so."""
 
-    def __init__(
-        self,
-        labels: Mapping[str, str] | None = None,
-        *,
-        cards: int = 1,
-        edition: Edition | None = None,
-        period: float = 0.05,
-    ) -> None:
-        """`period` is the seconds between the reports of the node's kubelet."""
-        self.edition: Edition | None = edition
-        self.usual = Faults(report_period_seconds=period)
+    def __init__(self, labels: Mapping[str, str] | None = None, *, cards: int = 1) -> None:
+        self.usual = Faults(report_period_seconds=0.05)
         self.now = 1000.0
-        self.turns: list[Turn] = []
-        self._created = 0
+        self._due_at: float | None = None
         self._memory: Memory | None = None
         self._pods: dict[str, Object] = {}
         self._node: Object = {
@@ -65,21 +54,10 @@ class Scene:
         status: Object = self._pods[name]["status"]
         return status
 
-    def allocatable(self, resource: str = names.GPU_MEM) -> str | None:
-        return self.node.allocatable.get(resource)
-
-    def capacity(self, resource: str = names.GPU_MEM) -> str | None:
-        return self.node.capacity.get(resource)
-
     def got(self, name: str, container: str = "main") -> Object:
         record: Object = json.loads(self.pod(name).annotations[names.CONTAINERS])
         one: Object = record[container]
         return one
-
-    def label(self, **changed: str) -> None:
-        """Set labels; `__` stands for a dot in the key."""
-        new = {key.replace("__", "."): value for key, value in changed.items()}
-        self._node["metadata"]["labels"] = {**self._node["metadata"]["labels"], **new}
 
     def annotate_node(self, key: str, value: str) -> None:
         self._node["metadata"]["annotations"][key] = value
@@ -87,17 +65,11 @@ class Scene:
     def fault(self, **faults: object) -> None:
         self.annotate_node(names.FAULT, json.dumps(faults))
 
-    def reboot(self) -> None:
-        self._node["status"]["nodeInfo"]["bootID"] += "-again"
-
-    def restart_simulator(self) -> None:
-        self._memory = None
-
-    def add_component(self, daemonset: str = PLUGIN, name: str = "") -> None:
+    def add_component(self, daemonset: str = PLUGIN) -> None:
         """Let the DaemonSet controller put a component's pod on the node."""
         owner = {"kind": "DaemonSet", "name": daemonset}
         self._add(
-            name or daemonset,
+            daemonset,
             {names.PLAYED: "true"},
             {"containers": [{"name": "main"}]},
             namespace=names.SYSTEM_NAMESPACE,
@@ -123,33 +95,6 @@ class Scene:
         ]
         self._add(name, dict(annotations or {}), {"containers": containers, **spec})
 
-    def add_teardown(self, *args: str, name: str = "") -> None:
-        """Let the Job controller put a teardown's pod on the node, named after its arguments."""
-        containers = [{"name": "main", "args": list(args)}]
-        self._add(
-            name or "-".join(args),
-            {},
-            {"containers": containers, "restartPolicy": "Never"},
-            namespace="teardown",
-            labels={names.COMPONENT: names.ISOLATION_TEARDOWN},
-        )
-
-    def create(self, raw: Object) -> None:
-        """Let anybody create a pod that is bound to the node."""
-        meta, spec = raw["metadata"], raw["spec"]
-        self._created += 1
-        extra = {k: v for k, v in meta.items() if k not in ("name", "annotations")}
-        self._add(
-            meta["name"],
-            meta["annotations"],
-            spec,
-            **extra,
-            uid=f"{meta['name']}-{self._created}",
-        )
-
-    def remove(self, name: str) -> None:
-        del self._pods[name]
-
     def play(self) -> None:
         """Take turns at this instant until nothing more is written."""
         for _ in range(MOST_TURNS):
@@ -157,23 +102,21 @@ class Scene:
             pods = tuple(pod for pod in pods if not pod.is_finished)
             faults = parse_faults(self.node.annotations.get(names.FAULT), self.usual)
             memory = self._memory or recall(self.node, pods, faults, self.now)
-            turn = play(memory, self.node, pods, faults=faults, edition=self.edition, now=self.now)
+            turn = play(memory, self.node, pods, faults=faults, edition=None, now=self.now)
             self._memory = turn.memory
-            self.turns.append(turn)
-            if not turn.node_patch and not turn.pod_writes and not turn.new_pods:
+            self._due_at = turn.due_at
+            if not turn.node_patch and not turn.pod_writes:
                 return
             _merge(self._node, turn.node_patch or {})
             for write in turn.pod_writes:
                 _merge(self._pods[write.pod.name], write.body)
-            for raw in turn.new_pods:
-                self.create(raw)
         raise AssertionError("the simulator writes without end")
 
     def advance(self, seconds: float) -> None:
         """Play until so many seconds have passed, waking when the node asks for it."""
         end = self.now + seconds
         self.play()
-        while (due_at := self.turns[-1].due_at) is not None and due_at <= end:
+        while (due_at := self._due_at) is not None and due_at <= end:
             self.now = due_at
             self.play()
         self.now = end
@@ -193,15 +136,13 @@ class Scene:
         }
 
 
-def serving(
-    labels: Mapping[str, str], *, cards: int = 1, module: bool = True, period: float = 0.05
-) -> Scene:
+def serving(labels: Mapping[str, str], *, cards: int = 1, module: bool = True) -> Scene:
     """A node whose gpushare plugin serves gpu-mem, its kernel module loaded or not."""
-    scene = Scene(labels, cards=cards, period=period)
+    scene = Scene(labels, cards=cards)
     if module:
         scene.annotate_node(names.MODULE, "cgpu")
     scene.add_component()
-    scene.advance(max(1, period))
+    scene.advance(1)
     return scene
 
 

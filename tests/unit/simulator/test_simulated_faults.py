@@ -3,7 +3,7 @@
 import pytest
 
 from devcluster import names
-from devcluster.simulator.faults import NO_FAULTS, FaultError, Faults, parse_faults
+from devcluster.simulator.faults import FaultError, parse_faults
 from tests.unit.simulator.scene import SHARE, Scene
 
 
@@ -18,15 +18,6 @@ def test_a_failing_installer_crash_loops_and_loads_nothing_until_cleared() -> No
     scene.advance(1)
     assert scene.pod("cgpu-installer").ready
     assert scene.node.annotations[names.MODULE] == "cgpu"
-
-
-def test_what_a_nodes_annotation_does_not_mention_is_as_usual() -> None:
-    usual = Faults(report_period_seconds=0.5)
-    assert parse_faults(None) == NO_FAULTS
-    assert parse_faults(None, usual) == usual
-    assert parse_faults('{"no_cards": true}', usual) == Faults(
-        no_cards=True, report_period_seconds=0.5
-    )
 
 
 @pytest.mark.parametrize(

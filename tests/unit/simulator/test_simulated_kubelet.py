@@ -3,10 +3,9 @@
 import pytest
 
 from devcluster import names
-from tests.unit.simulator.scene import CGPU, MEM3, ON, PLUGIN, SHARE, Scene, assumed, serving
+from tests.unit.simulator.scene import CGPU, MEM3, ON, PLUGIN, SHARE, assumed, serving
 
 OFF = {"cgpu": "true", "cgpu.disable.isolation": "true"}
-MEM4 = {names.GPU_MEM: 4}
 
 
 def test_a_pod_that_does_not_select_this_node_any_more_is_refused() -> None:
@@ -47,19 +46,6 @@ def test_allocate_marks_the_pod_assigned_and_gives_its_environment() -> None:
             names.MEM_DEV: "15",
         },
     }
-
-
-def test_professionals_own_ledger_is_marked_too() -> None:
-    scene = serving(CGPU, cards=2)
-    entry = {
-        names.ALLOCATION: '{"0": {"1": 3}, "1": {"0": 4}}',
-        names.ASSIGNED: "false",
-        names.ASSUME_TIME: "1",
-    }
-    scene.add_pod("a", MEM3, MEM4, annotations=entry)
-    scene.advance(1)
-    assert (scene.got("a")["card"], scene.got("a", "c1")["card"]) == (1, 0)
-    assert scene.pod("a").annotations[names.ASSIGNED] == "true"
 
 
 def test_the_oldest_assumed_pod_of_the_size_is_served_so_two_can_swap_cards() -> None:
@@ -112,29 +98,3 @@ def test_isolation_follows_from_what_was_read_the_module_and_the_environment(
     scene.add_pod("a", MEM3, env=env)
     scene.advance(1)
     assert scene.got("a")["isolated"] is isolated
-
-
-def test_mps_isolates_while_its_control_daemon_runs() -> None:
-    scene = Scene({"ack.node.gpu.schedule": "mps"})
-    scene.add_component("gpushare-mps-device-plugin-ds")
-    scene.advance(1)
-    scene.add_pod("without", MEM3)
-    scene.add_component("ack-mps-control")
-    scene.advance(1)
-    scene.add_pod("with", MEM3)
-    scene.advance(1)
-    assert (scene.got("without")["isolated"], scene.got("with")["isolated"]) == (False, True)
-
-
-def test_an_unisolated_one_takes_the_memory_and_a_later_neighbour_crashes() -> None:
-    scene = serving(SHARE, module=False)
-    scene.add_pod("a", MEM4, annotations={names.USES_GIB: "12"})
-    scene.advance(1)
-    scene.add_pod("b", MEM4)
-    scene.advance(1)
-    assert scene.pod("a").ready
-    assert scene.pod("b").shown["main"].waiting == "CrashLoopBackOff"
-    scene.remove("a")
-    scene.advance(1)
-    assert scene.pod("b").ready
-    assert names.MEMORY_USED not in scene.node.annotations

@@ -3,12 +3,10 @@
 import json
 from typing import Any
 
-import pytest
-
 from devcluster import names
 from devcluster.simulator.cards import NO_CARD, NOT_MATCHED, Card, choose_cards, count_cards
-from devcluster.simulator.ledger import build_entry, parse_entry
-from devcluster.simulator.objects import Container, Node, Pod, parse_quantity
+from devcluster.simulator.ledger import build_entry
+from devcluster.simulator.objects import Container, Node, Pod
 
 SCHEDULE = "ack.node.gpu.schedule"
 SHARED = {names.GPU_MEM: "30", names.GPU_COUNT: "2"}
@@ -24,38 +22,11 @@ def pod(memory: int, *, core: int = 0, **fields: Any) -> Pod:
     return Pod("uid", "p", containers=(Container("main", limits),), **fields)
 
 
-def held(card: int, units: int, **fields: Any) -> Pod:
-    notes = {names.MEM_IDX: str(card), names.MEM_POD: str(units)}
-    return pod(units, annotations=notes, **fields)
-
-
-def test_cards_are_counted_from_capacity_and_charged_from_both_ledgers() -> None:
-    professional = pod(4, annotations={names.ALLOCATION: '{"0": {"1": 4}}'})
-    cards = count_cards(BASIC, [held(0, 3), held(0, 2), professional])
-    assert cards == (Card(0, 15, 5), Card(1, 15, 4))
-
-
-@pytest.mark.parametrize("broken", ["x", "", '{"0": 3}', '{"a": {"0": 3}}'])
-def test_a_broken_entry_charges_nothing(broken: str) -> None:
-    notes = {names.ALLOCATION: broken}
-    assert parse_entry(pod(3, annotations=notes)) is None
-
-
-def test_binpack_takes_the_least_sufficient_card_and_ties_go_to_the_lowest() -> None:
-    assert choose_cards(pod(3), BASIC, (Card(0, 15), Card(1, 15, 5))) == (1,)
-    assert choose_cards(pod(11), BASIC, (Card(0, 15), Card(1, 15, 5))) == (0,)
-    assert choose_cards(pod(3), BASIC, (Card(0, 15), Card(1, 15))) == (0,)
-
-
 def test_spread_takes_the_emptiest_card_on_professional_nodes_only() -> None:
     cards = (Card(0, 15, 5), Card(1, 15))
     assert choose_cards(pod(3), SPREAD, cards) == (1,)
     basic = Node("n1", labels={"cgpu": "true", names.PLACEMENT: "spread"})
     assert choose_cards(pod(3), basic, cards) == (0,)
-
-
-def test_free_memory_on_two_cards_does_not_add_up() -> None:
-    assert choose_cards(pod(8), BASIC, (Card(0, 15, 8), Card(1, 15, 8))) == NO_CARD
 
 
 def test_a_core_mem_node_refuses_a_pod_that_asks_for_memory_only() -> None:
@@ -87,10 +58,3 @@ def test_professionals_ledger_names_units_by_container_and_card() -> None:
     assert json.loads(entry[names.ALLOCATION]) == {"0": {"0": 4, "1": 4}}
     assert json.loads(entry[names.CORE_PERCENTAGE]) == {"0": {"0": 25, "1": 25}}
     assert (entry[names.ASSIGNED], entry[names.ASSUME_TIME]) == ("false", "7000000000")
-
-
-@pytest.mark.parametrize(
-    ("text", "value"), [("15", 15), ("10G", 10**10), ("2k", 2000), ("1Ki", 1024), ("x", 0)]
-)
-def test_whole_quantities_are_read_with_their_suffix(text: str, value: int) -> None:
-    assert parse_quantity(text) == value
