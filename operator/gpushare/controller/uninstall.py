@@ -5,12 +5,7 @@ import os
 from collections.abc import Callable
 
 from gpushare.api.pool import Pool
-from gpushare.core.ownership.removal import (
-    describe_remains,
-    describe_wait,
-    describe_write,
-    plan_removal,
-)
+from gpushare.core.ownership.removal import describe_remains, describe_wait, describe_write
 from gpushare.kube.client import ApiClient, connect
 from gpushare.kube.errors import CALL_FAILURES, CrdMissingError, PoolsRemainError, describe_failure
 from gpushare.kube.resources.pools import delete_pool, drop_finalizer, list_pools_for_removal
@@ -62,7 +57,8 @@ class _PoolRemoval:
     """How far it is."""
 
     def __init__(self, api: ApiClient, fate: PoolFate, tell: Tell) -> None:
-        self.remaining: tuple[Pool, ...] = ()
+        self.remaining: list[Pool] = []
+        """Not as they are to be yet."""
         self.failure: str = "the API server has not answered"
         """What was in the way at the last pass: a list, or a write. Empty where nothing was."""
         self._api = api
@@ -78,35 +74,31 @@ class _PoolRemoval:
             self._tell("there are no GPUSharePools in this cluster: their CRD is gone")
             return True
         except CALL_FAILURES as error:
-            self._note_failure(error)
+            self.failure = f"the pools can't be listed: {describe_failure(error)}"
+            self._tell_once("", self.failure)
             return False
-        removal = plan_removal(pools, self._fate)
-        self.remaining = removal.remaining
-        failures = [await self._write(pool) for pool in removal.write]
-        self.failure = next(filter(None, failures), "")
-        for pool in removal.remaining:
-            if pool.deleting and self._fate is PoolFate.DELETE:
+        deletes, self.failure = self._fate is PoolFate.DELETE, ""
+        self.remaining = [pool for pool in pools if deletes or pool.has_our_finalizer]
+        for pool in self.remaining:
+            if deletes and pool.deleting:
                 self._tell_once(pool.name, describe_wait(pool))
-        if not removal.remaining:
-            self._tell("no pool is left" if self._fate is PoolFate.DELETE else "no pool is held")
-        return not removal.remaining
+            else:
+                await self._write(pool)
+        if not self.remaining:
+            self._tell("no pool is left" if deletes else "no pool is held")
+        return not self.remaining
 
-    async def _write(self, pool: Pool) -> str:
-        """Why it failed; empty where it did not."""
-        is_deleted = self._fate is PoolFate.DELETE
+    async def _write(self, pool: Pool) -> None:
+        deletes = self._fate is PoolFate.DELETE
         try:
-            await (delete_pool if is_deleted else drop_finalizer)(self._api, pool)
+            await (delete_pool if deletes else drop_finalizer)(self._api, pool)
         except CALL_FAILURES as error:
-            what = "deleted" if is_deleted else "let go"
-            line = failure = f"pool {pool.name} can't be {what}: {describe_failure(error)}"
+            what = "deleted" if deletes else "let go"
+            line = f"pool {pool.name} can't be {what}: {describe_failure(error)}"
+            self.failure = self.failure or line
         else:
-            line, failure = describe_write(pool, self._fate), ""
+            line = describe_write(pool, self._fate)
         self._tell_once(pool.name, line)
-        return failure
-
-    def _note_failure(self, error: BaseException) -> None:
-        self.failure = f"the pools can't be listed: {describe_failure(error)}"
-        self._tell_once("", self.failure)
 
     def _tell_once(self, about: str, line: str) -> None:
         if self._told.get(about) != line:

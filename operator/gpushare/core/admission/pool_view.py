@@ -82,8 +82,7 @@ class PoolView:
             return self
         units = min(units, room.pending)
         return replace(
-            self,
-            room=replace(room, pending=room.pending - units, requested=room.requested - units),
+            self, room=replace(room, pending=room.pending - units, requested=room.requested - units)
         )
 
     @property

@@ -3,10 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, Self
 
-from pydantic import (
-    Field,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Edition, Schedule

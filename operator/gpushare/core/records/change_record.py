@@ -4,10 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import (
-    Field,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.records.record import Moment, PoolName, Record

@@ -7,12 +7,7 @@ operator does not know is ignored, and kept for the newer operator that wrote it
 
 from collections.abc import Mapping
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from gpushare import names
 from gpushare.api.k8s.node import Node

@@ -112,11 +112,7 @@ def _find_mode(seen: NodeSnapshot) -> Mode | None:
 
 
 def _claim(
-    node: str,
-    mode: Mode | None,
-    pod: Pod,
-    container: SharingContainer,
-    admitted: Schedule | None,
+    node: str, mode: Mode | None, pod: Pod, container: SharingContainer, admitted: Schedule | None
 ) -> Claim:
     if mode is None:
         return Claim(node, pod, container.name, None, None, None)
