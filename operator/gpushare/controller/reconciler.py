@@ -9,6 +9,7 @@ import logging
 import time
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -67,12 +68,7 @@ class Reconciler:
         self._figures = Figures()
         self.informers = Informers(
             api,
-            plugin_namespace=settings.plugin_namespace,
-            plugin_daemonsets=settings.plugin_daemonsets,
-            teardown_namespace=settings.teardown_namespace
-            if settings.allow_teardown_jobs
-            else None,
-            schedulers=settings.schedulers,
+            settings,
             on_change=self.mark_changed,
             on_pod=self._figures.put_pod,
             metrics=metrics,
@@ -241,14 +237,15 @@ class Reconciler:
         self._mode_unsaved = {
             name for name in self._mode_unsaved if name in self.informers.nodes.records
         }
-        snapshot = self.informers.observe_cluster_snapshot(
-            self._pools.all,
-            frozenset(pool.name for pool in self._pools.unreadable),
-            self._busy.keys(),
-            self._starting,
-            self._refusals,
-            self._mode_unsaved,
-            self._acting_since,
+        snapshot = replace(
+            self.informers.observe(),
+            pools=self._pools.all,
+            unreadable_pools=frozenset(pool.name for pool in self._pools.unreadable),
+            busy=self._busy.keys(),
+            starting=self._starting,
+            refusals=self._refusals,
+            mode_unsaved=self._mode_unsaved,
+            acting_since=self._acting_since,
         )
         changed: set[str] | None = self.informers.take_changed()
         if time.monotonic() >= self._full_pass_at:
