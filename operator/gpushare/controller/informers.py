@@ -100,9 +100,10 @@ class Informers:
         self._informers.append(informer)
         return informer
 
-    @property
-    def is_synced(self) -> bool:
-        return all(r.synced.is_set() for r in self._informers)
+    def find_unlisted(self) -> str | None:
+        """What to say until each was listed once."""
+        is_synced = all(r.synced.is_set() for r in self._informers)
+        return None if is_synced else "nodes and pods are not known yet"
 
     def find_stalled(self, limit_seconds: float) -> str | None:
         """The first watch that is open and brought nothing for longer than this, in a sentence."""

@@ -49,10 +49,7 @@ def _manifest(node: str = "gpu-1") -> Json:
 async def _carry_out(api: FakeApi, times: int = 1) -> Informers:
     """Make the Job, so many times."""
     async with api.connected() as server:
-        settings, jobs = (
-            Settings(allow_teardown_jobs=True, teardown_image="shell:v1"),
-            [JOB] * times,
-        )
+        settings = Settings(allow_teardown_jobs=True, teardown_image="shell:v1")
         actions = [JOB] * times
         return await carry_out(server, *actions, reason=Reason.MODULE_REMOVAL, settings=settings)
 

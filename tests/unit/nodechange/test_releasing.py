@@ -8,7 +8,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.status import NodeCounts, NodeSample, PoolStatus, Releasing
-from gpushare.core.ownership.removal import describe_remains, describe_wait, describe_write
+from gpushare.controller.uninstall import describe_remains, describe_wait, describe_write
 from gpushare.core.snapshot.actions import NodeState, ReleaseNode, StepResult
 from gpushare.kube.resources.nodes import build_release
 from gpushare.names import PoolFate, Reason
