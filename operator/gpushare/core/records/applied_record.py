@@ -44,6 +44,11 @@ class LastApplied(Record):
     """That change failed: it was rolled back, or came to its end too late."""
 
     @property
+    def mode(self) -> Mode:
+        """The mode that was applied."""
+        return MODES[self.edition, self.schedule]
+
+    @property
     def needs_restart(self) -> bool:
         """Whether the plugin must read the labels before anybody knows what it gives."""
         return bool(self.restart_pending or self.mode_unknown)

@@ -57,7 +57,7 @@ def claim_isolation(seen: NodeSnapshot) -> tuple[Claim, ...]:
     sharing = [pod for pod in seen.pods if pod.containers and pod.phase == "Running"]
     if not sharing:
         return ()
-    admissions, mode = find_admissions(seen), _find_mode(seen)
+    admissions, mode = find_admissions(seen), seen.records.mode
     return tuple(
         _claim(seen.node.name, mode, pod, container, admissions.get(pod.uid))
         for pod in sorted(sharing, key=lambda pod: (pod.namespace, pod.name))
@@ -101,14 +101,6 @@ def sum_isolation(nodes: Iterable[NodeIsolation]) -> NodeIsolation:
             sorted(samples, key=lambda c: (c.node, c.pod.namespace, c.pod.name, c.container))
         )[:MAX_SAMPLES],
     )
-
-
-def _find_mode(seen: NodeSnapshot) -> Mode | None:
-    """The mode that the node is in, or on its way to; None while no record says."""
-    change, applied = seen.records.change, seen.records.applied
-    if change is not None and change.is_labelled:
-        return MODES[change.edition, change.to]
-    return MODES[applied.edition, applied.schedule] if applied is not None else None
 
 
 def _claim(
