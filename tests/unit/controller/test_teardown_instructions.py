@@ -9,7 +9,7 @@ import pytest
 from gpushare.api.k8s.job import Job, JobState
 from gpushare.api.k8s.node import Node
 from gpushare.controller.informers import Informers
-from gpushare.controller.teardown_instructions import Instructions
+from gpushare.controller.reconciler import tell_commands
 from gpushare.core.nodechange.teardown import name_job
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import CreateJob, JobPhase
@@ -149,9 +149,8 @@ async def test_what_to_type_is_told_once_for_each_teardown() -> None:
     plan = plan_teardown(node, manual_pool())
     async with api.connected() as server:
         for events in (Events(server, "first"), Events(server, "its successor")):
-            instructions = Instructions(events)
             for _ in range(3):
-                instructions.tell("training", plan, node)
+                tell_commands(events, "training", plan, node)
             await _drain(events)
     assert (len(api.writes), len(api.conflicts)) == (1, 1)
     ((reason, note),) = _told(api)
@@ -166,6 +165,6 @@ async def test_where_a_job_does_it_nobody_is_told_to_type_anything() -> None:
     async with api.connected() as server:
         events = Events(server, "test")
         for plan in (plan_teardown(node, job_pool(), failed), plan_teardown(node, job_pool())):
-            Instructions(events).tell("training", plan, node)
+            tell_commands(events, "training", plan, node)
         await _drain(events)
     assert _told(api) == []

@@ -54,10 +54,8 @@ class PoolView:
     schedule: Schedule
     priority: int = 100
     edition: Edition = DEFAULT_EDITION
-    is_deleting: bool = False
-    """It is being deleted."""
-    observes: bool = False
-    """It writes nothing: its nodes don't carry its labels."""
+    closed: Reason | None = None
+    """Why it takes no pod, whatever that asks for; None where it may."""
     on_request: bool = False
     """It takes only pods that ask for it."""
     namespace_selector: LabelSelector | None = field(default=None, hash=False)
@@ -104,13 +102,6 @@ class PoolView:
         return frozenset(each for each in map(frozenset, asked) if needed <= each)
 
     @cached_property
-    def closed(self) -> Reason | None:
-        """Why it takes no pod, whatever that asks for; None where it may."""
-        if self.is_deleting:
-            return Reason.POOL_DELETING
-        return Reason.POOL_OBSERVES if self.observes else None
-
-    @cached_property
     def isolates(self) -> bool:
         """Whether containers are kept to their share of memory, by whatever means."""
         return self.isolates_by_kernel or self.schedule is Schedule.MPS
@@ -146,14 +137,18 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
         return None
     if (spec.edition, spec.schedule) not in MODES:
         return None
-    workloads = spec.workloads
+    closed, workloads = None, spec.workloads
+    if "deletionTimestamp" in metadata:
+        closed = Reason.POOL_DELETING
+    elif spec.reconcile is ReconcilePolicy.OBSERVE:
+        # Its nodes don't carry its labels.
+        closed = Reason.POOL_OBSERVES
     return PoolView(
         name=metadata["name"],
         schedule=spec.schedule,
         priority=spec.priority,
         edition=spec.edition,
-        is_deleting="deletionTimestamp" in metadata,
-        observes=spec.reconcile is ReconcilePolicy.OBSERVE,
+        closed=closed,
         on_request=workloads.selection is Selection.ON_REQUEST,
         namespace_selector=_unless_empty(workloads.namespace_selector),
         pod_selector=_unless_empty(workloads.pod_selector),
