@@ -109,8 +109,7 @@ class Executor:
                     await self._release(action)
                 if action.note:
                     note = f"pool {pool} lets go of the node; {action.note}"
-                    subject = Subject("v1", "Node", action.node, action.uid)
-                    self.events.post(subject, reason, note, warns=True)
+                    self._tell_node(action.node, reason, note, warns=True)
 
     async def relist(self, name: str) -> None:
         """Show the caches a node as it is now, ahead of a watch that may be behind for long."""
@@ -135,8 +134,7 @@ class Executor:
             # Where isolation is not verified, its label is removed, not put back.
             if (ours := action.labels.get(flip.key)) is not None:
                 note = f"pool {pool}: {describe_revert(flip, ours)}"
-                subject = Subject("v1", "Node", action.node, action.uid)
-                self.events.post(subject, Reason.DRIFT_REVERTED, note, warns=True)
+                self._tell_node(action.node, Reason.DRIFT_REVERTED, note, warns=True)
 
     async def _release(self, action: ReleaseNode) -> None:
         released = await release_node(self.api, action)
@@ -197,13 +195,11 @@ class Executor:
                 self.informers.pods.offer(answer)
             self.metrics.plugin_restarts.labels(pool, reason).inc()
             log.info("deleted plugin pod %s", plugin.name)
-            node = self.informers.nodes.records.get(action.node)
-            self.events.post(
-                Subject("v1", "Node", action.node, node.uid if node else ""),
-                Reason.PLUGIN_RESTARTED,
+            note = (
                 f"pool {pool}: deleted device-plugin pod {plugin.name}, so that it reads the "
-                "node's new labels",
+                "node's new labels"
             )
+            self._tell_node(action.node, Reason.PLUGIN_RESTARTED, note)
 
     async def _evict_pods(
         self, action: EvictPods, pool: str, reason: Reason, is_wanted: Callable[[], bool]
@@ -252,14 +248,15 @@ class Executor:
             self.informers.jobs.offer(answer)
         if is_made:
             log.info("made Job %s", job)
-            does = (
-                "removes its kernel module"
-                if action.phase is JobPhase.UNINSTALL
-                else ("looks whether its kernel module is gone")
-            )
-            node = self.informers.nodes.records.get(action.node)
-            subject = Subject("v1", "Node", action.node, node.uid if node else "")
-            self.events.post(subject, reason, f"pool {pool}: Job {job} {does}")
+            does = "removes its kernel module"
+            if action.phase is JobPhase.VERIFY:
+                does = "looks whether its kernel module is gone"
+            self._tell_node(action.node, reason, f"pool {pool}: Job {job} {does}")
+
+    def _tell_node(self, name: str, reason: Reason, note: str, *, warns: bool = False) -> None:
+        node = self.informers.nodes.records.get(name)
+        subject = Subject("v1", "Node", name, node.uid if node else "")
+        self.events.post(subject, reason, note, warns=warns)
 
     def _tell_pod(self, pod: EvictedPod, reason: Reason, note: str, *, warns: bool = False) -> None:
         subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)

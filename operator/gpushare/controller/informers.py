@@ -2,30 +2,28 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from gpushare import names
-from gpushare.api.k8s.daemonset import NONE_RENAMED, DaemonSet, list_standard_names, parse_daemonset
+from gpushare.api.k8s.daemonset import DaemonSet, list_standard_names, parse_daemonset
 from gpushare.api.k8s.job import Job, parse_job
 from gpushare.api.k8s.namespace import Namespace, parse_namespace
 from gpushare.api.k8s.node import Node, parse_node
 from gpushare.api.k8s.pod import Pod, parse_pod
 from gpushare.api.k8s.unhealthy_cards import UnhealthyCards, parse_unhealthy_cards
-from gpushare.api.pool import Pool
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.records.record import RecordError
-from gpushare.core.snapshot.actions import Blocker
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.registry import MODES
 from gpushare.kube.client import ApiClient, Json
-from gpushare.kube.informer import Informer, Listener
+from gpushare.kube.informer import Informer, Listener, Record
 from gpushare.kube.resources.jobs import jobs_path
 from gpushare.observe.metrics import Metrics
+from gpushare.settings import Settings
 
 REFUSAL_SECONDS = 60.0
 
@@ -40,11 +38,8 @@ class Informers:
     def __init__(
         self,
         api: ApiClient,
+        settings: Settings,
         *,
-        plugin_namespace: str,
-        plugin_daemonsets: Mapping[str, str] = NONE_RENAMED,
-        teardown_namespace: str | None = None,
-        schedulers: Collection[str] = (names.DEFAULT_SCHEDULER,),
         on_change: Callable[[], None],
         on_pod: Listener = lambda key, old, new: None,
         metrics: Metrics,
@@ -61,44 +56,31 @@ class Informers:
         """GPU pods that have no node, or that nobody sent to a pool."""
         self._waited_for: set[str] = set()
 
-        self._plugin_daemonsets = plugin_daemonsets
+        self._plugin_daemonsets = settings.plugin_daemonsets
         self.parse_pod: Callable[[Json], Pod | None] = partial(
             parse_pod,
-            plugin_namespace=plugin_namespace,
-            standard_names=list_standard_names(plugin_daemonsets),
-            schedulers=schedulers,
+            plugin_namespace=settings.plugin_namespace,
+            standard_names=list_standard_names(settings.plugin_daemonsets),
+            schedulers=settings.schedulers,
         )
         """A Pod from the API server's JSON, as all of them are read here."""
-        self.nodes: Informer[Node] = Informer(
-            api,
-            "api/v1/nodes",
-            parse_node,
-            on_change=self._on_node,
-            on_alive=partial(self.note_event, "nodes"),
-        )
-        self.pods: Informer[Pod] = Informer(
-            api,
-            "api/v1/pods",
-            self.parse_pod,
-            on_change=self._on_pod,
-            on_alive=partial(self.note_event, "pods"),
-        )
-        self.daemonsets: Informer[DaemonSet] = Informer(
-            api,
-            f"apis/apps/v1/namespaces/{plugin_namespace}/daemonsets",
+        self._api = api
+        self._informers: list[Informer[Any]] = []
+        """Those that must be synced."""
+        self.nodes: Informer[Node] = self._add("api/v1/nodes", parse_node, self._on_node)
+        self.pods: Informer[Pod] = self._add("api/v1/pods", self.parse_pod, self._on_pod)
+        self.daemonsets: Informer[DaemonSet] = self._add(
+            f"apis/apps/v1/namespaces/{settings.plugin_namespace}/daemonsets",
             parse_daemonset,
-            on_change=lambda key, old, new: self._notify(),
-            on_alive=partial(self.note_event, "daemonsets"),
+            lambda key, old, new: self._notify(),
         )
-        self.namespaces: Informer[Namespace] = Informer(
-            api,
-            "api/v1/namespaces",
-            parse_namespace,
-            on_alive=partial(self.note_event, "namespaces"),
+        self.namespaces: Informer[Namespace] = self._add(
+            "api/v1/namespaces", parse_namespace, lambda key, old, new: None
         )
-        self._informers: list[Informer[Any]] = [
-            self.nodes, self.pods, self.daemonsets, self.namespaces,
-        ]  # fmt: skip
+        self.jobs: Informer[Job] | None = None
+        if settings.allow_teardown_jobs:
+            path = jobs_path(settings.teardown_namespace)
+            self.jobs = self._add(path, parse_job, self._on_job)
         self.unhealthy: Informer[UnhealthyCards] = Informer(
             api,
             f"api/v1/namespaces/{names.EXTENDER_NAMESPACE}/configmaps",
@@ -109,27 +91,24 @@ class Informers:
         )
         """Without the right to list these, everything else goes on: cards count as healthy. Where
         the right is taken away the metric of watches tells."""
-        self.jobs: Informer[Job] | None = None
-        if teardown_namespace is not None:
-            self.jobs = Informer(
-                api,
-                jobs_path(teardown_namespace),
-                parse_job,
-                on_change=self._on_job,
-                on_alive=partial(self.note_event, "jobs"),
-            )
-            self._informers.append(self.jobs)
 
-    @property
-    def is_synced(self) -> bool:
-        return all(r.synced.is_set() for r in self._informers)
+    def _add(
+        self, path: str, parse: Callable[[Json], Record | None], on_change: Listener
+    ) -> Informer[Record]:
+        on_alive = partial(self.note_event, path.rpartition("/")[2])
+        informer = Informer(self._api, path, parse, on_change=on_change, on_alive=on_alive)
+        self._informers.append(informer)
+        return informer
+
+    def find_unlisted(self) -> str | None:
+        """What to say until each was listed once."""
+        is_synced = all(r.synced.is_set() for r in self._informers)
+        return None if is_synced else "nodes and pods are not known yet"
 
     def find_stalled(self, limit_seconds: float) -> str | None:
         """The first watch that is open and brought nothing for longer than this, in a sentence."""
-        return next(
-            filter(None, (r.watch_health.find_stalled(limit_seconds) for r in self._informers)),
-            None,
-        )
+        stalled = (r.watch_health.find_stalled(limit_seconds) for r in self._informers)
+        return next(filter(None, stalled), None)
 
     def note_event(self, resource: str) -> None:
         """Note that a list or a watch of it was just answered."""
@@ -143,11 +122,8 @@ class Informers:
         """
         now = time.monotonic()
         for resource, last_event_at in self._last_event_at.items():
-            if now - last_event_at > limit_seconds:
-                return (
-                    f"{resource} were last heard of {now - last_event_at:.0f} s ago, more than "
-                    f"{limit_seconds:g} s"
-                )
+            if (silent := now - last_event_at) > limit_seconds:
+                return f"{resource} were last heard of {silent:.0f} s ago"
         return None
 
     async def run(self) -> None:
@@ -169,33 +145,17 @@ class Informers:
         """
         await asyncio.gather(*(r.relist() for r in self._informers))
 
-    def observe_cluster_snapshot(
-        self,
-        pools: tuple[Pool, ...],
-        unreadable: frozenset[str],
-        busy: Collection[str],
-        starting: Collection[str],
-        refusals: Mapping[str, Blocker],
-        mode_unsaved: Collection[str],
-        acting_since: Mapping[str, datetime],
-    ) -> ClusterSnapshot:
-        """What a pass looks at: views of what is here, not copies."""
+    def observe(self) -> ClusterSnapshot:
+        """What is here, as views, not copies; pools and what is under way are still to be added."""
         return ClusterSnapshot(
-            pools=pools,
-            unreadable_pools=unreadable,
             nodes=self.nodes.records,
             pods=_PodsByNode(self._pods),
             jobs=self._jobs,
             plugin_daemonsets=PluginDaemonSets(
                 self._plugin_daemonsets, frozenset(self.daemonsets.records.values())
             ),
-            busy=busy,
-            starting=starting,
             zeroed=self._zeroed,
-            refusals=refusals,
-            mode_unsaved=mode_unsaved,
             unhealthy_cards={each.node: each.cards for each in self.unhealthy.records.values()},
-            acting_since=acting_since,
         )
 
     def mark_changed(self, node: str) -> None:

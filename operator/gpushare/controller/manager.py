@@ -91,7 +91,14 @@ async def _run_with_crd(
     credentials = await load_credentials(settings.kubeconfig, settings.service_account, os.environ)
     async with AsyncExitStack() as stack:
         api = await stack.enter_async_context(connect(credentials, metrics.observe_api_request))
-        lease = LeaderElector(api, _config(settings))
+        lease_settings = LeaderElectionConfig(
+            namespace=settings.namespace,
+            name=settings.lease_name,
+            identity=settings.identity,
+            duration_seconds=settings.lease_duration_seconds,
+            renew_seconds=settings.lease_renew_seconds,
+        )
+        lease = LeaderElector(api, lease_settings)
         reconciler = Reconciler(api.only_while(lambda: lease.is_held), settings, metrics)
         webhook = build_webhook(api, settings, metrics) if build_webhook else None
         watch_health = WatchHealth(
@@ -104,7 +111,7 @@ async def _run_with_crd(
         ]
         patience = PATIENCE * settings.stall_seconds
         # One that stands by is ready too: it can take over.
-        readiness: list[http.Check] = [lambda: crd.problem, partial(_find_unsynced, reconciler)]
+        readiness: list[http.Check] = [lambda: crd.problem, reconciler.informers.find_unlisted]
         if webhook is None:
             # Beside a webhook this would take it out of its Service.
             readiness.append(partial(reconciler.find_unsynced, patience))
@@ -253,17 +260,3 @@ async def _rearm(has_begun: asyncio.Event, stopping: asyncio.Event) -> None:
     """Take the signals back from Kopf: it leaves them deaf where it ends for another reason."""
     await has_begun.wait()
     _set_on_signal(stopping)
-
-
-def _find_unsynced(reconciler: Reconciler) -> str | None:
-    return None if reconciler.informers.is_synced else "nodes and pods are not known yet"
-
-
-def _config(settings: Settings) -> LeaderElectionConfig:
-    return LeaderElectionConfig(
-        namespace=settings.namespace,
-        name=settings.lease_name,
-        identity=settings.identity,
-        duration_seconds=settings.lease_duration_seconds,
-        renew_seconds=settings.lease_renew_seconds,
-    )

@@ -37,11 +37,7 @@ class Pools:
     """
 
     def __init__(
-        self,
-        api: ApiClient,
-        events: Events,
-        timing: Timing,
-        on_change: Callable[[], None],
+        self, api: ApiClient, events: Events, timing: Timing, on_change: Callable[[], None]
     ):
         self.all: tuple[Pool, ...] = ()
         """As they were when the last pass began, and what was written on them since."""

@@ -9,18 +9,22 @@ import logging
 import time
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
+from gpushare.api.k8s.node import Node
 from gpushare.controller.backoff import LONGEST_RETRY_SECONDS, RETRY_SECONDS, find_delay
 from gpushare.controller.executor import Executor
 from gpushare.controller.informers import Informers
 from gpushare.controller.pool_store import Pools
 from gpushare.controller.status_writer import StatusWriter
-from gpushare.controller.teardown_instructions import Instructions
 from gpushare.controller.unschedulable_pods import UnschedulablePods
+from gpushare.core.nodechange.teardown import asks_for_commands
 from gpushare.core.planner.decisions import Plan
 from gpushare.core.planner.planner import Planner
+from gpushare.core.records.node_records import parse_records
+from gpushare.core.records.record import RecordError
 from gpushare.core.snapshot.actions import (
     Action,
     ApplyNode,
@@ -39,11 +43,12 @@ from gpushare.kube.errors import (
     NotLeaderError,
     describe_failure,
 )
-from gpushare.kube.events import Events
+from gpushare.kube.events import Events, Subject
 from gpushare.names import Reason
 from gpushare.observe.logs import reporting
 from gpushare.observe.metrics import Metrics, Sight
 from gpushare.observe.metrics.figures import Figures
+from gpushare.render.teardown import render_teardown_commands
 from gpushare.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -67,12 +72,7 @@ class Reconciler:
         self._figures = Figures()
         self.informers = Informers(
             api,
-            plugin_namespace=settings.plugin_namespace,
-            plugin_daemonsets=settings.plugin_daemonsets,
-            teardown_namespace=settings.teardown_namespace
-            if settings.allow_teardown_jobs
-            else None,
-            schedulers=settings.schedulers,
+            settings,
             on_change=self.mark_changed,
             on_pod=self._figures.put_pod,
             metrics=metrics,
@@ -94,10 +94,10 @@ class Reconciler:
             memory_unit=settings.memory_unit,
         )
         self._events = Events(api, settings.identity)
-        self._instructions = Instructions(self._events)
-        self._pools = Pools(api, self._events, self._timing, self.mark_changed)
+        self.pools = Pools(api, self._events, self._timing, self.mark_changed)
+        """What Kopf tells of them goes there."""
         self._status_writer = StatusWriter(
-            self._pools,
+            self.pools,
             self._planner,
             self.informers.nodes.records,
             self._events,
@@ -134,11 +134,6 @@ class Reconciler:
         """Something in the caches, or a pool, changed: decide anew."""
         self._changed.set()
 
-    @property
-    def pools(self) -> Pools:
-        """The pools; what Kopf tells of them goes there."""
-        return self._pools
-
     def _look(self) -> Sight:
         """What the metrics tell of, when somebody reads them.
 
@@ -147,7 +142,7 @@ class Reconciler:
         if not self._has_decided:
             return Sight()
         return Sight(
-            pools=self._pools.all,
+            pools=self.pools.all,
             books=self._planner.books,
             unschedulable=self._unschedulable_pods.list_those_in(self.informers.unschedulable_pods),
             figures=self._figures,
@@ -208,10 +203,10 @@ class Reconciler:
 
     async def _pass(self) -> float:
         now = datetime.now(UTC)
-        listed = await self._pools.refresh()
+        listed = await self.pools.refresh()
         plan = self._decide(now)
         self._has_decided = True
-        news = self._pools.take_changed() | self.informers.take_waited_for()
+        news = self.pools.take_changed() | self.informers.take_waited_for()
         self._status_writer.mark_stale(None if listed else news)
         # Nothing that is under way for a pool may come after its release.
         free = [
@@ -220,10 +215,10 @@ class Reconciler:
             if pool.name not in self._busy_for.values() and not self._status_writer.is_writing(pool)
         ]
         held = {pool.name: self._planner.releases.nodes_of(pool.name) for pool in free}
-        await self._pools.release(free, held, now)
+        await self.pools.release(free, held, now)
         self._start(plan)
-        known = [pool.name for pool in self._pools.all]
-        unreadable = [pool.name for pool in self._pools.unreadable]
+        known = [pool.name for pool in self.pools.all]
+        unreadable = [pool.name for pool in self.pools.unreadable]
         unschedulable_pods = self.informers.unschedulable_pods
         waits = (
             self._status_writer.write(unschedulable_pods.values(), now),
@@ -231,41 +226,42 @@ class Reconciler:
             (plan.requeue_at - now).total_seconds() if plan.requeue_at is not None else None,
             self._settings.resync_seconds,
         )
-        if self._pools.must_retry:
+        if self.pools.must_retry:
             return RETRY_SECONDS
         return max(COALESCE_SECONDS, min(wait for wait in waits if wait is not None))
 
     def _decide(self, now: datetime) -> Plan:
-        acting = [pool.name for pool in self._pools.all if pool.acts]
+        acting = [pool.name for pool in self.pools.all if pool.acts]
         self._acting_since = {name: self._acting_since.get(name, now) for name in acting}
         self._mode_unsaved = {
             name for name in self._mode_unsaved if name in self.informers.nodes.records
         }
-        snapshot = self.informers.observe_cluster_snapshot(
-            self._pools.all,
-            frozenset(pool.name for pool in self._pools.unreadable),
-            self._busy.keys(),
-            self._starting,
-            self._refusals,
-            self._mode_unsaved,
-            self._acting_since,
+        snapshot = replace(
+            self.informers.observe(),
+            pools=self.pools.all,
+            unreadable_pools=frozenset(pool.name for pool in self.pools.unreadable),
+            busy=self._busy.keys(),
+            starting=self._starting,
+            refusals=self._refusals,
+            mode_unsaved=self._mode_unsaved,
+            acting_since=self._acting_since,
         )
         changed: set[str] | None = self.informers.take_changed()
         if time.monotonic() >= self._full_pass_at:
             self._full_pass_at = time.monotonic() + FULL_PASS_SECONDS
             changed = None
         plan = self._planner.update(snapshot, changed, now)
-        self._figures.put_nodes(self._pools.all, self._planner.books, self._planner.seen)
+        self._figures.put_nodes(self.pools.all, self._planner.books, self._planner.seen)
         return plan
 
     def _start(self, plan: Plan) -> None:
         ending = {pool.name for pool in plan.release}
-        adopted = {pool.name for pool in self._pools.all if pool.has_our_finalizer} - ending
-        known = {pool.name for pool in self._pools.all}
+        adopted = {pool.name for pool in self.pools.all if pool.has_our_finalizer} - ending
+        known = {pool.name for pool in self.pools.all}
         for decision in plan.decisions:
             node, may_start = decision.plan.node, decision.pool in adopted
             if (observed := self.informers.nodes.records.get(node)) is not None:
-                self._instructions.tell(decision.pool, decision.plan, observed)
+                tell_commands(self._events, decision.pool, decision.plan, observed)
             if decision.plan.action is None or node in self._busy:
                 continue
             # A node that leaves a pool which is gone has nobody to wait for.
@@ -277,7 +273,7 @@ class Reconciler:
                     self._starting.add(node)
 
     async def _work_on(self, pool: str, member: StepResult) -> None:
-        version = self._pools.version_of(pool)
+        version = self.pools.version_of(pool)
         generation = version[1] if version is not None else None
         with reporting(pool=pool, node=member.node, reason=member.reason, generation=generation):
             await self._carry_out(pool, member, version)
@@ -293,7 +289,7 @@ class Reconciler:
                 member.action,
                 pool=pool,
                 reason=member.reason,
-                is_wanted=lambda: self._pools.version_of(pool) == version,
+                is_wanted=lambda: self.pools.version_of(pool) == version,
             )
             self._forget_refusal(member.node)
             if member.node in self._mode_unsaved and _is_mode_saved(member.action):
@@ -351,3 +347,22 @@ def _is_mode_saved(done: Action) -> bool:
     return isinstance(done, DeletePlugins | ReleaseNode) or (
         isinstance(done, ApplyNode) and done.is_mode_unsaved
     )
+
+
+def tell_commands(events: Events, pool: str, plan: StepResult, node: Node) -> None:
+    """Post what a person is to type on `node` to remove the kernel module, where `plan`, which is
+    that of the node, waits for that: once for each teardown, also by a process that starts anew.
+    """
+    if not asks_for_commands(plan):
+        return
+    try:
+        change = parse_records(node).change
+    except RecordError:
+        # It was edited since that was planned.
+        return
+    if change is not None and change.teardown is not None:
+        commands = render_teardown_commands(node.name, node.container_runtime)
+        note = f"pool {pool}; what to type:\n{commands}"
+        occasion = f"{change.since.isoformat()}/{change.teardown.attempt}"
+        subject = Subject("v1", "Node", node.name, node.uid)
+        events.post(subject, plan.reason, note, warns=True, once=True, occasion=occasion)

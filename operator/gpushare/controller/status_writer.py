@@ -119,7 +119,7 @@ class StatusWriter:
         self._begin(pool, status, partial(self._tell, pool, status, _first_waiting(book), shown))
 
     def _write_unreadable(self, pool: UnreadablePool, now: datetime) -> None:
-        status = build_unreadable_status(pool.status, pool.generation, pool.error, now)
+        status = build_unreadable_status(pool, now)
         if status == pool.status:
             return
         keys = about(pool, Reason.SPEC_INVALID)
@@ -144,11 +144,11 @@ class StatusWriter:
         except NotLeaderError:
             # The Lease's own task ends the process; nothing was sent.
             self._note_failure(pool, PERIOD_SECONDS)
-        except CALL_FAILURES as error:
-            log.warning("status not written: %s", describe_failure(error), extra=keys)
-            self._note_failure(pool, find_delay(error, self._failures[pool.uid]))
         except Exception as error:
-            log.exception("status not dealt with", extra=keys)
+            if isinstance(error, CALL_FAILURES):
+                log.warning("status not written: %s", describe_failure(error), extra=keys)
+            else:
+                log.exception("status not dealt with", extra=keys)
             self._note_failure(pool, find_delay(error, self._failures[pool.uid]))
         finally:
             del self._in_flight[pool.uid]

@@ -2,15 +2,10 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from gpushare import names
 from gpushare.api.pool import Pool
-from gpushare.core.ownership.removal import (
-    describe_remains,
-    describe_wait,
-    describe_write,
-    plan_removal,
-)
 from gpushare.kube.client import ApiClient, connect
 from gpushare.kube.errors import CALL_FAILURES, CrdMissingError, PoolsRemainError, describe_failure
 from gpushare.kube.resources.pools import delete_pool, drop_finalizer, list_pools_for_removal
@@ -19,6 +14,7 @@ from gpushare.names import PoolFate
 from gpushare.settings import Settings
 
 POLL_SECONDS = 1.0
+SHOWN = 10
 
 Tell = Callable[[str], None]
 """Prints a line that a person reads."""
@@ -62,7 +58,8 @@ class _PoolRemoval:
     """How far it is."""
 
     def __init__(self, api: ApiClient, fate: PoolFate, tell: Tell) -> None:
-        self.remaining: tuple[Pool, ...] = ()
+        self.remaining: list[Pool] = []
+        """Not as they are to be yet."""
         self.failure: str = "the API server has not answered"
         """What was in the way at the last pass: a list, or a write. Empty where nothing was."""
         self._api = api
@@ -78,37 +75,95 @@ class _PoolRemoval:
             self._tell("there are no GPUSharePools in this cluster: their CRD is gone")
             return True
         except CALL_FAILURES as error:
-            self._note_failure(error)
+            self.failure = f"the pools can't be listed: {describe_failure(error)}"
+            self._tell_once("", self.failure)
             return False
-        removal = plan_removal(pools, self._fate)
-        self.remaining = removal.remaining
-        failures = [await self._write(pool) for pool in removal.write]
-        self.failure = next(filter(None, failures), "")
-        for pool in removal.remaining:
-            if pool.deleting and self._fate is PoolFate.DELETE:
+        deletes, self.failure = self._fate is PoolFate.DELETE, ""
+        self.remaining = [pool for pool in pools if deletes or pool.has_our_finalizer]
+        for pool in self.remaining:
+            if deletes and pool.deleting:
                 self._tell_once(pool.name, describe_wait(pool))
-        if not removal.remaining:
-            self._tell("no pool is left" if self._fate is PoolFate.DELETE else "no pool is held")
-        return not removal.remaining
+            else:
+                await self._write(pool)
+        if not self.remaining:
+            self._tell("no pool is left" if deletes else "no pool is held")
+        return not self.remaining
 
-    async def _write(self, pool: Pool) -> str:
-        """Why it failed; empty where it did not."""
-        is_deleted = self._fate is PoolFate.DELETE
+    async def _write(self, pool: Pool) -> None:
+        deletes = self._fate is PoolFate.DELETE
         try:
-            await (delete_pool if is_deleted else drop_finalizer)(self._api, pool)
+            await (delete_pool if deletes else drop_finalizer)(self._api, pool)
         except CALL_FAILURES as error:
-            what = "deleted" if is_deleted else "let go"
-            line = failure = f"pool {pool.name} can't be {what}: {describe_failure(error)}"
+            what = "deleted" if deletes else "let go"
+            line = f"pool {pool.name} can't be {what}: {describe_failure(error)}"
+            self.failure = self.failure or line
         else:
-            line, failure = describe_write(pool, self._fate), ""
+            line = describe_write(pool, self._fate)
         self._tell_once(pool.name, line)
-        return failure
-
-    def _note_failure(self, error: BaseException) -> None:
-        self.failure = f"the pools can't be listed: {describe_failure(error)}"
-        self._tell_once("", self.failure)
 
     def _tell_once(self, about: str, line: str) -> None:
         if self._told.get(about) != line:
             self._told[about] = line
             self._tell(line)
+
+
+def describe_write(pool: Pool, fate: PoolFate) -> str:
+    """What has been done to the pool."""
+    if fate is PoolFate.DELETE:
+        policy = pool.spec.deletion_policy
+        return f"pool {pool.name}: deleted; its nodes are given back, deletionPolicy {policy}"
+    midway = pool.status.nodes.updating
+    if not midway:
+        return f"pool {pool.name}: let go; its nodes stay as they are"
+    return (
+        f"pool {pool.name}: let go; {midway} of its nodes were in their change, stay as they are, "
+        "and may be cordoned: see `kubectl get nodes`"
+    )
+
+
+def describe_wait(pool: Pool) -> str:
+    """What keeps a pool that is being deleted."""
+    others = pool.finalizers - {names.FINALIZER}
+    if not pool.has_our_finalizer and others:
+        return f"pool {pool.name}: waits for finalizers of others: {', '.join(sorted(others))}"
+    if pool.status.releasing is None:
+        return f"pool {pool.name}: waits for the controller, which has not looked at it yet"
+    nodes = pool.status.releasing.nodes
+    if not pool.status.samples:
+        return f"pool {pool.name}: waits for {nodes} nodes"
+    first = pool.status.samples[0]
+    more = f", and {nodes - 1} more" if nodes > 1 else ""
+    return f"pool {pool.name}: waits for node {first.node}{more}: {first.message}"
+
+
+def describe_remains(
+    remaining: Sequence[Pool], fate: PoolFate, *, timeout_seconds: float, namespace: str
+) -> str:
+    """Why the removal failed: what each pool waits for, and what to do."""
+    if fate is PoolFate.KEEP:
+        shown = ", ".join(pool.name for pool in remaining[:SHOWN])
+        return (
+            f"after {timeout_seconds:g} s the finalizer {names.FINALIZER} is still on {shown}: a "
+            f"controller puts it back. Stop it (look in namespace {namespace}), and try again"
+        )
+    count = f"{len(remaining)} pools are" if len(remaining) > 1 else "1 pool is"
+    lines = [
+        f"{count} not gone after {timeout_seconds:g} s, so the operator stays. The deletion goes "
+        "on all the same:",
+        *map(describe_wait, remaining[:SHOWN]),
+    ]
+    if (more := len(remaining) - SHOWN) > 0:
+        lines.append(f"{more} more pools")
+    lines.append("What to do: see to what they wait for, and uninstall again, until it succeeds.")
+    held = [pool for pool in remaining if pool.has_our_finalizer]
+    if any(pool.status.releasing is None for pool in held):
+        lines.append(
+            f"Does the controller run? kubectl -n {namespace} get pods "
+            "-l app.kubernetes.io/component=controller"
+        )
+    if held:
+        lines.append(
+            "To have a pool leave its nodes as they are: kubectl patch gsp "
+            f'{held[0].name} --type=merge -p \'{{"spec":{{"deletionPolicy":"Retain"}}}}\''
+        )
+    return "\n  ".join(lines)

@@ -26,12 +26,7 @@ EVENTS_AT_ONCE = 50
 class UnschedulablePods:
     """Judges the pods without a place, every few seconds where there are any."""
 
-    def __init__(
-        self,
-        events: Events,
-        planner: Planner,
-        namespaces: Mapping[str, Namespace],
-    ):
+    def __init__(self, events: Events, planner: Planner, namespaces: Mapping[str, Namespace]):
         self._events = events
         self._planner = planner
         self._namespaces = namespaces

@@ -23,7 +23,7 @@ OPEN_SOURCE = EditionDescription(
             "the plugin follows the label gpushare; where the chart manages the whole-card plugin, "
             "that is evicted or put back",
             "open-source gpushare-device-plugin and its chart",
-        ),
+        )
     },
     matrix="""
         of        default       share

@@ -191,8 +191,8 @@ TEAM_A = LabelSelector(match_labels={"team": "a"})
 @pytest.mark.parametrize(
     ("pool", "reason", "words"),
     [
-        (a_view(is_deleting=True), "PoolDeleting", "being deleted"),
-        (a_view(observes=True), "PoolObserves", "Observe"),
+        (a_view(closed=Reason.POOL_DELETING), "PoolDeleting", "being deleted"),
+        (a_view(closed=Reason.POOL_OBSERVES), "PoolObserves", "Observe"),
         (a_view(schedule="default"), "OtherMode", "default does not serve aliyun.com/gpu-mem"),
         (a_view(namespace_selector=TEAM_A), "NamespaceNotSelected", "namespace default"),
         (a_view(pod_selector=TEAM_A), "PodNotSelected", "podSelector"),

@@ -13,7 +13,7 @@ from tests.kit.values.manifests import build_pod
 from tests.kit.values.pool_views import Json, a_view, admit
 
 MANY = [a_view(f"whole-{number:03}", "default") for number in range(100)]
-VARIED = [a_view(f"pool-{number:03}", observes=True) for number in range(100)]
+VARIED = [a_view(f"pool-{number:03}", closed=Reason.POOL_OBSERVES) for number in range(100)]
 
 
 def test_the_annotation_says_where_the_pod_went_and_where_each_other_pool_lost() -> None:
@@ -45,7 +45,11 @@ def test_pools_that_lost_for_one_cause_are_named_together() -> None:
 
 
 def test_a_warning_shows_as_many_causes_as_it_holds_and_what_to_do() -> None:
-    causes = [a_view("b", "default"), a_view("c", observes=True), a_view("d", is_deleting=True)]
+    causes = [
+        a_view("b", "default"),
+        a_view("c", closed=Reason.POOL_OBSERVES),
+        a_view("d", closed=Reason.POOL_DELETING),
+    ]
     for pools, last in ((causes, "more. Create a pool"), (VARIED, "and 99 more: ")):
         (warning,) = admit(build_pod("a"), *pools).warnings
         assert last in warning
@@ -87,7 +91,9 @@ def test_what_users_wrote_is_told_in_lines_that_are_short_enough_and_can_be_carr
     pod: Json, labels: dict[str, str]
 ) -> None:
     namespace = Namespace("team", labels)
-    decision = admit(pod, a_view("d-" + "x" * 200, observes=True), namespace=namespace)
+    decision = admit(
+        pod, a_view("d-" + "x" * 200, closed=Reason.POOL_OBSERVES), namespace=namespace
+    )
     assert decision.warnings
     for warning in decision.warnings:
         assert len(warning.encode()) <= 256

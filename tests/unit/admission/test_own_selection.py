@@ -145,8 +145,8 @@ def test_the_card_placement_is_no_choice_of_a_pool() -> None:
     ("pool", "words"),
     [
         (a_view("inference", "core_mem"), "does not serve"),
-        (a_view("inference", "share", is_deleting=True), "being deleted"),
-        (a_view("inference", "share", observes=True), "Observe"),
+        (a_view("inference", "share", closed=Reason.POOL_DELETING), "being deleted"),
+        (a_view("inference", "share", closed=Reason.POOL_OBSERVES), "Observe"),
     ],
 )
 def test_who_selects_a_pool_where_the_pod_cannot_run_learns_why(pool: Any, words: str) -> None:
@@ -170,7 +170,9 @@ def test_to_avoid_a_node_is_not_to_choose_one() -> None:
 
 def test_of_several_pools_that_all_misfit_each_says_why() -> None:
     pod = _selecting([_need(POOL, "In", "whole", "watching")])
-    decision = admit(pod, a_view("whole", "default"), a_view("watching", observes=True))
+    decision = admit(
+        pod, a_view("whole", "default"), a_view("watching", closed=Reason.POOL_OBSERVES)
+    )
     assert decision.reason is Reason.ALREADY_SELECTS
     (warning,) = decision.warnings
     assert "watching: its reconcile is Observe" in warning

@@ -6,6 +6,7 @@ import pytest
 
 from gpushare.core.admission import view_pool
 from gpushare.core.admission.pool_view import Room
+from gpushare.names import Reason
 from tests.kit.values.manifests import build_pool
 from tests.kit.values.pool_views import Json
 
@@ -29,9 +30,7 @@ def _view(status: Json | None = None, **spec: Any) -> Any:
 
 def test_a_pool_that_says_nothing_takes_pods_by_itself_and_binds_them_to_its_name() -> None:
     view = _view(schedule="cgpu")
-    assert (view.name, view.priority, view.on_request, view.observes) == (
-        "training", 100, False, False,
-    )  # fmt: skip
+    assert (view.name, view.priority, view.on_request) == ("training", 100, False)
     assert (view.namespace_selector, view.pod_selector, view.tolerations) == (None, None, ())
     assert view.binding == (("gpushare.io/pool", "training"),)
     assert (view.nodes, view.room) == (None, None)
@@ -93,7 +92,8 @@ def test_of_our_own_labels_all_is_known() -> None:
 
 @pytest.mark.parametrize("reconcile", ["Enforce", "Paused", "Observe"])
 def test_only_a_pool_that_observes_has_nodes_without_its_labels(reconcile: str) -> None:
-    assert _view(reconcile=reconcile).observes is (reconcile == "Observe")
+    closed = _view(reconcile=reconcile).closed
+    assert closed is (Reason.POOL_OBSERVES if reconcile == "Observe" else None)
 
 
 def test_a_pool_that_is_being_deleted_is_seen_as_such() -> None:
@@ -101,7 +101,7 @@ def test_a_pool_that_is_being_deleted_is_seen_as_such() -> None:
     raw["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z"
     view = view_pool(raw)
     assert view is not None
-    assert view.is_deleting
+    assert view.closed is Reason.POOL_DELETING
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,9 @@ def test_cores_are_isolated_by_core_mem() -> None:
     assert admit(_requiring(core=30), CGPU, CORE_MEM).pool == "slices"
 
 
-@pytest.mark.parametrize("pools", [(), (SHARE,), (MPS,), (CORE_MEM,), (a_view(observes=True),)])
+@pytest.mark.parametrize(
+    "pools", [(), (SHARE,), (MPS,), (CORE_MEM,), (a_view(closed=Reason.POOL_OBSERVES),)]
+)
 def test_without_a_pool_that_isolates_by_the_kernel_it_is_refused(pools: Any) -> None:
     decision = admit(_requiring(), *pools)
     assert (decision.reason, decision.is_refused) == (Reason.ISOLATION_UNAVAILABLE, True)

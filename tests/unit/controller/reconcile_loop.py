@@ -198,14 +198,7 @@ async def carry_out(
 ) -> Informers:
     """What the applier makes of each action, until all is told of it; the caches after that."""
     metrics, settings = metrics or Metrics(), settings or Settings()
-    namespace = settings.teardown_namespace if settings.teardown_image else None
-    informers = Informers(
-        api,
-        plugin_namespace="kube-system",
-        teardown_namespace=namespace,
-        on_change=lambda: None,
-        metrics=metrics,
-    )
+    informers = Informers(api, settings, on_change=lambda: None, metrics=metrics)
     informers.nodes._records = {node.name: node for node in nodes}
     events = Events(api, "test")
     executor = Executor(api, informers, settings, Timing(), metrics, events)

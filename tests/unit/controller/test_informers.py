@@ -8,6 +8,7 @@ from typing import Any
 from gpushare.controller.informers import Informers
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.observe.metrics import Metrics
+from gpushare.settings import Settings
 from tests.kit.values.fake_api import FakeApi
 from tests.kit.values.manifests import build_bound_pod
 from tests.kit.values.node_plans import applied, under_way
@@ -25,13 +26,11 @@ async def test_without_the_right_to_config_maps_all_else_goes_on() -> None:
     fake.forbidden.add(CONFIG_MAPS)
     async with fake.connected() as api:
         metrics = Metrics()
-        informers = Informers(
-            api, plugin_namespace="kube-system", on_change=lambda: None, metrics=metrics
-        )
+        informers = Informers(api, Settings(), on_change=lambda: None, metrics=metrics)
         running = asyncio.create_task(informers.run())
         async with asyncio.timeout(20):
             await informers.wait_synced()
-        assert informers.is_synced
+        assert informers.find_unlisted() is None
         assert not informers.unhealthy.synced.is_set()
         assert b'{resource="nodes"}' in metrics.generate()
         # What was never heard of is not silent.
@@ -43,7 +42,7 @@ async def test_without_the_right_to_config_maps_all_else_goes_on() -> None:
 
 def _build() -> Informers:
     api: Any = None
-    return Informers(api, plugin_namespace="kube-system", on_change=lambda: None, metrics=Metrics())
+    return Informers(api, Settings(), on_change=lambda: None, metrics=Metrics())
 
 
 def _order(*pods: str) -> list[str]:
@@ -53,7 +52,7 @@ def _order(*pods: str) -> list[str]:
         pod = build_bound_pod(name, "gpu-1", 3)
         pod["metadata"]["resourceVersion"] = str(version)
         informers.pods.offer(pod)
-    snapshot = informers.observe_cluster_snapshot((), frozenset(), (), (), {}, (), {})
+    snapshot = informers.observe()
     return [pod.name for pod in snapshot.pods["gpu-1"]]
 
 
@@ -66,7 +65,7 @@ def test_a_zero_counts_for_the_restart_in_which_it_was_seen() -> None:
     restarting = under_way(ChangePhase.RESTARTING)
     for records, offered in ((restarting, 0), (restarting, 15), (applied(), 15), (restarting, 15)):
         informers._on_node("gpu-1", None, a_node(records=records, allocatable={MEMORY: offered}))
-        snapshot = informers.observe_cluster_snapshot((), frozenset(), (), (), {}, (), {})
+        snapshot = informers.observe()
         zeroed.append("gpu-1" in snapshot.zeroed)
     assert zeroed == [True, True, False, False]
 

@@ -161,7 +161,7 @@ async def test_a_refused_write_shows_in_the_status(monkeypatch: pytest.MonkeyPat
     reconciler = build_reconciler(api, [a_pool()], a_node(labels=CGPU))
     await pass_and_settle(reconciler)
     await pass_and_settle(reconciler)
-    (pool,) = reconciler._pools.all
+    (pool,) = reconciler.pools.all
     assert [(s.node, s.reason) for s in pool.status.samples] == [("gpu-1", "WriteRefused")]
 
 

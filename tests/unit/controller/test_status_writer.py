@@ -74,7 +74,7 @@ async def test_a_status_that_was_refused_is_written_again() -> None:
     api.refusal = None
     await pass_and_settle(reconciler)
     assert api.written("/status") == ["APPLY", "APPLY"]
-    (pool,) = reconciler._pools.all
+    (pool,) = reconciler.pools.all
     assert pool.status.conditions
     assert await reconciler._pass_safely() == 30
 
@@ -115,7 +115,7 @@ async def test_an_error_of_ours_is_logged_and_the_status_arrives_all_the_same(
         if during == "the write":
             broken.setattr(pools_api, "apply_status", lambda *args: 1 / 0)
         else:
-            broken.setattr(reconciler._pools, "tell", lambda *args, **kwargs: 1 / 0)
+            broken.setattr(reconciler.pools, "tell", lambda *args, **kwargs: 1 / 0)
         await pass_and_settle(reconciler)
     assert [record.exc_info is not None for record in caplog.records] == [True]
     await pass_and_settle(reconciler)

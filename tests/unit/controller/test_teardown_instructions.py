@@ -9,7 +9,7 @@ import pytest
 from gpushare.api.k8s.job import Job, JobState
 from gpushare.api.k8s.node import Node
 from gpushare.controller.informers import Informers
-from gpushare.controller.teardown_instructions import Instructions
+from gpushare.controller.reconciler import tell_commands
 from gpushare.core.nodechange.teardown import name_job
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import CreateJob, JobPhase
@@ -49,8 +49,9 @@ def _manifest(node: str = "gpu-1") -> Json:
 async def _carry_out(api: FakeApi, times: int = 1) -> Informers:
     """Make the Job, so many times."""
     async with api.connected() as server:
-        settings, jobs = Settings(teardown_image="shell:v1"), [JOB] * times
-        return await carry_out(server, *jobs, reason=Reason.MODULE_REMOVAL, settings=settings)
+        settings = Settings(allow_teardown_jobs=True, teardown_image="shell:v1")
+        actions = [JOB] * times
+        return await carry_out(server, *actions, reason=Reason.MODULE_REMOVAL, settings=settings)
 
 
 async def _drain(events: Events) -> None:
@@ -81,7 +82,7 @@ async def test_a_job_is_known_as_soon_as_it_is_made() -> None:
     api = _Stored()
     informers = await _carry_out(api)
     assert api.writes[0] == f"POST {JOBS}/{JOB.name}"
-    snapshot = informers.observe_cluster_snapshot((), frozenset(), (), (), {}, (), {})
+    snapshot = informers.observe()
     job = snapshot.jobs["gpu-1"][JOB.name]
     assert (job.node, job.state) == ("gpu-1", JobState.RUNNING)
     assert informers.take_changed() == {"gpu-1"}
@@ -137,12 +138,10 @@ async def test_jobs_that_end_or_go_mark_their_node_changed() -> None:
     ended = Job("gpushare-teardown", JOB.name, "uid-1", "gpu-1", JobState.COMPLETE)
     informers._on_job(key, informers.jobs.records[key], ended)
     assert informers.take_changed() == {"gpu-1"}
-    snapshot = informers.observe_cluster_snapshot((), frozenset(), (), (), {}, (), {})
+    snapshot = informers.observe()
     assert snapshot.jobs["gpu-1"][JOB.name].state is JobState.COMPLETE
     informers._on_job(key, ended, None)
-    assert (
-        "gpu-1" not in informers.observe_cluster_snapshot((), frozenset(), (), (), {}, (), {}).jobs
-    )
+    assert "gpu-1" not in informers.observe().jobs
 
 
 async def test_what_to_type_is_told_once_for_each_teardown() -> None:
@@ -150,9 +149,8 @@ async def test_what_to_type_is_told_once_for_each_teardown() -> None:
     plan = plan_teardown(node, manual_pool())
     async with api.connected() as server:
         for events in (Events(server, "first"), Events(server, "its successor")):
-            instructions = Instructions(events)
             for _ in range(3):
-                instructions.tell("training", plan, node)
+                tell_commands(events, "training", plan, node)
             await _drain(events)
     assert (len(api.writes), len(api.conflicts)) == (1, 1)
     ((reason, note),) = _told(api)
@@ -167,6 +165,6 @@ async def test_where_a_job_does_it_nobody_is_told_to_type_anything() -> None:
     async with api.connected() as server:
         events = Events(server, "test")
         for plan in (plan_teardown(node, job_pool(), failed), plan_teardown(node, job_pool())):
-            Instructions(events).tell("training", plan, node)
+            tell_commands(events, "training", plan, node)
         await _drain(events)
     assert _told(api) == []

@@ -32,14 +32,7 @@ from tests.kit.values.node_plans import (
     plan_of,
     under_way,
 )
-from tests.kit.values.objects import (
-    MEMORY,
-    NOW,
-    a_node,
-    a_plugin_pod,
-    a_pool,
-    a_static_plugin,
-)
+from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_static_plugin
 
 CORE, WHOLE, TOPOLOGY = "aliyun.com/gpu-core.percentage", "nvidia.com/gpu", "aliyun.com/gpu"
 AT = ReconcileContext(NOW + timedelta(minutes=5))

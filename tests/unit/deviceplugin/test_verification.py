@@ -228,12 +228,7 @@ def _cordoned(change: Change, allocatable: dict[str, int] | None = None) -> Node
 def test_the_static_plugin_is_never_deleted_whatever_stands_in_the_record() -> None:
     recorded = (PluginPod(name=STATIC.name, uid=STATIC.uid),)
     change = _change(ChangePhase.RESTARTING, "share", "default", restart=True, plugins=recorded)
-    plan = plan_of(
-        _cordoned(change, {WHOLE: 1}),
-        POOL,
-        STATIC,
-        now=NOW + timedelta(seconds=5),
-    )
+    plan = plan_of(_cordoned(change, {WHOLE: 1}), POOL, STATIC, now=NOW + timedelta(seconds=5))
     assert plan.action is None
 
 

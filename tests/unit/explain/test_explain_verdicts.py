@@ -57,6 +57,10 @@ CROWDED, EMPTIER = (
 )
 
 
+DELETING = a_view("x", closed=Reason.POOL_DELETING)
+OBSERVING = a_view("x", closed=Reason.POOL_OBSERVES)
+
+
 @pytest.mark.parametrize(
     ("pod", "pool", "other", "reason", "says"),
     [
@@ -67,8 +71,8 @@ CROWDED, EMPTIER = (
         (UNISOLATED, ROOMY, PLAIN, Reason.ISOLATED, "plain (share) does not isolate"),
         (POD, a_view("x", on_request=True), ROOMY, Reason.ON_REQUEST_ONLY, "that ask for it"),
         (POD, a_view("x", "default"), ROOMY, Reason.OTHER_MODE, "not serve aliyun.com/gpu-mem"),
-        (POD, a_view("x", is_deleting=True), ROOMY, Reason.POOL_DELETING, "it is being deleted"),
-        (POD, a_view("x", observes=True), ROOMY, Reason.POOL_OBSERVES, "reconcile is Observe"),
+        (POD, DELETING, ROOMY, Reason.POOL_DELETING, "it is being deleted"),
+        (POD, OBSERVING, ROOMY, Reason.POOL_OBSERVES, "reconcile is Observe"),
         (POD, a_view("x", nodes=0), ROOMY, Reason.NO_ROOM, "it has no nodes yet"),
         (POD, a_view("x", room=None), ROOMY, Reason.CAPACITY_UNKNOWN, "is not known yet"),
     ],
@@ -120,7 +124,7 @@ def test_a_pool_that_there_is_not_is_told_with_one_that_looks_alike(pod: Mapping
 
 def test_pools_that_the_owner_selects_are_told_apart_from_the_others() -> None:
     pod = build_pod("p", selects={"ack.node.gpu.schedule": "share"})
-    pools = (ROOMY, a_view("plain", "share"), a_view("late", "share", is_deleting=True))
+    pools = (ROOMY, a_view("plain", "share"), a_view("late", "share", closed=Reason.POOL_DELETING))
     verdicts = build_node_context(pod, *pools)
     assert verdicts["plain"].outcome is PoolOutcome.SELECTED
     assert verdicts["roomy"].reason is Reason.EXCLUDED_BY_POD

@@ -8,12 +8,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.status import NodeCounts, NodeSample, PoolStatus, Releasing
-from gpushare.core.ownership.removal import (
-    describe_remains,
-    describe_wait,
-    describe_write,
-    plan_removal,
-)
+from gpushare.controller.uninstall import describe_remains, describe_wait, describe_write
 from gpushare.core.snapshot.actions import NodeState, ReleaseNode, StepResult
 from gpushare.kube.resources.nodes import build_release
 from gpushare.names import PoolFate, Reason
@@ -178,24 +173,6 @@ def test_a_failed_removal_says_of_each_pool_what_helps_and_no_more(
     said = describe_remains(pools, fate, timeout_seconds=240, namespace="gpushare-system")
     assert [each for each in told if each not in said] == []
     assert left_out not in said
-
-
-@pytest.mark.parametrize(
-    ("fate", "pools", "written", "remaining"),
-    [
-        (PoolFate.DELETE, {"new": {}, "old": {"deleting": True}}, {"new"}, {"new", "old"}),
-        (PoolFate.KEEP, {"held": {}, "free": {"finalizers": FOREIGN}}, {"held"}, {"held"}),
-        (PoolFate.DELETE, {}, set(), set()),
-        (PoolFate.KEEP, {}, set(), set()),
-    ],
-    ids=["deleted once", "let go of and not deleted", "none to delete", "none to keep"],
-)
-def test_each_pool_is_written_to_once_and_waited_for(
-    fate: PoolFate, pools: dict[str, Any], written: set[str], remaining: set[str]
-) -> None:
-    removal = plan_removal(tuple(a_pool(name, **more) for name, more in pools.items()), fate)
-    assert {pool.name for pool in removal.write} == written
-    assert {pool.name for pool in removal.remaining} == remaining
 
 
 @pytest.mark.parametrize(

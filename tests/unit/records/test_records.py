@@ -15,14 +15,7 @@ from gpushare.core.records.node_records import NodeRecords, extend_initial_value
 from gpushare.core.records.record import RecordError
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.names import Reason
-from tests.kit.values.node_plans import (
-    CGPU,
-    INSTALLER,
-    OURS,
-    expect_apply,
-    failed,
-    plan_of,
-)
+from tests.kit.values.node_plans import CGPU, INSTALLER, OURS, expect_apply, failed, plan_of
 from tests.kit.values.objects import LATER, MEMORY, NOW, a_node, a_plugin_pod, a_pool
 
 CHANGE = Change(

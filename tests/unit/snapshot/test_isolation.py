@@ -242,11 +242,7 @@ def test_pods_with_the_isolation_of_a_former_mode_are_evicted_where_the_pool_say
     ("given", "state", "reason"),
     [
         ({}, NodeState.BLOCKED, Reason.EVICTION_DISABLED),
-        (
-            {"may_evict": True, "slot_free": False},
-            NodeState.WAITING,
-            Reason.WAITING_FOR_BUDGET,
-        ),
+        ({"may_evict": True, "slot_free": False}, NodeState.WAITING, Reason.WAITING_FOR_BUDGET),
     ],
     ids=["not allowed", "not its turn"],
 )

@@ -40,15 +40,7 @@ from tests.kit.values.node_plans import (
     has_failed,
     under_way,
 )
-from tests.kit.values.objects import (
-    LATER,
-    NOW,
-    a_gpu_pod,
-    a_node,
-    a_plugin_pod,
-    a_pool,
-    a_snapshot,
-)
+from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_snapshot
 
 TEARDOWN = a_kind("cgpu", "share", Outcome.REQUIRES_TEARDOWN, teardown="teardown Manual")
 REFUSED = a_kind("mps", "cgpu", Outcome.REQUIRES_MANUAL_ACTION)

@@ -7,8 +7,14 @@ from msgspec.structs import replace
 from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.node_selection import ANYWHERE
-from gpushare.api.k8s.pod_request import PodRequest
-from gpushare.core.admission.decision import Decision, build_annotation, cut, list_causes
+from gpushare.api.k8s.pod_request import Placer, PodRequest
+from gpushare.core.admission.decision import (
+    MAX_MESSAGE,
+    Decision,
+    build_annotation,
+    cut,
+    list_causes,
+)
 from gpushare.core.admission.filter import explain_rejection, find_misfit
 from gpushare.core.admission.pool_view import Labels, PoolView
 from gpushare.core.admission.request import (
@@ -20,16 +26,16 @@ from gpushare.core.admission.request import (
 )
 from gpushare.core.admission.routing import route, route_on_request, skip_unread
 from gpushare.core.admission.score import rank
-from gpushare.core.admission.skip import (
-    skip,
-    skip_for_placer,
-    skip_for_scheduler,
-    skip_without_request,
-)
 from gpushare.core.admission.warnings import find_card_trouble, find_ignored_words, find_warnings
 from gpushare.names import Reason
 
 _DEFAULT = Rules()
+_PLACER_ADVICE = {
+    Placer.DAEMONSET: f"select a pool by {names.LABEL_POOL} in its template's nodeSelector",
+    Placer.NODE_NAME: "the scheduler then keeps no card for it; leave nodeName out",
+    Placer.NODE_SELECTION: f"to have a pool chosen, leave that out, or select {names.LABEL_POOL}",
+    Placer.KUEUE: f"give the queue's ResourceFlavor the node label {names.LABEL_POOL}",
+}
 
 
 def decide(
@@ -60,25 +66,61 @@ def _decide(request: AdmissionRequest) -> Decision:
         who = "the pod" if pod.opts_out else "its namespace"
         return Decision(Reason.OPTED_OUT, f"{who} opts out")
     if not pod.asks_for_share and not (pod.pool and pod.requests):
-        return skip_without_request(pod)
-    if pod.placer is not None:
-        return skip_for_placer(pod, pod.placer)
+        return _skip_without_request(pod)
+    # Somebody else places it: no advice where that one selects by our labels.
+    if (placer := pod.placer) is not None:
+        selects = placer is not Placer.NODE_NAME and pod.selection.chosen_keys
+        advice = "" if selects else _PLACER_ADVICE[placer]
+        return _skip(Reason.NOT_ROUTED, f"{placer} decides where it runs", advice)
     if pod.scheduler not in request.rules.schedulers:
-        return skip_for_scheduler(pod)
+        message = f"its scheduler is {pod.scheduler}, which is left to choose"
+        advice = (
+            "if that one gives out GPU memory card by card, name it in the installation's "
+            "schedulers"
+        )
+        return _skip(Reason.OTHER_SCHEDULER, message, "" if pod.selection.chosen_keys else advice)
     if pod.decided_pool and _is_routed(request):
         return Decision(Reason.ALREADY_ROUTED, f"was sent to pool {pod.decided_pool} before")
     if pod.selection is not ANYWHERE:
         if pod.selection.is_too_long:
             return skip_unread(request)
         if pod.selection.contradicts_itself:
-            return skip(
-                Reason.CONTRADICTORY_SELECTION,
-                "its node selector and node affinity contradict each other, so no node can take "
-                "it; mend them",
+            message = (
+                "its node selector and node affinity contradict each other, so no node can take it"
             )
+            return _skip(Reason.CONTRADICTORY_SELECTION, message, "mend them")
         if keys := pod.selection.chosen_keys:
             return _respect(request, keys)
     return route_on_request(request) if pod.pool else route(request)
+
+
+def _skip(reason: Reason, message: str, advice: str) -> Decision:
+    """Created as it is; with a warning where there is an `advice`."""
+    if advice:
+        message = f"{message}; {advice}"
+    return Decision(
+        reason,
+        cut(message, MAX_MESSAGE),
+        annotation=build_annotation(reason),
+        warnings=(cut(f"not sent to a pool: {message}"),) if advice else (),
+    )
+
+
+def _skip_without_request(pod: PodRequest) -> Decision:
+    """It asks for no GPU that admission deals with."""
+    if pod.uses_gpu_unasked:
+        message = (
+            "a container sets a GPU variable, and the pod asks for no GPU: on a shared node it "
+            f"sees every card, uncounted. Ask for {names.RESOURCE_GPU_MEMORY}, or set "
+            f"{names.ENV_VISIBLE_DEVICES}=none"
+        )
+        return Decision(Reason.UNACCOUNTED_GPU, message, warnings=(cut(message),))
+    warning = (
+        f"annotation {names.ANNOTATION_POOL} does nothing: the pod asks for no GPU that a pool "
+        f"gives; ask for {names.RESOURCE_GPU_MEMORY}"
+    )
+    warnings = (warning,) if pod.pool else ()
+    return Decision(Reason.NO_GPU_REQUEST, "asks for no shared GPU", warnings=warnings)
 
 
 def _insist_on_isolation(request: AdmissionRequest, decision: Decision) -> Decision:
@@ -132,10 +174,10 @@ def _respect(request: AdmissionRequest, keys: Sequence[str]) -> Decision:
     message = f"already selects by {', '.join(keys)}"
     chosen = [pool for pool in request.pools if pod.selection.may_hold(pool.known)]
     if not chosen:
-        return skip(
+        return _skip(
             Reason.SELECTS_NO_POOL,
-            f"{message}, and no pool has such nodes: it waits, unless nodes outside the pools do. "
-            "Mend the selection, or leave it out to have a pool chosen",
+            f"{message}, and no pool has such nodes: it waits, unless nodes outside the pools do",
+            "mend the selection, or leave it out to have a pool chosen",
         )
     misfits = {pool.name: find_misfit(pod, pool) for pool in chosen}
     fitting = [pool for pool in chosen if misfits[pool.name] is None]

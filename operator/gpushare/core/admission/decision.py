@@ -62,16 +62,14 @@ def cut(text: str, limit: int = MAX_WARNING) -> str:
 def list_causes(head: str, causes: Sequence[Cause], advice: str) -> tuple[str, str]:
     """A message, and a warning with as much of the causes as that holds."""
     in_full = [f"{', '.join(pools)}: {why}" for pools, why in causes]
-    in_short = [f"{_abbreviate(pools)}: {why}" for pools, why in causes]
+    in_short = [
+        f"{pools[0]}: {why}" if len(pools) == 1 else f"{pools[0]} and {len(pools) - 1} more: {why}"
+        for pools, why in causes
+    ]
     return (
         cut(_list(head, in_full, advice, MAX_MESSAGE), MAX_MESSAGE),
         cut(_list(head, in_short, advice, MAX_WARNING)),
     )
-
-
-def _abbreviate(pools: Sequence[str]) -> str:
-    more = len(pools) - 1
-    return f"{pools[0]} and {more} more" if more else pools[0]
 
 
 def _list(head: str, causes: Sequence[str], advice: str, limit: int) -> str:

@@ -54,10 +54,8 @@ class PoolView:
     schedule: Schedule
     priority: int = 100
     edition: Edition = DEFAULT_EDITION
-    is_deleting: bool = False
-    """It is being deleted."""
-    observes: bool = False
-    """It writes nothing: its nodes don't carry its labels."""
+    closed: Reason | None = None
+    """Why it takes no pod, whatever that asks for; None where it may."""
     on_request: bool = False
     """It takes only pods that ask for it."""
     namespace_selector: LabelSelector | None = field(default=None, hash=False)
@@ -82,8 +80,7 @@ class PoolView:
             return self
         units = min(units, room.pending)
         return replace(
-            self,
-            room=replace(room, pending=room.pending - units, requested=room.requested - units),
+            self, room=replace(room, pending=room.pending - units, requested=room.requested - units)
         )
 
     @property
@@ -103,13 +100,6 @@ class PoolView:
         sizes = range(1, len(self.offers) + 1)
         asked = chain.from_iterable(combinations(self.offers, size) for size in sizes)
         return frozenset(each for each in map(frozenset, asked) if needed <= each)
-
-    @cached_property
-    def closed(self) -> Reason | None:
-        """Why it takes no pod, whatever that asks for; None where it may."""
-        if self.is_deleting:
-            return Reason.POOL_DELETING
-        return Reason.POOL_OBSERVES if self.observes else None
 
     @cached_property
     def isolates(self) -> bool:
@@ -147,14 +137,18 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
         return None
     if (spec.edition, spec.schedule) not in MODES:
         return None
-    workloads = spec.workloads
+    closed, workloads = None, spec.workloads
+    if "deletionTimestamp" in metadata:
+        closed = Reason.POOL_DELETING
+    elif spec.reconcile is ReconcilePolicy.OBSERVE:
+        # Its nodes don't carry its labels.
+        closed = Reason.POOL_OBSERVES
     return PoolView(
         name=metadata["name"],
         schedule=spec.schedule,
         priority=spec.priority,
         edition=spec.edition,
-        is_deleting="deletionTimestamp" in metadata,
-        observes=spec.reconcile is ReconcilePolicy.OBSERVE,
+        closed=closed,
         on_request=workloads.selection is Selection.ON_REQUEST,
         namespace_selector=_unless_empty(workloads.namespace_selector),
         pod_selector=_unless_empty(workloads.pod_selector),

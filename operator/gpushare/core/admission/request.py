@@ -9,7 +9,6 @@ import msgspec
 from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import PodRequest
-from gpushare.core.admission.fit import Fit, judge_fit
 from gpushare.core.admission.pool_view import Labels, PoolView
 from gpushare.editions.registry import MODES
 
@@ -49,10 +48,6 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
     def find(self, name: str) -> PoolView | None:
         """The pool of that name."""
         return next((pool for pool in self.pools if pool.name == name), None)
-
-    def judge_fit(self, pool: PoolView) -> Fit:
-        """How well the pod fits into `pool` now."""
-        return judge_fit(self.pod, pool, self.booked.get(pool.name, 0))
 
     def missing(self, labels: Labels) -> Labels:
         """Those that the pod's node selector has not."""

@@ -14,10 +14,9 @@ from gpushare.core.admission.decision import (
     list_causes,
 )
 from gpushare.core.admission.filter import explain_rejection, find_rejection
-from gpushare.core.admission.fit import Fit
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.request import AdmissionRequest, select
-from gpushare.core.admission.score import Ranking, rank
+from gpushare.core.admission.score import Fit, Ranking, judge_fit, rank
 from gpushare.core.admission.warnings import find_warnings, find_warnings_in
 from gpushare.names import Reason
 
@@ -89,7 +88,8 @@ def skip_unread(request: AdmissionRequest) -> Decision:
 
 def _accept(request: AdmissionRequest, pool: PoolView) -> Ranking:
     """A pool that was named, so that no other was looked at."""
-    return Ranking(pool, request.judge_fit(pool), is_preferred=True, lost=())
+    fit = judge_fit(request.pod, pool, request.booked.get(pool.name, 0))
+    return Ranking(pool, fit, is_preferred=True, lost=())
 
 
 def _send(

@@ -6,8 +6,8 @@ from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import PodRequest
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.admission.fit import Fit, ask_per_card, needs_whole_card
 from gpushare.core.admission.pool_view import PoolView
+from gpushare.core.admission.score import Fit, ask_per_card, needs_whole_card
 from gpushare.editions.registry import EDITIONS
 from gpushare.names import Reason
 

@@ -103,17 +103,11 @@ def observe_node_capacity(
     A card that is given out twice has nothing free, and what pods hold of it counts all the same.
     The number of cards survives the device plugin, the memory is gone with it.
     """
-    offered = node.allocatable
-    total = offered.get(names.RESOURCE_GPU_MEMORY, 0)
+    total = node.allocatable.get(names.RESOURCE_GPU_MEMORY, 0)
     gpus = node.gpu_count if total else _count_whole_cards(node)
     used = count_used(pods)
-    requested = 0
-    requests = []
-    for pod in pods:
-        if not (memory := pod.gpu_memory) or not pod.is_live:
-            continue
-        requested += memory
-        requests.append(pod.gpu_memory_per_card)
+    asking = [pod for pod in pods if pod.gpu_memory and pod.is_live]
+    requested = sum(pod.gpu_memory for pod in asking)
     cards = measure_cards(node, pods, unhealthy)
     takes_pods = node.ready and not node.unschedulable
     free = _limit([card.free for card in cards], total - requested) if takes_pods else ()
@@ -126,7 +120,7 @@ def observe_node_capacity(
         requested,
         free,
         sum(free_pods) if is_limited else None,
-        tuple(requests),
+        tuple([pod.gpu_memory_per_card for pod in asking]),
         used,
         cards[0].total if cards else 0,
     )
@@ -165,7 +159,7 @@ def sum_capacity(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> 
         stranded_memory=memory.stranded // per_gib,
         unit=sums.usual_unit,
         largest_card=max(totals, default=0) if all(totals) else 0,
-        free_blocks=_count_blocks(_list_blocks(nodes)),
+        free_blocks=_count_blocks(chain.from_iterable(node.free_blocks for node in nodes)),
         free_pods=sum(slots) if slots and is_limited else None,
     )
 
@@ -276,11 +270,7 @@ def find_usual_unit(pools: Collection[MemorySums]) -> str:
     return "MiB" if in_mib > in_gib else "GiB"
 
 
-def _list_blocks(nodes: Iterable[NodeCapacity]) -> list[int]:
-    return list(chain.from_iterable(node.free_blocks for node in nodes))
-
-
-def _count_blocks(blocks: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def _count_blocks(blocks: Iterable[int]) -> tuple[tuple[int, int], ...]:
     """Cards by their free memory; of many amounts those between the kept ones are rounded down."""
     counts = Counter(block for block in blocks if block)
     amounts = sorted(counts, reverse=True)

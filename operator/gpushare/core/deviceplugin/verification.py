@@ -77,7 +77,7 @@ def verify_return(
     believed only after it went through zero (`was_zero`), or when the new plugin has been Ready
     for `Timing.settle`. What the old mode offered must be gone.
     """
-    from_mode, to = MODES[change.edition, change.from_mode], MODES[change.edition, change.to]
+    from_mode, to = MODES[change.edition, change.from_mode], change.mode
     replaced = {plugin.uid for plugin in change.plugins}
     missing = verify_mode(node, pods, to, ctx, replaced=replaced, previous_mode=from_mode)
     if missing is not None:

@@ -13,7 +13,6 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.editions.registry import MODES
 
 WINDOW = timedelta(minutes=10)
 """Changes by the same manager within this time belong together."""
@@ -140,15 +139,11 @@ def judge_drift(
 
 def _once_ours(node: Node, records: NodeRecords) -> frozenset[str]:
     """Keys that we have put on the node: of those a lost one is drift, not the first take-over."""
-    change, applied = records.change, records.applied
-    ours = {names.LABEL_POOL, names.LABEL_PLACEMENT}
-    if change is not None and change.is_labelled:
-        ours |= MODES[change.edition, change.to].labels.keys()
-    elif applied is not None:
-        ours |= MODES[applied.edition, applied.schedule].labels.keys()
-    is_labelled = applied is not None or (change is not None and change.is_labelled)
-    # Whoever had it before has no right to it. Where it is absent it was never written yet.
-    verified = {names.LABEL_ISOLATION_VERIFIED} if is_labelled else set()
+    ours, verified = {names.LABEL_POOL, names.LABEL_PLACEMENT}, set[str]()
+    if records.mode is not None:
+        ours |= records.mode.labels.keys()
+        # Whoever had it before has no right to it. Where it is absent it was never written yet.
+        verified = {names.LABEL_ISOLATION_VERIFIED}
     return frozenset(records.initial_values or ()) & ours | (verified & node.labels.keys())
 
 

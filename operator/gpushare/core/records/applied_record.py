@@ -3,10 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, Self
 
-from pydantic import (
-    Field,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Edition, Schedule
@@ -45,6 +42,11 @@ class LastApplied(Record):
     """The mode that a change left for this one; absent where none was needed, or it joined."""
     failure: Failure | None = None
     """That change failed: it was rolled back, or came to its end too late."""
+
+    @property
+    def mode(self) -> Mode:
+        """The mode that was applied."""
+        return MODES[self.edition, self.schedule]
 
     @property
     def needs_restart(self) -> bool:

@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import (
-    Field,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.records.record import Moment, PoolName, Record
+from gpushare.editions.edition import Mode
 from gpushare.editions.registry import MODES
 
 
@@ -101,6 +99,11 @@ class Change(Record):
         if self.is_labelled and self.labelled_at is None:
             raise ValueError(f"labelledAt is missing in phase {self.phase}")
         return self
+
+    @property
+    def mode(self) -> Mode:
+        """The mode that it leads to."""
+        return MODES[self.edition, self.to]
 
     @property
     def is_under_way(self) -> bool:

@@ -7,12 +7,7 @@ operator does not know is ignored, and kept for the newer operator that wrote it
 
 from collections.abc import Mapping
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
@@ -21,6 +16,7 @@ from gpushare.core.records.change_record import Change
 from gpushare.core.records.drift_record import Drift
 from gpushare.core.records.record import RecordError
 from gpushare.core.records.system_disk import describe_disk, is_disk_replaced
+from gpushare.editions.edition import Mode
 
 _INITIAL_VALUES: TypeAdapter[dict[str, str | None]] = TypeAdapter(dict[str, str | None])
 
@@ -43,6 +39,13 @@ class NodeRecords(BaseModel):
     mode_unknown: bool = False
     """The pool that had the node before left it with a plugin that may give another mode than its
     labels say."""
+
+    @property
+    def mode(self) -> Mode | None:
+        """The mode whose labels we wrote last, applied or on the way to it; None before any."""
+        if self.change is not None and self.change.is_labelled:
+            return self.change.mode
+        return self.applied.mode if self.applied is not None else None
 
     def annotations(self) -> dict[str, str]:
         """The annotations that say the same."""

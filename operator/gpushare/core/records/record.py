@@ -1,36 +1,17 @@
 """What the records on a node have in common: JSON that is kept as it came, and a version."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import (
-    AfterValidator,
-    AwareDatetime,
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-)
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
-
-
-def _is_of_our_time(moment: datetime) -> datetime:
-    """A time that can be reckoned with: at the ends of the calendar, sums overflow."""
-    if not _FIRST_YEAR <= moment.year < _LAST_YEAR:
-        raise ValueError(f"a year from {_FIRST_YEAR} to {_LAST_YEAR - 1} was expected")
-    return moment
-
-
-_FIRST_YEAR, _LAST_YEAR = 2000, 2200
-
 
 Moment = Annotated[
     AwareDatetime,
-    AfterValidator(_is_of_our_time),
+    Field(ge=datetime(2000, 1, 1, tzinfo=UTC), lt=datetime(2200, 1, 1, tzinfo=UTC)),
     PlainSerializer(lambda moment: moment.isoformat(timespec="milliseconds")),
 ]
-
-
+"""A time that can be reckoned with: at the ends of the calendar, sums overflow."""
 PoolName = Annotated[str, Field(pattern="^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$")]
 """It becomes the value of a label."""
 

@@ -182,12 +182,7 @@ class StepResult:
 
 
 def build_apply(
-    node: Node,
-    labels: Mapping[str, str],
-    records: NodeRecords,
-    *,
-    cordon: bool,
-    message: str,
+    node: Node, labels: Mapping[str, str], records: NodeRecords, *, cordon: bool, message: str
 ) -> ApplyNode:
     """An apply to `node` that leaves exactly this of ours on it.
 

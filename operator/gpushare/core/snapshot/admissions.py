@@ -17,7 +17,6 @@ from gpushare.core.snapshot.effective_mode import (
     may_have_misread,
 )
 from gpushare.core.snapshot.node import NodeSnapshot
-from gpushare.editions.registry import MODES
 
 Admissions = Mapping[str, Schedule | None]
 """By a pod's UID; None where nobody knows."""
@@ -67,7 +66,7 @@ def _find_met_in_new_boot(seen: NodeSnapshot, change: Change) -> Schedule | None
     if change.boot_id is None:
         return None
     is_torn_down = change.teardown is not None and change.phase is ChangePhase.RESTARTING
-    to = MODES[change.edition, change.to]
+    to = change.mode
     is_beside_module = seen.records.module and to.isolated_by_module
     if not is_torn_down and (change.teardown is not None or is_beside_module):
         # The module may have outlived the reboot.
@@ -83,7 +82,7 @@ def _find_served(seen: NodeSnapshot, applied: LastApplied, *, is_brief: bool) ->
     if applied.needs_restart:
         # Also in another boot, until that is noted: who is listed may have come before it.
         return None
-    if seen.records.module and MODES[applied.edition, applied.schedule].isolated_by_module:
+    if seen.records.module and applied.mode.isolated_by_module:
         # What a plugin that reads `share` gives beside a loaded module, nobody outside knows.
         return None
     is_unsure = may_have_misread if is_brief else is_mode_unknown

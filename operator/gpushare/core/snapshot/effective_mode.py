@@ -15,7 +15,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.editions.edition import Mode
-from gpushare.editions.registry import MODES, find_mode, find_schedule
+from gpushare.editions.registry import find_mode, find_schedule
 
 
 def running_plugins(pods: Sequence[Pod], mode: Mode) -> dict[str, int]:
@@ -32,7 +32,7 @@ def is_replaced(node: Node, pods: Sequence[Pod], applied: LastApplied) -> bool:
 
     In another boot none is, whatever the counters say.
     """
-    running = running_plugins(pods, MODES[applied.edition, applied.schedule])
+    running = running_plugins(pods, applied.mode)
     return bool(running) and (running != applied.plugins or applied.is_of_another_boot(node))
 
 
@@ -48,7 +48,7 @@ def find_effective_mode(
     if applied is None or applied.edition is not edition or said == applied.schedule:
         return said
     if (mode := find_mode(edition, said)) is not None:
-        if mode.plugin != MODES[edition, applied.schedule].plugin:
+        if mode.plugin != applied.mode.plugin:
             # Another DaemonSet's pod serves nothing before it runs, and goes with the label.
             pods = [pod for pod in pods if pod.phase == "Running"]
         running = running_plugins(pods, mode)
@@ -71,7 +71,7 @@ def is_exposed(node: Node, pods: Sequence[Pod], applied: LastApplied) -> bool:
     Somebody else's value stands there that says another mode; or the right one stands there, and
     somebody else put it back.
     """
-    mode = MODES[applied.edition, applied.schedule]
+    mode = applied.mode
     is_ours = mode.labels.keys() <= node.owned
     if is_ours or not mode.reads_label or not running_plugins(pods, mode):
         return False
@@ -95,7 +95,7 @@ def may_have_reread(
     """
     if not is_exposed(node, pods, applied):
         return False
-    mode = MODES[applied.edition, applied.schedule]
+    mode = applied.mode
     foreign = [key for key, value in mode.labels.items() if node.labels.get(key) != value]
     if not foreign:
         return True
@@ -111,7 +111,7 @@ def may_have_misread(node: Node, pods: Sequence[Pod], applied: LastApplied) -> b
     They are there now, but not as ours: somebody took them away and put them back; or we did so a
     moment ago. And the plugin is not the recorded one.
     """
-    mode = MODES[applied.edition, applied.schedule]
+    mode = applied.mode
     if not mode.reads_label or not is_replaced(node, pods, applied):
         return False
     if not mode.labels.keys() <= node.owned or applied.reverted == "SamePlugin":
@@ -123,7 +123,7 @@ def may_have_misread(node: Node, pods: Sequence[Pod], applied: LastApplied) -> b
 
 def describe_unknown(applied: LastApplied) -> str:
     """What it means that a node's mode is unknown, and how that came."""
-    plugin = MODES[applied.edition, applied.schedule].plugin
+    plugin = applied.mode.plugin
     return (
         f"which mode {plugin} gives is unknown: it may have read a label that somebody else wrote "
         "(it does when its kubelet restarts, and nothing tells of that)"

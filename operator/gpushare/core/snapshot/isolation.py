@@ -57,7 +57,7 @@ def claim_isolation(seen: NodeSnapshot) -> tuple[Claim, ...]:
     sharing = [pod for pod in seen.pods if pod.containers and pod.phase == "Running"]
     if not sharing:
         return ()
-    admissions, mode = find_admissions(seen), _find_mode(seen)
+    admissions, mode = find_admissions(seen), seen.records.mode
     return tuple(
         _claim(seen.node.name, mode, pod, container, admissions.get(pod.uid))
         for pod in sorted(sharing, key=lambda pod: (pod.namespace, pod.name))
@@ -103,20 +103,8 @@ def sum_isolation(nodes: Iterable[NodeIsolation]) -> NodeIsolation:
     )
 
 
-def _find_mode(seen: NodeSnapshot) -> Mode | None:
-    """The mode that the node is in, or on its way to; None while no record says."""
-    change, applied = seen.records.change, seen.records.applied
-    if change is not None and change.is_labelled:
-        return MODES[change.edition, change.to]
-    return MODES[applied.edition, applied.schedule] if applied is not None else None
-
-
 def _claim(
-    node: str,
-    mode: Mode | None,
-    pod: Pod,
-    container: SharingContainer,
-    admitted: Schedule | None,
+    node: str, mode: Mode | None, pod: Pod, container: SharingContainer, admitted: Schedule | None
 ) -> Claim:
     if mode is None:
         return Claim(node, pod, container.name, None, None, None)

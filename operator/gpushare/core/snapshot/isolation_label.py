@@ -38,7 +38,7 @@ def _read_records(records: NodeRecords) -> tuple[Mode | None, bool]:
     """
     change, applied = records.change, records.applied
     if change is not None and change.is_under_way and change.labelled_at is not None:
-        return MODES[change.edition, change.to], False
+        return change.mode, False
     if applied is None:
         return None, False
-    return MODES[applied.edition, applied.schedule], not applied.needs_restart
+    return applied.mode, not applied.needs_restart

@@ -13,8 +13,6 @@ AT_ONCE = 25
 """Events of one object in a row, as client-go's limit."""
 REFILL_SECONDS = 10.0
 """One more each so many seconds: a pool that flaps has the same few things to tell."""
-
-
 WORDED_BY_TENANTS = frozenset(
     {Reason.EXTENDER_STALE, Reason.WORKLOADS_PRESENT, Reason.STALE_ISOLATION}
 )
@@ -36,12 +34,6 @@ class Series:
     """Somebody sees to it that `shown` becomes `count`."""
 
 
-@dataclass(slots=True)
-class _Bucket:
-    room: float
-    since: float
-
-
 @dataclass(frozen=True, slots=True)
 class Key:
     """What makes two Events the same: the object, and what is said of it."""
@@ -57,7 +49,8 @@ class EventCorrelator:
     """What was told lately. Times are seconds of one clock."""
 
     _series: dict[Key, Series] = field(default_factory=dict)
-    _buckets: dict[str, _Bucket] = field(default_factory=dict)
+    _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """By UID, how many more Events of the object are let through, and when that was so."""
     _swept: float = 0.0
 
     def admit(self, key: Key, now: float, *, once: bool = False) -> Series | None:
@@ -83,13 +76,11 @@ class EventCorrelator:
         self._series.pop(key, None)
 
     def _take(self, uid: str, now: float) -> bool:
-        bucket = self._buckets.setdefault(uid, _Bucket(AT_ONCE, now))
-        bucket.room = min(bucket.room + (now - bucket.since) / REFILL_SECONDS, AT_ONCE)
-        bucket.since = now
-        if bucket.room < 1:
-            return False
-        bucket.room -= 1
-        return True
+        room, since = self._buckets.get(uid, (AT_ONCE, now))
+        room = min(room + (now - since) / REFILL_SECONDS, AT_ONCE)
+        is_let_through = room >= 1
+        self._buckets[uid] = (room - 1 if is_let_through else room, now)
+        return is_let_through
 
     def _sweep(self, now: float) -> None:
         """What is over is not remembered."""
@@ -98,4 +89,4 @@ class EventCorrelator:
         self._swept = now
         self._series = {k: s for k, s in self._series.items() if now < s.until}
         full = AT_ONCE * REFILL_SECONDS
-        self._buckets = {k: b for k, b in self._buckets.items() if now - b.since < full}
+        self._buckets = {k: b for k, b in self._buckets.items() if now - b[1] < full}

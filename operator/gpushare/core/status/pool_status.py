@@ -18,6 +18,7 @@ from gpushare.api.status import (
     Releasing,
     StaleSample,
 )
+from gpushare.api.unreadable_pool import UnreadablePool
 from gpushare.core.capacity.pool_capacity import sum_capacity
 from gpushare.core.ownership.drift import describe_conflict
 from gpushare.core.planner.pool_state import Book
@@ -100,18 +101,12 @@ def build_status(
     return status.model_copy(update={"plan": plan})
 
 
-def build_unreadable_status(
-    status: PoolStatus, generation: int, error: str, now: datetime
-) -> PoolStatus:
-    """`status` as it was, but for Ready: its spec can't be read, and what it said before holds."""
-    message = f"the spec can't be read, and its nodes are left as they are: {error}"
-    previous = {condition.type: condition for condition in status.conditions}
-    ready = _build_condition(
-        previous.get(Condition.READY), Condition.READY, generation, now,
-        holds=False, reason=Reason.SPEC_INVALID, message=message,
-    )  # fmt: skip
-    others = (c for c in status.conditions if c.type != Condition.READY)
-    return status.model_copy(update={"conditions": (ready, *others)})
+def build_unreadable_status(pool: UnreadablePool, now: datetime) -> PoolStatus:
+    """Its status, but for Ready: the spec can't be read, and what the status said before holds."""
+    message = f"the spec can't be read, and its nodes are left as they are: {pool.error}"
+    ready = _condition(pool, now, Condition.READY, False, Reason.SPEC_INVALID, message)
+    others = (c for c in pool.status.conditions if c.type != Condition.READY)
+    return pool.status.model_copy(update={"conditions": (ready, *others)})
 
 
 def is_capacity_due(pool: Pool, now: datetime) -> bool:
@@ -245,20 +240,9 @@ def _tell(plan: StepResult, book: Book) -> str:
 
 
 def _condition(
-    pool: Pool, now: datetime, kind: Condition, holds: bool | None, reason: Reason, message: str
-) -> ConditionStatus:
-    previous = next((c for c in pool.status.conditions if c.type == kind), None)
-    return _build_condition(
-        previous, kind, pool.generation, now, holds=holds, reason=reason, message=message
-    )
-
-
-def _build_condition(
-    previous: ConditionStatus | None,
-    kind: Condition,
-    generation: int,
+    pool: Pool | UnreadablePool,
     now: datetime,
-    *,
+    kind: Condition,
     holds: bool | None,
     reason: Reason,
     message: str,
@@ -266,14 +250,12 @@ def _build_condition(
     status: Literal["True", "False", "Unknown"] = (
         "Unknown" if holds is None else "True" if holds else "False"
     )
-    stays = previous is not None and previous.status == status
+    since = {(c.type, c.status): c.last_transition_time for c in pool.status.conditions}
     return ConditionStatus(
         type=kind,
         status=status,
-        observed_generation=generation,
-        last_transition_time=(
-            previous.last_transition_time if previous is not None and stays else _to_second(now)
-        ),
+        observed_generation=pool.generation,
+        last_transition_time=since.get((kind, status), _to_second(now)),
         reason=reason,
         message=_cut(message, MAX_MESSAGE_BYTES),
     )

@@ -17,8 +17,8 @@ from gpushare.api.k8s.node_selection import NodeSelection
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_request import PodRequest
 from gpushare.api.k8s.taint import CORDON, NOT_READY, Taint, tolerates
-from gpushare.core.admission.fit import ask_per_card, needs_whole_card
 from gpushare.core.admission.pool_view import PoolView
+from gpushare.core.admission.score import ask_per_card, needs_whole_card
 from gpushare.core.admission.warnings import find_card_trouble
 from gpushare.core.capacity.cards import MAX_CGPU_PODS, CardMemory, measure_cards
 from gpushare.core.deviceplugin.scheduler_errors import RESTART

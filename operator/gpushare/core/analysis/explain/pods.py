@@ -13,8 +13,8 @@ from gpushare.api.k8s.taint import Taint
 from gpushare.api.past_decision import PastDecision
 from gpushare.api.pool import DEFAULT_EDITION, Edition, Schedule
 from gpushare.core.admission import Decision, PoolView, decide
-from gpushare.core.admission.fit import Fit
 from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest
+from gpushare.core.admission.score import Fit
 from gpushare.core.admission.warnings import find_card_trouble
 from gpushare.core.analysis.explain.admitted_pod import apply_decision, parse_past, rewind
 from gpushare.core.analysis.explain.node_fit import (

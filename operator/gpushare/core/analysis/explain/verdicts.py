@@ -8,9 +8,9 @@ from gpushare import names
 from gpushare.api.suggestion import suggest
 from gpushare.core.admission.decision import Decision
 from gpushare.core.admission.filter import explain_rejection, find_misfit, find_rejection
-from gpushare.core.admission.fit import Fit, ask_per_card, free_share, needs_whole_card
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.request import AdmissionRequest
+from gpushare.core.admission.score import Fit, ask_per_card, free_share, judge_fit, needs_whole_card
 from gpushare.names import Reason
 
 
@@ -102,7 +102,7 @@ def measure(request: AdmissionRequest, pool: PoolView) -> Figures | None:
         return None
     asked, cards = ask_per_card(request.pod, pool)
     return Figures(
-        fit=request.judge_fit(pool),
+        fit=judge_fit(request.pod, pool, request.booked.get(pool.name, 0)),
         asked=asked,
         cards=cards,
         largest_free=room.free_blocks[0][0] if room.free_blocks else 0,
