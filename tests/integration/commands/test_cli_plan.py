@@ -145,33 +145,6 @@ def test_an_agreement_lets_the_controller_go_on(manual: Bench) -> None:
     assert entry["fieldsV1"] == {"f:spec": {"f:rollout": {"f:approvedPlan": {}}}}
 
 
-def test_what_failed_is_tried_again_and_the_agreement_stays(manual: Bench) -> None:
-    manual.set_faults("n1", plugin_never_ready=True)
-    agreed = read(manual, "approve", "training")["value"]
-    expect_reason(manual, "n1", "DeadlineExceeded")
-    expect_reason(manual, "n2", "RolloutHalted")
-
-    expect_error(run(manual, "retry", "n11"), Exit.NOT_FOUND, "did you mean n1?")
-    tried = read(manual, "retry", "n1", "--dry-run")
-    assert (tried["object"], tried["written"], tried["dryRun"]) == ("node/n1", False, True)
-    assert read_retry(manual.node("n1")) is None
-    tried = read(manual, "retry", "n1")
-    assert (tried["written"], tried["value"]) == (True, read_retry(manual.node("n1")))
-    expect_reason(manual, "n1", "PluginRestarting")
-    expect_reason(manual, "n1", "DeadlineExceeded")
-    # With its fault gone it would not have failed any more, and there would be nothing to retry.
-    assert read(manual, "retry", "training")["written"] is True
-    manual.set_faults("n1")
-
-    expect_pool_ready(manual, nodes=2)
-    assert manual.pool()["spec"]["rollout"]["approvedPlan"] == agreed
-
-
-def read_retry(raw: Json) -> str | None:
-    noted: str | None = raw["metadata"].get("annotations", {}).get("gpushare.io/retry")
-    return noted
-
-
 @pytest.mark.parametrize("way", [[], ["--server-side"]], ids=["client-side", "server-side"])
 def test_what_an_apply_leaves_to_others_is_planned_with(
     bench: Bench, tmp_path: Path, way: list[str]
