@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from gpushare.cli.exit_codes import Exit
-from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.bench import POOLS, Bench
 from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 from tests.kit.cluster.expect import (
     expect,
@@ -42,11 +42,6 @@ def write_manifest(folder: Path, pool: Json) -> str:
     return str(file)
 
 
-def read_labels(bench: Bench) -> dict[str, dict[str, str]]:
-    items = bench.call("GET", NODES)["items"]
-    return {node["metadata"]["name"]: node["metadata"]["labels"] for node in items}
-
-
 def forecast_changes(
     labels: dict[str, dict[str, str]], steps: list[Json]
 ) -> dict[str, dict[str, str]]:
@@ -64,7 +59,7 @@ def test_what_was_planned_is_what_the_controller_does(bench: Bench, tmp_path: Pa
     given_sharing_pool(bench, "Professional", "n1", "n2", "n3")
     expect_running(bench, place_pod(bench, "busy", "n2"))
     file = write_manifest(tmp_path, build_pool(schedule="cgpu", placement="binpack"))
-    before, plugins = read_labels(bench), bench.plugins()
+    before, plugins = bench.labels(), bench.plugins()
 
     (plan,) = read(bench, "plan", "-f", file)["pools"]
     mark = bench.audit.mark()
@@ -87,7 +82,7 @@ def test_what_was_planned_is_what_the_controller_does(bench: Bench, tmp_path: Pa
     assert left["hash"] == plan["hash"] == again["hash"]
     assert left["summary"] == again["summary"]
 
-    assert forecast_changes(before, plan["steps"]) == read_labels(bench)
+    assert forecast_changes(before, plan["steps"]) == bench.labels()
     restarted = [step["node"] for step in plan["steps"] if step["restartsPlugin"]]
     deleted = bench.audit.our_deletions(mark)
     assert deleted == [plugins[node]["metadata"]["name"] for node in restarted]

@@ -13,7 +13,7 @@ from tests.integration.pools.shared_node import (
     ask,
     build_container_of,
     create_pod_of,
-    expect_figures,
+    expect_memory,
     list_cards,
     list_codes,
     list_rejections,
@@ -23,8 +23,8 @@ from tests.integration.pools.shared_node import (
 from tests.kit.bench import PODS, Bench
 from tests.kit.cluster.expect import (
     expect,
-    expect_allocated,
     expect_bound,
+    expect_capacity,
     expect_pool_ready,
     expect_reason,
     expect_running,
@@ -70,7 +70,7 @@ def test_a_pod_whose_init_containers_alone_ask_is_told_that_the_extender_never_b
     assert list_rejections(expect_waiting(sharing, "p", "Unschedulable")) == [["NoContainerAsks"]]
     (waiting,) = ask(sharing, "inspect", "--pools")["waiting"]
     assert (waiting["name"], waiting["reason"], waiting["requested"]) == ("p", "Unschedulable", 4)
-    expect_figures(sharing, allocated=0, requested=4, largest=15)
+    expect_memory(sharing, 0, 4, largest=15)
 
 
 def test_what_a_sidecar_asks_is_no_room_though_the_extender_does_not_count_it(
@@ -84,7 +84,7 @@ def test_what_a_sidecar_asks_is_no_room_though_the_extender_does_not_count_it(
     told = expect_waiting(sharing, "late", "NoFreeBlock")
     assert list_rejections(told) == [["NotEnoughFree"]]
     # The extender counts 2 + 14, kube-scheduler 5 + 14, and what waits asks for 12.
-    expect_figures(sharing, allocated=16, requested=31, largest=11)
+    expect_memory(sharing, 16, 31, largest=11)
     assert list_cards(sharing) == {0: (15, {"default/p": 2}), 1: (15, {"default/large": 14})}
 
 
@@ -95,7 +95,7 @@ def test_a_pod_of_two_containers_that_ask_is_bound_and_told_why_it_never_starts(
     assert expect_bound(sharing, "p") == "n1"
     told = expect_waiting(sharing, "p", "SeveralContainersAsk")
     assert (told["placed"]["phase"], told["placed"]["cards"]) == ("Pending", {"0": 5})
-    expect_figures(sharing, allocated=5, requested=5, largest=15)
+    expect_memory(sharing, 5, 5, largest=15)
     assert list_cards(sharing) == {0: (15, {"default/p": 5}), 1: (15, {})}
 
 
@@ -115,7 +115,7 @@ def test_an_edited_annotation_is_read_as_the_extender_reads_it(
     run_pods(sharing, "a", gib=8)
     sharing.annotate(f"{PODS}/a", {key: value})
     run_pods(sharing, "b", gib=7)
-    expect_figures(sharing, allocated=15, requested=15, largest=largest)
+    expect_memory(sharing, 15, 15, largest=largest)
     assert list_cards(sharing) == cards
     (node,) = ask(sharing, "inspect")["nodes"]
     assert [card["allocated"] for card in node["cards"]] == [
@@ -136,7 +136,7 @@ def test_a_card_that_a_tenant_made_up_counts_nowhere_and_leaves_the_node_ready(
     )
     assert event["type"] == "Warning"
     run_pods(sharing, "b", gib=7)
-    expect_figures(sharing, allocated=7, requested=15, largest=15)
+    expect_memory(sharing, 7, 15, largest=15)
     made_up = {7: (0, {"default/a": 8})}
     assert list_cards(sharing) == {0: (15, {"default/b": 7}), 1: (15, {})} | made_up
     pool = expect_pool_ready(sharing, nodes=1)
@@ -160,7 +160,7 @@ def test_while_the_controller_is_away_room_that_was_promised_counts_as_reserved(
         bench.create_pool(build_pool(pool, edition="OpenSource", node_pool=pool))
         expect_pool_ready(bench, pool, nodes=1)
         expect_known(space, pool)
-        expect_allocated(bench, pool, gib=0)
+        expect_capacity(bench, pool, memoryAllocated=0)
     controller.kill()
     for pod, pool in (("a", "first"), ("b", "second")):
         created = space.create(build_pod(pod, gib=8))
@@ -171,7 +171,7 @@ def test_while_the_controller_is_away_room_that_was_promised_counts_as_reserved(
 
     bench.operators.restart(controller)
     for pool in ("first", "second"):
-        expect_allocated(bench, pool, gib=8)
+        expect_capacity(bench, pool, memoryAllocated=8)
     told = ask(bench, "explain", "pod", "b")
     assert told["decidedThen"]["lost"] == {"Reserved": ["first"]}
 
