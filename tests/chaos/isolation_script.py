@@ -1,0 +1,136 @@
+"""What happens to one node, in which order, made from a seed."""
+
+import random
+from collections.abc import Mapping
+from enum import StrEnum
+
+from gpushare.api.pool import Edition, Schedule
+from gpushare.editions.edition import Outcome, Transition
+from gpushare.editions.registry import MODES, TRANSITIONS, find_schedule
+
+
+class Event(StrEnum):
+    MODE_CHANGE = "mode change"
+    DRIFT = "drift"
+    POD_START = "pod start"
+    CONTAINER_RESTART = "container restart"
+    PLUGIN_RESTART = "plugin restart in place"
+    PLUGIN_SIGNAL = "SIGHUP to the plugin"
+    KUBELET_RESTART = "kubelet restart"
+    FOREIGN_VALUE = "foreign value while the operator is away"
+    REBOOT = "reboot"
+    CRASH = "crash of the operator"
+
+
+ON_SHARED_CARDS = (
+    Event.POD_START,
+    Event.CONTAINER_RESTART,
+    Event.PLUGIN_RESTART,
+    Event.PLUGIN_SIGNAL,
+    Event.FOREIGN_VALUE,
+)
+"""What happens only where cards are shared."""
+
+
+_ALWAYS = (
+    *[Event.POD_START] * 3,
+    Event.MODE_CHANGE,
+    Event.DRIFT,
+    Event.CONTAINER_RESTART,
+    Event.PLUGIN_RESTART,
+    Event.PLUGIN_SIGNAL,
+    Event.KUBELET_RESTART,
+    Event.FOREIGN_VALUE,
+    Event.REBOOT,
+)
+_MORE = (
+    *[Event.POD_START] * 3,
+    *[Event.MODE_CHANGE] * 2,
+    Event.CONTAINER_RESTART,
+    Event.PLUGIN_RESTART,
+    Event.REBOOT,
+)
+_EXTRA = 4
+_LOADS_MODULE = 0.1
+
+
+def write_script(chance: random.Random, *, crashes: bool) -> list[Event]:
+    """Each kind of event at least once, in any order, but the crash only where it is asked for."""
+    steps = [*_ALWAYS, *chance.choices(_MORE, k=_EXTRA)]
+    if crashes:
+        steps.append(Event.CRASH)
+    chance.shuffle(steps)
+    return [Event.POD_START, *steps]
+
+
+_PLAYED = {
+    Edition.PROFESSIONAL: (Schedule.DEFAULT, Schedule.SHARE, Schedule.CGPU, Schedule.CORE_MEM),
+    Edition.BASIC: (Schedule.DEFAULT, Schedule.SHARE, Schedule.CGPU),
+}
+SHARING = frozenset({Schedule.SHARE, Schedule.CGPU, Schedule.CORE_MEM})
+
+
+def choose_mode(chance: random.Random, edition: Edition, of: Schedule) -> Schedule:
+    """Another mode that a node in `of` can be brought to without being replaced."""
+    return chance.choice(
+        [to for to in _PLAYED[edition] if to is not of and _is_open(edition, of, to)]
+    )
+
+
+def find_change(edition: Edition, of: Schedule, to: Schedule) -> Transition:
+    return TRANSITIONS[edition, of, to]
+
+
+def choose_drift(
+    chance: random.Random, edition: Edition, of: Schedule, wanted: Schedule
+) -> dict[str, str]:
+    """A mode label with a value of neither mode, from which a way leads back."""
+    ours = (MODES[edition, of].labels, MODES[edition, wanted].labels)
+    spared = is_spared(chance, edition, of)
+    found = [
+        {key: value}
+        for other in _PLAYED[edition]
+        if all(
+            to is other or find_change(edition, other, to).refusal is None for to in (of, wanted)
+        )
+        for key, value in MODES[edition, other].labels.items()
+        if not (spared and MODES[edition, other].isolated)
+        if all(labels.get(key) != value for labels in ours)
+        if find_schedule(edition, {**ours[0], key: value}) != of
+    ]
+    return chance.choice(found) if found else {}
+
+
+def _is_open(edition: Edition, of: Schedule, to: Schedule) -> bool:
+    return TRANSITIONS[edition, of, to].outcome is not Outcome.REQUIRES_MANUAL_ACTION
+
+
+def choose_foreign(chance: random.Random, edition: Edition, of: Schedule) -> dict[str, str]:
+    """A mode label with which the plugin of `of` stays, and reads another mode."""
+    plugin = MODES[edition, of].plugin
+    return chance.choice(
+        [
+            {key: value}
+            for other in _PLAYED[edition]
+            if other is not of and MODES[edition, other].plugin == plugin
+            for key, value in MODES[edition, other].labels.items()
+            if MODES[edition, of].labels.get(key) != value
+        ]
+        or [{}]
+    )
+
+
+def is_spared(chance: random.Random, edition: Edition, of: Schedule) -> bool:
+    """Whether a node in `of` is not labelled for isolation.
+
+    An installer that runs for a moment loads the kernel module, and what a plugin that reads
+    `share` gives from then on nobody knows before a teardown: so that is seldom played.
+    """
+    share = edition is Edition.PROFESSIONAL and of is Schedule.SHARE
+    return share and chance.random() >= _LOADS_MODULE
+
+
+def swaps_plugin(edition: Edition, of: Schedule, drift: Mapping[str, str]) -> bool:
+    """Whether another DaemonSet's plugin takes the cards of a node in `of` that drifts so."""
+    said = find_schedule(edition, {**MODES[edition, of].labels, **drift})
+    return MODES[edition, Schedule(said)].plugin != MODES[edition, of].plugin
