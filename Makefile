@@ -76,7 +76,7 @@ test-chart: $(READY) ## Render the chart with many values, and apply each as a d
 	$(BIN)/pytest tests/integration/chart -p no:randomly --timeout=180 $(SHARDS)
 
 # What every run leaves to longer suites, by the markers of pyproject.toml.
-DEFAULT = -p no:randomly --timeout=180 -m "not long and not chaos and not soak and not alone"
+DEFAULT = -p no:randomly --timeout=180 -m "not long and not chaos and not soak"
 MAIN_JOB = ownership pools nodechange rollout teardown webhook commands
 .PHONY: test-integration
 test-integration: $(READY) ## Run the main job's tests against the real control plane
@@ -153,10 +153,9 @@ fuzz: $(READY) ## Play thousands of random histories, pods and calls, each new (
 		tests/unit/admission/test_placement_oracle.py tests/unit/webhook/test_webhook_robustness.py
 
 .PHONY: test-faults
-test-faults: $(READY) ## Run storms of a minute each, other forms of what make test tries once, and last a crowd of pods
+test-faults: $(READY) ## Run storms of a minute each, and other forms of what make test tries once
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	$(BIN)/pytest tests/integration -p no:randomly --timeout=300 -m long
-	$(BIN)/pytest tests/integration -p no:randomly -m alone
 
 .PHONY: test-chaos
 test-chaos: $(READY) ## Kill the operator at every write of a rollout, and disturb it otherwise, watched from outside

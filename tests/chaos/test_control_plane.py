@@ -1,14 +1,9 @@
 """The control plane fails in the middle of a rollout."""
 
-import os
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
-from devcluster.cluster import Cluster
 from tests.chaos.process_supervisor import Supervisor
 from tests.chaos.rollout import CONVERGES_SECONDS, standing_rollout
 from tests.kit.bench import Bench
@@ -16,17 +11,6 @@ from tests.kit.bench import Bench
 PAUSE_SECONDS = 30
 CONTROLLERS_SECONDS = 30
 """So long kube-controller-manager may wait before it watches again; no plugin comes back before."""
-
-
-@contextmanager
-def paused(cluster: Cluster, component: str) -> Iterator[None]:
-    """A block in which a component of the control plane stands still, its connections open."""
-    pid = cluster.pid(component)
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 @pytest.mark.parametrize("restarts", [1, pytest.param(4, marks=pytest.mark.chaos)])
@@ -46,7 +30,7 @@ def test_a_rollout_survives_an_etcd_that_stands_still(bench: Bench) -> None:
     process = bench.operators.start("controller", identity="patient")
     with Supervisor(bench.operators, process) as supervisor, standing_rollout(bench) as rollout:
         rollout.begin_and_wait()
-        with paused(bench.cluster, "etcd"):
+        with bench.paused("etcd"):
             time.sleep(PAUSE_SECONDS)
         rollout.expect_over(within=CONVERGES_SECONDS + CONTROLLERS_SECONDS)
     # It could not renew its Lease, so it had to give up, once: what is new only waits for it.

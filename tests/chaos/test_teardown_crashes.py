@@ -24,13 +24,11 @@ STEPS = [
     "applied",
 ]  # fmt: skip
 """What each write of a teardown brings about, in their order."""
-_ACCOUNT = f"/api/v1/namespaces/{TEARDOWN_NAMESPACE}/serviceaccounts/default"
 
 
 @pytest.fixture(scope="module")
 def _allowed(installed: Bench) -> Iterator[None]:
     with teardown_jobs_allowed(installed):
-        expect(installed, "the account is there", lambda: installed.cluster.api.exists(_ACCOUNT))
         yield
 
 

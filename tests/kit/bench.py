@@ -1,7 +1,10 @@
 """What an integration test works on: a cluster, the operator on it, and the audit log."""
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +59,11 @@ class Bench:
     def node(self, name: str) -> Json:
         node: Json = self.call("GET", f"{NODES}/{name}")
         return node
+
+    def labels(self) -> dict[str, dict[str, str]]:
+        """Of each node, by its name."""
+        nodes = self.call("GET", NODES)["items"]
+        return {node["metadata"]["name"]: node["metadata"]["labels"] for node in nodes}
 
     def pod(self, name: str) -> Json:
         pod: Json = self.call("GET", f"{PODS}/{name}")
@@ -135,6 +143,17 @@ class Bench:
     def set_faults(self, node: str, **faults: Any) -> None:
         """What goes wrong on a node from now on; nothing given: nothing more does."""
         self.annotate(f"{NODES}/{node}", {names.FAULT: json.dumps(faults) if faults else None})
+
+    @contextmanager
+    def paused(self, component: str) -> Iterator[int]:
+        """A block in which a component of the control plane stands still, its connections open; its
+        process ID."""
+        pid = self.cluster.pid(component)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield pid
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     # Between tests.
 

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from devcluster import names
-from devcluster.node.containerd import PAUSE_IMAGE
 from devcluster.nodes import reboot_node, restart_kubelet, signal_plugin
 from tests.kit.bench import GPU_MEM, PODS, SYSTEM_PODS, Bench
 from tests.kit.cluster.expect import expect, is_isolated
@@ -180,6 +179,4 @@ class RealStage(Stage):
         return self.bench.is_held(pod)
 
     def send_pod(self, name: str, *, gib: int | None = 1, **spec: Any) -> str:
-        pod = build_pod(name, gib=gib, terminationGracePeriodSeconds=0, **spec)
-        pod["spec"]["containers"][0]["image"] = PAUSE_IMAGE
-        return self.bench.create_pod(pod)
+        return self.bench.send_pod(name, gib, **spec)

@@ -21,13 +21,13 @@ from gpushare.render.teardown import render_teardown_job
 from tests.kit.bench import PODS, POOLS, Bench
 from tests.kit.cluster.audit_log import OURS
 from tests.kit.cluster.command_line import run_command
-from tests.kit.cluster.dry_run_pods import DryRuns, count_lost
+from tests.kit.cluster.dry_run_pods import no_call_lost
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.helm_release import expect_left
+from tests.kit.cluster.namespaces import expect_account
 from tests.kit.cluster.object_diff import take_inventory
 from tests.kit.cluster.replicas import LEASES, Replicas, measure_hand_over
 from tests.kit.cluster.teardown_jobs import TEARDOWN_JOBS, TEARDOWN_PODS
-from tests.kit.values.manifests import build_pod
 from tests.node.conftest import given_release
 
 Json = dict[str, Any]
@@ -52,8 +52,7 @@ NOBODYS = {
 def before(place: Bench) -> set[str]:
     """What is there before anything is installed."""
     place.cluster.kubectl("create", "namespace", NAMESPACE)
-    account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
-    expect(place, "the account is there", lambda: place.cluster.api.exists(account))
+    expect_account(place, NAMESPACE)
     return take_inventory(place.cluster)
 
 
@@ -157,29 +156,21 @@ def test_where_the_active_controller_goes_somebody_holds_its_lease_in_time(
 def test_a_webhook_deleted_under_load_costs_no_call_through_its_service(
     place: Bench, replicas: Replicas
 ) -> None:
-    lost = count_lost(place)
-    with DryRuns(place, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+    with no_call_lost(place, per_second=PODS_PER_SECOND):
         replicas.delete(replicas.names("webhook")[0])
         replicas.expect_whole()
-    print(f"webhook deleted pods={pods.sent} seconds={pods.seconds:.1f}")
-    assert pods.failures == []
-    assert count_lost(place) == lost
-    assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
 
 
 def test_certificates_are_replaced_and_no_call_fails(place: Bench, replicas: Replicas) -> None:
     replicas.expect_whole()
-    lost, seen = count_lost(place), {read_certificate(place)}
+    seen = {read_certificate(place)}
 
     def are_seen() -> bool:
         seen.add(read_certificate(place))
         return len(seen) > 2
 
-    with DryRuns(place, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+    with no_call_lost(place, per_second=PODS_PER_SECOND):
         expect(place, "two others are stored", are_seen, within_seconds=2 * LIFETIME_SECONDS)
-    print(f"certificates={len(seen)} pods={pods.sent} seconds={pods.seconds:.1f}")
-    assert pods.failures == []
-    assert count_lost(place) == lost
 
 
 def read_certificate(place: Bench) -> str:
@@ -196,8 +187,7 @@ def test_a_teardowns_job_enters_the_node_and_does_nothing_else(
     image = {"repository": REPOSITORY, "tag": DEV}
     replicas.release.upgrade(teardown={"jobs": {"enabled": True, "image": image}})
     replicas.expect_whole()
-    account = f"/api/v1/namespaces/{TEARDOWN_NAMESPACE}/serviceaccounts/default"
-    expect(place, "the account is there", lambda: place.cluster.api.exists(account))
+    expect_account(place, TEARDOWN_NAMESPACE)
     wanted = CreateJob("node-1", "gpushare-verify-1a2b", JobPhase.VERIFY)
     job = render_teardown_job(
         wanted, pool="training", namespace=TEARDOWN_NAMESPACE, image=f"{REPOSITORY}:{DEV}"

@@ -22,14 +22,13 @@ from tests.integration.chart.chart_values import (
     render_objects,
 )
 from tests.kit.bench import Bench
-from tests.kit.cluster.expect import expect
+from tests.kit.cluster.namespaces import Namespace, temporary_namespace
 
 Json = dict[str, Any]
 
 
 MATRIX = build_matrix()
 FOREIGN_CRDS = Path(__file__).with_name("foreign-crds.yaml").read_text()
-STRICT = "strict-pods"
 _NAMESPACES = "/api/v1/namespaces"
 _LEVEL = "pod-security.kubernetes.io"
 
@@ -112,19 +111,14 @@ def test_the_api_server_takes_every_object_without_a_warning(
 
 
 @pytest.fixture(scope="module")
-def strict_pods(installed: Bench) -> Iterator[str]:
-    """Where pods are created in a namespace that refuses all but the strictest; none stays."""
-    labels = {f"{_LEVEL}/enforce": "restricted"}
-    installed.call("POST", _NAMESPACES, {"metadata": {"name": STRICT, "labels": labels}})
-    account = f"{_NAMESPACES}/{STRICT}/serviceaccounts/default"
-    # Without the account no pod is created.
-    expect(installed, "the account is there", lambda: installed.cluster.api.exists(account))
-    yield f"{_NAMESPACES}/{STRICT}/pods?dryRun=All"
-    installed.call("DELETE", f"{_NAMESPACES}/{STRICT}")
+def strict(installed: Bench) -> Iterator[Namespace]:
+    """A namespace that refuses all pods but the strictest."""
+    with temporary_namespace(installed, {f"{_LEVEL}/enforce": "restricted"}) as strict:
+        yield strict
 
 
 def test_every_pod_is_admitted_under_the_strictest_pod_security_standard(
-    installed: Bench, strict_pods: str, distinct: list[Json]
+    strict: Namespace, distinct: list[Json]
 ) -> None:
     templates = list_distinct(
         item["spec"]["template"]["spec"] for item in distinct if "template" in item.get("spec", {})
@@ -133,4 +127,4 @@ def test_every_pod_is_admitted_under_the_strictest_pod_security_standard(
     for spec in templates:
         # Its account is in another namespace.
         pod = {"metadata": {"name": "p"}, "spec": {**spec, "serviceAccountName": ""}}
-        installed.call("POST", strict_pods, pod)
+        strict.send(pod)

@@ -2,20 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from devcluster.editions import EDITIONS, Edition
 from gpushare.cli.exit_codes import Exit
 from tests.integration.nodechange.node_modes import EXPECTED_MODES, expect_offer
-from tests.kit.bench import NODES, POOLS, SYSTEM_PODS, Bench
+from tests.kit.bench import POOLS, SYSTEM_PODS, Bench
 from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 from tests.kit.cluster.expect import expect_pool_ready
 from tests.kit.cluster.fault_proxy import FaultProxy, Rule
 from tests.kit.cluster.users import as_reader
-
-Json = dict[str, Any]
 
 POOL = "gpushare.io/pool"
 VERIFIED = "gpushare.io/isolation-verified"
@@ -40,11 +37,6 @@ def apply(bench: Bench, manifests: str) -> list[str]:
     return [pool["metadata"]["name"] for pool in bench.call("GET", POOLS)["items"]]
 
 
-def read_labels(bench: Bench) -> dict[str, dict[str, str]]:
-    items = bench.call("GET", NODES)["items"]
-    return {node["metadata"]["name"]: node["metadata"]["labels"] for node in items}
-
-
 def read_system_pods(bench: Bench) -> set[str]:
     return {pod["metadata"]["uid"] for pod in bench.pods(SYSTEM_PODS)}
 
@@ -55,7 +47,7 @@ def test_adopted_pools_change_no_label_and_restart_nothing(bench: Bench, edition
     for mode in EXPECTED_MODES[edition]:
         node = f"n-{mode.replace('_', '-')}"
         add_nodes(bench, edition, mode, node, node_pool=f"np-{node}")
-    labels, plugins, mark = read_labels(bench), read_system_pods(bench), bench.audit.mark()
+    labels, plugins, mark = bench.labels(), read_system_pods(bench), bench.audit.mark()
 
     adopted = run(bench, "adopt", "-o", "yaml")
     assert (adopted.code, adopted.err) == (Exit.OK, "")
@@ -65,7 +57,7 @@ def test_adopted_pools_change_no_label_and_restart_nothing(bench: Bench, edition
             expect_pool_ready(bench, pool, nodes=1)
 
     assert len(pools) == len(labels)
-    after = read_labels(bench)
+    after = bench.labels()
     assert {after[node].pop(POOL) for node in after} == set(pools)
     verified = {node: after[node].pop(VERIFIED, None) for node in after}
     assert {node for node, value in verified.items() if value == "true"} == verified.keys() & {

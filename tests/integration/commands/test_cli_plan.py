@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from gpushare.cli.exit_codes import Exit
-from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.bench import POOLS, Bench
 from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 from tests.kit.cluster.expect import (
     expect,
@@ -42,11 +42,6 @@ def write_manifest(folder: Path, pool: Json) -> str:
     return str(file)
 
 
-def read_labels(bench: Bench) -> dict[str, dict[str, str]]:
-    items = bench.call("GET", NODES)["items"]
-    return {node["metadata"]["name"]: node["metadata"]["labels"] for node in items}
-
-
 def forecast_changes(
     labels: dict[str, dict[str, str]], steps: list[Json]
 ) -> dict[str, dict[str, str]]:
@@ -64,7 +59,7 @@ def test_what_was_planned_is_what_the_controller_does(bench: Bench, tmp_path: Pa
     given_sharing_pool(bench, "Professional", "n1", "n2", "n3")
     expect_running(bench, place_pod(bench, "busy", "n2"))
     file = write_manifest(tmp_path, build_pool(schedule="cgpu", placement="binpack"))
-    before, plugins = read_labels(bench), bench.plugins()
+    before, plugins = bench.labels(), bench.plugins()
 
     (plan,) = read(bench, "plan", "-f", file)["pools"]
     mark = bench.audit.mark()
@@ -87,7 +82,7 @@ def test_what_was_planned_is_what_the_controller_does(bench: Bench, tmp_path: Pa
     assert left["hash"] == plan["hash"] == again["hash"]
     assert left["summary"] == again["summary"]
 
-    assert forecast_changes(before, plan["steps"]) == read_labels(bench)
+    assert forecast_changes(before, plan["steps"]) == bench.labels()
     restarted = [step["node"] for step in plan["steps"] if step["restartsPlugin"]]
     deleted = bench.audit.our_deletions(mark)
     assert deleted == [plugins[node]["metadata"]["name"] for node in restarted]
@@ -143,33 +138,6 @@ def test_an_agreement_lets_the_controller_go_on(manual: Bench) -> None:
     managed = manual.pool()["metadata"]["managedFields"]
     (entry,) = (each for each in managed if each["manager"] == "gpushare-cli")
     assert entry["fieldsV1"] == {"f:spec": {"f:rollout": {"f:approvedPlan": {}}}}
-
-
-def test_what_failed_is_tried_again_and_the_agreement_stays(manual: Bench) -> None:
-    manual.set_faults("n1", plugin_never_ready=True)
-    agreed = read(manual, "approve", "training")["value"]
-    expect_reason(manual, "n1", "DeadlineExceeded")
-    expect_reason(manual, "n2", "RolloutHalted")
-
-    expect_error(run(manual, "retry", "n11"), Exit.NOT_FOUND, "did you mean n1?")
-    tried = read(manual, "retry", "n1", "--dry-run")
-    assert (tried["object"], tried["written"], tried["dryRun"]) == ("node/n1", False, True)
-    assert read_retry(manual.node("n1")) is None
-    tried = read(manual, "retry", "n1")
-    assert (tried["written"], tried["value"]) == (True, read_retry(manual.node("n1")))
-    expect_reason(manual, "n1", "PluginRestarting")
-    expect_reason(manual, "n1", "DeadlineExceeded")
-    # With its fault gone it would not have failed any more, and there would be nothing to retry.
-    assert read(manual, "retry", "training")["written"] is True
-    manual.set_faults("n1")
-
-    expect_pool_ready(manual, nodes=2)
-    assert manual.pool()["spec"]["rollout"]["approvedPlan"] == agreed
-
-
-def read_retry(raw: Json) -> str | None:
-    noted: str | None = raw["metadata"].get("annotations", {}).get("gpushare.io/retry")
-    return noted
 
 
 @pytest.mark.parametrize("way", [[], ["--server-side"]], ids=["client-side", "server-side"])

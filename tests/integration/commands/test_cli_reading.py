@@ -21,7 +21,7 @@ from tests.kit.bench import Bench
 from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 from tests.kit.cluster.expect import (
     expect,
-    expect_allocated,
+    expect_capacity,
     expect_pool_ready,
     expect_running,
     is_unschedulable,
@@ -29,7 +29,7 @@ from tests.kit.cluster.expect import (
 from tests.kit.cluster.fault_proxy import FaultProxy, Rule
 from tests.kit.cluster.namespaces import default_namespace
 from tests.kit.cluster.pod_admission import expect_sent
-from tests.kit.cluster.users import as_visitor, policy_rule, write_kubeconfig
+from tests.kit.cluster.users import as_user, policy_rule, write_kubeconfig
 from tests.kit.values.manifests import build_pod, build_pool
 
 Json = dict[str, Any]
@@ -97,7 +97,7 @@ def scene(installed: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     expect_sent(default_namespace(installed), build_pod("probe", env=SHARED), "training")
     installed.create_pod(build_pod("trainer", gib=9, env=SHARED | SECRET))
     expect_running(installed, "trainer")
-    expect_allocated(installed, gib=9)
+    expect_capacity(installed, memoryAllocated=9)
     installed.create_pod(build_pod("waits", gib=40, env=SHARED))
     expect(installed, "it waits", lambda: is_unschedulable(installed.pod("waits")))
     expect(
@@ -260,7 +260,7 @@ def test_to_get_an_object_is_enough_to_explain_what_it_says_and_nothing_more(
     scene: Scene, asked: tuple[str, str], few: FewRights
 ) -> None:
     whole = scene.ask("explain", *asked)
-    with as_visitor(scene.bench, scene.folder, few.rules) as kubeconfig:
+    with as_user(scene.bench, scene.folder, few.rules) as kubeconfig:
         said = scene.ask("explain", *asked, kubeconfig=kubeconfig)
     assert all("cannot list resource" in each["why"] for each in said["unread"])
     assert {each["kind"] for each in said["unread"]} == few.unread
@@ -269,14 +269,14 @@ def test_to_get_an_object_is_enough_to_explain_what_it_says_and_nothing_more(
 
 
 def test_where_nodes_may_not_be_read_a_pod_waits_for_what_the_scheduler_says(scene: Scene) -> None:
-    with as_visitor(scene.bench, scene.folder, [POD]) as kubeconfig:
+    with as_user(scene.bench, scene.folder, [POD]) as kubeconfig:
         said = scene.ask("explain", "pod", "waits", kubeconfig=kubeconfig)
     assert said["waits"]["reason"] == "Unschedulable"
 
 
 def test_rights_to_nodes_and_pods_are_enough_unless_pools_are_asked_for(scene: Scene) -> None:
     rules = [policy_rule("nodes", "list"), PODS]
-    with as_visitor(scene.bench, scene.folder, rules) as kubeconfig:
+    with as_user(scene.bench, scene.folder, rules) as kubeconfig:
         assert scene.show("inspect", kubeconfig=kubeconfig) == scene.show("inspect")
         pools = scene.run("inspect", "--pools", kubeconfig=kubeconfig)
     expect_error(pools, Exit.FORBIDDEN, 'cannot list resource "gpusharepools"', "visitor")
@@ -287,7 +287,7 @@ def test_what_may_not_be_read_is_refused_and_what_is_not_there_is_said_so(scene:
         policy_rule("gpusharepools", "get", "patch", group=GROUP, of=("training", "gone")),
         policy_rule("pods", "get", of=("trainer", "gone")),
     ]
-    with as_visitor(scene.bench, scene.folder, rules) as kubeconfig:
+    with as_user(scene.bench, scene.folder, rules) as kubeconfig:
         for asked in (("pod", "waits"), ("node", SECOND), ("pool", "isolated")):
             ended = scene.run("explain", *asked, kubeconfig=kubeconfig)
             expect_error(ended, Exit.FORBIDDEN, f'"{asked[1]}" is forbidden', "cannot get")

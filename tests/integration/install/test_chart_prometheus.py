@@ -220,21 +220,3 @@ def test_what_happened_once_is_on_the_dashboard(
         return bool(counted) and told.query(query) == counted
 
     expect_told(told, query, is_shown)
-
-
-@pytest.mark.parametrize(
-    ("query", "value"),
-    [
-        # Nodes that join change their mode as well.
-        ('gpushare_changes_total{outcome="completed"}', 2 * 3),
-        ("gpushare_change_duration_seconds_count", 2 * 3),
-        ("sum(gpushare_plugin_restarts_total)", 3),
-        # What was given way to is put back when the pool changes.
-        ("gpushare_label_flips_total >= bool 2", 1),
-        ("gpushare_label_conflicts_total", 1),
-    ],
-)
-def test_what_happened_is_told_as_often_as_it_did(
-    told: Prometheus, query: str, value: float
-) -> None:
-    expect_values(told, query, (), {(): value})

@@ -14,7 +14,7 @@ from devcluster.errors import CommandError
 from devcluster.installation import NAMESPACE
 from devcluster.release import COMPONENTS, Release
 from tests.kit.bench import POOLS, Bench
-from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
+from tests.kit.cluster.dry_run_pods import DryRuns, expect_routed, no_call_lost
 from tests.kit.cluster.expect import (
     expect,
     expect_pool_ready,
@@ -170,19 +170,15 @@ def test_killed_in_turn_under_load_they_cost_no_more_than_the_calls_sent_to_the_
 def test_an_upgrade_restarts_each_of_them_and_nothing_else(
     place: Bench, replicas: Replicas
 ) -> None:
-    old, lost = replicas.all, count_lost(place)
+    old = replicas.all
     with no_node_notices(place):
-        with DryRuns(place, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+        with no_call_lost(place, per_second=PODS_PER_SECOND):
             replicas.release.upgrade(
                 logLevel="DEBUG", webhook={"drainSeconds": 3, "port": OTHER_PORT}
             )
             replicas.expect_whole()
         expect_pool_ready(place, nodes=len(GPU_NODES))
-    print(f"upgrade pods={pods.sent} seconds={pods.seconds:.1f}")
     assert set(old).isdisjoint(replicas.all)
-    assert pods.failures == []
-    assert count_lost(place) == lost
-    assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
 
 
 # The release goes.

@@ -1,13 +1,12 @@
 """A release by an older chart, with its own program, becomes one by this chart, and back."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from devcluster.release import COMPONENTS, Release, find_pid
 from devcluster.startup import PROJECT
 from tests.integration.install.previous_version import PreviousVersion
-from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
+from tests.kit.cluster.dry_run_pods import expect_routed, no_call_lost
 from tests.kit.cluster.expect import expect_pool_ready
 from tests.kit.cluster.helm_release import (
     GPU_NODES,
@@ -18,7 +17,7 @@ from tests.kit.cluster.helm_release import (
 )
 from tests.kit.cluster.object_diff import take_inventory
 from tests.kit.cluster.replicas import Replicas
-from tests.kit.values.manifests import build_pod, build_pool
+from tests.kit.values.manifests import build_pool
 
 PODS_PER_SECOND = 20
 
@@ -37,24 +36,15 @@ def test_an_older_release_is_upgraded_rolled_back_and_upgraded_again_and_then_re
         expect_routed(bench)
         release = Release(bench.cluster, {"crds": {"keep": False}})
 
-        changes: dict[str, Callable[[], None]] = {
-            "upgrade": release.upgrade,
-            "rollback": partial(release.roll_back, 1),
-            "upgrade again": release.upgrade,
-        }
-        for name, change in changes.items():
-            old, lost = Replicas(bench, release).all, count_lost(bench)
+        for change in (release.upgrade, partial(release.roll_back, 1), release.upgrade):
+            old = Replicas(bench, release).all
             with no_node_notices(bench):
-                with DryRuns(bench, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+                with no_call_lost(bench, per_second=PODS_PER_SECOND):
                     change()
                     replicas = Replicas(bench, release)
                     replicas.expect_whole()
                 expect_pool_ready(bench, nodes=len(GPU_NODES))
-            print(f"{name} pods={pods.sent} seconds={pods.seconds:.1f}")
             assert set(old).isdisjoint(replicas.all)
-            assert pods.failures == []
-            assert count_lost(bench) == lost
-            assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
 
         assert read_sources(release) == {str(PROJECT / "operator")}
         release.uninstall()

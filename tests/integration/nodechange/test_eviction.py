@@ -1,13 +1,11 @@
 """Pods that hold a change up are evicted where pool and installation want it, as budgets allow."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
-from devcluster.installation import Installation, OperatorProcess
+from devcluster.installation import OperatorProcess
 from tests.kit.bench import BUDGETS, PODS, Bench
 from tests.kit.cluster.expect import (
     expect,
@@ -18,8 +16,7 @@ from tests.kit.cluster.expect import (
     is_isolated,
     read_events,
 )
-from tests.kit.cluster.fault_proxy import FaultProxy, Rule
-from tests.kit.cluster.operator_processes import CONTROLLER_LEASE, read_metric
+from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import (
     POOL,
     expect_isolated_from_now_on,
@@ -32,7 +29,6 @@ Json = dict[str, Any]
 
 EVICT = {"workloads": "Evict"}
 SWITCHED_ON = {"eviction.enabled": "true"}
-STOP_SECONDS = 10
 _WORKLOADS = "/apis/apps/v1/namespaces/default"
 
 
@@ -94,30 +90,6 @@ def create_budget(bench: Bench, app: str, *, min_available: int, allowed: int) -
 def evictions(bench: Bench, mark: int) -> list[str]:
     """Names of the pods whose eviction the operator asked for since the mark, granted or not."""
     return [call.name for call in bench.audit.our_writes(mark) if call.resource == "pods/eviction"]
-
-
-@pytest.mark.usefixtures("_switched_on")
-def test_told_to_stop_while_it_evicts_it_ends_and_the_next_goes_on(
-    bench: Bench,
-) -> None:
-    with FaultProxy(bench.cluster) as proxy:
-        held = proxy.add(Rule("POST", "/eviction$", hold=True))
-        env = {"GPUSHARE_ALLOW_EVICTION": "true"}
-        stopped = bench.operators.start(env=env, api_url=proxy.url)
-        given_sharing_pool(bench, "Professional", "n1")
-        create_workload(bench, "Deployment", "web")
-        bench.change_pool(schedule="cgpu", rollout=EVICT)
-        held.wait_reached()
-
-        began = time.monotonic()
-        stopped.stop()
-        assert time.monotonic() - began < STOP_SECONDS
-        assert stopped.process.returncode == 0
-        assert bench.call("GET", CONTROLLER_LEASE)["spec"]["holderIdentity"] == ""
-
-        bench.operators.start(env=env)
-        held.release()
-        expect_pool_ready(bench, nodes=1)
 
 
 def test_just_the_pods_that_hold_the_resource_are_evicted(
@@ -235,19 +207,3 @@ def test_pods_that_keep_a_former_isolation_go_one_node_at_a_time_as_budgets_allo
 
     expect_pool_ready(bench, nodes=2)
     assert _fewest_running(watch.history, "server") >= 2
-
-
-@pytest.mark.parametrize(("values", "told"), [({}, "false"), (SWITCHED_ON, "true")])
-def test_the_chart_tells_the_controller_of_the_switch(
-    bench: Bench, values: dict[str, str], told: str
-) -> None:
-    rendered = Installation(bench.cluster, {**values, "deploy": "true"}).render()
-    environments = {
-        item["metadata"]["name"]: {
-            variable["name"]: variable.get("value")
-            for variable in item["spec"]["template"]["spec"]["containers"][0]["env"]
-        }
-        for item in yaml.safe_load_all(rendered)
-        if item and item["kind"] == "Deployment"
-    }
-    assert environments["gpushare-controller"]["GPUSHARE_ALLOW_EVICTION"] == told

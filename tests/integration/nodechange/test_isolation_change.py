@@ -3,15 +3,13 @@
 import pytest
 
 from devcluster.editions import Edition
-from tests.kit.bench import GPU_MEM, NO_REPORT_SECONDS, SYSTEM_PODS, Bench
+from tests.kit.bench import SYSTEM_PODS, Bench
 from tests.kit.cluster.expect import (
     expect,
-    expect_allocated,
     expect_gpu_memory,
     expect_labels,
     expect_not_lost,
     expect_pool_ready,
-    expect_reason,
     expect_running,
     find_condition,
     is_isolated,
@@ -29,7 +27,6 @@ from tests.kit.cluster.sharing_pools import (
 from tests.kit.values.manifests import build_pod
 
 FOUR = ("n1", "n2", "n3", "n4")
-MODE = "ack.node.gpu.schedule"
 DISABLED = "cgpu.disable.isolation"
 
 
@@ -67,29 +64,6 @@ def test_pods_that_keep_coming_during_a_flip_all_run_and_get_what_their_plugin_g
         assert is_isolated(pod) == (read_record(pod)["main"]["plugin"] not in old)
 
 
-def test_on_professional_a_node_waits_for_its_gpu_pods_and_nothing_is_written(
-    bench: Bench,
-) -> None:
-    given_sharing_pool(bench, "Professional", "n1", "n2")
-    expect_running(bench, place_pod(bench, "job", "n1"))
-    expect_allocated(bench, gib=3)
-    mark = bench.audit.mark()
-
-    bench.change_pool(schedule="cgpu")
-
-    sample = expect_reason(bench, "n1", "WorkloadsPresent")
-    assert "default/job" in sample["message"]
-    expect_labels(bench, "n2", {MODE: "cgpu"})
-    expect_isolated_from_now_on(bench, ["n2"])
-    assert [
-        c for c in bench.audit.our_writes(mark) if (c.resource, c.name) == ("nodes", "n1")
-    ] == []
-
-    bench.delete_pod("job")
-    expect_pool_ready(bench, nodes=2)
-    expect_isolated_from_now_on(bench, ["n1"])
-
-
 def test_plugin_pods_without_the_name_label_are_restarted_too(bench: Bench) -> None:
     given_sharing_pool(bench, "Basic", "n1", "n2", name_label=False)
     before = plugin_names(bench)
@@ -100,19 +74,6 @@ def test_plugin_pods_without_the_name_label_are_restarted_too(bench: Bench) -> N
 
     expect_each_restarted_once(bench, before, mark)
     expect_isolated_from_now_on(bench, ["n1", "n2"])
-
-
-def test_a_flip_is_right_where_the_api_never_shows_the_resource_gone(bench: Bench) -> None:
-    """As on a real node, where the plugin is back before the kubelet's next report."""
-    before = given_sharing_pool(bench, "Professional", "n1")
-    bench.set_faults("n1", report_period_seconds=NO_REPORT_SECONDS)
-
-    with bench.watching() as watch:
-        bench.change_pool(schedule="cgpu")
-        expect_pool_ready(bench, nodes=1)
-    assert {node["status"]["allocatable"][GPU_MEM] for node in watch.history} == {"15"}
-    assert plugin_uids(bench)["n1"] != before["n1"]
-    expect_isolated_from_now_on(bench, ["n1"])
 
 
 def test_a_changed_label_that_a_new_plugin_has_read_is_mended_by_a_restart(bench: Bench) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 from tests.kit.bench import Bench
 from tests.kit.cluster.expect import (
     expect,
+    expect_isolation,
     expect_labels,
     expect_pool_ready,
     expect_quiet,
@@ -39,22 +40,11 @@ def read_applied(bench: Bench) -> str:
     return record
 
 
-def count_isolation(bench: Bench) -> tuple[int, int]:
-    """Containers that are isolated, and those of which nobody knows."""
-    found = bench.pool().get("status", {}).get("isolation", {})
-    return found.get("isolated", 0), found.get("unknown", 0)
-
-
-def expect_isolation(bench: Bench, isolated: int, unknown: int) -> None:
-    told = f"{isolated} containers are isolated, {unknown} unknown"
-    expect(bench, told, lambda: count_isolation(bench) == (isolated, unknown))
-
-
 def test_a_label_that_stood_while_no_operator_ran_restarts_the_plugin_once(bench: Bench) -> None:
     operator = bench.operators.standard()
     given_isolating_pool(bench)
     expect_running(bench, place_pod(bench, "before", "n1"))
-    expect_isolation(bench, 1, 0)
+    expect_isolation(bench, isolated=1, unknown=0)
     before, mark = plugin_names(bench), bench.audit.mark()
     operator.kill()
     bench.label("n1", {DISABLE: "true"})
@@ -73,10 +63,10 @@ def test_a_label_that_stood_while_no_operator_ran_restarts_the_plugin_once(bench
     assert reverted["metadata"]["labels"][DISABLE] == "false"
     assert '"modeUnknown":true' in reverted["metadata"]["annotations"]["gpushare.io/applied"]
 
-    expect_isolation(bench, 0, 1)
+    expect_isolation(bench, isolated=0, unknown=1)
     after = expect_running(bench, place_pod(bench, "after", "n1"))
     assert is_isolated(after)
-    expect_isolation(bench, 1, 1)
+    expect_isolation(bench, isolated=1, unknown=1)
     assert bench.audit.our_deletions(mark) == before
 
 
@@ -88,7 +78,7 @@ def test_drift_that_a_running_operator_puts_back_restarts_nothing(bench: Bench) 
     with bench.watching() as recording:
         bench.label("n1", {DISABLE: "true"})
         expect_labels(bench, "n1", {**CGPU, VERIFIED: "true"})
-        expect_isolation(bench, 1, 0)
+        expect_isolation(bench, isolated=1, unknown=0)
         expect_quiet(bench, "nothing more is written", lambda: bench.node("n1")["metadata"])
     assert {node["metadata"]["labels"].get(VERIFIED) for node in recording.history} == {"true"}
     assert not any(node["spec"].get("unschedulable") for node in recording.history)

@@ -1,19 +1,16 @@
-"""A pool that only says what it would do, and one that holds still."""
+"""A pool that only says what it would do."""
 
 import re
 from typing import Any
 
 import pytest
 
-from tests.kit.bench import POOLS, Bench
+from tests.kit.bench import Bench
 from tests.kit.cluster.expect import (
     expect,
-    expect_gone,
-    expect_labels,
     expect_pool_ready,
     expect_reason,
 )
-from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
@@ -71,43 +68,3 @@ def test_observe_writes_its_own_status_alone_and_enforce_does_just_what_it_said(
     expect_pool_ready(bench, nodes=3)
     for node, labels in said.items():
         assert ours_among(bench.node(node)) == before[node] | labels
-
-
-@pytest.mark.usefixtures("operator")
-def test_paused_drift_stays_and_no_change_begins_until_enforce(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1", "n2", placement="binpack")
-    bench.change_pool(reconcile="Paused", schedule="cgpu")
-    expect_reason(bench, "n2", "Paused")
-    mark = bench.audit.mark()
-
-    bench.label("n1", {PLACEMENT: "spread"})
-
-    expect(
-        bench,
-        "the pool says what waits on n1",
-        lambda: f"{PLACEMENT}=binpack" in expect_reason(bench, "n1", "Paused")["message"],
-    )
-    message = expect_reason(bench, "n2", "Paused")["message"]
-    assert announced(message) == CGPU
-    assert not [call for call in bench.audit.our_writes(mark) if call.resource == "nodes"]
-    expect_labels(bench, "n1", {PLACEMENT: "spread", MODE: "share"})
-
-    bench.change_pool(reconcile="Enforce")
-
-    expect_pool_ready(bench, nodes=2)
-    for node in ("n1", "n2"):
-        expect_labels(bench, node, {MODE: "cgpu", PLACEMENT: "binpack"})
-
-
-@pytest.mark.usefixtures("operator")
-@pytest.mark.parametrize("reconcile", ["Observe", "Paused"])
-def test_a_pool_that_does_not_act_and_is_deleted_changes_no_node_that_leaves_it(
-    bench: Bench, reconcile: str
-) -> None:
-    given_sharing_pool(bench, "Professional", "n1", deletionPolicy="WholeCard")
-    bench.change_pool(reconcile=reconcile)
-    bench.delete_pool()
-
-    expect_gone(bench, f"{POOLS}/training")
-    expect_labels(bench, "n1", {MODE: "share", POOL: "training"})
-    assert "gpushare.io/initial-values" not in bench.node("n1")["metadata"]["annotations"]

@@ -6,14 +6,12 @@ import pytest
 
 from devcluster.plugins import build_nvidia_plugin
 from tests.kit.bench import DAEMONSETS, SYSTEM_PODS, Bench
-from tests.kit.cluster.expect import expect, expect_labels, expect_pool_ready, expect_reason
+from tests.kit.cluster.expect import expect, expect_pool_ready, expect_reason
 from tests.kit.cluster.sharing_pools import plugin_uids
 from tests.kit.values.manifests import build_pool
 
 WHOLE = "nvidia.com/gpu"
-NVIDIA, VENDORS = "nvidia-device-plugin-daemonset", "ack-nvidia-device-plugin"
-RECOVER = "nvidia-device-plugin-recover"
-MANIFEST = "sim.devcluster/static-plugin"
+NVIDIA = "nvidia-device-plugin-daemonset"
 SHARE, DEFAULT = {"ack.node.gpu.schedule": "share"}, {"ack.node.gpu.schedule": "default"}
 IMPATIENT = {"GPUSHARE_ZERO_PATIENCE_SECONDS": "2"}
 
@@ -71,52 +69,12 @@ def test_each_trouble_of_a_sharing_node_is_told_and_its_remedy_mends_it(
     expect_pool_ready(bench, nodes=6)
 
 
-def test_the_static_plugin_is_the_plugin_and_is_left_to_its_kubelet(professional: Bench) -> None:
-    bench = professional
-    for daemonset in (VENDORS, RECOVER):
-        bench.call("DELETE", f"{DAEMONSETS}/{daemonset}")
-    manifest = {MANIFEST: "true"}
-    bench.add_nodes("old", annotations=manifest)
-    bench.add_nodes("silent", annotations=manifest, faults={"resource_zero": True})
-    expect_offered(bench, "old", WHOLE, "1")
-    expect_static_ready(bench, "silent")
-    mark = bench.audit.mark()
-    bench.operators.start(env=IMPATIENT)
-
-    bench.create_pool(build_pool(schedule="default"))
-    told = expect_reason(bench, "silent", "StaticPlugin")["message"]
-    expect_labels(bench, "old", DEFAULT)
-
-    assert "deleting its pod restarts nothing" in told
-    assert "copy /etc/kubernetes/manifests/nvidia-device-plugin.yml out of that folder" in told
-    bench.set_faults("silent")
-    expect_pool_ready(bench, nodes=2)
-    change_mode(bench, "share")
-    change_mode(bench, "default")
-    assert [name for name in bench.audit.our_deletions(mark) if name.startswith("nvidia-")] == []
-
-
 def expect_offered(bench: Bench, node: str, resource: str, amount: str) -> None:
     expect(
         bench,
         f"{node} offers {amount} {resource}",
         lambda: bench.node(node)["status"]["allocatable"].get(resource) == amount,
     )
-
-
-def expect_static_ready(bench: Bench, node: str) -> None:
-    path = f"{SYSTEM_PODS}/nvidia-device-plugin-{node}"
-
-    def is_ready() -> bool:
-        conditions = bench.call("GET", path)["status"].get("conditions", [])
-        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
-
-    expect(bench, f"the static plugin of {node} is Ready", is_ready)
-
-
-def change_mode(bench: Bench, schedule: str) -> None:
-    bench.change_pool(schedule=schedule)
-    expect_pool_ready(bench, nodes=2)
 
 
 def restart_plugins(bench: Bench, *nodes: str) -> None:

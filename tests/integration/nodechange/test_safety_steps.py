@@ -3,10 +3,6 @@
 `python -m tests.mutations` takes the steps out, one by one, and shows just that.
 """
 
-import os
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
@@ -93,7 +89,8 @@ def test_uid_precondition_spares_a_pod_that_took_the_plugins_name(bench: Bench) 
         mark = bench.audit.mark()
         bench.change_pool(schedule="cgpu")
         held.wait_reached()
-        with without_controllers(bench):
+        # The DaemonSet controller would put a pod of another name in between.
+        with bench.paused("kube-controller-manager"):
             successor = replace_by_namesake(bench, bench.plugins()["n1"])
             held.release()
             answer = expect(bench, "our DELETE is answered", lambda: find_deletion(bench, mark))
@@ -120,17 +117,6 @@ def find_by_kwok(bench: Bench, mark: int, name: str) -> Call | None:
 def find_deletion(bench: Bench, mark: int) -> Call | None:
     """The operator's first attempt to delete a pod since the mark."""
     return next((call for call in bench.audit.our_writes(mark) if call.verb == "delete"), None)
-
-
-@contextmanager
-def without_controllers(bench: Bench) -> Iterator[None]:
-    """The DaemonSet controller stands still; it would put a pod of another name in between."""
-    pid = bench.cluster.pid("kube-controller-manager")
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def replace_by_namesake(bench: Bench, pod: Json) -> str:

@@ -14,12 +14,12 @@ import pytest
 from tests.integration.webhook.webhook_replicas import two_webhooks
 from tests.kit.bench import Bench
 from tests.kit.cluster.background_thread import Background
-from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
+from tests.kit.cluster.dry_run_pods import expect_routed, no_call_lost
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.installations import NAME, SECRET, SECRETS, read_identity
 from tests.kit.cluster.pod_admission import CONFIGURATION
 from tests.kit.cluster.watch_recording import Recording
-from tests.kit.values.manifests import build_gpu_pod, build_pod, build_review, encode
+from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 
 _TIMEOUT_SECONDS = 3
 """As the API server's own."""
@@ -100,10 +100,9 @@ def rotate(
     }
     with two_webhooks(bench, env):
         expect_routed(bench)
-        lost = count_lost(bench)
         with (
             bench.watching(SECRETS) as recording,
-            DryRuns(bench, build_pod("p"), per_second=PODS_PER_SECOND) as pods,
+            no_call_lost(bench, per_second=PODS_PER_SECOND),
             NewClients(
                 bench, per_second=NEW_CLIENTS_PER_SECOND, late_seconds=LATE_SECONDS
             ) as clients,
@@ -116,15 +115,11 @@ def rotate(
 
             seconds = (certificates + authorities + 2) * life_seconds
             expect(bench, "certificates and CAs are replaced", is_done, within_seconds=seconds)
-        assert pods.failures == []
         assert clients.failures == []
-        assert count_lost(bench) == lost
-    assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
     replaced = count_rotations(recording)
     print(
         f"certificate-soak certificates={replaced[0]} authorities={replaced[1]} "
-        f"pods={pods.sent} handshakes={clients.asked} "
-        f"seconds={pods.seconds:.0f} failed={len(pods.failures) + len(clients.failures)}"
+        f"handshakes={clients.asked}"
     )
 
 
@@ -142,10 +137,9 @@ def test_a_lost_secret_comes_back_as_it_was_and_costs_no_call(strict: Bench) -> 
     with two_webhooks(strict):
         expect_routed(strict)
         before = read_identity(strict.call("GET", SECRET))
-        with DryRuns(strict, build_pod("p"), per_second=FEW_PER_SECOND) as pods:
+        with no_call_lost(strict, per_second=FEW_PER_SECOND):
             strict.call("DELETE", SECRET)
             after = expect(strict, "the Secret is back", lambda: strict.call("GET", SECRET))
         back = read_identity(after)
         # CAs of other tests may have expired meanwhile; they leave the bundle then.
         assert (back.authority, back.certificate_pem) == (before.authority, before.certificate_pem)
-    assert pods.failures == []

@@ -8,6 +8,7 @@ import pytest
 
 from devcluster.cluster import Cluster
 from tests.integration.outages.fault_scenario import (
+    LIST_OF_POOLS,
     TOO_OLD,
     WATCH,
     Scenario,
@@ -15,11 +16,15 @@ from tests.integration.outages.fault_scenario import (
     standing,
 )
 from tests.kit.bench import NODES, Bench
+from tests.kit.cluster.expect import expect
 from tests.kit.cluster.fault_proxy import Rule
+from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import plugin_uids
 
 LISTS = "/(nodes|pods|daemonsets)[?]limit="
 WRITES_BEFORE_COMPACTION = 20
+RENEWALS = 3
+"""So many of its Lease a controller would have had the time to act."""
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -77,6 +82,30 @@ def read_version_before_a_flip(scenario: Scenario) -> dict[str, str]:
         # After an API server that was away the others wait longer from try to try.
         scenario.expect_settled(within=120)
     return {"resourceVersion": version, "resourceVersionMatch": "Exact"}
+
+
+def test_a_controller_that_has_the_lease_writes_nothing_before_the_pools_are_listed(
+    scenario: Scenario,
+) -> None:
+    """Which it asks for then: Kopf, which can't tell of all, asks before."""
+    bench = scenario.bench
+    scenario.process.stop()
+    scenario.disturb()
+    mark = bench.audit.mark()
+    held = scenario.proxy.add(Rule("GET", LIST_OF_POOLS, times=None, hold=True))
+    scenario.start(wait=False)
+    held.wait_reached()
+
+    def has_had_time() -> bool:
+        calls = [call for call in bench.audit.calls(mark) if call.resource == "leases"]
+        return sum(call.is_ours and call.is_write for call in calls) > RENEWALS
+
+    expect(bench, "it holds the Lease for a while", has_had_time)
+    assert read_metric(scenario.process, "gpushare_leader") == 1
+    assert bench.audit.our_writes(mark) == []
+
+    held.remove()
+    expect_repaired(bench)
 
 
 @pytest.mark.parametrize("kind", ["nodes", pytest.param("pods", marks=pytest.mark.long)])

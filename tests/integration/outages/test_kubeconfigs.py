@@ -19,7 +19,7 @@ from devcluster.kubeconfig import read_own_kubeconfig
 from devcluster.relay import relay
 from gpushare.kube.auth.own_credentials import SERVICE_ACCOUNT, load_own_credentials
 from gpushare.kube.client import ApiClient, connect
-from gpushare.kube.errors import ApiError, CredentialsError
+from gpushare.kube.errors import ApiError
 from gpushare.kube.session import load_credentials
 from tests.kit.bench import Bench
 from tests.kit.cluster.kubeconfigs import (
@@ -130,26 +130,6 @@ async def test_users_are_taken_for_whom_kubectl_is_taken_for(desk: Desk) -> None
     await expect_same(desk, VISITOR, desk.write({"tokenFile": "token"}))
 
 
-async def test_of_several_current_contexts_the_first_is_taken(desk: Desk) -> None:
-    folder = desk.folder / "other"
-    folder.mkdir()
-    for source, name in zip(desk.pair, ("crt", "key"), strict=True):
-        (folder / name).write_bytes(source.read_bytes())
-    # The cluster is that of the first file, and the certificate lies beside the second.
-    pair = {"client-certificate": "crt", "client-key": "key"}
-    token = {"token": desk.issue_token()}
-    visitor = write_kubeconfig(
-        desk.folder / "config", token, cluster=desk.cluster, context="a", name="visitor"
-    )
-    admin = write_kubeconfig(
-        folder / "config", pair, cluster=desk.cluster, context="b", name="admin"
-    )
-    empty = folder / "empty"
-    empty.touch()
-    await expect_same(desk, VISITOR, empty, visitor, admin)
-    await expect_same(desk, ADMIN, admin, visitor)
-
-
 async def test_a_plugin_is_asked_again_when_its_token_is_not_taken_any_more(desk: Desk) -> None:
     cluster = desk.bench.cluster
     kubectl = f"{cluster.binaries}/kubectl --kubeconfig={cluster.kubeconfig}"
@@ -162,20 +142,6 @@ async def test_a_plugin_is_asked_again_when_its_token_is_not_taken_any_more(desk
         await until_refused(api)
         assert await ask(api) == VISITOR
     assert desk.ask_kubectl(path) == VISITOR
-
-
-async def test_a_plugin_is_told_of_the_cluster_as_by_kubectl(desk: Desk) -> None:
-    server = desk.cluster["server"]
-    answer = build_answer(token=desk.issue_token())
-    script = f"""case "$KUBERNETES_EXEC_INFO" in
-      *'"server":"{server}"'*'"certificate-authority-data":"'*) echo '{answer}' ;;
-      *) echo "told $KUBERNETES_EXEC_INFO" >&2; exit 7 ;;
-    esac"""
-    plugin = write_plugin(desk.folder / "plugin", script)
-    await expect_same(desk, VISITOR, desk.write(build_plugin_user(plugin, provideClusterInfo=True)))
-    path = desk.write(build_plugin_user(plugin, provideClusterInfo=False))
-    with pytest.raises(CredentialsError, match=rf"plugin {plugin} failed: exit code 7: told \{{"):
-        await load_own_credentials(path, None, {})
 
 
 # Through a proxy.

@@ -12,7 +12,6 @@ from tests.integration.ownership.label_conflict import LabelConflict, our_label_
 from tests.kit.bench import NODES, POOLS, Bench
 from tests.kit.cluster.expect import (
     expect,
-    expect_gone,
     expect_labels,
     expect_pool_ready,
     expect_quiet,
@@ -22,7 +21,6 @@ from tests.kit.cluster.expect import (
 )
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import given_sharing_pool, plugin_uids
-from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 
@@ -30,7 +28,7 @@ MODE = "ack.node.gpu.schedule"
 PLACEMENT = "ack.node.gpu.placement"
 POOL = "gpushare.io/pool"
 ISOLATION = "cgpu.disable.isolation"
-FOUND, DRIFT = "gpushare.io/initial-values", "gpushare.io/drift"
+DRIFT = "gpushare.io/drift"
 
 
 def expect_conflict(bench: Bench) -> str:
@@ -50,30 +48,6 @@ def is_conflicting(pool: Json) -> bool:
 def read_drift(bench: Bench, node: str = "n1") -> Json:
     drift: Json = json.loads(bench.node(node)["metadata"]["annotations"].get(DRIFT, "{}"))
     return drift
-
-
-@pytest.mark.usefixtures("operator")
-def test_labels_and_records_come_and_go_in_one_write(bench: Bench) -> None:
-    bench.install("Professional")
-    bench.add_nodes("n1", labels={MODE: "default"})
-    with bench.watching() as watch:
-        bench.create_pool(build_pool(placement="spread", deletionPolicy="WholeCard"))
-        expect_pool_ready(bench, nodes=1)
-        bench.delete_pool()
-        expect_gone(bench, f"{POOLS}/training")
-
-    states = [node["metadata"] for node in watch.history]
-    assert any(POOL in meta["labels"] for meta in states)
-    for meta in states:
-        found = json.loads(meta["annotations"].get(FOUND, "{}"))
-        assert (POOL in meta["labels"]) == (FOUND in meta["annotations"])
-        assert labels_owned_by_us(meta) <= found.keys()
-
-
-def labels_owned_by_us(meta: Json) -> set[str]:
-    ours = (e for e in meta["managedFields"] if e["manager"] == "gpushare-operator")
-    fields = (e["fieldsV1"].get("f:metadata", {}).get("f:labels", {}) for e in ours)
-    return {key.removeprefix("f:") for labels in fields for key in labels}
 
 
 @pytest.mark.parametrize(
@@ -160,22 +134,6 @@ def test_the_third_write_of_a_rival_is_left_and_said_once(bench: Bench) -> None:
 
 def count_changes(states: list[bool]) -> int:
     return sum(before != after for before, after in pairwise(states))
-
-
-@pytest.mark.usefixtures("operator")
-def test_what_was_left_to_a_rival_is_taken_up_again(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1", placement="spread")
-    with LabelConflict(bench, "n1", PLACEMENT, "binpack"):
-        expect_conflict(bench)
-    expect_labels(bench, "n1", {PLACEMENT: "binpack"})
-
-    bench.annotate(f"{NODES}/n1", {"gpushare.io/retry": "1"})
-
-    expect_labels(bench, "n1", {PLACEMENT: "spread"})
-    assert not is_conflicting(expect_pool_ready(bench, nodes=1))
-    # It is held again: one foreign write more is drift, as on the first day.
-    write_label(bench, "n1", PLACEMENT, "binpack", manager="somebody-else")
-    expect_labels(bench, "n1", {PLACEMENT: "spread"})
 
 
 @pytest.mark.usefixtures("operator")

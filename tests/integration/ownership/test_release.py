@@ -15,11 +15,10 @@ from tests.kit.cluster.expect import (
     expect_pool_ready,
     expect_reason,
     expect_running,
-    find_condition,
     read_events,
 )
-from tests.kit.cluster.sharing_pools import given_sharing_pool
-from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_pool
+from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
+from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 
@@ -54,20 +53,6 @@ def expect_given_up(bench: Bench, node: str, labels: Mapping[str, str]) -> None:
     assert not found["spec"].get("unschedulable")
 
 
-# Retain.
-
-
-@pytest.mark.usefixtures("operator")
-def test_a_node_that_leaves_keeps_every_label_and_nothing_else(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1", "n2", placement="spread")
-
-    bench.change_pool(nodes={"exclude": ["n1"]})
-
-    expect_given_up(bench, "n1", {MODE: "share", PLACEMENT: "spread", POOL: "training"})
-    expect_pool_ready(bench, nodes=1)
-    assert not has_nothing_of_ours(bench.node("n2"))
-
-
 # WholeCard.
 
 
@@ -93,27 +78,6 @@ def test_whole_card_takes_nodes_back_one_at_a_time_and_lets_go_once_cards_are_of
             assert left["status"]["allocatable"]["nvidia.com/gpu"] == "1"
     out = watch.most_at_once(lambda node: bool(node["spec"].get("unschedulable")))
     assert len(out) == 1
-
-
-@pytest.mark.usefixtures("operator")
-def test_a_live_pod_that_selects_the_pool_holds_its_node_and_is_named(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1", "n2", deletionPolicy="WholeCard")
-    selects = {POOL: "training", "kubernetes.io/hostname": "n1"}
-    bench.create_pod(build_pod("train-1", selects=selects))
-    expect_running(bench, "train-1")
-
-    bench.delete_pool()
-
-    sample = expect_reason(bench, "n1", "WorkloadsPresent")
-    assert "default/train-1" in sample["message"]
-    ready = find_condition(bench.pool())
-    assert (ready["status"], ready["reason"]) == ("False", "Releasing")
-    assert "default/train-1" in ready["message"]
-    expect_given_up(bench, "n2", {MODE: "default"})
-    assert bench.node("n1")["metadata"]["labels"][MODE] == "share"
-    bench.delete_pod("train-1")
-    expect_gone(bench, TRAINING)
-    expect_given_up(bench, "n1", {MODE: "default"})
 
 
 # Restore.
@@ -145,28 +109,15 @@ def test_restore_brings_back_what_was_found_and_no_more(
         expect_offer(bench, "n1", EXPECTED_MODES[edition]["default"])
 
 
-@pytest.mark.usefixtures("operator")
-def test_a_node_leaves_by_the_policy_while_its_pool_stays(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1", "n2", deletionPolicy="WholeCard")
-    bench.label("n1", {NODE_POOL_LABEL: "np2"})
-
-    expect_given_up(bench, "n1", {MODE: "default"})
-    expect_offer(bench, "n1", EXPECTED_MODES["Professional"]["default"])
-    expect_pool_ready(bench, nodes=1)
-    expect_labels(bench, "n2", {MODE: "share", POOL: "training"})
-
-
 # What must not hold a pool.
 
 
 @pytest.mark.usefixtures("operator")
 def test_a_node_that_is_gone_holds_no_pool(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1", "n2", deletionPolicy="WholeCard")
-    selects = {POOL: "training", "kubernetes.io/hostname": "n1"}
-    bench.create_pod(build_pod("train-1", selects=selects))
-    expect_running(bench, "train-1")
+    expect_running(bench, place_pod(bench, "train-1", "n1"))
     bench.delete_pool()
-    expect_reason(bench, "n1", "WorkloadsPresent")
+    assert "default/train-1" in expect_reason(bench, "n1", "WorkloadsPresent")["message"]
 
     bench.call("DELETE", f"{NODES}/n1")
 

@@ -111,9 +111,6 @@ def test_a_controller_that_is_dead_stops_the_removal_and_is_named(bench: Bench) 
     expect_left(bench, "n1", {MODE: None, POOL: None})
 
 
-# Pools that stay: after the controller has gone.
-
-
 # The CRD first.
 
 

@@ -6,7 +6,12 @@ from typing import Any
 from devcluster import names
 from tests.kit.bench import NODES, SYSTEM_PODS, Bench
 from tests.kit.cluster.command_line import run_command
-from tests.kit.cluster.expect import expect, expect_gpu_memory, expect_pool_ready, expect_running
+from tests.kit.cluster.expect import (
+    expect_capacity,
+    expect_gpu_memory,
+    expect_pool_ready,
+    expect_running,
+)
 from tests.kit.values.manifests import IMAGE, build_container, build_pod, build_pool
 
 Json = dict[str, Any]
@@ -17,10 +22,10 @@ CARD_GIB = 15
 SENT = {"gpushare.io/pool": "training"}
 
 
-def share_cards(bench: Bench, cards: int = 2) -> None:
-    """The pool `training` of one node `n1`, which shares its cards."""
+def share_cards(bench: Bench) -> None:
+    """The pool `training` of one node `n1`, which shares two cards."""
     bench.install("OpenSource")
-    bench.add_nodes("n1", cards=cards)
+    bench.add_nodes("n1", cards=2)
     bench.create_pool(build_pool(edition="OpenSource"))
     expect_pool_ready(bench, nodes=1)
 
@@ -63,16 +68,11 @@ def run_pods(bench: Bench, *pods: str, gib: int = 10) -> None:
         expect_running(bench, pod)
 
 
-def expect_figures(bench: Bench, *, allocated: int, requested: int, largest: int) -> None:
-    """Until the status of the pool says so of its memory."""
-    keys = ("memoryAllocated", "memoryRequested", "largestFreeBlock")
-    wanted = [allocated, requested, largest]
-
-    def probe() -> bool:
-        capacity = bench.pool()["status"]["capacity"]
-        return [capacity[key] for key in keys] == wanted
-
-    expect(bench, f"allocated, requested and largest are {wanted}", probe)
+def expect_memory(bench: Bench, allocated: int, requested: int, *, largest: int) -> None:
+    """Until the status of the pool says so of its memory, and of the largest free block."""
+    expect_capacity(
+        bench, memoryAllocated=allocated, memoryRequested=requested, largestFreeBlock=largest
+    )
 
 
 def list_rejections(told: Json) -> list[list[str]]:

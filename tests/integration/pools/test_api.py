@@ -109,32 +109,6 @@ def test_kubectl_explains_every_field_of_the_spec(bench: Bench) -> None:
     assert "Which nodes are members." in bench.cluster.kubectl("explain", "gsp.spec.nodes")
 
 
-def test_every_field_of_the_status_survives(bench: Bench) -> None:
-    bench.operators.end_all()
-    bench.create_pool(build_pool(node_pool="nobody"))
-    moment = "2026-01-01T00:00:00Z"
-    status = {
-        "observedGeneration": 7,
-        "conditions": [
-            {
-                "type": "Ready",
-                "status": "False",
-                "observedGeneration": 7,
-                "lastTransitionTime": moment,
-                "reason": "Updating",
-                "message": "m",
-            }
-        ],
-        "nodes": {
-            "matched": 6, "ready": 1, "updating": 2, "waiting": 1, "blocked": 1, "failed": 1
-        },
-        "samples": [{"node": "n1", "reason": "Updating", "since": moment, "message": "m"}],
-    }  # fmt: skip
-    bench.call("PATCH", f"{POOLS}/training/status", {"status": status})
-
-    assert bench.pool()["status"] == status
-
-
 def test_the_spec_is_not_written_through_the_status(bench: Bench) -> None:
     bench.create_pool(build_pool(node_pool="nobody"))
     bench.call("PATCH", f"{POOLS}/training/status", {"spec": {"schedule": "cgpu"}})

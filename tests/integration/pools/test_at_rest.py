@@ -6,8 +6,8 @@ from tests.kit.bench import Bench
 from tests.kit.cluster.audit_log import Call
 from tests.kit.cluster.expect import (
     expect,
-    expect_allocated,
-    expect_containers,
+    expect_capacity,
+    expect_isolation,
     expect_pool_ready,
     expect_reason,
     expect_running,
@@ -43,8 +43,8 @@ def settled(bench: Bench) -> dict[str, str]:
     bench.create_pool(build_pool("nobody", node_pool="np9"))
     expect_pool_ready(bench, "nobody", nodes=0)
     expect_running(bench, place_pod(bench, "job", "n1"))
-    expect_allocated(bench, gib=3)
-    expect_containers(bench, 1)
+    expect_capacity(bench, memoryAllocated=3)
+    expect_isolation(bench, containers=1)
     # What was written up to now is in the audit log by then.
     expect_renewals(bench, bench.audit.mark(), 1)
     return plugin_uids(bench)

@@ -7,7 +7,13 @@ import pytest
 
 from devcluster.installation import OperatorProcess
 from tests.kit.bench import Bench
-from tests.kit.cluster.expect import expect, expect_pool_ready, expect_running, read_events
+from tests.kit.cluster.expect import (
+    expect,
+    expect_capacity,
+    expect_pool_ready,
+    expect_running,
+    read_events,
+)
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import build_pod, build_pool
@@ -16,16 +22,6 @@ Json = dict[str, Any]
 
 POOL = "gpushare.io/pool"
 UNSCHEDULABLE = "gpushare_unschedulable_pods"
-
-
-def expect_capacity(bench: Bench, **figures: int) -> Json:
-    """The pool's capacity, once it has these figures."""
-
-    def probe() -> Json | None:
-        capacity: Json = bench.pool().get("status", {}).get("capacity") or {}
-        return capacity if figures.items() <= capacity.items() else None
-
-    return expect(bench, f"the pool's capacity has {figures}", probe)
 
 
 def run_pod(bench: Bench, name: str, gib: int, node: str) -> Json:

@@ -13,19 +13,18 @@ from tests.integration.pools.shared_node import (
     ask,
     build_container_of,
     create_pod_of,
-    expect_figures,
+    expect_memory,
     list_cards,
     list_codes,
     list_rejections,
     run_pods,
-    set_cards,
     share_cards,
 )
 from tests.kit.bench import PODS, Bench
 from tests.kit.cluster.expect import (
     expect,
-    expect_allocated,
     expect_bound,
+    expect_capacity,
     expect_pool_ready,
     expect_reason,
     expect_running,
@@ -71,7 +70,7 @@ def test_a_pod_whose_init_containers_alone_ask_is_told_that_the_extender_never_b
     assert list_rejections(expect_waiting(sharing, "p", "Unschedulable")) == [["NoContainerAsks"]]
     (waiting,) = ask(sharing, "inspect", "--pools")["waiting"]
     assert (waiting["name"], waiting["reason"], waiting["requested"]) == ("p", "Unschedulable", 4)
-    expect_figures(sharing, allocated=0, requested=4, largest=15)
+    expect_memory(sharing, 0, 4, largest=15)
 
 
 def test_what_a_sidecar_asks_is_no_room_though_the_extender_does_not_count_it(
@@ -85,7 +84,7 @@ def test_what_a_sidecar_asks_is_no_room_though_the_extender_does_not_count_it(
     told = expect_waiting(sharing, "late", "NoFreeBlock")
     assert list_rejections(told) == [["NotEnoughFree"]]
     # The extender counts 2 + 14, kube-scheduler 5 + 14, and what waits asks for 12.
-    expect_figures(sharing, allocated=16, requested=31, largest=11)
+    expect_memory(sharing, 16, 31, largest=11)
     assert list_cards(sharing) == {0: (15, {"default/p": 2}), 1: (15, {"default/large": 14})}
 
 
@@ -96,7 +95,7 @@ def test_a_pod_of_two_containers_that_ask_is_bound_and_told_why_it_never_starts(
     assert expect_bound(sharing, "p") == "n1"
     told = expect_waiting(sharing, "p", "SeveralContainersAsk")
     assert (told["placed"]["phase"], told["placed"]["cards"]) == ("Pending", {"0": 5})
-    expect_figures(sharing, allocated=5, requested=5, largest=15)
+    expect_memory(sharing, 5, 5, largest=15)
     assert list_cards(sharing) == {0: (15, {"default/p": 5}), 1: (15, {})}
 
 
@@ -116,7 +115,7 @@ def test_an_edited_annotation_is_read_as_the_extender_reads_it(
     run_pods(sharing, "a", gib=8)
     sharing.annotate(f"{PODS}/a", {key: value})
     run_pods(sharing, "b", gib=7)
-    expect_figures(sharing, allocated=15, requested=15, largest=largest)
+    expect_memory(sharing, 15, 15, largest=largest)
     assert list_cards(sharing) == cards
     (node,) = ask(sharing, "inspect")["nodes"]
     assert [card["allocated"] for card in node["cards"]] == [
@@ -137,57 +136,13 @@ def test_a_card_that_a_tenant_made_up_counts_nowhere_and_leaves_the_node_ready(
     )
     assert event["type"] == "Warning"
     run_pods(sharing, "b", gib=7)
-    expect_figures(sharing, allocated=7, requested=15, largest=15)
+    expect_memory(sharing, 7, 15, largest=15)
     made_up = {7: (0, {"default/a": 8})}
     assert list_cards(sharing) == {0: (15, {"default/b": 7}), 1: (15, {})} | made_up
     pool = expect_pool_ready(sharing, nodes=1)
     assert (pool["status"]["nodes"]["ready"], pool["status"]["nodes"]["blocked"]) == (1, 0)
     assert find_condition(pool)["reason"] == "AllNodesReady"
     assert list_codes(sharing)["ExtenderStale"] == ("warning", "node n1")
-
-
-def test_units_that_the_extender_keeps_of_a_pod_that_is_gone_are_told(sharing: Bench) -> None:
-    run_pods(sharing, "a")
-    sharing.annotate(f"{PODS}/a", {names.MEM_IDX: "1"})
-    sharing.delete_pod("a")
-    run_pods(sharing, "b")
-    expect_figures(sharing, allocated=10, requested=10, largest=15)
-    assert list_cards(sharing) == {0: (15, {}), 1: (15, {"default/b": 10})}
-    sharing.create_pod(build_pod("late", gib=10, selects=SENT))
-    told = expect_waiting(sharing, "late", "ExtenderStale")
-    assert list_rejections(told) == [["ExtenderStale"]]
-    assert "rollout restart" in told["smallestChange"]
-
-    sharing.cluster.restart_extender()
-    sharing.delete_pod("late")
-    run_pods(sharing, "again")
-    assert list_cards(sharing)[0] == (15, {"default/again": 10})
-
-
-# A node that loses cards.
-
-
-def test_a_pod_on_a_card_that_was_taken_out_is_told_on_its_node(
-    bench: Bench, operator: OperatorProcess
-) -> None:
-    share_cards(bench, 4)
-    run_pods(bench, "a", "b", gib=8)
-    set_cards(bench, 2)
-    # The extender remembers four cards, and the third is the first that is empty.
-    run_pods(bench, "late", gib=8)
-    sample = expect_reason(bench, "n1", "ExtenderStale")
-    assert "default/late" in sample["message"]
-    expect_figures(bench, allocated=16, requested=24, largest=6)
-    assert list_cards(bench)[2] == (0, {"default/late": 8})
-    assert bench.pool()["status"]["capacity"]["gpus"] == 2
-    assert list_codes(bench)["ExtenderStale"] == ("warning", "node n1")
-
-    bench.delete_pod("late")
-    bench.cluster.restart_extender()
-    run_pods(bench, "again", gib=7)
-    expect_figures(bench, allocated=23, requested=23, largest=7)
-    assert sorted(list_cards(bench)) == [0, 1]
-    assert "ExtenderStale" not in list_codes(bench)
 
 
 # Room that was promised.
@@ -205,7 +160,7 @@ def test_while_the_controller_is_away_room_that_was_promised_counts_as_reserved(
         bench.create_pool(build_pool(pool, edition="OpenSource", node_pool=pool))
         expect_pool_ready(bench, pool, nodes=1)
         expect_known(space, pool)
-        expect_allocated(bench, pool, gib=0)
+        expect_capacity(bench, pool, memoryAllocated=0)
     controller.kill()
     for pod, pool in (("a", "first"), ("b", "second")):
         created = space.create(build_pod(pod, gib=8))
@@ -216,7 +171,7 @@ def test_while_the_controller_is_away_room_that_was_promised_counts_as_reserved(
 
     bench.operators.restart(controller)
     for pool in ("first", "second"):
-        expect_allocated(bench, pool, gib=8)
+        expect_capacity(bench, pool, memoryAllocated=8)
     told = ask(bench, "explain", "pod", "b")
     assert told["decidedThen"]["lost"] == {"Reserved": ["first"]}
 

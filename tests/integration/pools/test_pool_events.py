@@ -3,7 +3,7 @@
 from tests.integration.outages.fault_scenario import TOO_OLD, WATCH
 from tests.kit.bench import POOLS, Bench
 from tests.kit.cluster.audit_log import Call
-from tests.kit.cluster.expect import expect, expect_allocated, expect_gone, expect_pool_ready
+from tests.kit.cluster.expect import expect, expect_capacity, expect_gone, expect_pool_ready
 from tests.kit.cluster.fault_proxy import FaultProxy, Rule
 from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
 from tests.kit.values.manifests import build_pool
@@ -31,7 +31,7 @@ def test_a_pool_comes_changes_and_goes_without_a_list(bench: Bench) -> None:
     given_sharing_pool(bench, "Basic", "n1")
     mark = bench.audit.mark()
     place_pod(bench, "job", "n1")
-    expect_allocated(bench, gib=3)
+    expect_capacity(bench, memoryAllocated=3)
     bench.create_pool(build_pool("another", node_pool="np9"))
     expect_pool_ready(bench, "another", nodes=0)
     bench.change_pool("another", priority=7)

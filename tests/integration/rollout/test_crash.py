@@ -12,13 +12,11 @@ from tests.kit.cluster.expect import (
     expect_step,
     find_condition,
 )
-from tests.kit.cluster.operator_processes import PATIENT, fetch, read_metric
+from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.replicas import LEASES, measure_hand_over
 from tests.kit.cluster.sharing_pools import (
-    expect_each_restarted_once,
     expect_isolated_from_now_on,
     given_sharing_pool,
-    plugin_names,
 )
 
 POOL = "gpushare.io/pool"
@@ -36,23 +34,6 @@ def is_active(process: OperatorProcess) -> bool:
 
 def expect_active(bench: Bench, process: OperatorProcess) -> None:
     expect(bench, f"{process.identity} is active", lambda: is_active(process))
-
-
-def test_of_two_controllers_one_is_active(bench: Bench) -> None:
-    first = bench.operators.start("run", identity="first", env=PATIENT)
-    expect_active(bench, first)
-    second = bench.operators.start("controller", identity="second", env=PATIENT)
-    given_sharing_pool(bench, "Basic", "n1", "n2", "n3")
-    before = plugin_names(bench)
-    mark = bench.audit.mark()
-
-    bench.change_pool(schedule="cgpu")
-    expect_pool_ready(bench, nodes=3)
-
-    expect_each_restarted_once(bench, before, mark)
-    assert is_active(first)
-    assert not is_active(second)
-    assert 'verb="APPLY"' not in fetch(second, "/metrics")
 
 
 def test_after_a_crash_another_controller_takes_over_within_15_seconds(bench: Bench) -> None:

@@ -1,40 +1,31 @@
 """How an isolation change goes over a pool: its budget, its canaries, and how it stops."""
 
 import time
-from functools import partial
 from typing import Any
 
 import pytest
 
-from devcluster.installation import OperatorProcess
 from tests.kit.bench import NODES, POOLS, Bench
 from tests.kit.cluster.expect import (
     expect,
-    expect_labels,
     expect_pool_ready,
     expect_reason,
-    expect_running,
     find_condition,
     is_out_of_service,
     read_change,
     read_events,
     watch_delivers,
 )
-from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import (
     expect_each_restarted_once,
-    expect_isolated_from_now_on,
     given_sharing_pool,
-    place_pod,
     plugin_names,
 )
 
 Json = dict[str, Any]
 DISABLED = "cgpu.disable.isolation"
-MODE = "ack.node.gpu.schedule"
 RETRY = "gpushare.io/retry"
 FOUR = ("n1", "n2", "n3", "n4")
-TEN = tuple(f"n{number:02}" for number in range(10))
 QUICK_TO_FAIL = 8
 
 
@@ -56,31 +47,6 @@ def count_isolated(bench: Bench) -> int:
     """Nodes whose labels say that memory is isolated."""
     labels = [node["metadata"]["labels"] for node in bench.call("GET", NODES)["items"]]
     return sum(each.get(DISABLED) == "false" for each in labels)
-
-
-@pytest.mark.usefixtures("operator")
-@pytest.mark.parametrize(
-    ("limit", "nodes"),
-    [
-        (2, FOUR),
-        pytest.param("30%", TEN, marks=pytest.mark.long),
-        pytest.param("10%", FOUR, marks=pytest.mark.long),
-    ],
-)
-def test_no_more_nodes_are_out_of_service_than_the_budget_says_and_as_many_are(
-    bench: Bench, limit: int | str, nodes: tuple[str, ...]
-) -> None:
-    given_sharing_pool(bench, "Basic", *nodes, rollout={"maxUnavailable": limit})
-    for node in nodes:
-        bench.set_faults(node, start_delay_seconds=1)
-    before, mark = plugin_names(bench), bench.audit.mark()
-    with bench.watching() as watch:
-        bench.change_pool(schedule="cgpu")
-        expect_pool_ready(bench, nodes=len(nodes))
-
-    together = watch.most_at_once(is_out_of_service)
-    assert len(together) == {2: 2, "30%": 3, "10%": 1}[limit]
-    expect_each_restarted_once(bench, before, mark)
 
 
 @pytest.mark.usefixtures("operator")
@@ -150,27 +116,6 @@ def is_done(node: Json) -> bool:
 
 
 @pytest.mark.usefixtures("operator")
-def test_a_failed_node_is_rolled_back_to_its_last_good_mode(bench: Bench) -> None:
-    rollout = {"onFailure": "Rollback", "readyTimeoutSeconds": QUICK_TO_FAIL}
-    given_sharing_pool(bench, "Basic", "n1", "n2", rollout=rollout)
-    bench.set_faults("n1", resource_zero=True)
-    bench.change_pool(schedule="cgpu")
-    expect(bench, "n1 goes back", lambda: "rollsBack" in read_change(bench.node("n1")))
-    bench.set_faults("n1")
-
-    sample = expect_reason(bench, "n1", "RolledBack")
-    assert "rolled back to share" in sample["message"]
-    node = expect_labels(bench, "n1", {DISABLED: "true"})
-    assert not is_cordoned(node)
-    assert not is_cordoned(bench.node("n2"))
-    expect_reason(bench, "n2", "RolloutHalted")
-
-    resume(bench)
-    expect_pool_ready(bench, nodes=2)
-    expect_isolated_from_now_on(bench, ["n1", "n2"])
-
-
-@pytest.mark.usefixtures("operator")
 def test_with_manual_approval_nothing_begins_before_the_plans_hash_is_agreed_to(
     bench: Bench,
 ) -> None:
@@ -202,74 +147,3 @@ def test_with_manual_approval_nothing_begins_before_the_plans_hash_is_agreed_to(
     condition = expect_rollout(bench, "WaitingForApproval")
     assert "cgpu -> share" in condition["message"]
     assert count_isolated(bench) == 3
-
-
-@pytest.mark.usefixtures("operator")
-def test_a_pool_that_turns_to_wait_lets_its_cordoned_nodes_go(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1", rollout={"workloads": "CordonAndWait"})
-    expect_running(bench, place_pod(bench, "job", "n1"))
-    bench.change_pool(schedule="cgpu")
-    expect_reason(bench, "n1", "WorkloadsPresent")
-
-    bench.change_pool(rollout={"workloads": "Wait"})
-    expect(bench, "n1 is in service", lambda: not is_cordoned(bench.node("n1")))
-    expect_labels(bench, "n1", {MODE: "share"})
-
-
-@pytest.mark.usefixtures("operator")
-def test_placement_alone_goes_straight_through(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", *FOUR, placement="binpack")
-    expect_running(bench, place_pod(bench, "job", "n1"))
-    mark = bench.audit.mark()
-    with bench.watching() as watch:
-        bench.change_pool(placement="spread", rollout={"approval": "Manual", "canary": 1})
-        for node in FOUR:
-            expect_labels(bench, node, {"ack.node.gpu.placement": "spread"})
-        expect_pool_ready(bench, nodes=4)
-
-    assert not any(is_cordoned(node) for node in watch.history)
-    assert bench.audit.our_deletions(mark) == []
-
-
-def test_records_of_another_version_restart_nothing(bench: Bench) -> None:
-    """An operator is upgraded: a record that lacks what is written today, and one that has more."""
-    given_sharing_pool(bench, "Basic", "n1", "n2")
-    bench.operators.end_all()
-    applied = bench.node("n1")["metadata"]["annotations"]["gpushare.io/applied"]
-    older = applied.replace(',"before":[]', "").replace(',"restartPending":false', "")
-    assert older != applied
-    newer = applied.replace('"v":2', '"v":3').replace("}", ',"somethingNew":true}', 1)
-    bench.annotate(f"{NODES}/n1", {"gpushare.io/applied": older})
-    bench.annotate(f"{NODES}/n2", {"gpushare.io/applied": newer})
-    mark = bench.audit.mark()
-
-    bench.operators.standard()
-    expect_reason(bench, "n2", "RecordUnreadable")
-    bench.change_pool(priority=101)
-    expect(
-        bench,
-        "the pool is looked at",
-        lambda: (
-            bench.pool()["status"]["observedGeneration"] == bench.pool()["metadata"]["generation"]
-            and bench.pool()["status"]["nodes"]["ready"] == 1
-        ),
-    )
-    assert bench.audit.our_deletions(mark) == []
-    assert not any(is_cordoned(node) for node in bench.call("GET", NODES)["items"])
-
-
-def test_each_node_that_is_held_up_says_so_in_an_event_and_is_counted(
-    bench: Bench, operator: OperatorProcess
-) -> None:
-    given_sharing_pool(bench, "Professional", "n1", "n2")
-    for node in ("n1", "n2"):
-        expect_running(bench, place_pod(bench, f"job-{node}", node))
-    counted = read_metric(operator, "gpushare_node_waits_total", reason="WorkloadsPresent")
-
-    bench.change_pool(schedule="cgpu")
-    for name in ("n1", "n2"):
-        look = partial(read_events, bench, bench.node(name), "WorkloadsPresent")
-        (event, *_) = expect(bench, f"an Event on {name}", look)
-        assert f"default/job-{name}" in event["note"]
-    waits = read_metric(operator, "gpushare_node_waits_total", reason="WorkloadsPresent")
-    assert waits - counted == 2

@@ -114,26 +114,30 @@ def test_other_pods_are_none_of_its_business(space: Namespace, pod: Json) -> Non
     assert "nodeSelector" not in space.send(pod)["spec"]
 
 
-@pytest.mark.parametrize("value", ["true", "1", "$(SWITCH)"])
-def test_a_pod_that_also_switches_isolation_off_is_refused(space: Namespace, value: str) -> None:
-    with pytest.raises(ApiError, match="CGPU_DISABLE turns it off"):
-        space.send(strict_pod(selects=CGPU, env={"CGPU_DISABLE": value}))
-
-
-def test_a_pod_that_reads_from_elsewhere_whether_to_is_refused(space: Namespace) -> None:
+def reads_from_elsewhere() -> Json:
+    """A pod whose variable CGPU_DISABLE stands in a ConfigMap."""
     pod = strict_pod(selects=CGPU)
     elsewhere = {"configMapKeyRef": {"name": "settings", "key": "cgpu", "optional": True}}
     pod["spec"]["containers"][0]["env"] = [{"name": "CGPU_DISABLE", "valueFrom": elsewhere}]
+    return pod
+
+
+SWITCHING_OFF = {
+    **{
+        value: strict_pod(selects=CGPU, env={"CGPU_DISABLE": value})
+        for value in ("true", "1", "$(SWITCH)")
+    },
+    "read from elsewhere": reads_from_elsewhere(),
+    "among too many variables to look at": strict_pod(
+        selects=CGPU, env={"CGPU_DISABLE": "true", **{f"V{index}": "x" for index in range(1000)}}
+    ),
+}
+
+
+@pytest.mark.parametrize("pod", SWITCHING_OFF.values(), ids=list(SWITCHING_OFF))
+def test_a_pod_that_may_switch_isolation_off_is_refused(space: Namespace, pod: Json) -> None:
     with pytest.raises(ApiError, match="CGPU_DISABLE turns it off"):
         space.send(pod)
-
-
-def test_switching_it_off_among_too_many_variables_to_look_at_is_refused_too(
-    space: Namespace,
-) -> None:
-    env = {"CGPU_DISABLE": "true", **{f"V{index}": "x" for index in range(1000)}}
-    with pytest.raises(ApiError, match="CGPU_DISABLE turns it off"):
-        space.send(strict_pod(selects=CGPU, env=env))
 
 
 def test_opting_out_does_not_lift_it(bench: Bench) -> None:

@@ -2,7 +2,9 @@
 
 import re
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -64,6 +66,19 @@ def count_lost(bench: Bench) -> float:
     """Calls of webhooks that failed so far, by the API server's own count."""
     metrics = bench.cluster.kubectl("get", "--raw", "/metrics")
     return sum(float(value) for value in _LOST.findall(metrics))
+
+
+@contextmanager
+def no_call_lost(bench: Bench, *, per_second: float) -> Iterator[None]:
+    """A block in which so many pods are created a second; each was sent to a pool, and no call of a
+    webhook has failed by the API server's own count."""
+    lost = count_lost(bench)
+    with DryRuns(bench, build_pod("p"), per_second=per_second) as pods:
+        yield
+    print(f"pods={pods.sent} seconds={pods.seconds:.1f}")
+    assert pods.failures == []
+    assert count_lost(bench) == lost
+    assert pods.sent > 0.8 * per_second * pods.seconds
 
 
 def expect_routed(bench: Bench) -> None:

@@ -78,25 +78,22 @@ def expect_pool_ready(
     return expect(bench, f"pool {name} is Ready with {nodes} nodes", probe, within_seconds=within)
 
 
-def expect_allocated(bench: Bench, name: str = "training", *, gib: int) -> Json:
-    """The pool, once its capacity says that so much is given out: its last write for a pod."""
-
-    def probe() -> Json | None:
-        pool = bench.pool(name)
-        capacity = pool.get("status", {}).get("capacity", {})
-        return pool if capacity.get("memoryAllocated") == gib else None
-
-    return expect(bench, f"{gib} GiB of pool {name} are allocated", probe)
+def expect_capacity(bench: Bench, name: str = "training", /, **figures: int) -> None:
+    """Until the pool's status has these figures of its memory and cards."""
+    _expect_figures(bench, name, "capacity", figures)
 
 
-def expect_containers(bench: Bench, count: int, name: str = "training") -> None:
-    """Until the pool's isolation counts so many containers, which it does once they run."""
+def expect_isolation(bench: Bench, name: str = "training", /, **containers: int) -> None:
+    """Until the pool's status counts so many containers, of each kind that is given."""
+    _expect_figures(bench, name, "isolation", containers)
 
+
+def _expect_figures(bench: Bench, name: str, part: str, figures: Mapping[str, int]) -> None:
     def probe() -> bool:
-        isolation = bench.pool(name).get("status", {}).get("isolation") or {}
-        return bool(isolation.get("containers") == count)
+        found = bench.pool(name).get("status", {}).get(part) or {}
+        return all(found.get(key) == figure for key, figure in figures.items())
 
-    expect(bench, f"{count} containers of pool {name} are counted", probe)
+    expect(bench, f"the {part} of pool {name} has {dict(figures)}", probe)
 
 
 def find_condition(pool: Json, kind: str = "Ready") -> Json:

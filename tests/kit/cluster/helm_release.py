@@ -12,6 +12,7 @@ from devcluster.release import Release
 from tests.kit.bench import Bench
 from tests.kit.cluster.audit_log import expect_rights_sufficed
 from tests.kit.cluster.expect import expect
+from tests.kit.cluster.namespaces import expect_account
 from tests.kit.cluster.object_diff import take_inventory
 from tests.kit.cluster.operator_processes import KUBELET_PERIOD_SECONDS
 from tests.kit.cluster.sharing_pools import plugin_uids
@@ -36,8 +37,7 @@ def start_bare_cluster(name: str, folder: Path) -> Iterator[Bench]:
         bench.add_nodes(*GPU_NODES)
         cluster.kubectl("create", "namespace", NAMESPACE)
         Release(cluster).prepare()
-        account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
-        expect(bench, f"{account} is there", lambda: cluster.api.exists(account))
+        expect_account(bench, NAMESPACE)
         yield bench
         expect_rights_sufficed(bench.audit)
     finally:

@@ -7,9 +7,10 @@ from typing import Any
 
 import yaml
 
-from devcluster.installation import NAMESPACE, Installation
+from devcluster.installation import NAMESPACE, TEARDOWN_NAMESPACE, Installation
 from gpushare.certs.identity import Identity
 from tests.kit.bench import Bench
+from tests.kit.cluster.namespaces import expect_account
 from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
@@ -40,6 +41,7 @@ def teardown_jobs_allowed(bench: Bench) -> Iterator[Installation]:
     installation.teardown_jobs = True
     try:
         installation.apply()
+        expect_account(bench, TEARDOWN_NAMESPACE)
         yield installation
     finally:
         bench.operators.end_all()

@@ -50,13 +50,17 @@ def temporary_namespace(
     created = bench.call("POST", _SPACES, {"metadata": metadata})
     space = Namespace(bench, created["metadata"]["name"])
     try:
-        # Pods are refused before it is there.
-        account = f"{space.path}/serviceaccounts/default"
-        expect(bench, f"{account} is there", lambda: bench.cluster.api.exists(account))
+        expect_account(bench, space.name)
         yield space
     finally:
         bench.call("DELETE", f"{space.pods}?gracePeriodSeconds=0")
         bench.call("DELETE", space.path)
+
+
+def expect_account(bench: Bench, namespace: str) -> None:
+    """Until the namespace has its default account: pods are refused before."""
+    account = f"{_SPACES}/{namespace}/serviceaccounts/default"
+    expect(bench, f"{account} is there", lambda: bench.cluster.api.exists(account))
 
 
 def default_namespace(bench: Bench) -> Namespace:

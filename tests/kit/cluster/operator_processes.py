@@ -22,8 +22,6 @@ QUICK: Mapping[str, str] = {
 KUBELET_PERIOD_SECONDS = 0.2
 """Of the simulated kubelets in tests, in place of 10: the shortest settle time of any test is
 longer, as an installation's is."""
-PATIENT: Mapping[str, str] = {"GPUSHARE_LEASE_DURATION_SECONDS": "60"}
-"""For a test that may keep the machine so busy that a Lease of a few seconds would lapse."""
 
 SOURCE_VARIABLE = "GPUSHARE_SOURCE"
 """Folder of the operator's source to run instead of the project's own (see tests/mutations.py)."""

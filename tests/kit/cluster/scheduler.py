@@ -1,7 +1,6 @@
 """A kube-scheduler with a configuration of a test's own."""
 
 import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,14 +16,12 @@ def scheduled_by(bench: Bench, text: str, folder: Path) -> Iterator[Path]:
     cluster = bench.cluster
     configuration, log = folder / "scheduler.yaml", folder / "scheduler.log"
     configuration.write_text(text)
-    pid = cluster.pid("kube-scheduler")
-    command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
     port = next(port for port in reversed(cluster.ports.spare) if is_free(port))
     own = {"--config": str(configuration), "--secure-port": str(port)}
-    kept = [each for each in command if each.partition("=")[0] not in own]
-    assert len(kept) == len(command) - len(own), command
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with bench.paused("kube-scheduler") as pid:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
+        kept = [each for each in command if each.partition("=")[0] not in own]
+        assert len(kept) == len(command) - len(own), command
         process = spawn(
             [*kept, *(f"{flag}={value}" for flag, value in own.items())],
             folder=cluster.folder,
@@ -37,5 +34,3 @@ def scheduled_by(bench: Bench, text: str, folder: Path) -> Iterator[Path]:
         finally:
             process.kill()
             process.wait()
-    finally:
-        os.kill(pid, signal.SIGCONT)

@@ -62,11 +62,6 @@ def as_reader(bench: Bench, folder: Path, *, url: str = "") -> AbstractContextMa
     return as_user(bench, folder, rules, name="reader", url=url)
 
 
-def as_visitor(bench: Bench, folder: Path, rules: Sequence[Json]) -> AbstractContextManager[Path]:
-    """The same for a visitor with these rights alone."""
-    return as_user(bench, folder, rules)
-
-
 def policy_rule(resource: str, *verbs: str, group: str = "", of: Sequence[str] = ()) -> Json:
     """A rule of a Role; `of`: only for the objects of these names."""
     rule: Json = {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}

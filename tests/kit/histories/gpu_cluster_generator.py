@@ -27,18 +27,13 @@ MIB_PER_GIB = 1024
 
 
 class GpuClusterGenerator:
-    """Random worlds; the same seed gives the same one.
+    """Random worlds; the same seed gives the same one. Half of them mix the editions."""
 
-    `name` goes before all names, so that worlds can stand side by side. `edition`: all pools are
-    of this one; else half of the worlds mix the editions.
-    """
-
-    def __init__(self, seed: str, *, name: str = "w", edition: str = "") -> None:
+    def __init__(self, seed: str) -> None:
         self._random = Random(seed)
-        self._name = name
-        self._edition = edition or self._random.choice(("", "Professional"))
+        self._edition = self._random.choice(("", "Professional"))
         # One plugin setting for the whole cluster; amounts in MiB are seldom round.
-        self._scale = 1 if edition or self._chance(0.8) else MIB_PER_GIB
+        self._scale = 1 if self._chance(0.8) else MIB_PER_GIB
         # Who selects a placement can only be judged where it is known of every node.
         self._has_placements = self._edition == "Professional" and self._chance(0.5)
         # Pools of one mode are rivals for every pod; of mixed ones, few pods have a choice.
@@ -86,7 +81,7 @@ class GpuClusterGenerator:
 
     def _generate_pool(self, index: int) -> GpuPool:
         rolled = self._random
-        name = f"{self._name}-{index}"
+        name = f"w-{index}"
         edition = self._edition or rolled.choice(("Professional",) * 3 + ("Basic", "OpenSource"))
         nodes = tuple(
             self._generate_node(f"{name}-n{each}", edition)

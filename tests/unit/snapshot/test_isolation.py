@@ -153,6 +153,15 @@ def test_where_the_plugin_may_have_read_a_foreign_label_nothing_is_claimed() -> 
     assert claim_of(a_member("share", mode_unknown=True), a_train()).isolated is None
 
 
+def test_beside_a_plugin_of_another_mode_that_somebody_labelled_nothing_is_claimed() -> None:
+    labels = MODES[Edition.PROFESSIONAL, Schedule.CORE_MEM].labels
+    node = a_member("share", Edition.PROFESSIONAL)
+    node = replace(node, labels={**node.labels, **labels})
+    plugin = a_plugin_pod("core", daemonset="gpushare-core-device-plugin-ds")
+    seen = NodeSnapshot(node, (plugin, a_train()), parse_records(node))
+    assert [claim.isolated for claim in claim_isolation(seen)] == [None]
+
+
 def test_while_a_person_is_to_restart_the_plugin_only_who_came_before_the_label_is_known() -> None:
     """Its kubelet may have restarted since."""
     node = a_member("cgpu", restart_pending=True, **SHARED)
