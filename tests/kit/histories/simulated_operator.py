@@ -89,7 +89,7 @@ class SimulatedOperator:
             pods=pods,
             plugin_daemonsets=installed(frozenset(DAEMONSETS[cluster.edition])),
             busy=frozenset(self.busy),
-            starting=frozenset(n for n, t in self.busy.items() if t.decision.plan.takes_slot),
+            starting=frozenset(n for n, t in self.busy.items() if t.decision.plan.uses_budget),
             zeroed=frozenset(self._zeroed),
             refusals=dict(self._refusals),
             acting_since=self._acting_since,

@@ -373,7 +373,7 @@ def test_a_node_that_failed_to_join_still_joins_in_what_follows() -> None:
     records = on_basic(*way, failure=a_failure(), initializing=True)
     pool = a_pool(schedule="share", edition="Basic", generation=2)
     begun = _plan_pool(pool, _a_member(records))["gpu-1"]
-    assert (begun.reason, begun.takes_slot) == (Reason.CORDONED, False)
+    assert (begun.reason, begun.uses_budget) == (Reason.CORDONED, False)
 
 
 def test_a_failed_node_that_waits_for_an_agreement_is_failed_all_the_same() -> None:

@@ -59,7 +59,7 @@ def test_only_start_begins_it(said: str) -> None:
 def test_it_begins_like_any_change_with_a_cordon(pool: Pool) -> None:
     plan = plan_teardown(an_isolating(teardown=START), pool)
     change = expect_change(plan)
-    assert plan.takes_slot
+    assert plan.uses_budget
     assert (change.from_mode, change.to, change.phase) == (
         Schedule.CGPU,
         Schedule.SHARE,
@@ -70,7 +70,7 @@ def test_it_begins_like_any_change_with_a_cordon(pool: Pool) -> None:
 
 
 def test_jobs_begin_by_themselves_only_where_the_installation_allows_it() -> None:
-    assert plan_teardown(an_isolating(), job_pool()).takes_slot
+    assert plan_teardown(an_isolating(), job_pool()).uses_budget
     plan = plan_teardown(an_isolating(), job_pool(), may_tear_down=False)
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.TEARDOWN_DISABLED)
     assert "teardown.jobs.enabled" in plan.message

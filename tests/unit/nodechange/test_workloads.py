@@ -57,7 +57,7 @@ def _evicted(*pods: Pod, node: Node | None = None, pool: Pool = EVICT) -> tuple[
 
 def test_wait_leaves_the_node_in_service_until_the_pods_are_gone() -> None:
     plan = plan_of(a_settled(), WAIT, a_gpu_pod())
-    assert (plan.reason, plan.action, plan.in_line) == (Reason.WORKLOADS_PRESENT, None, False)
+    assert (plan.reason, plan.action, plan.queued) == (Reason.WORKLOADS_PRESENT, None, False)
     assert expect_apply(plan_of(a_settled(), WAIT)).cordon
 
 
@@ -67,7 +67,7 @@ def test_where_the_pool_does_not_wait_a_change_begins_with_the_pods_on_the_node(
 ) -> None:
     plan = plan_of(a_settled(), pool, a_gpu_pod(), may_evict=may_evict)
     assert expect_change(plan).phase is ChangePhase.CORDONED
-    assert plan.takes_slot
+    assert plan.uses_budget
 
 
 @pytest.mark.parametrize("node", [a_settled(), _cordoned()], ids=["in service", "cordoned"])

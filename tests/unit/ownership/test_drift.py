@@ -276,7 +276,7 @@ def test_a_node_that_is_refused_takes_nobodys_turn() -> None:
     snapshot = a_snapshot(pools=(a_pool(),), nodes=(a_settled("a"), a_settled("b")))
     snapshot = replace(snapshot, refusals={"a": Blocker(Reason.WRITE_REFUSED, "denied")})
     decided = plan_snapshot(snapshot).decided
-    assert [node for node, plan in decided.items() if plan.takes_slot] == ["b"]
+    assert [node for node, plan in decided.items() if plan.uses_budget] == ["b"]
 
 
 @pytest.mark.parametrize("writes", [3, WRITES_PER_PACE])

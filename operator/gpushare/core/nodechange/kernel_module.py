@@ -86,7 +86,7 @@ def plan_module_noted(seen: NodeSnapshot, plan: StepResult, mode: Mode) -> StepR
         cordon=seen.node.owns_cordon,
         message=message,
     )
-    return replace(plan, action=action, in_line=False)
+    return replace(plan, action=action)
 
 
 def _is_known(seen: NodeSnapshot, edition: Edition) -> bool:

@@ -38,8 +38,7 @@ from gpushare.core.nodechange.teardown import agree_on_policy, find_refusal
 from gpushare.core.ownership.drift import Verdict, judge_drift
 from gpushare.core.records.change_record import Change, ChangePhase, Failure, Teardown
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.rollout.budget import CLOSED, Turn
-from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult
+from gpushare.core.snapshot.actions import Blocker, NodeState, Start, StepResult
 from gpushare.core.snapshot.change_policy import Policy, build_policy
 from gpushare.core.snapshot.effective_mode import find_effective_mode, running_plugins
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
@@ -48,13 +47,11 @@ from gpushare.editions.registry import MODES, desired_labels, find_transition
 from gpushare.names import Reason
 
 
-def plan_node(
-    seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext, turn: Turn = CLOSED
-) -> StepResult:
-    """What `seen.node`, a member of `pool`, needs next; `turn` says whether a change may begin."""
+def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResult:
+    """What `seen.node`, a member of `pool`, needs next."""
     wanted = desired_labels(pool.name, pool.spec)
     policy = agree_on_policy(seen, pool, build_policy(pool, seen.node, ctx.timing))
-    plan = _plan_next(seen, pool, policy, ctx, turn)
+    plan = _plan_next(seen, pool, policy, ctx)
     if seen.node.carries_ours and _find_reason_to_stay_away(seen, pool) is None:
         plan = plan_module_noted(seen, plan, MODES[pool.spec.edition, pool.spec.schedule])
     # Where nothing is written, nothing is ever ours.
@@ -75,7 +72,7 @@ def plan_node(
     is_verified = applied is not None and applied.from_mode is not None
     plan = replace(plan, verified=plan.state is NodeState.READY and is_verified)
     evicts = pool.spec.rollout.stale_workloads is StaleWorkloadPolicy.EVICT
-    return plan_stale(seen, plan, ctx, turn) if evicts else plan
+    return plan_stale(seen, plan, ctx) if evicts else plan
 
 
 def _find_failure(records: NodeRecords) -> Failure | None:
@@ -89,12 +86,10 @@ def _find_failure(records: NodeRecords) -> Failure | None:
     return applied.failure if applied is not None else None
 
 
-def _plan_next(
-    seen: NodeSnapshot, pool: Pool, policy: Policy, ctx: ReconcileContext, turn: Turn
-) -> StepResult:
+def _plan_next(seen: NodeSnapshot, pool: Pool, policy: Policy, ctx: ReconcileContext) -> StepResult:
     change = seen.records.change
     if change is not None and change.is_under_way:
-        plan = _plan_under_way(seen, pool, change, policy, ctx, turn)
+        plan = _plan_under_way(seen, pool, change, policy, ctx)
         if is_completion(plan) or not _is_superseded(change, pool, policy):
             return plan
         assert change.failure is not None
@@ -104,7 +99,7 @@ def _plan_next(
             return seen.plan(NodeState.FAILED, read_reason(change.failure), message)
         # The spec changed after it failed: begin anew, from the mode that was written.
         verdict = Verdict(record=seen.records.drift)
-        again = _plan_mode(seen, pool, policy, verdict, change.to, ctx, turn)
+        again = _plan_mode(seen, pool, policy, verdict, change.to, ctx)
         if again.action is not None:
             return again
         message = f"{change.failure.message}. {again.reason}: {again.message}"
@@ -151,11 +146,11 @@ def _plan_next(
         return reverted
     if waits and (noted := plan_noted(seen, held, ctx)) is not None:
         return noted
-    plan = _plan_mode(seen, pool, policy, verdict, from_mode, ctx, turn)
+    plan = _plan_mode(seen, pool, policy, verdict, from_mode, ctx)
     if verdict.conflicts:
         plan = describe_conflicts(plan, seen.plan_conflict(verdict))
-    if verdict.puts_back and plan.reason is Reason.CORDONED:
-        plan = replace(plan, reason=Reason.DRIFT_REVERTED)
+    if verdict.puts_back and plan.start is not None:
+        plan = replace(plan, start=replace(plan.start, reason=Reason.DRIFT_REVERTED))
     if seen.node.owns_cordon and plan.action is None:
         # Its record was removed by hand: half-way changed, it must not take pods.
         return replace(plan, message=f"{plan.message}. The cordon is ours, and stays until then")
@@ -168,11 +163,10 @@ def _plan_under_way(
     change: Change,
     policy: Policy,
     ctx: ReconcileContext,
-    turn: Turn,
 ) -> StepResult:
     """A change that began is finished, unless it can still be dropped without a trace."""
     first_time = change.phase is ChangePhase.CORDONED and change.labelled_at is None
-    if first_time and turn.is_halted and not change.initializing:
+    if first_time and ctx.is_halted and not change.initializing:
         why = "the rollout is halted, and nothing but the cordon was done"
         action = plan_give_way(seen, why=why, now=ctx.now)
         return seen.plan(NodeState.UPDATING, Reason.ROLLOUT_HALTED, why, action)
@@ -211,7 +205,6 @@ def _plan_mode(
     verdict: Verdict,
     from_mode: str,
     ctx: ReconcileContext,
-    turn: Turn,
 ) -> StepResult:
     """What leads from mode `from_mode`, which is in force, to the pool's."""
     mode = MODES[pool.spec.edition, pool.spec.schedule]
@@ -246,7 +239,7 @@ def _plan_mode(
         message = f"{kind.change}: {refusal.message}"
         plan = seen.plan(NodeState.BLOCKED, refusal.reason, message)
         return replace(plan, kind=kind)
-    plan = _plan_change(seen, pool, policy, transition, Schedule(from_mode), failed, ctx, turn)
+    plan = _plan_change(seen, pool, policy, transition, Schedule(from_mode), failed, ctx)
     return replace(plan, kind=kind)
 
 
@@ -270,7 +263,6 @@ def _plan_change(
     from_mode: Schedule,
     failed: Change | None,
     ctx: ReconcileContext,
-    turn: Turn,
 ) -> StepResult:
     """The beginning of a change, or what it waits for; it may follow one that `failed`."""
     applied = seen.records.applied
@@ -300,9 +292,6 @@ def _plan_change(
         way = f"{from_mode} -> {mode.schedule}"
         message = f"{way} waits: the node is not ready, its plugin would not return"
         return seen.plan(NodeState.WAITING, Reason.NODE_NOT_READY, message)
-    if not (turn.may_join if initializing else turn.may_begin):
-        plan = seen.plan(NodeState.WAITING, turn.reason, turn.message)
-        return replace(plan, in_line=True, pods=affected, initializes=initializing)
     change = Change(
         pool=pool.name,
         claim=policy.claim.spec,
@@ -319,14 +308,14 @@ def _plan_change(
         boot_id=failed.boot_id if failed else None,
         teardown=Teardown() if transition.outcome is Outcome.REQUIRES_TEARDOWN else None,
     )
+    message = f"{from_mode} -> {mode.schedule}"
+    cordon = plan_cordon(seen, change)
     return StepResult(
         seen.node.name,
-        NodeState.UPDATING,
-        Reason.CORDONED,
-        f"{from_mode} -> {mode.schedule}",
-        plan_cordon(seen, change),
-        takes_slot=not initializing,
-        in_line=True,
+        NodeState.WAITING,
+        Reason.WAITING_FOR_BUDGET,
+        message,
+        start=Start(Reason.CORDONED, message, cordon, uses_budget=not initializing),
         initializes=initializing,
         pods=affected,
     )

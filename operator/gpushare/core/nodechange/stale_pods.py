@@ -3,17 +3,14 @@
 from dataclasses import replace
 
 from gpushare.core.nodechange.blockers import find_evictable_pods
-from gpushare.core.rollout.budget import Turn
-from gpushare.core.snapshot.actions import EvictPods, NodeState, StepResult
+from gpushare.core.snapshot.actions import EvictPods, NodeState, Start, StepResult
 from gpushare.core.snapshot.isolation import find_stale_pods
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import REPAIR
 from gpushare.names import Reason
 
 
-def plan_stale(
-    seen: NodeSnapshot, plan: StepResult, ctx: ReconcileContext, turn: Turn
-) -> StepResult:
+def plan_stale(seen: NodeSnapshot, plan: StepResult, ctx: ReconcileContext) -> StepResult:
     """`plan` of a member, or where that is done with, the eviction of its stale pods.
 
     A node whose pods go is out of service for those that need them: it takes its turn, and until
@@ -26,29 +23,28 @@ def plan_stale(
     pods = find_evictable_pods(REPAIR, stale)
     if not pods and not any(pod.deleting for pod in stale):
         return plan
-    going = replace(
-        plan,
-        state=NodeState.UPDATING,
-        reason=Reason.STALE_ISOLATION,
-        message=f"{len(stale)} pods that keep the isolation of a former mode are evicted",
-        takes_slot=True,
-    )
+    message = f"{len(stale)} pods that keep the isolation of a former mode are evicted"
     if not pods:
-        return going
+        return replace(
+            plan,
+            state=NodeState.UPDATING,
+            reason=Reason.STALE_ISOLATION,
+            message=message,
+            uses_budget=True,
+        )
     if not ctx.may_evict:
-        message = (
+        refusal = (
             "pods keep the isolation of a former mode; rollout.staleWorkloads is Evict, which this "
             "installation does not allow (the chart's value eviction.enabled)"
         )
         return replace(
-            plan, state=NodeState.BLOCKED, reason=Reason.EVICTION_DISABLED, message=message
+            plan, state=NodeState.BLOCKED, reason=Reason.EVICTION_DISABLED, message=refusal
         )
-    if not turn.may_begin:
-        return replace(
-            plan,
-            state=NodeState.WAITING,
-            reason=turn.reason,
-            message=turn.message,
-            in_line=True,
-        )
-    return replace(going, action=EvictPods(seen.node.name, pods), in_line=True)
+    start = Start(Reason.STALE_ISOLATION, message, EvictPods(seen.node.name, pods))
+    return replace(
+        plan,
+        state=NodeState.WAITING,
+        reason=Reason.WAITING_FOR_BUDGET,
+        message=message,
+        start=start,
+    )
