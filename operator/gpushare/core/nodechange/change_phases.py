@@ -1,47 +1,33 @@
-"""An isolation change on one node, step by step; each step is one write, readable from the node.
+"""The writes of an isolation change, each of which is one step of it.
 
     blockers gone -> cordon -> second look -> labels -> plugin's pods recorded -> deleted
     -> verified return -> uncordon
 
 Where isolation must go for good, a teardown and a reboot stand in place of the plugin's restart.
-The steps are `Change.phase`. A process that starts anew goes on wherever the node says.
 """
 
-from dataclasses import replace
 from datetime import datetime
 
-from gpushare.api.rollout import WorkloadPolicy
-from gpushare.core.nodechange.blockers import find_evictable_pods
-from gpushare.core.nodechange.completion import plan_completion
-from gpushare.core.nodechange.failure import judge_progress, plan_overdue_recheck, plan_resumed
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.ongoing_change import (
     change_labels,
     find_late_pods,
     owned_labels,
-    plan_wait_cordoned,
-    transition_of,
 )
-from gpushare.core.nodechange.revert_in_change import plan_revert_in_change
-from gpushare.core.nodechange.teardown import plan_progress, plan_teardown, spend_word
+from gpushare.core.nodechange.teardown import spend_word
 from gpushare.core.ownership.drift import Claim, judge_drift
 from gpushare.core.records.change_record import Change, ChangePhase, PluginPod
 from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import (
     ApplyNode,
     Blocker,
-    DeletePlugins,
-    EvictPods,
     NodeState,
-    RecheckPods,
-    RecordPlugins,
     StepResult,
     build_apply,
 )
 from gpushare.core.snapshot.admissions import record_boot
-from gpushare.core.snapshot.change_policy import Policy
 from gpushare.core.snapshot.effective_mode import is_replaced, running_plugins
-from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
+from gpushare.core.snapshot.node import NodeSnapshot, Timing
 from gpushare.editions.edition import Outcome
 from gpushare.editions.registry import MODES, find_schedule, find_transition
 from gpushare.names import Reason
@@ -224,63 +210,6 @@ def plan_restart(seen: NodeSnapshot) -> ApplyNode | None:
     )
 
 
-def plan_step(seen: NodeSnapshot, policy: Policy, ctx: ReconcileContext) -> StepResult:
-    """What a change that is under way (not Deferred) needs next."""
-    return replace(_plan_step(seen, policy, ctx), under_way=True)
-
-
-def _plan_step(seen: NodeSnapshot, policy: Policy, ctx: ReconcileContext) -> StepResult:
-    change = seen.records.change
-    assert change is not None
-    if change.phase is ChangePhase.CORDONED:
-        return _plan_cordoned(seen, change, policy, ctx)
-    if (again := plan_resumed(seen, change, policy, ctx)) is not None:
-        return again
-    if (moved := plan_progress(seen, change, policy, ctx)) is not None:
-        return moved
-    plan = _plan_labelled(seen, change, policy, ctx)
-    return judge_progress(seen, change, plan, policy, ctx)
-
-
-def _plan_cordoned(
-    seen: NodeSnapshot, change: Change, policy: Policy, ctx: ReconcileContext
-) -> StepResult:
-    """Wait for pods under the cordon where the pool says so; then look again."""
-    if not seen.is_out_of_service:
-        # Somebody uncordoned it by hand during our change: their wish counts.
-        why = "a person uncordoned the node"
-        not_before = ctx.now + ctx.timing.backoff
-        action = plan_give_way(seen, why=why, not_before=not_before, now=ctx.now)
-        return seen.plan(NodeState.UPDATING, Reason.CORDONED, "giving way", action)
-    if not seen.node.ready:
-        # Its plugin would not return, and a machine that died would halt the pool.
-        action = plan_give_way(seen, why="the node is not ready", now=ctx.now)
-        return seen.plan(NodeState.UPDATING, Reason.NODE_NOT_READY, "giving way", action)
-    if policy.stays_cordoned and (blocker := find_late_pods(seen, change)) is not None:
-        return _plan_emptied(seen, change, blocker, policy, ctx)
-    message = f"cordoned; looking for pods that were bound meanwhile ({change.to})"
-    look = RecheckPods(seen.node.name, stays=policy.stays_cordoned, may_restart=policy.may_restart)
-    plan = seen.plan(NodeState.UPDATING, Reason.CORDONED, message, look)
-    return plan_overdue_recheck(seen, change, plan, policy, ctx)
-
-
-def _plan_emptied(
-    seen: NodeSnapshot,
-    change: Change,
-    blocker: Blocker,
-    policy: Policy,
-    ctx: ReconcileContext,
-) -> StepResult:
-    """Pods are on a node that is cordoned: they are waited for, or evicted."""
-    plan = plan_wait_cordoned(seen, blocker)
-    if policy.workloads is not WorkloadPolicy.EVICT:
-        return plan
-    if not ctx.may_evict:
-        return plan_eviction_disabled(seen, blocker)
-    pods = find_evictable_pods(transition_of(change), blocker.pods)
-    return replace(plan, action=EvictPods(seen.node.name, pods)) if pods else plan
-
-
 def plan_eviction_disabled(seen: NodeSnapshot, blocker: Blocker) -> StepResult:
     """The pool wants pods evicted, and the installation does not allow it."""
     message = (
@@ -288,36 +217,3 @@ def plan_eviction_disabled(seen: NodeSnapshot, blocker: Blocker) -> StepResult:
         "(the chart's value eviction.enabled)"
     )
     return seen.plan(NodeState.BLOCKED, Reason.EVICTION_DISABLED, message)
-
-
-def _plan_labelled(
-    seen: NodeSnapshot, change: Change, policy: Policy, ctx: ReconcileContext
-) -> StepResult:
-    """Steps 5 to 7, and whatever somebody undid meanwhile."""
-    if (revert := plan_revert_in_change(seen, change, policy.claim, ctx)) is not None:
-        return revert
-    if (teardown := plan_teardown(seen, change, policy, ctx)) is not None:
-        return teardown
-    if change.phase is ChangePhase.LABELLED and change.restart:
-        if (late := find_late_pods(seen, change)) is not None:
-            return plan_wait_cordoned(seen, late)
-        return seen.plan(
-            NodeState.UPDATING,
-            Reason.LABELLED,
-            "labelled; the plugin is restarted next",
-            RecordPlugins(seen.node.name),
-        )
-    # Only what is a plugin's pod indeed: whoever may write annotations must not choose victims.
-    plugin, recorded = MODES[change.edition, change.to].plugin, {p.uid for p in change.plugins}
-    if remaining := tuple(
-        PluginPod(name=pod.name, uid=pod.uid)
-        for pod in sorted(seen.pods, key=lambda pod: pod.uid)
-        if plugin and pod.daemonset == plugin and pod.uid in recorded and not pod.deleting
-    ):
-        return seen.plan(
-            NodeState.UPDATING,
-            Reason.PLUGIN_RESTARTING,
-            "restarting the device plugin",
-            DeletePlugins(seen.node.name, remaining),
-        )
-    return plan_completion(seen, change, ctx)

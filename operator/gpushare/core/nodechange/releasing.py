@@ -8,11 +8,13 @@ from gpushare.api.pool import DeletionPolicy, Placement, Pool, ReconcilePolicy, 
 from gpushare.api.rollout import FailurePolicy
 from gpushare.core.deviceplugin.findings import TOLD
 from gpushare.core.nodechange.blockers import find_pods_of_another_pool
-from gpushare.core.nodechange.change_phases import plan_give_way, plan_let_go, plan_step
+from gpushare.core.nodechange.change_phases import plan_give_way, plan_let_go
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.last_applied import note_readings
+from gpushare.core.nodechange.machine import decide_change
 from gpushare.core.nodechange.ongoing_change import owned_labels
 from gpushare.core.nodechange.reconcile_node import plan_node
+from gpushare.core.nodechange.step import Step
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import (
@@ -53,7 +55,8 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
             return _plan_release(seen, ctx, (), "it stays cordoned: its last change failed")
         if change.failure is None:
             policy = build_policy(pool, seen.node, ctx.timing)
-            return plan_step(seen, replace(policy, rolls_back=False), ctx)
+            step = Step(seen, replace(policy, rolls_back=False), ctx)
+            return replace(decide_change(step), under_way=True)
     if pool is not None and not keeps:
         return _plan_given_back(seen, pool, ctx)
     if seen.node.owns_cordon:
