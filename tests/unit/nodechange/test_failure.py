@@ -11,8 +11,9 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.nodechange.change_phases import plan_give_way
+from gpushare.core.nodechange.cordoned import plan_give_way
 from gpushare.core.nodechange.failure import judge_progress
+from gpushare.core.nodechange.step import Step
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, Failure, PluginPod
@@ -37,7 +38,6 @@ from tests.kit.values.node_plans import (
     UNVERIFIED,
     a_failure,
     applied,
-    change_of,
     cordoned,
     expect_apply,
     expect_change,
@@ -162,7 +162,7 @@ def test_what_is_ours_to_do_and_is_refused_past_the_deadline_has_failed() -> Non
 def test_a_long_message_is_cut_to_what_the_record_may_hold() -> None:
     seen = NodeSnapshot(NODE, (), parse_records(NODE))
     long = seen.plan(NodeState.UPDATING, Reason.LABELLED, "m" * 4000)
-    plan = judge_progress(seen, change_of(seen.records), long, Policy(), ReconcileContext(DEADLINE))
+    plan = judge_progress(Step(seen, Policy(), ReconcileContext(DEADLINE)), long)
     failure = expect_change(plan).failure
     assert failure is not None
     assert failure.message == "m" * 400

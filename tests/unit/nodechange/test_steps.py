@@ -11,8 +11,8 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.nodechange.change_phases import plan_after_recheck, plan_restart
 from gpushare.core.nodechange.machine import decide_change
+from gpushare.core.nodechange.recheck import plan_after_recheck, plan_restart
 from gpushare.core.nodechange.step import Step
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, PluginPod

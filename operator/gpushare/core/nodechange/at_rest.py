@@ -6,22 +6,21 @@ from functools import cached_property
 
 from gpushare import names
 from gpushare.api.pool import Pool
+from gpushare.core.deviceplugin.verification import verify_mode
 from gpushare.core.nodechange.blockers import (
     find_mig,
     find_other_edition,
     find_pods_of_another_pool,
 )
-from gpushare.core.nodechange.last_applied import plan_noted
-from gpushare.core.nodechange.ongoing_change import transition_of
-from gpushare.core.nodechange.revert_in_wait import (
-    find_enforced_labels,
-    plan_conflict,
-    plan_revert_in_wait,
-)
-from gpushare.core.nodechange.step import Step
+from gpushare.core.nodechange.kernel_module import note_module
+from gpushare.core.nodechange.last_applied import note_readings
+from gpushare.core.nodechange.step import Step, owned_labels, transition_of
 from gpushare.core.ownership.drift import Verdict, judge_drift
-from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult
-from gpushare.core.snapshot.effective_mode import find_effective_mode
+from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult, build_apply
+from gpushare.core.snapshot.effective_mode import describe_unknown, find_effective_mode
+from gpushare.core.snapshot.isolation_label import find_isolation_label
+from gpushare.core.snapshot.node import NodeSnapshot
+from gpushare.editions.registry import MODES, desired_labels
 from gpushare.names import Reason
 
 
@@ -45,7 +44,7 @@ class RestingStep(Step):
         )
 
     @cached_property
-    def from_mode(self) -> str:
+    def effective_mode(self) -> str:
         """The mode that is in force."""
         return find_effective_mode(
             self.member_of.spec.edition,
@@ -57,7 +56,7 @@ class RestingStep(Step):
     @cached_property
     def enforced_labels(self) -> dict[str, str]:
         """The labels that must be there now."""
-        return find_enforced_labels(self.seen, self.member_of, self.from_mode)
+        return find_enforced_labels(self.seen, self.member_of, self.effective_mode)
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -72,7 +71,7 @@ class RestingStep(Step):
         """The recorded mode is in force, and the pool wants another."""
         applied = self.seen.records.applied
         wanted = self.member_of.spec.schedule
-        return applied is not None and applied.schedule == self.from_mode != wanted
+        return applied is not None and applied.schedule == self.effective_mode != wanted
 
 
 def leave_alone(step: RestingStep) -> StepResult | None:
@@ -105,10 +104,34 @@ def wait_after_abort(step: RestingStep) -> StepResult | None:
 
 
 def yield_to_manager(step: RestingStep) -> StepResult | None:
-    """Another manager keeps writing the mode's labels: no change begins, no plugin is restarted."""
-    if not step.verdict.fought_over & names.MODE_LABELS:
+    """Another manager keeps writing the mode's labels: no change begins, no plugin is restarted.
+
+    What a plugin reads meanwhile nobody knows; it must read ours once the conflict is over.
+    """
+    seen, verdict = step.seen, step.verdict
+    if not verdict.fought_over & names.MODE_LABELS:
         return None
-    return plan_conflict(step.seen, step.enforced_labels, step.verdict, step.ctx)
+    plan = seen.plan_conflict(verdict)
+    if verdict.wait is not None:
+        return plan
+    labels = {k: v for k, v in step.enforced_labels.items() if k not in verdict.given_up}
+    records = seen.records.model_copy(update={"drift": verdict.record})
+    applied = seen.records.applied
+    if applied is not None:
+        mode = MODES[applied.edition, applied.schedule]
+        stays = not mode.labels.items() <= labels.items()
+        readings = note_readings(seen, applied, step.ctx, stays=stays)
+        applied = applied.model_copy(update=readings)
+        records = records.model_copy(update={"applied": applied})
+        records = note_module(seen, records, mode, step.ctx)
+        if applied.mode_unknown:
+            plan = replace(plan, message=f"{plan.message}. {describe_unknown(applied)}")
+    action = build_apply(
+        seen.node, labels, records, cordon=seen.node.owns_cordon, message=plan.message
+    )
+    ours = action.labels
+    settled = ours.items() <= seen.node.labels.items() and ours.keys() <= seen.node.owned
+    return plan if settled and records == seen.records else replace(plan, action=action)
 
 
 def pause_reverts(step: RestingStep) -> StepResult | None:
@@ -120,16 +143,54 @@ def pause_reverts(step: RestingStep) -> StepResult | None:
 
 def revert(step: RestingStep) -> StepResult | None:
     """It waits for a change, and somebody changed the labels in force: they are put back."""
-    if not step.waits_for_change:
+    seen, held, applied = step.seen, step.enforced_labels, step.seen.records.applied
+    if not step.waits_for_change or applied is None:
         return None
-    return plan_revert_in_wait(step.seen, step.enforced_labels, step.verdict, step.ctx)
+    once_ours = {*(seen.records.initial_values or ()), names.LABEL_ISOLATION_VERIFIED}
+    lost = {key: held[key] for key in held.keys() & once_ours - seen.node.owned}
+    if lost.items() <= seen.node.labels.items():
+        return None
+    applied = applied.model_copy(update=note_readings(seen, applied, step.ctx))
+    records = seen.records.model_copy(update={"drift": step.verdict.record, "applied": applied})
+    message = "labels put back"
+    action = build_apply(
+        seen.node,
+        {**owned_labels(seen.node), **lost},
+        note_module(seen, records, MODES[applied.edition, applied.schedule], step.ctx),
+        cordon=seen.node.owns_cordon,
+        message=message,
+    )
+    return step.updating(Reason.DRIFT_REVERTED, message, action)
 
 
-def note_readings(step: RestingStep) -> StepResult | None:
-    """It waits for a change, and its plugin restarted: what it has read is written down."""
-    if not step.waits_for_change:
+def note_restart(step: RestingStep) -> StepResult | None:
+    """It waits for a change, and its plugin restarted: what it has read is written down.
+
+    It has read the labels of the mode in force, which are there and ours. Unless that is written
+    down, a label that somebody writes later could have been what it read.
+    """
+    seen, held, applied = step.seen, step.enforced_labels, step.seen.records.applied
+    if not step.waits_for_change or applied is None or applied.restart_pending:
         return None
-    return plan_noted(step.seen, step.enforced_labels, step.ctx)
+    mode = MODES[applied.edition, applied.schedule]
+    intact = held.items() <= seen.node.labels.items() and held.keys() <= seen.node.owned
+    if not intact or not mode.labels.items() <= held.items():
+        return None
+    if applied.mode_unknown and verify_mode(seen.node, seen.pods, mode, step.ctx) is not None:
+        return None
+    changes = note_readings(seen, applied, step.ctx)
+    if not changes:
+        return None
+    records = seen.records.model_copy(update={"applied": applied.model_copy(update=changes)})
+    message = "records are written"
+    action = build_apply(
+        seen.node,
+        owned_labels(seen.node),
+        records,
+        cordon=seen.node.owns_cordon,
+        message=message,
+    )
+    return step.updating(Reason.UPDATING, message, action)
 
 
 def keep_cordon(step: RestingStep, plan: StepResult) -> StepResult:
@@ -138,3 +199,38 @@ def keep_cordon(step: RestingStep, plan: StepResult) -> StepResult:
     if not step.seen.node.owns_cordon or plan.action is not None:
         return plan
     return replace(plan, message=f"{plan.message}. The cordon is ours, and stays until then")
+
+
+def find_enforced_labels(seen: NodeSnapshot, pool: Pool, from_mode: str) -> dict[str, str]:
+    """The labels that must be there now.
+
+    While a node waits for a change, those are not the pool's yet, but of the mode in force; a value
+    that is the pool's already was put there by a person who prepares the node for it.
+    """
+    applied, wanted = seen.records.applied, desired_labels(pool.name, pool.spec)
+    if applied is None or applied.edition is not pool.spec.edition or from_mode != applied.schedule:
+        return wanted | find_isolation_label(seen.node, wanted, seen.records)
+    effective_mode = MODES[applied.edition, applied.schedule].labels
+    labels = desired_labels(applied.pool, pool.spec)
+    held = {key: value for key, value in labels.items() if key not in names.MODE_LABELS}
+    present = seen.node.labels
+    held |= {
+        key: wanted[key] if key in wanted and present.get(key) == wanted[key] else value
+        for key, value in effective_mode.items()
+    }
+    return held | find_isolation_label(seen.node, held, seen.records)
+
+
+def describe_conflicts(plan: StepResult, conflicting: StepResult) -> StepResult:
+    """A plan of a node on which somebody fights for a label that is not the mode's."""
+    wakes = [
+        p.requeue_after_seconds for p in (plan, conflicting) if p.requeue_after_seconds is not None
+    ]
+    plan = replace(
+        plan, conflicts=conflicting.conflicts, requeue_after_seconds=min(wakes, default=None)
+    )
+    if plan.reason not in (Reason.DRIFT_REVERTED, Reason.UPDATING):
+        return plan
+    return replace(
+        plan, state=conflicting.state, reason=conflicting.reason, message=conflicting.message
+    )

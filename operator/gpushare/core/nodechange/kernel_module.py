@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from gpushare import names
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.nodechange.ongoing_change import owned_labels
+from gpushare.core.nodechange.step import owned_labels
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import StepResult, build_apply

@@ -5,18 +5,51 @@ node (`Change.phase`), so a process that starts anew goes on wherever the node s
 knows no budget: a start is admitted by `core/rollout/admission.py`.
 """
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
-from gpushare.core.nodechange import at_rest, cordoned, labelled, start
-from gpushare.core.nodechange.at_rest import RestingStep
-from gpushare.core.nodechange.failure import judge_progress
-from gpushare.core.nodechange.revert_in_wait import describe_conflicts
-from gpushare.core.nodechange.rule import Phase, Rule
+from gpushare.core.nodechange import at_rest, cordoned, failure, labelled, start, teardown
+from gpushare.core.nodechange.at_rest import RestingStep, describe_conflicts
 from gpushare.core.nodechange.start import StartStep
 from gpushare.core.nodechange.step import Step
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.names import Reason
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Generic[S]):
+    """One rule; the first line of `decide`'s docstring says when it applies, and what follows."""
+
+    name: str
+    decide: Callable[[S], StepResult | None]
+    """None where the rule does not apply."""
+    has_deadline: bool = True
+    """Whether what it waits for can take too long."""
+
+    @property
+    def summary(self) -> str:
+        return (self.decide.__doc__ or "").strip().splitlines()[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Phase(Generic[S]):
+    """Where a node can be, and its rules in their order."""
+
+    name: str
+    summary: str
+    rules: tuple[Rule[S], ...]
+
+    def decide(self, step: S) -> tuple[Rule[S], StepResult]:
+        """The rule that applies, and what it says."""
+        for rule in self.rules:
+            if (result := rule.decide(step)) is not None:
+                return rule, result
+        raise AssertionError(f"no rule of phase {self.name} applies; its last must always do")
+
 
 STARTING: Phase[StartStep] = Phase(
     "Starting",
@@ -42,7 +75,7 @@ def decide_start(step: StartStep) -> StepResult:
 
 def _reach_mode(step: RestingStep) -> StepResult:
     """The rules of Starting decide."""
-    plan = decide_start(StartStep(step, step.from_mode, step.verdict))
+    plan = decide_start(StartStep(step, step.effective_mode, step.verdict))
     if step.verdict.conflicts:
         plan = describe_conflicts(plan, step.seen.plan_conflict(step.verdict))
     if step.verdict.puts_back and plan.start is not None:
@@ -59,7 +92,7 @@ STABLE: Phase[RestingStep] = Phase(
         Rule("mode-contested", at_rest.yield_to_manager),
         Rule("reverts-paused", at_rest.pause_reverts),
         Rule("label-drifted", at_rest.revert),
-        Rule("plugin-restarted", at_rest.note_readings),
+        Rule("plugin-restarted", at_rest.note_restart),
         Rule("mode", _reach_mode),
     ),
 )
@@ -75,9 +108,10 @@ CORDONED: Phase[Step] = Phase(
         Rule("recheck-pods", cordoned.recheck_pods),
     ),
 )
-_TRIED_AGAIN = Rule("tried-again", labelled.try_again, has_deadline=False)
-_PROGRESS = Rule("teardown-progressed", labelled.note_progress, has_deadline=False)
+_TRIED_AGAIN = Rule("tried-again", failure.try_again, has_deadline=False)
+_PROGRESS = Rule("teardown-progressed", teardown.note_progress, has_deadline=False)
 _REVERTED = Rule("labels-or-cordon-undone", labelled.revert)
+_AWAY = Rule("node-away", teardown.wait_for_return)
 LABELLED: Phase[Step] = Phase(
     "Labelled",
     "The labels are written. From here the deadline runs.",
@@ -85,7 +119,8 @@ LABELLED: Phase[Step] = Phase(
         _TRIED_AGAIN,
         _PROGRESS,
         _REVERTED,
-        Rule("module-loaded", labelled.tear_down),
+        _AWAY,
+        Rule("module-loaded", teardown.remove_module),
         Rule("restart-needed", labelled.record_plugins),
         Rule("verify", labelled.complete),
     ),
@@ -93,12 +128,12 @@ LABELLED: Phase[Step] = Phase(
 UNINSTALLED: Phase[Step] = Phase(
     "Uninstalled",
     "The kernel module's files are removed, and it is still loaded.",
-    (_TRIED_AGAIN, _PROGRESS, _REVERTED, Rule("reboot-needed", labelled.tear_down)),
+    (_TRIED_AGAIN, _PROGRESS, _REVERTED, _AWAY, Rule("reboot-needed", teardown.wait_for_reboot)),
 )
 REBOOTED: Phase[Step] = Phase(
     "Rebooted",
     "The node is in another boot, and nobody has shown that the module is gone.",
-    (_TRIED_AGAIN, _PROGRESS, _REVERTED, Rule("module-unverified", labelled.tear_down)),
+    (_TRIED_AGAIN, _PROGRESS, _REVERTED, _AWAY, Rule("module-unverified", teardown.verify_module)),
 )
 RESTARTING: Phase[Step] = Phase(
     "Restarting",
@@ -123,7 +158,7 @@ def decide_change(step: Step) -> StepResult:
     rule, result = _IN_CHANGE[change.phase].decide(step)
     if change.phase is ChangePhase.CORDONED or not rule.has_deadline:
         return result
-    return judge_progress(step.seen, change, result, step.policy, step.ctx)
+    return failure.judge_progress(step, result)
 
 
 def decide_at_rest(step: RestingStep) -> StepResult:

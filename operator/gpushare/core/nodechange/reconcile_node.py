@@ -6,21 +6,24 @@ from gpushare.api.k8s.job import JobState
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import StaleWorkloadPolicy
 from gpushare.core.nodechange.at_rest import RestingStep
-from gpushare.core.nodechange.completion import is_completion
+from gpushare.core.nodechange.blockers import find_evictable_pods
 from gpushare.core.nodechange.failure import describe_failure, read_reason
 from gpushare.core.nodechange.kernel_module import plan_module_noted
+from gpushare.core.nodechange.labelled import is_completion
 from gpushare.core.nodechange.last_applied import find_unknown_mode_wait
 from gpushare.core.nodechange.machine import decide_at_rest, decide_change, decide_start
-from gpushare.core.nodechange.stale_pods import plan_stale
 from gpushare.core.nodechange.start import StartStep
 from gpushare.core.nodechange.teardown import agree_on_policy
 from gpushare.core.ownership.drift import Verdict
 from gpushare.core.records.change_record import Change, Failure
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import EvictPods, NodeState, Start, StepResult
 from gpushare.core.snapshot.change_policy import Policy, build_policy
+from gpushare.core.snapshot.isolation import find_stale_pods
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
+from gpushare.editions.edition import REPAIR
 from gpushare.editions.registry import MODES, desired_labels
+from gpushare.names import Reason
 
 
 def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResult:
@@ -102,3 +105,43 @@ def _is_superseded(change: Change, pool: Pool, policy: Policy) -> bool:
     if change.failure is None or pool.spec.schedule is change.to:
         return False
     return change.rolls_back is None or change.failure.attempt != policy.attempt
+
+
+def plan_stale(seen: NodeSnapshot, plan: StepResult, ctx: ReconcileContext) -> StepResult:
+    """`plan` of a member, or where that is done with, the eviction of its stale pods.
+
+    A node whose pods go is out of service for those that need them: it takes its turn, and until
+    they are gone it uses up the budget. Pods of which nothing is known stay.
+    """
+    if plan.state is not NodeState.READY or plan.action is not None:
+        return plan
+    stale = find_stale_pods(seen)
+    # As for a plugin's restart: what runs keeps what it has, and only that is asked to go.
+    pods = find_evictable_pods(REPAIR, stale)
+    if not pods and not any(pod.deleting for pod in stale):
+        return plan
+    message = f"{len(stale)} pods that keep the isolation of a former mode are evicted"
+    if not pods:
+        return replace(
+            plan,
+            state=NodeState.UPDATING,
+            reason=Reason.STALE_ISOLATION,
+            message=message,
+            uses_budget=True,
+        )
+    if not ctx.may_evict:
+        refusal = (
+            "pods keep the isolation of a former mode; rollout.staleWorkloads is Evict, which this "
+            "installation does not allow (the chart's value eviction.enabled)"
+        )
+        return replace(
+            plan, state=NodeState.BLOCKED, reason=Reason.EVICTION_DISABLED, message=refusal
+        )
+    start = Start(Reason.STALE_ISOLATION, message, EvictPods(seen.node.name, pods))
+    return replace(
+        plan,
+        state=NodeState.WAITING,
+        reason=Reason.WAITING_FOR_BUDGET,
+        message=message,
+        start=start,
+    )

@@ -8,13 +8,12 @@ from gpushare.api.pool import DeletionPolicy, Placement, Pool, ReconcilePolicy, 
 from gpushare.api.rollout import FailurePolicy
 from gpushare.core.deviceplugin.findings import TOLD
 from gpushare.core.nodechange.blockers import find_pods_of_another_pool
-from gpushare.core.nodechange.change_phases import plan_give_way, plan_let_go
+from gpushare.core.nodechange.cordoned import plan_give_way, plan_let_go
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.last_applied import note_readings
 from gpushare.core.nodechange.machine import decide_change
-from gpushare.core.nodechange.ongoing_change import owned_labels
 from gpushare.core.nodechange.reconcile_node import plan_node
-from gpushare.core.nodechange.step import Step
+from gpushare.core.nodechange.step import Step, owned_labels
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import (

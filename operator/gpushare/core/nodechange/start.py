@@ -12,14 +12,21 @@ from gpushare.core.nodechange.blockers import (
     find_left_over_plugin,
     find_missing_daemonset,
 )
-from gpushare.core.nodechange.change_phases import plan_cordon, plan_eviction_disabled
-from gpushare.core.nodechange.kernel_module import is_isolation_left
-from gpushare.core.nodechange.labels_at_rest import plan_labels
+from gpushare.core.nodechange.kernel_module import is_isolation_left, note_module
+from gpushare.core.nodechange.last_applied import plan_labels
+from gpushare.core.nodechange.step import owned_labels
 from gpushare.core.nodechange.teardown import find_refusal
 from gpushare.core.ownership.drift import Verdict
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.rollout.change_kinds import Kind
-from gpushare.core.snapshot.actions import Blocker, NodeState, Start, StepResult
+from gpushare.core.snapshot.actions import (
+    ApplyNode,
+    Blocker,
+    NodeState,
+    Start,
+    StepResult,
+    build_apply,
+)
 from gpushare.core.snapshot.effective_mode import running_plugins
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Outcome, Transition
@@ -199,7 +206,7 @@ def report_eviction_disabled(step: StartStep) -> StepResult | None:
     evicts = step.step.policy.workloads is WorkloadPolicy.EVICT
     if step.workloads is None or not evicts or step.step.ctx.may_evict:
         return None
-    told = plan_eviction_disabled(step.seen, step.workloads)
+    told = step.step.eviction_disabled(step.workloads)
     return step.plan(told.state, told.reason, told.message)
 
 
@@ -236,8 +243,20 @@ def start(step: StartStep) -> StepResult:
     begins = Start(
         Reason.CORDONED,
         message,
-        plan_cordon(step.seen, change),
+        _write_cordon(step.seen, change),
         uses_budget=not step.initializes,
     )
     plan = step.plan(NodeState.WAITING, Reason.WAITING_FOR_BUDGET, message)
     return replace(plan, start=begins, initializes=step.initializes)
+
+
+def _write_cordon(seen: NodeSnapshot, change: Change) -> ApplyNode:
+    """The cordon and the record of the change, in one write."""
+    records = seen.records.model_copy(update={"change": change})
+    return build_apply(
+        seen.node,
+        owned_labels(seen.node),
+        note_module(seen, records, MODES[change.edition, change.from_mode]),
+        cordon=True,
+        message=f"cordoned for {change.from_mode} -> {change.to}",
+    )

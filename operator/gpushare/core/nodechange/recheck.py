@@ -1,18 +1,12 @@
-"""The writes of an isolation change, each of which is one step of it.
-
-    blockers gone -> cordon -> second look -> labels -> plugin's pods recorded -> deleted
-    -> verified return -> uncordon
-
-Where isolation must go for good, a teardown and a reboot stand in place of the plugin's restart.
-"""
+"""What is written once the node's pods were read again from the API server."""
 
 from datetime import datetime
 
+from gpushare.core.nodechange.cordoned import plan_give_way
 from gpushare.core.nodechange.kernel_module import note_module
-from gpushare.core.nodechange.ongoing_change import (
+from gpushare.core.nodechange.step import (
     change_labels,
     find_late_pods,
-    owned_labels,
 )
 from gpushare.core.nodechange.teardown import spend_word
 from gpushare.core.ownership.drift import Claim, judge_drift
@@ -20,93 +14,12 @@ from gpushare.core.records.change_record import Change, ChangePhase, PluginPod
 from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import (
     ApplyNode,
-    Blocker,
-    NodeState,
-    StepResult,
     build_apply,
 )
 from gpushare.core.snapshot.admissions import record_boot
 from gpushare.core.snapshot.effective_mode import is_replaced, running_plugins
 from gpushare.core.snapshot.node import NodeSnapshot, Timing
-from gpushare.editions.edition import Outcome
-from gpushare.editions.registry import MODES, find_schedule, find_transition
-from gpushare.names import Reason
-
-
-def plan_cordon(seen: NodeSnapshot, change: Change) -> ApplyNode:
-    """Step 2: the cordon and the record of the change, in one write."""
-    records = seen.records.model_copy(update={"change": change})
-    return build_apply(
-        seen.node,
-        owned_labels(seen.node),
-        note_module(seen, records, MODES[change.edition, change.from_mode]),
-        cordon=True,
-        message=f"cordoned for {change.from_mode} -> {change.to}",
-    )
-
-
-def plan_let_go(seen: NodeSnapshot, *, why: str, change: Change | None = None) -> ApplyNode:
-    """Back to before the cordon; `change` is what is to be remembered, if anything."""
-    return build_apply(
-        seen.node,
-        owned_labels(seen.node),
-        seen.records.model_copy(update={"change": change}),
-        cordon=False,
-        message=f"uncordoned: {why}",
-    )
-
-
-def plan_give_way(
-    seen: NodeSnapshot, *, why: str, now: datetime, not_before: datetime | None = None
-) -> ApplyNode:
-    """End a change whose labels are not written: let go, and with `not_before` try again then.
-
-    Where the change follows one that failed, the node goes back to that: it stays cordoned until
-    the mode that its labels say is verified.
-    """
-    change = seen.records.change
-    assert change is not None
-    if change.labelled_at is not None:
-        restart = _may_serve_another(seen, change)
-        back = {
-            "to": change.from_mode,
-            "phase": ChangePhase.LABELLED,
-            "restart": restart,
-            "plugins": (),
-        }
-        back |= {"labelled_at": now, "teardown": None}
-        if change.rolls_back is not None:
-            # The change that was to be taken back failed, and has still failed.
-            back |= {"from_mode": change.to, "failure": change.rolls_back, "rolls_back": None}
-        records = seen.records.model_copy(update={"change": change.model_copy(update=back)})
-        return build_apply(
-            seen.node,
-            owned_labels(seen.node),
-            records,
-            cordon=True,
-            message=f"still waiting: {why}",
-        )
-    if not_before is None:
-        return plan_let_go(seen, why=why)
-    deferred = {"phase": ChangePhase.DEFERRED, "since": now, "not_before": not_before}
-    return plan_let_go(seen, why=why, change=change.model_copy(update=deferred))
-
-
-def _may_serve_another(seen: NodeSnapshot, change: Change) -> bool:
-    """Whether the plugin may not have read the labels that are on the node.
-
-    The change that wrote them failed, and nothing says whether before the restart or after it.
-    """
-    applied = seen.records.applied
-    running = running_plugins(seen.pods, MODES[change.edition, change.from_mode])
-    if applied is None or applied.edition is not change.edition:
-        # No record says what the plugin that runs has read.
-        return bool(running)
-    if applied.schedule is change.from_mode:
-        # What failed was the restart of one that had read foreign labels.
-        return bool(running) and running != applied.plugins
-    transition = find_transition(change.edition, applied.schedule, change.from_mode)
-    return transition.outcome is Outcome.APPLY_AND_RESTART
+from gpushare.editions.registry import MODES, find_schedule
 
 
 def plan_after_recheck(
@@ -208,12 +121,3 @@ def plan_restart(seen: NodeSnapshot) -> ApplyNode | None:
         cordon=True,
         message=f"recorded {len(recorded.plugins)} plugin pod(s) to restart",
     )
-
-
-def plan_eviction_disabled(seen: NodeSnapshot, blocker: Blocker) -> StepResult:
-    """The pool wants pods evicted, and the installation does not allow it."""
-    message = (
-        f"{blocker.message}; rollout.workloads is Evict, which this installation does not allow "
-        "(the chart's value eviction.enabled)"
-    )
-    return seen.plan(NodeState.BLOCKED, Reason.EVICTION_DISABLED, message)
