@@ -6,14 +6,14 @@ In a page it stands between `<!-- from the program: NAME -->` and `<!-- end -->`
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from textwrap import fill
+from textwrap import TextWrapper, fill
 from typing import Any
 
-import msgspec
 import typer
 
 from gpushare import names
-from gpushare.api.pruned import GPU_PREFIXES, KEPT, Kept, Metadata
+from gpushare.api.pruned.fields import GPU_PREFIXES, KEPT
+from gpushare.api.pruned.keep import Items, Shape
 from gpushare.api.variables import Variable
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.main import app
@@ -70,42 +70,31 @@ def _list_snapshot() -> Iterator[str]:
     yield "```\n"
 
 
-def _outline(shape: type[Kept], indent: str) -> Iterator[str]:
+def _outline(shape: Shape, indent: str) -> Iterator[str]:
     """The fields of a shape: first those that are kept as they are, then what has parts."""
-    fields = msgspec.inspect.type_info(shape)
-    assert isinstance(fields, msgspec.inspect.StructType)
     plain, nested = [], []
-    for field in fields.fields:
-        part, brackets = _find_part(field.type)
-        if field.encode_name == "annotations" and issubclass(shape, Metadata):
-            continue
-        if part is None:
-            plain.append(f"{field.encode_name}{brackets}")
+    for name, kept in shape.items():
+        part, brackets = _find_part(kept)
+        if isinstance(part, dict):
+            nested.append((f"{name}{brackets}", part))
         else:
-            nested.append((f"{field.encode_name}{brackets}", part))
+            plain.append(f"{name}{brackets}")
     if plain:
-        yield fill(", ".join(plain), WIDTH, initial_indent=indent, subsequent_indent=indent) + "\n"
-    if issubclass(shape, Metadata) and shape.annotations_kept:
-        yield f"{indent}annotations\n"
-        yield from (f"{indent}  {key}\n" for key in sorted(shape.annotations_kept))
+        wrapper = TextWrapper(WIDTH, indent, indent, break_on_hyphens=False)
+        yield wrapper.fill(", ".join(plain)) + "\n"
     for name, part in nested:
         yield f"{indent}{name}\n"
         yield from _outline(part, f"{indent}  ")
 
 
-def _find_part(kind: msgspec.inspect.Type) -> tuple[type[Kept] | None, str]:
+def _find_part(kept: Any) -> tuple[Any, str]:
     """The shape that a field has, if it has parts; and brackets for a list."""
-    match kind:
-        case msgspec.inspect.StructType(cls=cls):
-            assert issubclass(cls, Kept)
-            return cls, ""
-        case msgspec.inspect.UnionType(types=types):
-            first, *_ = (each for each in types if not isinstance(each, msgspec.inspect.NoneType))
-            return _find_part(first)
-        case msgspec.inspect.VarTupleType(item_type=item):
-            part, brackets = _find_part(item)
-            return part, f"{brackets}[]"
-    return None, ""
+    match kept:
+        case [item]:
+            return item, "[]"
+        case Items(shape=shape):
+            return shape, "[]"
+    return kept, ""
 
 
 def _list_metrics(families: Iterable[Family]) -> Iterator[str]:

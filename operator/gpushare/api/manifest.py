@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import cache, partial
 from typing import Any
 
+import orjson
 from pydantic import ValidationError
 
 from gpushare import names
@@ -16,19 +17,12 @@ from gpushare.api.pool import (
     EDITIONS_WITH_PLACEMENT,
     Edition,
     Pool,
+    PoolSpec,
 )
 from gpushare.api.selector import DNS_NAME, LABEL_KEY
 from gpushare.api.suggestion import suggest
 
 Json = dict[str, Any]
-
-_TYPES: Mapping[str, type] = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "integer": int,
-    "boolean": bool,
-}
 
 
 class ManifestError(ValueError):
@@ -49,8 +43,6 @@ def parse_manifest(raw: Json, now: datetime) -> Pool:
     spec = _drop_nulls(raw.get("spec"))
     if not isinstance(spec, dict):
         raise ManifestError(f"{name}: spec is missing")
-    for fault in _find_misshapen(spec, schema["properties"]["spec"], "spec"):
-        raise ManifestError(f"{name}: {fault}")
     meta = {
         "name": name,
         "uid": "",
@@ -59,11 +51,17 @@ def parse_manifest(raw: Json, now: datetime) -> Pool:
         "annotations": raw["metadata"].get("annotations"),
     }
     try:
-        pool = Pool.parse({"metadata": meta, "spec": spec})
+        # Strictly, as the API server reads JSON: no number is made of text.
+        parsed = PoolSpec.model_validate_json(
+            orjson.dumps(spec, option=orjson.OPT_NON_STR_KEYS),
+            strict=True,
+            extra="forbid",
+            by_alias=True,
+            by_name=False,
+        )
+        pool = Pool.parse({"metadata": meta}, parsed)
     except ValidationError as error:
-        first, *_ = error.errors()
-        where = ".".join(str(part) for part in ("spec", *first["loc"]))
-        raise ManifestError(f"{name}: {where}: {first['msg']}") from error
+        raise ManifestError(f"{name}: {_describe(error)}") from error
     for fault in _find_broken_rules(spec, schema["properties"]["spec"], "spec"):
         raise ManifestError(f"{name}: {fault}")
     return pool
@@ -105,30 +103,18 @@ def _drop_nulls(value: Any) -> Any:
     return value
 
 
-def _find_misshapen(value: Any, schema: Json, path: str) -> Iterator[str]:
-    """Fields that there are not, and values of another type."""
-    wanted = _TYPES.get(schema.get("type", ""))
-    if wanted is not None and (
-        not isinstance(value, wanted) or (wanted is int and isinstance(value, bool))
-    ):
-        yield f"{path} must be of type {schema['type']}, and is {value!r}"
-        return
-    if schema.get("x-kubernetes-int-or-string") and not isinstance(value, int | str):
-        yield f"{path} must be a number or a string, and is {value!r}"
-        return
-    if isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from _find_misshapen(each, schema["items"], f"{path}[{index}]")
-    if not isinstance(value, dict):
-        return
-    known = schema.get("properties")
-    for key, each in value.items():
-        if known is None:
-            yield from _find_misshapen(each, schema["additionalProperties"], f"{path}.{key}")
-        elif key in known:
-            yield from _find_misshapen(each, known[key], f"{path}.{key}")
-        else:
-            yield f"there is no field {path}.{key}{suggest(str(key), known)}"
+def _describe(error: ValidationError) -> str:
+    """The first fault that pydantic finds; a field that there is not goes first."""
+    faults = error.errors()
+    fault = next((each for each in faults if each["type"] == "extra_forbidden"), faults[0])
+    path = ("spec", *fault["loc"])
+    where = ".".join(map(str, path))
+    if fault["type"] != "extra_forbidden":
+        return f"{where}: {fault['msg']}"
+    parent = _load_schema()
+    for part in path[:-1]:
+        parent = parent["items"] if isinstance(part, int) else parent["properties"][part]
+    return f"there is no field {where}{suggest(str(path[-1]), parent['properties'])}"
 
 
 def _find_broken_rules(value: Any, schema: Json, path: str) -> Iterator[str]:
@@ -144,9 +130,6 @@ def _find_broken_rules(value: Any, schema: Json, path: str) -> Iterator[str]:
             yield from _find_broken_rules(value[key], known[key], f"{path}.{key}")
 
 
-# The CRD's rules once more, since nothing here reads CEL.
-
-
 def _has_members(nodes: Json) -> bool:
     selector = nodes.get("selector", {})
     given = selector.get("matchLabels") or selector.get("matchExpressions")
@@ -154,7 +137,8 @@ def _has_members(nodes: Json) -> bool:
 
 
 def _selects_foreign(selector: Json) -> bool:
-    keys = {*selector.get("matchLabels", ()), *_keys(selector.get("matchExpressions", ()))}
+    expressions = selector.get("matchExpressions", ())
+    keys = {*selector.get("matchLabels", ()), *(each["key"] for each in expressions)}
     return not any(key in names.VENDOR_LABELS or key.startswith(f"{names.GROUP}/") for key in keys)
 
 
@@ -168,44 +152,27 @@ def _has_label_keys(value: Json) -> bool:
     return all(re.fullmatch(LABEL_KEY, key) and key.find("/") <= 253 for key in keys)
 
 
-def _has_values(requirement: Json) -> bool:
-    return (requirement["operator"] in ("In", "NotIn")) is bool(requirement.get("values"))
-
-
-def _keys(requirements: Any) -> list[str]:
-    return [each["key"] for each in requirements]
-
-
-def _is_placed(spec: Json) -> bool:
-    return (
-        "placement" not in spec or spec.get("edition", DEFAULT_EDITION) in EDITIONS_WITH_PLACEMENT
-    )
-
-
-def _has_key(toleration: Json) -> bool:
-    return "key" in toleration or toleration.get("operator") == "Exists"
-
-
-def _has_value(toleration: Json) -> bool:
-    return "value" not in toleration or toleration.get("operator", "Equal") == "Equal"
-
-
-def _ends(toleration: Json) -> bool:
-    return "tolerationSeconds" not in toleration or toleration.get("effect") == "NoExecute"
-
-
 _CHECKS: Mapping[str, Callable[[Any], bool]] = {
-    "placement exists": _is_placed,
+    "placement exists": lambda spec: (
+        "placement" not in spec or spec.get("edition", DEFAULT_EDITION) in EDITIONS_WITH_PLACEMENT
+    ),
     "a pool needs members": _has_members,
     "selects on a label": _selects_foreign,
     "a label key is": _has_label_keys,
-    "In and NotIn need": _has_values,
-    "without a key": _has_key,
-    "operator Exists takes": _has_value,
-    "tolerationSeconds goes": _ends,
+    "In and NotIn need": lambda requirement: (
+        (requirement["operator"] in ("In", "NotIn")) is bool(requirement.get("values"))
+    ),
+    "without a key": lambda each: "key" in each or each.get("operator") == "Exists",
+    "operator Exists takes": lambda each: (
+        "value" not in each or each.get("operator", "Equal") == "Equal"
+    ),
+    "tolerationSeconds goes": lambda each: (
+        "tolerationSeconds" not in each or each.get("effect") == "NoExecute"
+    ),
     **{f"the {edition} edition has no": partial(_has_mode, edition) for edition in Edition},
 }
-"""By how its sentence begins in the CRD, whether what a rule is about keeps it."""
+"""The CRD's rules once more, since nothing here reads CEL: by how its sentence begins in the CRD,
+whether what a rule is about keeps it."""
 
 
 def find_check(sentence: str) -> Callable[[Any], bool]:

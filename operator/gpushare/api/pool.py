@@ -1,5 +1,6 @@
 """The GPUSharePool: the one source of its CRD, its checks and its documentation."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -9,10 +10,9 @@ from pydantic import ConfigDict, Field
 
 from gpushare import names
 from gpushare.api.model import ApiModel, rule, rules
-from gpushare.api.rollout import Rollout
+from gpushare.api.rollout import IsolationTeardown, Rollout
 from gpushare.api.selector import LabelSelector
 from gpushare.api.status import PoolStatus
-from gpushare.api.teardown import IsolationTeardown
 from gpushare.api.workloads import Workloads
 
 
@@ -298,3 +298,21 @@ class Pool(ApiModel):
             spec=PoolSpec.model_validate(raw.get("spec", {})) if spec is None else spec,
             status=PoolStatus.model_validate(raw.get("status") or {}),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadablePool:
+    """A GPUSharePool with a part that this version does not know, as after a downgrade: what of it
+    can be read, and why the rest can't."""
+
+    name: str
+    uid: str
+    generation: int
+    status: PoolStatus
+    error: str
+    resource_version: int = 0
+
+    @property
+    def part(self) -> str:
+        """What of it can't be read: `spec`, `status` or `metadata`."""
+        return self.error.partition(".")[0]

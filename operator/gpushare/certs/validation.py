@@ -1,15 +1,23 @@
-"""Why a certificate can't be served or should be replaced, as a sentence each."""
+"""Why a certificate can't be served or should be replaced, and why its Secret is not ours to write,
+as a sentence each."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from ipaddress import ip_address
+from typing import Any, Final
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from gpushare import names
 from gpushare.certs.identity import Authority, Identity, load_certificates, load_pair
 
+TLS: Final = "kubernetes.io/tls"
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+LABELS: Final = {MANAGED_BY: names.FIELD_MANAGER}
+"""Of a Secret that we made."""
+_CERT_MANAGER: Final = "cert-manager.io/"
 _UNREADABLE_NAMES = (
     x509.ExtensionNotFound,
     x509.DuplicateExtension,
@@ -86,6 +94,30 @@ def find_issuer(
     return next((each for each in authorities if _is_issued_by(certificate, each)), None)
 
 
+def find_other_owner(raw: dict[str, Any], stored: Identity) -> str | None:
+    """Why a Secret is not ours to write, as a sentence; None where it is.
+
+    `raw` is the Secret as the API server has it, `stored` what its data says. An empty or broken
+    one is ours to fill, unless something says whose it is.
+    """
+    metadata = raw.get("metadata", {})
+    owners = metadata.get("ownerReferences") or ()
+    manager = (metadata.get("labels") or {}).get(MANAGED_BY)
+    if raw.get("type") != TLS:
+        return f"its type is {raw.get('type')}, not {TLS}"
+    if raw.get("immutable"):
+        return "it is immutable"
+    if owners:
+        return f"it belongs to {owners[0].get('kind')} {owners[0].get('name')}"
+    if any(key.startswith(_CERT_MANAGER) for key in metadata.get("annotations") or ()):
+        return "cert-manager writes it"
+    if manager not in (None, names.FIELD_MANAGER):
+        return f"its label {MANAGED_BY} is {manager}"
+    if manager is None and not stored.authority.key_pem and _is_pair(stored):
+        return "it holds a certificate that is not ours"
+    return None
+
+
 def general_name(host: str) -> x509.GeneralName:
     """A DNS name or IP address, as certificates have it."""
     try:
@@ -119,10 +151,10 @@ def _is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) ->
 def _find_host_problem(certificate: x509.Certificate, hosts: Sequence[str]) -> str | None:
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-        names = set(extension.value)
+        found = set(extension.value)
     except _UNREADABLE_NAMES:
-        names = set()
-    missing = [host for host in hosts if not {general_name(host), _wildcard(host)} & names]
+        found = set()
+    missing = [host for host in hosts if not {general_name(host), _wildcard(host)} & found]
     return f"the certificate lacks {', '.join(missing)}" if missing else None
 
 
@@ -143,3 +175,11 @@ def _find_time_problem(
     if ages and end - now < (end - begin - BACKDATED) * RENEW_AT:
         return f"{what} expires at {end.isoformat()}, in less than a third of its lifetime"
     return None
+
+
+def _is_pair(identity: Identity) -> bool:
+    try:
+        load_pair(identity.certificate_pem, identity.key_pem)
+    except ValueError:
+        return False
+    return True

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Coroutine
+from functools import partial
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,14 +20,13 @@ from gpushare.cli.completion import (
 from gpushare.cli.doctor.command import add_doctor_command
 from gpushare.cli.errors.failures import errors_as_sentences
 from gpushare.cli.explain.command import add_explain_commands
-from gpushare.cli.imports import uncollected
 from gpushare.cli.input.examples import CommandWithExamples
 from gpushare.cli.inspect.command import add_inspect_commands
 from gpushare.cli.migrate.command import add_migrate
 from gpushare.cli.output.answer import give_output_up, print_note, print_text
 from gpushare.cli.plan.command import add_plan_commands
 from gpushare.cli.program_name import CALLED
-from gpushare.cli.render.command import add_render_commands
+from gpushare.cli.render.command import render
 from gpushare.cli.ui.command import add_ui_command
 from gpushare.names import PoolFate
 
@@ -51,7 +51,7 @@ add_plan_commands(app)
 add_adopt(app)
 add_migrate(app)
 add_doctor_command(app)
-add_render_commands(app)
+app.add_typer(render, name="render", no_args_is_help=True)
 
 
 def _tell_version(is_asked: bool) -> None:
@@ -74,8 +74,7 @@ def begin(
 @app.command()
 def webhook() -> None:
     """Send pods that ask for shared GPU to a pool: the admission webhook, until SIGTERM."""
-    with uncollected():
-        from gpushare.webhook.manager import run_webhook
+    from gpushare.webhook.manager import run_webhook
 
     _run_role(run_webhook)
 
@@ -83,8 +82,7 @@ def webhook() -> None:
 @app.command()
 def controller() -> None:
     """Keep the nodes of all pools as their specs say, until SIGTERM; one is active by a Lease."""
-    with uncollected():
-        from gpushare.controller.manager import run_controller
+    from gpushare.controller.manager import run_controller
 
     _run_role(run_controller)
 
@@ -92,9 +90,8 @@ def controller() -> None:
 @app.command()
 def run() -> None:
     """Controller and webhook in one process, for small clusters and development."""
-    with uncollected():
-        from gpushare.controller.manager import run_controller
-        from gpushare.webhook.manager import Webhook
+    from gpushare.controller.manager import run_controller
+    from gpushare.webhook.manager import Webhook
 
     async def run_both(settings: "Settings") -> None:
         await run_controller(settings, build_webhook=Webhook)
@@ -118,9 +115,7 @@ def uninstall(
     """See to the pools when the operator is removed. `helm uninstall` runs this by itself."""
     from gpushare.controller.uninstall import uninstall as uninstall_pools
 
-    def tell(line: str) -> None:
-        typer.echo(line)
-        sys.stdout.flush()
+    tell = partial(print, flush=True)
 
     async def remove(settings: "Settings") -> None:
         await uninstall_pools(settings, fate=pools, timeout_seconds=timeout_seconds, tell=tell)

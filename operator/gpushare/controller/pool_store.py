@@ -10,9 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from gpushare import names
-from gpushare.api.pool import Pool
+from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.api.status import PoolStatus
-from gpushare.api.unreadable_pool import UnreadablePool
 from gpushare.core.nodechange.releasing import has_stalled
 from gpushare.core.snapshot.node import Timing
 from gpushare.kube.client import ApiClient, Json

@@ -10,9 +10,8 @@ from functools import partial
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import Pool
+from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.api.status import ConditionStatus, PoolStatus
-from gpushare.api.unreadable_pool import UnreadablePool
 from gpushare.controller.backoff import find_delay
 from gpushare.controller.pool_store import Pools, about
 from gpushare.core.planner.planner import Planner

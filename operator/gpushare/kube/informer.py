@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
-from gpushare.kube.client import ApiClient, Json
+from gpushare.kube.client import ApiClient, Json, list_pages
 from gpushare.kube.errors import (
     CALL_FAILURES,
     ApiError,
@@ -20,7 +20,6 @@ from gpushare.kube.errors import (
     SilentWatchError,
     describe_failure,
 )
-from gpushare.kube.pagination import list_pages
 from gpushare.kube.watch_health import WATCH_SECONDS, WatchHealth
 
 log = logging.getLogger(__name__)

@@ -142,11 +142,8 @@ class LeaderElector:
 
     async def _try(self) -> bool:
         started = self._clock()
-        try:
-            lease = await self._api.get(self._path(self._config.name))
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
+        lease = await self._api.find(self._path(self._config.name))
+        if lease is None:
             return await self._send_claim(started, self._new(), create=True)
         # Its last renewal may be as young as the answer: a slow answer must not cut its time short.
         answered = self._clock()

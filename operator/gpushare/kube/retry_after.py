@@ -8,11 +8,9 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 LONGEST_SECONDS = 60.0
-"""Who asks for more is asked again after this: a wrong clock must not silence us for good."""
+"""Who asks for more is asked again after this: a mistake must not silence us for good."""
 _WRITES = "writes"
 _ALONE = re.compile(r"/leases(/|$)|/eviction$")
 """Writes that wait only for their own answers: the Lease, which would be lost by waiting for
@@ -47,18 +45,11 @@ class RetryAfter:
         self._closed_until.pop(flow, None)
 
 
-def parse_retry_after(value: str | None, now: datetime) -> float | None:
-    """Seconds that a Retry-After header asks for: a number, or a date; None for anything else."""
-    if not value:
-        return None
-    if value.isascii() and value.isdigit():
+def parse_retry_after(value: str | None) -> float | None:
+    """Seconds that a Retry-After header asks for; None for anything else, as client-go has it."""
+    if value and value.isascii() and value.isdigit():
         return min(float(value), LONGEST_SECONDS)
-    try:
-        date = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
-    return min(max(seconds, 0.0), LONGEST_SECONDS)
+    return None
 
 
 def _flow(method: str, path: str) -> str:

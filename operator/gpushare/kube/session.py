@@ -27,11 +27,9 @@ async def load_credentials(
     """
     if kubeconfig is not None:
         # Its imports take memory, and no Pod needs them.
-        from gpushare.kube.auth.contexts import find_context
-        from gpushare.kube.auth.kubeconfig import load_kubeconfig
+        from gpushare.kube.auth.own_credentials import load_own_credentials
 
-        if context := find_context(kubeconfig, None):
-            return await load_kubeconfig(context)
+        return await load_own_credentials(kubeconfig, None, environ, service_account)
     try:
         return read_service_account(service_account, environ)
     except CredentialsError as error:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 PERIOD_SECONDS = 10.0
 BURST = 20
@@ -39,11 +40,8 @@ class Flood(logging.Filter):
         return period.count <= BURST
 
 
+@dataclass(slots=True)
 class _Period:
-    """Since when, and how many lines."""
-
-    __slots__ = ("began", "count")
-
-    def __init__(self, began: float) -> None:
-        self.began = began
-        self.count = 1
+    began: float
+    count: int = 1
+    """Lines."""

@@ -5,7 +5,6 @@ work in hand is about (`reporting`), and what its own call adds in `extra`.
 """
 
 import contextlib
-import functools
 import json
 import logging
 import re
@@ -14,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
@@ -128,13 +128,8 @@ def _read_message(record: logging.LogRecord) -> str:
 
 def _format_time(seconds: float) -> str:
     """RFC 3339, with milliseconds."""
-    second, milliseconds = divmod(int(seconds * 1000), 1000)
-    return f"{_format_second(second)}.{milliseconds:03d}Z"
-
-
-@functools.lru_cache(maxsize=1)
-def _format_second(second: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _dump(line: Mapping[str, object]) -> str:

@@ -32,17 +32,12 @@ def _dump(value: Any, **options: Any) -> str:
     return "".join(c if " " <= c <= "~" else f"\\U{ord(c):08x}" for c in text)
 
 
-def _build_environment() -> SandboxedEnvironment:
-    environment = SandboxedEnvironment(
-        loader=_LOADER,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.policies["json.dumps_function"] = _dump
-    environment.filters["quote"] = shlex.quote
-    return environment
-
-
-_ENVIRONMENT = _build_environment()
+_ENVIRONMENT = SandboxedEnvironment(
+    loader=_LOADER,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_ENVIRONMENT.policies["json.dumps_function"] = _dump
+_ENVIRONMENT.filters["quote"] = shlex.quote

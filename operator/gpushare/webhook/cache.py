@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from gpushare import names
@@ -22,12 +20,20 @@ busy one may take most of them to tell of the namespace."""
 Record = TypeVar("Record")
 
 
-@dataclass(frozen=True, slots=True)
-class UnsyncedCache:
-    """Why memory can't be answered from."""
+class UndecidedError(Exception):
+    """Any answer would be a guess: the API server's failurePolicy decides. Says why."""
 
-    reason: Reason
-    message: str
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class UnknownNamespaceError(UndecidedError):
+    """The namespace, `name`, may come any moment: it and its pods are often created together."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(Reason.UNKNOWN_NAMESPACE, f"namespace {name} is not known yet")
+        self.name = name
 
 
 class PoolCache:
@@ -41,38 +47,33 @@ class PoolCache:
         self._stale_seconds = stale_seconds
         self._clock = clock
         self._last_event: dict[str, float | None] = {POOLS: None, NAMESPACES: None}
-        self._stale_at = -math.inf
-        """There is no gap before."""
         self._pools: dict[str, PoolView] = {}
-        self._snapshot: tuple[PoolView, ...] | None = ()
+        self.pools: tuple[PoolView, ...] = ()
         self._namespaces: dict[str, Namespace] = {}
         self._came = asyncio.Event()
 
-    @property
-    def pools(self) -> tuple[PoolView, ...]:
-        if self._snapshot is None:
-            self._snapshot = tuple(self._pools.values())
-        return self._snapshot
-
-    def find_unsynced(self) -> UnsyncedCache | None:
+    def find_unsynced(self) -> UndecidedError | None:
         """Why it can't be answered from now; None where it can."""
         now = self._clock()
-        if now < self._stale_at:
-            return None
         for kind, last_events in self._last_event.items():
             if last_events is None:
-                return UnsyncedCache(Reason.NOT_SYNCED, f"{kind} are not known yet")
+                return UndecidedError(Reason.NOT_SYNCED, f"{kind} are not known yet")
             if now - last_events > self._stale_seconds:
-                return UnsyncedCache(
+                return UndecidedError(
                     Reason.STALE_CACHE,
                     f"{kind} were last heard of {now - last_events:.0f} s ago, more than "
                     f"{self._stale_seconds:g} s: check the connection to the API server",
                 )
         return None
 
-    def find_namespace(self, name: str) -> Namespace | None:
-        """The namespace; None while it is unknown."""
-        return self._namespaces.get(name)
+    def recall(self, name: str) -> tuple[Namespace, tuple[PoolView, ...]]:
+        """The namespace, and the pools. Raises `UndecidedError` where one is not known."""
+        if unsynced := self.find_unsynced():
+            raise unsynced
+        namespace = self._namespaces.get(name)
+        if namespace is None:
+            raise UnknownNamespaceError(name)
+        return namespace, self.pools
 
     async def wait_for_namespace(self, name: str) -> None:
         """Return when it is known, or after 2 s."""
@@ -84,13 +85,11 @@ class PoolCache:
     def note_event(self, kind: str) -> None:
         """Note that the watch of `kind`, whose first list is complete, is alive."""
         self._last_event[kind] = self._clock()
-        last_events = [-math.inf if each is None else each for each in self._last_event.values()]
-        self._stale_at = min(last_events) + self._stale_seconds
 
     def put_pool(self, key: str, old: PoolView | None, new: PoolView | None) -> None:
         """Take in a pool that came, changed or went; a listener of its informer."""
         _put(self._pools, key, new)
-        self._snapshot = None
+        self.pools = tuple(self._pools.values())
 
     def put_namespace(self, key: str, old: Namespace | None, new: Namespace | None) -> None:
         """Take in a namespace that came, changed or went; a listener of its informer."""

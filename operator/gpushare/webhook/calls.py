@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from types import TracebackType
-from typing import Self
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 BODY_SECONDS = 5.0
 """A body comes at once; the API server itself gives up after 3 s."""
@@ -18,6 +17,17 @@ GRACE_SECONDS = 0.25
 
 class CrowdedOutError(TimeoutError):
     """Too many calls wait, and this one has waited longest."""
+
+
+@dataclass(eq=False, slots=True)
+class Wait:
+    """A call that waits."""
+
+    end: Callable[[TimeoutError], None]
+    """Ends the wait from outside, with what to raise."""
+    since: float
+    bytes: int = 0
+    """What came of its body."""
 
 
 class Calls:
@@ -34,7 +44,6 @@ class Calls:
         self._limit = limit
         self._waits: dict[Wait, None] = {}
         """Oldest first, less those that have to go."""
-        self._timer: asyncio.TimerHandle | None = None
         self.held_bytes = 0
         """What came of their bodies, together."""
         self.count = 0
@@ -43,31 +52,29 @@ class Calls:
         self.ending = False
         """The server is about to stop: each connection is closed behind its next answer."""
 
-    def waiting(self, end: Callable[[TimeoutError], None]) -> "Wait":
-        """A block in which a call waits; `end` ends that from outside, with what to raise."""
-        return Wait(self, end)
-
-    def begin(self, wait: "Wait") -> None:
-        """Take in a call that is to wait."""
+    @contextlib.contextmanager
+    def waiting(self, end: Callable[[TimeoutError], None]) -> Iterator[Wait]:
+        """A block in which a call waits, for 5 s at most; `end` ends that, with what to raise."""
+        loop = asyncio.get_running_loop()
+        wait = Wait(end, loop.time())
+        timer = loop.call_later(BODY_SECONDS, self._end, wait, TimeoutError())
         self.count += 1
         self._waits[wait] = None
-        if self._timer is None:
-            self._await_deadline(wait)
         self._make_place()
+        try:
+            yield wait
+        finally:
+            timer.cancel()
+            self._forget(wait)
+            self.count -= 1
+            self._ended.set()
 
-    def hold(self, wait: "Wait", count: int) -> None:
+    def hold(self, wait: Wait, count: int) -> None:
         """Note that so many bytes of a call came."""
         if wait in self._waits:
             wait.bytes += count
             self.held_bytes += count
             self._make_place()
-
-    def finish(self, wait: "Wait") -> None:
-        """Let go of a call that waits no more."""
-        self._forget(wait)
-        self.count -= 1
-        if self.ending:
-            self._ended.set()
 
     async def wait_none(self) -> None:
         """Return when no call is in hand, or after 5 s."""
@@ -84,54 +91,14 @@ class Calls:
             age = asyncio.get_running_loop().time() - oldest.since
             if age < GRACE_SECONDS and self.held_bytes <= MAX_BYTES:
                 break
-            self._forget(oldest)
-            oldest.end(CrowdedOutError())
+            self._end(oldest, CrowdedOutError())
 
-    def _forget(self, wait: "Wait") -> None:
+    def _end(self, wait: Wait, error: TimeoutError) -> None:
+        if wait in self._waits:
+            self._forget(wait)
+            wait.end(error)
+
+    def _forget(self, wait: Wait) -> None:
         if wait in self._waits:
             del self._waits[wait]
             self.held_bytes -= wait.bytes
-
-    def _await_deadline(self, wait: "Wait") -> None:
-        """One timer for all: a timer for each would cost more than most calls have to wait."""
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_at(wait.since + BODY_SECONDS, self._end_late)
-
-    def _end_late(self) -> None:
-        self._timer = None
-        due = asyncio.get_running_loop().time() - BODY_SECONDS
-        while self._waits:
-            oldest = next(iter(self._waits))
-            if oldest.since > due:
-                self._await_deadline(oldest)
-                break
-            self._forget(oldest)
-            oldest.end(TimeoutError())
-
-
-class Wait:
-    """One call's."""
-
-    __slots__ = ("_calls", "bytes", "end", "since")
-
-    def __init__(self, calls: Calls, end: Callable[[TimeoutError], None]) -> None:
-        self._calls = calls
-        self.end = end
-        self.since = asyncio.get_running_loop().time()
-        self.bytes = 0
-
-    def __enter__(self) -> Self:
-        self._calls.begin(self)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._calls.finish(self)
-
-    def hold(self, count: int) -> None:
-        """Note that so many bytes came of it."""
-        self._calls.hold(self, count)

@@ -9,9 +9,14 @@ from datetime import UTC, datetime, timedelta
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from gpushare.certs.identity import Identity
-from gpushare.certs.ownership import LABELS, TLS, find_other_owner
 from gpushare.certs.rotation import Lifetimes, Renewal, Trust
-from gpushare.certs.validation import find_foreign_problem, is_vouched_for
+from gpushare.certs.validation import (
+    LABELS,
+    TLS,
+    find_foreign_problem,
+    find_other_owner,
+    is_vouched_for,
+)
 from gpushare.kube.auth.tls import load_pair
 from gpushare.kube.client import ApiClient, Json
 from gpushare.kube.errors import CALL_FAILURES, ApiError, describe_failure
@@ -62,7 +67,9 @@ class Certificate:
         self._installed: bool | None = None
         self._refusal: str | None = None
         self._serving: ssl.SSLContext | None = None
-        self.hosts = list_hosts(settings)
+        service = f"{settings.webhook_service}.{settings.namespace}.svc"
+        others = ("127.0.0.1", *settings.webhook_dns_names)
+        self.hosts = (service, f"{service}.cluster.local", *others)
         """Where the API server may reach the webhook, its Service's name first."""
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -230,12 +237,6 @@ class Certificate:
             log.log(logging.WARNING if refusal else logging.INFO, refusal or "the Secret is good")
         self._refusal = refusal
         self._metrics.certificate_refused.set(refusal is not None)
-
-
-def list_hosts(settings: Settings) -> tuple[str, ...]:
-    """Where the API server may reach the webhook: its Service, this machine, and what is set."""
-    service = f"{settings.webhook_service}.{settings.namespace}.svc"
-    return (service, f"{service}.cluster.local", "127.0.0.1", *settings.webhook_dns_names)
 
 
 def load_identity(tls: ssl.SSLContext, identity: Identity) -> None:

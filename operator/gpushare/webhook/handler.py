@@ -6,37 +6,17 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape
 from gpushare.core.admission import Decision, PoolView, Rules, decide
 from gpushare.core.admission.decision import cut
 from gpushare.core.admission.reservations import Reservations
-from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
-from gpushare.webhook.cache import PoolCache, UnsyncedCache
+from gpushare.webhook.cache import PoolCache
 from gpushare.webhook.codec import build_answer, parse_pod_review, parse_workload_review
 from gpushare.webhook.decision_log import DecisionLog
 from gpushare.webhook.patch import plan_patch
 from gpushare.webhook.pod_template import PODS, WorkloadShape, find_template
-
-
-class UndecidedError(Exception):
-    """Any answer would be a guess: the API server's failurePolicy decides. Carries why."""
-
-    def __init__(self, unsynced: UnsyncedCache) -> None:
-        super().__init__(unsynced.message)
-        self.unsynced = unsynced
-
-
-class UnknownNamespaceError(UndecidedError):
-    """The namespace, `name`, may come any moment: it and its pods are often created together."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            UnsyncedCache(Reason.UNKNOWN_NAMESPACE, f"namespace {name} is not known yet")
-        )
-        self.name = name
 
 
 def _nothing() -> None:
@@ -66,13 +46,11 @@ class AdmissionHandler:
         *,
         rules: Rules,
         replicas: int,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cache = cache
         self._decision_log = decision_log
         self._rules = rules
         self._reservations = Reservations(replicas)
-        self._clock = clock
         # Looking a series up costs more than counting in it.
         self._pods = functools.cache(metrics.admissions.labels)
         self._workloads = functools.cache(metrics.workload_admissions.labels)
@@ -83,8 +61,8 @@ class AdmissionHandler:
         if review.operation != "CREATE" or review.resource != PODS or review.sub_resource:
             return Answered(build_answer(review.uid))
         pod = review.object or PodShape()
-        namespace, pools = self._recall(review.namespace or "")
-        now = self._clock()
+        namespace, pools = self._cache.recall(review.namespace or "")
+        now = time.monotonic()
         booked = self._reservations.count(pools, now)
         decision = decide(read_pod_request(pod), namespace, pools, self._rules, booked)
         patch = plan_patch(pod, decision)
@@ -105,9 +83,9 @@ class AdmissionHandler:
         template = find_template(review.resource, review.object or WorkloadShape())
         if template is None:
             return Answered(build_answer(review.uid))
-        namespace, pools = self._recall(review.namespace or "")
+        namespace, pools = self._cache.recall(review.namespace or "")
         pod = read_pod_request(template)
-        booked = self._reservations.count(pools, self._clock())
+        booked = self._reservations.count(pools, time.monotonic())
         decision = decide(pod, namespace, pools, self._rules, booked)
         answer = build_answer(review.uid, warnings=_warn(decision, pools))
         return Answered(answer, self._workloads(decision.reason).inc)
@@ -121,14 +99,6 @@ class AdmissionHandler:
     async def wait_for_namespace(self, name: str) -> None:
         """Return when the namespace is known, or after 2 s."""
         await self._cache.wait_for_namespace(name)
-
-    def _recall(self, name: str) -> tuple[Namespace, Sequence[PoolView]]:
-        if unsynced := self._cache.find_unsynced():
-            raise UndecidedError(unsynced)
-        namespace = self._cache.find_namespace(name)
-        if namespace is None:
-            raise UnknownNamespaceError(name)
-        return namespace, self._cache.pools
 
 
 def _name(pod: PodShape) -> str:

@@ -109,7 +109,7 @@ class Webhook:
         if self._server.calls.ending:
             return "about to stop"
         if unsynced := self._cache.find_unsynced():
-            return unsynced.message
+            return str(unsynced)
         return self._certificate.find_problem() or self._self_call.find_problem()
 
     def find_stalled(self) -> str | None:

@@ -35,7 +35,7 @@ class NoTemplateError(ValueError):
 PODS = Resource("", "v1", "pods")
 _DAEMONSETS = Resource("apps", "v1", "daemonsets")
 _CRONJOBS = Resource("batch", "v1", "cronjobs")
-_WORKLOADS = frozenset(
+WORKLOADS = frozenset(
     {
         Resource("apps", "v1", "deployments"),
         Resource("apps", "v1", "statefulsets"),
@@ -53,7 +53,7 @@ def find_template(resource: Resource, workload: WorkloadShape) -> PodShape | Non
     Kueue holds back those of a workload (or of a CronJob's Job) that carries its labels. Raises
     `NoTemplateError`.
     """
-    if resource not in _WORKLOADS:
+    if resource not in WORKLOADS:
         return None
     queued = _find_queue(workload)
     if resource == _CRONJOBS:

@@ -19,14 +19,10 @@ from gpushare.observe.connections import Connections, Listener
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import readiness as readiness_call
 from gpushare.webhook.answer import Answer
+from gpushare.webhook.cache import UndecidedError, UnknownNamespaceError
 from gpushare.webhook.calls import BODY_SECONDS, Calls, CrowdedOutError
 from gpushare.webhook.codec import MalformedReviewError
-from gpushare.webhook.handler import (
-    AdmissionHandler,
-    Answered,
-    UndecidedError,
-    UnknownNamespaceError,
-)
+from gpushare.webhook.handler import AdmissionHandler, Answered
 from gpushare.webhook.pod_template import NoTemplateError
 
 log = logging.getLogger(__name__)
@@ -134,7 +130,7 @@ class AdmissionServer:
         except (MalformedReviewError, MalformedPodError, NoTemplateError) as error:
             return self._fail(question, 400, Reason.MALFORMED_REVIEW, str(error))
         except UndecidedError as error:
-            return self._fail(question, 503, error.unsynced.reason, f"{error}; try again")
+            return self._fail(question, 503, error.reason, f"{error}; try again")
         except CrowdedOutError:
             text = "too many calls wait, and this one has waited longest"
             return self._fail(question, 429, Reason.TOO_MANY_CALLS, text)
@@ -158,19 +154,16 @@ class AdmissionServer:
         started = time.perf_counter()
         answered: Answered | None = None
         try:
-            answered = await self._ask(question, body)
+            try:
+                answered = question.answer(body)
+            except UnknownNamespaceError as error:
+                await self._wait_for(error.name, len(body))
+                answered = question.answer(body)
             return answered.body
         finally:
             seconds = time.perf_counter() - started
             # The next turn of the loop: in this one the answer is written, as nothing waits.
             asyncio.get_running_loop().call_soon(self._account, seconds, answered)
-
-    async def _ask(self, question: Question, body: bytes) -> Answered:
-        try:
-            return question.answer(body)
-        except UnknownNamespaceError as error:
-            await self._wait_for(error.name, len(body))
-            return question.answer(body)
 
     def _account(self, seconds: float, answered: Answered | None) -> None:
         try:
@@ -192,7 +185,7 @@ class AdmissionServer:
         chunks, length = [], 0
         with self.calls.waiting(content.set_exception) as wait:
             while chunk := await content.readany():
-                wait.hold(len(chunk))
+                self.calls.hold(wait, len(chunk))
                 chunks.append(chunk)
                 length += len(chunk)
                 if length > MAX_BODY_BYTES:
@@ -204,7 +197,7 @@ class AdmissionServer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None) as limit:
                 with self.calls.waiting(lambda _: limit.reschedule(0)) as wait:
-                    wait.hold(body_bytes)
+                    self.calls.hold(wait, body_bytes)
                     await self._wait_for_namespace(namespace)
 
     def _fail(self, question: Question, status: int, reason: Reason, text: str) -> web.Response:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from gpushare.certs.identity import Identity
-from gpushare.certs.ownership import TLS
+from gpushare.certs.validation import TLS
 from gpushare.kube.client import ApiClient
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings

@@ -134,13 +134,6 @@ def test_of_two_modes_that_kept_one_pool_s_label_the_larger_has_its_name() -> No
     assert change.changed_labels == {POOL_LABEL: ("training", "nodes-share")}
 
 
-def test_a_thousand_names_are_as_many_as_one_pool_lists() -> None:
-    described = describe(*(LabelledNode(f"n{index:04}", node_pool="") for index in range(1001)))
-    first, second = described.pools
-    assert (first.name, len(first.nodes), len(second.nodes)) == ("nodes-share", 1000, 1)
-    assert second.name.startswith("nodes-share-")
-
-
 def test_a_pool_that_selects_and_one_that_lists_the_rest_share_no_node() -> None:
     named = [LabelledNode(f"n{index:04}", labels=CONTROL_PLANE) for index in range(1001)]
     first, second = describe(LabelledNode("worker"), *named).pools
@@ -177,7 +170,6 @@ SWITCHED_OFF = "cgpu.disable.isolation"
     [
         ({MODE_LABEL: "mig"}, Code.UNKNOWN_VALUE),
         ({MODE_LABEL: None, "cgpu": "yes"}, Code.UNKNOWN_VALUE),
-        ({MODE_LABEL: None, "gpushare": "1"}, Code.UNKNOWN_VALUE),
         ({MODE_LABEL: None, "cgpu": "true", SWITCHED_OFF: "maybe"}, Code.UNKNOWN_VALUE),
         ({"cgpu": "true"}, Code.CONFLICTING_LABELS),
         ({MODE_LABEL: None, "cgpu": "true", "gpushare": "true"}, Code.CONFLICTING_LABELS),

@@ -120,7 +120,7 @@ def test_each_labelled_node_is_in_one_pool_or_named_as_left_out(
 ) -> None:
     described = describe(nodes)
     snapshot = observe(nodes)
-    left_out = [name for each in described.notes if each.leaves_out for name in each.names]
+    left_out = [name for each in described.notes if each.code.leaves_out for name in each.names]
     assert len(left_out) == len(set(left_out))
     for name, node in snapshot.nodes.items():
         claimants = find_claimants(described, node)

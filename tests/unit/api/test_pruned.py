@@ -34,16 +34,16 @@ def test_of_a_pod_stays_what_it_asks_of_gpus_and_nothing_that_it_does() -> None:
             "annotations": {"gpushare.io/pool": "a"},
         },
         "spec": {
-            "containers": (
+            "containers": [
                 {
                     "name": "main",
-                    "env": ({"name": "CGPU_DISABLE", "valueFrom": {"secretKeyRef": {}}},),
+                    "env": [{"name": "CGPU_DISABLE", "valueFrom": {"secretKeyRef": {}}}],
                     "resources": {
                         "limits": {"aliyun.com/gpu-mem": "3"},
                         "requests": {"aliyun.com/gpu-mem": "3"},
                     },
                 },
-            )
+            ]
         },
     }
 
@@ -86,15 +86,15 @@ def test_of_the_operators_deployments_stay_the_variables_that_decisions_depend_o
     }
     kept = keep_object(Kind.DEPLOYMENTS, deployment)
     assert kept is not None
-    assert kept["spec"]["template"]["spec"]["containers"] == (
+    assert kept["spec"]["template"]["spec"]["containers"] == [
         {
             "name": "gpushare",
-            "env": (
+            "env": [
                 {"name": "GPUSHARE_ALLOW_EVICTION", "value": "true"},
                 {"name": "GPUSHARE_MEMORY_UNIT", "valueFrom": {"secretKeyRef": {}}},
-            ),
+            ],
         },
-    )
+    ]
 
 
 @pytest.mark.parametrize(("env", "is_kept"), [({}, False), ({VISIBLE: "all"}, True)])

@@ -9,8 +9,8 @@ import pytest
 
 import gpushare
 from gpushare.certs.issue import issue_authority
+from gpushare.kube.auth.credentials import TOKEN_SECONDS
 from gpushare.kube.auth.service_account import read_service_account
-from gpushare.kube.auth.token_file import TOKEN_SECONDS
 from gpushare.kube.errors import CredentialsError
 from gpushare.kube.session import load_credentials
 from tests.kit.cluster.kubeconfigs import SERVER, write_kubeconfig

@@ -16,7 +16,7 @@ from gpushare.cli.cluster.snapshot_file import build_snapshot
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.output.answer import Answer, Format, lay_out, print_answer, print_text
 from gpushare.cli.output.control_characters import escape_controls
-from gpushare.cli.output.pool_manifests import render_manifests
+from gpushare.cli.output.data import render_manifests
 from tests.kit.cluster.command_line import SOURCE, run_command, start_command
 from tests.kit.values.manifests import build_bound_pod, build_node
 from tests.unit.cli.test_snapshot_files import build_cluster

@@ -11,8 +11,7 @@ from gpushare import names
 from gpushare.api.k8s.daemonset import DaemonSet
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import Pool
-from gpushare.api.unreadable_pool import UnreadablePool
+from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.controller.executor import Executor
 from gpushare.controller.informers import Informers
 from gpushare.controller.reconciler import Reconciler
@@ -52,6 +51,9 @@ class LoopApi:
 
     async def get(self, path: str, **params: str) -> Json:
         return self.objects[path]
+
+    async def find(self, path: str) -> Json | None:
+        return await self.get(path)
 
     async def apply(self, path: str, body: Json) -> Json:
         self.writes.append(("APPLY", path))

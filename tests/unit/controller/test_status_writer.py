@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from gpushare.api.pool import Pool
-from gpushare.api.unreadable_pool import UnreadablePool
+from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.controller.reconciler import Reconciler
 from gpushare.controller.status_writer import StatusWriter
 from gpushare.core.snapshot.actions import NodeState, StepResult

@@ -5,10 +5,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from gpushare.core.analysis.adoption.notes import LEFT_OUT
 from gpushare.core.analysis.adoption.notes import Code as Note
 from gpushare.core.analysis.finding import Code as Problem
-from gpushare.core.analysis.migration.finding import Code, Finding
+from gpushare.core.analysis.migration.finding import Code
 from gpushare.names import Reason
 from tests.kit.values.doc_pages import DOCS
 
@@ -48,10 +47,12 @@ def test_the_doctors_codes_have_their_severity() -> None:
 
 def test_the_page_on_adoption_says_what_leaves_a_node_out() -> None:
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", read("adoption"), re.MULTILINE)
-    assert {code for code, of in rows if "left out" in of} == LEFT_OUT
+    assert {code for code, of in rows if "left out" in of} == {
+        code for code in Note if code.leaves_out
+    }
 
 
 def test_what_the_page_on_migration_says_is_left_as_it_is_is_so() -> None:
     table = read("migration").split("| left as it is | why |")[1].split("\n\n")[0]
-    left = {code for code in Code if Finding(code, "").is_left}
+    left = {code for code in Code if code.is_left}
     assert set(re.findall(r"^\| `([A-Z]\w+)` ", table, re.MULTILINE)) == left

@@ -9,11 +9,10 @@ import pytest
 from gpushare.api.k8s.daemonset import DaemonSet
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod, SharingContainer
-from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.api.pool import Edition, Pool, Schedule, UnreadablePool
 from gpushare.api.status import PoolStatus
-from gpushare.api.unreadable_pool import UnreadablePool
 from gpushare.core.analysis.doctor.nodes import judge_nodes, judge_units
-from gpushare.core.analysis.doctor.report import build_page, judge_machines
+from gpushare.core.analysis.doctor.report import judge_machines, sort_findings
 from gpushare.core.analysis.effective_settings import read_setup
 from gpushare.core.analysis.finding import Code, Finding, Severity, Unseen
 from gpushare.core.analysis.inspect.pools import plan_snapshot
@@ -272,7 +271,7 @@ def test_the_worst_comes_first() -> None:
         Finding(severity, Code.SKIPPED, str(severity), "told")
         for severity in (OK, ERROR, INFO, WARNING)
     ]
-    assert [each.severity for each in build_page(found)] == [ERROR, WARNING, INFO, OK]
+    assert [each.severity for each in sort_findings(found)] == [ERROR, WARNING, INFO, OK]
 
 
 def test_nodes_with_the_same_trouble_are_one_finding_that_leads_to_the_worst_of_them() -> None:

@@ -11,15 +11,13 @@ from multidict import CIMultiDict
 from gpushare import names
 from gpushare.core.analysis.doctor.chart import OTHER_PODS, PODS, WORKLOADS, read_webhooks
 from gpushare.core.analysis.doctor.webhook import (
-    Bundle,
     Trial,
-    Trials,
     Tried,
     judge_bundles,
+    judge_configuration,
     judge_endpoints,
     judge_trials,
 )
-from gpushare.core.analysis.doctor.webhook_configuration import judge_configuration
 from gpushare.core.analysis.finding import Code, Finding, Severity, Unseen
 from gpushare.kube.errors import ApiError
 from gpushare.kube.resources.dry_runs import build_trial_pod, read_refusal, try_webhook
@@ -34,30 +32,14 @@ FORBIDDEN = Unseen("a right is missing: no")
 WARNING, ERROR, OK, INFO = Severity.WARNING, Severity.ERROR, Severity.OK, Severity.INFO
 
 
-def a_configuration(default: str = "Ignore") -> Json:
+def a_configuration() -> Json:
     """As the API server has the chart's, which tests/integration/commands/test_cli_doctor.py shows
     for other values."""
     webhooks = read_webhooks()
-    if default == "Fail":
-        webhooks[PODS]["failurePolicy"], webhooks[OTHER_PODS]["failurePolicy"] = "Fail", "Ignore"
-        for name in (PODS, OTHER_PODS):
-            webhooks[name]["namespaceSelector"]["matchExpressions"][2]["values"] = ["ignore"]
     for webhook in webhooks.values():
         webhook["clientConfig"]["caBundle"] = "LS0t"
         webhook["namespaceSelector"]["matchExpressions"][0]["values"] = ["kube-system", NS]
     return {"webhooks": [*webhooks.values()]}
-
-
-@pytest.mark.parametrize("default", ["Ignore", "Fail"])
-def test_the_charts_configuration_is_well(default: str) -> None:
-    assert list_codes(judge_configuration(a_configuration(default), NS)) == ["WebhookConfigured"]
-
-
-def test_the_namespace_of_teardowns_may_be_exempt_too() -> None:
-    raw = a_configuration()
-    for webhook in raw["webhooks"]:
-        webhook["namespaceSelector"]["matchExpressions"][0]["values"].append("teardown")
-    assert list_codes(judge_configuration(raw, NS)) == ["WebhookConfigured"]
 
 
 EXEMPT = "namespaceSelector/matchExpressions/0/values"
@@ -69,13 +51,11 @@ SERVICE = {"service": {"namespace": NS, "name": "gpushare-webhook", "port": 443,
     [
         (2, "failurePolicy", "Fail", "workloads.gpushare.io: failurePolicy is Fail, and Ignore"),
         (1, "failurePolicy", "Ignore", f"{OTHER_PODS}: failurePolicy is Ignore, and Fail was"),
-        (0, "sideEffects", "Some", "sideEffects is Some"),
         (0, "objectSelector", {"matchLabels": {"a": "b"}}, "objectSelector.matchLabels is there"),
         (0, "rules", [], "rules.0 is missing"),
         (0, "rules/0/operations", ["DELETE"], "rules.0.operations is [DELETE], and [CREATE] was"),
         (2, "matchConditions/0/expression", "false", "concerns-gpu-sharing.expression is another"),
         (1, "reinvocationPolicy", "Never", "reinvocationPolicy is Never, and IfNeeded"),
-        (1, "matchPolicy", "Exact", "matchPolicy is Exact"),
         (0, "clientConfig", SERVICE, "clientConfig.service.path is /d, and /mutate-pods was"),
         (0, "clientConfig/service/namespace", "b", f"service.namespace is b, and {NS} was"),
         (2, "timeoutSeconds", 30, f"{WORKLOADS}: timeoutSeconds is 30, and 3 was expected"),
@@ -132,21 +112,17 @@ def test_a_webhook_or_a_configuration_that_is_missing_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bundle", "code", "told"),
+    ("expiries", "code", "told"),
     [
-        (Bundle(True, (NOW + timedelta(days=80),)), Code.CERTIFICATE_TRUSTED, "80 days"),
-        (
-            Bundle(True, (NOW - timedelta(1), NOW + timedelta(days=9))),
-            Code.CERTIFICATE_EXPIRING,
-            "9 days",
-        ),
-        (Bundle(True, (NOW - timedelta(days=1),)), Code.CERTIFICATE_UNTRUSTED, "expired at"),
-        (Bundle(True), Code.CERTIFICATE_UNTRUSTED, "no certificate that can be read"),
-        (Bundle(False), Code.CERTIFICATE_UNTRUSTED, "is empty"),
+        ([80], Code.CERTIFICATE_TRUSTED, "80 days"),
+        ([-1, 9], Code.CERTIFICATE_EXPIRING, "9 days"),
+        ([-1], Code.CERTIFICATE_UNTRUSTED, "expired at"),
+        ([], Code.CERTIFICATE_UNTRUSTED, "no readable certificate"),
     ],
 )
-def test_the_newest_ca_of_a_bundle_counts(bundle: Bundle, code: Code, told: str) -> None:
-    expect_one(judge_bundles((bundle,), NOW), code, code.severity, told)
+def test_the_newest_ca_of_a_bundle_counts(expiries: list[int], code: Code, told: str) -> None:
+    bundle = [NOW + timedelta(days) for days in expiries]
+    expect_one(judge_bundles([bundle], NOW), code, code.severity, told)
 
 
 def test_a_service_needs_endpoints_that_are_ready() -> None:
@@ -159,7 +135,7 @@ def test_a_service_needs_endpoints_that_are_ready() -> None:
 def build_node_context(
     pod: Tried | Unseen, workload: Tried | Unseen, found: Any = None
 ) -> list[Finding]:
-    return list(judge_trials(Trials(pod, workload), found or a_configuration(), "default"))
+    return list(judge_trials((pod, workload), found or a_configuration(), "default"))
 
 
 @pytest.mark.parametrize(
@@ -268,7 +244,7 @@ async def test_a_deployment_is_answered_where_the_webhook_warns(
 ) -> None:
     async with served_by(answer_with(*warnings)) as api:
         tried = await try_webhook(api, "default", ())
-    assert tried == Trials(Tried(Trial.ANSWERED), Tried(outcome))
+    assert tried == (Tried(Trial.ANSWERED), Tried(outcome))
 
 
 async def test_warnings_are_read_as_the_api_server_writes_them() -> None:

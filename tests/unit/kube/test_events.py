@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.core.status.event_correlation import AT_ONCE, SAME_SECONDS
+from gpushare.core.status.event_correlation import SAME_SECONDS
 from gpushare.kube.errors import ApiError
 from gpushare.kube.events import Events, Subject
 from gpushare.names import Reason
@@ -85,14 +85,6 @@ async def test_a_thousand_of_the_same_are_two_writes_and_later_another(
     events.post(POOL, Reason.UPDATING, "n1: labels put back")
     await drain(events)
     assert len(api.events) == 2
-
-
-async def test_a_storm_about_one_object_is_held_to_a_few_events(api: Api, events: Events) -> None:
-    for number in range(1_000):
-        events.post(POOL, Reason.UPDATING, f"{number} of 1000 nodes are ready")
-    events.post(POD, Reason.UNROUTED, "selects no pool")
-    await drain(events)
-    assert len(api.events) == AT_ONCE + 1
 
 
 async def test_an_event_that_somebody_deleted_is_told_anew_the_next_time(

@@ -41,6 +41,14 @@ class Store:
             raise ApiError(404, b"{}", what="lease")
         return {**self.lease, "spec": dict(self.lease["spec"]), "version": self.version}
 
+    async def find(self, path: str) -> Json | None:
+        try:
+            return await self.get(path)
+        except ApiError as error:
+            if error.is_not_found:
+                return None
+            raise
+
     async def create(self, path: str, body: Json) -> None:
         self._check()
         if self.lease is not None:

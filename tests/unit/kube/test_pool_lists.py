@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gpushare.api.pool import Pool
-from gpushare.api.unreadable_pool import UnreadablePool
+from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.kube.errors import MalformedAnswerError
 from gpushare.kube.resources.pools import drop_finalizer, list_pools, list_pools_for_removal
 from tests.kit.values.fake_api import Answer, FakeApi, served_by

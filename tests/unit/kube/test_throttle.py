@@ -1,7 +1,6 @@
 """Retry-After is obeyed, by whom it concerns."""
 
 import asyncio
-from datetime import UTC, datetime
 
 import pytest
 
@@ -9,7 +8,6 @@ from gpushare.kube import retry_after as throttle
 from gpushare.kube.retry_after import LONGEST_SECONDS, RetryAfter, parse_retry_after
 from tests.kit.values.clock import Clock
 
-NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 NODE = "api/v1/nodes/a"
 LEASE = "apis/coordination.k8s.io/v1/namespaces/ns/leases/controller"
 EVICTION = "api/v1/namespaces/ns/pods/a/eviction"
@@ -21,21 +19,17 @@ EVICTION = "api/v1/namespaces/ns/pods/a/eviction"
         ("0", 0.0),
         ("7", 7.0),
         ("9" * 400, LONGEST_SECONDS),
-        ("Thu, 01 Jan 2026 12:00:05 GMT", 5.0),
-        ("Thu, 01 Jan 2026 12:00:05 -0000", 5.0),
-        ("Thu, 01 Jan 2026 11:00:00 GMT", 0.0),
-        ("Fri, 01 Jan 2027 12:00:00 GMT", LONGEST_SECONDS),
         (None, None),
         ("", None),
         ("-5", None),
         ("1.5", None),
         ("\u00b2", None),
         ("soon", None),
-        ("Thu, 99 Jan 2026 12:00:05 GMT", None),
+        ("Thu, 01 Jan 2026 12:00:05 GMT", None),
     ],
 )
 def test_a_header_says_how_long(header: str | None, seconds: float | None) -> None:
-    assert parse_retry_after(header, NOW) == seconds
+    assert parse_retry_after(header) == seconds
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.node_selection import ANYWHERE, NodeSelection
-from gpushare.core.analysis.migration.cards import Cards, assume_cards
+from gpushare.core.analysis.migration.cards import Cards
 from gpushare.core.analysis.migration.finding import Code, Finding
 from tests.unit.migration.whole_card_pods import MEMORY, a_card_node, see_cards
 
@@ -48,10 +48,6 @@ def test_the_selection_decides_among_cards_that_differ(card: str, gib: int) -> N
     assert see_cards(SMALL, LARGE).find_memory(NodeSelection({"card": card})) == gib
 
 
-def test_without_a_selection_cards_that_differ_are_no_answer() -> None:
-    assert code_of(see_cards(SMALL, LARGE)) is Code.CARDS_DIFFER
-
-
 def test_a_card_that_nobody_knows_is_no_answer() -> None:
     cards = see_cards(SMALL, a_card_node("dark", None))
     found = cards.find_memory(ANYWHERE)
@@ -71,7 +67,3 @@ def test_a_mode_decides_once_nodes_are_in_it_and_not_before() -> None:
     assert see_cards(inside, LARGE).find_memory(selection) == 14
     assert see_cards(SMALL).find_memory(selection) == 14
     assert code_of(see_cards(SMALL, LARGE), selection) is Code.CARDS_DIFFER
-
-
-def test_what_a_person_says_goes_before_all() -> None:
-    assert assume_cards(22).find_memory(NodeSelection({"card": "A10"})) == 22

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from gpushare.core.analysis.migration.cards import Cards, assume_cards
-from gpushare.core.analysis.migration.finding import Code
+from gpushare.core.analysis.migration.cards import Cards
+from gpushare.core.analysis.migration.finding import Code, Migrated
 from gpushare.core.analysis.migration.live import build_manifest, is_migratable
-from gpushare.core.analysis.migration.manifests import MigratedManifest, migrate_manifest
+from gpushare.core.analysis.migration.manifests import migrate_manifest
 from gpushare.core.analysis.migration.pods import Target
 from tests.kit.values.manifests import build_workload
 from tests.unit.migration.whole_card_pods import (
@@ -22,19 +22,19 @@ from tests.unit.migration.whole_card_pods import (
 TEMPLATE = {"metadata": {"annotations": {}}, "spec": {"containers": [build_gpu_container()]}}
 
 
-def migrate(raw: Any) -> MigratedManifest:
-    return migrate_manifest(raw, Target(assume_cards(15)))
+def migrate(raw: Any) -> Migrated:
+    return migrate_manifest(raw, Target(Cards(memory_everywhere=15)))
 
 
 def tell(raw: Any) -> list[tuple[str, Code]]:
-    return [(told.about, told.finding.code) for told in migrate(raw).told]
+    return [(finding.about, finding.code) for finding in migrate(raw).findings]
 
 
 def test_a_custom_resource_has_its_templates_migrated() -> None:
     spec = {"pytorchReplicaSpecs": {"Master": {"template": deepcopy(TEMPLATE)}}}
     migrated = migrate({"kind": "PyTorchJob", "metadata": {"name": "train"}, "spec": spec})
     assert WHOLE not in str(migrated.raw)
-    assert migrated.told == ()
+    assert migrated.findings == ()
 
 
 def test_each_object_of_a_list_is_named() -> None:
@@ -46,7 +46,7 @@ def test_each_object_of_a_list_is_named() -> None:
 @pytest.mark.parametrize("raw", [None, "text", [1], {"kind": "List", "items": "x"}, {"a": 1}])
 def test_what_is_no_object_stays(raw: Any) -> None:
     migrated = migrate(raw)
-    assert (migrated.raw, migrated.told) == (raw, ())
+    assert (migrated.raw, migrated.findings) == (raw, ())
 
 
 def test_whole_cards_where_no_pod_is_are_named() -> None:
@@ -85,9 +85,9 @@ def test_quotas_on_gpus_are_named(hard: Any, count: int) -> None:
 
 def test_a_quota_is_told_how_much_memory_its_cards_are_if_they_are_of_one_kind() -> None:
     quota = {"kind": "ResourceQuota", "spec": {"hard": {f"requests.{WHOLE}": "8"}}}
-    assert 'whole cards "120"' in migrate(quota).told[0].finding.message
+    assert 'whole cards "120"' in migrate(quota).findings[0].message
     unknown = migrate_manifest(quota, Target(Cards()))
-    assert "whole cards" not in unknown.told[0].finding.message
+    assert "whole cards" not in unknown.findings[0].message
 
 
 @pytest.mark.parametrize("resource", [WHOLE, MEMORY])

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gpushare.core.analysis.migration.cards import Cards
-from gpushare.core.analysis.migration.finding import Code
-from gpushare.core.analysis.migration.pods import Migrated, Target, migrate_pod
+from gpushare.core.analysis.migration.finding import Code, Migrated
+from gpushare.core.analysis.migration.pods import Target, migrate_pod
 from tests.unit.migration.whole_card_pods import (
     MEMORY,
     WHOLE,
@@ -139,10 +139,10 @@ def test_a_pod_is_left_as_it_is(pod: Json, code: Code | None) -> None:
     [
         (build_whole_pod(), 16, None, Code.SHARE_TOO_LARGE, "that it may get (15)"),
         # Containers share a card, or each of their cards.
-        (pair(), None, None, Code.SHARE_TOO_LARGE, "which has 15; --share 7 "),
-        (pair(), 8, None, Code.SHARE_TOO_LARGE, "which has 15; --share 7 "),
+        (pair(), None, None, Code.SHARE_TOO_LARGE, "may get (15); --share 7 "),
+        (pair(), 8, None, Code.SHARE_TOO_LARGE, "may get (15); --share 7 "),
         (pair(2), 8, None, Code.SHARE_TOO_LARGE, "--share 7 "),
-        (build_whole_pod(), None, UNLIKE, Code.CARDS_DIFFER, "15 GiB (1) and 31 GiB (1)"),
+        (build_whole_pod(), None, UNLIKE, Code.CARDS_DIFFER, "15 GiB and 31 GiB"),
     ],
 )
 def test_a_pod_whose_memory_no_card_has_is_left_and_told_why(

@@ -5,37 +5,24 @@ from typing import Any
 import pytest
 
 from gpushare.api.pool import Schedule
-from gpushare.core.analysis.migration.finding import Code
-from gpushare.core.analysis.migration.pods import Migrated, Target, migrate_pod
+from gpushare.core.analysis.migration.finding import Code, Migrated
+from gpushare.core.analysis.migration.pods import Target, migrate_pod
 from tests.unit.migration.whole_card_pods import (
+    MODE,
     Json,
     build_gpu_container,
     build_whole_pod,
+    need,
+    prefer,
+    require,
     see_cards,
 )
 
-MODE = "ack.node.gpu.schedule"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 SHARING = build_gpu_container(None, resources={"limits": {"aliyun.com/gpu-mem": 3}})
 
 
 def migrate(pod: Json, **target: Any) -> Migrated:
     return migrate_pod(pod, Target(see_cards(), **target))
-
-
-def need(key: str, operator: str, *values: str) -> Json:
-    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
-
-
-def require(*needs: Json) -> Json:
-    terms = {"nodeSelectorTerms": [{"matchExpressions": list(needs)}]}
-    return {"nodeAffinity": {REQUIRED: terms}}
-
-
-def prefer(*needs: Json) -> Json:
-    preference = {"matchExpressions": list(needs)}
-    return {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": preference}]}}
 
 
 def expect_unclear(pod: Json) -> None:
@@ -70,7 +57,7 @@ def test_a_node_selector_selects_what_its_nodes_become(old: Json, mode: str) -> 
     assert list(rewrite({"disk": "ssd", **old, "zone": "b"})) == ["disk", MODE, "zone"]
 
 
-@pytest.mark.parametrize("selector", [{"disk": "ssd"}, {MODE: "mps"}, {MODE: "default"}])
+@pytest.mark.parametrize("selector", [{}, {"disk": "ssd"}, {MODE: "mps"}, {MODE: "default"}])
 def test_other_labels_stay(selector: Json) -> None:
     assert rewrite(selector) == selector
 
@@ -83,6 +70,8 @@ def test_nodes_without_isolation_become_what_is_said(old: Json) -> None:
     migrated = migrate(build_whole_pod(SHARING, nodeSelector=old))
     assert migrated.raw["spec"]["nodeSelector"] == {MODE: "cgpu"}
     assert [each.code for each in migrated.findings] == [Code.ISOLATION_BEGINS]
+    preferring = build_whole_pod(SHARING, affinity=prefer(*(need(k, "In", old[k]) for k in old)))
+    assert [each.code for each in migrate(preferring).findings] == [Code.ISOLATION_BEGINS]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +83,7 @@ def test_what_has_no_counterpart_stays_and_is_named(selector: Json, container: J
     expect_unclear(build_whole_pod(container, nodeSelector=selector))
 
 
-@pytest.mark.parametrize("build", [require, prefer])
+@pytest.mark.parametrize("build", [lambda *needs: require([*needs]), prefer])
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -128,7 +117,7 @@ def test_an_affinity_says_the_same_of_the_new_label(build: Any, old: Any, new: A
     ],
 )
 def test_an_affinity_that_has_no_counterpart_stays(unclear: Json) -> None:
-    expect_unclear(build_whole_pod(SHARING, affinity=require(unclear)))
+    expect_unclear(build_whole_pod(SHARING, affinity=require([unclear])))
 
 
 # A pod that asked for whole cards until now.
@@ -143,13 +132,13 @@ def test_a_pod_that_is_to_share_does_not_select_whole_cards(old: Json) -> None:
 
 
 def test_whole_cards_are_taken_out_of_an_affinity_that_allows_others() -> None:
-    pod = build_whole_pod(affinity=require(need("gpushare", "In", "true", "false")))
-    assert migrate(pod).raw["spec"]["affinity"] == require(need(MODE, "In", "share"))
+    pod = build_whole_pod(affinity=require([need("gpushare", "In", "true", "false")]))
+    assert migrate(pod).raw["spec"]["affinity"] == require([need(MODE, "In", "share")])
 
 
 @pytest.mark.parametrize("old", [need("gpushare", "In", "false"), need(MODE, "In", "default")])
 def test_an_affinity_for_whole_cards_alone_is_left_to_a_person(old: Json) -> None:
-    pod = build_whole_pod(affinity=require(old))
+    pod = build_whole_pod(affinity=require([old]))
     migrated = migrate(pod)
     assert migrated.raw is pod
     assert [each.code for each in migrated.findings] == [Code.WHOLE_CARD_AFFINITY]
@@ -163,5 +152,5 @@ def test_selections_stay_where_the_cluster_stays_in_its_edition() -> None:
 
 @pytest.mark.parametrize("container", [SHARING, build_gpu_container()])
 def test_a_selection_that_would_contradict_itself_stays(container: Json) -> None:
-    affinity = require(need("gpushare", "In", "true"))
+    affinity = require([need("gpushare", "In", "true")])
     expect_unclear(build_whole_pod(container, nodeSelector={"cgpu": "true"}, affinity=affinity))

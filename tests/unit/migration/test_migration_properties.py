@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpushare.api.documents import parse_documents
 from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.api.pool import Schedule
-from gpushare.core.analysis.migration.cards import assume_cards
+from gpushare.core.analysis.migration.cards import Cards
 from gpushare.core.analysis.migration.manifests import migrate_manifest
 from gpushare.core.analysis.migration.pods import Target
 from gpushare.core.analysis.migration.text import rewrite_text
@@ -21,15 +21,18 @@ from tests.kit.values.manifests import build_workload
 from tests.kit.values.pool_views import a_view, admit
 from tests.unit.migration.whole_card_pods import (
     MEMORY,
+    MODE,
     WHOLE,
     Json,
     a_card_node,
     build_gpu_container,
     build_whole_pod,
+    need,
+    prefer,
+    require,
     see_cards,
 )
 
-MODE = "ack.node.gpu.schedule"
 LABELS = {
     "gpushare": ["true", "false", "yes"],
     "cgpu": ["true", "false"],
@@ -48,14 +51,6 @@ resources = st.sampled_from(
 )
 
 
-def need(key: str, operator: str, *values: str) -> Json:
-    return {"key": key, "operator": operator, "values": list(values)}
-
-
-def build_term(*needs: Json) -> Json:
-    return {"matchExpressions": list(needs)}
-
-
 needs = st.sampled_from(sorted(LABELS)).flatmap(
     lambda key: st.builds(
         lambda operator, values: need(key, operator, *values),
@@ -63,12 +58,11 @@ needs = st.sampled_from(sorted(LABELS)).flatmap(
         st.lists(st.sampled_from(LABELS[key]), min_size=1, max_size=2, unique=True),
     )
 )
-terms = st.lists(needs, min_size=1, max_size=3).map(lambda found: build_term(*found))
+terms = st.lists(needs, min_size=1, max_size=3)
 
 
-def build_affinity(found: list[Json]) -> Json:
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": found}}
-    return {"affinity": {"nodeAffinity": required}} if found else {}
+def build_affinity(found: list[list[Json]]) -> Json:
+    return {"affinity": require(*found)} if found else {}
 
 
 @st.composite
@@ -103,38 +97,25 @@ KINDS = ["Deployment", "Job", "CronJob"]
 
 
 @given(pods(), targets)
-def test_migrated_twice_is_migrated_once(pod: Json, target: Target) -> None:
+def test_a_pod_changes_once_and_only_in_what_it_asks_for_and_selects_or_somebody_is_told_why(
+    pod: Json, target: Target
+) -> None:
     before = deepcopy(pod)
-    once = migrate_manifest(pod, target).raw
+    migrated = migrate_manifest(pod, target)
+    event("changed" if migrated.raw != pod else "as it was")
     assert pod == before
-    event("changed" if once != pod else "as it was")
-    assert migrate_manifest(once, target).raw == once
-
-
-@given(pods(), targets)
-def test_nothing_else_of_it_changes(pod: Json, target: Target) -> None:
-    migrated = deepcopy(migrate_manifest(pod, target).raw)
-    for each in (pod, migrated):
+    assert migrate_manifest(migrated.raw, target).raw == migrated.raw
+    asks = any(c["resources"]["limits"].get(WHOLE) for c in migrated.raw["spec"]["containers"])
+    assert not asks or (migrated.findings and migrated.raw == pod)
+    after = deepcopy(migrated.raw)
+    for each in (before, after):
         each["spec"].pop("nodeSelector", None)
         each["spec"].pop("affinity", None)
         each["metadata"].pop("labels", None)
         for container in each["spec"]["containers"]:
-            container["resources"]["limits"] = {
-                key: value
-                for key, value in container["resources"]["limits"].items()
-                if key not in (WHOLE, MEMORY)
-            }
-    assert migrated == pod
-
-
-@given(pods(), targets)
-def test_whole_cards_are_asked_for_no_more_or_somebody_is_told_why(
-    pod: Json, target: Target
-) -> None:
-    migrated = migrate_manifest(pod, target)
-    asks = any(c["resources"]["limits"].get(WHOLE) for c in migrated.raw["spec"]["containers"])
-    assert asks <= bool(migrated.told)
-    assert not asks or migrated.raw == pod
+            for resource in (WHOLE, MEMORY):
+                container["resources"]["limits"].pop(resource, None)
+    assert after == before
 
 
 plain_selectors = st.sampled_from(
@@ -153,8 +134,8 @@ plain_needs = [
     need("cgpu", "NotIn", "false"),
     need("cgpu", "In", "true"),
 ]
-plain_terms = st.lists(st.sampled_from(plain_needs).map(build_term), max_size=1)
-ANY_CARD = assume_cards(15)
+plain_terms = st.lists(st.sampled_from(plain_needs).map(lambda each: [each]), max_size=1)
+ANY_CARD = Cards(memory_everywhere=15)
 
 
 @given(
@@ -165,7 +146,7 @@ ANY_CARD = assume_cards(15)
     st.sampled_from([Schedule.CGPU, Schedule.SHARE]),
 )
 def test_the_webhook_takes_what_is_made_of_a_pod_with_whole_cards(
-    selector: Json, terms: list[Json], cards: Any, share: int | None, unisolated: Schedule
+    selector: Json, terms: list[list[Json]], cards: Any, share: int | None, unisolated: Schedule
 ) -> None:
     pod = build_whole_pod(
         build_gpu_container(cards), nodeSelector=selector, **build_affinity(terms)
@@ -174,7 +155,7 @@ def test_the_webhook_takes_what_is_made_of_a_pod_with_whole_cards(
     migrated = migrate_manifest(pod, target)
     if migrated.raw == pod:
         event("left as it is")
-        assert migrated.told
+        assert migrated.findings
         return
     assert parse_pod_request(migrated.raw).asked == {MEMORY}
     decision = admit(migrated.raw, *POOLS)
@@ -187,7 +168,7 @@ ON_SHARE, OFF_CGPU = need(MODE, "In", "share"), need("cgpu", "NotIn", "true")
 
 @given(pods(), targets, st.sampled_from(KINDS), st.sampled_from([True, False, None]))
 @example(
-    build_whole_pod(**build_affinity([build_term(ON_SHARE), build_term(ON_SHARE, OFF_CGPU)])),
+    build_whole_pod(**build_affinity([[ON_SHARE], [ON_SHARE, OFF_CGPU]])),
     Target(see_cards()),
     "Deployment",
     False,
@@ -199,10 +180,10 @@ def test_its_text_is_what_it_is(pod: Json, target: Target, kind: str, flow: bool
     text = yaml.safe_dump(raw, default_flow_style=flow)
     documents = parse_documents(text)
     wanted = [migrate_manifest(each.raw, target).raw for each in documents]
-    rewritten = rewrite_text(text, documents, wanted)
-    assert [each.raw for each in parse_documents(rewritten.text)] == wanted
-    assert not rewritten.reformatted
-    assert (rewritten.text == text) == (wanted[0] == documents[0].raw)
+    rewritten, reformatted = rewrite_text(text, documents, wanted)
+    assert [each.raw for each in parse_documents(rewritten)] == wanted
+    assert not reformatted
+    assert (rewritten == text) == (wanted[0] == documents[0].raw)
 
 
 anything = st.recursive(
@@ -221,12 +202,8 @@ FULL = build_whole_pod(
     initContainers=[build_gpu_container(None, "init")],
     affinity={
         "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [build_term(need("cgpu", "In", "true"))]
-            },
-            "preferredDuringSchedulingIgnoredDuringExecution": [
-                {"weight": 1, "preference": build_term(need("gpushare", "Exists"))}
-            ],
+            **require([need("cgpu", "In", "true")])["nodeAffinity"],
+            **prefer(need("gpushare", "Exists"))["nodeAffinity"],
         }
     },
 )

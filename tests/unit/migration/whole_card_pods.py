@@ -8,6 +8,9 @@ from gpushare.core.analysis.migration.cards import Cards, observe_cards
 
 Json = dict[str, Any]
 WHOLE, MEMORY = "nvidia.com/gpu", "aliyun.com/gpu-mem"
+MODE = "ack.node.gpu.schedule"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 CARDS_LABEL = "aliyun.accelerator/nvidia_count"
 CARD_LABEL = "aliyun.accelerator/nvidia_mem"
 
@@ -25,6 +28,22 @@ def build_whole_pod(
     metadata = {"name": "trainer", **({"labels": dict(labels)} if labels else {})}
     main = {"containers": [*(containers or (build_gpu_container(),))]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**main, **spec}}
+
+
+def need(key: str, operator: str, *values: str) -> Json:
+    """One requirement of a node affinity."""
+    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
+
+
+def require(*terms: list[Json]) -> Json:
+    """The affinity for nodes of one of these terms, of requirements each."""
+    listed = [{"matchExpressions": term} for term in terms]
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": listed}}}
+
+
+def prefer(*needs: Json) -> Json:
+    preference = {"matchExpressions": list(needs)}
+    return {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": preference}]}}
 
 
 def a_card_node(

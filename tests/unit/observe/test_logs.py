@@ -172,12 +172,6 @@ def test_what_can_not_be_written_down_is_a_line_all_the_same() -> None:
     assert (line["msg"], line["thing"]) == ("about %s", "a Mute")
 
 
-@pytest.mark.usefixtures("stream")
-def test_a_level_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ValueError, match="LOUD"):
-        configure_logs("loud", io.StringIO())
-
-
 @pytest.fixture
 def caught(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     """The log, where the interpreter's own complaints go too."""

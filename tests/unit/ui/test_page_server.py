@@ -19,8 +19,7 @@ from gpushare.cli.cluster.snapshot_file import parse_snapshot
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.ui import feed as feeding
 from gpushare.cli.ui import server as serving_page
-from gpushare.cli.ui.document import build_state
-from gpushare.cli.ui.feed import LONGEST_SECONDS, PERIOD_SECONDS, Feed, find_period
+from gpushare.cli.ui.feed import LONGEST_SECONDS, PERIOD_SECONDS, Feed, build_state, find_period
 from gpushare.cli.ui.guard import HEADERS
 from gpushare.cli.ui.server import Address, PageServer
 from tests.browser.ui_server import Answer, send

@@ -7,7 +7,7 @@ import pytest
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.names import Reason
 from gpushare.webhook import cache as memory_module
-from gpushare.webhook.cache import NAMESPACES, POOLS, PoolCache
+from gpushare.webhook.cache import NAMESPACES, POOLS, PoolCache, UnknownNamespaceError
 from tests.kit.values.clock import Clock
 from tests.kit.values.webhook_server import DEFAULT, INFERENCE, TRAINING, build_memory
 
@@ -23,10 +23,8 @@ def test_until_both_watches_have_listed_it_is_not_answered_from() -> None:
     cache.note_event(POOLS)
     unsynced = cache.find_unsynced()
     assert unsynced is not None
-    assert (unsynced.reason, unsynced.message) == (
-        Reason.NOT_SYNCED,
-        "namespaces are not known yet",
-    )
+    assert unsynced.reason is Reason.NOT_SYNCED
+    assert str(unsynced) == "namespaces are not known yet"
     cache.note_event(NAMESPACES)
     assert cache.find_unsynced() is None
 
@@ -40,7 +38,7 @@ def test_a_watch_that_fell_silent_is_not_believed_until_it_is_heard_of_again(sil
     unsynced = cache.find_unsynced()
     assert unsynced is not None
     assert unsynced.reason is Reason.STALE_CACHE
-    assert unsynced.message.startswith(f"{silent} were last heard of 61 s ago")
+    assert str(unsynced).startswith(f"{silent} were last heard of 61 s ago")
     cache.note_event(silent)
     assert cache.find_unsynced() is None
 
@@ -52,9 +50,10 @@ def test_pools_and_namespaces_come_and_go() -> None:
     assert set(cache.pools) == {TRAINING, INFERENCE}
     cache.put_pool("training", TRAINING, None)
     assert cache.pools == (INFERENCE,)
-    assert cache.find_namespace("default") == DEFAULT
+    assert cache.recall("default") == (DEFAULT, (INFERENCE,))
     cache.put_namespace("default", DEFAULT, None)
-    assert cache.find_namespace("default") is None
+    with pytest.raises(UnknownNamespaceError, match="namespace default is not known yet"):
+        cache.recall("default")
 
 
 async def test_a_namespace_that_a_busy_api_server_tells_of_late_is_waited_for(

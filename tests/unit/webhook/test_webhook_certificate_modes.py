@@ -8,7 +8,7 @@ import pytest
 
 from gpushare.certs.identity import Authority, Identity
 from gpushare.certs.issue import LIFETIME
-from gpushare.certs.ownership import MANAGED_BY
+from gpushare.certs.validation import MANAGED_BY
 from gpushare.observe.metrics import Metrics
 from tests.kit.values.certificates import issue_foreign
 from tests.kit.values.webhook_certificate import (

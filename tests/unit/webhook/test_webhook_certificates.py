@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpushare.certs.issue import LIFETIME
-from gpushare.certs.ownership import LABELS, TLS
+from gpushare.certs.validation import LABELS, TLS
 from gpushare.kube.errors import ApiError
 from gpushare.kube.resources.webhook_configurations import apply_ca_bundle, read_configuration
 from gpushare.observe.metrics import Metrics

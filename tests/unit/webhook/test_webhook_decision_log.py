@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpushare.core.admission import Decision, Rules
-from gpushare.names import Reason
-from gpushare.webhook.decision_log import MAX_NAME, DecisionLog
+from gpushare.core.admission import Rules
+from gpushare.webhook.decision_log import MAX_NAME
 from gpushare.webhook.handler import AdmissionHandler
 from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 from tests.kit.values.webhook_server import build_handler, build_memory, until
@@ -85,13 +84,3 @@ async def test_a_line_names_the_pod_as_far_as_it_has_a_name(
     ask(build_handler(), metadata)
     (line,) = await read_lines(logged)
     assert line["pod"] == name
-
-
-async def test_what_was_noted_is_written_when_it_ends(logged: pytest.LogCaptureFixture) -> None:
-    decision_log = DecisionLog()
-    decision = Decision(Reason.ROUTED, "sent to pool training", "training")
-    decision_log.note(logging.INFO, "default", "job", decision)
-    assert not logged.records
-    decision_log.flush()
-    decision_log.flush()
-    assert len(logged.records) == 1

@@ -74,7 +74,7 @@ async def test_as_soon_as_it_is_to_stop_it_is_not_ready(fake: FakeApi) -> None:
         assert webhook.find_unready() == "about to stop"
 
 
-async def test_a_call_whose_body_comes_at_the_very_end_is_in_the_log(
+async def test_a_call_whose_body_comes_at_the_very_end_is_answered_and_in_the_log(
     fake: FakeApi, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ports: list[int] = []
@@ -98,7 +98,9 @@ async def test_a_call_whose_body_comes_at_the_very_end_is_in_the_log(
         # This cuts the drain short.
         running.cancel()
         writer.write(BODY)
-        assert (await reader.read()).startswith(b"HTTP/1.1 200 OK")
+        answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        assert b"Connection: close" in answer
         writer.close()
         await asyncio.wait((running,))
     told = [

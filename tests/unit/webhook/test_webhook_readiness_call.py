@@ -31,11 +31,6 @@ async def find_problem(
     return call.find_problem()
 
 
-async def test_a_server_that_answers_under_its_name_is_reached() -> None:
-    server, _, authority = build_tls()
-    assert await find_problem(authority.certificate_pem, server) is None
-
-
 @pytest.mark.parametrize(
     ("bundle", "name", "words"),
     [

@@ -4,7 +4,7 @@ Everything that is decided knows the DaemonSets by their standard names, those o
 a cluster calls them is translated where pods and DaemonSets are read, and nowhere else.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -51,20 +51,6 @@ def parse_daemonset(raw: Mapping[str, Any]) -> DaemonSet:
 def shorten_image(image: str) -> str:
     """Its name, without registry, tag and digest."""
     return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
-
-
-def find_selected(spec: Mapping[str, Any], keys: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Which of these labels a pod's node selector asks, and its required node affinity wants In."""
-    for key, value in (spec.get("nodeSelector") or {}).items():
-        if key in keys:
-            yield key, value
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    for term in required.get("nodeSelectorTerms") or ():
-        for expression in term.get("matchExpressions") or ():
-            if expression.get("key") in keys and expression.get("operator") == "In":
-                for value in expression.get("values") or ():
-                    yield expression["key"], value
 
 
 def list_standard_names(given: Mapping[str, str]) -> Mapping[str, str]:

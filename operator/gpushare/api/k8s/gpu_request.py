@@ -127,21 +127,16 @@ def asks_for_other_gpu(container: Container) -> bool:
 
     Of extended resources there is no request without a limit.
     """
-    if container.resources is None or not container.resources.limits:
-        return False
-    for resource, quantity in container.resources.limits.items():
-        if resource.startswith(_VENDOR) and parse_quantity(quantity) != 0:
-            return True
-    return False
+    limits = (container.resources and container.resources.limits) or {}
+    return any(
+        key.startswith(_VENDOR) and parse_quantity(each) != 0 for key, each in limits.items()
+    )
 
 
 def asks_for_card_count(container: Container) -> bool:
     """Whether it asks for `aliyun.com/gpu-count`, which nodes offer and which gives no card."""
     asked = container.resources
-    return asked is not None and (
-        names.RESOURCE_GPU_COUNT in (asked.limits or ())
-        or names.RESOURCE_GPU_COUNT in (asked.requests or ())
-    )
+    return asked is not None and names.RESOURCE_GPU_COUNT in (asked.limits or ())
 
 
 def _add(containers: Iterable[Amounts]) -> dict[str, int]:

@@ -16,7 +16,7 @@ import msgspec
 
 from gpushare import names
 from gpushare.api.k8s.card_annotations import parse_count, parse_ledger
-from gpushare.api.k8s.daemonset import NONE_RENAMED, find_selected
+from gpushare.api.k8s.daemonset import NONE_RENAMED
 from gpushare.api.k8s.gpu_request import (
     SIDECAR,
     count_card_memory,
@@ -24,7 +24,7 @@ from gpushare.api.k8s.gpu_request import (
     count_gpu_requests,
     read_gpu_environment,
 )
-from gpushare.api.k8s.node_selection import CHOOSING
+from gpushare.api.k8s.node_selection import ANYWHERE, CHOOSING, read_node_selection
 from gpushare.api.k8s.pod_owner import Workload, name_workload
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape, Spec, parse_pod_shape
@@ -152,13 +152,13 @@ def parse_pod(
     `standard_names` has those of DaemonSets that the cluster calls otherwise. `schedulers` give out
     GPU memory card by card: others' pods are never unrouted.
     """
-    meta, spec = raw["metadata"], raw.get("spec") or {}
-    shape = parse_pod_shape(raw)
-    requests = count_gpu_requests(shape.spec or Spec())
+    meta, shape = raw["metadata"], parse_pod_shape(raw)
+    spec = shape.spec or Spec()
+    requests = count_gpu_requests(spec)
     owner = _find_controller(meta)
     by_daemonset = owner.get("kind") == "DaemonSet"
     # A DaemonSet's pods come and go with the label that they select; nobody has to wait for them.
-    selects = _NO_SELECTION if by_daemonset else frozenset(find_selected(spec, _SELECTED))
+    selects = _NO_SELECTION if by_daemonset else _find_selected(spec)
     is_routed = any(key in CHOOSING for key, _ in selects)
     namespace = meta["namespace"]
     daemonset = str(owner["name"]) if by_daemonset and namespace == plugin_namespace else ""
@@ -168,13 +168,16 @@ def parse_pod(
     if not (requests or selects or daemonset or static):
         return None
     status = raw.get("status") or {}
-    node = spec.get("nodeName") or ""
-    ready_since = _ready_since(status)
+    node = spec.node_name or ""
+    ready = _find_condition(status, "Ready")
+    since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
     created = meta.get("creationTimestamp")
     shares = names.RESOURCE_GPU_MEMORY in requests
-    running = (shape.spec and shape.spec.containers) or ()
-    card_memory = count_card_memory(map(count_container, running)) if shares else 0
-    reason, message = _read_scheduling(status)
+    running = map(count_container, spec.containers or ())
+    card_memory = count_card_memory(running) if shares else 0
+    scheduled = _find_condition(status, "PodScheduled")
+    reason = intern(scheduled.get("reason") or "")
+    message = intern((scheduled.get("message") or "")[:MAX_MESSAGE])
     past = None if node else parse_past_decision(annotations)
     return Pod(
         namespace=intern(namespace),
@@ -183,15 +186,15 @@ def parse_pod(
         node=intern(node),
         phase=intern(status.get("phase") or "Pending"),
         deleting="deletionTimestamp" in meta,
-        ready=ready_since is not None,
-        ready_since=ready_since,
+        ready=since is not None,
+        ready_since=datetime.fromisoformat(since) if since else None,
         restarts=sum(
             container.get("restartCount", 0) for container in status.get("containerStatuses") or ()
         ),
         requests=_share_mapping(tuple(requests.items())) if requests else NOTHING,
         card_memory=card_memory,
         selects=_share(selects) if selects else _NO_SELECTION,
-        containers=_share(_find_sharing(spec, shape.spec or Spec())) if shares else (),
+        containers=_share(_find_sharing(spec)) if shares else (),
         requires_isolation=(
             annotations.get(names.ANNOTATION_ISOLATION) == names.ISOLATION_REQUIRED
         ),
@@ -211,20 +214,23 @@ def parse_pod(
     )
 
 
-def _find_sharing(raw: Mapping[str, Any], spec: Spec) -> tuple[SharingContainer, ...]:
+def _find_selected(spec: Spec) -> frozenset[tuple[str, str]]:
+    selection = read_node_selection(spec)
+    if selection is ANYWHERE:
+        return _NO_SELECTION
+    return frozenset((key, value) for key in _SELECTED for value in selection.find_values(key))
+
+
+def _find_sharing(spec: Spec) -> tuple[SharingContainer, ...]:
+    sidecars = (each for each in spec.init_containers or () if each.restart_policy == SIDECAR)
     found = []
-    for group, shapes in (
-        ("initContainers", spec.init_containers or ()),
-        ("containers", spec.containers or ()),
-    ):
-        for container, shape in zip(raw.get(group) or (), shapes, strict=True):
-            lasts = group == "containers" or shape.restart_policy == SIDECAR
-            if lasts and names.RESOURCE_GPU_MEMORY in count_container(shape):
-                said = read_gpu_environment(shape)
-                opts_out: bool | None = said.disables_isolation
-                if said.may_disable_isolation and not opts_out:
-                    opts_out = None
-                found.append(SharingContainer(intern(str(container.get("name"))), opts_out))
+    for container in (*sidecars, *(spec.containers or ())):
+        if names.RESOURCE_GPU_MEMORY in count_container(container):
+            said = read_gpu_environment(container)
+            opts_out: bool | None = said.disables_isolation
+            if said.may_disable_isolation and not opts_out:
+                opts_out = None
+            found.append(SharingContainer(intern(container.name or ""), opts_out))
     return tuple(found)
 
 
@@ -243,21 +249,11 @@ def _find_controller(meta: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-def _ready_since(status: Mapping[str, Any]) -> datetime | None:
+def _find_condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     for condition in status.get("conditions") or ():
-        if condition.get("type") == "Ready" and condition.get("status") == "True":
-            since = condition.get("lastTransitionTime")
-            return datetime.fromisoformat(since) if since else None
-    return None
-
-
-def _read_scheduling(status: Mapping[str, Any]) -> tuple[str, str]:
-    """Why the pod is not scheduled."""
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled":
-            message = (condition.get("message") or "")[:MAX_MESSAGE]
-            return intern(condition.get("reason") or ""), intern(message)
-    return NOT_LOOKED_AT
+        if condition.get("type") == kind:
+            return cast(Mapping[str, Any], condition)
+    return {}
 
 
 def _count_cards(meta: Mapping[str, Any]) -> int:

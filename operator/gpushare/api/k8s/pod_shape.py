@@ -34,6 +34,7 @@ class Variable(Shape, frozen=True):
 class Container(Shape, frozen=True):
     """Of a pod; an init container too."""
 
+    name: str | None = None
     env: tuple[Variable, ...] | None = None
     resources: Resources | None = None
     restart_policy: str | None = None

@@ -9,14 +9,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-import msgspec
-
 from gpushare import names
 from gpushare.api.k8s.pod import parse_pod
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import parse_pod_shape
 from gpushare.api.k8s.unhealthy_cards import parse_unhealthy_cards
-from gpushare.api.pruned import KEPT, KeptObject, KeptPod
+from gpushare.api.pruned.fields import KEPT
+from gpushare.api.pruned.keep import MalformedFieldError, keep
 
 Json = dict[str, Any]
 
@@ -89,14 +88,15 @@ def keep_object(kind: Kind, raw: Any) -> Json | None:
 
     Raises `MalformedObjectError`.
     """
-    shape: type[KeptObject] = KEPT[kind]
     try:
-        kept: Json = msgspec.to_builtins(msgspec.convert(raw, shape))
-    except msgspec.ValidationError as error:
-        raise MalformedObjectError(f"{_describe(kind, raw)}: {error}") from error
+        if not isinstance(raw, dict) or raw.get("metadata") is None:
+            raise MalformedFieldError(": it has no metadata")
+        kept: Json = keep(raw, KEPT[kind])
+    except MalformedFieldError as error:
+        raise MalformedObjectError(f"{_describe(kind, raw)}{error}") from error
     if kind is Kind.CONFIGMAPS and parse_unhealthy_cards(kept) is None:
         return None
-    return None if shape is KeptPod and not _concerns_gpus(kept) else kept
+    return None if kind is Kind.PODS and not _concerns_gpus(kept) else kept
 
 
 def _concerns_gpus(pod: Json) -> bool:

@@ -1,18 +1,15 @@
 """`gpushare adopt`: the pools that describe a cluster as it is, proved by the planner."""
 
-from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence, Sized
 
 from gpushare import names
 from gpushare.api.manifest import parse_manifest
 from gpushare.api.pool import Nodes
-from gpushare.api.selector import LabelSelector
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster, with_pools
 from gpushare.cli.exit_codes import Exit
-from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
-from gpushare.cli.output.pool_manifests import Json, render_manifests
+from gpushare.cli.output.answer import Answer, Line, Styled, lay_out, lay_out_section
+from gpushare.cli.output.data import Json, render_manifests
 from gpushare.core.analysis.adoption.adopt import describe_snapshot, prove
 from gpushare.core.analysis.adoption.grouping import AdoptedPool, build_manifest
 from gpushare.core.analysis.adoption.notes import Note, gather, list_names
@@ -40,26 +37,22 @@ def adopt(access: Access, *, node_pool_label: str, observe: bool) -> Answer:
     if observe:
         for manifest in manifests:
             manifest["spec"]["reconcile"] = "Observe"
-    page = _Page(described.pools, proof.changes, notes)
+    changes, conclusion = proof.changes, _conclude(described.pools, proof.changes)
+    head = [conclusion, *(str(note) for note in notes if not note.is_of_pool)]
     return Answer(
-        _build_document(page, manifests, proof.simulated),
-        page.build,
-        manifests=render_manifests(page.build_head(), manifests, page.build_comments()),
+        {
+            "pools": {"apiVersion": "v1", "kind": "List", "items": manifests},
+            "planIsEmpty": not changes,
+            "nodes": [_describe_node(each) for each in proof.simulated],
+            "notes": [describe_note(note) for note in notes],
+        },
+        lambda wide: _build_page(described.pools, conclusion, changes, notes, wide=wide),
+        manifests=render_manifests(
+            head, manifests, _build_comments(described.pools, changes, notes)
+        ),
         notes=tuple(map(str, notes)),
-        exit_code=Exit.CHANGES if proof.changes else Exit.OK,
+        exit_code=Exit.CHANGES if changes else Exit.OK,
     )
-
-
-# As data.
-
-
-def _build_document(page: "_Page", manifests: list[Json], simulated: tuple[Simulated, ...]) -> Json:
-    return {
-        "pools": {"apiVersion": "v1", "kind": "List", "items": manifests},
-        "planIsEmpty": not page.changes,
-        "nodes": [_describe_node(each) for each in simulated],
-        "notes": [describe_note(note) for note in page.notes],
-    }
 
 
 def _describe_node(each: Simulated) -> Json:
@@ -83,73 +76,60 @@ def describe_note(note: Note) -> Json:
         "code": str(note.code),
         "pools" if note.is_of_pool else "nodes": list(note.names),
         "message": note.message,
-        "leftOut": note.leaves_out,
+        "leftOut": note.code.leaves_out,
     }
 
 
-# For people.
+def _conclude(pools: Sized, changes: Sized) -> str:
+    if not pools:
+        return NOTHING
+    return f"The plan is not empty: {_count(changes)} would be changed." if changes else EMPTY
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
-    pools: tuple[AdoptedPool, ...]
-    changes: tuple[Simulated, ...]
-    notes: tuple[Note, ...]
-
-    def build(self, wide: bool) -> Iterator[Line]:
-        if self.pools:
-            header = ["POOL", "EDITION", "MODE", "PLACEMENT", "NODES", "MEMBERS"]
-            rows: list[Line] = [_build_row(pool, wide=wide) for pool in self.pools]
-            yield from lay_out([*header, "NAMES"] if wide else header, rows)
-            yield ()
-        yield (self._conclude(),)
-        if self.changes:
-            yield ()
-            told = [(c.node, c.pool, _tell_labels(c) or "-", _tell_change(c)) for c in self.changes]
-            yield from lay_out(("NODE", "POOL", "LABELS", "CHANGE"), told, indent=2)
-        if self.notes:
-            yield ()
-            yield from build_notes(self.notes)
-
-    def build_head(self) -> Iterator[str]:
-        """What stands above all pools, in comments."""
-        yield self._conclude()
-        yield from (str(note) for note in self.notes if not note.is_of_pool)
-
-    def build_comments(self) -> dict[str, list[str]]:
-        """What stands above each pool."""
-        comments: defaultdict[str, list[str]] = defaultdict(list)
-        for pool in self.pools:
-            comments[pool.name].append(f"{_count(pool)}: {list_names(pool.nodes)}")
-        for note in self.notes:
-            for name in note.names if note.is_of_pool else ():
-                comments[name].append(f"{note.code}: {note.message}")
-        for change in self.changes:
-            told = "; ".join(filter(None, (_tell_labels(change), _tell_change(change))))
-            comments[change.pool].append(f"it would change {change.node}: {told}")
-        return dict(comments)
-
-    def _conclude(self) -> str:
-        if not self.pools:
-            return NOTHING
-        if not self.changes:
-            return EMPTY
-        nodes = "1 node" if len(self.changes) == 1 else f"{len(self.changes)} nodes"
-        return f"The plan is not empty: {nodes} would be changed."
+def _build_page(
+    pools: Sequence[AdoptedPool],
+    conclusion: str,
+    changes: Sequence[Simulated],
+    notes: Sequence[Note],
+    *,
+    wide: bool,
+) -> Iterator[Line]:
+    if pools:
+        header = ["POOL", "EDITION", "MODE", "PLACEMENT", "NODES", "MEMBERS"]
+        rows: list[Line] = [_build_row(pool, wide=wide) for pool in pools]
+        yield from lay_out([*header, "NAMES"] if wide else header, rows)
+        yield ()
+    yield (conclusion,)
+    if changes:
+        yield ()
+        told = [(c.node, c.pool, _tell_labels(c) or "-", _tell_change(c)) for c in changes]
+        yield from lay_out(("NODE", "POOL", "LABELS", "CHANGE"), told, indent=2)
+    yield from build_notes(notes)
 
 
-def build_notes(notes: tuple[Note, ...]) -> Iterator[Line]:
-    """What is to be said, as a table."""
-    yield (Styled("Remarks", "bold"),)
-    rows: list[Line] = [
-        (
-            Styled(str(note.code), "red" if note.leaves_out else "yellow"),
-            note.about,
-            f"{note.message}; left out" if note.leaves_out else note.message,
-        )
-        for note in notes
-    ]
-    yield from lay_out(("CODE", "ABOUT", "WHAT"), rows, indent=2)
+def _build_comments(
+    pools: Sequence[AdoptedPool], changes: Sequence[Simulated], notes: Sequence[Note]
+) -> dict[str, list[str]]:
+    """What stands above each pool."""
+    comments = {pool.name: [f"{_count(pool.nodes)}: {list_names(pool.nodes)}"] for pool in pools}
+    for note in notes:
+        for name in note.names if note.is_of_pool else ():
+            comments[name].append(f"{note.code}: {note.message}")
+    for change in changes:
+        told = "; ".join(filter(None, (_tell_labels(change), _tell_change(change))))
+        comments[change.pool].append(f"it would change {change.node}: {told}")
+    return comments
+
+
+def build_notes(notes: Sequence[Note]) -> Iterator[Line]:
+    """What is to be said, as a table below all else; nothing where nothing is."""
+    rows: list[Line] = []
+    for note in notes:
+        leaves_out = note.code.leaves_out
+        code = Styled(note.code, "red" if leaves_out else "yellow")
+        rows.append((code, note.about, f"{note.message}; left out" if leaves_out else note.message))
+    if rows:
+        yield from lay_out_section("Remarks", ("CODE", "ABOUT", "WHAT"), rows)
 
 
 def _build_row(pool: AdoptedPool, *, wide: bool) -> Line:
@@ -160,14 +140,18 @@ def _build_row(pool: AdoptedPool, *, wide: bool) -> Line:
         str(carried.schedule),
         str(carried.placement or "-"),
         str(len(pool.nodes)),
-        describe_membership(pool.membership),
+        _describe_membership(pool.membership),
     )
     return (*row, ", ".join(pool.nodes)) if wide else row
 
 
-def describe_membership(nodes: Nodes) -> str:
+def _describe_membership(nodes: Nodes) -> str:
     """By what a pool has its nodes."""
-    parts = [_describe_selector(nodes.selector)] if nodes.selector is not None else []
+    parts = []
+    if nodes.selector is not None:
+        parts += [f"{key}={value}" for key, value in nodes.selector.match_labels.items()]
+        for each in nodes.selector.match_expressions:
+            parts.append(f"{each.key} {each.operator} {','.join(each.values)}")
     if nodes.names:
         parts.append(f"{len(nodes.names)} by name")
     if nodes.exclude:
@@ -175,14 +159,8 @@ def describe_membership(nodes: Nodes) -> str:
     return ", ".join(parts)
 
 
-def _describe_selector(selector: LabelSelector) -> str:
-    exact = [f"{key}={value}" for key, value in selector.match_labels.items()]
-    further = [f"{e.key} {e.operator} {','.join(e.values)}" for e in selector.match_expressions]
-    return ", ".join([*exact, *further])
-
-
-def _count(pool: AdoptedPool) -> str:
-    return "1 node" if len(pool.nodes) == 1 else f"{len(pool.nodes)} nodes"
+def _count(nodes: Sized) -> str:
+    return "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
 
 
 def _tell_labels(change: Simulated) -> str:

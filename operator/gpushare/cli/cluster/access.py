@@ -1,6 +1,7 @@
 """How a reading command gets the cluster: from the API server, or from a snapshot."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,22 +32,27 @@ class Access:
         """
         if self.snapshot is not None:
             return self.read_snapshot(self.snapshot)
-        return asyncio.run(self._read_live(kinds))
+        from gpushare.kube.resources.clusters import read_cluster
+
+        return self._run(lambda api: read_cluster(api, kinds, datetime.now(UTC)))
 
     def read_about(self, subject: Subject, *kinds: Kind) -> Cluster:
         """The same for a question about one object; what may not be listed is read by name, as far
         as that may be got, and is `unread` otherwise."""
         if self.snapshot is not None:
             return self.read_snapshot(self.snapshot)
-        return asyncio.run(self._read_about_live(subject, kinds))
+        from gpushare.kube.resources.named_objects import read_about
+
+        return self._run(lambda api: read_about(api, kinds, subject, datetime.now(UTC)))
 
     def read_node(self, name: str) -> Cluster:
         """Only that node, and the pods bound to it. Raises `CommandError` where there is none."""
         if self.snapshot is None:
-            cluster = asyncio.run(self._read_node_live(name))
+            cluster = self._run(lambda api: _read_node(api, name))
         else:
             cluster = self.read_snapshot(self.snapshot)
-        if name not in (known := _names(cluster)):
+        known = [node["metadata"]["name"] for node in cluster.nodes]
+        if name not in known:
             raise build_unknown("node", name, known)
         return cluster
 
@@ -87,29 +93,12 @@ class Access:
 
         return connect(await load_own_credentials(self.kubeconfig, self.context))
 
-    async def _read_live(self, kinds: tuple[Kind, ...]) -> Cluster:
-        from gpushare.kube.resources.clusters import read_cluster
+    def _run(self, read: Callable[["ApiClient"], Awaitable[Cluster]]) -> Cluster:
+        async def run() -> Cluster:
+            async with await self.connect() as api:
+                return await read(api)
 
-        async with await self.connect() as api:
-            return await read_cluster(api, kinds, datetime.now(UTC))
-
-    async def _read_about_live(self, subject: Subject, kinds: tuple[Kind, ...]) -> Cluster:
-        from gpushare.kube.resources.named_objects import read_about
-
-        async with await self.connect() as api:
-            return await read_about(api, kinds, subject, datetime.now(UTC))
-
-    async def _read_node_live(self, name: str) -> Cluster:
-        from gpushare.kube.resources.clusters import read_cluster
-        from gpushare.kube.resources.named_objects import read_about
-
-        now, subject = datetime.now(UTC), Subject(Kind.NODES, name)
-        async with await self.connect() as api:
-            cluster = await read_about(api, (Kind.NODES, Kind.PODS), subject, now, node=name)
-            if cluster.nodes or Kind.NODES in cluster.unread:
-                return cluster
-            # Their names are for a suggestion.
-            return await read_cluster(api, (Kind.NODES,), now)
+        return asyncio.run(run())
 
 
 def check_namespace(cluster: Cluster, namespace: str | None) -> None:
@@ -119,5 +108,13 @@ def check_namespace(cluster: Cluster, namespace: str | None) -> None:
         raise build_unknown("namespace", namespace, known)
 
 
-def _names(cluster: Cluster) -> tuple[str, ...]:
-    return tuple(node["metadata"]["name"] for node in cluster.nodes)
+async def _read_node(api: "ApiClient", name: str) -> Cluster:
+    from gpushare.kube.resources.clusters import read_cluster
+    from gpushare.kube.resources.named_objects import read_about
+
+    now, subject = datetime.now(UTC), Subject(Kind.NODES, name)
+    cluster = await read_about(api, (Kind.NODES, Kind.PODS), subject, now, node=name)
+    if cluster.nodes or Kind.NODES in cluster.unread:
+        return cluster
+    # Their names are for a suggestion.
+    return await read_cluster(api, (Kind.NODES,), now)

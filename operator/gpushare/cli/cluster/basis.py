@@ -1,15 +1,18 @@
-"""Answers that say at their end what they rest on: what could not be read, and what was assumed."""
+"""What answers rest on: the kinds that could not be read, and the settings that were assumed."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpushare.api.pruned.cluster import Cluster
+from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.api.variables import Variable
-from gpushare.cli.cluster.settings import build_setup_lines, describe_setup
-from gpushare.cli.cluster.unread import Lacks, build_unread_lines, describe_unread
-from gpushare.cli.output.answer import Answer, Line
+from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
 from gpushare.core.analysis.effective_settings import KnownSetup
+
+Json = dict[str, Any]
+Lacks = Mapping[Kind, str]
+"""By kind, what the answer leaves out where that may not be listed."""
+UNHEALTHY = "which cards are unhealthy by ConfigMaps of kube-system: they are shown as healthy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +39,49 @@ def build_answer(
     return Answer(
         {**document, **setup, "unread": describe_unread(basis.cluster, basis.lacks)}, build
     )
+
+
+def describe_unread(cluster: Cluster, lacks: Lacks) -> list[Json]:
+    """As data; empty where everything could be listed."""
+    return [
+        {"kind": str(kind), "why": cluster.unread[kind], "lacks": lack}
+        for kind, lack in lacks.items()
+        if kind in cluster.unread
+    ]
+
+
+def build_unread_lines(cluster: Cluster, lacks: Lacks, *, wide: bool) -> Iterator[Line]:
+    """For people: a line for each kind; wide, with the API server's refusal."""
+    unread = describe_unread(cluster, lacks)
+    if not unread:
+        return
+    yield ()
+    yield (Styled("Left out, because you may not list it", "bold yellow"),)
+    columns = ("kind", "lacks", "why") if wide else ("kind", "lacks")
+    rows = [tuple(each[column] for column in columns) for each in unread]
+    header = ("KIND", "NOT SHOWN", "WHY")
+    yield from lay_out(header[: len(columns)], rows, indent=2)
+
+
+def describe_setup(known: KnownSetup) -> Json:
+    """Each variable with its value and where that is from."""
+    return {
+        str(variable): {"value": setting.value, "source": setting.source}
+        for variable, setting in sorted(known.settings.items())
+    }
+
+
+def build_setup_lines(
+    known: KnownSetup, about: Sequence[Variable], *, wide: bool = False
+) -> Iterator[Line]:
+    """What was assumed of what an answer is `about`, in a line; wide, where each value is from."""
+    told = known.tell_assumed(about)
+    if told:
+        yield ()
+        yield (Styled(f"Assumed{told.removeprefix('assumed')}", "dim"),)
+    elif wide:
+        yield ()
+        yield (Styled(f"Set by {known.tell_sources(about)}", "dim"),)
+    if known.elsewhere:
+        text = f"Of device plugins nothing is known: {known.elsewhere}"
+        yield (Styled(text, "yellow"),)

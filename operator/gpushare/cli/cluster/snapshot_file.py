@@ -66,9 +66,7 @@ def parse_snapshot(text: bytes, name: str) -> Cluster:
 
 def _parse_items(document: Json, kind: Kind, name: str) -> tuple[Json, ...] | None:
     items = document.get(kind)
-    optional = kind in (Kind.DEPLOYMENTS, Kind.CONFIGMAPS)
-    if items is None and (optional or (kind is Kind.POOLS and kind in document)):
-        # Programs before the first that kept these wrote this version, too.
+    if items is None and kind in (Kind.POOLS, Kind.DEPLOYMENTS, Kind.CONFIGMAPS):
         return None
     if not isinstance(items, list):
         raise _broken(name, f"its {kind} are no list")

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,15 +16,16 @@ from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
 from gpushare.core.analysis.doctor.report import (
     Installation,
-    build_page,
     judge_installation,
     judge_machines,
     judge_setup,
+    sort_findings,
 )
 from gpushare.core.analysis.doctor.rights import YOURS, judge_user
-from gpushare.core.analysis.doctor.webhook import Bundle, judge_trials
+from gpushare.core.analysis.doctor.webhook import judge_trials
 from gpushare.core.analysis.effective_settings import read_setup
-from gpushare.core.analysis.finding import Finding, Severity, Unseen
+from gpushare.core.analysis.finding import Finding, Severity, Unseen, skip
+from gpushare.core.analysis.seen import Seen
 
 Json = dict[str, Any]
 
@@ -47,26 +48,28 @@ def examine(access: Access, namespace: str, operator_namespace: str | None) -> l
     """
     if access.snapshot is not None:
         cluster = access.read(*Kind)
-        seen = observe_cluster(cluster)
-        return build_page(
-            judge_installation(_NOT_KEPT, crd={}, version=__version__, now=cluster.taken_at),
-            [judge_setup(seen.known)],
-            judge_machines(seen, {}, cluster.taken_at),
-            judge_user(_NOT_KEPT),
-            judge_trials(_NOT_KEPT, None, namespace),
-        )
-    return asyncio.run(_examine_live(access, namespace, operator_namespace))
+        unseen: dict[str, Unseen] = {}
+        seen, now = observe_cluster(cluster), cluster.taken_at
+        found = [
+            skip("installation", _NOT_KEPT, "ask the cluster itself, without --snapshot"),
+            skip("your rights", _NOT_KEPT),
+            skip(f"trials in namespace {namespace}", _NOT_KEPT),
+        ]
+    else:
+        now = datetime.now(UTC)
+        found, seen, unseen = asyncio.run(_read_live(access, namespace, operator_namespace, now))
+    return sort_findings([*found, judge_setup(seen.known), *judge_machines(seen, unseen, now)])
 
 
-async def _examine_live(
-    access: Access, namespace: str, operator_namespace: str | None
-) -> list[Finding]:
+async def _read_live(
+    access: Access, namespace: str, operator_namespace: str | None, now: datetime
+) -> tuple[list[Finding], Seen, dict[str, Unseen]]:
+    """What is found of the installation and of rights, the cluster, and what of it is not read."""
     from gpushare.kube.resources.deployments import list_deployments
     from gpushare.kube.resources.dry_runs import ask_for_rights, try_webhook
     from gpushare.kube.resources.installation import read_installation
 
     async with await access.connect() as api:
-        now = datetime.now(UTC)
         deployments = await list_deployments(api, operator_namespace)
         installation = await read_installation(api, deployments, operator_namespace)
         cluster, unseen = await _read_parts(api, now)
@@ -74,30 +77,22 @@ async def _examine_live(
             check_namespace(cluster, namespace)
             check_namespace(cluster, operator_namespace)
         if operator_namespace is not None and not installation.is_inhabited:
-            found = await read_installation(api, deployments, None)
-            if found.is_inhabited and found.namespace != operator_namespace:
+            other = await read_installation(api, deployments, None)
+            if other.is_inhabited and other.namespace != operator_namespace:
                 raise CommandError(
                     Exit.NOT_FOUND,
                     f"there is no installation in namespace {operator_namespace}; "
-                    f"there is one in {found.namespace}",
+                    f"there is one in {other.namespace}",
                 )
-        allowed = await ask_for_rights(api, YOURS)
-        tried: list[Finding] = []
+        bundles = _read_bundles(installation)
+        found = list(judge_installation(installation, bundles, build_crd(), __version__, now))
+        found += judge_user(await ask_for_rights(api, YOURS))
         if configuration := installation.configuration:
             exempt = {names.EXEMPT_NAMESPACE, installation.namespace}
             trials = await try_webhook(api, namespace, exempt)
-            tried += judge_trials(trials, configuration, namespace)
+            found += judge_trials(trials, configuration, namespace)
     seen = observe_cluster(cluster)
-    seen = replace(seen, known=read_setup(installation.variables, seen.snapshot))
-    return build_page(
-        judge_installation(
-            installation, _read_bundles(installation), crd=build_crd(), version=__version__, now=now
-        ),
-        [judge_setup(seen.known)],
-        judge_machines(seen, unseen, now),
-        judge_user(allowed),
-        tried,
-    )
+    return found, replace(seen, known=read_setup(installation.variables, seen.snapshot)), unseen
 
 
 async def _read_parts(api: Any, now: datetime) -> tuple[Cluster, dict[str, Unseen]]:
@@ -117,17 +112,15 @@ async def _read_parts(api: Any, now: datetime) -> tuple[Cluster, dict[str, Unsee
     return cluster, unseen
 
 
-def _read_bundles(installation: Installation) -> tuple[Bundle, ...]:
-    """What the API server trusts when it calls each webhook."""
+def _read_bundles(installation: Installation) -> list[list[datetime]]:
+    """What the API server trusts when it calls each webhook: when each CA expires."""
     from gpushare.certs.identity import load_certificates
     from gpushare.kube.resources.webhook_configurations import list_ca_bundles
 
     if not isinstance(installation.configuration, dict):
-        return ()
-    return tuple(
-        Bundle(bool(pem), tuple(each.not_valid_after_utc for each in load_certificates(pem)))
-        for pem in list_ca_bundles(installation.configuration)
-    )
+        return []
+    bundles = map(load_certificates, list_ca_bundles(installation.configuration))
+    return [[each.not_valid_after_utc for each in bundle] for bundle in bundles]
 
 
 def build_answer(findings: Sequence[Finding]) -> Answer:
@@ -138,47 +131,31 @@ def build_answer(findings: Sequence[Finding]) -> Answer:
             "findings": [_describe(finding) for finding in findings],
             "counts": {str(severity): counts[severity] for severity in reversed(Severity)},
         },
-        build=lambda wide: (_build_wide if wide else _build_table)(findings, counts),
+        build=lambda wide: _build_table(findings, counts, wide),
         exit_code=Exit.ERRORS_FOUND if counts[Severity.ERROR] else Exit.OK,
     )
 
 
 def _describe(finding: Finding) -> Json:
-    return {
-        "severity": str(finding.severity),
-        "code": str(finding.code),
-        "object": finding.object,
-        "message": finding.message,
-        "remedy": finding.remedy,
-    }
+    return {field: str(value) for field, value in asdict(finding).items()}
 
 
-def _build_table(findings: Sequence[Finding], counts: Counter[Severity]) -> Iterator[Line]:
-    """One line each, and below what is wrong what to do."""
-    rows = [(_show(each), str(each.code), each.object, each.message) for each in findings]
-    header, *lines = lay_out(("SEVERITY", "CODE", "OBJECT", "FINDING"), rows)
-    yield header
+def _build_table(
+    findings: Sequence[Finding], counts: Counter[Severity], wide: bool
+) -> Iterator[Line]:
+    """One line each; what to do is below what is wrong, or where it is `wide` beside each."""
+    header = ["SEVERITY", "CODE", "OBJECT", "FINDING"]
+    rows: list[Line] = []
+    for finding in findings:
+        severity = Styled(finding.severity, _STYLES[finding.severity])
+        row = (severity, finding.code, finding.object, finding.message)
+        rows.append((*row, finding.remedy or "-") if wide else row)
+    title, *lines = lay_out([*header, "TO DO"] if wide else header, rows)
+    yield title
     for finding, line in zip(findings, lines, strict=True):
         yield line
-        if finding.remedy and finding.severity in (Severity.WARNING, Severity.ERROR):
+        is_wrong = finding.severity in (Severity.WARNING, Severity.ERROR)
+        if is_wrong and finding.remedy and not wide:
             yield ("  to do: ", finding.remedy)
-    yield from _sum_up(counts)
-
-
-def _build_wide(findings: Sequence[Finding], counts: Counter[Severity]) -> Iterator[Line]:
-    rows = [
-        (_show(each), str(each.code), each.object, each.message, each.remedy or "-")
-        for each in findings
-    ]
-    yield from lay_out(("SEVERITY", "CODE", "OBJECT", "FINDING", "TO DO"), rows)
-    yield from _sum_up(counts)
-
-
-def _show(finding: Finding) -> Styled:
-    return Styled(str(finding.severity), _STYLES[finding.severity])
-
-
-def _sum_up(counts: Counter[Severity]) -> Iterator[Line]:
     yield ()
-    told = (f"{counts[severity]} {severity}" for severity in reversed(Severity))
-    yield (", ".join(told),)
+    yield (", ".join(f"{counts[severity]} {severity}" for severity in reversed(Severity)),)

@@ -7,9 +7,8 @@ from gpushare import names
 from gpushare.api.k8s.taint import Taint, parse_taints
 from gpushare.api.pruned.cluster import Kind, Subject
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.basis import Basis, build_answer
+from gpushare.cli.cluster.basis import UNHEALTHY, Basis, build_answer
 from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster
-from gpushare.cli.cluster.unread import UNHEALTHY
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.output.answer import Answer, Fact, Line, Styled, lay_out_facts, lay_out_section
 from gpushare.cli.output.facts import (

@@ -10,9 +10,8 @@ from gpushare.api.k8s.pod_shape import parse_pod_shape
 from gpushare.api.k8s.taint import parse_taints
 from gpushare.api.pruned.cluster import Cluster, Kind, Subject
 from gpushare.cli.cluster.access import Access, check_namespace
-from gpushare.cli.cluster.basis import Basis, build_answer
+from gpushare.cli.cluster.basis import UNHEALTHY, Basis, build_answer
 from gpushare.cli.cluster.snapshot import observe_cluster
-from gpushare.cli.cluster.unread import UNHEALTHY
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.explain.pod_view import Told, build_pod_page

@@ -4,12 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpushare import names
+from gpushare.api.pool import UnreadablePool
 from gpushare.api.pruned.cluster import Cluster, Kind, Subject
-from gpushare.api.unreadable_pool import UnreadablePool
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.basis import Basis, build_answer
+from gpushare.cli.cluster.basis import UNHEALTHY, Basis, build_answer
 from gpushare.cli.cluster.snapshot import observe_pools
-from gpushare.cli.cluster.unread import UNHEALTHY
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.output.answer import Answer, Fact, Line, Styled, lay_out_facts, lay_out_section
 from gpushare.cli.output.facts import describe_capacity, describe_waiting, tell_time

@@ -1,14 +1,79 @@
-"""Objects that a person has in files, or pipes in."""
+"""Manifests that a person has in files or pipes in, and the objects in them."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
+import yaml
+
+from gpushare.api.documents import Document, parse_documents
 from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.cli.input.manifest_files import read_manifest_files
 
 Json = dict[str, Any]
+STDIN = Path("-")
+_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """A file's text, and the name under which it is shown."""
+
+    shown: str
+    text: str
+
+    def parse(self) -> tuple[Document, ...]:
+        """Its documents. Raises `CommandError` where it is no manifest."""
+        try:
+            documents = parse_documents(self.text)
+            # A value that is part of itself is YAML, and no manifest.
+            orjson.dumps([each.raw for each in documents], option=orjson.OPT_NON_STR_KEYS)
+        except RecursionError as error:
+            message = f"{self.shown} is no manifest: it is nested too deep"
+            raise CommandError(Exit.MANIFEST, message) from error
+        except (yaml.YAMLError, ValueError, TypeError) as error:
+            hint = "; a template is to be rendered first" if "{{" in self.text else ""
+            message = f"{self.shown} is no manifest: {error}{hint}"
+            raise CommandError(Exit.MANIFEST, message) from error
+        return documents
+
+
+def read_manifest_files(paths: Sequence[Path], *, recursive: bool) -> tuple[ManifestFile, ...]:
+    """Of a folder those that kubectl reads: *.yaml, *.yml and *.json; `-` is standard input.
+
+    Raises `CommandError`.
+    """
+    try:
+        return tuple(file for path in paths for file in _read(path, recursive))
+    except OSError as error:
+        raise CommandError(Exit.MANIFEST, f"{error.filename}: {error.strerror}") from error
+
+
+def _read(path: Path, recursive: bool) -> Iterator[ManifestFile]:
+    if path == STDIN:
+        text = _decode(sys.stdin.buffer.read(), "standard input")
+        yield ManifestFile("stdin", text)
+        return
+    if not path.is_dir():
+        yield ManifestFile(path.as_posix(), _decode(path.read_bytes(), str(path)))
+        return
+    found = path.rglob("*") if recursive else path.iterdir()
+    files = sorted(each for each in found if each.suffix in _SUFFIXES and each.is_file())
+    if not files:
+        raise CommandError(
+            Exit.NOT_FOUND, f"{path} has no *.yaml, *.yml or *.json; -R looks in its folders too"
+        )
+    for file in files:
+        yield ManifestFile(file.as_posix(), _decode(file.read_bytes(), str(file)))
+
+
+def _decode(text: bytes, name: str) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise CommandError(Exit.MANIFEST, f"{name} is no UTF-8 text: {error.reason}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.input.manifests import Given
 from gpushare.webhook.pod_template import (
     PODS,
+    WORKLOADS,
     NoTemplateError,
     Resource,
     WorkloadShape,
@@ -38,29 +39,19 @@ def find_pod_templates(
     templates: list[PodTemplate] = []
     skipped: list[Given] = []
     for given in objects:
-        template = _parse_template(given)
-        if template is None:
+        try:
+            pod = _find_pod(given)
+        except (MalformedPodError, NoTemplateError, msgspec.ValidationError) as error:
+            message = f"{given.source}: {given.shown}: {error}"
+            raise CommandError(Exit.MANIFEST, message) from error
+        if pod is None:
             skipped.append(given)
-        else:
-            templates.append(template)
+            continue
+        metadata = given.raw.get("metadata") or {}
+        namespace = str(metadata.get("namespace") or "")
+        name = str(metadata.get("name") or metadata.get("generateName") or "")
+        templates.append(PodTemplate(given.raw["kind"], namespace, name, pod))
     return tuple(templates), tuple(skipped)
-
-
-def _parse_template(given: Given) -> PodTemplate | None:
-    try:
-        pod = _find_pod(given)
-    except (MalformedPodError, NoTemplateError, msgspec.ValidationError) as error:
-        message = f"{given.source}: {given.shown}: {error}"
-        raise CommandError(Exit.MANIFEST, message) from error
-    if pod is None:
-        return None
-    metadata = given.raw.get("metadata") or {}
-    return PodTemplate(
-        kind=given.raw["kind"],
-        namespace=str(metadata.get("namespace") or ""),
-        name=str(metadata.get("name") or metadata.get("generateName") or ""),
-        pod=pod,
-    )
 
 
 def _find_pod(given: Given) -> PodShape | None:
@@ -68,12 +59,7 @@ def _find_pod(given: Given) -> PodShape | None:
     resource = Resource(group, version, f"{given.raw['kind'].lower()}s")
     if resource == PODS:
         return parse_pod_shape(given.raw)
-    if find_template(resource, _ANY_WORKLOAD) is None:
+    # Another kind may have any shape.
+    if resource not in WORKLOADS:
         return None
     return find_template(resource, msgspec.convert(given.raw, WorkloadShape))
-
-
-_ANY_WORKLOAD = msgspec.convert(
-    {"spec": {"template": {}, "jobTemplate": {"spec": {"template": {}}}}}, WorkloadShape
-)
-"""To ask whether a kind has a template: whatever else is in it may be broken."""

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gpushare.api.pool import UnreadablePool
 from gpushare.api.pruned.cluster import Cluster, Kind
-from gpushare.api.unreadable_pool import UnreadablePool
 from gpushare.cli.cluster.access import Access, check_namespace
+from gpushare.cli.cluster.basis import UNHEALTHY, build_unread_lines, describe_unread
 from gpushare.cli.cluster.snapshot import observe_pools
-from gpushare.cli.cluster.unread import UNHEALTHY, build_unread_lines, describe_unread
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out, lay_out_section
 from gpushare.cli.output.facts import (
     describe_capacity,

@@ -7,7 +7,7 @@ from typing import Any
 from gpushare.api.k8s.node import MAX_CARDS
 from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.unread import build_unread_lines, describe_unread
+from gpushare.cli.cluster.basis import build_unread_lines, describe_unread
 from gpushare.cli.output.answer import Answer, Line, lay_out
 from gpushare.cli.output.control_characters import escape_controls
 from gpushare.core.analysis.inspect.cards import (

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from shlex import quote
 
 from gpushare import names
 from gpushare.api.k8s.pod import Pod
@@ -13,9 +13,9 @@ from gpushare.cli.adopt.view import build_notes, describe_note
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster, with_pools
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
-from gpushare.cli.output.pool_manifests import Json, render_manifests
+from gpushare.cli.output.data import Json, render_manifests
 from gpushare.core.analysis.adoption.existing_labels import Carried
-from gpushare.core.analysis.adoption.grouping import build_manifest
+from gpushare.core.analysis.adoption.grouping import build_manifest, wrap_spec
 from gpushare.core.analysis.adoption.manual_steps import Step, list_steps
 from gpushare.core.analysis.adoption.notes import Note, list_names
 from gpushare.core.analysis.adoption.upgrade import (
@@ -45,13 +45,20 @@ def migrate_pools(access: Access, *, node_pool_label: str, unisolated: Schedule)
     upgrades = plan_nodes(seen.snapshot, upgraded, pools, cluster.taken_at)
     waiting = sum(selects_old_labels(pod) for pod in seen.unbound)
     replaced = [pool for pool in seen.snapshot.pools if pool.name in upgraded.followed]
-    choice = "" if unisolated is Schedule.CGPU else str(unisolated)
-    steps = list_steps(upgrades, replaced, waiting=waiting, choice=choice, key=node_pool_label)
-    page = _Page(upgrades, steps, upgraded.notes)
+    chosen = "" if unisolated is Schedule.CGPU else f" --unisolated {unisolated}"
+    is_usual = node_pool_label == names.LABEL_NODE_POOL
+    by = "" if is_usual else f" --node-pool-label {quote(node_pool_label)}"
+    steps = tuple(list_steps(upgrades, replaced, waiting=waiting, chosen=chosen, by=by))
+    head = [*_tell_steps(steps), *map(str, upgraded.notes)]
     return Answer(
-        _build_document(page, manifests),
-        page.build,
-        manifests=render_manifests(page.build_head(), manifests, page.build_comments()),
+        {
+            "pools": {"apiVersion": "v1", "kind": "List", "items": manifests},
+            "nodes": [_describe_node(upgrade) for upgrade in upgrades],
+            "byHand": [{"what": s.what, "commands": list(s.commands)} for s in steps],
+            "notes": [describe_note(note) for note in upgraded.notes],
+        },
+        lambda wide: _build_page(upgrades, steps, upgraded.notes, wide=wide),
+        manifests=render_manifests(head, manifests, _build_comments(upgrades)),
         notes=tuple(map(str, upgraded.notes)),
     )
 
@@ -62,24 +69,7 @@ def _follow(cluster: Cluster, upgraded: UpgradedPools) -> Iterator[Json]:
         to = upgraded.followed.get(raw["metadata"]["name"])
         if to is not None:
             spec = {**raw["spec"], "edition": str(to.edition), "schedule": str(to.schedule)}
-            yield {
-                "apiVersion": names.API_VERSION,
-                "kind": names.KIND,
-                "metadata": {"name": raw["metadata"]["name"]},
-                "spec": spec,
-            }
-
-
-# As data.
-
-
-def _build_document(page: "_Page", manifests: list[Json]) -> Json:
-    return {
-        "pools": {"apiVersion": "v1", "kind": "List", "items": manifests},
-        "nodes": [_describe_node(upgrade) for upgrade in page.upgrades],
-        "byHand": [{"what": s.what, "commands": list(s.commands)} for s in page.steps],
-        "notes": [describe_note(note) for note in page.notes],
-    }
+            yield wrap_spec(raw["metadata"]["name"], spec)
 
 
 def _describe_node(upgrade: Upgrade) -> Json:
@@ -105,63 +95,55 @@ def _name_pods(pods: Sequence[Pod]) -> list[str]:
     return sorted(f"{pod.namespace}/{pod.name}" for pod in pods)
 
 
-# For people.
-
-
-@dataclass(frozen=True, slots=True)
-class _Page:
-    upgrades: tuple[Upgrade, ...]
-    steps: tuple[Step, ...]
-    notes: tuple[Note, ...]
-
-    def build(self, wide: bool) -> Iterator[Line]:
-        if self.upgrades:
-            header = ["NODE", "POOL", "FROM", "TO", "PODS", "WHAT IT GOES THROUGH"]
-            rows = [_build_row(upgrade, wide=wide) for upgrade in self.upgrades]
-            yield from lay_out([*header, "POD NAMES"] if wide else header, rows)
-        if not self.steps:
-            yield (NOTHING,)
-        for number, step in enumerate(self.steps, start=1):
+def _build_page(
+    upgrades: Sequence[Upgrade], steps: Sequence[Step], notes: Sequence[Note], *, wide: bool
+) -> Iterator[Line]:
+    if upgrades:
+        header = ["NODE", "POOL", "FROM", "TO", "PODS", "WHAT IT GOES THROUGH"]
+        rows = [_build_row(upgrade, wide=wide) for upgrade in upgrades]
+        yield from lay_out([*header, "POD NAMES"] if wide else header, rows)
+    for line in _tell_steps(steps):
+        if not line.startswith(" ") and steps:
             yield ()
-            yield (Styled(f"{number}. ", "bold"), step.what)
-            yield from ((f"   {command}",) for command in step.commands)
-        if self.notes:
-            yield ()
-            yield from build_notes(self.notes)
+        yield (line,)
+    yield from build_notes(notes)
 
-    def build_head(self) -> Iterator[str]:
-        """What stands above all pools, in comments."""
-        if not self.steps:
-            yield NOTHING
-        for number, step in enumerate(self.steps, start=1):
-            yield f"{number}. {step.what}"
-            yield from (f"   {command}" for command in step.commands)
-        yield from map(str, self.notes)
 
-    def build_comments(self) -> dict[str, list[str]]:
-        """What stands above each pool: its nodes, by what they go through."""
-        alike: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        for upgrade in self.upgrades:
-            told = (
-                f"{upgrade.from_mode.edition} {upgrade.from_mode.schedule}: {_tell_cost(upgrade)}"
-            )
-            alike[upgrade.pool, told].append(upgrade.node)
-        comments: defaultdict[str, list[str]] = defaultdict(list)
-        for (pool, told), nodes in alike.items():
-            comments[pool].append(f"{list_names(tuple(nodes))}: {told}")
-        return dict(comments)
+def _tell_steps(steps: Sequence[Step]) -> Iterator[str]:
+    """Each step, and below it its commands."""
+    if not steps:
+        yield NOTHING
+    for number, step in enumerate(steps, start=1):
+        yield f"{number}. {step.what}"
+        yield from (f"   {command}" for command in step.commands)
+
+
+def _build_comments(upgrades: Sequence[Upgrade]) -> dict[str, list[str]]:
+    """What stands above each pool: its nodes, by what they go through."""
+    alike: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for upgrade in upgrades:
+        told = f"{_name_mode(upgrade.from_mode)}: {_tell_cost(upgrade)}"
+        alike[upgrade.pool, told].append(upgrade.node)
+    comments: defaultdict[str, list[str]] = defaultdict(list)
+    for (pool, told), nodes in alike.items():
+        comments[pool].append(f"{list_names(tuple(nodes))}: {told}")
+    return comments
 
 
 def _build_row(upgrade: Upgrade, *, wide: bool) -> Line:
     row = (
         upgrade.node,
         upgrade.pool,
-        f"{upgrade.from_mode.edition} {upgrade.from_mode.schedule}",
-        f"{upgrade.to.edition} {upgrade.to.schedule}",
+        _name_mode(upgrade.from_mode),
+        _name_mode(upgrade.to),
         str(len(upgrade.pods)),
         Styled(_tell_cost(upgrade), "red" if upgrade.reboots else ""),
     )
     return (*row, ", ".join(_name_pods(upgrade.pods)) or "-") if wide else row
+
+
+def _name_mode(mode: Carried) -> str:
+    return f"{mode.edition} {mode.schedule}"
 
 
 def _tell_cost(upgrade: Upgrade) -> str:

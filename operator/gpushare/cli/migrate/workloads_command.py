@@ -106,5 +106,5 @@ def migrate_workloads(
         else:
             found = migrated.migrate_live(access, namespace, selector, target)
         migrated.print_migrated(found, output, are_live=not files)
-        if any(told.finding.is_left for file in found for told in file.told):
+        if any(finding.code.is_left for file in found for finding in file.findings):
             raise typer.Exit(Exit.CHANGES)

@@ -14,14 +14,14 @@ from gpushare.api.pruned.cluster import Kind
 from gpushare.cli.cluster.access import Access, check_namespace
 from gpushare.cli.errors.failures import find_failure
 from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.cli.input.manifest_files import ManifestFile, read_manifest_files
+from gpushare.cli.input.manifests import ManifestFile, read_manifest_files
 from gpushare.cli.input.options import Printed
 from gpushare.cli.output.answer import print_note, print_text
 from gpushare.cli.output.data import format_json
-from gpushare.core.analysis.migration.cards import Cards, assume_cards, observe_cards
+from gpushare.core.analysis.migration.cards import Cards, observe_cards
 from gpushare.core.analysis.migration.finding import Code, Finding
 from gpushare.core.analysis.migration.live import build_manifest, is_migratable
-from gpushare.core.analysis.migration.manifests import Told, migrate_manifest
+from gpushare.core.analysis.migration.manifests import migrate_manifest
 from gpushare.core.analysis.migration.pods import Target
 from gpushare.core.analysis.migration.text import rewrite_text
 from gpushare.core.analysis.setup import guess_unit
@@ -40,7 +40,7 @@ class MigratedFile:
     file: ManifestFile
     text: str
     documents: tuple[Any, ...]
-    told: tuple[Told, ...]
+    findings: tuple[Finding, ...]
 
     @property
     def is_changed(self) -> bool:
@@ -51,7 +51,7 @@ def read_cards(access: Access, memory_gib: int | None) -> Cards:
     """The cards of the cluster, unless a person said what they are. Raises `CommandError`, and
     what else `errors_as_sentences` knows."""
     if memory_gib is not None:
-        return assume_cards(memory_gib)
+        return Cards(memory_everywhere=memory_gib)
     try:
         nodes = access.read(Kind.NODES).nodes
     except Exception as error:
@@ -80,7 +80,7 @@ def migrate_live(
     if not found and namespace is not None:
         check_namespace(access.read(Kind.NAMESPACES), namespace)
     files = [_migrate(_build_file(raw), target) for raw in found]
-    return tuple(each for each in files if each.is_changed or each.told)
+    return tuple(each for each in files if each.is_changed or each.findings)
 
 
 async def _read_live(access: Access, namespace: str | None, selector: str) -> tuple[Json, ...]:
@@ -100,28 +100,15 @@ def _migrate(file: ManifestFile, target: Target) -> MigratedFile:
     documents = file.parse()
     migrated = [migrate_manifest(document.raw, target) for document in documents]
     wanted = tuple(each.raw for each in migrated)
-    rewritten = rewrite_text(file.text, documents, wanted)
-    told = [told for each in migrated for told in each.told]
-    if rewritten.reformatted:
+    text, reformatted = rewrite_text(file.text, documents, wanted)
+    findings = [finding for each in migrated for finding in each.findings]
+    if reformatted:
         message = "its text was written anew, without comments: an anchor of it is used in between"
-        told.append(Told("the file", Finding(Code.REFORMATTED, message)))
-    return MigratedFile(file, rewritten.text, wanted, tuple(told))
+        findings.append(Finding(Code.REFORMATTED, message, "the file"))
+    return MigratedFile(file, text, wanted, tuple(findings))
 
 
 # What is printed.
-
-
-def render(files: Sequence[MigratedFile], printed: Printed) -> str:
-    """A patch, or all of the files as one."""
-    match printed:
-        case Printed.DIFF:
-            return "".join(line for file in files for line in _diff(file))
-        case Printed.YAML:
-            return "".join(_join(files))
-        case Printed.JSON:
-            items = [item for file in files for raw in file.documents for item in _list(raw)]
-            document = {"apiVersion": "v1", "kind": "List", "items": items}
-            return format_json(document)
 
 
 def _diff(file: MigratedFile) -> Iterator[str]:
@@ -145,12 +132,19 @@ def _list(raw: Any) -> Sequence[Any]:
 
 
 def print_migrated(files: Sequence[MigratedFile], printed: Printed, *, are_live: bool) -> None:
-    """On standard output; on standard error a line for each finding.
+    """A patch, or all of the files as one; on standard error a line for each finding.
 
     Of live objects only those that change; of files all, so that one can go on with them.
     """
-    print_text(render([file for file in files if file.is_changed or not are_live], printed))
+    shown = [file for file in files if file.is_changed or not are_live]
+    match printed:
+        case Printed.DIFF:
+            print_text("".join(line for file in shown for line in _diff(file)))
+        case Printed.YAML:
+            print_text("".join(_join(shown)))
+        case Printed.JSON:
+            items = [item for file in shown for raw in file.documents for item in _list(raw)]
+            print_text(format_json({"apiVersion": "v1", "kind": "List", "items": items}))
     for file in files:
-        for told in file.told:
-            finding = told.finding
-            print_note(f"{file.file.shown}: {told.about}: {finding.code}: {finding.message}")
+        for each in file.findings:
+            print_note(f"{file.file.shown}: {each.about}: {each.code}: {each.message}")

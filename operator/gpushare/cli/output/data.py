@@ -1,6 +1,8 @@
 """Answers as data: JSON and YAML in which every character that is no text is escaped."""
 
 import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -8,9 +10,8 @@ import orjson
 from gpushare.api import documents
 from gpushare.cli.output.control_characters import CONTROLS, escape_controls
 
+Json = dict[str, Any]
 _JSON = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
-_SHAPES = "\n"
-"""The controls that are the formats' own."""
 
 
 def format_json(document: Any) -> str:
@@ -20,18 +21,31 @@ def format_json(document: Any) -> str:
     except TypeError:
         # Of a number with more than 64 bits.
         text = json.dumps(document, indent=2, ensure_ascii=False, default=str)
-    return _escape_json(text) + "\n"
+    return CONTROLS.sub(_escape_in_json, text) + "\n"
 
 
-def _escape_json(text: str) -> str:
-    """Controls are in its strings only."""
-    return CONTROLS.sub(lambda found: found[0] if found[0] == "\n" else _quote(found[0]), text)
-
-
-def _quote(character: str) -> str:
-    return f"\\u{ord(character):04x}"
+def _escape_in_json(found: re.Match[str]) -> str:
+    """But for the line ends, controls are in its strings only."""
+    return "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}"
 
 
 def format_yaml(document: Any) -> str:
     """The same as YAML."""
-    return escape_controls(documents.format_yaml(document), but=_SHAPES)
+    return escape_controls(documents.format_yaml(document), but="\n")
+
+
+def render_manifests(
+    head: Iterable[str], manifests: Sequence[Json], comments: Mapping[str, Sequence[str]]
+) -> str:
+    """Objects that nobody has created yet, as YAML to apply, under comments: those of the `head`,
+    and by name those of each object."""
+    parts = [_comment(head)]
+    for manifest in manifests:
+        said = _comment(comments.get(manifest["metadata"]["name"], ()))
+        parts.append(f"---\n{said}{documents.format_yaml(manifest)}")
+    return "".join(parts)
+
+
+def _comment(lines: Iterable[str]) -> str:
+    """A name with a line's end in it must not end the comment."""
+    return "".join(f"# {escape_controls(line)}\n" for line in lines)

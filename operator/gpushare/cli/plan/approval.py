@@ -32,7 +32,7 @@ from gpushare.core.planner.approve_and_retry import (
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, KubeError, describe_failure
 from gpushare.kube.partial_read import see
-from gpushare.kube.resources.approvals import apply_approval, apply_node_retry, apply_pool_retry
+from gpushare.kube.resources.approvals import apply_approval, apply_retry
 from gpushare.kube.resources.clusters import PATHS, read_cluster
 from gpushare.kube.resources.pools import parse_pools
 
@@ -132,7 +132,8 @@ async def _retry_pool(api: ApiClient, write: Write, name: str) -> Answer:
     else:
         word = judge_pool_retry(pool, map(parse_node, cluster.nodes), _tell_time())
     if word.value:
-        await _send(apply_pool_retry(api, raw, word.value, dry_run=write.dry_run))
+        path = _path(Kind.POOLS, name)
+        await _send(apply_retry(api, path, raw, word.value, dry_run=write.dry_run))
     return _answer(write, f"pool/{name}", names.ANNOTATION_RETRY, word, pool.retry)
 
 
@@ -147,7 +148,8 @@ async def _retry_node(api: ApiClient, write: Write, name: str) -> Answer:
         raise explain_no_pool(node, await _list_pools(api))
     word = judge_node_retry(node, _parse_pool(pool), _tell_time())
     if word.value:
-        await _send(apply_node_retry(api, raw, word.value, dry_run=write.dry_run))
+        path = _path(Kind.NODES, name)
+        await _send(apply_retry(api, path, raw, word.value, dry_run=write.dry_run))
     return _answer(write, f"node/{name}", names.ANNOTATION_RETRY, word, node.retry)
 
 
@@ -159,7 +161,11 @@ async def _list_pools(api: ApiClient) -> tuple[Pool, ...]:
 
 async def _find(api: ApiClient, kind: Kind, name: str) -> Json | None:
     """The object; None where there is none of that name."""
-    return await api.find(f"{PATHS[kind]}/{quote(name, safe='')}")
+    return await api.find(_path(kind, name))
+
+
+def _path(kind: Kind, name: str) -> str:
+    return f"{PATHS[kind]}/{quote(name, safe='')}"
 
 
 async def _build_unknown(api: ApiClient, what: str, name: str, *kinds: Kind) -> CommandError:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpushare.api.manifest import ManifestError, check_update
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.settings import build_setup_lines, describe_setup
+from gpushare.cli.cluster.basis import build_setup_lines, describe_setup
 from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster, observe_pools, with_pools
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gpushare import names
-from gpushare.cli.errors.failures import errors_as_sentences
+from gpushare.cli.errors.failures import build_unknown, errors_as_sentences
 from gpushare.cli.input import options
 from gpushare.cli.input.examples import CommandWithExamples
 from gpushare.cli.input.object_names import check_image, check_name, check_namespace_name
@@ -21,45 +21,20 @@ class MemoryUnit(StrEnum):
     MIB = "MiB"
 
 
-def add_render_commands(app: typer.Typer) -> None:
-    """Add them to `app`, as `render`."""
-    render = typer.Typer(
-        help="Print a manifest for a component that the operator relies on.", rich_markup_mode=None
-    )
-    app.add_typer(render, name="render", no_args_is_help=True)
-    render.command(
-        "scheduler-config",
-        cls=CommandWithExamples,
-        epilog="""
-        render scheduler-config --extender-url http://127.0.0.1:32766/gpushare-scheduler
-        render scheduler-config --extender-url http://10.0.0.1:32766 --kubeconfig scheduler.conf
-        """,
-    )(scheduler_config)
-    render.command(
-        "scheduler-extender",
-        cls=CommandWithExamples,
-        epilog="""
-        render scheduler-extender --image registry.example.com/extender:v2 > extender.yaml
-        render scheduler-extender --image registry.example.com/extender:v2 --node-port 32766
-        """,
-    )(scheduler_extender)
-    render.command(
-        "device-plugin",
-        cls=CommandWithExamples,
-        epilog="""
-        render device-plugin --image registry.example.com/gpushare-plugin:v2 > plugin.yaml
-        render device-plugin --image registry.example.com/gpushare-plugin:v2 --memory-unit MiB
-        """,
-    )(device_plugin)
-    render.command(
-        cls=CommandWithExamples,
-        epilog="""
-        render teardown cn-beijing.192.168.8.4
-        render teardown cn-beijing.192.168.8.4 --snapshot cluster.json
-        """,
-    )(teardown)
+render = typer.Typer(
+    help="Print a manifest for a component that the operator relies on.", rich_markup_mode=None
+)
+"""The commands."""
 
 
+@render.command(
+    "scheduler-config",
+    cls=CommandWithExamples,
+    epilog="""
+    render scheduler-config --extender-url http://127.0.0.1:32766/gpushare-scheduler
+    render scheduler-config --extender-url http://10.0.0.1:32766 --kubeconfig scheduler.conf
+    """,
+)
 def scheduler_config(
     extender_url: Annotated[
         str,
@@ -79,7 +54,7 @@ def scheduler_config(
     """
     with errors_as_sentences():
         from gpushare.cli.exit_codes import CommandError, Exit
-        from gpushare.render.scheduler import render_scheduler_config
+        from gpushare.render.opensource import render_scheduler_config
 
         try:
             text = render_scheduler_config(extender_url, str(kubeconfig) if kubeconfig else None)
@@ -88,6 +63,14 @@ def scheduler_config(
         print_text(text)
 
 
+@render.command(
+    "scheduler-extender",
+    cls=CommandWithExamples,
+    epilog="""
+    render scheduler-extender --image registry.example.com/extender:v2 > extender.yaml
+    render scheduler-extender --image registry.example.com/extender:v2 --node-port 32766
+    """,
+)
 def scheduler_extender(
     image: Annotated[
         str,
@@ -115,11 +98,19 @@ def scheduler_extender(
     memory is scheduled.
     """
     with errors_as_sentences():
-        from gpushare.render.extender import render_scheduler_extender
+        from gpushare.render.opensource import render_scheduler_extender
 
         print_text(render_scheduler_extender(image, node_port=node_port))
 
 
+@render.command(
+    "device-plugin",
+    cls=CommandWithExamples,
+    epilog="""
+    render device-plugin --image registry.example.com/gpushare-plugin:v2 > plugin.yaml
+    render device-plugin --image registry.example.com/gpushare-plugin:v2 --memory-unit MiB
+    """,
+)
 def device_plugin(
     image: Annotated[
         str,
@@ -153,11 +144,18 @@ def device_plugin(
     with --cascade=orphan so that its pods stay.
     """
     with errors_as_sentences():
-        from gpushare.render.deviceplugin import render_device_plugin
+        from gpushare.render.opensource import render_device_plugin
 
         print_text(render_device_plugin(image, namespace=namespace, memory_unit=memory_unit.value))
 
 
+@render.command(
+    cls=CommandWithExamples,
+    epilog="""
+    render teardown cn-beijing.192.168.8.4
+    render teardown cn-beijing.192.168.8.4 --snapshot cluster.json
+    """,
+)
 def teardown(
     node: Annotated[
         str,
@@ -177,6 +175,17 @@ def teardown(
     """
     with errors_as_sentences():
         from gpushare.cli.cluster.access import Access
-        from gpushare.cli.render.teardown import render_commands
+        from gpushare.cli.cluster.snapshot import PLANNED, observe_pools
+        from gpushare.cli.exit_codes import CommandError, Exit
+        from gpushare.core.analysis.due_teardown import NotDueError, expect_commands_due
+        from gpushare.render.teardown import render_teardown_commands
 
-        print_text(render_commands(Access(kubeconfig, context, snapshot), node))
+        cluster = Access(kubeconfig, context, snapshot).read(*PLANNED)
+        seen = observe_pools(cluster)
+        if node not in seen.snapshot.nodes:
+            raise build_unknown("node", node, seen.snapshot.nodes)
+        try:
+            expect_commands_due(seen.snapshot, seen.known.setup, node, cluster.taken_at)
+        except NotDueError as error:
+            raise CommandError(Exit.NOT_CALLED_FOR, str(error)) from error
+        print_text(render_teardown_commands(node, seen.snapshot.nodes[node].container_runtime))

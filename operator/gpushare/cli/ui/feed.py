@@ -1,22 +1,27 @@
-"""The document that the page shows, read anew for as long as somebody asks for it."""
+"""The document that the page shows, built anew for as long as somebody asks for it."""
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from gpushare.api.pruned.cluster import Cluster
+from gpushare.cli.cluster.snapshot import observe_cluster
 from gpushare.cli.errors.failures import find_failure, report_failure
-from gpushare.cli.ui.background import run_aside
-from gpushare.cli.ui.document import build_state
+from gpushare.cli.inspect.pools_view import describe_pools
+from gpushare.cli.output.facts import describe_card
+from gpushare.core.analysis.inspect.pools import OutsideNode, view_outside, view_pools
 
 Json = dict[str, Any]
+Result = TypeVar("Result")
 
 PERIOD_SECONDS = 2.0
 """From the begin of a reading to that of the next, at least."""
@@ -97,3 +102,49 @@ def find_period(took_seconds: float, failures: int) -> float:
     # No more doublings than it takes: a float has an end.
     doubled = PERIOD_SECONDS * 2.0 ** min(max(failures - 1, 0), 10)
     return max(min(doubled, LONGEST_SECONDS), SHARE * took_seconds)
+
+
+def build_state(cluster: Cluster) -> Json:
+    """What the page shows: what `inspect --pools -o json` says, and a little more.
+
+    A cluster without pools' API has nodes all the same.
+    """
+    seen = observe_cluster(cluster)
+    setup, unbound = seen.known.setup, seen.unbound
+    view = view_pools(seen.snapshot, setup, unbound, seen.opted_out, cluster.taken_at)
+    return {
+        "installed": cluster.pools is not None,
+        "takenAt": cluster.taken_at.isoformat(timespec="seconds"),
+        **describe_pools(view, seen.unreadable, cluster),
+        "outside": [_describe_outside(node) for node in view_outside(seen.snapshot, view)],
+    }
+
+
+def _describe_outside(node: OutsideNode) -> Json:
+    return {
+        "name": node.name,
+        "takesPods": node.takes_pods,
+        "cordoned": node.cordoned,
+        "cards": [describe_card(card) for card in node.cards],
+    }
+
+
+async def run_aside(work: Callable[[], Result]) -> Result:
+    """What `work` returns or raises, in a thread of its own.
+
+    Of those of `asyncio.to_thread` a program waits for the last before it ends: after Ctrl-C that
+    could be half a minute of reading, or as long as a browser is open.
+    """
+    done: Future[Result] = Future()
+    done.set_running_or_notify_cancel()
+
+    def do() -> None:
+        try:
+            result = work()
+        except Exception as error:
+            done.set_exception(error)
+        else:
+            done.set_result(result)
+
+    threading.Thread(target=do, daemon=True).start()
+    return await asyncio.wrap_future(done)

@@ -6,7 +6,6 @@ itself; who is let in further must know the secret in the path.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 HOSTS = ("127.0.0.1", "localhost")
 """Another name may be an attacker's that leads here (DNS rebinding)."""
@@ -30,24 +29,17 @@ HEADERS: Mapping[str, str] = {
 """Of every answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """An answer in place of what was asked for."""
-
-    status: int
-    text: str
-
-
-def find_refusal(method: str, headers: Mapping[str, str], port: int) -> Refusal | None:
-    """Why a request with these headers gets nothing from the server at `port`; None if it may."""
+def find_refusal(method: str, headers: Mapping[str, str], port: int) -> tuple[int, str] | None:
+    """The status and text of the answer to a request with these headers that gets nothing from the
+    server at `port`; None if it may."""
     hosts = {f"{host}:{port}" for host in HOSTS} | (set(HOSTS) if port == _USUAL else set())
     if headers.get("Host", "").lower() not in hosts:
-        return Refusal(421, f"this server is 127.0.0.1:{port}, under no other name")
+        return (421, f"this server is 127.0.0.1:{port}, under no other name")
     if method != "GET":
-        return Refusal(405, "nothing can be changed here: GET is all there is")
+        return (405, "nothing can be changed here: GET is all there is")
     if headers.get("Sec-Fetch-Site", "none") not in OWN_SITES:
-        return Refusal(403, "asked for by another site")
+        return (403, "asked for by another site")
     origin = headers.get("Origin")
     if origin is not None and origin.lower() not in {f"http://{host}" for host in hosts}:
-        return Refusal(403, "asked for by another site")
+        return (403, "asked for by another site")
     return None

@@ -74,7 +74,8 @@ class PageServer:
     async def _handle(self, request: web.BaseRequest) -> web.Response:
         refusal = find_refusal(request.method, request.headers, self._port)
         if refusal is not None:
-            response = web.Response(status=refusal.status, text=f"{refusal.text}\n")
+            status, text = refusal
+            response = web.Response(status=status, text=f"{text}\n")
         else:
             response = self._respond(request)
         response.headers.update(HEADERS)

@@ -14,8 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gpushare import names
 from gpushare.api.pool import Pool
-from gpushare.api.rollout import StaleWorkloadPolicy, WorkloadPolicy
-from gpushare.api.teardown import TeardownPolicy
+from gpushare.api.rollout import StaleWorkloadPolicy, TeardownPolicy, WorkloadPolicy
 from gpushare.api.variables import Variable
 from gpushare.core.admission.request import Rules
 from gpushare.core.analysis.setup import Setup, guess_unit

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.unreadable_pool import UnreadablePool
+from gpushare.api.pool import UnreadablePool
 from gpushare.core.analysis.effective_settings import KnownSetup
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 

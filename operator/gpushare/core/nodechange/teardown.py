@@ -15,7 +15,7 @@ from gpushare import names
 from gpushare.api.k8s.job import Job, JobState
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
-from gpushare.api.teardown import RebootPolicy, TeardownPolicy
+from gpushare.api.rollout import RebootPolicy, TeardownPolicy
 from gpushare.core.nodechange.step import Step, find_late_pods
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.rollout.approval import is_approved

@@ -6,8 +6,7 @@ from datetime import timedelta
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import ConflictPolicy, Pool, RestartPolicy
-from gpushare.api.rollout import FailurePolicy, WorkloadPolicy
-from gpushare.api.teardown import RebootPolicy, TeardownPolicy
+from gpushare.api.rollout import FailurePolicy, RebootPolicy, TeardownPolicy, WorkloadPolicy
 from gpushare.core.ownership.drift import Claim
 from gpushare.core.rollout.change_kinds import Kind
 from gpushare.core.snapshot.node import Timing

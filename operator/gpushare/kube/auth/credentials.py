@@ -1,15 +1,14 @@
 """Where the API server is, and by what it knows us."""
 
+import contextlib
 import ssl
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 Header = tuple[str, str]
 """Name and value."""
-
-
-def _forget_nothing() -> None:
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Credentials:
     where there is none."""
     proxy: str | None = None
     """A URL."""
-    forget: Callable[[], None] = _forget_nothing
+    forget: Callable[[], None] = lambda: None
     """To be called when the API server answers 401: what it does not know is not given again."""
     renews_certificate: bool = False
     """Whether the client certificate in `tls` is replaced now and then; a connection knows only
@@ -40,3 +39,42 @@ def build_bearer(token: str) -> str:
         # It is not shown: it may be a good part of a secret.
         raise ValueError("a token is one line of ASCII, and this one is not")
     return f"Bearer {token}"
+
+
+TOKEN_SECONDS = 60.0
+"""A token is read again after so long: the kubelet replaces it well before it ends."""
+
+
+class TokenFile:
+    """A token in a file, which somebody replaces before it ends: the kubelet, or who wrote it.
+
+    Raises OSError or ValueError where there is none at first.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._read_at = clock()
+        self._bearer = self._read()
+
+    async def authorize(self) -> str:
+        """The header Authorization."""
+        if self._clock() - self._read_at >= TOKEN_SECONDS:
+            self._read_at = self._clock()
+            # The older one may still do, and else the API server says so.
+            with contextlib.suppress(OSError, ValueError):
+                self._bearer = self._read()
+        return self._bearer
+
+    def forget(self) -> None:
+        """Have the file read at the next call."""
+        self._read_at = self._clock() - TOKEN_SECONDS
+
+    def _read(self) -> str:
+        token = self._path.read_text().strip()
+        if not token:
+            raise ValueError(f"{self._path} is empty")
+        try:
+            return build_bearer(token)
+        except ValueError as error:
+            raise ValueError(f"{self._path}: {error}") from error

@@ -18,11 +18,10 @@ from urllib.parse import quote
 from yarl import URL
 
 from gpushare.kube.auth.contexts import Context, Fields
-from gpushare.kube.auth.credentials import Credentials, Header
+from gpushare.kube.auth.credentials import Credentials, Header, TokenFile
 from gpushare.kube.auth.exec_plugin import CredentialPlugin, build_cluster_info
 from gpushare.kube.auth.proxies import is_supported
 from gpushare.kube.auth.tls import build_client_tls
-from gpushare.kube.auth.token_file import TokenFile
 from gpushare.kube.errors import CredentialsError
 
 _HEADER_CHARACTERS = "!#$&'*+-.^_`|~"

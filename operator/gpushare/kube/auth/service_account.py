@@ -4,9 +4,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gpushare.kube.auth.credentials import Credentials
+from gpushare.kube.auth.credentials import Credentials, TokenFile
 from gpushare.kube.auth.tls import build_client_tls
-from gpushare.kube.auth.token_file import TokenFile
 from gpushare.kube.errors import CredentialsError
 
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"

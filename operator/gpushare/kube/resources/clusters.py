@@ -10,9 +10,8 @@ from typing import TypeVar
 from gpushare import names
 from gpushare.api.pruned.cluster import Cluster, Json, Kind, MalformedObjectError, keep_object
 from gpushare.core.analysis.finding import Unseen
-from gpushare.kube.client import ApiClient
+from gpushare.kube.client import ApiClient, list_pages
 from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError, OtherVersionError
-from gpushare.kube.pagination import list_pages
 from gpushare.kube.resources.deployments import list_deployments
 
 ATTEMPTS = 3

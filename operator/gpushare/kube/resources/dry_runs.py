@@ -47,7 +47,7 @@ async def try_webhook(api: ApiClient, namespace: str, exempt: Collection[str]) -
     meta = {} if isinstance(found, Unseen) else found["metadata"]
     if (meta.get("labels") or {}).get(names.LABEL_INJECT) == names.INJECT_DISABLED:
         return Unseen(f"it has {names.LABEL_INJECT}=disabled; name another namespace with -n")
-    return Trials(
+    return (
         await _try(api, f"api/v1/{where}/pods", build_trial_pod(), _is_decided),
         await _try(
             api, f"apis/apps/v1/{where}/deployments", build_trial_deployment(), _is_warned_of

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from gpushare import names
-from gpushare.api.pool import Nodes, Pool, PoolSpec, Schedule
+from gpushare.api.pool import Nodes, Pool, PoolSpec, Schedule, UnreadablePool
 from gpushare.api.status import PoolStatus
-from gpushare.api.unreadable_pool import UnreadablePool
-from gpushare.kube.client import JSON_PATCH, ApiClient, Json
+from gpushare.kube.client import JSON_PATCH, ApiClient, Json, list_pages
 from gpushare.kube.errors import ApiError, CrdMissingError, MalformedAnswerError
-from gpushare.kube.pagination import Page, list_pages
 
 PATH = f"apis/{names.API_VERSION}/{names.PLURAL}"
 
@@ -30,22 +28,22 @@ async def check_crd(api: ApiClient) -> None:
         raise CrdMissingError
 
 
-async def _list(api: ApiClient) -> list[Page]:
+async def _list(api: ApiClient) -> tuple[int, list[Json]]:
+    """The version of the list, and the pools."""
     try:
-        return [page async for page in list_pages(api, PATH)]
+        pages = [page async for page in list_pages(api, PATH)]
     except ApiError as error:
         if error.is_not_found:
             raise CrdMissingError from error
         raise
+    return int(pages[0].version), [raw for page in pages for raw in page.items]
 
 
 async def _get(api: ApiClient, path: str, **params: str) -> Json:
-    try:
-        return await api.get(path, **params)
-    except ApiError as error:
-        if error.is_not_found:
-            raise CrdMissingError from error
-        raise
+    found = await api.find(path, **params)
+    if found is None:
+        raise CrdMissingError
+    return found
 
 
 _NO_SPEC = PoolSpec(nodes=Nodes(), schedule=Schedule.DEFAULT)
@@ -67,9 +65,8 @@ class PoolList:
 
 async def list_pools(api: ApiClient) -> PoolList:
     """The pools as the API server has them now. Raises `CrdMissingError`."""
-    pages = await _list(api)
-    items = [raw for page in pages for raw in page.items]
-    return PoolList(int(pages[0].version), tuple(map(parse_pool, items)))
+    version, items = await _list(api)
+    return PoolList(version, tuple(map(parse_pool, items)))
 
 
 def parse_pools(
@@ -105,14 +102,11 @@ async def list_pools_for_removal(api: ApiClient) -> tuple[Pool, ...]:
 
     Raises `CrdMissingError`.
     """
-    return tuple(_parse_leniently(raw) for page in await _list(api) for raw in page.items)
-
-
-def _parse_leniently(raw: Json) -> Pool:
-    try:
-        return Pool.parse(raw)
-    except ValidationError:
-        return _parse_without_spec(raw)
+    _, items = await _list(api)
+    parsed = ((raw, parse_pool(raw)) for raw in items)
+    return tuple(
+        pool if isinstance(pool, Pool) else _parse_without_spec(raw) for raw, pool in parsed
+    )
 
 
 def _parse_without_spec(raw: Json) -> Pool:
@@ -154,12 +148,9 @@ async def drop_finalizer(api: ApiClient, pool: Pool) -> bool:
     Whether it was there. An apply could only drop what it owns. Raises `ApiError`: a conflict or
     an invalid patch where the pool changed meanwhile.
     """
-    try:
-        raw = await api.get(f"{PATH}/{pool.name}")
-    except ApiError as error:
-        if error.is_not_found:
-            return False
-        raise
+    raw = await api.find(f"{PATH}/{pool.name}")
+    if raw is None:
+        return False
     finalizers = raw["metadata"].get("finalizers") or []
     if raw["metadata"]["uid"] != pool.uid or names.FINALIZER not in finalizers:
         return False

@@ -22,7 +22,9 @@ async def read_secret(api: ApiClient, namespace: str, name: str) -> Secret | Non
     raw = await api.find(_path(namespace, name))
     if raw is None:
         return None
-    return Secret({key: _decode(value) for key, value in (raw.get("data") or {}).items()}, raw)
+    return Secret(
+        {key: decode_base64(value) for key, value in (raw.get("data") or {}).items()}, raw
+    )
 
 
 async def create_secret(
@@ -62,8 +64,9 @@ def _encode(data: Mapping[str, bytes]) -> dict[str, str]:
     return {key: base64.b64encode(value).decode() for key, value in data.items()}
 
 
-def _decode(value: Any) -> bytes:
+def decode_base64(value: Any) -> bytes:
+    """The bytes; none where it is unset, or no base64."""
     try:
-        return base64.b64decode(value, validate=True)
+        return base64.b64decode(value or b"", validate=True)
     except (binascii.Error, TypeError, ValueError):
         return b""

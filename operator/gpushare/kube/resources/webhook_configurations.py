@@ -1,10 +1,9 @@
 """The caBundle of our MutatingWebhookConfiguration: the one field of it that a process writes."""
 
 import base64
-import binascii
-from typing import Any
 
 from gpushare.kube.client import JSON_PATCH, ApiClient, Json
+from gpushare.kube.resources.secrets import decode_base64
 
 _COLLECTION = "apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
@@ -17,19 +16,8 @@ async def read_configuration(api: ApiClient, name: str) -> Json | None:
 async def apply_ca_bundle(api: ApiClient, name: str, raw: Json, ca_pem: bytes) -> bool:
     """Make every webhook of the configuration `raw` trust exactly `ca_pem`; True where it wrote.
 
-    Raises `ApiError`: a 409 where the configuration changed since it was read.
-    """
-    patch = plan_ca_bundle(raw, ca_pem)
-    if patch:
-        await api.patch(f"{_COLLECTION}/{name}", patch, content_type=JSON_PATCH)
-    return bool(patch)
-
-
-def plan_ca_bundle(raw: Json, ca_pem: bytes) -> list[dict[str, Any]]:
-    """The JSON patch for that; empty where nothing differs.
-
-    It meets just the version that was read: a process that was held up must not put back a bundle
-    that others have replaced meanwhile.
+    Raises `ApiError`: a 409 where the configuration changed since it was read. A process that was
+    held up must not put back a bundle that others have replaced meanwhile.
     """
     bundle = base64.b64encode(ca_pem).decode()
     changes = [
@@ -37,20 +25,14 @@ def plan_ca_bundle(raw: Json, ca_pem: bytes) -> list[dict[str, Any]]:
         for index, webhook in enumerate(raw.get("webhooks") or ())
         if webhook["clientConfig"].get("caBundle") != bundle
     ]
-    if not changes:
-        return []
-    version = raw["metadata"]["resourceVersion"]
-    return [{"op": "replace", "path": "/metadata/resourceVersion", "value": version}, *changes]
+    if changes:
+        version = raw["metadata"]["resourceVersion"]
+        test = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
+        await api.patch(f"{_COLLECTION}/{name}", [test, *changes], content_type=JSON_PATCH)
+    return bool(changes)
 
 
 def list_ca_bundles(raw: Json) -> tuple[bytes, ...]:
     """What each webhook of the configuration trusts, in PEM, each once; empty where it is unset."""
     webhooks = raw.get("webhooks") or ()
-    return tuple(dict.fromkeys(_decode(w["clientConfig"].get("caBundle")) for w in webhooks))
-
-
-def _decode(value: Any) -> bytes:
-    try:
-        return base64.b64decode(value or b"", validate=True)
-    except (binascii.Error, TypeError, ValueError):
-        return b""
+    return tuple(dict.fromkeys(decode_base64(w["clientConfig"].get("caBundle")) for w in webhooks))

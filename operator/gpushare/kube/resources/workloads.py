@@ -1,13 +1,10 @@
 """The objects that say what pods ask for, and what they may ask for, as the API server has them."""
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 from urllib.parse import quote
 
-from gpushare.kube.client import ApiClient
-from gpushare.kube.pagination import list_pages
+from gpushare.kube.client import ApiClient, Json, list_pages
 
-Json = dict[str, Any]
 WORKLOADS = (
     ("apps/v1", "Deployment"),
     ("apps/v1", "StatefulSet"),

@@ -4,7 +4,7 @@ Names are gpushare_NOUN_UNIT, units bytes and seconds. Labels are few-valued: ne
 a UID, but for the cards of each node, which an installation switches on.
 """
 
+from gpushare.observe.metrics.pools import Sight
 from gpushare.observe.metrics.process import Metrics
-from gpushare.observe.metrics.sight import Sight
 
 __all__ = ["Metrics", "Sight"]

@@ -1,70 +1,117 @@
 """Of each pool: where its nodes are, what its containers have, what its cards hold."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from gpushare.api.pool import Pool
+from gpushare.core.capacity.pool_capacity import Memory
+from gpushare.core.planner.pool_state import Book
 from gpushare.core.snapshot.actions import NodeState
-from gpushare.core.status.unschedulable_pods import REASONS
+from gpushare.core.status.unschedulable_pods import REASONS, UnschedulablePod
 from gpushare.observe.metrics.family import Family
-from gpushare.observe.metrics.figures import UNIT_BYTES, PoolFigures
-from gpushare.observe.metrics.sight import Look, Sight
+from gpushare.observe.metrics.figures import UNIT_BYTES, Figures, PoolFigures
 
-_INFO = Family(
-    "pool_info",
-    "1 for each pool, with its mode; an empty placement is not the pool's.",
-    ("pool", "edition", "schedule", "placement"),
-)
-_NODES = Family(
-    "pool_nodes",
-    "Nodes that a pool claims, by state; one that two pools claim is counted in both.",
-    ("pool", "state"),
-)
-_CONFLICTING = Family(
-    "pool_conflicting_nodes",
-    "Members of a pool on which somebody else keeps changing one of its labels.",
-    ("pool",),
-)
-_CONTAINERS = Family(
-    "pool_containers",
-    "Containers that share a pool's cards: isolated, shared (not isolated), or unknown.",
-    ("pool", "isolation"),
-)
-_STALE = Family(
-    "pool_stale_containers",
-    "Containers whose isolation is not what their node's mode gives.",
-    ("pool",),
-)
-_OPTED_OUT = Family(
-    "pool_opted_out_containers",
-    "Containers that take isolation off themselves, on nodes whose mode isolates.",
-    ("pool",),
-)
-_GPUS = Family("pool_gpus", "Cards of a pool.", ("pool",))
-_TOTAL = Family("pool_memory_bytes", "GPU memory that a pool's nodes offer to share.", ("pool",))
-_ALLOCATED = Family(
-    "pool_memory_allocated_bytes",
-    "GPU memory of a pool that is given out, by the GPU scheduler's ledger.",
-    ("pool",),
-)
-_REQUESTED = Family(
-    "pool_memory_requested_bytes",
-    "GPU memory that pods on a pool's nodes ask for, and pods that wait for one of them.",
-    ("pool",),
-)
-_LARGEST = Family(
-    "pool_memory_largest_free_block_bytes",
-    "The most that any one card has free, on a node that takes pods.",
-    ("pool",),
-)
-_STRANDED = Family(
-    "pool_memory_stranded_bytes",
-    "Free GPU memory on cards that have less of it than the pool's median pod asks of one.",
-    ("pool",),
-)
 
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What the active controller knows, as collectors read it when they are asked: views of what is
+    there, not copies. A pool that is gone leaves no series behind."""
+
+    pools: Collection[Pool] = ()
+    books: Mapping[str, Book] = field(default_factory=dict)
+    """By the pool's name; none of a pool that no pass has looked at."""
+    unschedulable: Collection[UnschedulablePod] = ()
+    """The pods without a place that were judged, with why."""
+    figures: Figures = field(default_factory=Figures)
+    """Of nothing in a process that stands by."""
+
+
+class _PoolView(NamedTuple):
+    pool: Pool
+    book: Book
+    figures: PoolFigures
+    memory: Memory
+    unit_bytes: int
+
+
+_Measure = Callable[[_PoolView], Mapping[tuple[str, ...], float]]
+"""The values of a pool, by those of the labels that come after the pool's."""
+
+
+def _of_pool(name: str, text: str, measure: _Measure, *labels: str) -> tuple[Family, _Measure]:
+    return Family(name, text, ("pool", *labels)), measure
+
+
+_MEASURES = (
+    _of_pool(
+        "pool_info",
+        "1 for each pool, with its mode; an empty placement is not the pool's.",
+        lambda of: {(of.pool.spec.edition, of.pool.spec.schedule, of.pool.spec.placement or ""): 1},
+        *("edition", "schedule", "placement"),
+    ),
+    _of_pool(
+        "pool_nodes",
+        "Nodes that a pool claims, by state; one that two pools claim is counted in both.",
+        lambda of: {(state,): of.book.counts[state] for state in NodeState},
+        "state",
+    ),
+    _of_pool(
+        "pool_conflicting_nodes",
+        "Members of a pool on which somebody else keeps changing one of its labels.",
+        lambda of: {(): len(of.book.conflicting)},
+    ),
+    _of_pool(
+        "pool_containers",
+        "Containers that share a pool's cards: isolated, shared (not isolated), or unknown.",
+        lambda of: {
+            ("isolated",): of.figures.isolated,
+            ("shared",): of.figures.containers - of.figures.isolated - of.figures.unknown,
+            ("unknown",): of.figures.unknown,
+        },
+        "isolation",
+    ),
+    _of_pool(
+        "pool_stale_containers",
+        "Containers whose isolation is not what their node's mode gives.",
+        lambda of: {(): of.figures.stale},
+    ),
+    _of_pool(
+        "pool_opted_out_containers",
+        "Containers that take isolation off themselves, on nodes whose mode isolates.",
+        lambda of: {(): of.figures.opted_out},
+    ),
+    _of_pool("pool_gpus", "Cards of a pool.", lambda of: {(): of.memory.gpus}),
+    _of_pool(
+        "pool_memory_bytes",
+        "GPU memory that a pool's nodes offer to share.",
+        lambda of: {(): of.memory.total * of.unit_bytes},
+    ),
+    _of_pool(
+        "pool_memory_allocated_bytes",
+        "GPU memory of a pool that is given out, by the GPU scheduler's ledger.",
+        lambda of: {(): of.memory.allocated * of.unit_bytes},
+    ),
+    _of_pool(
+        "pool_memory_requested_bytes",
+        "GPU memory that pods on a pool's nodes ask for, and pods that wait for one of them.",
+        lambda of: {(): of.memory.requested * of.unit_bytes},
+    ),
+    _of_pool(
+        "pool_memory_largest_free_block_bytes",
+        "The most that any one card has free, on a node that takes pods.",
+        lambda of: {(): of.memory.largest_free * of.unit_bytes},
+    ),
+    _of_pool(
+        "pool_memory_stranded_bytes",
+        "Free GPU memory on cards that have less of it than the pool's median pod asks of one.",
+        lambda of: {(): of.memory.stranded * of.unit_bytes},
+    ),
+)
 _UNSCHEDULABLE = Family(
     "unschedulable_pods",
     "GPU pods that were sent to no pool or have no node, by the pool that they are for. Each is "
@@ -76,12 +123,9 @@ _UNSCHEDULABLE = Family(
 class PoolCollector(Collector):
     """A few dozen series for each pool, whatever its size."""
 
-    families = (
-        *(_INFO, _NODES, _CONFLICTING, _CONTAINERS, _STALE, _OPTED_OUT),
-        *(_GPUS, _TOTAL, _ALLOCATED, _REQUESTED, _LARGEST, _STRANDED, _UNSCHEDULABLE),
-    )
+    families = (*(family for family, _ in _MEASURES), _UNSCHEDULABLE)
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: Callable[[], Sight]) -> None:
         self._look = look
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -94,27 +138,19 @@ class PoolCollector(Collector):
 
 
 def _measure(sight: Sight) -> Iterator[GaugeMetricFamily]:
-    known = sight.list_books()
-    yield _INFO.fill(
-        {(p.name, p.spec.edition, p.spec.schedule, p.spec.placement or ""): 1.0 for p, _ in known}
-    )
-    books = {pool.name: book for pool, book in known}
-    yield _NODES.fill(
-        {(name, s): book.counts[s] for name, book in books.items() for s in NodeState}
-    )
-    yield _CONFLICTING.fill({(name,): len(book.conflicting) for name, book in books.items()})
-    figures = {name: sight.figures.pools.get(name, PoolFigures()) for name in books}
-    yield from _measure_isolation(figures)
-    yield from _measure_memory(figures)
+    pools = sorted(sight.pools, key=lambda pool: pool.name)
+    views = [_view(pool, sight) for pool in pools if pool.name in sight.books]
+    for family, measure in _MEASURES:
+        yield family.fill(
+            {(v.pool.name, *rest): value for v in views for rest, value in measure(v).items()}
+        )
     yield _UNSCHEDULABLE.fill(_count_unschedulable(sight))
 
 
-def _measure_isolation(pools: Mapping[str, PoolFigures]) -> Iterator[GaugeMetricFamily]:
-    yield _CONTAINERS.fill(
-        {(name, kind): n for name, sums in pools.items() for kind, n in _split(sums).items()}
-    )
-    yield _STALE.fill({(name,): sums.stale for name, sums in pools.items()})
-    yield _OPTED_OUT.fill({(name,): sums.opted_out for name, sums in pools.items()})
+def _view(pool: Pool, sight: Sight) -> _PoolView:
+    figures = sight.figures.pools.get(pool.name, PoolFigures())
+    memory = figures.memory.sum_up()
+    return _PoolView(pool, sight.books[pool.name], figures, memory, UNIT_BYTES[memory.unit])
 
 
 def _count_unschedulable(sight: Sight) -> Counter[tuple[str, ...]]:
@@ -124,25 +160,3 @@ def _count_unschedulable(sight: Sight) -> Counter[tuple[str, ...]]:
         counts.update({("", reason): 0 for reason in REASONS})
     counts.update((pod.pool, pod.reason) for pod in sight.unschedulable)
     return counts
-
-
-def _split(sums: PoolFigures) -> dict[str, int]:
-    shared = sums.containers - sums.isolated - sums.unknown
-    return {"isolated": sums.isolated, "shared": shared, "unknown": sums.unknown}
-
-
-def _measure_memory(pools: Mapping[str, PoolFigures]) -> Iterator[GaugeMetricFamily]:
-    sums = {name: figures.memory.sum_up() for name, figures in pools.items()}
-    units = {name: UNIT_BYTES[memory.unit] for name, memory in sums.items()}
-    yield _GPUS.fill({(name,): memory.gpus for name, memory in sums.items()})
-    yield _TOTAL.fill({(name,): memory.total * units[name] for name, memory in sums.items()})
-    yield _ALLOCATED.fill(
-        {(name,): memory.allocated * units[name] for name, memory in sums.items()}
-    )
-    yield _REQUESTED.fill(
-        {(name,): memory.requested * units[name] for name, memory in sums.items()}
-    )
-    yield _LARGEST.fill(
-        {(name,): memory.largest_free * units[name] for name, memory in sums.items()}
-    )
-    yield _STRANDED.fill({(name,): memory.stranded * units[name] for name, memory in sums.items()})

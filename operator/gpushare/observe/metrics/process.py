@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.exposition import generate_latest
@@ -12,8 +13,7 @@ from gpushare.core.snapshot.write_outcome import WriteOutcome
 from gpushare.observe.metrics import cards
 from gpushare.observe.metrics.applications import ApplicationFigures
 from gpushare.observe.metrics.family import Family, Shelf
-from gpushare.observe.metrics.pools import PoolCollector
-from gpushare.observe.metrics.sight import Look, Sight
+from gpushare.observe.metrics.pools import PoolCollector, Sight
 
 ADMISSION_BUCKETS_SECONDS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
@@ -38,7 +38,7 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self.look: Look = Sight
+        self.look: Callable[[], Sight] = Sight
         """What the controller knows; it puts its own view here."""
         self._shelf = Shelf(self.registry)
         self._add_controllers()

@@ -1,6 +1,6 @@
 """The pools that describe a cluster as it is, and what the planner says of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -43,17 +43,24 @@ def describe_snapshot(snapshot: ClusterSnapshot, node_pool_label: str) -> Descri
     """The pools of all nodes of `snapshot` that carry a mode's label and are in no pool."""
     labelled, left_out = sort_nodes(snapshot, node_pool_label)
     pools, said = group_nodes(labelled)
-    placements = (
-        note_placement(snapshot.nodes[node], carried) for node, carried in labelled.carried.items()
-    )
-    told = [*left_out, *said, *(each for each in placements if each is not None)]
-    return Description(pools, gather(told))
+    placements = [note_placement(snapshot.nodes[n], each) for n, each in labelled.carried.items()]
+    return Description(pools, gather((*left_out, *said, *filter(None, placements))))
 
 
 def prove(snapshot: ClusterSnapshot, pools: Sequence[AdoptedPool], now: datetime) -> Proof:
-    """What the planner would do in `snapshot`, in which these pools were created."""
+    """What the planner would do in `snapshot`, in which these pools were created.
+
+    Its notes are of nodes that would not be ready, although nothing would be done to them.
+    """
     simulated = simulate(snapshot, {pool.name for pool in pools}, now)
-    return Proof(simulated, gather(_note_troubles(simulated)))
+    unready = [
+        note(
+            Code.NOT_READY, each.node, f"the pool would not be Ready: {plan.reason}: {plan.message}"
+        )
+        for each in simulated
+        if (plan := each.plan).state is not NodeState.READY and plan.kind is None
+    ]
+    return Proof(simulated, gather(unready))
 
 
 def sort_nodes(
@@ -69,8 +76,7 @@ def sort_nodes(
         elif isinstance(found, Note):
             left_out.append(found)
         elif node.has_gpus:
-            message = "there are GPUs and no label of a mode; a pool would write one"
-            left_out.append(note(Code.UNLABELLED, name, message))
+            left_out.append(note(Code.UNLABELLED, name, "it has GPUs and no label of a mode"))
     labelled = Labelled(
         nodes=snapshot.nodes,
         carried=carried,
@@ -89,15 +95,12 @@ def find_pool(snapshot: ClusterSnapshot, name: str) -> Note | None:
     if unreadable := sorted(remembered & snapshot.unreadable_pools):
         message = f"perhaps in pool {unreadable[0]}, whose spec can't be read"
         return note(Code.POOL_UNREADABLE, name, message)
-    claim = decide_claim(node, find_owner(node, context.seen.records), snapshot.pools)
-    if claim is None:
-        return None
-    return note(Code.IN_POOL, name, f"in pool {claim.winner.name} already")
+    pool = find_claimant(snapshot, name)
+    return note(Code.IN_POOL, name, f"in pool {pool} already") if pool else None
 
 
-def _note_troubles(simulated: Sequence[Simulated]) -> Iterator[Note]:
-    """Nodes that would not be ready, although nothing would be done to them."""
-    for each in simulated:
-        if each.plan.state is not NodeState.READY and each.plan.kind is None:
-            message = f"the pool would not be Ready: {each.plan.reason}: {each.plan.message}"
-            yield note(Code.NOT_READY, each.node, message)
+def find_claimant(snapshot: ClusterSnapshot, name: str) -> str:
+    """The pool that has the node, or gets it; empty where none does."""
+    seen = build_node_context(snapshot, name).seen
+    claim = decide_claim(seen.node, find_owner(seen.node, seen.records), snapshot.pools)
+    return claim.winner.name if claim is not None else ""

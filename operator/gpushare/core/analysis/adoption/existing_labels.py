@@ -29,8 +29,7 @@ def read_carried(node: Node) -> Carried | Note | None:
     Values that nobody knows are kept, never rewritten: they may be those of a newer plugin.
     """
     if node.offers_mig:
-        message = "MIG devices (nvidia.com/mig-*) are offered, which the operator leaves alone"
-        return note(Code.MIG_NODE, node.name, message)
+        return note(Code.MIG_NODE, node.name, "it offers MIG devices (nvidia.com/mig-*)")
     labels = node.labels
     present = [each for each in EDITIONS.values() if each.switch in labels]
     clear = [each for each in present if not find_other_edition_labels(each.edition, labels)]
@@ -50,8 +49,7 @@ def _read_edition(node: Node, description: EditionDescription) -> Carried | Note
     unknown = [f"{k}={node.labels[k]}" for k, v in meant.items() if node.labels.get(k, v) != v]
     if mode is None or unknown:
         message = (
-            f"{' and '.join(unknown)} is nothing that the operator knows on the {edition} edition, "
-            "and is kept as it is"
+            f"{' and '.join(unknown)} is no mode of the {edition} edition, and is kept as it is"
         )
         return note(Code.UNKNOWN_VALUE, node.name, message)
     placement = node.labels.get(names.LABEL_PLACEMENT)

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from gpushare import names
@@ -25,6 +26,7 @@ from gpushare.api.selector import (
 from gpushare.core.analysis.adoption.existing_labels import Carried
 from gpushare.core.analysis.adoption.notes import Code, Note, note
 
+Json = dict[str, Any]
 MAX_NAMES = 1000
 """Names that a pool's spec may list."""
 MAX_VALUES = 100
@@ -87,9 +89,14 @@ _Key = tuple[Carried, str, str]
 
 def group_nodes(labelled: Labelled) -> tuple[tuple[AdoptedPool, ...], tuple[Note, ...]]:
     """Pools by name that have exactly the nodes that carry something, and what to say of them."""
+    by_node_pool: defaultdict[str, list[str]] = defaultdict(list)
+    for node in sorted(labelled.nodes):
+        by_node_pool[labelled.node_pool(node)].append(node)
     groups: defaultdict[_Key, _Group] = defaultdict(_Group)
-    for node_pool, members in _by_node_pool(labelled).items():
-        uniform = _find_uniform(labelled, node_pool, members)
+    for node_pool, members in sorted(by_node_pool.items()):
+        # A selector never reaches a control-plane node.
+        reached = [node for node in members if not labelled.nodes[node].is_control_plane]
+        uniform = _find_uniform(labelled, reached) if node_pool else None
         for node in members:
             if node not in labelled.carried:
                 continue
@@ -97,14 +104,12 @@ def group_nodes(labelled: Labelled) -> tuple[tuple[AdoptedPool, ...], tuple[Note
             group = groups[key]
             group.nodes.append(node)
             if key != uniform or labelled.nodes[node].is_control_plane:
-                # A selector never reaches a control-plane node.
                 group.named.append(node)
             if key != uniform and node_pool:
                 group.mixed.add(node_pool)
         if uniform is not None:
-            group = groups[uniform]
-            group.node_pools.append(node_pool)
-            group.exclude += _find_excluded(labelled, members)
+            groups[uniform].node_pools.append(node_pool)
+            groups[uniform].exclude += [node for node in reached if node in labelled.kept_out]
     pools: list[AdoptedPool] = []
     notes: list[Note] = []
     for name, key, group in _name_groups(groups, labelled.pool_names):
@@ -113,32 +118,23 @@ def group_nodes(labelled: Labelled) -> tuple[tuple[AdoptedPool, ...], tuple[Note
     return tuple(sorted(pools, key=lambda pool: pool.name)), tuple(notes)
 
 
-def build_manifest(pool: AdoptedPool) -> dict[str, Any]:
+def build_manifest(pool: AdoptedPool) -> Json:
     """The pool as a person would write it: what is a default is left out."""
     carried = pool.carried
-    spec: dict[str, Any] = {
+    spec = {
         "nodes": pool.membership.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         "edition": str(carried.edition),
         "schedule": str(carried.schedule),
     }
     if carried.placement is not None:
         spec["placement"] = str(carried.placement)
-    return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.KIND,
-        "metadata": {"name": pool.name},
-        "spec": spec,
-    }
+    return wrap_spec(pool.name, spec)
 
 
-# Who belongs together.
-
-
-def _by_node_pool(labelled: Labelled) -> dict[str, list[str]]:
-    members: defaultdict[str, list[str]] = defaultdict(list)
-    for node in sorted(labelled.nodes):
-        members[labelled.node_pool(node)].append(node)
-    return dict(sorted(members.items()))
+def wrap_spec(name: str, spec: Json) -> Json:
+    """The manifest of a pool that has it."""
+    kind = {"apiVersion": names.API_VERSION, "kind": names.KIND}
+    return {**kind, "metadata": {"name": name}, "spec": spec}
 
 
 def _key_of(labelled: Labelled, node: str) -> _Key:
@@ -146,26 +142,12 @@ def _key_of(labelled: Labelled, node: str) -> _Key:
     return labelled.carried[node], retained, "" if retained else labelled.node_pool(node)
 
 
-def _find_uniform(labelled: Labelled, node_pool: str, members: Sequence[str]) -> _Key | None:
-    """What all nodes of a node pool carry that a selector would reach; None where they differ."""
-    if not node_pool:
-        return None
-    reached = [
-        node
-        for node in members
-        if node not in labelled.kept_out and not labelled.nodes[node].is_control_plane
-    ]
-    keys = {_key_of(labelled, n) if n in labelled.carried else None for n in reached}
-    fits = len(keys) == 1 and len(_find_excluded(labelled, members)) <= MAX_NAMES
+def _find_uniform(labelled: Labelled, reached: Sequence[str]) -> _Key | None:
+    """What all nodes carry that a selector of a node pool would reach; None where they differ."""
+    wanted = [node for node in reached if node not in labelled.kept_out]
+    keys = {_key_of(labelled, n) if n in labelled.carried else None for n in wanted}
+    fits = len(keys) == 1 and len(reached) - len(wanted) <= MAX_NAMES
     return keys.pop() if fits else None
-
-
-def _find_excluded(labelled: Labelled, members: Sequence[str]) -> list[str]:
-    return [
-        node
-        for node in members
-        if node in labelled.kept_out and not labelled.nodes[node].is_control_plane
-    ]
 
 
 # What they are called.
@@ -213,13 +195,9 @@ def _spell(text: str) -> str:
 def _build_pools(name: str, key: _Key, group: _Group, labelled: Labelled) -> Iterator[AdoptedPool]:
     """One pool, or several where one can't list so much."""
     carried, *_ = key
-    selected = [
-        group.node_pools[at : at + MAX_VALUES] for at in _steps(group.node_pools, MAX_VALUES)
-    ]
-    named = [group.named[at : at + MAX_NAMES] for at in _steps(group.named, MAX_NAMES)]
-    for part in range(max(len(selected), len(named))):
-        node_pools = selected[part] if part < len(selected) else []
-        listed = named[part] if part < len(named) else []
+    parts = zip_longest(split(group.node_pools, MAX_VALUES), split(group.named, MAX_NAMES))
+    for part, (selected, named) in enumerate(parts):
+        node_pools, listed = selected or (), named or ()
         inside = {n for n in group.nodes if labelled.node_pool(n) in node_pools} - {*group.named}
         exclude = [node for node in group.exclude if labelled.node_pool(node) in node_pools]
         yield AdoptedPool(
@@ -234,8 +212,9 @@ def _build_pools(name: str, key: _Key, group: _Group, labelled: Labelled) -> Ite
         )
 
 
-def _steps(of: Sequence[str], size: int) -> range:
-    return range(0, len(of), size)
+def split(of: Sequence[str], size: int) -> list[Sequence[str]]:
+    """Parts of at most `size`."""
+    return [of[at : at + size] for at in range(0, len(of), size)]
 
 
 def _build_selector(key: str, values: Sequence[str]) -> LabelSelector | None:
@@ -251,22 +230,13 @@ def _add_note(name: str, key: _Key, group: _Group) -> Iterator[Note]:
     _, retained, _ = key
     if group.mixed:
         listed = " and ".join(sorted(group.mixed))
-        yield note(
-            Code.MIXED_NODE_POOL,
-            name,
-            f"nodes of node pool {listed} are listed by name, since not all there carry the same; "
-            "later ones are in no pool until they are listed",
+        message = (
+            f"nodes of node pool {listed} differ, and are listed by name; later ones are in no pool"
         )
+        yield note(Code.MIXED_NODE_POOL, name, message)
     if group.named and not group.node_pools and not group.mixed:
-        yield note(
-            Code.BY_NAME,
-            name,
-            "nodes are listed by name, since no label says of which node pool they are; later ones "
-            "are in no pool until they are listed, or a label of yours is selected",
-        )
+        message = "nodes without a node pool are listed by name; later ones are in no pool"
+        yield note(Code.BY_NAME, name, message)
     if retained == name:
-        yield note(
-            Code.NAMED_AFTER_LABEL,
-            name,
-            f"named after the label {names.LABEL_POOL} that the nodes still carry",
-        )
+        message = f"named after the label {names.LABEL_POOL} that the nodes still carry"
+        yield note(Code.NAMED_AFTER_LABEL, name, message)

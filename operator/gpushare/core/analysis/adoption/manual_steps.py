@@ -7,6 +7,7 @@ from shlex import quote
 
 from gpushare import names
 from gpushare.api.pool import DeletionPolicy, Pool
+from gpushare.core.analysis.adoption.grouping import split
 from gpushare.core.analysis.adoption.upgrade import Upgrade
 from gpushare.editions.registry import EDITIONS, MODES
 
@@ -23,31 +24,18 @@ class Step:
 
 
 def list_steps(
-    upgrades: Sequence[Upgrade],
-    replaced: Sequence[Pool],
-    *,
-    waiting: int,
-    choice: str = "",
-    key: str = names.LABEL_NODE_POOL,
-) -> tuple[Step, ...]:
+    upgrades: Sequence[Upgrade], replaced: Sequence[Pool], *, waiting: int, chosen: str, by: str
+) -> Iterator[Step]:
     """The steps, of which the first is to keep the pools: later, nothing says what they were.
 
     `replaced` are pools of the edition that is left; `waiting` pods without a node select labels
-    that go. The steps' own commands carry the `choice` of what Basic's share becomes, where one was
-    made, and the `key` of node pools.
+    that go. The steps' own commands carry the options `chosen` and `by`: what Basic's share
+    becomes, and the label of node pools.
     """
     if not (upgrades or replaced):
-        return ()
-    chosen = f" --unisolated {choice}" if choice else ""
-    return tuple(_list_steps(upgrades, replaced, waiting, chosen, key))
-
-
-def _list_steps(
-    upgrades: Sequence[Upgrade], replaced: Sequence[Pool], waiting: int, chosen: str, key: str
-) -> Iterator[Step]:
+        return
     present = {each.from_mode.edition for each in upgrades} | {p.spec.edition for p in replaced}
     left = [each for edition, each in EDITIONS.items() if edition in present and each.successor]
-    by = "" if key == names.LABEL_NODE_POOL else f" --node-pool-label {quote(key)}"
     yield Step(
         "Have the pools in a file before anything is changed.",
         (f"gpushare migrate pools{chosen}{by} -o yaml > professional.yaml",),
@@ -76,13 +64,11 @@ def _list_steps(
             tuple(_relabel(upgrades)),
         )
     if rebooting := [upgrade.node for upgrade in upgrades if upgrade.reboots]:
+        loaded = f"{names.ANNOTATION_MODULE}={names.MODULE_LOADED}"
         yield Step(
             "On these nodes the cGPU kernel module is loaded, and would isolate in mode share too: "
             "say so, and their pool asks for its removal and a reboot (docs/teardown.md).",
-            tuple(
-                f"kubectl annotate nodes {nodes} {names.ANNOTATION_MODULE}={names.MODULE_LOADED}"
-                for nodes in _batch(rebooting)
-            ),
+            tuple(f"kubectl annotate nodes {nodes} {loaded}" for nodes in _batch(rebooting)),
         )
     yield Step("Install the Professional edition (ack-ai-installer).")
     yield Step("Create the pools.", ("kubectl apply -f professional.yaml",))
@@ -114,6 +100,5 @@ def _relabel(upgrades: Sequence[Upgrade]) -> Iterator[str]:
             yield f"kubectl label nodes {batch} {labels} --overwrite"
 
 
-def _batch(nodes: Sequence[str]) -> Iterator[str]:
-    for at in range(0, len(nodes), NODES_IN_ONE):
-        yield " ".join(map(quote, nodes[at : at + NODES_IN_ONE]))
+def _batch(nodes: Sequence[str]) -> list[str]:
+    return [" ".join(map(quote, part)) for part in split(nodes, NODES_IN_ONE)]

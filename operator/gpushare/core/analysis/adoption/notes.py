@@ -9,19 +9,29 @@ from gpushare.core.deviceplugin.findings import list_few
 
 SHOWN = 12
 """Names in one sentence."""
+_LEFT_OUT = True
 
 
 class Code(StrEnum):
     """Why something is said; `docs/adoption.md` has a line for each."""
 
+    leaves_out: bool
+    """Said of nodes that are in none of the pools."""
+
+    def __new__(cls, code: str, leaves_out: bool = False) -> "Code":
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.leaves_out = leaves_out
+        return member
+
     # Nodes that are left out.
-    IN_POOL = "InPool"
-    POOL_UNREADABLE = "PoolUnreadable"
-    CONFLICTING_LABELS = "ConflictingLabels"
-    UNKNOWN_VALUE = "UnknownValue"
-    MIG_NODE = "MigNode"
-    UNLABELLED = "Unlabelled"
-    ALREADY_PROFESSIONAL = "AlreadyProfessional"
+    IN_POOL = "InPool", _LEFT_OUT
+    POOL_UNREADABLE = "PoolUnreadable", _LEFT_OUT
+    CONFLICTING_LABELS = "ConflictingLabels", _LEFT_OUT
+    UNKNOWN_VALUE = "UnknownValue", _LEFT_OUT
+    MIG_NODE = "MigNode", _LEFT_OUT
+    UNLABELLED = "Unlabelled", _LEFT_OUT
+    ALREADY_PROFESSIONAL = "AlreadyProfessional", _LEFT_OUT
 
     # Nodes that are in one of the pools.
     PLACEMENT_IGNORED = "PlacementIgnored"
@@ -33,18 +43,6 @@ class Code(StrEnum):
     NAMED_AFTER_LABEL = "NamedAfterLabel"
 
 
-LEFT_OUT = frozenset(
-    {
-        Code.IN_POOL,
-        Code.POOL_UNREADABLE,
-        Code.CONFLICTING_LABELS,
-        Code.UNKNOWN_VALUE,
-        Code.MIG_NODE,
-        Code.UNLABELLED,
-        Code.ALREADY_PROFESSIONAL,
-    }
-)
-"""Said of nodes that are in none of the pools."""
 _OF_POOLS = frozenset({Code.BY_NAME, Code.MIXED_NODE_POOL, Code.NAMED_AFTER_LABEL})
 
 
@@ -61,18 +59,13 @@ class Note:
         return self.code in _OF_POOLS
 
     @property
-    def leaves_out(self) -> bool:
-        """The nodes are in none of the pools."""
-        return self.code in LEFT_OUT
-
-    @property
     def about(self) -> str:
         """Of what it is said: the first names, and how many more there are."""
         what = "pool" if self.is_of_pool else "node"
         return f"{what}{'s' if len(self.names) > 1 else ''} {list_names(self.names)}"
 
     def __str__(self) -> str:
-        left_out = "; left out" if self.leaves_out else ""
+        left_out = "; left out" if self.code.leaves_out else ""
         return f"{self.code}: {self.about}: {self.message}{left_out}"
 
 

@@ -1,13 +1,11 @@
 """What would become of nodes if pools were there that are not: the planner's own word."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from gpushare import names
-from gpushare.api.k8s.node import Node
 from gpushare.core.analysis.setup import Setup, guess_unit
-from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.simulation import settle
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot
@@ -21,11 +19,17 @@ class Simulated:
     pool: str
     plan: StepResult
     """Where it would stand then, and why."""
-    labels: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    labels: Mapping[str, tuple[str | None, str | None]]
     """Labels that would be others, each with what it is and would be; None is absent."""
-    restarts: bool = False
-    """Its device plugin would be restarted."""
-    reboots: bool = False
+
+    @property
+    def restarts(self) -> bool:
+        """Its device plugin would be restarted."""
+        return self.plan.kind is not None and self.plan.kind.restarts_plugin
+
+    @property
+    def reboots(self) -> bool:
+        return self.plan.kind is not None and self.plan.kind.reboots
 
     @property
     def changes_mode(self) -> bool:
@@ -54,25 +58,21 @@ def simulate(
     planner = Setup(guess_unit(snapshot)).build_planner()
     decisions = planner.update(snapshot, None, now).decisions
     settled, _ = settle(planner, snapshot, decisions, pools, now)
-    plans = {node: (pool, p) for pool in sorted(pools) for node, p in _members(planner, pool)}
-    return tuple(
-        _describe(pool, plan, snapshot.nodes[node], settled.nodes[node])
-        for node, (pool, plan) in sorted(plans.items())
-    )
+    simulated = []
+    for pool in sorted(pools):
+        book = planner.books[pool]
+        for node, plan in book.plans.items():
+            if node in book.capacities:
+                labels = _compare_labels(snapshot.nodes[node].labels, settled.nodes[node].labels)
+                simulated.append(Simulated(node, pool, plan, labels))
+    return tuple(sorted(simulated, key=lambda each: each.node))
 
 
-def _members(planner: Planner, pool: str) -> list[tuple[str, StepResult]]:
-    book = planner.books[pool]
-    return [(node, plan) for node, plan in book.plans.items() if node in book.capacities]
-
-
-def _describe(pool: str, plan: StepResult, before: Node, after: Node) -> Simulated:
-    keys = {k for k in names.NODE_LABELS if before.labels.get(k) != after.labels.get(k)}
-    return Simulated(
-        node=before.name,
-        pool=pool,
-        plan=plan,
-        labels={key: (before.labels.get(key), after.labels.get(key)) for key in sorted(keys)},
-        restarts=plan.kind is not None and plan.kind.restarts_plugin,
-        reboots=plan.kind is not None and plan.kind.reboots,
-    )
+def _compare_labels(
+    before: Mapping[str, str], after: Mapping[str, str]
+) -> dict[str, tuple[str | None, str | None]]:
+    return {
+        key: (before.get(key), after.get(key))
+        for key in sorted(names.NODE_LABELS)
+        if before.get(key) != after.get(key)
+    }

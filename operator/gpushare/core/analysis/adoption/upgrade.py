@@ -5,20 +5,19 @@ gpushare-migration): `cgpu=true` becomes `ack.node.gpu.schedule=cgpu`, `gpushare
 `share`. Whole cards, of which that page says nothing, become `default`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gpushare import names
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, Schedule
-from gpushare.core.analysis.adoption.adopt import sort_nodes
+from gpushare.core.analysis.adoption.adopt import find_claimant, sort_nodes
 from gpushare.core.analysis.adoption.existing_labels import Carried, read_carried
 from gpushare.core.analysis.adoption.grouping import AdoptedPool, group_nodes
 from gpushare.core.analysis.adoption.notes import Code, Note, gather, note
 from gpushare.core.analysis.adoption.simulation import simulate
-from gpushare.core.ownership.claims import decide_claim, find_owner
-from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
+from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.registry import EDITIONS, INSTALLERS, MODES, OLD_MODE_LABELS
 
 
@@ -60,9 +59,8 @@ class UpgradedPools:
     """Of nodes that are in no pool."""
     followed: Mapping[str, Carried]
     """By pool of another edition, what the one of its name shall be that takes its place."""
-    carried: Mapping[str, Carried]
-    """By node, what it carries now."""
-    pool_of: Mapping[str, str]
+    members: Mapping[str, tuple[str, Carried]]
+    """By node, the pool that it will be in, and what it carries now."""
     notes: tuple[Note, ...]
 
 
@@ -99,16 +97,8 @@ def plan_upgrade(
         *(each for each in left_out if each.names[0] not in in_pool),
         *done,
     ]
-    return UpgradedPools(
-        adopted=adopted,
-        followed=followed,
-        carried={**carried, **{node: each for node, (_, each) in in_pool.items()}},
-        pool_of={
-            **{node: in_adopted[node] for node in carried},
-            **{node: pool for node, (pool, _) in in_pool.items()},
-        },
-        notes=gather(notes),
-    )
+    members = {node: (in_adopted[node], each) for node, each in carried.items()}
+    return UpgradedPools(adopted, followed, {**members, **in_pool}, gather(notes))
 
 
 def plan_nodes(
@@ -117,47 +107,36 @@ def plan_nodes(
     """What each node goes through; `pools` are those of the Professional edition."""
     to = {pool.name: Carried(pool.spec.edition, pool.spec.schedule) for pool in pools}
     reboots = _find_reboots(snapshot, upgraded, pools, now)
-    return tuple(
-        _plan_node(snapshot, node, pool, upgraded.carried[node], to[pool], reboots=node in reboots)
-        for node, pool in sorted(upgraded.pool_of.items())
-    )
+    upgrades = []
+    for node, (pool, from_mode) in sorted(upgraded.members.items()):
+        resources = MODES[from_mode.edition, from_mode.schedule].resources
+        shares = from_mode.schedule is not Schedule.DEFAULT
+        live = [pod for pod in snapshot.pods.get(node, ()) if pod.is_live]
+        upgrades.append(
+            Upgrade(
+                node=node,
+                pool=pool,
+                from_mode=from_mode,
+                to=to[pool],
+                pods=tuple(pod for pod in live if shares and pod.requests.keys() & set(resources)),
+                selecting=tuple(pod for pod in live if selects_old_labels(pod)),
+                remove=tuple(sorted(OLD_MODE_LABELS & snapshot.nodes[node].labels.keys())),
+                reboots=node in reboots,
+            )
+        )
+    return tuple(upgrades)
 
 
 def _find_members(
-    snapshot: ClusterSnapshot, pools: Iterable[str]
+    snapshot: ClusterSnapshot, pools: Collection[str]
 ) -> dict[str, tuple[str, Carried]]:
     """The nodes of these pools that carry a mode of their edition, each with its pool."""
     members = {}
     for name, node in snapshot.nodes.items():
-        owner = find_owner(node, build_node_context(snapshot, name).seen.records)
-        claim, carried = decide_claim(node, owner, snapshot.pools), read_carried(node)
-        if claim is not None and claim.winner.name in pools and isinstance(carried, Carried):
-            members[name] = (claim.winner.name, carried)
+        pool, carried = find_claimant(snapshot, name), read_carried(node)
+        if pool in pools and isinstance(carried, Carried):
+            members[name] = (pool, carried)
     return members
-
-
-def _plan_node(
-    snapshot: ClusterSnapshot,
-    name: str,
-    pool: str,
-    from_mode: Carried,
-    to: Carried,
-    *,
-    reboots: bool,
-) -> Upgrade:
-    resources = MODES[from_mode.edition, from_mode.schedule].resources
-    live = [pod for pod in snapshot.pods.get(name, ()) if pod.is_live]
-    shares = from_mode.schedule is not Schedule.DEFAULT
-    return Upgrade(
-        node=name,
-        pool=pool,
-        from_mode=from_mode,
-        to=to,
-        pods=tuple(pod for pod in live if shares and pod.requests.keys() & set(resources)),
-        selecting=tuple(pod for pod in live if selects_old_labels(pod)),
-        remove=tuple(sorted(OLD_MODE_LABELS & snapshot.nodes[name].labels.keys())),
-        reboots=reboots,
-    )
 
 
 def selects_old_labels(pod: Pod) -> bool:
@@ -175,8 +154,8 @@ def _find_reboots(
     """
     targets = {pool.name: MODES[pool.spec.edition, pool.spec.schedule] for pool in pools}
     nodes = {}
-    for name, pool in upgraded.pool_of.items():
-        node, from_mode = snapshot.nodes[name], upgraded.carried[name]
+    for name, (pool, from_mode) in upgraded.members.items():
+        node = snapshot.nodes[name]
         kept = {key: value for key, value in node.labels.items() if key not in OLD_MODE_LABELS}
         components = MODES[from_mode.edition, from_mode.schedule].components
         loaded = EDITIONS[from_mode.edition].successor and not INSTALLERS.isdisjoint(components)

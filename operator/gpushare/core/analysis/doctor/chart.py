@@ -67,21 +67,19 @@ def _load() -> list[Json]:
 def list_roles(namespace: str, settings: Settings) -> tuple[Role, ...]:
     """Those that an installation in `namespace` with these settings needs; without any, the
     least."""
-    return tuple(role for role in _read_roles(namespace, settings) if role.needs)
-
-
-def _read_roles(namespace: str, settings: Settings) -> Iterator[Role]:
     places = {
         _NAMESPACE: namespace,
         _PLUGIN_NAMESPACE: settings.get(Variable.PLUGIN_NAMESPACE) or names.PLUGIN_NAMESPACE,
         TEARDOWN_NAMESPACE: settings.get(Variable.TEARDOWN_NAMESPACE) or TEARDOWN_NAMESPACE,
     }
+    roles = []
     for found in _load():
-        if "rules" in found:
+        needs = [need for rule in found.get("rules", ()) for need in _read_needs(rule, settings)]
+        if needs:
             name, place = found["metadata"]["name"], found["metadata"].get("namespace", "")
-            needs = (need for rule in found["rules"] for need in _read_needs(rule, settings))
             account = WEBHOOK if name == WEBHOOK else CONTROLLER
-            yield Role(name, places.get(place, place), account, tuple(needs))
+            roles.append(Role(name, places.get(place, place), account, tuple(needs)))
+    return tuple(roles)
 
 
 def _read_needs(rule: Json, settings: Settings) -> Iterator[Need]:

@@ -79,12 +79,9 @@ def judge_deployments(
         else:
             yield find(Code.OPERATOR_FOUND, str(each), told)
         if each.version and each.version != version:
-            yield find(
-                Code.OTHER_VERSION,
-                str(each),
-                f"it is of version {each.version} ({each.image}), this program of {version}",
-                f"use the program of version {each.version}, or upgrade: docs/upgrade.md",
-            )
+            told = f"it is of version {each.version} ({each.image}), this program of {version}"
+            remedy = f"use the program of version {each.version}, or upgrade: docs/upgrade.md"
+            yield find(Code.OTHER_VERSION, str(each), told, remedy)
 
 
 def judge_leader(leader: Leader | Unseen | None, namespace: str, now: datetime) -> Finding:

@@ -1,6 +1,6 @@
 """All that a doctor says, in one list."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,8 +16,11 @@ from gpushare.core.analysis.doctor.installation import (
 from gpushare.core.analysis.doctor.nodes import judge_nodes, judge_priority
 from gpushare.core.analysis.doctor.pools import judge_extender, judge_pools
 from gpushare.core.analysis.doctor.rights import GrantedRights, judge_accounts
-from gpushare.core.analysis.doctor.webhook import Bundle, judge_bundles, judge_endpoints
-from gpushare.core.analysis.doctor.webhook_configuration import judge_configuration
+from gpushare.core.analysis.doctor.webhook import (
+    judge_bundles,
+    judge_configuration,
+    judge_endpoints,
+)
 from gpushare.core.analysis.effective_settings import ROUTED_BY, KnownSetup
 from gpushare.core.analysis.finding import Code, Finding, Unseen, find, skip
 from gpushare.core.analysis.inspect.pools import find_waiting, plan_snapshot
@@ -43,23 +46,6 @@ class Installation:
     accounts: tuple[GrantedRights, ...]
 
     @property
-    def seen(self) -> Mapping[str, object]:
-        """Its parts that are there."""
-        return {name: part for name, part in self._parts if part and not isinstance(part, Unseen)}
-
-    @property
-    def unseen(self) -> Mapping[str, Unseen]:
-        """Its parts that may not be read."""
-        return {name: part for name, part in self._parts if isinstance(part, Unseen)}
-
-    @property
-    def _parts(self) -> Iterator[tuple[str, object]]:
-        yield "deployments", self.deployments
-        yield "lease", self.leader
-        yield "crd", self.crd
-        yield "webhook configuration", self.configuration
-
-    @property
     def is_inhabited(self) -> bool:
         """Whether some process of it is, or was, in its namespace, or nobody may look."""
         return bool(self.deployments) or self.leader is not None
@@ -73,42 +59,41 @@ class Installation:
 
 
 def judge_installation(
-    installation: Installation | Unseen,
-    bundles: tuple[Bundle, ...] = (),
-    *,
+    installation: Installation,
+    bundles: Sequence[Sequence[datetime]],
     crd: Json,
     version: str,
     now: datetime,
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Whether it is there, whole, and of this program's `version` and `crd`; `bundles` are what
-    its webhooks trust."""
-    if isinstance(installation, Unseen):
-        return [skip("installation", installation, "ask the cluster itself, without --snapshot")]
-    if installation.seen.keys() <= {"crd"}:
-        return list(_judge_absence(installation, crd))
-    found = [
-        *judge_deployments(installation.deployments, version),
-        judge_leader(installation.leader, installation.namespace, now),
-        judge_crd(installation.crd, crd),
-        *judge_configuration(installation.configuration, installation.namespace),
-        *judge_bundles(bundles, now),
-        *judge_accounts(installation.accounts, installation.namespace),
-    ]
+    its webhooks trust, each CA by its expiry."""
+    parts = {
+        "deployments": installation.deployments,
+        "lease": installation.leader,
+        "crd": installation.crd,
+        "webhook configuration": installation.configuration,
+    }
+    unseen = {name: part for name, part in parts.items() if isinstance(part, Unseen)}
+    present = {name for name, part in parts.items() if part and name not in unseen}
+    if present <= {"crd"}:
+        if present:
+            told = "only the pools' CustomResourceDefinition is in the cluster"
+            yield find(Code.ONLY_POOLS_LEFT, "installation", told, INSTALL)
+            yield judge_crd(installation.crd, crd)
+        elif not unseen:
+            told = "there is nothing of the operator in the cluster"
+            yield find(Code.NOT_INSTALLED, "installation", told, INSTALL)
+        for name, part in unseen.items():
+            yield skip(name, part)
+        return
+    yield from judge_deployments(installation.deployments, version)
+    yield judge_leader(installation.leader, installation.namespace, now)
+    yield judge_crd(installation.crd, crd)
+    yield from judge_configuration(installation.configuration, installation.namespace)
+    yield from judge_bundles(bundles, now)
+    yield from judge_accounts(installation.accounts, installation.namespace)
     if installation.service:
-        found.append(judge_endpoints(installation.endpoints, installation.service))
-    return found
-
-
-def _judge_absence(installation: Installation, crd: Json) -> Iterator[Finding]:
-    if installation.seen:
-        told = "only the pools' CustomResourceDefinition is in the cluster: nobody acts on pools"
-        yield find(Code.ONLY_POOLS_LEFT, "installation", told, INSTALL)
-        yield judge_crd(installation.crd, crd)
-    elif not installation.unseen:
-        told = "there is nothing of the operator in the cluster"
-        yield find(Code.NOT_INSTALLED, "installation", told, INSTALL)
-    for part, unseen in installation.unseen.items():
-        yield skip(part, unseen)
+        yield judge_endpoints(installation.endpoints, installation.service)
 
 
 def judge_setup(known: KnownSetup) -> Finding:
@@ -139,7 +124,6 @@ def judge_machines(seen: Seen, unseen: Mapping[str, Unseen], now: datetime) -> l
     ]
 
 
-def build_page(*parts: Iterable[Finding]) -> list[Finding]:
-    """All findings, the worst first."""
-    findings = (finding for part in parts for finding in part)
+def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """The worst first."""
     return sorted(findings, key=lambda finding: (-finding.severity.rank, finding.code))

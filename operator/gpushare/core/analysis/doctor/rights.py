@@ -59,17 +59,14 @@ def _find_lacks(held: GrantedRights, namespace: str) -> Iterator[str]:
 def _holds(rules: Sequence[Json], need: Need, verb: str) -> bool:
     """Whether one of the rules allows it ("Using RBAC Authorization", Kubernetes documentation)."""
     _, _, subresource = need.resource.partition("/")
-    resources = {need.resource, "*", *({f"*/{subresource}"} if subresource else ())}
-    for rule in rules:
-        only = rule.get("resourceNames")
-        if (
-            {need.group, "*"}.intersection(rule.get("apiGroups") or ())
-            and resources.intersection(rule.get("resources") or ())
-            and {verb, "*"}.intersection(rule.get("verbs") or ())
-            and (not only or need.name in only)
-        ):
-            return True
-    return False
+    resources = {need.resource, "*", f"*/{subresource}"}
+    return any(
+        {need.group, "*"}.intersection(rule.get("apiGroups") or ())
+        and resources.intersection(rule.get("resources") or ())
+        and {verb, "*"}.intersection(rule.get("verbs") or ())
+        and need.name in (rule.get("resourceNames") or [need.name])
+        for rule in rules
+    )
 
 
 @dataclass(frozen=True, slots=True)

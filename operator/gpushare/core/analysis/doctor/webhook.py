@@ -1,14 +1,23 @@
-"""The webhook: who is trusted, who listens, and whether it answers."""
+"""The webhook: its configuration against the chart's, whatever values that has; who is trusted, who
+listens, and whether it answers."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Any
 
-from gpushare.core.analysis.doctor.webhook_configuration import ABOUT
-from gpushare.core.analysis.finding import Code, Finding, Unseen, find, skip
+from gpushare import names
+from gpushare.core.analysis.doctor.chart import OTHER_PODS, PODS, WEBHOOK, read_webhooks
+from gpushare.core.analysis.doctor.differences import find_differences
+from gpushare.core.analysis.finding import Code, Finding, Severity, Unseen, find, skip
 
+ABOUT = f"webhook configuration {WEBHOOK}"
+_CHART_REMEDY = "run helm upgrade with the release's values: the chart writes it anew"
+_URL = re.compile(r"(https://[^/?#]+)/mutate-pods")
+"""What the chart's webhook.url may make of it."""
+_NAMESPACE = "kubernetes.io/metadata.name"
 SOON = timedelta(days=14)
 _BUNDLE_REMEDY = (
     "with webhook.certificate.mode self or cert-manager it is written within minutes: see the "
@@ -21,15 +30,6 @@ _SILENCE_REMEDY = (
 )
 _OTHER_NAMESPACE = "try another namespace with -n"
 Json = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Bundle:
-    """The CAs that one or more webhooks of the configuration trust."""
-
-    is_set: bool
-    expiries: tuple[datetime, ...] = ()
-    """Of each certificate in it; none where it can't be read."""
 
 
 class Trial(Enum):
@@ -48,26 +48,81 @@ class Tried:
     message: str = ""
 
 
-def judge_bundles(bundles: tuple[Bundle, ...], now: datetime) -> Iterator[Finding]:
-    """The CAs by which the API server knows the webhook."""
-    for bundle in bundles:
-        living = [expiry for expiry in bundle.expiries if expiry > now]
-        if not living:
-            told = (
-                "its caBundle is empty"
-                if not bundle.is_set
-                else "its caBundle holds no certificate that can be read"
-                if not bundle.expiries
-                else f"the last CA of its caBundle expired at {max(bundle.expiries).isoformat()}"
-            )
-            yield find(Code.CERTIFICATE_UNTRUSTED, ABOUT, told, _BUNDLE_REMEDY)
-            continue
-        last = max(living)
-        told = f"the CA of its caBundle is valid for {(last - now).days} days more"
-        if last - now < SOON:
-            yield find(Code.CERTIFICATE_EXPIRING, ABOUT, told, _BUNDLE_REMEDY)
+Trials = tuple[Tried | Unseen, Tried | Unseen]
+"""What became of a pod, and of a Deployment of such pods; nothing of them is stored."""
+
+
+def judge_configuration(found: Json | Unseen | None, namespace: str) -> Iterator[Finding]:
+    """The MutatingWebhookConfiguration (None: it is not there) of an operator in `namespace`."""
+    if isinstance(found, Unseen):
+        yield skip(ABOUT, found)
+        return
+    webhooks = {each["name"]: each for each in (found or {}).get("webhooks") or ()}
+    expected = read_webhooks()
+    if missing := sorted(expected.keys() - webhooks.keys()):
+        told = "it is not in the cluster" if found is None else f"it lacks {', '.join(missing)}"
+        yield find(Code.WEBHOOK_MISSING, ABOUT, told, _CHART_REMEDY)
+        return
+    _fill_in(expected, webhooks[PODS], namespace)
+    changes = [
+        f"{name}: {difference}"
+        for name, webhook in expected.items()
+        for difference in find_differences(webhook, webhooks[name])
+        # A newer API server may add fields, and the CA is judged by itself.
+        if difference.path[0] in webhook and difference.path[-1] != "caBundle"
+    ]
+    for told in changes:
+        yield find(Code.WEBHOOK_CHANGED, ABOUT, told, _CHART_REMEDY)
+    if not changes:
+        told = f"its {len(expected)} webhooks are as the chart makes them, whatever its values"
+        yield find(Code.WEBHOOK_CONFIGURED, ABOUT, told)
+
+
+def _fill_in(webhooks: Mapping[str, dict[str, Any]], pods: Json, namespace: str) -> None:
+    """Give the chart's `webhooks` the values of this installation, which the one for `pods` shows:
+    one value makes all of them."""
+    url = (pods.get("clientConfig") or {}).get("url")
+    for webhook in webhooks.values():
+        webhook["timeoutSeconds"] = pods.get("timeoutSeconds")
+        service = webhook["clientConfig"]["service"]
+        service["namespace"] = namespace
+        if url is not None:
+            origin = found[1] if (found := _URL.fullmatch(url)) else "https://HOST:PORT"
+            webhook["clientConfig"] = {"url": f"{origin}{service['path']}"}
+        exempt, *_ = webhook["namespaceSelector"]["matchExpressions"]
+        exempt["values"] = _find_exempt(pods, namespace)
+    if pods.get("failurePolicy") == "Fail":
+        webhooks[PODS]["failurePolicy"], webhooks[OTHER_PODS]["failurePolicy"] = "Fail", "Ignore"
+        for name in (PODS, OTHER_PODS):
+            *_, policy = webhooks[name]["namespaceSelector"]["matchExpressions"]
+            policy["values"] = [names.FAILURE_POLICY_IGNORE]
+
+
+def _find_exempt(pods: Json, namespace: str) -> list[str]:
+    """The namespaces that are left out, as far as the chart may leave them out: its own, and that
+    of teardowns' Jobs, which has any name."""
+    least = [*dict.fromkeys((names.EXEMPT_NAMESPACE, namespace))]
+    for each in (pods.get("namespaceSelector") or {}).get("matchExpressions") or ():
+        values = each.get("values") or []
+        if each["key"] == _NAMESPACE and set(least) <= set(values) and len(values) <= 3:
+            return list(values)
+    return least
+
+
+def judge_bundles(bundles: Sequence[Sequence[datetime]], now: datetime) -> Iterator[Finding]:
+    """The CAs by which the API server knows the webhook: of each bundle their expiries, none where
+    it can't be read."""
+    for expiries in bundles:
+        if not expiries:
+            code, told = Code.CERTIFICATE_UNTRUSTED, "its caBundle holds no readable certificate"
+        elif (last := max(expiries)) <= now:
+            code = Code.CERTIFICATE_UNTRUSTED
+            told = f"the last CA of its caBundle expired at {last.isoformat()}"
         else:
-            yield find(Code.CERTIFICATE_TRUSTED, ABOUT, told)
+            is_soon = last - now < SOON
+            code = Code.CERTIFICATE_EXPIRING if is_soon else Code.CERTIFICATE_TRUSTED
+            told = f"the CA of its caBundle is valid for {(last - now).days} days more"
+        yield find(code, ABOUT, told, "" if code.severity is Severity.OK else _BUNDLE_REMEDY)
 
 
 def judge_endpoints(ready: int | Unseen, service: str) -> Finding:
@@ -82,15 +137,6 @@ def judge_endpoints(ready: int | Unseen, service: str) -> Finding:
     return find(Code.WEBHOOK_SERVED, about, f"{ready} endpoints are ready")
 
 
-@dataclass(frozen=True, slots=True)
-class Trials:
-    """What became of what was created for trial; nothing of it is stored."""
-
-    pod: Tried | Unseen
-    workload: Tried | Unseen
-    """A Deployment of such pods."""
-
-
 def judge_trials(
     trials: Trials | Unseen, configuration: Json | Unseen | None, namespace: str
 ) -> Iterator[Finding]:
@@ -99,9 +145,10 @@ def judge_trials(
     if isinstance(trials, Unseen):
         yield skip(f"trials in {about}", trials)
         return
+    pod, workload = trials
     for kind, tried, silence in (
-        ("pod", trials.pod, Code.WEBHOOK_SILENT),
-        ("Deployment", trials.workload, Code.WORKLOADS_UNWARNED),
+        ("pod", pod, Code.WEBHOOK_SILENT),
+        ("Deployment", workload, Code.WORKLOADS_UNWARNED),
     ):
         said = f": {tried.message}" if isinstance(tried, Tried) and tried.message else ""
         match tried:

@@ -1,13 +1,12 @@
 """How much memory the card has that a pod would get."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.k8s.node_selection import ANYWHERE, CHOOSING, NodeSelection
+from gpushare.api.k8s.node_selection import CHOOSING, NodeSelection
 from gpushare.core.analysis.migration.finding import Code, Finding
 from gpushare.core.capacity.pool_capacity import MIB_PER_GIB, observe_node_capacity, tell_unit
 
@@ -38,41 +37,23 @@ class Cards:
     def unit(self) -> str:
         return "GiB" if self.per_gib == 1 else "MiB"
 
-    @property
-    def memory_of_any(self) -> int | None:
-        """Where all cards are known to have the same."""
-        found = self.find_memory(ANYWHERE)
-        return found if isinstance(found, int) else None
-
     def find_memory(self, selection: NodeSelection) -> int | Finding:
-        """Memory of each card that a pod with this selection may get; else why that is unknown.
-
-        Nodes are looked for in the mode that it selects; where none is in it yet, in any.
-        """
+        """Memory of each card that a pod with this selection may get; else why that is unknown."""
         if self.memory_everywhere is not None:
             return self.memory_everywhere
         nodes = self._list_nodes(selection)
-        if not nodes:
+        for node in nodes:
+            if node.memory is None:
+                message = f"node {node.name} tells nowhere how much memory its cards have"
+                return Finding(Code.CARD_MEMORY_UNKNOWN, message)
+        sizes = sorted({node.memory for node in nodes if node.memory is not None})
+        if not sizes:
             return Finding(Code.NO_GPU_NODE, "no node with a GPU has the labels that it selects")
-        unknown = [node.name for node in nodes if node.memory is None]
-        if unknown:
-            return Finding(
-                Code.CARD_MEMORY_UNKNOWN,
-                f"node {unknown[0]} tells nowhere how much memory its cards have, neither by "
-                f"{names.RESOURCE_GPU_MEMORY} nor by the label {names.LABEL_CARD_MEMORY}",
-            )
-        sizes = Counter(node.memory for node in nodes)
         if len(sizes) > 1:
-            shown = " and ".join(
-                f"{size} {self.unit} ({sizes[size]})" for size in sorted(sizes, key=str)
-            )
-            return Finding(
-                Code.CARDS_DIFFER,
-                f"it may run on nodes with cards of {shown}; have it select one kind of them",
-            )
-        (size,) = sizes
-        assert size is not None
-        return size
+            shown = " and ".join(f"{size} {self.unit}" for size in sizes)
+            message = f"it may run on nodes with cards of {shown}; have it select one kind of them"
+            return Finding(Code.CARDS_DIFFER, message)
+        return sizes[0]
 
     def find_largest(self, selection: NodeSelection) -> int | None:
         """Memory of the largest card that it may get; None where that is not known of all."""
@@ -82,16 +63,12 @@ class Cards:
         return None if None in known else max((size for size in known if size), default=None)
 
     def _list_nodes(self, selection: NodeSelection) -> list[CardNode]:
+        """Nodes in the mode that is selected; where none is in it yet, in any."""
         for ignored in (frozenset[str](), CHOOSING):
             found = [n for n in self.nodes if selection.admits(n.name, n.labels, ignored)]
             if found:
                 return found
         return []
-
-
-def assume_cards(memory_gib: int) -> Cards:
-    """Cards of which nothing is known but what a person says."""
-    return Cards(memory_everywhere=memory_gib)
 
 
 def observe_cards(nodes: Iterable[Node], unit: str) -> Cards:

@@ -2,27 +2,39 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
+
+_LEFT = True
 
 
 class Code(StrEnum):
     """Of findings; `docs/migration.md` has a line for each."""
 
-    # The pod asks for what it asked for: somebody must decide.
-    CARDS_DIFFER = "CardsDiffer"
-    CARD_MEMORY_UNKNOWN = "CardMemoryUnknown"
-    NO_GPU_NODE = "NoGPUNode"
-    SHARE_TOO_LARGE = "ShareTooLarge"
-    UNEVEN_CARDS = "UnevenCards"
-    INIT_CONTAINER = "InitContainer"
-    MIXED_RESOURCES = "MixedResources"
-    MIG_RESOURCE = "MIGResource"
-    OTHER_NVIDIA_RESOURCE = "OtherNVIDIAResource"
-    UNREADABLE = "Unreadable"
-    WHOLE_CARD_AFFINITY = "WholeCardAffinity"
-    UNKNOWN_SHAPE = "UnknownShape"
+    is_left: bool
+    """Something that was to be rewritten is as it was: somebody must decide."""
+
+    def __new__(cls, code: str, is_left: bool = False) -> "Code":
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.is_left = is_left
+        return member
+
+    # The pod asks for what it asked for.
+    CARDS_DIFFER = "CardsDiffer", _LEFT
+    CARD_MEMORY_UNKNOWN = "CardMemoryUnknown", _LEFT
+    NO_GPU_NODE = "NoGPUNode", _LEFT
+    SHARE_TOO_LARGE = "ShareTooLarge", _LEFT
+    UNEVEN_CARDS = "UnevenCards", _LEFT
+    INIT_CONTAINER = "InitContainer", _LEFT
+    MIXED_RESOURCES = "MixedResources", _LEFT
+    MIG_RESOURCE = "MIGResource", _LEFT
+    OTHER_NVIDIA_RESOURCE = "OtherNVIDIAResource", _LEFT
+    UNREADABLE = "Unreadable", _LEFT
+    WHOLE_CARD_AFFINITY = "WholeCardAffinity", _LEFT
+    UNKNOWN_SHAPE = "UnknownShape", _LEFT
 
     # The selection of nodes is as it was.
-    SELECTION_UNCLEAR = "SelectionUnclear"
+    SELECTION_UNCLEAR = "SelectionUnclear", _LEFT
 
     # Rewritten, and to be looked at.
     ISOLATION_BEGINS = "IsolationBegins"
@@ -42,33 +54,19 @@ class Code(StrEnum):
     LIMIT_RANGE = "LimitRange"
 
 
-_ASK_A_USER = frozenset(
-    {
-        Code.CARDS_DIFFER,
-        Code.CARD_MEMORY_UNKNOWN,
-        Code.NO_GPU_NODE,
-        Code.SHARE_TOO_LARGE,
-        Code.UNEVEN_CARDS,
-        Code.INIT_CONTAINER,
-        Code.MIXED_RESOURCES,
-        Code.MIG_RESOURCE,
-        Code.OTHER_NVIDIA_RESOURCE,
-        Code.UNREADABLE,
-        Code.WHOLE_CARD_AFFINITY,
-        Code.UNKNOWN_SHAPE,
-        Code.SELECTION_UNCLEAR,
-    }
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One sentence with its code."""
 
     code: Code
     message: str
+    about: str = ""
+    """The object: its kind, namespace and name."""
 
-    @property
-    def is_left(self) -> bool:
-        """Whether something that was to be rewritten is as it was."""
-        return self.code in _ASK_A_USER
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """A manifest or a part of one, as it is to be, and what a person has to know of it."""
+
+    raw: Any
+    findings: tuple[Finding, ...] = ()

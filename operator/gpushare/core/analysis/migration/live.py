@@ -1,50 +1,34 @@
 """An object of the API server as a manifest: without what the server writes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from gpushare import names
 
 Json = dict[str, Any]
-_SERVER_METADATA = frozenset(
-    {
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-    }
+_SERVER_METADATA = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
+_SERVER_ANNOTATIONS = (
+    "batch.kubernetes.io/job-tracking",
+    "deployment.kubernetes.io/revision",
+    "deprecated.daemonset.template.generation",
+    names.ANNOTATION_LAST_APPLIED,
 )
-_SERVER_ANNOTATIONS = frozenset(
-    {
-        "batch.kubernetes.io/job-tracking",
-        "deployment.kubernetes.io/revision",
-        "deprecated.daemonset.template.generation",
-        names.ANNOTATION_LAST_APPLIED,
-    }
-)
-_JOB_LABELS = frozenset(
-    {
-        "batch.kubernetes.io/controller-uid",
-        "batch.kubernetes.io/job-name",
-        "controller-uid",
-        "job-name",
-    }
+_JOB_LABELS = (
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-name",
+    "controller-uid",
+    "job-name",
 )
 _ENDED = ("Succeeded", "Failed", "Complete")
 
 
 def is_migratable(raw: Json) -> bool:
     """Whether it is what a person wrote, and not ended: others are made of those anew."""
-    owners = raw["metadata"].get("ownerReferences") or ()
-    if any(owner.get("controller") for owner in owners):
+    metadata, status = raw["metadata"], raw.get("status") or {}
+    if "deletionTimestamp" in metadata:
         return False
-    if "deletionTimestamp" in raw["metadata"]:
+    if any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):
         return False
-    status = raw.get("status") or {}
     ended = {c.get("type") for c in status.get("conditions") or () if c.get("status") == "True"}
     is_job = raw.get("kind") == "Job"
     return status.get("phase") not in _ENDED and not (is_job and ended.intersection(_ENDED))
@@ -53,17 +37,16 @@ def is_migratable(raw: Json) -> bool:
 def build_manifest(raw: Json) -> Json:
     """The manifest by which it could be replaced, or created anew where it can't be changed."""
     manifest: Json = _without_empty_timestamps(_without(raw, ["status"]))
-    manifest["metadata"] = _clean(raw["metadata"])
-    spec = manifest.get("spec")
-    if raw.get("kind") == "Pod" and isinstance(spec, dict):
-        manifest["spec"] = _without(spec, ["nodeName"])
-    if raw.get("kind") == "Job" and isinstance(spec, dict) and not spec.get("manualSelector"):
-        # The API server writes both, with the UID of the Job that was.
-        template = dict(spec["template"])
-        template["metadata"] = _clean(template.get("metadata") or {}, _JOB_LABELS)
-        manifest["metadata"] = _clean(raw["metadata"], _JOB_LABELS)
-        manifest["spec"] = _without(spec, ["selector"]) | {"template": template}
-    return manifest
+    labels: Collection[str] = ()
+    if raw["kind"] == "Pod":
+        manifest["spec"] = _without(manifest["spec"], ["nodeName"])
+    if raw["kind"] == "Job" and not raw["spec"].get("manualSelector"):
+        # The API server writes the selector and these labels, with the UID of the Job that was.
+        labels = _JOB_LABELS
+        template = manifest["spec"]["template"]
+        template["metadata"] = _clean(template.get("metadata") or {}, labels)
+        manifest["spec"] = _without(manifest["spec"], ["selector"])
+    return manifest | {"metadata": _clean(raw["metadata"], labels)}
 
 
 def _without_empty_timestamps(value: Any) -> Any:
@@ -79,7 +62,7 @@ def _without_empty_timestamps(value: Any) -> Any:
     }
 
 
-def _clean(metadata: Json, labels: Iterable[str] = ()) -> Json:
+def _clean(metadata: Json, labels: Collection[str]) -> Json:
     cleaned = _without(metadata, _SERVER_METADATA)
     for part, keys in (("annotations", _SERVER_ANNOTATIONS), ("labels", labels)):
         kept = _without(cleaned.pop(part, None) or {}, keys)
@@ -88,6 +71,5 @@ def _clean(metadata: Json, labels: Iterable[str] = ()) -> Json:
     return cleaned
 
 
-def _without(values: Mapping[str, Any], keys: Iterable[str]) -> Json:
-    dropped = frozenset(keys)
-    return {key: value for key, value in values.items() if key not in dropped}
+def _without(values: Json, keys: Collection[str]) -> Json:
+    return {key: value for key, value in values.items() if key not in keys}

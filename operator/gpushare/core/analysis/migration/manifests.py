@@ -1,13 +1,14 @@
 """A manifest of any kind, with the pods that it makes migrated."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpushare import names
 from gpushare.api.k8s.node import parse_quantity
-from gpushare.core.analysis.migration.finding import Code, Finding
-from gpushare.core.analysis.migration.pods import Migrated, Target, migrate_pod
+from gpushare.api.k8s.node_selection import ANYWHERE
+from gpushare.core.analysis.migration.finding import Code, Finding, Migrated
+from gpushare.core.analysis.migration.pods import Target, migrate_pod
 from gpushare.editions.registry import MODES
 
 Json = dict[str, Any]
@@ -17,38 +18,21 @@ _COMPONENTS = frozenset({name for mode in MODES.values() for name in mode.daemon
 """DaemonSets that come with an edition, and go with it."""
 _IMMUTABLE = frozenset({"Pod", "Job"})
 _REQUESTS = "requests."
-_MEMORY = names.RESOURCE_GPU_MEMORY
+_WHOLE, _MEMORY = names.RESOURCE_WHOLE_GPU, names.RESOURCE_GPU_MEMORY
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A finding, and the object that it is about."""
-
-    about: str
-    """Its kind, namespace and name."""
-    finding: Finding
-
-
-@dataclass(frozen=True, slots=True)
-class MigratedManifest:
-    """A document as it is to be; the same where nothing is to be changed."""
-
-    raw: Any
-    told: tuple[Told, ...] = ()
-
-
-def migrate_manifest(raw: Any, target: Target) -> MigratedManifest:
+def migrate_manifest(raw: Any, target: Target) -> Migrated:
     """An object, or a List of them; what is neither is left alone."""
     if not isinstance(raw, dict):
-        return MigratedManifest(raw)
+        return Migrated(raw)
     items = raw.get("items")
     if str(raw.get("kind")).endswith("List") and isinstance(items, list):
-        found = [migrate_manifest(item, target) for item in items]
-        told = tuple(each for item in found for each in item.told)
-        return MigratedManifest(raw | {"items": [item.raw for item in found]}, told)
-    migrated = _migrate_object(raw, target)
+        migrated = [migrate_manifest(item, target) for item in items]
+        findings = tuple(finding for item in migrated for finding in item.findings)
+        return Migrated(raw | {"items": [item.raw for item in migrated]}, findings)
+    found = _migrate_object(raw, target)
     about = _describe(raw)
-    return MigratedManifest(migrated.raw, tuple(Told(about, each) for each in migrated.findings))
+    return Migrated(found.raw, tuple(replace(each, about=about) for each in found.findings))
 
 
 def _describe(raw: Json) -> str:
@@ -97,67 +81,47 @@ class _Walk:
             migrated = migrate_pod(value, self.target)
             self.findings += migrated.findings
             return migrated.raw
-        if names.RESOURCE_WHOLE_GPU in value:
-            message = (
-                f"{names.RESOURCE_WHOLE_GPU} stands where no container of a pod is; look at it "
-                "yourself"
-            )
+        if _WHOLE in value:
+            message = f"{_WHOLE} stands where no container of a pod is; look at it yourself"
             self.findings.append(Finding(Code.UNKNOWN_SHAPE, message))
         return {key: self.migrate(item) for key, item in value.items()}
 
 
 def _is_pod(value: Json) -> bool:
-    spec = value.get("spec")
-    containers = spec.get("containers") if isinstance(spec, dict) else None
+    containers = _read_mapping(value, "spec").get("containers")
     return isinstance(containers, list) and all(isinstance(each, dict) for each in containers)
 
 
 def _read_quota(raw: Json, target: Target) -> Iterator[Finding]:
     hard = _read_mapping(_read_mapping(raw, "spec"), "hard")
     limits = {str(key).removeprefix(_REQUESTS): value for key, value in hard.items()}
-    whole, memory = (limits.get(each) for each in (names.RESOURCE_WHOLE_GPU, _MEMORY))
+    whole, memory = limits.get(_WHOLE), limits.get(_MEMORY)
     if whole is not None:
-        wanted = f"{_REQUESTS}{_MEMORY}"
-        yield Finding(
-            Code.QUOTA,
-            f"its {_REQUESTS}{names.RESOURCE_WHOLE_GPU} ({whole}) does not count pods that share; "
-            f"put {wanted} beside it{_suggest(whole, target)}",
+        message = (
+            f"its {_REQUESTS}{_WHOLE} ({whole}) does not count pods that share; "
+            f"put {_REQUESTS}{_MEMORY} beside it"
         )
+        count, per_card = parse_quantity(whole), target.cards.find_memory(ANYWHERE)
+        if count is not None and isinstance(per_card, int):
+            message += f', for as many whole cards "{count * per_card}"'
+        yield Finding(Code.QUOTA, message)
     if memory is not None:
-        yield Finding(
-            Code.QUOTA,
-            f"its {_REQUESTS}{_MEMORY} ({memory}) counts pods that asked for whole cards until "
-            "now; make room for them",
-        )
-
-
-def _suggest(whole: Any, target: Target) -> str:
-    """How much memory so many cards are, where they are of one kind."""
-    count, memory = parse_quantity(whole), target.cards.memory_of_any
-    if count is None or memory is None:
-        return ""
-    return f', for as many whole cards "{count * memory}"'
+        message = f"its {_REQUESTS}{_MEMORY} ({memory}) counts pods of whole cards too from now on"
+        yield Finding(Code.QUOTA, message)
 
 
 def _read_limit_range(raw: Json) -> Iterator[Finding]:
     limits = _read_mapping(raw, "spec").get("limits")
-    named = {
-        key
-        for limit in (limits if isinstance(limits, list) else ())
-        if isinstance(limit, dict)
-        for part in limit.values()
-        if isinstance(part, dict)
-        for key in part
-    }
-    if names.RESOURCE_WHOLE_GPU in named:
-        yield Finding(
-            Code.LIMIT_RANGE,
-            f"it limits {names.RESOURCE_WHOLE_GPU}: a pod that asks for none is given its default "
-            f"or max, or refused; limit {_MEMORY} in its place, before pods share",
+    named: set[str] = set()
+    for limit in limits if isinstance(limits, list) else ():
+        if isinstance(limit, dict):
+            named.update(*(part for part in limit.values() if isinstance(part, dict)))
+    if _WHOLE in named:
+        message = (
+            f"it limits {_WHOLE}: a pod that asks for none is given its default or max, or "
+            f"refused; limit {_MEMORY} in its place, before pods share"
         )
+        yield Finding(Code.LIMIT_RANGE, message)
     if _MEMORY in named:
-        yield Finding(
-            Code.LIMIT_RANGE,
-            f"it limits {_MEMORY}, and pods that asked for whole cards will ask for it; see that "
-            "their size is within",
-        )
+        message = f"it limits {_MEMORY}, for which pods of whole cards will ask too"
+        yield Finding(Code.LIMIT_RANGE, message)

@@ -5,13 +5,13 @@ vendor's own migration maps them ("Upgrade cGPU Basic Edition to cGPU Profession
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from gpushare import names
 from gpushare.api.pool import Schedule
-from gpushare.core.analysis.migration.finding import Code, Finding
+from gpushare.core.analysis.migration.finding import Code, Finding, Migrated
 from gpushare.editions.registry import EDITIONS, OLD_MODE_LABELS
 
 Json = dict[str, Any]
@@ -26,131 +26,132 @@ _AVOIDED = {
 """The modes of those nodes that have the label with the value `true`."""
 
 
-class _UnclearError(Exception):
-    """It has no counterpart; the message says why."""
+class _UntranslatableError(Exception):
+    """A selection has no counterpart; the message says why."""
+
+    def __init__(self, message: str, code: Code = Code.SELECTION_UNCLEAR) -> None:
+        super().__init__(message)
+        self.code = code
 
 
-class _WholeCardsError(Exception):
-    """Nothing would be left of a term, for a pod that is to share."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Translation:
-    """How a pod's selection is rewritten.
+    """How one pod's selection is rewritten.
 
     A pod that is to share can't stay on whole cards: a node selector for them is taken out, so
     that a pool is chosen for it. An affinity for them is a finding (`WHOLE_CARD_AFFINITY`), since
     without that term it would say something else.
     """
 
-    is_to_share: bool = False
-    unisolated: Schedule = Schedule.CGPU
+    is_to_share: bool
+    unisolated: Schedule
     """What nodes with `cgpu.disable.isolation=true` become."""
+    begins_to_isolate: bool = False
+    """Such nodes were asked for, and become isolating ones."""
 
-    def rewrite(self, spec: Json) -> tuple[Json, tuple[Finding, ...]]:
+    def rewrite(self, spec: Json) -> Migrated:
         """`spec`, of the API's shape, rewritten; and what of it could not be."""
         findings = []
         found = dict(spec)
-        if selector := spec.get("nodeSelector"):
+        rewriters = {"nodeSelector": self._rewrite_selector, "affinity": self._rewrite_affinity}
+        for part, rewrite in rewriters.items():
             try:
-                found["nodeSelector"] = self._rewrite_selector(selector)
-            except _UnclearError as error:
-                findings.append(Finding(Code.SELECTION_UNCLEAR, f"its nodeSelector stays: {error}"))
-            if not found["nodeSelector"]:
-                del found["nodeSelector"]
-        affinity = spec.get("affinity") or {}
-        if nodes := affinity.get("nodeAffinity"):
-            try:
-                rewritten = self._rewrite_affinity(nodes)
-                found["affinity"] = affinity | {"nodeAffinity": rewritten}
-            except _UnclearError as error:
-                findings.append(Finding(Code.SELECTION_UNCLEAR, f"its nodeAffinity stays: {error}"))
-            except _WholeCardsError:
-                message = "its nodeAffinity wants nodes that give whole cards; take that out"
-                findings.append(Finding(Code.WHOLE_CARD_AFFINITY, message))
-        return found, tuple(findings)
+                if spec.get(part):
+                    found[part] = rewrite(spec[part])
+            except _UntranslatableError as error:
+                findings.append(Finding(error.code, f"its {part} stays: {error}"))
+        if spec.get("nodeSelector") and not found["nodeSelector"]:
+            del found["nodeSelector"]
+        if self.begins_to_isolate and found != spec:
+            message = (
+                "it selects nodes whose isolation is off, which the vendor's migration makes cgpu; "
+                "where yours become share, say so by --unisolated share"
+            )
+            findings.insert(0, Finding(Code.ISOLATION_BEGINS, message))
+        return Migrated(found, tuple(findings))
 
     def _rewrite_selector(self, selector: Json) -> Json:
         asked = {key: (value,) for key, value in selector.items() if key in names.MODE_LABELS}
-        modes = self._translate(asked)
+        modes = self._translate(asked, is_to_share=self.is_to_share)
         if modes is None:
             return selector
-        kept = {key: value for key, value in selector.items() if key not in asked}
-        if not modes:
-            return kept
-        first = next(iter(asked))
-        order = (names.LABEL_SCHEDULE if key == first else key for key in selector)
-        found = kept | {names.LABEL_SCHEDULE: modes[0]}
-        return {key: found[key] for key in order if key in found}
-
-    def _rewrite_affinity(self, nodes: Json) -> Json:
-        found = dict(nodes)
-        if required := nodes.get(REQUIRED):
-            terms = map(self._rewrite_term, required.get("nodeSelectorTerms") or ())
-            found[REQUIRED] = required | {"nodeSelectorTerms": list(terms)}
-        if preferred := nodes.get(PREFERRED):
-            # What is only preferred does no harm where no node has it.
-            wish = replace(self, is_to_share=False)
-            found[PREFERRED] = [
-                each | {"preference": wish._rewrite_term(each.get("preference") or {})}
-                for each in preferred
-            ]
+        found = {}
+        for key, value in selector.items():
+            if key not in asked:
+                found[key] = value
+            elif modes:
+                found[names.LABEL_SCHEDULE] = modes[0]
         return found
 
-    def _rewrite_term(self, term: Json) -> Json:
+    def _rewrite_affinity(self, affinity: Json) -> Json:
+        nodes = dict(affinity.get("nodeAffinity") or {})
+        if required := nodes.get(REQUIRED):
+            terms = [
+                self._rewrite_term(term, is_to_share=self.is_to_share)
+                for term in required.get("nodeSelectorTerms") or ()
+            ]
+            nodes[REQUIRED] = required | {"nodeSelectorTerms": terms}
+        # What is only preferred does no harm where no node has it.
+        if preferred := nodes.get(PREFERRED):
+            nodes[PREFERRED] = [
+                each
+                | {
+                    "preference": self._rewrite_term(
+                        each.get("preference") or {}, is_to_share=False
+                    )
+                }
+                for each in preferred
+            ]
+        return affinity | {"nodeAffinity": nodes} if nodes else affinity
+
+    def _rewrite_term(self, term: Json, *, is_to_share: bool) -> Json:
         expressions = term.get("matchExpressions") or []
         chosen = [each for each in expressions if _chooses_mode(each)]
         asked = {each["key"]: tuple(each.get("values") or ()) for each in chosen}
         if len(asked) < len(chosen):
-            raise _UnclearError("a term asks twice for one label")
-        modes = self._translate(asked)
+            raise _UntranslatableError("a term asks twice for one label")
+        modes = self._translate(asked, is_to_share=is_to_share)
+        if modes is not None and not modes:
+            message = "it wants nodes that give whole cards; take that out"
+            raise _UntranslatableError(message, Code.WHOLE_CARD_AFFINITY)
         rewritten = []
         for each in expressions:
             if modes is None or not _chooses_mode(each):
                 rewritten.append(_rewrite_other(each))
             elif each is chosen[0]:
-                if not modes:
-                    raise _WholeCardsError
                 rewritten.append(each | {"key": names.LABEL_SCHEDULE, "values": list(modes)})
         return term | {"matchExpressions": rewritten} if expressions else term
 
-    def _translate(self, asked: Mapping[str, Sequence[str]]) -> Sequence[str] | None:
+    def _translate(
+        self, asked: Mapping[str, Sequence[str]], *, is_to_share: bool
+    ) -> Sequence[str] | None:
         """The modes that are asked for, by label the values that will do; None where they may stay
         as they are asked for."""
-        if not asked or (not self.is_to_share and asked.keys().isdisjoint(OLD_MODE_LABELS)):
+        if not asked or (not is_to_share and asked.keys().isdisjoint(OLD_MODE_LABELS)):
             return None
         labels = (dict(zip(asked, each, strict=True)) for each in product(*asked.values()))
         modes = list(dict.fromkeys(map(self._find_mode, labels)))
-        left = [mode for mode in modes if not (self.is_to_share and mode == _WHOLE)]
+        left = [mode for mode in modes if not (is_to_share and mode == _WHOLE)]
         stays = asked.keys() == {names.LABEL_SCHEDULE} and left == modes
         return None if stays else left
 
     def _find_mode(self, labels: Mapping[str, str]) -> str:
         """What a node becomes that has these labels."""
+        shown = ", ".join(f"{key}={value}" for key, value in labels.items())
         found = {labels[names.LABEL_SCHEDULE]} if names.LABEL_SCHEDULE in labels else set()
         if any(labels.get(key, _TRUE) not in (_TRUE, "false") for key in OLD_MODE_LABELS):
-            raise _UnclearError(f"{_show(labels)} has a value that no edition knows")
+            raise _UntranslatableError(f"{shown} has a value that no edition knows")
         for each in EDITIONS.values():
             if each.successor and not each.labels.isdisjoint(labels):
                 # The switch of isolation is on shared nodes only, and pods select by it alone.
                 mode = each.find_schedule({each.switch: _TRUE, **labels})
-                found.add(self.unisolated if mode == each.unisolated else mode)
+                if mode == each.unisolated:
+                    mode = self.unisolated
+                    self.begins_to_isolate = mode is Schedule.CGPU
+                found.add(mode)
         if len(found) > 1:
-            shown = " and ".join(sorted(found))
-            raise _UnclearError(f"{_show(labels)} is of two modes ({shown})")
+            raise _UntranslatableError(f"{shown} is of two modes ({' and '.join(sorted(found))})")
         return str(found.pop())
-
-
-def avoids_isolation(spec: Json) -> bool:
-    """Whether a pod of this spec asks for nodes of the Basic edition whose isolation is off."""
-    key = names.LABEL_CGPU_DISABLE_ISOLATION
-    nodes = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()
-    return (spec.get("nodeSelector") or {}).get(key) == _TRUE or any(
-        _chooses_mode(each) and each["key"] == key and _TRUE in (each.get("values") or ())
-        for term in terms
-        for each in term.get("matchExpressions") or ()
-    )
 
 
 def _chooses_mode(expression: Json) -> bool:
@@ -162,9 +163,5 @@ def _rewrite_other(expression: Json) -> Json:
     if key not in OLD_MODE_LABELS:
         return expression
     if expression.get("operator") != "NotIn" or values != [_TRUE] or key not in _AVOIDED:
-        raise _UnclearError(f"what it asks of the label {key} has no counterpart")
+        raise _UntranslatableError(f"what it asks of the label {key} has no counterpart")
     return expression | {"key": names.LABEL_SCHEDULE, "values": list(_AVOIDED[key])}
-
-
-def _show(labels: Mapping[str, str]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in labels.items())

@@ -14,20 +14,10 @@ from typing import Any
 import yaml
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
-from gpushare.api.documents import Document, format_yaml, is_json, parse_documents
+from gpushare.api.documents import Document, format_yaml, parse_documents
 
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*", re.ASCII)
-_REST_OF_LINE = re.compile(r"[^\r\n]*")
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """A text with other content."""
-
-    text: str
-    reformatted: frozenset[int] = frozenset()
-    """Documents, by their index, that were written anew: without their comments."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -41,19 +31,24 @@ class _UnplaceableError(Exception):
     """The content can't be changed in place, as where an anchor is used twice."""
 
 
-def rewrite_text(text: str, documents: Sequence[Document], wanted: Sequence[Any]) -> Rewritten:
-    """`text` whose `documents` are to be the `wanted` ones."""
-    reformatted: set[int] = set()
+class _NoLinesError(Exception):
+    """An entry that comes or goes has no lines of its own: its collection is written anew."""
+
+
+def rewrite_text(
+    text: str, documents: Sequence[Document], wanted: Sequence[Any]
+) -> tuple[str, bool]:
+    """`text` whose `documents` are to be the `wanted` ones, and whether one of them had to be
+    written anew: without its comments."""
+    reformatted = False
     edits: list[_Edit] = []
-    for number, (document, raw) in enumerate(zip(documents, wanted, strict=True)):
-        if document.raw == raw:
-            continue
-        own = _place(text, document, raw)
+    for document, raw in zip(documents, wanted, strict=True):
+        own = _place(text, document, raw) if document.raw != raw else []
         if own is None:
-            reformatted.add(number)
+            reformatted = True
             own = [_replace_document(text, document, raw)]
         edits += own
-    return Rewritten(_apply(text, edits, 0, len(text)), frozenset(reformatted))
+    return _apply(text, edits, 0, len(text)), reformatted
 
 
 def _place(text: str, document: Document, wanted: Any) -> list[_Edit] | None:
@@ -82,67 +77,55 @@ def _apply(text: str, edits: Sequence[_Edit], start: int, end: int) -> str:
 
 def _replace_document(text: str, document: Document, wanted: Any) -> _Edit:
     start, end = document.node.start_mark.index, document.node.end_mark.index
-    written = format_yaml(wanted)
-    if document.node.start_mark.column:
-        # Lines of their own would not be in line with its first.
-        written = _dump(wanted)
-    elif is_json(text):
-        written = json.dumps(wanted, indent=2, ensure_ascii=False)
+    # Lines of their own would not be in line with its first, if that begins within a line.
+    written = _dump(wanted) if document.node.start_mark.column else format_yaml(wanted)
     return _Edit(start, start + len(text[start:end].rstrip()), written.rstrip())
 
 
-def _edit(text: str, node: Node, old: Any, new: Any) -> Iterator[_Edit]:
+def _edit(text: str, node: Node, old: Any, new: Any) -> list[_Edit]:
     if old == new and type(old) is type(new):
-        return
-    if isinstance(node, MappingNode) and isinstance(old, dict) and isinstance(new, dict):
-        yield from _edit_mapping(text, node, old, new)
-    elif isinstance(node, SequenceNode) and isinstance(old, list) and len(old) == len(new):
-        for part, before, after in zip(node.value, old, new, strict=True):
-            yield from _edit(text, part, before, after)
-    elif isinstance(node, SequenceNode) and isinstance(new, list) and 0 < len(new) < len(old):
-        yield from _shorten(text, node, old, new)
-    elif isinstance(node, SequenceNode) and isinstance(new, list) and not node.flow_style:
-        yield from _lengthen(text, node, old, new)
-    else:
-        yield _replace(text, node, new)
+        return []
+    try:
+        if isinstance(node, MappingNode) and isinstance(old, dict) and isinstance(new, dict):
+            return list(_edit_mapping(text, node, old, new))
+        if isinstance(node, SequenceNode) and isinstance(old, list) and isinstance(new, list):
+            return list(_edit_sequence(text, node, old, new))
+    except _NoLinesError:
+        pass
+    return [_replace(text, node, new)]
 
 
-def _shorten(text: str, node: SequenceNode, old: list[Any], new: list[Any]) -> Iterator[_Edit]:
-    """The last items go, with their lines."""
-    lines = [_find_lines(text, node, part, part, "-") for part in node.value[len(new) :]]
-    if None in lines:
-        yield _replace(text, node, new)
-        return
-    yield from (_Edit(*line, "") for line in lines if line is not None)
+def _edit_sequence(
+    text: str, node: SequenceNode, old: list[Any], new: list[Any]
+) -> Iterator[_Edit]:
+    """Items come and go at its end: each in a line as the last has it, or with its lines."""
+    if not new:
+        raise _NoLinesError
     for part, before, after in zip(node.value, old, new, strict=False):
         yield from _edit(text, part, before, after)
-
-
-def _lengthen(text: str, node: SequenceNode, old: list[Any], new: list[Any]) -> Iterator[_Edit]:
-    """New last items, each in a line as the last has it."""
-    for part, before, after in zip(node.value, old, new, strict=False):
-        yield from _edit(text, part, before, after)
-    last: Node = node.value[-1]
-    line = _REST_OF_LINE.match(text, _find_end(text, last))
-    assert line is not None, "it matches anywhere"
-    indent = " " * node.start_mark.column
-    lines = (f"{_find_newline(text)}{indent}- {_write(last, item)}" for item in new[len(old) :])
-    yield _Edit(line.end(), line.end(), "".join(lines))
+    for part in node.value[len(new) :]:
+        yield _remove(text, node, part, part, "-")
+    if added := new[len(old) :]:
+        if node.flow_style:
+            raise _NoLinesError
+        last: Node = node.value[-1]
+        end = _find_end(text, last)
+        end += len(re.split(r"[\r\n]", text[end:], maxsplit=1)[0])
+        start = f"{_find_newline(text)}{' ' * node.start_mark.column}- "
+        yield _Edit(end, end, "".join(f"{start}{_write(last, item)}" for item in added))
 
 
 def _edit_mapping(
     text: str, node: MappingNode, old: dict[str, Any], new: dict[str, Any]
 ) -> Iterator[_Edit]:
     """A key that goes makes room for one that comes, so that a comment beside it stays."""
+    if not new:
+        raise _NoLinesError
     entries = {key.value: (key, value) for key, value in node.value}
     gone = [key for key in old if key not in new]
     come = [key for key in new if key not in old]
     renamed = dict(zip(gone, come, strict=False))
-    lines = [_find_lines(text, node, *entries[key]) for key in gone[len(come) :]]
-    if None in lines or not new:
-        yield _replace(text, node, new)
-        return
-    yield from (_Edit(*line, "") for line in lines if line is not None)
+    yield from (_remove(text, node, *entries[key]) for key in gone[len(come) :])
     yield from (_insert(text, node, key, new[key]) for key in come[len(gone) :])
     for key, before in old.items():
         to = renamed.get(key, key)
@@ -155,15 +138,15 @@ def _edit_mapping(
         yield from _edit(text, entries[key][1], before, new[to])
 
 
-def _find_lines(
-    text: str, node: CollectionNode, first: Node, last: Node, sign: str = ""
-) -> tuple[int, int] | None:
-    """The whole lines of an entry, or of an item with its `sign`; None where they have more."""
+def _remove(text: str, node: CollectionNode, first: Node, last: Node, sign: str = "") -> _Edit:
+    """Without the lines of an entry, or of an item with its `sign`."""
     start = text.rfind("\n", 0, first.start_mark.index) + 1
     end = text.find("\n", _find_end(text, last)) + 1 or len(text)
     before, after = text[start : first.start_mark.index], text[_find_end(text, last) : end]
     alone = before.strip() == sign and (not after.strip() or after.lstrip().startswith("#"))
-    return (start, end) if alone and not node.flow_style else None
+    if node.flow_style or not alone:
+        raise _NoLinesError
+    return _Edit(start, end, "")
 
 
 def _insert(text: str, node: MappingNode, key: str, value: Any) -> _Edit:

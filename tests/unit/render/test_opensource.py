@@ -1,7 +1,8 @@
-"""The open-source device plugin, under the names by which the operator knows it."""
+"""The components of open-source gpushare, as current clusters take them."""
 
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +11,11 @@ from gpushare.api.k8s.pod import parse_pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.editions.plugins import identify_plugin, is_plugin_of
 from gpushare.editions.registry import MODES
-from gpushare.render.deviceplugin import render_device_plugin
+from gpushare.render.opensource import (
+    render_device_plugin,
+    render_scheduler_config,
+    render_scheduler_extender,
+)
 
 IMAGE = "registry.example.com/gpushare-plugin:v2"
 SHARE = MODES[Edition.OPEN_SOURCE, Schedule.SHARE]
@@ -44,3 +49,35 @@ def test_a_change_of_it_restarts_no_plugin_by_itself() -> None:
 def test_no_image_breaks_out_of_its_place(image: str) -> None:
     (container,) = render(image)["spec"]["template"]["spec"]["containers"]
     assert container["image"] == image
+
+
+def test_there_are_never_two_that_give_out_the_same_card() -> None:
+    manifests = yaml.safe_load_all(render_scheduler_extender("registry.example.com/extender:v2"))
+    (spec,) = (each["spec"] for each in manifests if each["kind"] == "Deployment")
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("", "is no URL"),
+        ("127.0.0.1:32766", "is no URL"),
+        ("ftp://x", "is no URL"),
+        ("https://x", "is no URL"),
+        ("http://", "is no URL"),
+        ("http://x:99999999", "is no URL"),
+        ("http://x/\n", "is no URL"),
+        ("http://[x", "is no URL"),
+        ("http://a:b@x", "more than a host"),
+        ("http://x/?a=b", "more than a host"),
+    ],
+)
+def test_what_kube_scheduler_would_refuse_or_misread_is_refused(url: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        render_scheduler_config(url)
+
+
+@given(st.text(min_size=1))
+def test_no_file_name_breaks_out_of_its_place(name: str) -> None:
+    found = yaml.safe_load(render_scheduler_config("http://x", name))
+    assert found["clientConnection"] == {"kubeconfig": name}

@@ -1,0 +1,195 @@
+"""The fields that are kept, by kind of object."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gpushare import names
+from gpushare.api.k8s.daemonset import shorten_image
+from gpushare.api.pruned.keep import Items, Shape, keep_entries, required, texts, time
+from gpushare.api.variables import Variable
+
+GPU_PREFIXES = ("aliyun.com/", "nvidia.com/")
+
+
+def _amounts(value: Any) -> dict[str, Any] | None:
+    """By GPU resource a quantity."""
+    return keep_entries(value, GPU_PREFIXES, (str, int))
+
+
+def _hide_source(value: Any) -> dict[str, Any] | None:
+    """That a variable is read from elsewhere, such as a Secret; not from which."""
+    found = keep_entries(value, ("",), object)
+    return {kind: {} for kind in found} if found else None
+
+
+def _image_name(value: Any) -> str | None:
+    return shorten_image(value) if isinstance(value, str) else None
+
+
+def _last_spec(value: Any) -> str:
+    """The spec alone: a manifest has whatever labels and annotations its owner put there."""
+    try:
+        return json.dumps({"spec": json.loads(value)["spec"]})
+    except (ValueError, TypeError, KeyError):
+        return "{}"
+
+
+_METADATA: Shape = {
+    "name": required,
+    "uid": required,
+    "creationTimestamp": time,
+    "deletionTimestamp": time,
+    "labels": texts,
+}
+_NAMESPACED: Shape = {**_METADATA, "namespace": required}
+_CONDITION: Shape = {
+    "type": required,
+    "status": required,
+    "reason": str,
+    "message": str,
+    "lastTransitionTime": time,
+}
+_NODE_ANNOTATIONS = names.NODE_ANNOTATIONS | {names.ANNOTATION_RETRY, names.ANNOTATION_TEARDOWN}
+
+_NODE: Shape = {
+    "metadata": {
+        **_METADATA,
+        "annotations": dict.fromkeys(sorted(_NODE_ANNOTATIONS), str),
+        "managedFields": [
+            {
+                "manager": str,
+                "operation": str,
+                "subresource": str,
+                "time": str,
+                "fieldsV1": {
+                    "f:metadata": {
+                        "f:labels": {f"f:{key}": dict for key in sorted(names.NODE_LABELS)},
+                        "f:annotations": {f"f:{key}": dict for key in sorted(_NODE_ANNOTATIONS)},
+                    },
+                    "f:spec": {"f:unschedulable": dict},
+                },
+            }
+        ],
+    },
+    "spec": {
+        "unschedulable": bool,
+        "providerID": str,
+        "taints": [{"key": required, "effect": required, "value": str}],
+    },
+    "status": {
+        "allocatable": _amounts,
+        "capacity": _amounts,
+        "addresses": [{"type": required, "address": required}],
+        "conditions": Items(_CONDITION, "type", ("Ready",)),
+        "nodeInfo": {
+            "bootID": str,
+            "containerRuntimeVersion": str,
+            "kernelVersion": str,
+            "kubeletVersion": str,
+            "osImage": str,
+            "machineID": str,
+        },
+    },
+}
+
+_REQUIREMENT: Shape = {"key": required, "operator": required, "values": [str]}
+_AFFINITY: Shape = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {"matchExpressions": [_REQUIREMENT], "matchFields": [_REQUIREMENT]}
+            ]
+        }
+    }
+}
+_VARIABLE: Shape = {"name": required, "value": str, "valueFrom": _hide_source}
+_CONTAINER: Shape = {
+    "name": required,
+    "restartPolicy": str,
+    "env": Items(_VARIABLE, "name", names.GPU_ENVIRONMENT),
+    "resources": {"limits": _amounts, "requests": _amounts},
+}
+_POD: Shape = {
+    "metadata": {
+        **_NAMESPACED,
+        "annotations": {
+            names.ANNOTATION_CARD: str,
+            names.ANNOTATION_CARD_UNITS: str,
+            names.ANNOTATION_DECISION: str,
+            names.ANNOTATION_INJECT: str,
+            names.ANNOTATION_ISOLATION: str,
+            names.ANNOTATION_POOL: str,
+            "kubernetes.io/config.mirror": str,
+            "kubernetes.io/config.source": str,
+            names.ANNOTATION_ALLOCATION: str,
+        },
+        "ownerReferences": [
+            {"kind": required, "name": required, "uid": required, "controller": bool}
+        ],
+    },
+    "spec": {
+        "nodeName": str,
+        "nodeSelector": texts,
+        "schedulerName": str,
+        "hostIPC": bool,
+        "affinity": _AFFINITY,
+        "tolerations": [
+            {"key": str, "operator": str, "value": str, "effect": str, "tolerationSeconds": int}
+        ],
+        "schedulingGates": [{"name": required}],
+        "resourceClaims": [{"name": required}],
+        "initContainers": [_CONTAINER],
+        "containers": [_CONTAINER],
+    },
+    "status": {
+        "phase": str,
+        "startTime": time,
+        "conditions": Items(_CONDITION, "type", ("PodScheduled", "Ready")),
+        "containerStatuses": [{"name": required, "restartCount": int}],
+    },
+}
+
+_POOL: Shape = {
+    "metadata": {
+        **_METADATA,
+        "generation": int,
+        "finalizers": [str],
+        "annotations": {names.ANNOTATION_RETRY: str, names.ANNOTATION_LAST_APPLIED: _last_spec},
+        "managedFields": [{"manager": str, "operation": str, "fieldsV1": {"f:spec": dict}}],
+    },
+    "spec": dict,
+    "status": dict,
+}
+
+_DAEMONSET: Shape = {
+    "metadata": _NAMESPACED,
+    "spec": {
+        "template": {
+            "spec": {
+                "priorityClassName": str,
+                "nodeSelector": texts,
+                "containers": [{"image": _image_name}],
+                "affinity": _AFFINITY,
+            }
+        }
+    },
+    "status": {"desiredNumberScheduled": int, "numberReady": int},
+}
+
+_OPERATOR: Shape = {"name": required, "env": Items(_VARIABLE, "name", frozenset(Variable))}
+_DEPLOYMENT: Shape = {
+    "metadata": _NAMESPACED,
+    "spec": {"template": {"spec": {"containers": [_OPERATOR]}}},
+}
+
+KEPT: Mapping[str, Shape] = {
+    "nodes": _NODE,
+    "pods": _POD,
+    "pools": _POOL,
+    "daemonsets": _DAEMONSET,
+    "namespaces": {"metadata": _METADATA},
+    "deployments": _DEPLOYMENT,
+    "configmaps": {"metadata": _METADATA, "data": {names.UNHEALTHY_KEY: str}},
+}
+"""By kind, as in `gpushare.api.pruned.cluster`."""
