@@ -182,7 +182,7 @@ def _write(step: Step, message: str, **update: object) -> StepResult:
 
 
 def wait_for_return(step: Step) -> StepResult | None:
-    """The node is not ready: it reboots, or it died."""
+    """A teardown is under way, and the node is not ready: it reboots, or it died."""
     if step.change.teardown is None or not step.change.teardown.not_ready:
         return None
     message = f"{step.seen.node.name} is not ready: it reboots, or it died"
