@@ -17,6 +17,7 @@ from gpushare.api.pruned.keep import Items, Shape
 from gpushare.api.variables import Variable
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.main import app
+from gpushare.core.nodechange.machine import MACHINE
 from gpushare.observe.metrics import Metrics, cards
 from gpushare.observe.metrics.applications import ApplicationFigures
 from gpushare.observe.metrics.family import Family
@@ -104,15 +105,22 @@ def _list_metrics(families: Iterable[Family]) -> Iterator[str]:
         yield f"| `{family.full_name}` | {family.kind} | {labels} | {family.text} |\n"
 
 
+def _list_rules() -> Iterator[str]:
+    for phase in MACHINE:
+        yield f"\n**{phase.name}.** {phase.summary}\n\n| rule | |\n|---|---|\n"
+        yield from (f"| {rule.name} | {rule.summary} |\n" for rule in phase.rules)
+
+
 PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "exit codes": _list_exit_codes,
     "commands": partial(_list_help, typer.main.get_command(app), "gpushare"),
     "snapshot": _list_snapshot,
+    "rules": _list_rules,
     "metrics": partial(_list_metrics, Metrics(per_application=False).families),
     "metrics of applications": partial(_list_metrics, ApplicationFigures.families),
     "metrics of nodes and cards": partial(_list_metrics, cards.FAMILIES),
 }
-PAGES = ("cli", "metrics")
+PAGES = ("cli", "metrics", "nodes")
 
 if __name__ == "__main__":
     for page in PAGES:

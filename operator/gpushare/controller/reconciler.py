@@ -269,7 +269,7 @@ class Reconciler:
                 task = self._work_on(decision.pool, decision.plan)
                 self._busy[node] = asyncio.create_task(task, name=f"node {node}")
                 self._busy_for[node] = decision.pool
-                if decision.plan.takes_slot:
+                if decision.plan.uses_budget:
                     self._starting.add(node)
 
     async def _work_on(self, pool: str, member: StepResult) -> None:

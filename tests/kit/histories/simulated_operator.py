@@ -8,7 +8,7 @@ from datetime import datetime
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.core.nodechange.change_phases import plan_after_recheck, plan_restart
+from gpushare.core.nodechange.recheck import plan_after_recheck, plan_restart
 from gpushare.core.planner.decisions import Decision, Plan
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
@@ -89,7 +89,7 @@ class SimulatedOperator:
             pods=pods,
             plugin_daemonsets=installed(frozenset(DAEMONSETS[cluster.edition])),
             busy=frozenset(self.busy),
-            starting=frozenset(n for n, t in self.busy.items() if t.decision.plan.takes_slot),
+            starting=frozenset(n for n, t in self.busy.items() if t.decision.plan.uses_budget),
             zeroed=frozenset(self._zeroed),
             refusals=dict(self._refusals),
             acting_since=self._acting_since,

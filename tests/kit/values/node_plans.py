@@ -18,7 +18,6 @@ from gpushare.core.nodechange.releasing import plan_release
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, Failure, PluginPod
 from gpushare.core.records.node_records import NodeRecords, parse_records
-from gpushare.core.rollout.budget import CLOSED, OPEN
 from gpushare.core.rollout.change_kinds import Kind, hash_kinds
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
@@ -68,7 +67,8 @@ def plan_of(
         may_tear_down=may_tear_down,
         acting_since=acting_since,
     )
-    return plan_node(seen, pool, ctx, OPEN if slot_free else CLOSED)
+    plan = plan_node(seen, pool, ctx)
+    return plan.begin() if slot_free or plan.initializes else plan
 
 
 def applied(
@@ -160,7 +160,8 @@ def plan_leave_of(
     node: Node, *pods: Pod, pool: Pool | None = None, now: datetime = NOW
 ) -> StepResult | None:
     seen = NodeSnapshot(node, pods, parse_records(node))
-    return plan_release(seen, pool, ReconcileContext(now, plugin_daemonsets=PRO_INSTALLED), OPEN)
+    plan = plan_release(seen, pool, ReconcileContext(now, plugin_daemonsets=PRO_INSTALLED))
+    return plan.begin() if plan is not None else None
 
 
 def expect_release(

@@ -14,7 +14,6 @@ from gpushare.api.pool import EDITION_SCHEDULES, Edition, Schedule
 from gpushare.core.nodechange.blockers import find_missing_daemonset
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.records.node_records import parse_records
-from gpushare.core.rollout.budget import OPEN
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.change_policy import Policy, build_attempt, build_policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
@@ -297,7 +296,7 @@ def test_a_plugin_left_over_blocks_a_change_where_it_would_serve_the_node_beside
     names = PluginDaemonSets({GPUSHARE_PLUGIN: "renamed"}, frozenset({build("renamed"), left}))
     ctx = ReconcileContext(NOW, plugin_daemonsets=names)
     seen = NodeSnapshot(a_node(), pods, parse_records(a_node()))
-    plan = plan_node(seen, a_pool(schedule="share"), ctx, OPEN)
+    plan = plan_node(seen, a_pool(schedule="share"), ctx).begin()
     assert (plan.reason is Reason.COMPETING_PLUGINS) is blocks
     assert (plan.state is NodeState.BLOCKED and plan.action is None) is blocks
     assert (f"DaemonSet {GPUSHARE_PLUGIN} off" in plan.message) is blocks

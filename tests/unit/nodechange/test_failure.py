@@ -11,8 +11,9 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.nodechange.change_phases import plan_give_way
+from gpushare.core.nodechange.cordoned import plan_give_way
 from gpushare.core.nodechange.failure import judge_progress
+from gpushare.core.nodechange.step import Step
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, Failure, PluginPod
@@ -37,7 +38,6 @@ from tests.kit.values.node_plans import (
     UNVERIFIED,
     a_failure,
     applied,
-    change_of,
     cordoned,
     expect_apply,
     expect_change,
@@ -157,7 +157,7 @@ def test_an_outage_of_the_operator_fails_no_change() -> None:
 def test_a_long_message_is_cut_to_what_the_record_may_hold() -> None:
     seen = NodeSnapshot(NODE, (), parse_records(NODE))
     long = seen.plan(NodeState.UPDATING, Reason.LABELLED, "m" * 4000)
-    plan = judge_progress(seen, change_of(seen.records), long, Policy(), ReconcileContext(DEADLINE))
+    plan = judge_progress(Step(seen, Policy(), ReconcileContext(DEADLINE)), long)
     failure = expect_change(plan).failure
     assert failure is not None
     assert failure.message == "m" * 400
@@ -368,7 +368,7 @@ def test_a_node_that_failed_to_join_still_joins_in_what_follows() -> None:
     records = on_basic(*way, failure=a_failure(), initializing=True)
     pool = a_pool(schedule="share", edition="Basic", generation=2)
     begun = _plan_pool(pool, _a_member(records))["gpu-1"]
-    assert (begun.reason, begun.takes_slot) == (Reason.CORDONED, False)
+    assert (begun.reason, begun.uses_budget) == (Reason.CORDONED, False)
 
 
 def test_a_failed_node_that_waits_for_an_agreement_is_failed_all_the_same() -> None:

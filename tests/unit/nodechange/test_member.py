@@ -75,7 +75,7 @@ def test_a_node_that_is_as_the_pool_says_is_ready_and_nothing_is_written() -> No
 def test_a_node_that_joins_takes_no_slot_whatever_its_template_says(node: Node) -> None:
     plan = plan_of(node, a_pool(), PLUGIN, slot_free=False)
     assert expect_apply(plan).cordon
-    assert not plan.takes_slot
+    assert not plan.uses_budget
 
 
 def test_a_change_of_mode_begins_with_the_cordon_and_its_record() -> None:
@@ -83,7 +83,7 @@ def test_a_change_of_mode_begins_with_the_cordon_and_its_record() -> None:
     apply = expect_apply(plan)
     assert (apply.cordon, apply.labels) == (True, {**SHARE, **OURS})
     assert expect_change(plan).phase is ChangePhase.CORDONED
-    assert plan.takes_slot
+    assert plan.uses_budget
 
 
 @pytest.mark.parametrize(

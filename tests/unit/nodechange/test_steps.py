@@ -11,7 +11,9 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.nodechange.change_phases import plan_after_recheck, plan_restart, plan_step
+from gpushare.core.nodechange.machine import decide_change
+from gpushare.core.nodechange.recheck import plan_after_recheck, plan_restart
+from gpushare.core.nodechange.step import Step
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, PluginPod
 from gpushare.core.records.node_records import parse_records
@@ -21,7 +23,7 @@ from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
 from gpushare.names import Reason
 from tests.kit.values import node_plans as members
 from tests.kit.values.node_plans import INSTALLER, UNVERIFIED, applied, expect_apply, expect_change
-from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod
+from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 TIMING = Timing(
     backoff=timedelta(seconds=30),
@@ -59,7 +61,8 @@ def _seen(node: Node, *pods: Pod, was_zero: bool = True) -> NodeSnapshot:
 
 def _step(node: Node, *pods: Pod, seconds: float = 0, was_zero: bool = True) -> StepResult:
     now = NOW + timedelta(seconds=seconds)
-    return plan_step(_seen(node, *pods, was_zero=was_zero), Policy(), ReconcileContext(now, TIMING))
+    seen = _seen(node, *pods, was_zero=was_zero)
+    return decide_change(Step(seen, Policy(), ReconcileContext(now, TIMING), a_pool()))
 
 
 def _look(node: Node, *pods: Pod) -> ApplyNode:

@@ -9,7 +9,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, Schedule
-from gpushare.core.nodechange.change_phases import plan_after_recheck, plan_restart
+from gpushare.core.nodechange.recheck import plan_after_recheck, plan_restart
 from gpushare.core.ownership.drift import PATIENCE
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import NodeRecords, parse_records
@@ -59,7 +59,7 @@ def test_only_start_begins_it(said: str) -> None:
 def test_it_begins_like_any_change_with_a_cordon(pool: Pool) -> None:
     plan = plan_teardown(an_isolating(teardown=START), pool)
     change = expect_change(plan)
-    assert plan.takes_slot
+    assert plan.uses_budget
     assert (change.from_mode, change.to, change.phase) == (
         Schedule.CGPU,
         Schedule.SHARE,
@@ -70,7 +70,7 @@ def test_it_begins_like_any_change_with_a_cordon(pool: Pool) -> None:
 
 
 def test_jobs_begin_by_themselves_only_where_the_installation_allows_it() -> None:
-    assert plan_teardown(an_isolating(), job_pool()).takes_slot
+    assert plan_teardown(an_isolating(), job_pool()).uses_budget
     plan = plan_teardown(an_isolating(), job_pool(), may_tear_down=False)
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.TEARDOWN_DISABLED)
     assert "teardown.jobs.enabled" in plan.message

@@ -8,7 +8,7 @@ import pytest
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.nodechange.change_phases import plan_after_recheck
+from gpushare.core.nodechange.recheck import plan_after_recheck
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import EvictedPod, EvictPods, NodeState, RecheckPods
@@ -57,7 +57,7 @@ def _evicted(*pods: Pod, node: Node | None = None, pool: Pool = EVICT) -> tuple[
 
 def test_wait_leaves_the_node_in_service_until_the_pods_are_gone() -> None:
     plan = plan_of(a_settled(), WAIT, a_gpu_pod())
-    assert (plan.reason, plan.action, plan.in_line) == (Reason.WORKLOADS_PRESENT, None, False)
+    assert (plan.reason, plan.action, plan.queued) == (Reason.WORKLOADS_PRESENT, None, False)
     assert expect_apply(plan_of(a_settled(), WAIT)).cordon
 
 
@@ -67,7 +67,7 @@ def test_where_the_pool_does_not_wait_a_change_begins_with_the_pods_on_the_node(
 ) -> None:
     plan = plan_of(a_settled(), pool, a_gpu_pod(), may_evict=may_evict)
     assert expect_change(plan).phase is ChangePhase.CORDONED
-    assert plan.takes_slot
+    assert plan.uses_budget
 
 
 @pytest.mark.parametrize("node", [a_settled(), _cordoned()], ids=["in service", "cordoned"])

@@ -9,8 +9,8 @@ import pytest
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Schedule
-from gpushare.core.nodechange.change_phases import plan_after_recheck
-from gpushare.core.nodechange.revert_in_wait import find_enforced_labels
+from gpushare.core.nodechange.at_rest import find_enforced_labels
+from gpushare.core.nodechange.recheck import plan_after_recheck
 from gpushare.core.ownership.drift import PACE, WRITES_PER_PACE, Claim, Verdict, judge_drift
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
@@ -276,7 +276,7 @@ def test_a_node_that_is_refused_takes_nobodys_turn() -> None:
     snapshot = a_snapshot(pools=(a_pool(),), nodes=(a_settled("a"), a_settled("b")))
     snapshot = replace(snapshot, refusals={"a": Blocker(Reason.WRITE_REFUSED, "denied")})
     decided = plan_snapshot(snapshot).decided
-    assert [node for node, plan in decided.items() if plan.takes_slot] == ["b"]
+    assert [node for node, plan in decided.items() if plan.uses_budget] == ["b"]
 
 
 @pytest.mark.parametrize("writes", [3, WRITES_PER_PACE])

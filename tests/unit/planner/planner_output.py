@@ -73,7 +73,7 @@ class Rollout:
 
     def update(self, changed: set[str] | None, now: datetime = NOW) -> None:
         decisions = self.planner.update(self.snapshot, changed, now).decisions
-        self.started = {d.plan.node for d in decisions if d.plan.takes_slot and d.plan.action}
+        self.started = {d.plan.node for d in decisions if d.plan.uses_budget and d.plan.action}
 
     def set(self, *nodes: Node, now: datetime = NOW) -> None:
         self.nodes |= {node.name: node for node in nodes}

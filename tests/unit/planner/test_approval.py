@@ -159,7 +159,7 @@ def test_a_new_kind_stops_alone_and_takes_nobodys_turn(canary: int) -> None:
     pool = _manual(FLIP, status=agreed(FLIP), canary=canary)
     new = a_node("gpu-0", {**OURS}, records=applied("default", plugins={}))
     plan = plan_snapshot(a_snapshot(pools=(pool,), nodes=(new, FIRST)))
-    assert [decided.node for decided in plan.decided.values() if decided.takes_slot] == ["gpu-1"]
+    assert [decided.node for decided in plan.decided.values() if decided.uses_budget] == ["gpu-1"]
     reasons = {member.node: member.reason for member in plan.members["training"]}
     assert reasons["gpu-0"] is Reason.WAITING_FOR_APPROVAL
 

@@ -265,7 +265,7 @@ def test_nobody_is_evicted_where_that_is_not_allowed_or_not_the_nodes_turn(
 def test_until_they_are_gone_the_node_is_in_its_turn_and_they_are_not_asked_again() -> None:
     plan = plan_of(a_flipped(), EVICT, *PARTS, a_train(deleting=True), may_evict=True)
     expect_idle(plan, NodeState.UPDATING, Reason.STALE_ISOLATION)
-    assert plan.takes_slot
+    assert plan.uses_budget
 
 
 def test_pods_of_which_nothing_is_known_stay() -> None:

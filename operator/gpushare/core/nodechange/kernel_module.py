@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from gpushare import names
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.nodechange.ongoing_change import owned_labels
+from gpushare.core.nodechange.step import owned_labels
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import StepResult, build_apply
@@ -86,7 +86,7 @@ def plan_module_noted(seen: NodeSnapshot, plan: StepResult, mode: Mode) -> StepR
         cordon=seen.node.owns_cordon,
         message=message,
     )
-    return replace(plan, action=action, in_line=False)
+    return replace(plan, action=action)
 
 
 def _is_known(seen: NodeSnapshot, edition: Edition) -> bool:

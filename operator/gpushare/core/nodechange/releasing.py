@@ -8,14 +8,14 @@ from gpushare.api.pool import DeletionPolicy, Placement, Pool, ReconcilePolicy, 
 from gpushare.api.rollout import FailurePolicy
 from gpushare.core.deviceplugin.findings import TOLD
 from gpushare.core.nodechange.blockers import find_pods_of_another_pool
-from gpushare.core.nodechange.change_phases import plan_give_way, plan_let_go, plan_step
+from gpushare.core.nodechange.cordoned import plan_give_way, plan_let_go
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.last_applied import note_readings
-from gpushare.core.nodechange.ongoing_change import owned_labels
+from gpushare.core.nodechange.machine import decide_change
 from gpushare.core.nodechange.reconcile_node import plan_node
+from gpushare.core.nodechange.step import Step, owned_labels
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
-from gpushare.core.rollout.budget import CLOSED, Turn
 from gpushare.core.snapshot.actions import (
     ApplyNode,
     NodeState,
@@ -36,9 +36,7 @@ def has_stalled(pool: Pool, now: datetime, patience: timedelta) -> bool:
     return pool.deleting and releasing is not None and now - releasing.since >= patience
 
 
-def plan_release(
-    seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext, turn: Turn = CLOSED
-) -> StepResult | None:
+def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
     """What the node needs that `pool` had; None where nothing of ours is on it.
 
     Retain: every label stays, ownership and records go. WholeCard and Restore: the node first
@@ -56,9 +54,10 @@ def plan_release(
             return _plan_release(seen, ctx, (), "it stays cordoned: its last change failed")
         if change.failure is None:
             policy = build_policy(pool, seen.node, ctx.timing)
-            return plan_step(seen, replace(policy, rolls_back=False), ctx)
+            step = Step(seen, replace(policy, rolls_back=False), ctx)
+            return replace(decide_change(step), under_way=True)
     if pool is not None and not keeps:
-        return _plan_given_back(seen, pool, ctx, turn)
+        return _plan_given_back(seen, pool, ctx)
     if seen.node.owns_cordon:
         cordoned = change is not None and change.phase is ChangePhase.CORDONED
         # A node whose change failed before is not put in service unverified.
@@ -92,9 +91,7 @@ def _policy_of(pool: Pool) -> DeletionPolicy:
     return pool.spec.deletion_policy if enforces else DeletionPolicy.RETAIN
 
 
-def _plan_given_back(
-    seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext, turn: Turn
-) -> StepResult:
+def _plan_given_back(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResult:
     """The node as a member of a pool that wants what the node is to be left with."""
     target, removed = _find_target(seen, pool)
     if target is None:
@@ -105,10 +102,12 @@ def _plan_given_back(
         blocker := find_pods_of_another_pool(seen.node, "", seen.pods)
     ):
         return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
-    plan = plan_node(seen, target, ctx, turn)
+    plan = plan_node(seen, target, ctx)
     is_done = plan.state is NodeState.READY or (plan.reason in TOLD and plan.action is None)
     if is_done:
         return _plan_release(seen, ctx, removed)
+    if plan.start is not None:
+        plan = replace(plan, start=replace(plan.start, reason=Reason.RELEASING))
     return plan if plan.state is not NodeState.UPDATING else replace(plan, reason=Reason.RELEASING)
 
 

@@ -16,7 +16,7 @@ from gpushare.api.k8s.job import Job, JobState
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import RebootPolicy, TeardownPolicy
-from gpushare.core.nodechange.ongoing_change import find_late_pods, owned_labels, plan_wait_cordoned
+from gpushare.core.nodechange.step import Step, find_late_pods
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.rollout.approval import is_approved
 from gpushare.core.snapshot.actions import (
@@ -26,7 +26,6 @@ from gpushare.core.snapshot.actions import (
     NodeState,
     RecordPlugins,
     StepResult,
-    build_apply,
 )
 from gpushare.core.snapshot.admissions import record_boot
 from gpushare.core.snapshot.change_policy import Policy
@@ -124,63 +123,6 @@ def asks_for_commands(plan: StepResult) -> bool:
     return (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
 
 
-def waits_for_user(
-    seen: NodeSnapshot, change: Change, policy: Policy, ctx: ReconcileContext
-) -> bool:
-    """Whether the next step is a person's, or kured's: that has no deadline.
-
-    It has one while the node is not ready: it reboots, or it never comes back.
-    """
-    teardown = change.teardown
-    return (
-        teardown is not None
-        and not teardown.not_ready
-        and _is_left_alone(seen, change, policy, ctx)
-    )
-
-
-def plan_progress(
-    seen: NodeSnapshot, change: Change, policy: Policy, ctx: ReconcileContext
-) -> StepResult | None:
-    """What happened by itself is written on the node; None where nothing has."""
-    teardown, node = change.teardown, seen.node
-    if teardown is None or change.phase is ChangePhase.RESTARTING:
-        return None
-    up = teardown.model_copy(update={"not_ready": None})
-    if (consumed := _is_consumed(seen, change, teardown)) is not bool(teardown.consumed):
-        message = "a person's word is too early" if consumed else "it stands there no more"
-        told = teardown.model_copy(update={"consumed": consumed or None})
-        # What people write to it and take away again is no reason for a longer deadline.
-        since = change.labelled_at
-        return _plan_write(seen, change, ctx, message, teardown=told, labelled_at=since)
-    if not change.boot_id and node.boot_id:
-        return _plan_write(seen, change, ctx, "its boot is known", boot_id=node.boot_id)
-    if change.phase is not ChangePhase.REBOOTED and has_rebooted(seen, change):
-        return _plan_write(
-            seen, change, ctx, "another boot", phase=ChangePhase.REBOOTED, teardown=up
-        )
-    if teardown.not_ready and node.ready:
-        return _plan_write(seen, change, ctx, "ready again in the same boot", teardown=up)
-    if not (node.ready or teardown.not_ready) and _is_left_alone(seen, change, policy, ctx):
-        not_ready = teardown.model_copy(update={"not_ready": True})
-        return _plan_write(
-            seen, change, ctx, "not ready: it reboots, or it died", teardown=not_ready
-        )
-    if change.phase is ChangePhase.LABELLED and _is_complete(
-        _find_job(seen, change, JobPhase.UNINSTALL)
-    ):
-        message = "the kernel module's files are removed"
-        return _plan_write(seen, change, ctx, message, phase=ChangePhase.UNINSTALLED, teardown=up)
-    if (
-        change.phase is ChangePhase.REBOOTED
-        and not change.restart
-        and _is_gone(seen, change, policy)
-    ):
-        message = "no kernel module is loaded"
-        return _plan_write(seen, change, ctx, message, phase=ChangePhase.RESTARTING, plugins=())
-    return None
-
-
 def has_rebooted(seen: NodeSnapshot, change: Change) -> bool:
     """Whether the node is in another boot than when the teardown's labels were written."""
     boots = change.boot_id, seen.node.boot_id
@@ -193,37 +135,77 @@ def spend_word(node: Node, teardown: Teardown) -> Teardown:
     return teardown.model_copy(update={"consumed": True if is_said else None})
 
 
-def plan_teardown(
-    seen: NodeSnapshot, change: Change, policy: Policy, ctx: ReconcileContext
-) -> StepResult | None:
-    """What the teardown needs next, or waits for; None once the module was shown to be gone."""
-    if change.teardown is None or change.phase is ChangePhase.RESTARTING:
+def waits_for_user(step: Step) -> bool:
+    """Whether the next step is a person's, or kured's: that has no deadline.
+
+    It has one while the node is not ready: it reboots, or it never comes back.
+    """
+    teardown = step.change.teardown
+    return teardown is not None and not teardown.not_ready and _is_left_alone(step)
+
+
+def note_progress(step: Step) -> StepResult | None:
+    """A teardown went on by itself (a boot, a Job, a user's word): that is written down."""
+    seen, change, node = step.seen, step.change, step.seen.node
+    teardown = change.teardown
+    if teardown is None:
         return None
-    if change.phase is ChangePhase.UNINSTALLED:
-        return _plan_reboot(seen, change, policy)
-    if change.teardown.not_ready:
-        return _plan_not_ready(seen)
-    if change.phase is ChangePhase.REBOOTED:
-        return _plan_verification(seen, change, policy, ctx)
-    return _plan_removal(seen, change, policy, ctx)
+    up = teardown.model_copy(update={"not_ready": None})
+    if (consumed := _is_consumed(step)) is not bool(teardown.consumed):
+        message = "a person's word is too early" if consumed else "it stands there no more"
+        told = teardown.model_copy(update={"consumed": consumed or None})
+        # What people write to it and take away again is no reason for a longer deadline.
+        return _write(step, message, teardown=told, labelled_at=change.labelled_at)
+    if not change.boot_id and node.boot_id:
+        return _write(step, "its boot is known", boot_id=node.boot_id)
+    if change.phase is not ChangePhase.REBOOTED and has_rebooted(seen, change):
+        return _write(step, "another boot", phase=ChangePhase.REBOOTED, teardown=up)
+    if teardown.not_ready and node.ready:
+        return _write(step, "ready again in the same boot", teardown=up)
+    if not (node.ready or teardown.not_ready) and _is_left_alone(step):
+        not_ready = teardown.model_copy(update={"not_ready": True})
+        return _write(step, "not ready: it reboots, or it died", teardown=not_ready)
+    removal = _find_job(seen, change, JobPhase.UNINSTALL)
+    if change.phase is ChangePhase.LABELLED and _is_complete(removal):
+        message = "the kernel module's files are removed"
+        return _write(step, message, phase=ChangePhase.UNINSTALLED, teardown=up)
+    is_rebooted = change.phase is ChangePhase.REBOOTED
+    if is_rebooted and not change.restart and _is_gone(step):
+        return _write(step, "no kernel module is loaded", phase=ChangePhase.RESTARTING, plugins=())
+    return None
 
 
-def _plan_removal(
-    seen: NodeSnapshot, change: Change, policy: Policy, ctx: ReconcileContext
-) -> StepResult:
-    """At Labelled: the module's files are to be removed."""
+def _write(step: Step, message: str, **update: object) -> StepResult:
+    """Write how far it is, and let the deadline run anew."""
+    action = step.write_change(message, **{"labelled_at": step.ctx.now, **update})
+    return step.updating(Reason.UPDATING, message, action)
+
+
+def wait_for_return(step: Step) -> StepResult | None:
+    """A teardown is under way, and the node is not ready: it reboots, or it died."""
+    if step.change.teardown is None or not step.change.teardown.not_ready:
+        return None
+    message = f"{step.seen.node.name} is not ready: it reboots, or it died"
+    return step.updating(Reason.REBOOT_NEEDED, message)
+
+
+def remove_module(step: Step) -> StepResult | None:
+    """The change is a teardown: the module's files are removed, by a Job or by a user."""
+    seen, change, policy = step.seen, step.change, step.policy
+    if change.teardown is None:
+        return None
     reason, node = Reason.MODULE_REMOVAL, seen.node.name
     job = _find_job(seen, change, JobPhase.UNINSTALL)
     if job is not None and job.state is JobState.FAILED:
         message = f"the module was not removed: {_tell_failed(job)}"
         return seen.plan(NodeState.FAILED, Reason.TEARDOWN_FAILED, message)
     if job is not None:
-        return seen.plan(NodeState.UPDATING, reason, f"Job {job} removes the module")
-    if (late := find_late_pods(seen, change)) is not None:
-        return plan_wait_cordoned(seen, late)
+        return step.updating(reason, f"Job {job} removes the module")
+    if step.late_pods is not None:
+        return step.wait_cordoned(step.late_pods)
     if installer := _find_installer(seen):
-        message = f"{ctx.name_of(installer)} must leave first, or it loads the module again"
-        return seen.plan(NodeState.UPDATING, reason, message)
+        name = step.ctx.name_of(installer)
+        return step.updating(reason, f"{name} must leave first, or it loads the module again")
     if policy.teardown is TeardownPolicy.MANUAL:
         # What helps comes first: the end is what is cut where names are long.
         message = (
@@ -231,102 +213,94 @@ def _plan_removal(
             f"`gpushare render teardown {node}` and the node's Event say what to type"
         )
         return seen.plan(NodeState.BLOCKED, reason, message)
-    if not ctx.may_tear_down:
+    if not step.ctx.may_tear_down:
         return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _tell_switch())
     if change.failure is not None:
-        return seen.plan(NodeState.UPDATING, reason, "no Job is made again by itself")
+        return step.updating(reason, "no Job is made again by itself")
     job_name = name_job(seen.node, change, JobPhase.UNINSTALL)
     leaves = policy.reboot is RebootPolicy.SENTINEL
     create = CreateJob(node, job_name, JobPhase.UNINSTALL, leaves_sentinel=leaves)
-    return seen.plan(NodeState.UPDATING, reason, "a Job is made that removes the module", create)
+    return step.updating(reason, "a Job is made that removes the module", create)
 
 
-def _plan_reboot(seen: NodeSnapshot, change: Change, policy: Policy) -> StepResult:
-    """At Uninstalled: somebody else reboots the node, in a window of theirs."""
-    assert change.teardown is not None
-    if change.teardown.not_ready:
-        return _plan_not_ready(seen)
-    who, removal = "reboot it", _find_job(seen, change, JobPhase.UNINSTALL)
-    is_sentinel = policy.reboot is RebootPolicy.SENTINEL
+def wait_for_reboot(step: Step) -> StepResult:
+    """Somebody else, or kured, reboots the node in a window of theirs."""
+    who, removal = "reboot it", _find_job(step.seen, step.change, JobPhase.UNINSTALL)
+    is_sentinel = step.policy.reboot is RebootPolicy.SENTINEL
     if _SENTINEL in removal.args if removal is not None else is_sentinel:
         who = "kured reboots it in its window, as /var/run/reboot-required asks; or reboot it"
     elif is_sentinel:
         who = "reboot it: the Job was made with reboot: Manual, and left nothing for kured"
-    message = f"the module's files are removed from {seen.node.name}, and it is still loaded: {who}"
-    return seen.plan(NodeState.BLOCKED, Reason.REBOOT_NEEDED, message)
+    node = step.seen.node.name
+    message = f"the module's files are removed from {node}, and it is still loaded: {who}"
+    return step.seen.plan(NodeState.BLOCKED, Reason.REBOOT_NEEDED, message)
 
 
-def _plan_not_ready(seen: NodeSnapshot) -> StepResult:
-    message = f"{seen.node.name} is not ready: it reboots, or it died"
-    return seen.plan(NodeState.UPDATING, Reason.REBOOT_NEEDED, message)
-
-
-def _plan_verification(
-    seen: NodeSnapshot, change: Change, policy: Policy, ctx: ReconcileContext
-) -> StepResult:
-    """At Rebooted: the module is to be seen to be gone."""
+def verify_module(step: Step) -> StepResult:
+    """A Job, or a user, shows that no module is loaded; then the plugin is restarted."""
+    seen, change, ctx = step.seen, step.change, step.ctx
     reason, node = Reason.MODULE_UNVERIFIED, seen.node.name
-    if _is_gone(seen, change, policy):
+    if _is_gone(step):
         # A plugin may have started under foreign labels meanwhile.
-        if (late := find_late_pods(seen, change)) is not None:
-            return plan_wait_cordoned(seen, late)
+        if step.late_pods is not None:
+            return step.wait_cordoned(step.late_pods)
         message = "no kernel module is loaded; the plugin is restarted next"
-        return seen.plan(NodeState.UPDATING, Reason.LABELLED, message, RecordPlugins(node))
+        return step.updating(Reason.LABELLED, message, RecordPlugins(node))
     job = _find_job(seen, change, JobPhase.VERIFY)
     if job is not None and job.state is JobState.FAILED:
         message = f"the module is not seen to be gone after the reboot: {_tell_failed(job)}"
         return seen.plan(NodeState.FAILED, Reason.MODULE_STILL_LOADED, message)
     if job is not None:
-        return seen.plan(NodeState.UPDATING, reason, f"Job {job} looks for the module")
-    is_manual = policy.teardown is TeardownPolicy.MANUAL
+        return step.updating(reason, f"Job {job} looks for the module")
+    is_manual = step.policy.teardown is TeardownPolicy.MANUAL
     if not (is_manual or ctx.may_tear_down):
         return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _tell_switch())
     # Also one of a former attempt: it may just begin.
     if running := sorted(str(job) for job in seen.jobs.values() if _is_removing(job)):
-        return seen.plan(NodeState.UPDATING, reason, f"Job {running[0]} must end first")
+        return step.updating(reason, f"Job {running[0]} must end first")
     if installer := _find_installer(seen):
         message = f"{ctx.name_of(installer)} must leave first: it loads the module"
-        return seen.plan(NodeState.UPDATING, reason, message)
+        return step.updating(reason, message)
     if is_manual:
         message = _tell_verification(seen.node, change)
         return seen.plan(NodeState.BLOCKED, reason, message)
     if not seen.node.ready:
-        return seen.plan(NodeState.UPDATING, reason, f"{node} has rebooted, and is not ready yet")
+        return step.updating(reason, f"{node} has rebooted, and is not ready yet")
     if change.failure is not None and change.failure.phase is ChangePhase.REBOOTED:
-        return seen.plan(NodeState.UPDATING, reason, "no Job is made again by itself")
+        return step.updating(reason, "no Job is made again by itself")
     create = CreateJob(node, name_job(seen.node, change, JobPhase.VERIFY), JobPhase.VERIFY)
-    return seen.plan(NodeState.UPDATING, reason, "a Job is made that looks for the module", create)
+    return step.updating(reason, "a Job is made that looks for the module", create)
 
 
-def _is_left_alone(
-    seen: NodeSnapshot, change: Change, policy: Policy, ctx: ReconcileContext
-) -> bool:
+def _is_left_alone(step: Step) -> bool:
     """Whether nothing of ours is under way on the node, and nothing is ours to do."""
-    is_ours = policy.teardown is TeardownPolicy.JOB and ctx.may_tear_down
+    seen, change = step.seen, step.change
+    is_ours = step.policy.teardown is TeardownPolicy.JOB and step.ctx.may_tear_down
     if change.phase is ChangePhase.LABELLED:
         removal = _find_job(seen, change, JobPhase.UNINSTALL)
         return removal is None and not is_ours and not has_rebooted(seen, change)
     if change.phase is ChangePhase.REBOOTED:
         verification = _find_job(seen, change, JobPhase.VERIFY)
-        return verification is None and not is_ours and not _is_gone(seen, change, policy)
+        return verification is None and not is_ours and not _is_gone(step)
     return change.phase is ChangePhase.UNINSTALLED
 
 
-def _is_gone(seen: NodeSnapshot, change: Change, policy: Policy) -> bool:
+def _is_gone(step: Step) -> bool:
     """Whether the module was seen to be gone in the boot that followed its removal."""
-    assert change.teardown is not None
-    if _is_complete(_find_job(seen, change, JobPhase.VERIFY)):
+    if _is_complete(_find_job(step.seen, step.change, JobPhase.VERIFY)):
         return True
-    is_said = seen.node.teardown == names.TEARDOWN_DONE
-    is_manual = policy.teardown is TeardownPolicy.MANUAL
-    return is_manual and is_said and not _is_consumed(seen, change, change.teardown)
+    is_said = step.seen.node.teardown == names.TEARDOWN_DONE
+    is_manual = step.policy.teardown is TeardownPolicy.MANUAL
+    return is_manual and is_said and not _is_consumed(step)
 
 
-def _is_consumed(seen: NodeSnapshot, change: Change, teardown: Teardown) -> bool:
+def _is_consumed(step: Step) -> bool:
     """Whether the `done` that stands there is not a word about the module in this very boot."""
+    seen, change = step.seen, step.change
+    assert change.teardown is not None
     if seen.node.teardown != names.TEARDOWN_DONE:
         return False
-    if teardown.consumed:
+    if change.teardown.consumed:
         return True
     if change.phase is not ChangePhase.REBOOTED:
         return not has_rebooted(seen, change)
@@ -384,14 +358,3 @@ def _tell_switch() -> str:
         "isolationTeardown.policy is Job, and this installation makes no such Jobs "
         f"({_SWITCH}); switch them on, or set the policy to Manual"
     )
-
-
-def _plan_write(
-    seen: NodeSnapshot, change: Change, ctx: ReconcileContext, message: str, **update: object
-) -> StepResult:
-    """Write how far it is, and let the deadline run anew."""
-    moved = change.model_copy(update={"labelled_at": ctx.now, **update})
-    records = seen.records.model_copy(update={"change": moved})
-    labels = owned_labels(seen.node)
-    action = build_apply(seen.node, labels, records, cordon=True, message=message)
-    return seen.plan(NodeState.UPDATING, Reason.UPDATING, message, action)

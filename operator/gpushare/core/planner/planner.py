@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from gpushare.api.pool import Pool
-from gpushare.api.rollout import ApprovalPolicy, Rollout
 from gpushare.core.capacity.pool_capacity import NodeCapacity, observe_node_capacity
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.releasing import has_stalled, plan_release
@@ -20,8 +19,7 @@ from gpushare.core.planner.decisions import Decision, Plan
 from gpushare.core.planner.pool_state import Book
 from gpushare.core.planner.requeue import RequeueQueue
 from gpushare.core.planner.suppressed import explain_refusal, keep_waiting, plan_ceded, suppress
-from gpushare.core.rollout.approval import is_approved
-from gpushare.core.rollout.budget import OPEN, UNAPPROVED, Progress, Turn, plan_turn
+from gpushare.core.rollout.admission import Refusal, RolloutProgress, find_refusal
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, observe_isolation
@@ -130,123 +128,115 @@ class Planner:
     def _decide_pool(
         self, name: str, tasks: dict[str, _Task], snapshot: ClusterSnapshot, ctx: ReconcileContext
     ) -> Iterator[Decision]:
-        """First what every node needs; then whose turn it is, since that depends on all of them."""
-        book, pool = self.books[name], self._pools.get(name)
+        """First what every node needs; then which starts are admitted, since that depends on all of
+        them. A pool that only tells what it would do admits none."""
+        pool = self._pools.get(name)
         ctx = replace(ctx, acting_since=snapshot.acting_since.get(name))
-        # A pool that only tells what it would do has no turns to wait for.
-        acts = pool is None or pool.acts
-        first = self._find_first_turn(name)
-        planned: dict[str, StepResult] = {}
-        for node in sorted(tasks):
-            plan = self._plan(tasks[node], pool, ctx, first if acts else OPEN)
-            if plan is None:
-                book.strike(node)
-                continue
-            self._enter(book, pool, tasks[node], plan, ctx)
-            planned[node] = plan
-        if acts and self._find_turn(name).is_halted != first.is_halted:
-            planned |= self._plan_under_way(name, tasks, snapshot, ctx)
+        planned = dict(self._plan_tasks(name, tasks, snapshot, ctx))
         for _, plan in sorted(planned.items()):
-            if not (plan.in_line and acts):
+            if not plan.queued:
                 yield Decision(name, plan)
         self.seen.update(planned)
-        if not acts:
-            return
-        shared = self._find_turn(name)
-        # Those out of service have a turn of their own each, which the sums decide; all others the
-        # same one.
+        if pool is None or pool.acts:
+            yield from self._admit(name, tasks, planned, snapshot, ctx)
+
+    def _plan_tasks(
+        self, name: str, tasks: dict[str, _Task], snapshot: ClusterSnapshot, ctx: ReconcileContext
+    ) -> Iterator[tuple[str, StepResult]]:
+        """What each node needs. Nodes that are only cordoned come last: they are aborted where the
+        rollout is halted by then, and asked again where it is not any more."""
+        book, pool = self.books[name], self._pools.get(name)
+        cordoned = book.cordoned & tasks.keys()
+        for node in sorted(tasks.keys() - cordoned):
+            if (plan := self._plan_and_enter(tasks[node], name, ctx)) is not None:
+                yield node, plan
+        acts = pool is not None and pool.acts and not pool.deleting
+        is_halted = acts and not book.halting.keys() <= book.cordoned
+        if is_halted != book.is_halted:
+            book.is_halted, cordoned = is_halted, book.cordoned
+        ctx = replace(ctx, is_halted=is_halted)
+        for node in sorted(cordoned):
+            task = tasks.get(node) or self._find_task(snapshot, node)
+            if (plan := self._plan_and_enter(task, name, ctx)) is not None:
+                yield node, plan
+
+    def _plan_and_enter(self, task: _Task, name: str, ctx: ReconcileContext) -> StepResult | None:
+        book, pool = self.books[name], self._pools.get(name)
+        plan = self._plan(task, pool, ctx)
+        if plan is None:
+            book.strike(task.context.name)
+        else:
+            self._enter(book, pool, task, plan, ctx)
+        return plan
+
+    # Which starts are admitted.
+
+    def _admit(
+        self,
+        name: str,
+        tasks: Mapping[str, _Task],
+        planned: Mapping[str, StepResult],
+        snapshot: ClusterSnapshot,
+        ctx: ReconcileContext,
+    ) -> Iterator[Decision]:
+        book, pool = self.books[name], self._pools.get(name)
+        ctx = replace(ctx, is_halted=book.is_halted)
+        shared = self._find_refusal(name)
+        # Those out of service have an answer of their own each, which the sums decide; all others
+        # the same one.
         moved = shared != book.told or self._count(name) != book.told_at
         own = {*tasks, *(book.unavailable | book.under_way if moved else ())}
-        waiting = book.in_line.keys() if shared != book.told else book.in_line.keys() & own
+        queued = book.queued.keys() if shared != book.told else book.queued.keys() & own
         # One that the API server refuses goes last: it would take the turn of all others for ever.
-        for node in sorted(waiting, key=lambda name: (name in snapshot.refusals, name)):
+        for node in sorted(queued, key=lambda name: (name in snapshot.refusals, name)):
             if node not in own and shared == book.told:
                 continue
             self.seen.add(node)
-            waits = book.in_line[node]
-            turn = self._find_turn_of(waits, name)
-            if not (turn.may_join if waits.initializes else turn.may_begin):
-                plan = keep_waiting(waits, turn)
-                book.queue(plan)
+            if (refusal := self._find_refusal_of(book.queued[node], name)) is not None:
+                plan = keep_waiting(book.queued[node], refusal)
+                book.queue(plan, is_queued=True)
                 book.enter(plan)
                 if node in tasks:
                     yield Decision(name, plan)
                 continue
             task = tasks.get(node) or self._find_task(snapshot, node)
-            plan = self._plan(task, pool, ctx, OPEN)
-            if plan is None:
+            started = planned[node] if node in planned else self._plan(task, pool, ctx)
+            if started is None:
                 book.strike(node)
                 continue
-            self._enter(book, pool, task, plan, ctx)
-            # It has had its turn: what comes of it is an event of its own.
-            book.in_line.pop(node, None)
-            if plan.takes_slot:
+            if started.queued:
+                started = explain_refusal(started.begin(), task.context)
+            self._enter(book, pool, task, started, ctx)
+            if started.uses_budget:
                 book.occupy(node)
-                shared = self._find_turn(name)
-            yield Decision(name, plan)
+                shared = self._find_refusal(name)
+            yield Decision(name, started)
         book.told, book.told_at = shared, self._count(name)
 
-    def _plan_under_way(
-        self,
-        name: str,
-        tasks: Mapping[str, _Task],
-        snapshot: ClusterSnapshot,
-        ctx: ReconcileContext,
-    ) -> dict[str, StepResult]:
-        """The pool is halted from now on, and nodes that were only cordoned are let go of; or it
-        is not any more."""
-        book, pool = self.books[name], self._pools.get(name)
-        planned: dict[str, StepResult] = {}
-        for node in sorted(book.under_way):
-            task = tasks.get(node) or self._find_task(snapshot, node)
-            plan = self._plan(task, pool, ctx, self._find_first_turn(name))
-            if plan is not None:
-                self._enter(book, pool, task, plan, ctx)
-                planned[node] = plan
-        return planned
+    def _find_refusal(self, name: str) -> Refusal | None:
+        """Why one more node of a pool may not start that is in service and needs no approval."""
+        return find_refusal(self._pools.get(name), self._count(name), initializes=False)
 
-    # Whose turn it is.
-
-    def _find_turn(self, name: str, node: str = "", *, is_out: bool = False) -> Turn:
-        """Whether one more node of a pool may begin; what `node` itself takes up is not counted.
-
-        One that `is_out` of service for a change that failed takes nothing more: nodes that failed
-        together must not wait for each other's place.
-        """
-        pool, progress = self._pools.get(name), self._count(name, node)
-        if is_out:
+    def _find_refusal_of(self, plan: StepResult, name: str) -> Refusal | None:
+        """Why a node that is queued may not start. What it takes up itself is not counted; one that
+        is out of service for a change that failed takes nothing more: nodes that failed together
+        must not wait for each other's place."""
+        progress = self._count(name, plan.node)
+        if plan.under_way:
             progress = replace(progress, unavailable=0, changing=0)
-        if pool is not None and not pool.deleting:
-            return plan_turn(pool.spec.rollout, progress)
-        # What is given back waits for its own kind only: nothing else must hold a deletion up.
-        rollout = pool.spec.rollout if pool is not None else Rollout()
-        alone = replace(progress, total=self.releases.count(name), halted_by="")
-        return plan_turn(rollout.model_copy(update={"canary": 0}), alone)
+        kind = None if plan.node in self.releases else plan.kind
+        return find_refusal(self._pools.get(name), progress, kind, initializes=plan.initializes)
 
-    def _count(self, name: str, node: str = "") -> Progress:
-        book = self._book(name)
-        return Progress(
-            total=len(book.capacities),
+    def _count(self, name: str, node: str = "") -> RolloutProgress:
+        book, pool = self._book(name), self._pools.get(name)
+        gives_back = pool is None or pool.deleting
+        return RolloutProgress(
+            total=self.releases.count(name) if gives_back else len(book.capacities),
             unavailable=len(book.unavailable) - (node in book.unavailable),
             changing=len(book.changing) - (node in book.changing),
             verified=len(book.verified),
             halted_by=book.halting[min(book.halting)].halts if book.halting else "",
         )
-
-    def _find_first_turn(self, name: str) -> Turn:
-        """Before turns are given out nobody begins; who joins waits only where a person must agree
-        to each kind of change."""
-        pool = self._pools.get(name)
-        may_join = pool is None or pool.spec.rollout.approval is ApprovalPolicy.AUTOMATIC
-        return replace(self._find_turn(name), may_begin=False, may_join=may_join)
-
-    def _find_turn_of(self, plan: StepResult, name: str) -> Turn:
-        """Whether the change of a node that is in line may begin."""
-        pool, kind = self._pools.get(name), plan.kind
-        member = pool is not None and plan.node not in self.releases
-        if member and kind is not None and not is_approved(self._pools[name], kind):
-            return UNAPPROVED
-        return self._find_turn(name, plan.node, is_out=plan.under_way)
 
     def _serve(self, context: NodeContext, name: str) -> None:
         """Enter whether a node is in service."""
@@ -254,6 +244,8 @@ class Planner:
         book.serve(context.name)
         if context.is_in_change:
             book.changing.add(context.name)
+        if context.is_only_cordoned:
+            book.cordoned.add(context.name)
         # A pool that is being deleted waits only for its own changes: a node that is down must
         # not keep the healthy ones from being given back.
         deleting = pool is not None and pool.deleting
@@ -266,7 +258,10 @@ class Planner:
     def _enter(
         self, book: Book, pool: Pool | None, task: _Task, plan: StepResult, ctx: ReconcileContext
     ) -> None:
-        book.queue(plan)
+        is_queued = plan.queued
+        # How it starts is decided when it does: that says when, too.
+        plan = replace(plan, start=None) if plan.start is not None else plan
+        book.queue(plan, is_queued=is_queued)
         if plan.requeue_after_seconds is not None:
             seconds = min(plan.requeue_after_seconds, LONGEST_WAIT_SECONDS)
             self._requeue.set(plan.node, ctx.now + timedelta(seconds=seconds))
@@ -274,7 +269,7 @@ class Planner:
             book.enter(plan)
             book.measure(plan.node, _measure(task.context, plan))
             book.claim(plan.node, observe_isolation(task.context.seen))
-            if plan.takes_slot and not plan.in_line:
+            if plan.uses_budget and not plan.starts:
                 # It began earlier, and nothing on the node says so.
                 book.occupy(plan.node)
             return
@@ -313,12 +308,10 @@ class Planner:
                 elif pool in claim.losers:
                     yield pool.name, plan_ceded(context.name, claim.winner, pool)
 
-    def _plan(
-        self, task: _Task, pool: Pool | None, ctx: ReconcileContext, turn: Turn
-    ) -> StepResult | None:
+    def _plan(self, task: _Task, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
         context = task.context
         try:
-            plan = context.unreadable or _plan_task(task, pool, ctx, turn)
+            plan = context.unreadable or _plan_task(task, pool, ctx)
         except Exception as error:
             # One node that can't be judged must stop neither the others nor the process.
             message = f"not understood, and left alone; please report this: {error!r}"
@@ -363,17 +356,15 @@ class Planner:
         )
 
 
-def _plan_task(
-    task: _Task, pool: Pool | None, ctx: ReconcileContext, turn: Turn
-) -> StepResult | None:
+def _plan_task(task: _Task, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
     if not task.is_member:
-        plan = plan_release(task.context.seen, pool, ctx, turn)
+        plan = plan_release(task.context.seen, pool, ctx)
         if plan is None or pool is None or pool.deleting:
             return plan
         # What is given back needs nobody's agreement: it is no part of the plan for the members.
         return replace(plan, kind=None)
     assert pool is not None
-    return plan_node(task.context.seen, pool, ctx, turn)
+    return plan_node(task.context.seen, pool, ctx)
 
 
 def _measure(context: NodeContext, plan: StepResult) -> NodeCapacity:

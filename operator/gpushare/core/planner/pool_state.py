@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from gpushare.core.capacity.pool_capacity import NodeCapacity
-from gpushare.core.rollout.budget import Progress, Turn
+from gpushare.core.rollout.admission import Refusal, RolloutProgress
 from gpushare.core.rollout.change_kinds import Kind
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
@@ -31,8 +31,8 @@ class Book:
     capacities: dict[str, NodeCapacity] = field(default_factory=dict)
     isolations: dict[str, NodeIsolation] = field(default_factory=dict)
     """Of the nodes on which containers share cards."""
-    in_line: dict[str, StepResult] = field(default_factory=dict)
-    """Nodes whose plan depends on the others: whether it may begin."""
+    queued: dict[str, StepResult] = field(default_factory=dict)
+    """Nodes that wait until their start is admitted."""
     pending: dict[str, StepResult] = field(default_factory=dict)
     """Nodes that need a change which has not begun."""
     kinds: Counter[Kind] = field(default_factory=Counter)
@@ -49,11 +49,15 @@ class Book:
     """Nodes in their change, or about to be, but for those that join."""
     unavailable: set[str] = field(default_factory=set)
     """Nodes out of service: they use the budget up."""
-    told: Turn | None = None
-    """The turn that those in line have who are in service: for as long as it is the same they need
-    not be asked again."""
-    told_at: Progress | None = None
-    """What was counted then: it decides the turns of those out of service."""
+    cordoned: set[str] = field(default_factory=set)
+    """Nodes whose change has begun, and can still be aborted without a trace."""
+    is_halted: bool = False
+    """A change failed that had gone further: those are aborted."""
+    told: Refusal | None = None
+    """Why those that are queued and in service may not start: for as long as it is the same they
+    need not be asked again."""
+    told_at: RolloutProgress | None = None
+    """What was counted then: it decides about those out of service."""
     is_stale: bool = True
     """Something changed since the status was built from it."""
 
@@ -122,19 +126,19 @@ class Book:
         else:
             self.isolations[node] = isolation
 
-    def queue(self, plan: StepResult) -> None:
+    def queue(self, plan: StepResult, *, is_queued: bool) -> None:
         """Remember whether this node must be looked at again when the others have moved on."""
-        if plan.in_line:
-            self.in_line[plan.node] = plan
+        if is_queued:
+            self.queued[plan.node] = plan
         else:
-            self.in_line.pop(plan.node, None)
+            self.queued.pop(plan.node, None)
 
     def cede(self, plan: StepResult) -> None:
         """The pool claims the node, and another has it; `plan` says which."""
         self.enter(plan)
         self.measure(plan.node, None)
         self.claim(plan.node, NOTHING_SHARED)
-        self.in_line.pop(plan.node, None)
+        self.queued.pop(plan.node, None)
         self.serve(plan.node)
 
     def take_turned(self) -> Counter[Reason]:
@@ -157,7 +161,7 @@ class Book:
         self.strike(node)
         self.measure(node, None)
         self.claim(node, NOTHING_SHARED)
-        self.in_line.pop(node, None)
+        self.queued.pop(node, None)
         self.serve(node)
 
     def occupy(self, node: str) -> None:
@@ -169,3 +173,4 @@ class Book:
         """The node is not out of service."""
         self.unavailable.discard(node)
         self.changing.discard(node)
+        self.cordoned.discard(node)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from gpushare import names
 from gpushare.api.pool import Pool
-from gpushare.core.rollout.budget import Turn
+from gpushare.core.rollout.admission import Refusal
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.effective_mode import describe_unknown, is_mode_unknown
@@ -16,14 +16,15 @@ from gpushare.names import Reason
 def suppress(plan: StepResult, context: NodeContext, pool: Pool) -> StepResult:
     """What becomes of a plan where the pool does not act: it is told, and not done."""
     change = context.seen.records.change
-    if plan.action is None or pool.acts:
+    begun = plan.begin()
+    if begun.action is None or pool.acts:
         return plan
-    would = plan.message
-    if isinstance(plan.action, ApplyNode):
+    would = begun.message
+    if isinstance(begun.action, ApplyNode):
         would += f"; {_list_labels(context, pool)}"
     if pool.observes:
         reason, message = Reason.WOULD_CHANGE, f"reconcile is Observe; it would: {would}"
-    elif change is not None and change.is_under_way and not plan.in_line:
+    elif change is not None and change.is_under_way and plan.start is None:
         # Finished, also while the pool is paused; what would follow one that failed is new.
         return plan
     else:
@@ -37,8 +38,8 @@ def suppress(plan: StepResult, context: NodeContext, pool: Pool) -> StepResult:
         reason=reason,
         message=message,
         action=None,
-        takes_slot=False,
-        in_line=False,
+        start=None,
+        uses_budget=False,
     )
 
 
@@ -78,19 +79,9 @@ def plan_ceded(node: str, winner: Pool, loser: Pool) -> StepResult:
     )
 
 
-def keep_waiting(plan: StepResult, turn: Turn) -> StepResult:
-    """The plan of a node whose turn it is not, with why."""
-    if plan.state is NodeState.WAITING:
-        return replace(plan, reason=turn.reason, message=turn.message)
+def keep_waiting(plan: StepResult, refusal: Refusal) -> StepResult:
+    """The plan of a node whose start is not admitted, with why."""
     if plan.state is NodeState.FAILED:
         # That it waits makes it no less failed.
-        return replace(plan, message=turn.message)
-    # The turn was taken since, and what it was for has not been done.
-    return replace(
-        plan,
-        state=NodeState.WAITING,
-        reason=turn.reason,
-        message=turn.message,
-        action=None,
-        takes_slot=False,
-    )
+        return replace(plan, message=refusal.message)
+    return replace(plan, reason=refusal.reason, message=refusal.message)

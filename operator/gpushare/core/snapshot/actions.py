@@ -1,7 +1,7 @@
 """What can be done to a node or a pool: values, carried out elsewhere."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -143,6 +143,16 @@ Action = (
 
 
 @dataclass(frozen=True, slots=True)
+class Start:
+    """How something begins that takes the node out of service, once the rollout admits it."""
+
+    reason: Reason
+    message: str
+    action: Action
+    uses_budget: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class StepResult:
     """Where one member is, why, and what is to be done next, if anything."""
 
@@ -151,10 +161,13 @@ class StepResult:
     reason: Reason
     message: str
     action: Action | None = None
-    takes_slot: bool = field(default=False)
+    start: Start | None = None
+    """What begins once the rollout admits it: that depends on the pool's other nodes, and on what a
+    user approved. All else says what holds until then."""
+    starts: bool = False
+    """The action begins what was admitted."""
+    uses_budget: bool = False
     """The action takes the node out of service, within the pool's budget."""
-    in_line: bool = False
-    """Whether it may begin depends on the pool's other nodes, or on a person."""
     initializes: bool = False
     """It has just come, and takes no capacity away: it waits for nobody but a person."""
     requeue_after_seconds: float | None = None
@@ -175,6 +188,26 @@ class StepResult:
     """Why no other node of the pool may begin: what failed here, in a sentence."""
     verified: bool = False
     """The pool's mode was reached by a change, and verified: what a canary is for."""
+
+    @property
+    def queued(self) -> bool:
+        """Nothing is to be done on the node before its start is admitted."""
+        return self.start is not None and self.action is None
+
+    def begin(self) -> "StepResult":
+        """The same once its start is admitted; unchanged where it has none."""
+        if self.start is None:
+            return self
+        return replace(
+            self,
+            state=NodeState.UPDATING,
+            reason=self.start.reason,
+            message=self.start.message,
+            action=self.start.action,
+            uses_budget=self.start.uses_budget,
+            start=None,
+            starts=True,
+        )
 
     @property
     def warns(self) -> bool:

@@ -9,6 +9,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.ownership.claims import find_owner
+from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.record import RecordError
 from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult
@@ -75,6 +76,16 @@ class NodeContext:
         change = self.seen.records.change
         under_way = change is not None and change.is_under_way and not change.initializing
         return under_way or self.is_starting
+
+    @property
+    def is_only_cordoned(self) -> bool:
+        """Its change has begun, and can still be aborted without a trace."""
+        change = self.seen.records.change
+        return (
+            change is not None
+            and change.phase is ChangePhase.CORDONED
+            and change.labelled_at is None
+        )
 
     @property
     def remembered_pools(self) -> frozenset[str]:

@@ -186,7 +186,7 @@ def _join(first: Iterable[NodeForecast], then: Iterable[NodeForecast]) -> tuple[
 
 def _number(step: NodeForecast, waves: Mapping[str, int]) -> NodeForecast:
     wave = waves.get(step.node)
-    if wave is None and step.plan.action is not None and not step.plan.in_line:
+    if wave is None and step.plan.action is not None and not step.plan.starts:
         wave = 0
     return replace(step, wave=wave)
 

@@ -8,11 +8,11 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.api.rollout import StaleWorkloadPolicy, WorkloadPolicy
 from gpushare.core.nodechange.blockers import find_blocking_pods, find_evictable_pods
-from gpushare.core.nodechange.ongoing_change import build_last_applied, transition_of
+from gpushare.core.nodechange.last_applied import build_last_applied
 from gpushare.core.nodechange.releasing import find_left, plan_release
+from gpushare.core.nodechange.step import transition_of
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.records.change_record import Change, ChangePhase
-from gpushare.core.rollout.budget import OPEN
 from gpushare.core.rollout.change_kinds import Kind
 from gpushare.core.snapshot.actions import ApplyNode, EvictedPod, NodeState, StepResult
 from gpushare.core.snapshot.change_policy import build_policy
@@ -115,14 +115,14 @@ def forecast_leaver(
         written = _find_written(seen, plan, kept)
         forecast = replace(forecast, labels=written, removed=tuple(sorted(removed)))
     # What it needs in its turn; the planner's own plan says no more than that it waits.
-    due = plan if context.unreadable else plan_release(seen, pool, ctx, OPEN)
+    due = plan if context.unreadable else plan_release(seen, pool, ctx)
     tenants: tuple[Pod, ...] = ()
     if due is not None and due.kind is None and due.reason is Reason.WORKLOADS_PRESENT:
         # What comes once the pods are gone that select its pool.
         tenants = _find_tenants(seen)
         rest = tuple(pod for pod in seen.pods if pod not in tenants)
-        due = plan_release(replace(seen, pods=rest), pool, ctx, OPEN)
-    told = _with_change(forecast, seen, pool, due or plan, may_evict=ctx.may_evict)
+        due = plan_release(replace(seen, pods=rest), pool, ctx)
+    told = _with_change(forecast, seen, pool, (due or plan).begin(), may_evict=ctx.may_evict)
     return replace(told, pods=tuple(sorted({*told.pods, *_name(tenants)})))
 
 

@@ -58,7 +58,7 @@ def order_waves(
 
 
 def _begins(plan: StepResult) -> bool:
-    return plan.in_line and plan.action is not None
+    return plan.starts and plan.action is not None
 
 
 def _count_by_pool(decisions: Iterable[Decision]) -> dict[str, int]:
@@ -79,7 +79,7 @@ def _number_rest(
     many to a wave as there were in the last."""
     for pool, size in sizes.items():
         next_ones = {node for node, its_pool in begins.items() if its_pool == pool}
-        rest = sorted((planner.books[pool].in_line.keys() | next_ones) - waves.keys())
+        rest = sorted((planner.books[pool].queued.keys() | next_ones) - waves.keys())
         for place, node in enumerate(rest):
             waves[node] = last + 1 + place // size
 

@@ -11,7 +11,12 @@ from gpushare.api.pool import Pool
 from gpushare.api.rollout import Rollout as Spec
 from gpushare.core.planner import planner as planning
 from gpushare.core.records.change_record import ChangePhase
-from gpushare.core.rollout.budget import Progress, count_max_unavailable, plan_turn
+from gpushare.core.rollout.admission import (
+    Refusal,
+    RolloutProgress,
+    count_max_unavailable,
+    find_refusal,
+)
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
@@ -108,11 +113,18 @@ def test_a_node_that_begins_at_once_is_not_counted_as_waiting() -> None:
     assert not Rollout(a_settled("gpu-1")).planner.books["training"].take_turned()
 
 
-def _progress(**more: int | str) -> Progress:
+def _progress(**more: int | str) -> RolloutProgress:
     values: dict[str, int | str] = {
         "total": 10, "unavailable": 0, "changing": 0, "verified": 0, **more,
     }  # fmt: skip
-    return Progress(**values)  # type: ignore[arg-type]
+    return RolloutProgress(**values)  # type: ignore[arg-type]
+
+
+def _refuse(
+    rollout: Spec, progress: RolloutProgress, *, initializes: bool = False
+) -> Refusal | None:
+    pool = a_pool(rollout=rollout.model_dump())
+    return find_refusal(pool, progress, initializes=initializes)
 
 
 def _budget(limit: int | str) -> Spec:
@@ -164,14 +176,14 @@ def test_a_node_begins_where_budget_and_canaries_leave_it_a_place(
     rollout: Spec, progress: dict[str, int], reason: Reason | None
 ) -> None:
     out = {"unavailable": progress.get("changing", 0), **progress}
-    turn = plan_turn(rollout, _progress(**out))
-    assert (turn.reason if not turn.may_begin else None) is reason
-    if reason is CANARY:
-        assert f"{progress.get('verified', 0)} did so far" in turn.message
+    refusal = _refuse(rollout, _progress(**out))
+    assert (refusal and refusal.reason) is reason
+    if refusal is not None and reason is CANARY:
+        assert f"{progress.get('verified', 0)} did so far" in refusal.message
 
 
 def test_a_halt_holds_where_budget_and_canary_would_not() -> None:
-    assert not plan_turn(Spec(max_unavailable=9), _progress(halted_by="gpu-1 failed")).may_begin
+    assert _refuse(Spec(max_unavailable=9), _progress(halted_by="gpu-1 failed")) is not None
 
 
 @pytest.mark.parametrize(
@@ -183,9 +195,10 @@ def test_a_halt_holds_where_budget_and_canary_would_not() -> None:
     ],
     ids=["budget", "halt", "canary"],
 )
-def test_a_node_that_joins_waits_for_no_other(progress: Progress) -> None:
-    turn = plan_turn(Spec(canary=1, max_unavailable=2), progress)
-    assert (turn.may_begin, turn.may_join) == (False, True)
+def test_a_node_that_joins_waits_for_no_other(progress: RolloutProgress) -> None:
+    rollout = Spec(canary=1, max_unavailable=2)
+    assert _refuse(rollout, progress) is not None
+    assert _refuse(rollout, progress, initializes=True) is None
 
 
 def _at(phase: ChangePhase, **more: object) -> Node:
@@ -219,7 +232,7 @@ def test_a_failure_halts_no_other_pool() -> None:
     conflicts = a_pool("other", nodes={"names": ["gpu-9"]}, priority=200)
     node = replace(a_settled("gpu-9"), labels={**a_settled().labels, "gpushare.io/pool": "other"})
     snapshot = a_snapshot(pools=(a_pool(), conflicts), nodes=(has_failed(), node))
-    assert plan_snapshot(snapshot).decided["gpu-9"].takes_slot
+    assert plan_snapshot(snapshot).decided["gpu-9"].uses_budget
 
 
 def test_a_halting_node_that_goes_away_lets_the_others_begin() -> None:
@@ -314,5 +327,5 @@ def test_the_nodes_of_another_pool_are_not_counted() -> None:
     rollout = {"max_unavailable": "20%"}
     mine = a_pool(nodes={"names": named}, rollout=rollout, priority=1)
     snapshot = a_snapshot(pools=(mine, other), nodes=tuple(some_settled(20, 0)))
-    begun = [plan.node for plan in plan_snapshot(snapshot).members["training"] if plan.takes_slot]
+    begun = [plan.node for plan in plan_snapshot(snapshot).members["training"] if plan.uses_budget]
     assert begun == ["gpu-0", "gpu-1"]

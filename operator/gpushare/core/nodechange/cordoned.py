@@ -1,0 +1,163 @@
+"""The cordon, its rules, and the writes that begin and abort a change."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from gpushare.api.rollout import WorkloadPolicy
+from gpushare.core.nodechange.blockers import find_evictable_pods
+from gpushare.core.nodechange.failure import judge_recheck
+from gpushare.core.nodechange.step import (
+    Step,
+    owned_labels,
+    transition_of,
+)
+from gpushare.core.nodechange.teardown import find_refusal
+from gpushare.core.records.change_record import Change, ChangePhase
+from gpushare.core.snapshot.actions import (
+    ApplyNode,
+    EvictPods,
+    RecheckPods,
+    StepResult,
+    build_apply,
+)
+from gpushare.core.snapshot.effective_mode import running_plugins
+from gpushare.core.snapshot.node import NodeSnapshot
+from gpushare.editions.edition import Outcome
+from gpushare.editions.registry import MODES, find_transition
+from gpushare.names import Reason
+
+
+def abort_for_halt(step: Step) -> StepResult | None:
+    """Another node of the pool failed, and nothing but the cordon was done: uncordoned."""
+    if not (step.is_first_change and step.ctx.is_halted) or step.change.initializing:
+        return None
+    why = "the rollout is halted, and nothing but the cordon was done"
+    action = plan_give_way(step.seen, why=why, now=step.ctx.now)
+    return step.updating(Reason.ROLLOUT_HALTED, why, action)
+
+
+def abort_for_pool(step: Step) -> StepResult | None:
+    """The pool wants another mode, or no restart or teardown, by now: uncordoned."""
+    change, policy, pool = step.change, step.policy, step.pool
+    assert pool is not None
+    forbidden = change.restart and not policy.may_restart
+    wanted = (pool.spec.schedule, pool.name) == (change.to, change.pool) and not forbidden
+    if change.rolls_back is not None:
+        wanted = change.rolls_back.attempt == policy.attempt and not forbidden
+    if change.teardown is not None:
+        wanted = wanted and find_refusal(step.seen.node, policy, step.ctx) is None
+    if wanted:
+        return None
+    action = plan_give_way(step.seen, why="the pool wants something else now", now=step.ctx.now)
+    return step.updating(Reason.UPDATING, "the pool changed", action)
+
+
+def abort_for_user(step: Step) -> StepResult | None:
+    """A user uncordoned the node: their wish counts, and it is tried again 30 s later."""
+    if step.seen.is_out_of_service:
+        return None
+    now = step.ctx.now
+    action = plan_give_way(
+        step.seen,
+        why="a person uncordoned the node",
+        not_before=now + step.ctx.timing.backoff,
+        now=now,
+    )
+    return step.updating(Reason.CORDONED, "giving way", action)
+
+
+def abort_for_node(step: Step) -> StepResult | None:
+    """The node is not ready: its plugin would not return, so it is uncordoned."""
+    if step.seen.node.ready:
+        return None
+    action = plan_give_way(step.seen, why="the node is not ready", now=step.ctx.now)
+    return step.updating(Reason.NODE_NOT_READY, "giving way", action)
+
+
+def wait_for_pods(step: Step) -> StepResult | None:
+    """Pods hold the change up, and the pool waits for them under the cordon, or evicts them."""
+    blocker = step.late_pods
+    if not step.policy.stays_cordoned or blocker is None:
+        return None
+    plan = step.wait_cordoned(blocker)
+    if step.policy.workloads is not WorkloadPolicy.EVICT:
+        return plan
+    if not step.ctx.may_evict:
+        return step.eviction_disabled(blocker)
+    pods = find_evictable_pods(transition_of(step.change), blocker.pods)
+    return replace(plan, action=EvictPods(step.seen.node.name, pods)) if pods else plan
+
+
+def recheck_pods(step: Step) -> StepResult:
+    """The pods are read twice from the API server, 2 s apart; then the labels are written."""
+    message = f"cordoned; looking for pods that were bound meanwhile ({step.change.to})"
+    look = RecheckPods(
+        step.seen.node.name,
+        stays=step.policy.stays_cordoned,
+        may_restart=step.policy.may_restart,
+    )
+    return judge_recheck(step, step.updating(Reason.CORDONED, message, look))
+
+
+def plan_let_go(seen: NodeSnapshot, *, why: str, change: Change | None = None) -> ApplyNode:
+    """Back to before the cordon; `change` is what is to be remembered, if anything."""
+    return build_apply(
+        seen.node,
+        owned_labels(seen.node),
+        seen.records.model_copy(update={"change": change}),
+        cordon=False,
+        message=f"uncordoned: {why}",
+    )
+
+
+def plan_give_way(
+    seen: NodeSnapshot, *, why: str, now: datetime, not_before: datetime | None = None
+) -> ApplyNode:
+    """End a change whose labels are not written: let go, and with `not_before` try again then.
+
+    Where the change follows one that failed, the node goes back to that: it stays cordoned until
+    the mode that its labels say is verified.
+    """
+    change = seen.records.change
+    assert change is not None
+    if change.labelled_at is not None:
+        restart = _may_serve_another(seen, change)
+        back = {
+            "to": change.from_mode,
+            "phase": ChangePhase.LABELLED,
+            "restart": restart,
+            "plugins": (),
+        }
+        back |= {"labelled_at": now, "teardown": None}
+        if change.rolls_back is not None:
+            # The change that was to be taken back failed, and has still failed.
+            back |= {"from_mode": change.to, "failure": change.rolls_back, "rolls_back": None}
+        records = seen.records.model_copy(update={"change": change.model_copy(update=back)})
+        return build_apply(
+            seen.node,
+            owned_labels(seen.node),
+            records,
+            cordon=True,
+            message=f"still waiting: {why}",
+        )
+    if not_before is None:
+        return plan_let_go(seen, why=why)
+    deferred = {"phase": ChangePhase.DEFERRED, "since": now, "not_before": not_before}
+    return plan_let_go(seen, why=why, change=change.model_copy(update=deferred))
+
+
+def _may_serve_another(seen: NodeSnapshot, change: Change) -> bool:
+    """Whether the plugin may not have read the labels that are on the node.
+
+    The change that wrote them failed, and nothing says whether before the restart or after it.
+    """
+    applied = seen.records.applied
+    running = running_plugins(seen.pods, MODES[change.edition, change.from_mode])
+    if applied is None or applied.edition is not change.edition:
+        # No record says what the plugin that runs has read.
+        return bool(running)
+    if applied.schedule is change.from_mode:
+        # What failed was the restart of one that had read foreign labels.
+        return bool(running) and running != applied.plugins
+    transition = find_transition(change.edition, applied.schedule, change.from_mode)
+    return transition.outcome is Outcome.APPLY_AND_RESTART

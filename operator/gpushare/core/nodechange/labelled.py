@@ -1,0 +1,148 @@
+"""The rules of a node whose labels are written, until its plugin is back."""
+
+from dataclasses import replace
+
+from gpushare import names
+from gpushare.core.deviceplugin.verification import verify_return
+from gpushare.core.nodechange.blockers import find_pods_of_another_mode
+from gpushare.core.nodechange.kernel_module import is_left_loaded, note_module
+from gpushare.core.nodechange.last_applied import build_last_applied
+from gpushare.core.nodechange.step import Step, change_labels
+from gpushare.core.nodechange.teardown import has_rebooted, spend_word
+from gpushare.core.ownership.drift import judge_drift
+from gpushare.core.records.change_record import ChangePhase, PluginPod
+from gpushare.core.records.node_records import NodeRecords
+from gpushare.core.snapshot.actions import (
+    ApplyNode,
+    DeletePlugins,
+    NodeState,
+    RecordPlugins,
+    StepResult,
+    build_apply,
+)
+from gpushare.core.snapshot.admissions import record_boot
+from gpushare.core.snapshot.effective_mode import running_plugins
+from gpushare.core.snapshot.isolation_label import find_isolation_label
+from gpushare.names import Reason
+
+
+def record_plugins(step: Step) -> StepResult | None:
+    """The plugin must be restarted: its pods are recorded, once none waits to start."""
+    if not step.change.restart:
+        return None
+    if step.late_pods is not None:
+        return step.wait_cordoned(step.late_pods)
+    look = RecordPlugins(step.seen.node.name)
+    return step.updating(Reason.LABELLED, "labelled; the plugin is restarted next", look)
+
+
+def delete_plugins(step: Step) -> StepResult | None:
+    """Pods of the plugin that are recorded still run: they are deleted, each once."""
+    # Only what is a plugin's pod indeed: whoever may write annotations must not choose victims.
+    seen, plugin, recorded = step.seen, step.to.plugin, {pod.uid for pod in step.change.plugins}
+    remaining = tuple(
+        PluginPod(name=pod.name, uid=pod.uid)
+        for pod in sorted(seen.pods, key=lambda pod: pod.uid)
+        if plugin and pod.daemonset == plugin and pod.uid in recorded and not pod.deleting
+    )
+    if not remaining:
+        return None
+    action = DeletePlugins(seen.node.name, remaining)
+    return step.updating(Reason.PLUGIN_RESTARTING, "restarting the device plugin", action)
+
+
+def revert(step: Step) -> StepResult | None:
+    """Somebody changed the labels or uncordoned the node: both are put back.
+
+    A plugin that started under foreign labels has read them, so it is restarted again; but not
+    while a rival keeps writing them. The node stays out of service until its plugin is back: a pod
+    that is bound before that is lost.
+    """
+    seen, change, mode = step.seen, step.change, step.to
+    wanted = {**change_labels(seen, change), names.LABEL_POOL: change.pool}
+    wanted |= find_isolation_label(seen.node, wanted, seen.records)
+    verdict = judge_drift(seen.node, seen.records, wanted, step.policy.claim, step.ctx.now)
+    conflicting = bool(verdict.fought_over & mode.labels.keys())
+    if verdict.wait is not None:
+        return seen.plan_pause(verdict, step.ctx.now)
+    labels = {key: value for key, value in wanted.items() if key not in verdict.given_up}
+    # A value that somebody took away and put back is not ours: who knows what was read meanwhile.
+    intact = mode.labels.items() <= seen.node.labels.items()
+    intact = intact and mode.labels.keys() <= seen.node.owned
+    records = seen.records.model_copy(update={"drift": verdict.record})
+    if not intact:
+        again = change.model_copy(update=_restart_again(step))
+        records = records.model_copy(update={"change": again})
+    settled = labels.items() <= seen.node.labels.items() and seen.is_out_of_service
+    settled = settled and records == seen.records
+    if settled and not conflicting:
+        return None
+    plan = step.updating(Reason.LABELLED, "cordoned and labelled again")
+    if conflicting:
+        # No plugin is restarted, and none is believed, while a rival writes the mode.
+        plan = seen.plan_conflict(verdict)
+    elif verdict.puts_back:
+        plan = replace(plan, reason=Reason.DRIFT_REVERTED, message="labels put back")
+    if settled:
+        return plan
+    records = note_module(seen, records, step.from_mode)
+    action = build_apply(seen.node, labels, records, cordon=True, message=plan.message)
+    return replace(plan, action=action)
+
+
+def _restart_again(step: Step) -> dict[str, object]:
+    """What the change must do once more, since its labels were not there for a while.
+
+    A teardown before its reboot nothing: that restarts the plugin, and what an installer put back
+    is seen after it. Later the module is looked for anew, and the plugin reads its labels again.
+    """
+    seen, change = step.seen, step.change
+    # Who was admitted in this boot may have met the foreign label.
+    boot = record_boot(seen) if has_rebooted(seen, change) else {}
+    restart = change.restart or bool(running_plugins(seen.pods, step.to))
+    if change.teardown is None:
+        return {"phase": ChangePhase.LABELLED, "plugins": (), "restart": restart, **boot}
+    if change.phase not in (ChangePhase.REBOOTED, ChangePhase.RESTARTING):
+        return boot
+    attempt = {"attempt": change.teardown.attempt + 1}
+    teardown = spend_word(seen.node, change.teardown.model_copy(update=attempt))
+    again = {"phase": ChangePhase.REBOOTED, "plugins": (), "restart": restart}
+    return {**again, "teardown": teardown, **boot}
+
+
+def complete(step: Step) -> StepResult:
+    """Plugin, components and resource are waited for; once they are back, it is uncordoned."""
+    seen, change = step.seen, step.change
+    missing = verify_return(
+        seen.node, seen.pods, change=change, was_zero=seen.was_zero, ctx=step.ctx
+    )
+    if missing is not None:
+        wait = missing.wait.total_seconds() if missing.wait is not None else None
+        return StepResult(
+            seen.node.name,
+            NodeState.UPDATING,
+            missing.reason,
+            missing.message,
+            requeue_after_seconds=wait,
+        )
+    if (users := find_pods_of_another_mode(step.to, seen.pods)) is not None:
+        return step.wait_cordoned(users)
+    action = build_apply(
+        seen.node,
+        change_labels(seen, change),
+        NodeRecords(
+            initial_values=seen.records.initial_values,
+            applied=build_last_applied(seen, change.pool, step.to, change=change),
+            drift=seen.records.drift,
+            module=is_left_loaded(seen, change),
+            disk=seen.records.disk,
+        ),
+        cordon=False,
+        message=f"{change.to} verified, uncordoned",
+    )
+    return step.updating(Reason.UPDATING, "verified", action)
+
+
+def is_completion(plan: StepResult) -> bool:
+    """Whether this plan ends the change."""
+    return isinstance(plan.action, ApplyNode) and not plan.action.cordon

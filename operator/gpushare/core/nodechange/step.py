@@ -1,0 +1,125 @@
+"""One node, with all that the rules of its phase look at."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.api.pool import Pool
+from gpushare.core.nodechange.blockers import find_blocking_pods
+from gpushare.core.records.change_record import Change, ChangePhase
+from gpushare.core.snapshot.actions import (
+    Action,
+    ApplyNode,
+    Blocker,
+    NodeState,
+    StepResult,
+    build_apply,
+)
+from gpushare.core.snapshot.change_policy import Policy
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
+from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Transition
+from gpushare.editions.registry import MODES, find_transition
+from gpushare.names import Reason
+
+
+@dataclass(frozen=True)
+class Step:
+    """A node, its pool's policy, and the moment; what is derived is worked out once, when asked."""
+
+    seen: NodeSnapshot
+    policy: Policy
+    ctx: ReconcileContext
+    pool: Pool | None = None
+    """None where no pool claims the node any more."""
+
+    @cached_property
+    def change(self) -> Change:
+        """The change that is under way."""
+        change = self.seen.records.change
+        assert change is not None
+        return change
+
+    @property
+    def from_mode(self) -> Mode:
+        """The mode that the change leaves."""
+        return MODES[self.change.edition, self.change.from_mode]
+
+    @property
+    def to(self) -> Mode:
+        """The mode that it brings."""
+        return MODES[self.change.edition, self.change.to]
+
+    @cached_property
+    def is_first_change(self) -> bool:
+        """The node is only cordoned: nothing was labelled, also by no change that failed before."""
+        return self.change.phase is ChangePhase.CORDONED and self.change.labelled_at is None
+
+    @cached_property
+    def late_pods(self) -> Blocker | None:
+        """Pods that came although the node is cordoned, and that the change would harm."""
+        return find_late_pods(self.seen, self.change)
+
+    def updating(self, reason: Reason, message: str, action: Action | None = None) -> StepResult:
+        """The change goes on."""
+        return self.seen.plan(NodeState.UPDATING, reason, message, action)
+
+    def blocked(self, blocker: Blocker) -> StepResult:
+        """Nothing is done until somebody removes what blocks it."""
+        return self.seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
+
+    def wait_cordoned(self, blocker: Blocker) -> StepResult:
+        """The node waits for pods: without a deadline, and it uses up the budget."""
+        message = f"{blocker.message}; until then it stays cordoned, and uses up the budget"
+        return self.seen.plan(NodeState.BLOCKED, blocker.reason, message)
+
+    def eviction_disabled(self, blocker: Blocker) -> StepResult:
+        """The pool wants pods evicted, and the installation does not allow it."""
+        message = (
+            f"{blocker.message}; rollout.workloads is Evict, which this installation does not "
+            "allow (the chart's value eviction.enabled)"
+        )
+        return self.seen.plan(NodeState.BLOCKED, Reason.EVICTION_DISABLED, message)
+
+    def write_change(self, message: str, **update: object) -> ApplyNode:
+        """A write of these fields of the change alone, on a node that stays cordoned."""
+        change = self.change.model_copy(update=update)
+        records = self.seen.records.model_copy(update={"change": change})
+        return build_apply(
+            self.seen.node, owned_labels(self.seen.node), records, cordon=True, message=message
+        )
+
+
+def owned_labels(node: Node) -> dict[str, str]:
+    """The labels of ours on `node`, as they are: what an apply must carry to change none."""
+    return {
+        key: node.labels[key] for key in sorted(names.NODE_LABELS & node.owned & {*node.labels})
+    }
+
+
+def change_labels(seen: NodeSnapshot, change: Change) -> dict[str, str]:
+    """The labels of ours on the node once `change` has put its mode there.
+
+    What was given up to a rival is left out, except the mode: that is what the change is about.
+    """
+    mode, drift = MODES[change.edition, change.to], seen.records.drift
+    kept = {k: v for k, v in owned_labels(seen.node).items() if k not in names.MODE_LABELS}
+    given_up = {conflict.key for conflict in drift.conflicts} if drift is not None else set()
+    if names.LABEL_POOL not in given_up:
+        kept[names.LABEL_POOL] = change.pool
+    return {**kept, **mode.labels}
+
+
+def transition_of(change: Change) -> Transition:
+    """What `change` needs; going to the mode that the node has is a plugin's restart alone."""
+    if change.teardown is not None:
+        return TEARDOWN
+    if change.from_mode == change.to:
+        return REPAIR
+    return find_transition(change.edition, change.from_mode, change.to)
+
+
+def find_late_pods(seen: NodeSnapshot, change: Change) -> Blocker | None:
+    """Pods that came to the node although it was cordoned, and that the restart would harm."""
+    from_mode, to = MODES[change.edition, change.from_mode], MODES[change.edition, change.to]
+    return find_blocking_pods(transition_of(change), from_mode, to, seen.pods)

@@ -1,0 +1,92 @@
+"""Which starts are admitted: how many nodes of a pool may change at once, and what comes first."""
+
+from dataclasses import dataclass
+
+from gpushare import names
+from gpushare.api.pool import Pool
+from gpushare.api.rollout import Rollout
+from gpushare.core.rollout.approval import is_approved
+from gpushare.core.rollout.change_kinds import Kind
+from gpushare.names import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a node's change may not start now."""
+
+    reason: Reason
+    message: str
+
+
+NOT_APPROVED = Refusal(
+    Reason.WAITING_FOR_APPROVAL,
+    "rollout.approval is Manual, and nobody has agreed to this change yet; read "
+    "status.plan, and set rollout.approvedPlan to its hash",
+)
+BUDGET_IN_USE = Refusal(
+    Reason.WAITING_FOR_BUDGET,
+    "as many nodes are out of service as may be; its turn comes after them",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutProgress:
+    """How far a pool's rollout is."""
+
+    total: int
+    """Its nodes; of a pool that is being deleted those that must still be given back."""
+    unavailable: int
+    """Nodes out of service, whoever did it, but for those that join."""
+    changing: int
+    """Those among them that are in their change."""
+    verified: int
+    """Nodes that a change brought to the pool's mode, verified."""
+    halted_by: str = ""
+    """What failed, in a sentence."""
+
+
+def find_refusal(
+    pool: Pool | None, progress: RolloutProgress, kind: Kind | None = None, *, initializes: bool
+) -> Refusal | None:
+    """Why one more node of `pool` may not start its change; None where it may.
+
+    A change of a `kind` needs approval; None is one that needs none. A node that `initializes`
+    takes no capacity away, and waits for nothing else. What is given back waits for its own kind
+    only: nothing else must hold a deletion up.
+    """
+    if pool is not None and kind is not None and not is_approved(pool, kind):
+        return NOT_APPROVED
+    if initializes:
+        return None
+    if pool is None or pool.deleting:
+        rollout = pool.spec.rollout if pool is not None else Rollout()
+        return None if _has_room(rollout, progress) else BUDGET_IN_USE
+    if progress.halted_by:
+        return Refusal(
+            Reason.ROLLOUT_HALTED,
+            # What helps comes first: the end is what is cut where names are long.
+            "the rollout is halted until a change of the spec, or a new value of the "
+            f"annotation {names.ANNOTATION_RETRY} on the pool: {progress.halted_by}",
+        )
+    rollout = pool.spec.rollout
+    if not _has_room(rollout, progress):
+        return BUDGET_IN_USE
+    if progress.verified < rollout.canary <= progress.verified + progress.changing:
+        return Refusal(
+            Reason.WAITING_FOR_CANARY,
+            f"the first {rollout.canary} must succeed before any other begins; "
+            f"{progress.verified} did so far",
+        )
+    return None
+
+
+def _has_room(rollout: Rollout, progress: RolloutProgress) -> bool:
+    return progress.unavailable < count_max_unavailable(rollout, progress.total)
+
+
+def count_max_unavailable(rollout: Rollout, total: int) -> int:
+    """How many of `total` nodes may be out of service at once: at least one."""
+    limit = rollout.max_unavailable
+    if isinstance(limit, int):
+        return limit
+    return max(1, total * int(limit.removesuffix("%")) // 100)
