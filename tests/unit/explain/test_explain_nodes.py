@@ -50,8 +50,8 @@ def reasons(explained: NodeExplanation) -> list[Code | Reason]:
 def test_of_a_node_that_is_as_its_pool_says_nothing_is_found() -> None:
     explained = explain(a_settled(**OFFERS), PLUGIN, a_gpu_pod(cards={0: 4}))
     assert explained.findings == ()
-    assert explained.owner is not None
-    assert (explained.owner.pool, explained.owner.plan.reason) == ("training", Reason.APPLIED)
+    assert explained.plan is not None
+    assert (explained.pool, explained.plan.reason) == ("training", Reason.APPLIED)
     assert (explained.edition, explained.labelled) == (Edition.PROFESSIONAL, "share")
     assert [(r.name, r.offered, r.requested) for r in explained.resources] == [(MEMORY, 15, 4)]
     assert [card.pods for card in explained.cards] == [("default/train-1",)]
@@ -122,12 +122,12 @@ def test_a_second_plugin_and_its_resource_are_not_of_the_nodes_mode() -> None:
     node = a_settled(allocatable=offers, gpu_count=1)
     explained = explain(node, PLUGIN, second, LEFT_INSTALLER)
     assert Reason.COMPETING_PLUGINS in reasons(explained)
-    assert [(plugin.name, plugin.is_of_mode) for plugin in explained.plugins] == [
+    assert [(plugin.name, plugin.of_mode) for plugin in explained.plugins] == [
         ("cgpu-installer", False),
         ("gpushare-device-plugin-ds", True),
         (NVIDIA_DAEMONSET, False),
     ]
-    assert [r.name for r in explained.resources if not r.is_of_mode] == ["nvidia.com/gpu"]
+    assert [r.name for r in explained.resources if not r.of_mode] == ["nvidia.com/gpu"]
 
 
 def test_pools_that_claim_the_same_node() -> None:

@@ -1,9 +1,9 @@
 """What several commands say of nodes, pods and pools, in the same words."""
 
-from datetime import datetime
 from typing import Any
 
 from gpushare.api.status import PoolCapacity
+from gpushare.cli.output.tables import tell_time
 from gpushare.core.analysis.inspect.pools import Card, Waiting
 from gpushare.core.capacity.pool_capacity import Capacity
 from gpushare.core.records.change_record import Change
@@ -27,6 +27,11 @@ def describe_change(change: Change | None, plan: StepResult | None) -> Json | No
         "deadline": None if plan is None else tell_time(plan.deadline),
         "failed": None if change.failure is None else change.failure.message,
     }
+
+
+def describe_plan(plan: StepResult) -> Json:
+    """Where a node is, and why."""
+    return {"state": str(plan.state), "reason": str(plan.reason), "message": plan.message}
 
 
 def describe_isolation(isolation: NodeIsolation) -> Json:
@@ -91,8 +96,3 @@ def tell_stale(claim: Claim) -> str:
         f"{claim.container} of pod {claim.pod.namespace}/{claim.pod.name} {has} isolated: admitted "
         f"under {claim.admitted}, and the node is {claim.mode}"
     )
-
-
-def tell_time(moment: datetime | None) -> str | None:
-    """A time as people and programs read it."""
-    return None if moment is None else moment.isoformat(timespec="seconds")

@@ -55,10 +55,10 @@ class PluginLine:
     """Of its DaemonSet, or what the static pod is called."""
     pod: str
     serves: tuple[str, ...]
-    is_ready: bool
+    ready: bool
     ready_since: datetime | None
     restarts: int
-    is_of_mode: bool
+    of_mode: bool
     """It belongs to the mode that the labels stand for."""
 
 
@@ -71,7 +71,7 @@ class ResourceLine:
     """Allocatable."""
     requested: int | None
     """By the pods that are bound to the node; None where those are not known."""
-    is_of_mode: bool
+    of_mode: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,9 @@ class NodeExplanation:
     cards: tuple[Card, ...]
 
     @property
-    def owner(self) -> Claimant | None:
-        """The pool that has it."""
-        return next((claimant for claimant in self.claimants or () if claimant.has_it), None)
+    def plan(self) -> StepResult | None:
+        """That of the pool that has it."""
+        return next((each.plan for each in self.claimants or () if each.has_it), None)
 
     @property
     def has_gpus(self) -> bool:
@@ -210,11 +210,10 @@ def _list_plugins(
             name=ctx.name_of(plugin or pod.daemonset),
             pod=f"{pod.namespace}/{pod.name}",
             serves=tuple(sorted(SERVED.get(plugin, ()))),
-            is_ready=pod.ready and not pod.deleting,
+            ready=pod.ready and not pod.deleting,
             ready_since=pod.ready_since,
             restarts=pod.restarts,
-            is_of_mode=pod.daemonset in components
-            or (mode is not None and is_plugin_of(pod, mode)),
+            of_mode=pod.daemonset in components or (mode is not None and is_plugin_of(pod, mode)),
         )
 
 
