@@ -46,7 +46,7 @@ def test_a_pool_without_room_says_how_much_it_has() -> None:
     assert full.reason is Reason.NO_ROOM
     assert full.message.startswith("no room for 4 GiB now: the largest free block is 3 GiB; of ")
     assert full.figures is not None
-    assert (full.figures.asked, full.figures.largest_free) == (4, 3)
+    assert (full.figures.asked, full.figures.largest_free_block) == (4, 3)
 
 
 POD = build_pod("p")

@@ -15,20 +15,17 @@ from gpushare.cli.cluster.snapshot import observe_cluster
 from gpushare.cli.cluster.unread import UNHEALTHY
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.cli.explain.pod_view import Told, build_pod_page
+from gpushare.cli.explain.pod_view import build_pod_page, describe_pod
 from gpushare.cli.input.manifests import Given
 from gpushare.cli.input.pod_templates import find_pod_templates
 from gpushare.cli.output.answer import Answer, Line
-from gpushare.cli.output.facts import tell_stale
-from gpushare.core.admission import Decision, view_pool
+from gpushare.core.admission import view_pool
 from gpushare.core.analysis.effective_settings import ROUTED_BY
-from gpushare.core.analysis.explain.node_fit import NodeFit
 from gpushare.core.analysis.explain.pods import (
     Surroundings,
     explain_found_pod,
     explain_new_pod,
 )
-from gpushare.core.analysis.explain.verdicts import Verdict
 from gpushare.core.analysis.inspect.pools import (
     Waiting,
     find_schedulers_word,
@@ -38,7 +35,6 @@ from gpushare.core.analysis.inspect.pools import (
 from gpushare.core.analysis.seen import Seen
 from gpushare.core.snapshot.cluster import build_node_context
 from gpushare.core.snapshot.isolation import Claim, claim_isolation
-from gpushare.webhook.patch import plan_patch
 
 Json = dict[str, Any]
 
@@ -73,11 +69,10 @@ def explain_pod(access: Access, name: str, namespace: str | None) -> Answer:
         *_find_node_notes(seen, found),
     )
     stale = tuple(_find_stale(seen, found)) if found is not None and found.node else ()
-    told = Told("Pod", explained, notes, _is_asked(cluster, where), stale)
-
+    document = describe_pod("Pod", explained, notes, stale, is_asked=_is_asked(cluster, where))
     return build_answer(
-        _describe(told),
-        lambda wide: build_pod_page(told, wide=wide),
+        document,
+        lambda wide: build_pod_page(document, found, wide=wide),
         Basis(cluster, _LACKS, seen.known, ROUTED_BY),
     )
 
@@ -89,19 +84,16 @@ def explain_manifests(access: Access, given: Sequence[Given], namespace: str | N
     cluster = access.read(*Kind)
     seen, around, _ = _observe(cluster)
     notes = tuple(_find_notes(cluster, seen))
-    told = []
+    objects = []
     for template in templates:
         where = template.namespace or default
         explained = explain_new_pod(template.pod, where, template.name, around)
-        own = (*notes, *_find_own_notes(where, cluster))
-        told.append(Told(template.kind, explained, own, _is_asked(cluster, where)))
-
+        own, is_asked = (*notes, *_find_own_notes(where, cluster)), _is_asked(cluster, where)
+        objects.append(describe_pod(template.kind, explained, own, is_asked=is_asked))
+    document = {"objects": objects, "skipped": [each.shown for each in skipped]}
     return build_answer(
-        {
-            "objects": [_describe(each) for each in told],
-            "skipped": [each.shown for each in skipped],
-        },
-        lambda wide: _build_pages(told, skipped, wide=wide),
+        document,
+        lambda wide: _build_pages(document, wide=wide),
         Basis(cluster, _LACKS, seen.known, ROUTED_BY),
     )
 
@@ -179,114 +171,13 @@ def _find_node_notes(seen: Seen, found: Pod | None) -> Iterator[str]:
         yield f"Its node {found.node} is not known, nor whether its isolation is as the mode says."
 
 
-# As data.
-
-
-def _describe(told: Told) -> Json:
-    explained = told.explained
-    decision, past = explained.decision, explained.past
-    return {
-        "kind": told.kind,
-        "namespace": explained.namespace,
-        "name": explained.name,
-        "requests": dict(explained.request.requests),
-        "decision": None if decision is None else _describe_decision(decision),
-        "patch": []
-        if decision is None or decision.is_refused
-        else plan_patch(explained.written, decision),
-        "decidedThen": None
-        if past is None
-        else {
-            "reason": past.reason,
-            "pool": past.pool,
-            "lost": {reason: list(pools) for reason, pools in past.lost.items()},
-            "more": past.more,
-            "sameNow": explained.is_as_then,
-        },
-        "pools": [_describe_verdict(verdict) for verdict in explained.verdicts],
-        "placed": _describe_placed(explained.found, told.stale),
-        "waits": None
-        if explained.waits is None
-        else {"reason": str(explained.waits.reason), "message": explained.waits.message},
-        "nodes": [_describe_fit(fit) for fit in explained.fits],
-        "smallestChange": explained.smallest_change,
-        "webhookIsAsked": told.is_asked if decision is not None else None,
-        "notes": list(told.notes),
-    }
-
-
-def _describe_decision(decision: Decision) -> Json:
-    return {
-        "reason": str(decision.reason),
-        "message": decision.message,
-        "pool": decision.pool,
-        "refused": decision.refusal,
-        "nodeSelector": dict(decision.selector),
-        "tolerations": [dict(each) for each in decision.tolerations],
-        "annotation": decision.annotation,
-        "warnings": list(decision.warnings),
-    }
-
-
-def _describe_verdict(verdict: Verdict) -> Json:
-    view, figures = verdict.view, verdict.figures
-    return {
-        "name": verdict.pool,
-        "outcome": str(verdict.outcome),
-        "reason": None if verdict.reason is None else str(verdict.reason),
-        "message": verdict.message,
-        "edition": None if view is None else str(view.edition),
-        "schedule": None if view is None else str(view.schedule),
-        "priority": None if view is None else view.priority,
-        "nodes": None if view is None else view.nodes,
-        "figures": None
-        if figures is None
-        else {
-            "fit": figures.fit.name.title().replace("_", ""),
-            "asked": figures.asked,
-            "cards": figures.cards,
-            "largestFreeBlock": figures.largest_free,
-            "free": figures.free,
-            "total": figures.total,
-            "largestCard": figures.largest_card,
-            "unit": figures.unit,
-        },
-    }
-
-
-def _describe_placed(found: Pod | None, stale: Sequence[Claim]) -> Json | None:
-    if found is None or not found.node:
-        return None
-    return {
-        "node": found.node,
-        "phase": found.phase,
-        "cards": {str(card): units for card, units in sorted(found.cards.items())},
-        "staleIsolation": [tell_stale(claim) for claim in stale],
-    }
-
-
-def _describe_fit(fit: NodeFit) -> Json:
-    return {
-        "name": fit.node,
-        "pool": fit.pool or None,
-        "fits": fit.fits,
-        "rejections": [
-            {"reason": str(each.reason), "message": each.message, "remedy": each.remedy}
-            for each in fit.rejections
-        ],
-    }
-
-
-# For people.
-
-
-def _build_pages(told: Sequence[Told], skipped: Sequence[Given], *, wide: bool) -> Iterator[Line]:
-    for number, each in enumerate(told):
+def _build_pages(document: Json, *, wide: bool) -> Iterator[Line]:
+    for number, each in enumerate(document["objects"]):
         if number:
             yield ()
-        yield from build_pod_page(each, wide=wide)
-    if skipped:
-        if told:
+        yield from build_pod_page(each, None, wide=wide)
+    if document["skipped"]:
+        if document["objects"]:
             yield ()
-        listed = ", ".join(each.shown for each in skipped)
+        listed = ", ".join(document["skipped"])
         yield (f"Skipped, since the webhook is not asked about their pods: {listed}",)

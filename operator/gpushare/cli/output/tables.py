@@ -34,6 +34,8 @@ def tell_time(moment: datetime | None) -> str | None:
 
 def tell_value(value: Any) -> Cell:
     """A value of a document in a table."""
+    if isinstance(value, Styled):
+        return value
     if isinstance(value, bool):
         return _MARKS[value]
     if isinstance(value, list):
@@ -52,7 +54,7 @@ def build_section(
     `columns` are titles with the key that each shows; `styles` are by key.
     """
     rows = [
-        [_style(tell_value(item[key]), styles.get(key, "")) for key in columns.values()]
+        [_style(tell_value(item.get(key)), styles.get(key, "")) for key in columns.values()]
         for item in items
     ]
     if rows:

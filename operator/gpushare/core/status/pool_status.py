@@ -36,7 +36,7 @@ MAX_STATUS_BYTES = 16 * 1024
 CAPACITY_PERIOD = timedelta(seconds=2)
 """Pods come and go all the time: their sums are written no more often than this."""
 SHOWN = 3
-_URGENCY = (
+URGENCY = (
     NodeState.FAILED,
     NodeState.BLOCKED,
     NodeState.UPDATING,
@@ -122,7 +122,7 @@ def is_capacity_due(pool: Pool, now: datetime) -> bool:
 
 
 def _rank(plan: StepResult) -> tuple[int, str]:
-    return _URGENCY.index(plan.state), plan.node
+    return URGENCY.index(plan.state), plan.node
 
 
 def _find_shown(book: Book) -> list[StepResult]:

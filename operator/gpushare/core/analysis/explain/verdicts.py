@@ -34,7 +34,7 @@ class Figures:
     asked: int
     """Of each of `cards` cards."""
     cards: int
-    largest_free: int
+    largest_free_block: int
     """The largest free block."""
     free: int
     """Less what pods ask for that wait; below 0 where that is more."""
@@ -69,19 +69,15 @@ def _judge_all(request: AdmissionRequest, decision: Decision) -> Iterator[Verdic
     lost = {name: reason for reason, name in decision.lost}
     winner = request.find(decision.pool) if decision.pool is not None else None
     for pool in request.pools:
+        reason = lost.get(pool.name)
         if pool is winner:
-            outcome, reason, message = (
-                PoolOutcome.CHOSEN,
-                None,
-                _explain_win(request, pool, decision),
-            )
-        elif pool.name in lost:
-            reason = lost[pool.name]
+            outcome, message = PoolOutcome.CHOSEN, _explain_win(request, pool, decision)
+        elif reason is not None:
             outcome, message = PoolOutcome.LOST, _explain_loss(request, pool, winner, reason)
         elif decision.reason is Reason.ALREADY_SELECTS:
             outcome, reason, message = _judge_selected(request, pool)
         else:
-            outcome, reason, message = PoolOutcome.ASIDE, None, _explain_aside(request, decision)
+            outcome, message = PoolOutcome.ASIDE, _explain_aside(request, decision)
         yield Verdict(pool.name, outcome, reason, message, pool, measure(request, pool))
 
 
@@ -105,7 +101,7 @@ def measure(request: AdmissionRequest, pool: PoolView) -> Figures | None:
         fit=request.judge_fit(pool),
         asked=asked,
         cards=cards,
-        largest_free=room.free_blocks[0][0] if room.free_blocks else 0,
+        largest_free_block=room.free_blocks[0][0] if room.free_blocks else 0,
         free=room.free - request.booked.get(pool.name, 0),
         total=room.total,
         largest_card=room.largest_card,
@@ -198,7 +194,7 @@ def _explain_fit(request: AdmissionRequest, pool: PoolView) -> str:
         asked = f"a card of its own with {asked}"
     if figures.cards > 1:
         asked = f"{asked} on each of {figures.cards} cards"
-    largest = f"the largest free block is {figures.largest_free} {unit}"
+    largest = f"the largest free block is {figures.largest_free_block} {unit}"
     match figures.fit:
         case Fit.ROOM:
             return f"there is room for {asked}: {largest}"
