@@ -87,7 +87,7 @@ def test_where_a_change_failed_nobody_has_a_wave() -> None:
     found = forecast(a_pool(), [has_failed(), a_settled("gpu-1")])
     assert waves_of(found) == {"gpu-0": None, "gpu-1": None}
     assert [step.blocker for step in found.steps] == ["DeadlineExceeded", "RolloutHalted"]
-    assert found.forecast_duration is None
+    assert found.duration is None
 
 
 def test_a_node_that_is_as_its_pool_says_is_no_step() -> None:
@@ -127,8 +127,8 @@ def test_the_way_back_from_a_change_that_failed_is_told_with_its_reboot() -> Non
 
 
 def _estimate(found: PoolForecast) -> DurationForecast:
-    assert found.forecast_duration is not None
-    return found.forecast_duration
+    assert found.duration is not None
+    return found.duration
 
 
 def test_time_is_reckoned_from_the_slowest_that_was_measured() -> None:

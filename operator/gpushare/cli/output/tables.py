@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic.alias_generators import to_camel
 
-from gpushare.cli.output.answer import Cell, Line, Styled, lay_out_section
+from gpushare.cli.output.answer import Cell, Line, Styled, lay_out
 
 _MARKS = {True: Styled("yes", "green"), False: Styled("no", "red")}
 
@@ -43,13 +43,12 @@ def tell_value(value: Any) -> Cell:
     return "-" if value in (None, "") else str(value)
 
 
-def build_section(
-    title: str,
+def build_table(
     columns: Mapping[str, str],
     items: Iterable[Mapping[str, Any]],
     styles: Mapping[str, str] = MappingProxyType({}),
-) -> Iterator[Line]:
-    """A table of these documents under its title; nothing where there are none.
+) -> list[Line]:
+    """A table of these documents, without lines where there are none.
 
     `columns` are titles with the key that each shows; `styles` are by key.
     """
@@ -57,8 +56,20 @@ def build_section(
         [_style(tell_value(item.get(key)), styles.get(key, "")) for key in columns.values()]
         for item in items
     ]
-    if rows:
-        yield from lay_out_section(title, tuple(columns), rows)
+    return lay_out(tuple(columns), rows, indent=2) if rows else []
+
+
+def build_section(
+    title: str,
+    columns: Mapping[str, str],
+    items: Iterable[Mapping[str, Any]],
+    styles: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Line]:
+    """The same under a title."""
+    if table := build_table(columns, items, styles):
+        yield ()
+        yield (Styled(title, "bold"),)
+        yield from table
 
 
 def _style(cell: Cell, style: str) -> Cell:

@@ -8,7 +8,7 @@ from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.api.status import PoolPlan, PoolStatus
 from gpushare.core.analysis.finding import Finding
-from gpushare.core.analysis.forecast.duration import DurationForecast, Pace, forecast_duration
+from gpushare.core.analysis.forecast.duration import DurationForecast, forecast_duration
 from gpushare.core.analysis.forecast.steps import NodeForecast, forecast_leaver, forecast_member
 from gpushare.core.analysis.forecast.waves import order_waves
 from gpushare.core.analysis.node_findings import judge_cgpu
@@ -38,7 +38,7 @@ class PoolForecast:
     plan: PoolPlan
     steps: tuple[NodeForecast, ...]
     """Nodes that are not as the pool says, or leave it; by wave and name."""
-    forecast_duration: DurationForecast | None
+    duration: DurationForecast | None
     limits: tuple[Finding, ...] = ()
     """What its mode can't do on the nodes of its steps."""
 
@@ -80,7 +80,7 @@ def forecast_pools(
         if pool.name in told:
             own = [_number(step, waves) for step in steps if _concerns(step, pool.name, asked)]
             own.sort(key=lambda step: (step.wave is None, step.wave, step.node))
-            estimated = forecast_duration(pool, own, snapshot, Pace(setup.recheck, setup.timing))
+            estimated = forecast_duration(pool, own, snapshot, setup)
             limits = tuple(_find_limits(pool, own, snapshot))
             found.append(PoolForecast(pool, *told[pool.name], tuple(own), estimated, limits))
     return tuple(found)
