@@ -59,7 +59,7 @@ def explain(
     )
     (waiting,) = find_waiting(snapshot, books, [found], (), LATER)
     return explain_found_pod(
-        parse_pod_shape(raw), found, waiting.why, around, namespace="default", name="late"
+        parse_pod_shape(raw), found, waiting, around, namespace="default", name="late"
     )
 
 

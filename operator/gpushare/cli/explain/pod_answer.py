@@ -57,7 +57,7 @@ def explain_pod(access: Access, name: str, namespace: str | None) -> Answer:
     seen, around, waiting = _observe(cluster)
     every = [*seen.unbound, *(pod for pods in seen.snapshot.pods.values() for pod in pods)]
     found = next((pod for pod in every if (pod.namespace, pod.name) == (where, name)), None)
-    waits = next((each.why for each in waiting if each.pod is found), None)
+    waits = next((each for each in waiting if each.pod is found), None)
     if not cluster.can_be_planned:
         waits = find_schedulers_word(found) if found is not None else None
     explained = explain_found_pod(

@@ -51,6 +51,7 @@ def describe_pod(
     webhook is asked about such pods, else nobody writes anything.
     """
     decision, past, found = explained.decision, explained.past, explained.found
+    waits = explained.waits
     has_patch = decision is not None and not decision.is_refused
     placed = then = None
     if found is not None and found.node:
@@ -72,7 +73,7 @@ def describe_pod(
         "decidedThen": then,
         "pools": [_describe_verdict(verdict) for verdict in explained.verdicts],
         "placed": placed,
-        "waits": describe(explained.waits),
+        "waits": waits and {"reason": waits.reason, "message": waits.message},
         "nodes": [
             {
                 "name": fit.node,

@@ -66,8 +66,8 @@ def describe_waiting(waiting: Waiting) -> Json:
         "name": waiting.pod.name,
         "requested": waiting.pod.gpu_memory,
         "pools": list(waiting.pod.pools),
-        "reason": str(waiting.why.reason),
-        "message": waiting.why.message,
+        "reason": waiting.reason,
+        "message": waiting.message,
     }
 
 

@@ -26,7 +26,7 @@ from gpushare.core.analysis.explain.node_fit import (
     judge_place,
 )
 from gpushare.core.analysis.explain.verdicts import Verdict, judge_pools
-from gpushare.core.analysis.inspect.pools import Why
+from gpushare.core.analysis.inspect.pools import Waiting
 from gpushare.core.analysis.setup import Setup
 from gpushare.core.planner.pool_state import Book
 from gpushare.core.snapshot.actions import StepResult
@@ -73,7 +73,7 @@ class PodExplanation:
     """What was decided when it was created."""
     found: Pod | None = None
     """None for one that does not exist yet."""
-    waits: Why | None = None
+    waits: Waiting | None = None
     """Why it has no pool or no node, or does not start on its node."""
     fits: tuple[NodeFit, ...] = ()
     """On the nodes where it may go; none for a pod that has one, or that goes nowhere."""
@@ -116,7 +116,7 @@ def explain_new_pod(
 
 
 def explain_found_pod(
-    pod: PodShape, found: Pod | None, waits: Why | None, around: Surroundings,
+    pod: PodShape, found: Pod | None, waits: Waiting | None, around: Surroundings,
     *, namespace: str, name: str,
 ) -> PodExplanation:  # fmt: skip
     """A pod that exists: what is decided of one like it that is created now, and if it has no
@@ -142,13 +142,13 @@ def explain_found_pod(
     )  # fmt: skip
 
 
-def _find_stuck(found: Pod | None, request: PodRequest, around: Surroundings) -> Why | None:
+def _find_stuck(found: Pod | None, request: PodRequest, around: Surroundings) -> Waiting | None:
     """Why a pod that has a node does not start there: the plugin finds no card for it."""
     node = around.snapshot.nodes.get(found.node) if found is not None else None
     if found is None or node is None or found.phase != "Pending" or node.gpu_count < 2:
         return None
     trouble = find_card_trouble(request, _find_edition(node))
-    return None if trouble is None else Why(str(trouble[0]), trouble[1])
+    return None if trouble is None else Waiting(found, str(trouble[0]), trouble[1])
 
 
 def _find_edition(node: Node) -> Edition:
