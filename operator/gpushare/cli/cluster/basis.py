@@ -1,7 +1,6 @@
 """Answers that say at their end what they rest on: what could not be read, and what was assumed."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gpushare.api.pruned.cluster import Cluster
@@ -12,27 +11,22 @@ from gpushare.cli.output.answer import Answer, Line
 from gpushare.core.analysis.effective_settings import KnownSetup
 
 
-@dataclass(frozen=True, slots=True)
-class Basis:
-    """What an answer rests on."""
-
-    cluster: Cluster
-    lacks: Lacks
-    known: KnownSetup
-    about: Sequence[Variable]
-    """The settings on which it depends."""
-
-
 def build_answer(
-    document: dict[str, Any], page: Callable[[bool], Iterable[Line]], basis: Basis
+    document: dict[str, Any],
+    page: Callable[[bool], Iterable[Line]],
+    cluster: Cluster,
+    lacks: Lacks,
+    known: KnownSetup,
+    about: Sequence[Variable],
 ) -> Answer:
-    """The answer that has this document and this page, which may be asked for wide."""
+    """The answer that has this document and this page, which may be asked for wide.
+
+    It depends on the settings that it is `about`.
+    """
 
     def build(wide: bool) -> list[Line]:
-        unread = build_unread_lines(basis.cluster, basis.lacks, wide=wide)
-        return [*page(wide), *unread, *build_setup_lines(basis.known, basis.about, wide=wide)]
+        unread = build_unread_lines(cluster, lacks, wide=wide)
+        return [*page(wide), *unread, *build_setup_lines(known, about, wide=wide)]
 
-    setup = {"setup": describe_setup(basis.known)}
-    return Answer(
-        {**document, **setup, "unread": describe_unread(basis.cluster, basis.lacks)}, build
-    )
+    setup, unread = describe_setup(known), describe_unread(cluster, lacks)
+    return Answer({**document, "setup": setup, "unread": unread}, build)

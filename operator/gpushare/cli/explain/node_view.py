@@ -7,7 +7,7 @@ from gpushare import names
 from gpushare.api.k8s.taint import Taint, parse_taints
 from gpushare.api.pruned.cluster import Kind, Subject
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.basis import Basis, build_answer
+from gpushare.cli.cluster.basis import build_answer
 from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster
 from gpushare.cli.cluster.unread import UNHEALTHY
 from gpushare.cli.errors.failures import build_unknown
@@ -84,7 +84,10 @@ def explain_one_node(access: Access, name: str) -> Answer:
     return build_answer(
         document,
         lambda wide: _build_page(explained, document),
-        Basis(cluster, _LACKS, seen.known, PLANNED_BY),
+        cluster,
+        _LACKS,
+        seen.known,
+        PLANNED_BY,
     )
 
 

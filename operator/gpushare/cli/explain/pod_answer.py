@@ -10,7 +10,7 @@ from gpushare.api.k8s.pod_shape import parse_pod_shape
 from gpushare.api.k8s.taint import parse_taints
 from gpushare.api.pruned.cluster import Cluster, Kind, Subject
 from gpushare.cli.cluster.access import Access, check_namespace
-from gpushare.cli.cluster.basis import Basis, build_answer
+from gpushare.cli.cluster.basis import build_answer
 from gpushare.cli.cluster.snapshot import observe_cluster
 from gpushare.cli.cluster.unread import UNHEALTHY
 from gpushare.cli.errors.failures import build_unknown
@@ -73,7 +73,10 @@ def explain_pod(access: Access, name: str, namespace: str | None) -> Answer:
     return build_answer(
         document,
         lambda wide: build_pod_page(document, found, wide=wide),
-        Basis(cluster, _LACKS, seen.known, ROUTED_BY),
+        cluster,
+        _LACKS,
+        seen.known,
+        ROUTED_BY,
     )
 
 
@@ -94,7 +97,10 @@ def explain_manifests(access: Access, given: Sequence[Given], namespace: str | N
     return build_answer(
         document,
         lambda wide: _build_pages(document, wide=wide),
-        Basis(cluster, _LACKS, seen.known, ROUTED_BY),
+        cluster,
+        _LACKS,
+        seen.known,
+        ROUTED_BY,
     )
 
 

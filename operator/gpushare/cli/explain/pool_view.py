@@ -8,7 +8,7 @@ from gpushare import names
 from gpushare.api.pruned.cluster import Cluster, Kind, Subject
 from gpushare.api.unreadable_pool import UnreadablePool
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.basis import Basis, build_answer
+from gpushare.cli.cluster.basis import build_answer
 from gpushare.cli.cluster.snapshot import observe_pools
 from gpushare.cli.cluster.unread import UNHEALTHY
 from gpushare.cli.errors.failures import build_unknown
@@ -79,7 +79,10 @@ def explain_one_pool(access: Access, name: str) -> Answer:
     return build_answer(
         document,
         lambda wide: _build_page(explained, document, wide=wide),
-        Basis(cluster, _LACKS, seen.known, PLANNED_BY),
+        cluster,
+        _LACKS,
+        seen.known,
+        PLANNED_BY,
     )
 
 

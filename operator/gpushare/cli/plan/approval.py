@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from gpushare import names
 from gpushare.api.k8s.node import parse_node
 from gpushare.api.pool import Pool
-from gpushare.api.pruned.cluster import Kind
+from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
@@ -74,9 +74,7 @@ async def _approve(write: Write, name: str, seen_hash: str) -> Answer:
     async with await write.access.connect() as api:
 
         async def say() -> Answer:
-            raw = await _find(api, Kind.POOLS, name)
-            if raw is None:
-                raise await _build_unknown(api, "pool", name, Kind.POOLS)
+            raw = await _read(api, Kind.POOLS, name)
             word = judge_approval(_parse_pool(raw), seen_hash)
             if word.value:
                 await _send(
@@ -122,12 +120,9 @@ async def _find_kind(api: ApiClient, name: str) -> Kind:
 
 
 async def _retry_pool(api: ApiClient, write: Write, name: str) -> Answer:
-    raw = await _find(api, Kind.POOLS, name)
-    if raw is None:
-        raise await _build_unknown(api, "pool", name, Kind.POOLS)
-    cluster = await see(read_cluster(api, (Kind.NODES,), datetime.now(UTC)))
-    pool = _parse_pool(raw)
-    if isinstance(cluster, Unseen):
+    raw = await _read(api, Kind.POOLS, name)
+    pool, cluster = _parse_pool(raw), await _list(api, Kind.NODES)
+    if cluster is None:
         word = judge_told_retry(pool, _tell_time())
     else:
         word = judge_pool_retry(pool, map(parse_node, cluster.nodes), _tell_time())
@@ -137,24 +132,23 @@ async def _retry_pool(api: ApiClient, write: Write, name: str) -> Answer:
 
 
 async def _retry_node(api: ApiClient, write: Write, name: str) -> Answer:
-    raw = await _find(api, Kind.NODES, name)
-    if raw is None:
-        raise await _build_unknown(api, "node", name, Kind.NODES)
+    raw = await _read(api, Kind.NODES, name)
     node = parse_node(raw)
     owner = find_pool_of(node)
     pool = await _find(api, Kind.POOLS, owner) if owner is not None else None
     if pool is None:
-        raise explain_no_pool(node, await _list_pools(api))
+        cluster = await _list(api, Kind.POOLS)
+        raise explain_no_pool(node, parse_pools((cluster and cluster.pools) or ())[0])
     word = judge_node_retry(node, _parse_pool(pool), _tell_time())
     if word.value:
         await _send(apply_node_retry(api, raw, word.value, dry_run=write.dry_run))
     return _answer(write, f"node/{name}", names.ANNOTATION_RETRY, word, node.retry)
 
 
-async def _list_pools(api: ApiClient) -> tuple[Pool, ...]:
-    """Those that can be read; none where they may not be listed."""
-    cluster = await see(read_cluster(api, (Kind.POOLS,), datetime.now(UTC)))
-    return () if isinstance(cluster, Unseen) else parse_pools(cluster.pools or ())[0]
+async def _list(api: ApiClient, *kinds: Kind) -> Cluster | None:
+    """The objects of these kinds; None where they may not be listed."""
+    cluster = await see(read_cluster(api, kinds, datetime.now(UTC)))
+    return None if isinstance(cluster, Unseen) else cluster
 
 
 async def _find(api: ApiClient, kind: Kind, name: str) -> Json | None:
@@ -162,12 +156,17 @@ async def _find(api: ApiClient, kind: Kind, name: str) -> Json | None:
     return await api.find(f"{PATHS[kind]}/{quote(name, safe='')}")
 
 
+async def _read(api: ApiClient, kind: Kind, name: str) -> Json:
+    """The object. Raises `CommandError` where there is none."""
+    if (raw := await _find(api, kind, name)) is None:
+        raise await _build_unknown(api, "pool" if kind is Kind.POOLS else "node", name, kind)
+    return raw
+
+
 async def _build_unknown(api: ApiClient, what: str, name: str, *kinds: Kind) -> CommandError:
-    cluster = await see(read_cluster(api, kinds, datetime.now(UTC)))
-    known: list[str] = []
-    if not isinstance(cluster, Unseen):
-        known = [raw["metadata"]["name"] for raw in (*(cluster.pools or ()), *cluster.nodes)]
-    return build_unknown(what, name, known)
+    cluster = await _list(api, *kinds)
+    found = (*(cluster.pools or ()), *cluster.nodes) if cluster is not None else ()
+    return build_unknown(what, name, [raw["metadata"]["name"] for raw in found])
 
 
 async def _insist(say: Callable[[], Awaitable[Answer]], kind: Kind) -> Answer:
@@ -227,9 +226,8 @@ def _answer(
     write: Write, target: str, field: str, word: Word, stands: str, *, more: str = ""
 ) -> Answer:
     """What was written, or stands there already."""
-    written = bool(word.value)
     value = word.value or stands
-    if not written:
+    if not word.value:
         told = f"{target}: nothing to write, {field} says {value} already ({word.about})"
     elif write.dry_run:
         told = f"{target}: {field} would be {value} ({word.about}); dry run, nothing was written"
@@ -241,7 +239,7 @@ def _answer(
             "field": field,
             "value": value,
             "about": word.about,
-            "written": written and not write.dry_run,
+            "written": bool(word.value) and not write.dry_run,
             "dryRun": write.dry_run,
             "fieldManager": names.COMMAND_MANAGER,
         },
