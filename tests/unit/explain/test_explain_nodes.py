@@ -10,10 +10,10 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.explain.nodes import NodeExplanation, explain_node
 from gpushare.core.analysis.finding import Code
 from gpushare.core.analysis.inspect.pools import plan_snapshot
-from gpushare.core.analysis.setup import Setup
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.plugins import NVIDIA_DAEMONSET
 from gpushare.names import Reason

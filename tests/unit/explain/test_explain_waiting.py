@@ -9,9 +9,9 @@ from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod import parse_pod
 from gpushare.api.k8s.pod_shape import parse_pod_shape
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.explain.pods import PodExplanation, Surroundings, explain_found_pod
 from gpushare.core.analysis.inspect.pools import find_waiting, plan_snapshot
-from gpushare.core.analysis.setup import Setup
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod
 from tests.kit.values.node_plans import a_settled

@@ -11,10 +11,10 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.finding import Code
 from gpushare.core.analysis.forecast.duration import DurationForecast
 from gpushare.core.analysis.forecast.pools import PoolForecast, forecast_pools
-from gpushare.core.analysis.setup import Setup
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.rollout.change_kinds import hash_kinds
 from tests.kit.values.node_plans import (

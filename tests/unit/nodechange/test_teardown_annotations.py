@@ -12,7 +12,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.cli.exit_codes import CommandError
 from gpushare.cli.render.teardown import expect_commands_due
-from gpushare.core.analysis.setup import Setup
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.deviceplugin.findings import (
     NotYet,
     explain_still_offered,

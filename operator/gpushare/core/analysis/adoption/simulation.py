@@ -6,7 +6,7 @@ from datetime import datetime
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.core.analysis.setup import Setup, guess_unit
+from gpushare.core.analysis.effective_settings import Setup, guess_unit
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.simulation import settle
 from gpushare.core.snapshot.actions import StepResult

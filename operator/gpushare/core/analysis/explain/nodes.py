@@ -8,10 +8,10 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.finding import Finding, Severity
 from gpushare.core.analysis.inspect.pools import Card, view_cards
 from gpushare.core.analysis.node_findings import judge_node
-from gpushare.core.analysis.setup import Setup
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.node_records import NodeRecords

@@ -16,6 +16,7 @@ from gpushare.core.admission import Decision, PoolView, decide
 from gpushare.core.admission.fit import Fit
 from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest
 from gpushare.core.admission.warnings import find_card_trouble
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.explain.admitted_pod import apply_decision, parse_past, rewind
 from gpushare.core.analysis.explain.node_fit import (
     NodeFit,
@@ -26,7 +27,6 @@ from gpushare.core.analysis.explain.node_fit import (
 )
 from gpushare.core.analysis.explain.verdicts import Verdict, judge_pools
 from gpushare.core.analysis.inspect.pools import Waiting
-from gpushare.core.analysis.setup import Setup
 from gpushare.core.planner.pool_state import Book
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot

@@ -8,8 +8,8 @@ from statistics import median
 
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.forecast.steps import NodeForecast
-from gpushare.core.analysis.setup import Setup
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.edition import Outcome
 from gpushare.editions.registry import MODES

@@ -7,12 +7,12 @@ from datetime import datetime
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.api.status import PoolPlan, PoolStatus
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.finding import Finding
 from gpushare.core.analysis.forecast.duration import DurationForecast, forecast_duration
 from gpushare.core.analysis.forecast.steps import NodeForecast, forecast_leaver, forecast_member
 from gpushare.core.analysis.forecast.waves import order_waves
 from gpushare.core.analysis.node_findings import judge_cgpu
-from gpushare.core.analysis.setup import Setup
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.planner.decisions import Decision
 from gpushare.core.planner.planner import Planner

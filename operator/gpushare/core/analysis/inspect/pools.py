@@ -9,8 +9,8 @@ from gpushare import names
 from gpushare.api.k8s.node import MAX_CARDS, Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.seen import Seen
-from gpushare.core.analysis.setup import Setup
 from gpushare.core.capacity.cards import count_used, measure_cards
 from gpushare.core.capacity.pool_capacity import Capacity
 from gpushare.core.planner.planner import Planner
