@@ -63,12 +63,13 @@ def explain_pod(access: Access, name: str, namespace: str | None) -> Answer:
     explained = explain_found_pod(
         parse_pod_shape(raw), found, waits, around, namespace=where, name=name
     )
-    notes = (
-        *_find_notes(cluster, seen),
-        *_find_own_notes(where, cluster),
-        *_find_node_notes(seen, found),
-    )
-    stale = tuple(_find_stale(seen, found)) if found is not None and found.node else ()
+    notes = list(_find_notes(cluster, seen, where))
+    stale: tuple[Claim, ...] = ()
+    if found is not None and found.node in seen.snapshot.nodes:
+        stale = tuple(_find_stale(seen, found))
+    elif found is not None and found.node:
+        told = f"Its node {found.node} is not known, nor whether its isolation is as the mode says."
+        notes.append(told)
     document = describe_pod("Pod", explained, notes, stale, is_asked=_is_asked(cluster, where))
     return build_answer(
         document,
@@ -86,13 +87,12 @@ def explain_manifests(access: Access, given: Sequence[Given], namespace: str | N
     default = access.find_namespace(namespace)
     cluster = access.read(*Kind)
     seen, around, _ = _observe(cluster)
-    notes = tuple(_find_notes(cluster, seen))
     objects = []
     for template in templates:
         where = template.namespace or default
         explained = explain_new_pod(template.pod, where, template.name, around)
-        own, is_asked = (*notes, *_find_own_notes(where, cluster)), _is_asked(cluster, where)
-        objects.append(describe_pod(template.kind, explained, own, is_asked=is_asked))
+        notes, is_asked = tuple(_find_notes(cluster, seen, where)), _is_asked(cluster, where)
+        objects.append(describe_pod(template.kind, explained, notes, is_asked=is_asked))
     document = {"objects": objects, "skipped": [each.shown for each in skipped]}
     return build_answer(
         document,
@@ -126,10 +126,9 @@ def _observe(cluster: Cluster) -> tuple[Seen, Surroundings, tuple[Waiting, ...]]
 
 def _find_stale(seen: Seen, pod: Pod) -> Iterator[Claim]:
     """The pod's containers whose isolation is not what their node's mode gives."""
-    if pod.node in seen.snapshot.nodes:
-        for claim in claim_isolation(build_node_context(seen.snapshot, pod.node).seen):
-            if claim.is_stale and claim.pod.uid == pod.uid:
-                yield claim
+    for claim in claim_isolation(build_node_context(seen.snapshot, pod.node).seen):
+        if claim.is_stale and claim.pod.uid == pod.uid:
+            yield claim
 
 
 def _find_pod(cluster: Cluster, namespace: str, name: str) -> Json:
@@ -147,11 +146,7 @@ def _find_pod(cluster: Cluster, namespace: str, name: str) -> Json:
     raise build_unknown("GPU pod", f"{namespace}/{name}", map("/".join, known))
 
 
-def _list_namespaces(cluster: Cluster) -> list[str]:
-    return [raw["metadata"]["name"] for raw in cluster.namespaces]
-
-
-def _find_notes(cluster: Cluster, seen: Seen) -> Iterator[str]:
+def _find_notes(cluster: Cluster, seen: Seen, namespace: str) -> Iterator[str]:
     if cluster.pools is None:
         yield (
             f"The cluster has no {names.PLURAL}.{names.GROUP}: there are no pools, and nothing is "
@@ -159,22 +154,15 @@ def _find_notes(cluster: Cluster, seen: Seen) -> Iterator[str]:
         )
     for pool in seen.unreadable:
         yield f"Pool {pool.name} is left out: its spec can't be read: {pool.error}."
+    if namespace == names.EXEMPT_NAMESPACE:
+        yield f"The webhook is never asked about {namespace}: nothing is written to its pods."
+    known = [raw["metadata"]["name"] for raw in cluster.namespaces]
+    if namespace not in known and Kind.NAMESPACES not in cluster.unread:
+        yield f"Namespace {namespace} does not exist yet; taken as one without labels."
 
 
 def _is_asked(cluster: Cluster, namespace: str) -> bool:
     return cluster.pools is not None and namespace != names.EXEMPT_NAMESPACE
-
-
-def _find_own_notes(namespace: str, cluster: Cluster) -> Iterator[str]:
-    if namespace == names.EXEMPT_NAMESPACE:
-        yield f"The webhook is never asked about {namespace}: nothing is written to its pods."
-    if namespace not in _list_namespaces(cluster) and Kind.NAMESPACES not in cluster.unread:
-        yield f"Namespace {namespace} does not exist yet; taken as one without labels."
-
-
-def _find_node_notes(seen: Seen, found: Pod | None) -> Iterator[str]:
-    if found is not None and found.node and found.node not in seen.snapshot.nodes:
-        yield f"Its node {found.node} is not known, nor whether its isolation is as the mode says."
 
 
 def _build_pages(document: Json, *, wide: bool) -> Iterator[Line]:

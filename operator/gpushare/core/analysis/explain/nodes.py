@@ -167,16 +167,11 @@ def explain_node(
 
 def _find_claimants(snapshot: ClusterSnapshot, planner: Planner, name: str) -> tuple[Claimant, ...]:
     priorities = {pool.name: pool.spec.priority for pool in snapshot.pools}
-    found = (
-        Claimant(
-            pool,
-            priorities.get(pool),
-            book.plans[name].reason is not Reason.OWNED_BY_OTHER_POOL,
-            book.plans[name],
-        )
-        for pool, book in planner.books.items()
-        if name in book.plans
-    )
+    found = []
+    for pool, book in planner.books.items():
+        if (plan := book.plans.get(name)) is not None:
+            has_it = plan.reason is not Reason.OWNED_BY_OTHER_POOL
+            found.append(Claimant(pool, priorities.get(pool), has_it, plan))
     return tuple(sorted(found, key=lambda each: (not each.has_it, each.pool)))
 
 

@@ -13,6 +13,11 @@ from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.request import AdmissionRequest
 from gpushare.names import Reason
 
+_RANK = {
+    Reason.LESS_FULL: "the fullest with room is filled first",
+    Reason.FULLER: "where others may come first, the emptiest is chosen",
+}
+
 
 class PoolOutcome(StrEnum):
     """How a pool came out."""
@@ -133,31 +138,20 @@ def _explain_loss(
     if winner is None or not _is_candidate(request, pool):
         return explain_rejection(reason, request, pool)
     match reason:
-        case Reason.NOT_ISOLATED:
-            return (
-                f"its mode {pool.schedule} keeps no container to its share, and that of "
-                f"{winner.name} ({winner.schedule}) does"
-            )
-        case Reason.ISOLATED:
-            return (
-                f"its mode {pool.schedule} isolates, the pod switches that off, and {winner.name} "
-                f"({winner.schedule}) does not isolate"
-            )
         case Reason.NO_ROOM | Reason.RESERVED | Reason.CAPACITY_UNKNOWN:
-            return (
-                f"{_explain_fit(request, pool)}; of {winner.name}: {_explain_fit(request, winner)}"
-            )
+            fits = _explain_fit(request, pool), _explain_fit(request, winner)
+            return f"{fits[0]}; of {winner.name}: {fits[1]}"
         case Reason.LOWER_PRIORITY:
             return f"its priority is {pool.priority}, that of {winner.name} {winner.priority}"
-        case Reason.LESS_FULL:
-            return f"{_compare_free(request, pool, winner)}; the fullest with room is filled first"
-        case Reason.FULLER:
+        case Reason.LESS_FULL | Reason.FULLER:
+            free, winners = _tell_free(request, pool), _tell_free(request, winner)
             return (
-                f"{_compare_free(request, pool, winner)}; where others may come first, the "
-                "emptiest is chosen"
+                f"{free} of its memory is free, of that of {winner.name} {winners}; {_RANK[reason]}"
             )
-        case _:
+        case Reason.LATER_NAME:
             return f"equal to {winner.name} in room, priority and fill, and its name comes later"
+        case _:
+            return f"{explain_rejection(reason, request, pool)}, and {winner.name} is preferred"
 
 
 def _judge_selected(
@@ -206,8 +200,5 @@ def _explain_fit(request: AdmissionRequest, pool: PoolView) -> str:
             return f"no room for {asked} now: {largest}"
 
 
-def _compare_free(request: AdmissionRequest, pool: PoolView, winner: PoolView) -> str:
-    def tell(one: PoolView) -> str:
-        return f"{free_share(one.room, request.booked.get(one.name, 0)):.0%}"
-
-    return f"{tell(pool)} of its memory is free, of that of {winner.name} {tell(winner)}"
+def _tell_free(request: AdmissionRequest, pool: PoolView) -> str:
+    return f"{free_share(pool.room, request.booked.get(pool.name, 0)):.0%}"
