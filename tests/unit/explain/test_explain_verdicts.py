@@ -41,14 +41,6 @@ def test_the_pool_that_gets_it_stands_first_and_says_what_room_it_has() -> None:
     )
 
 
-def test_a_pool_without_room_says_how_much_it_has() -> None:
-    full = build_node_context(build_pod("p", gib=4), ROOMY, FULL)["full"]
-    assert full.reason is Reason.NO_ROOM
-    assert full.message.startswith("no room for 4 GiB now: the largest free block is 3 GiB; of ")
-    assert full.figures is not None
-    assert (full.figures.asked, full.figures.largest_free_block) == (4, 3)
-
-
 POD = build_pod("p")
 UNISOLATED = build_pod("p", env={"CGPU_DISABLE": "true"})
 PLAIN = a_view("plain", "share")

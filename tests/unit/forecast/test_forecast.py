@@ -20,7 +20,6 @@ from gpushare.core.rollout.change_kinds import hash_kinds
 from tests.kit.values.node_plans import (
     a_kind,
     a_settled,
-    done,
     has_failed,
     some_settled,
 )
@@ -88,13 +87,6 @@ def test_where_a_change_failed_nobody_has_a_wave() -> None:
     assert waves_of(found) == {"gpu-0": None, "gpu-1": None}
     assert [step.blocker for step in found.steps] == ["DeadlineExceeded", "RolloutHalted"]
     assert found.duration is None
-
-
-def test_a_node_that_is_as_its_pool_says_is_no_step() -> None:
-    pods = (a_plugin_pod("plugin-gpu-1"), a_plugin_pod("i", daemonset="cgpu-installer"))
-    found = forecast(a_pool(), [done("gpu-1")], *pods)
-    assert (found.steps, found.is_empty, found.plan.hash) == ((), True, "")
-    assert found.status.nodes.ready == 1
 
 
 def test_a_node_that_another_pool_has_is_told_with_its_owner() -> None:
