@@ -19,22 +19,10 @@ Json = dict[str, Any]
 MAX_NODES = 20
 """In the narrow table."""
 _STYLES = {PoolOutcome.CHOSEN: "green", PoolOutcome.SELECTED: "green", PoolOutcome.LOST: "yellow"}
-_POOLS = {
-    "POOL": "name",
-    "SCHEDULE": "schedule",
-    "PRIORITY": "priority",
-    "FREE": "free",
-    "LARGEST BLOCK": "largestFreeBlock",
-}
-_POOLS_WIDE = {
-    "EDITION": "edition",
-    "NODES": "nodes",
-    "LARGEST CARD": "largestCard",
-    "ASKED": "asked",
-    "FIT": "fit",
-}
-_VERDICT = {"VERDICT": "outcome", "REASON": "reason", "WHY": "message"}
-_NODES = {"NODE": "name", "POOL": "pool", "REASON": "reason", "WHY": "message"}
+_POOLS = "POOL:name,SCHEDULE:schedule,PRIORITY:priority,FREE:free,LARGEST BLOCK:largestFreeBlock"
+_POOLS_WIDE = "EDITION:edition,NODES:nodes,LARGEST CARD:largestCard,ASKED:asked,FIT:fit"
+_VERDICT = "VERDICT:outcome,REASON:reason,WHY:message"
+_NODES = "NODE:name,POOL:pool,REASON:reason,WHY:message"
 
 
 def describe_pod(
@@ -130,7 +118,7 @@ def build_pod_page(document: Json, found: Pod | None, *, wide: bool) -> Iterator
     for note in document["notes"]:
         yield (Styled(f"  {note}", "yellow"),)
     yield from lay_out_facts(_build_facts(document, found))
-    columns = _POOLS | (_POOLS_WIDE if wide else {}) | _VERDICT
+    columns = ",".join([_POOLS, *([_POOLS_WIDE] if wide else []), _VERDICT])
     yield from build_section("Pools", columns, map(_build_verdict, document["pools"]))
     decision = document["decision"] or {}
     if document["webhookIsAsked"] and (written := list(_list_written(decision))):

@@ -34,22 +34,10 @@ _LACKS = {
     Kind.DAEMONSETS: "what its nodes lack since the controller told last",
     Kind.CONFIGMAPS: UNHEALTHY,
 }
-_CONDITIONS = {
-    "TYPE": "type",
-    "STATUS": "status",
-    "REASON": "reason",
-    "CONTROLLER SAID": "said",
-    "WHY": "message",
-}
-_NODES = {"STATE": "state", "REASON": "reason", "NODES": "nodes", "WHY": "message"}
-_SAMPLES = {"NODE": "name", "REASON": "reason", "WHY": "message"}
-_WAITING = {
-    "NAMESPACE": "namespace",
-    "POD": "name",
-    "GPU-MEM": "requested",
-    "REASON": "reason",
-    "WHY": "message",
-}
+_CONDITIONS = "TYPE:type,STATUS:status,REASON:reason,CONTROLLER SAID:said,WHY:message"
+_NODES = "STATE:state,REASON:reason,NODES:nodes,WHY:message"
+_SAMPLES = "NODE:name,REASON:reason,WHY:message"
+_WAITING = "NAMESPACE:namespace,POD:name,GPU-MEM:requested,REASON:reason,WHY:message"
 MAX_SHOWN = 3
 """Nodes of a group in the narrow table."""
 

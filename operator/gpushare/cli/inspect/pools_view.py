@@ -103,22 +103,15 @@ def _build_page(view: PoolsView, document: Json, *, wide: bool) -> Iterator[Line
         yield ()
         yield (Styled(lost["name"], "bold"), f"  its {lost['part']} can't be read: {lost['error']}")
     waiting = [
-        {
-            **each,
-            "requested": each["requested"] or None,
-            "pools": " or ".join(each["pools"]),
-        }
+        {**each, "requested": each["requested"] or None, "pools": " or ".join(each["pools"])}
         for each in document["waiting"]
     ]
-    columns = {
-        "NAMESPACE": "namespace",
-        "POD": "name",
-        f"GPU-MEM({view.unit})": "requested",
-        "POOL": "pools",
-        "REASON": "reason",
-        "WHY": "message",
-    }
-    yield from build_section("Pods that wait", columns, waiting, {"reason": "yellow"})
+    columns = (
+        "NAMESPACE:namespace,POD:name,GPU-MEM({}):requested,POOL:pools,REASON:reason,WHY:message"
+    )
+    yield from build_section(
+        "Pods that wait", columns.format(view.unit), waiting, {"reason": "yellow"}
+    )
 
 
 def _build_pool(view: PoolCards, *, wide: bool) -> Iterator[Line]:
@@ -130,9 +123,8 @@ def _build_pool(view: PoolCards, *, wide: bool) -> Iterator[Line]:
         f"largest free block {capacity.largest_free_block} GiB, "
         f"stranded {capacity.stranded_memory} GiB",
     )
-    columns = {"NODE": "node", "GPU": "gpu", "USED": "used"}
-    columns |= {f"ALLOCATED({capacity.unit})": "allocated", "STATE": "state"}
-    columns |= {"PODS": "pods"} if wide else {}
+    columns = f"NODE:node,GPU:gpu,USED:used,ALLOCATED({capacity.unit}):allocated,STATE:state"
+    columns += ",PODS:pods" if wide else ""
     yield from build_table(columns, (row for node in view.nodes for row in _list_cards(node)))
 
 

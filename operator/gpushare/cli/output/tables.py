@@ -44,24 +44,25 @@ def tell_value(value: Any) -> Cell:
 
 
 def build_table(
-    columns: Mapping[str, str],
+    columns: str,
     items: Iterable[Mapping[str, Any]],
     styles: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Line]:
     """A table of these documents, without lines where there are none.
 
-    `columns` are titles with the key that each shows; `styles` are by key.
+    `columns` are as kubectl's custom-columns: titles, each with the key that it shows; `styles` are
+    by key.
     """
+    titles, keys = zip(*(column.split(":") for column in columns.split(",")), strict=True)
     rows = [
-        [_style(tell_value(item.get(key)), styles.get(key, "")) for key in columns.values()]
-        for item in items
+        [_style(tell_value(item.get(key)), styles.get(key, "")) for key in keys] for item in items
     ]
-    return lay_out(tuple(columns), rows, indent=2) if rows else []
+    return lay_out(titles, rows, indent=2) if rows else []
 
 
 def build_section(
     title: str,
-    columns: Mapping[str, str],
+    columns: str,
     items: Iterable[Mapping[str, Any]],
     styles: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Line]:

@@ -27,9 +27,8 @@ from gpushare.names import Condition
 
 Json = dict[str, Any]
 
-_START = {"WAVE": "wave", "NODE": "node", "CHANGE": "change", "DOES": "does"}
-_STEPS = {**_START, "PODS": "count", "WAITS FOR": "waits"}
-_STEPS_WIDE = {**_START, "PODS": "pods", "LABELS": "written", "WAITS FOR": "waits"}
+_STEPS = "WAVE:wave,NODE:node,CHANGE:change,DOES:does,PODS:count,WAITS FOR:waits"
+_STEPS_WIDE = "WAVE:wave,NODE:node,CHANGE:change,DOES:does,PODS:pods,LABELS:written,WAITS FOR:waits"
 
 
 def plan_manifests(access: Access, objects: Sequence[Given]) -> Answer:
