@@ -5,6 +5,7 @@ from typing import Any
 
 from gpushare.api.variables import Variable
 from gpushare.cli.output.answer import Line, Styled
+from gpushare.cli.output.tables import describe
 from gpushare.core.analysis.effective_settings import KnownSetup
 
 Json = dict[str, Any]
@@ -12,10 +13,8 @@ Json = dict[str, Any]
 
 def describe_setup(known: KnownSetup) -> Json:
     """Each variable with its value and where that is from."""
-    return {
-        str(variable): {"value": setting.value, "source": setting.source}
-        for variable, setting in sorted(known.settings.items())
-    }
+    document: Json = describe(dict(sorted(known.settings.items())))
+    return document
 
 
 def build_setup_lines(

@@ -1,9 +1,10 @@
 """What several commands say of nodes, pods and pools, in the same words."""
 
+from dataclasses import replace
 from typing import Any
 
 from gpushare.api.status import PoolCapacity
-from gpushare.cli.output.tables import tell_time
+from gpushare.cli.output.tables import describe, tell_time
 from gpushare.core.analysis.inspect.pools import Card, Waiting
 from gpushare.core.capacity.pool_capacity import Capacity
 from gpushare.core.records.change_record import Change
@@ -36,14 +37,8 @@ def describe_plan(plan: StepResult) -> Json:
 
 def describe_isolation(isolation: NodeIsolation) -> Json:
     """What is claimed of the containers of a node."""
-    return {
-        "containers": isolation.containers,
-        "isolated": isolation.isolated,
-        "stale": isolation.stale,
-        "optedOut": isolation.opted_out,
-        "unknown": isolation.unknown,
-        "samples": [tell_stale(claim) for claim in isolation.samples],
-    }
+    samples = [tell_stale(claim) for claim in isolation.samples]
+    return {**describe(replace(isolation, samples=())), "samples": samples}
 
 
 def describe_capacity(capacity: Capacity | PoolCapacity) -> Json:
