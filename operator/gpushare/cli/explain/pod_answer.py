@@ -120,7 +120,7 @@ def _observe(cluster: Cluster) -> tuple[Seen, Surroundings, tuple[Waiting, ...]]
         can_decide=cluster.unread.keys().isdisjoint((Kind.POOLS, Kind.NAMESPACES)),
         has_nodes=cluster.can_be_planned,
     )
-    waiting = find_waiting(seen.snapshot, books, seen.unbound, seen.opted_out, cluster.taken_at)
+    waiting = find_waiting(seen, books, cluster.taken_at)
     return seen, around, waiting
 
 

@@ -114,7 +114,7 @@ def view_pools(seen: Seen, now: datetime) -> PoolsView:
         _view_pool(pool, books[pool.name], snapshot, pending.get(pool.name, ()))
         for pool in sorted(snapshot.pools, key=lambda pool: pool.name)
     )
-    waiting = find_waiting(snapshot, books, seen.unbound, seen.opted_out, now)
+    waiting = find_waiting(seen, books, now)
     # One that runs may have no pool, and waits for nothing.
     waiting = tuple(each for each in waiting if not each.pod.node)
     return PoolsView(views, waiting, setup.memory_unit)
@@ -127,17 +127,9 @@ def plan_snapshot(snapshot: ClusterSnapshot, setup: Setup, now: datetime) -> Pla
     return planner
 
 
-def find_waiting(
-    snapshot: ClusterSnapshot,
-    books: Mapping[str, Book],
-    unbound: Sequence[Pod],
-    opted_out: Collection[str],
-    now: datetime,
-) -> tuple[Waiting, ...]:
-    """The pods that have no pool or no node, by namespace and name.
-
-    `unbound` are those without a node; `opted_out` the namespaces whose pods are sent nowhere.
-    """
+def find_waiting(seen: Seen, books: Mapping[str, Book], now: datetime) -> tuple[Waiting, ...]:
+    """The pods that have no pool or no node, by namespace and name."""
+    snapshot = seen.snapshot
     rooms: dict[str, PoolRoom | None] = {
         pool.name: find_room(books[pool.name]) for pool in snapshot.pools
     }
@@ -145,8 +137,8 @@ def find_waiting(
     # Who asks wants to know at once, and may have a clock that is behind the server's.
     at_once = timedelta.min
     found = []
-    for pod in (*unbound, *chain.from_iterable(snapshot.pods.values())):
-        opts_out = pod.namespace in opted_out
+    for pod in (*seen.unbound, *chain.from_iterable(snapshot.pods.values())):
+        opts_out = pod.namespace in seen.opted_out
         judged = judge_pod(pod, rooms, now, opted_out=opts_out, grace=at_once)
         if judged is not None:
             found.append(Waiting(pod, str(judged.reason), judged.message))
