@@ -1,6 +1,5 @@
 """`gpushare approve` and `gpushare retry`: the only commands that write to a cluster."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -60,26 +59,16 @@ class Write:
     force: bool = False
 
 
-def approve_pool(write: Write, name: str, seen_hash: str) -> Answer:
+async def approve_pool(write: Write, name: str, seen_hash: str) -> Answer:
     """The answer of `approve`. Raises `CommandError`, and what `errors_as_sentences` knows."""
-    return asyncio.run(_approve(write, name, seen_hash))
-
-
-def retry_named(write: Write, name: str) -> Answer:
-    """The answer of `retry`. Raises `CommandError`, and what `errors_as_sentences` knows."""
-    return asyncio.run(_retry(write, name))
-
-
-async def _approve(write: Write, name: str, seen_hash: str) -> Answer:
     async with await write.access.connect() as api:
 
         async def say() -> Answer:
             raw = await _read(api, Kind.POOLS, name)
             word = judge_approval(_parse_pool(raw), seen_hash)
             if word.value:
-                await _send(
-                    apply_approval(api, raw, word.value, force=write.force, dry_run=write.dry_run)
-                )
+                force, dry_run = write.force, write.dry_run
+                await _send(apply_approval(api, raw, word.value, force=force, dry_run=dry_run))
             stands = raw["spec"].get("rollout", {}).get("approvedPlan", "")
             field = "spec.rollout.approvedPlan"
             return _answer(write, f"pool/{name}", field, word, stands, more=_LATER)
@@ -87,7 +76,8 @@ async def _approve(write: Write, name: str, seen_hash: str) -> Answer:
         return await _insist(say, Kind.POOLS)
 
 
-async def _retry(write: Write, name: str) -> Answer:
+async def retry_named(write: Write, name: str) -> Answer:
+    """The answer of `retry`. Raises `CommandError`, and what `errors_as_sentences` knows."""
     kinds = {"pool": Kind.POOLS, "node": Kind.NODES}
     what, _, rest = name.rpartition("/")
     if what and what not in kinds:

@@ -10,14 +10,14 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_request import PodRequest, read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape, Spec
 from gpushare.api.k8s.taint import Taint
-from gpushare.api.past_decision import PastDecision
+from gpushare.api.past_decision import PastDecision, parse_past_decision
 from gpushare.api.pool import DEFAULT_EDITION, Edition, Schedule
 from gpushare.core.admission import Decision, PoolView, decide
 from gpushare.core.admission.fit import Fit
 from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest
 from gpushare.core.admission.warnings import find_card_trouble
 from gpushare.core.analysis.effective_settings import Setup
-from gpushare.core.analysis.explain.admitted_pod import apply_decision, parse_past, rewind
+from gpushare.core.analysis.explain.admitted_pod import apply_decision, rewind
 from gpushare.core.analysis.explain.node_fit import (
     NodeFit,
     Place,
@@ -114,7 +114,7 @@ def explain_new_pod(
     if not decision.is_refused:
         fits = tuple(_find_fits(apply_decision(pod, decision), decision.pool, around))
     return PodExplanation(
-        namespace, name, pod, request, decision, verdicts, past=parse_past(pod), fits=fits
+        namespace, name, pod, request, decision, verdicts, past=_parse_past(pod), fits=fits
     )
 
 
@@ -137,9 +137,13 @@ def explain_found_pod(
             fits = add_scheduler_rejection(fits, Reason(waits.reason), waits.message)
     return PodExplanation(
         namespace, name, written, request, decision, verdicts,
-        past=parse_past(pod), found=found, waits=waits or _find_stuck(found, request, around),
+        past=_parse_past(pod), found=found, waits=waits or _find_stuck(found, request, around),
         fits=fits,
     )  # fmt: skip
+
+
+def _parse_past(pod: PodShape) -> PastDecision | None:
+    return parse_past_decision((pod.metadata and pod.metadata.annotations) or {})
 
 
 def _find_stuck(found: Pod | None, request: PodRequest, around: Surroundings) -> Waiting | None:
