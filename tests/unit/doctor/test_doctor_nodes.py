@@ -13,11 +13,10 @@ from gpushare.api.pool import Edition, Pool, Schedule, UnreadablePool
 from gpushare.api.status import PoolStatus
 from gpushare.core.analysis.doctor.nodes import judge_nodes, judge_units
 from gpushare.core.analysis.doctor.report import judge_machines, sort_findings
-from gpushare.core.analysis.effective_settings import read_setup
+from gpushare.core.analysis.effective_settings import Setup, read_setup
 from gpushare.core.analysis.finding import Code, Finding, Severity, Unseen
 from gpushare.core.analysis.inspect.pools import plan_snapshot
 from gpushare.core.analysis.seen import Seen
-from gpushare.core.analysis.setup import Setup
 from gpushare.core.records.drift_record import Drift, DriftRevert
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import ReconcileContext

@@ -1,12 +1,10 @@
 """A pod as its owner wrote it, told from what admission made of it."""
 
-from typing import Any
-
 import pytest
 
 from gpushare.api.k8s.pod_shape import parse_pod_shape
-from gpushare.api.past_decision import PastDecision
-from gpushare.core.analysis.explain.admitted_pod import parse_past, rewind
+from gpushare.api.past_decision import PastDecision, parse_past_decision
+from gpushare.core.analysis.explain.admitted_pod import rewind
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod
 from tests.kit.values.pool_views import a_view, admit, apply_decision
@@ -14,13 +12,11 @@ from tests.kit.values.pool_views import a_view, admit, apply_decision
 DECISION = "gpushare.io/decision"
 
 
-def annotated(text: str, **more: Any) -> Any:
-    return parse_pod_shape(build_pod("p", annotations={DECISION: text}, **more))
-
-
 def test_what_was_decided_is_read_from_the_annotation() -> None:
     text = '{"v":1,"reason":"Routed","pool":"a","lost":{"NoRoom":["b","c"]},"more":2}'
-    assert parse_past(annotated(text)) == PastDecision("Routed", "a", {"NoRoom": ("b", "c")}, 2)
+    assert parse_past_decision({DECISION: text}) == PastDecision(
+        "Routed", "a", {"NoRoom": ("b", "c")}, 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,7 +30,7 @@ def test_what_was_decided_is_read_from_the_annotation() -> None:
     ],
 )
 def test_anybody_may_have_written_it(text: str) -> None:
-    assert parse_past(annotated(text)) is None
+    assert parse_past_decision({DECISION: text}) is None
 
 
 def test_what_its_owner_selected_stays() -> None:

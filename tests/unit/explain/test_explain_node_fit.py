@@ -13,7 +13,6 @@ from gpushare.api.k8s.taint import Taint, parse_taints, tolerates
 from gpushare.core.analysis.explain.node_fit import (
     NodeFit,
     Place,
-    Seeker,
     find_smallest_change,
     judge_place,
 )
@@ -54,9 +53,8 @@ def fit(
         **{"node": node or a_sharing_node(), "taints": (), "pods": pods, **place},
         pool=a_view(schedule=schedule, edition=edition),
         plan=plan,
-        is_changing=plan is not None and plan.reason is not Reason.EXTENDER_STALE,
     )
-    return judge_place(Seeker(parse_pod_request(raw), raw["spec"].get("tolerations", ())), found)
+    return judge_place(parse_pod_request(raw), raw["spec"].get("tolerations", ()), found)
 
 
 def asks(gib: int | None, **more: Any) -> dict[str, Any]:
@@ -88,8 +86,12 @@ ONE_CARD = a_sharing_node(cards=1, total=16)
 CGPU_LABELS = {**LABELS, names.LABEL_SCHEDULE: "cgpu"}
 CGPU_NODE = a_node("gpu-1", CGPU_LABELS, allocatable={MEMORY: 32}, gpu_count=1)
 CORE_NODE = a_sharing_node(allocatable={MEMORY: 32, CORE: 200})
-UPDATING = StepResult("gpu-1", NodeState.UPDATING, Reason.PLUGIN_RESTARTING, "not Ready")
-FAILED = StepResult("gpu-1", NodeState.FAILED, Reason.DEADLINE_EXCEEDED, "no driver")
+UPDATING = StepResult(
+    "gpu-1", NodeState.UPDATING, Reason.PLUGIN_RESTARTING, "not Ready", under_way=True
+)
+FAILED = StepResult(
+    "gpu-1", NodeState.FAILED, Reason.DEADLINE_EXCEEDED, "no driver", under_way=True
+)
 STALE = StepResult("gpu-1", NodeState.READY, Reason.EXTENDER_STALE, "restart it: card 2")
 
 FITS = {

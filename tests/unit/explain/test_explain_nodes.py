@@ -10,10 +10,10 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.explain.nodes import NodeExplanation, explain_node
 from gpushare.core.analysis.finding import Code
 from gpushare.core.analysis.inspect.pools import plan_snapshot
-from gpushare.core.analysis.setup import Setup
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.plugins import NVIDIA_DAEMONSET
 from gpushare.names import Reason
@@ -21,7 +21,6 @@ from tests.kit.values.node_plans import LEFT_INSTALLER, SHARE, a_settled, changi
 from tests.kit.values.objects import (
     MEMORY,
     NOW,
-    a_gpu_pod,
     a_node,
     a_plugin_pod,
     a_pool,
@@ -45,16 +44,6 @@ def explain_in(snapshot: ClusterSnapshot, name: str = "gpu-1") -> NodeExplanatio
 
 def reasons(explained: NodeExplanation) -> list[Code | Reason]:
     return [finding.code for finding in explained.findings]
-
-
-def test_of_a_node_that_is_as_its_pool_says_nothing_is_found() -> None:
-    explained = explain(a_settled(**OFFERS), PLUGIN, a_gpu_pod(cards={0: 4}))
-    assert explained.findings == ()
-    assert explained.owner is not None
-    assert (explained.owner.pool, explained.owner.plan.reason) == ("training", Reason.APPLIED)
-    assert (explained.edition, explained.labelled) == (Edition.PROFESSIONAL, "share")
-    assert [(r.name, r.offered, r.requested) for r in explained.resources] == [(MEMORY, 15, 4)]
-    assert [card.pods for card in explained.cards] == [("default/train-1",)]
 
 
 def test_labels_say_what_is_wanted_and_who_wrote_them() -> None:
@@ -82,12 +71,6 @@ def test_the_edition_of_a_node_in_no_pool_is_that_of_its_labels(
     explained = explain(a_node(labels=labels), pools=())
     assert explained.mode is not None
     assert (explained.mode.edition, explained.mode.schedule) == (edition, mode)
-
-
-def test_a_node_that_has_nothing_to_do_with_gpus_has_no_findings() -> None:
-    explained = explain(a_node("web"), pools=())
-    assert not explained.has_gpus
-    assert explained.findings == ()
 
 
 SHARING = a_node(labels=SHARE, **OFFERS)
@@ -122,12 +105,12 @@ def test_a_second_plugin_and_its_resource_are_not_of_the_nodes_mode() -> None:
     node = a_settled(allocatable=offers, gpu_count=1)
     explained = explain(node, PLUGIN, second, LEFT_INSTALLER)
     assert Reason.COMPETING_PLUGINS in reasons(explained)
-    assert [(plugin.name, plugin.is_of_mode) for plugin in explained.plugins] == [
+    assert [(plugin.name, plugin.of_mode) for plugin in explained.plugins] == [
         ("cgpu-installer", False),
         ("gpushare-device-plugin-ds", True),
         (NVIDIA_DAEMONSET, False),
     ]
-    assert [r.name for r in explained.resources if not r.is_of_mode] == ["nvidia.com/gpu"]
+    assert [r.name for r in explained.resources if not r.of_mode] == ["nvidia.com/gpu"]
 
 
 def test_pools_that_claim_the_same_node() -> None:

@@ -7,9 +7,9 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.api.status import PoolStatus
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.explain.pools import PoolExplanation, explain_pool
 from gpushare.core.analysis.inspect.pools import plan_snapshot
-from gpushare.core.analysis.setup import Setup
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import Condition, Reason

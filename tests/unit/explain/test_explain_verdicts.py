@@ -41,14 +41,6 @@ def test_the_pool_that_gets_it_stands_first_and_says_what_room_it_has() -> None:
     )
 
 
-def test_a_pool_without_room_says_how_much_it_has() -> None:
-    full = build_node_context(build_pod("p", gib=4), ROOMY, FULL)["full"]
-    assert full.reason is Reason.NO_ROOM
-    assert full.message.startswith("no room for 4 GiB now: the largest free block is 3 GiB; of ")
-    assert full.figures is not None
-    assert (full.figures.asked, full.figures.largest_free) == (4, 3)
-
-
 POD = build_pod("p")
 UNISOLATED = build_pod("p", env={"CGPU_DISABLE": "true"})
 PLAIN = a_view("plain", "share")
@@ -67,8 +59,20 @@ OBSERVING = a_view("x", closed=Reason.POOL_OBSERVES)
         (POD, a_view("x", priority=50), ROOMY, Reason.LOWER_PRIORITY, "is 50, that of roomy"),
         (POD, a_view("z"), ROOMY, Reason.LATER_NAME, "equal to roomy in room, priority and fill"),
         (POD, CROWDED, EMPTIER, Reason.FULLER, "others may come first, the emptiest is chosen"),
-        (POD, PLAIN, ROOMY, Reason.NOT_ISOLATED, "keeps no container to its share"),
-        (UNISOLATED, ROOMY, PLAIN, Reason.ISOLATED, "plain (share) does not isolate"),
+        (
+            POD,
+            PLAIN,
+            ROOMY,
+            Reason.NOT_ISOLATED,
+            "its mode share is not isolated by the kernel, and roomy is",
+        ),
+        (
+            UNISOLATED,
+            ROOMY,
+            PLAIN,
+            Reason.ISOLATED,
+            "its mode cgpu isolates, and plain is preferred",
+        ),
         (POD, a_view("x", on_request=True), ROOMY, Reason.ON_REQUEST_ONLY, "that ask for it"),
         (POD, a_view("x", "default"), ROOMY, Reason.OTHER_MODE, "not serve aliyun.com/gpu-mem"),
         (POD, DELETING, ROOMY, Reason.POOL_DELETING, "it is being deleted"),

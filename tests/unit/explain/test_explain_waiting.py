@@ -9,9 +9,10 @@ from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod import parse_pod
 from gpushare.api.k8s.pod_shape import parse_pod_shape
+from gpushare.core.analysis.effective_settings import Setup, read_setup
 from gpushare.core.analysis.explain.pods import PodExplanation, Surroundings, explain_found_pod
 from gpushare.core.analysis.inspect.pools import find_waiting, plan_snapshot
-from gpushare.core.analysis.setup import Setup
+from gpushare.core.analysis.seen import Seen
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod
 from tests.kit.values.node_plans import a_settled
@@ -57,9 +58,10 @@ def explain(
         taints={},
         setup=Setup(),
     )
-    (waiting,) = find_waiting(snapshot, books, [found], (), LATER)
+    seen = Seen(snapshot, (found,), frozenset(), (), read_setup(None, snapshot))
+    (waiting,) = find_waiting(seen, books, LATER)
     return explain_found_pod(
-        parse_pod_shape(raw), found, waiting.why, around, namespace="default", name="late"
+        parse_pod_shape(raw), found, waiting, around, namespace="default", name="late"
     )
 
 

@@ -11,16 +11,15 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.finding import Code
 from gpushare.core.analysis.forecast.duration import DurationForecast
 from gpushare.core.analysis.forecast.pools import PoolForecast, forecast_pools
-from gpushare.core.analysis.setup import Setup
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.rollout.change_kinds import hash_kinds
 from tests.kit.values.node_plans import (
     a_kind,
     a_settled,
-    done,
     has_failed,
     some_settled,
 )
@@ -87,14 +86,7 @@ def test_where_a_change_failed_nobody_has_a_wave() -> None:
     found = forecast(a_pool(), [has_failed(), a_settled("gpu-1")])
     assert waves_of(found) == {"gpu-0": None, "gpu-1": None}
     assert [step.blocker for step in found.steps] == ["DeadlineExceeded", "RolloutHalted"]
-    assert found.forecast_duration is None
-
-
-def test_a_node_that_is_as_its_pool_says_is_no_step() -> None:
-    pods = (a_plugin_pod("plugin-gpu-1"), a_plugin_pod("i", daemonset="cgpu-installer"))
-    found = forecast(a_pool(), [done("gpu-1")], *pods)
-    assert (found.steps, found.is_empty, found.plan.hash) == ((), True, "")
-    assert found.status.nodes.ready == 1
+    assert found.duration is None
 
 
 def test_a_node_that_another_pool_has_is_told_with_its_owner() -> None:
@@ -127,8 +119,8 @@ def test_the_way_back_from_a_change_that_failed_is_told_with_its_reboot() -> Non
 
 
 def _estimate(found: PoolForecast) -> DurationForecast:
-    assert found.forecast_duration is not None
-    return found.forecast_duration
+    assert found.duration is not None
+    return found.duration
 
 
 def test_time_is_reckoned_from_the_slowest_that_was_measured() -> None:

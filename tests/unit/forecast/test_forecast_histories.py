@@ -12,9 +12,9 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.cli.cluster.snapshot import with_pools
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.forecast.pools import forecast_pools
 from gpushare.core.analysis.forecast.steps import NodeForecast
-from gpushare.core.analysis.setup import Setup
 from gpushare.core.snapshot.actions import ApplyNode, DeletePlugins, EvictPods
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import Reason

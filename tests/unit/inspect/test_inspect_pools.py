@@ -23,6 +23,7 @@ from tests.kit.values.manifests import (
     build_node,
     build_pod,
 )
+from tests.kit.values.objects import a_node
 
 MODE = {NODE_POOL_LABEL: NODE_POOL, "ack.node.gpu.schedule": "share"}
 
@@ -111,10 +112,7 @@ def test_a_card_that_an_entry_names_and_the_node_has_not_is_shown(shown: Shown) 
 
 def test_a_node_that_is_ready_with_a_warning_says_which() -> None:
     plan = StepResult("n1", NodeState.READY, Reason.EXTENDER_STALE, "card 2")
-    node = PoolNode(
-        "n1", plan, takes_pods=True, cordoned=False, labelled="share",
-        records=NodeRecords(), isolation=NOTHING_SHARED, cards=(),
-    )  # fmt: skip
+    node = PoolNode(a_node("n1"), (), plan, "share", NodeRecords(), NOTHING_SHARED)
     assert _note(node).text == Reason.EXTENDER_STALE
 
 

@@ -10,8 +10,9 @@ from gpushare.api.k8s.job import Job, JobState, parse_job
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.analysis.due_teardown import NotDueError, expect_commands_due
-from gpushare.core.analysis.setup import Setup
+from gpushare.cli.exit_codes import CommandError
+from gpushare.cli.render.teardown import expect_commands_due
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.deviceplugin.findings import (
     NotYet,
     explain_still_offered,
@@ -149,14 +150,14 @@ def test_they_are_typed_once_the_node_is_labelled_and_nothing_puts_the_module_ba
 def test_elsewhere_it_is_said_where_the_node_is_and_what_comes_first(
     node: Node, pool: Pool, told: str
 ) -> None:
-    with pytest.raises(NotDueError, match="somebody annotate it ") as no:
+    with pytest.raises(CommandError, match="somebody annotate it ") as no:
         ask(node, pool)
     assert told in str(no.value)
 
 
 @pytest.mark.parametrize("installer", [INSTALLER, LEFT_INSTALLER], ids=["known", "left over"])
 def test_the_installer_must_leave_first(installer: Pod) -> None:
-    with pytest.raises(NotDueError, match="must leave first, or it loads the module again"):
+    with pytest.raises(CommandError, match="must leave first, or it loads the module again"):
         ask(LABELLED, manual_pool(), installer)
 
 

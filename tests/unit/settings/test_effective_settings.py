@@ -16,9 +16,9 @@ from gpushare.core.analysis.effective_settings import (
     PLANNED_BY,
     ROUTED_BY,
     KnownSetup,
+    Setup,
     read_setup,
 )
-from gpushare.core.analysis.setup import Setup
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import SETTINGS_PREFIX, Reason
 from tests.kit.values.node_plans import SHARE
@@ -51,13 +51,11 @@ def test_each_value_is_read_as_the_operators_process_reads_it() -> None:
         SCHEDULERS='["a", "b"]',
         RECHECK_SECONDS="7.5",
         READY_TIMEOUT_SECONDS="60",
-        PLUGIN_NAMESPACE="plugins",
     ).setup
     assert (setup.may_evict, setup.may_tear_down, setup.memory_unit) == (True, True, "MiB")
     assert setup.rules == Rules(denies=True, schedulers=frozenset({"a", "b"}))
     assert setup.recheck == timedelta(seconds=7.5)
     assert setup.timing.ready_timeout == timedelta(minutes=1)
-    assert setup.plugin_namespace == "plugins"
 
 
 @pytest.mark.parametrize("value", [None, "", "perhaps"], ids=["elsewhere", "empty", "no truth"])

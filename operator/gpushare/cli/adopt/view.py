@@ -8,7 +8,7 @@ from gpushare.api.pool import Nodes
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster, with_pools
 from gpushare.cli.exit_codes import Exit
-from gpushare.cli.output.answer import Answer, Line, Styled, lay_out, lay_out_section
+from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
 from gpushare.cli.output.data import Json, render_manifests
 from gpushare.core.analysis.adoption.adopt import describe_snapshot, prove
 from gpushare.core.analysis.adoption.grouping import AdoptedPool, build_manifest
@@ -129,7 +129,8 @@ def build_notes(notes: Sequence[Note]) -> Iterator[Line]:
         code = Styled(note.code, "red" if leaves_out else "yellow")
         rows.append((code, note.about, f"{note.message}; left out" if leaves_out else note.message))
     if rows:
-        yield from lay_out_section("Remarks", ("CODE", "ABOUT", "WHAT"), rows)
+        yield from ((), (Styled("Remarks", "bold"),))
+        yield from lay_out(("CODE", "ABOUT", "WHAT"), rows, indent=2)
 
 
 def _build_row(pool: AdoptedPool, *, wide: bool) -> Line:

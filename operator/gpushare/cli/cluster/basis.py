@@ -1,12 +1,12 @@
 """What answers rest on: the kinds that could not be read, and the settings that were assumed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.api.variables import Variable
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
+from gpushare.cli.output.tables import describe
 from gpushare.core.analysis.effective_settings import KnownSetup
 
 Json = dict[str, Any]
@@ -15,30 +15,25 @@ Lacks = Mapping[Kind, str]
 UNHEALTHY = "which cards are unhealthy by ConfigMaps of kube-system: they are shown as healthy"
 
 
-@dataclass(frozen=True, slots=True)
-class Basis:
-    """What an answer rests on."""
-
-    cluster: Cluster
-    lacks: Lacks
-    known: KnownSetup
-    about: Sequence[Variable]
-    """The settings on which it depends."""
-
-
 def build_answer(
-    document: dict[str, Any], page: Callable[[bool], Iterable[Line]], basis: Basis
+    document: dict[str, Any],
+    page: Callable[[bool], Iterable[Line]],
+    cluster: Cluster,
+    lacks: Lacks,
+    known: KnownSetup,
+    about: Sequence[Variable],
 ) -> Answer:
-    """The answer that has this document and this page, which may be asked for wide."""
+    """The answer that has this document and this page, which may be asked for wide.
+
+    It depends on the settings that it is `about`.
+    """
 
     def build(wide: bool) -> list[Line]:
-        unread = build_unread_lines(basis.cluster, basis.lacks, wide=wide)
-        return [*page(wide), *unread, *build_setup_lines(basis.known, basis.about, wide=wide)]
+        unread = build_unread_lines(cluster, lacks, wide=wide)
+        return [*page(wide), *unread, *build_setup_lines(known, about, wide=wide)]
 
-    setup = {"setup": describe_setup(basis.known)}
-    return Answer(
-        {**document, **setup, "unread": describe_unread(basis.cluster, basis.lacks)}, build
-    )
+    setup, unread = describe_setup(known), describe_unread(cluster, lacks)
+    return Answer({**document, "setup": setup, "unread": unread}, build)
 
 
 def describe_unread(cluster: Cluster, lacks: Lacks) -> list[Json]:
@@ -65,10 +60,8 @@ def build_unread_lines(cluster: Cluster, lacks: Lacks, *, wide: bool) -> Iterato
 
 def describe_setup(known: KnownSetup) -> Json:
     """Each variable with its value and where that is from."""
-    return {
-        str(variable): {"value": setting.value, "source": setting.source}
-        for variable, setting in sorted(known.settings.items())
-    }
+    document: Json = describe(dict(sorted(known.settings.items())))
+    return document
 
 
 def build_setup_lines(

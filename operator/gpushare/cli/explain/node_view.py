@@ -7,21 +7,21 @@ from gpushare import names
 from gpushare.api.k8s.taint import Taint, parse_taints
 from gpushare.api.pruned.cluster import Kind, Subject
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.basis import UNHEALTHY, Basis, build_answer
+from gpushare.cli.cluster.basis import UNHEALTHY, build_answer
 from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster
 from gpushare.cli.errors.failures import build_unknown
-from gpushare.cli.output.answer import Answer, Fact, Line, Styled, lay_out_facts, lay_out_section
+from gpushare.cli.output.answer import Answer, Fact, Line, Styled, lay_out_facts
 from gpushare.cli.output.facts import (
     describe_card,
     describe_change,
     describe_isolation,
+    describe_plan,
     tell_allocated,
     tell_stale,
-    tell_time,
 )
+from gpushare.cli.output.tables import build_section, describe, tell_time
 from gpushare.core.analysis.effective_settings import PLANNED_BY
 from gpushare.core.analysis.explain.nodes import NodeExplanation, explain_node
-from gpushare.core.analysis.finding import Finding
 from gpushare.core.analysis.inspect.pools import plan_snapshot
 from gpushare.core.ownership.drift import describe_conflict
 
@@ -34,6 +34,13 @@ _LACKS = {
     Kind.DAEMONSETS: "what is planned for it, and what is wrong with its plugins",
     Kind.CONFIGMAPS: UNHEALTHY,
 }
+
+_CLAIMANTS = "POOL:pool,PRIORITY:priority,HAS IT:hasIt,STATE:state,REASON:reason,WHY:message"
+_LABELS = "LABEL:key,VALUE:value,POOL WANTS:wanted,WRITTEN BY:owner"
+_RESOURCES = "RESOURCE:name,ALLOCATABLE:offered,REQUESTED:requested,OF ITS MODE:ofMode"
+_PLUGINS = "NAME:name,POD:pod,READY:ready,RESTARTS:restarts,SERVES:serves,OF ITS MODE:ofMode"
+_CARDS = "GPU:index,ALLOCATED:allocated,PODS:pods"
+_FINDINGS = "REASON:reason,WHAT:message"
 
 
 def explain_one_node(access: Access, name: str) -> Answer:
@@ -53,21 +60,29 @@ def explain_one_node(access: Access, name: str) -> Answer:
     # Whoever may not list pools is not told whether there are any.
     installed = None if Kind.POOLS in cluster.unread else cluster.pools is not None
 
+    document = _describe(explained, taints, installed=installed)
     return build_answer(
-        _describe(explained, taints, installed=installed),
-        lambda wide: _build_page(explained, taints, installed=installed),
-        Basis(cluster, _LACKS, seen.known, PLANNED_BY),
+        document,
+        lambda wide: _build_page(explained, document),
+        cluster,
+        _LACKS,
+        seen.known,
+        PLANNED_BY,
     )
-
-
-# As data.
 
 
 def _describe(
     explained: NodeExplanation, taints: tuple[Taint, ...], *, installed: bool | None
 ) -> Json:
     node, change, applied = explained.node, explained.records.change, explained.records.applied
-    owner, isolation = explained.owner, explained.isolation
+    plan, isolation = explained.plan, explained.isolation
+    claimants = None
+    if explained.claimants is not None:
+        claimants = [
+            {"pool": each.pool, "priority": each.priority, "hasIt": each.has_it}
+            | describe_plan(each.plan)
+            for each in explained.claimants
+        ]
     return {
         "name": node.name,
         "ready": node.ready,
@@ -76,68 +91,31 @@ def _describe(
         "taints": [str(taint) for taint in taints],
         "operatorInstalled": installed,
         "pool": explained.pool,
-        "claimants": None
-        if explained.claimants is None
-        else [
-            {
-                "pool": each.pool,
-                "priority": each.priority,
-                "hasIt": each.has_it,
-                "state": str(each.plan.state),
-                "reason": str(each.plan.reason),
-                "message": each.plan.message,
-            }
-            for each in explained.claimants
-        ],
-        "edition": None if explained.edition is None else str(explained.edition),
+        "claimants": claimants,
+        "edition": describe(explained.edition),
         "modeByLabels": str(explained.labelled) or None,
         "modeApplied": None if applied is None else str(applied.schedule),
         "moduleMayBeLoaded": explained.records.module,
-        "labels": [
-            {"key": each.key, "value": each.value, "wanted": each.wanted, "owner": each.owner}
-            for each in explained.labels
-        ],
-        "resources": [
-            {
-                "name": each.name,
-                "offered": each.offered,
-                "requested": each.requested,
-                "ofMode": each.is_of_mode,
-            }
-            for each in explained.resources
-        ],
-        "plugins": [
-            {
-                "name": each.name,
-                "pod": each.pod,
-                "serves": list(each.serves),
-                "ready": each.is_ready,
-                "readySince": tell_time(each.ready_since),
-                "restarts": each.restarts,
-                "ofMode": each.is_of_mode,
-            }
-            for each in explained.plugins
-        ],
-        "change": describe_change(change, None if owner is None else owner.plan),
-        "conflicts": [
-            describe_conflict(conflict) for conflict in (owner.plan.conflicts if owner else ())
-        ],
+        "labels": describe(explained.labels),
+        "resources": describe(explained.resources),
+        "plugins": describe(explained.plugins),
+        "change": describe_change(change, plan),
+        "conflicts": [describe_conflict(each) for each in plan.conflicts] if plan else [],
         "isolation": None if isolation is None else describe_isolation(isolation),
         "cards": [describe_card(card) for card in explained.cards],
         "findings": [
-            {"reason": str(each.code), "message": _tell(each)} for each in explained.findings
+            {
+                "reason": str(each.code),
+                "message": f"{each.message}; {each.remedy}" if each.remedy else each.message,
+            }
+            for each in explained.findings
         ],
     }
 
 
-# For people.
-
-
-def _build_page(
-    explained: NodeExplanation, taints: tuple[Taint, ...], *, installed: bool | None
-) -> Iterator[Line]:
-    yield (Styled(f"Node {explained.node.name}", "bold"), f"  {_tell_state(explained, taints)}")
-    if installed is False:
+def _build_page(explained: NodeExplanation, document: Json) -> Iterator[Line]:
+    yield (Styled(f"Node {explained.node.name}", "bold"), f"  {_tell_state(document)}")
+    if document["operatorInstalled"] is False:
         text = f"  The cluster has no {names.PLURAL}.{names.GROUP}: no pool has the node."
         yield (Styled(text, "yellow"),)
     if not explained.has_gpus:
@@ -145,145 +123,74 @@ def _build_page(
         plugin = ", no device plugin" if explained.isolation is not None else ""
         yield (f"  Nothing on it speaks of GPUs: no label, no resource{plugin}.",)
         return
-    yield from lay_out_facts(_build_facts(explained))
-    if explained.claimants:
-        rows = [
-            (
-                each.pool or "-",
-                "-" if each.priority is None else str(each.priority),
-                Styled("has it", "green") if each.has_it else "does not",
-                str(each.plan.state),
-                str(each.plan.reason),
-                each.plan.message,
-            )
-            for each in explained.claimants
-        ]
-        header = ("POOL", "PRIORITY", "IT", "STATE", "REASON", "WHY")
-        yield from lay_out_section("Pools that claim it", header, rows)
-    yield from _build_labels(explained)
-    yield from _build_served(explained)
-    if explained.cards:
-        held = [
-            (str(each.index), tell_allocated(each), ", ".join(each.pods) or "-")
-            for each in explained.cards
-        ]
-        yield from lay_out_section("Cards", ("GPU", "ALLOCATED", "PODS"), held)
-    if explained.findings:
-        found = [(Styled(str(each.code), "yellow"), _tell(each)) for each in explained.findings]
-        yield from lay_out_section("Findings", ("REASON", "WHAT"), found)
-        return
-    yield ()
-    yield (Styled("Findings", "bold"),)
-    yield ("  none" if explained.claimants is not None else "  none by its labels and records",)
+    yield from lay_out_facts(_build_facts(explained, document))
+    claimants = document["claimants"] or ()
+    yield from build_section("Pools that claim it", _CLAIMANTS, claimants)
+    yield from build_section("Labels", _LABELS, document["labels"])
+    yield from build_section("What it offers", _RESOURCES, document["resources"])
+    yield from build_section("Plugins and components", _PLUGINS, document["plugins"])
+    cards = [
+        {**each, "allocated": tell_allocated(card)}
+        for card, each in zip(explained.cards, document["cards"], strict=True)
+    ]
+    yield from build_section("Cards", _CARDS, cards)
+    yield from build_section("Findings", _FINDINGS, document["findings"], {"reason": "yellow"})
+    if not document["findings"]:
+        yield ()
+        yield (Styled("Findings", "bold"),)
+        yield ("  none" if explained.claimants is not None else "  none by its labels and records",)
 
 
-def _tell(finding: Finding) -> str:
-    return f"{finding.message}; {finding.remedy}" if finding.remedy else finding.message
+def _tell_state(document: Json) -> str:
+    told = ["Ready" if document["ready"] else "not Ready"]
+    if document["cordoned"]:
+        told.append(f"cordoned by {_tell_who(document)}")
+    taints = (t for t in document["taints"] if not t.startswith("node.kubernetes.io"))
+    return ", ".join([*told, *(f"taint {taint}" for taint in taints)])
 
 
-def _tell_state(explained: NodeExplanation, taints: tuple[Taint, ...]) -> str:
-    node = explained.node
-    told = ["Ready" if node.ready else "not Ready"]
-    if node.unschedulable:
-        told.append(f"cordoned by {'the operator' if node.owns_cordon else 'somebody'}")
-    told += [f"taint {taint}" for taint in taints if not taint.key.startswith("node.kubernetes.io")]
-    return ", ".join(told)
+def _tell_who(document: Json) -> str:
+    return "the operator" if document["cordonedByOperator"] else "somebody"
 
 
-def _build_facts(explained: NodeExplanation) -> Iterator[Fact]:
-    owner, change, isolation = explained.owner, explained.records.change, explained.isolation
-    none = "none" if explained.pool is None else "none any more"
-    yield "Pool", explained.pool or none
+def _build_facts(explained: NodeExplanation, document: Json) -> Iterator[Fact]:
+    plan, change, isolation = explained.plan, explained.records.change, explained.isolation
+    yield "Pool", explained.pool or ("none" if explained.pool is None else "none any more")
     if explained.edition is not None:
         said = f"{explained.labelled} ({explained.edition})"
         known = said if explained.mode is not None else Styled(f"{said}, which is none", "red")
         yield "Mode by labels", known
     if (applied := explained.records.applied) is not None:
         waits = ", its plugin has yet to restart" if applied.restart_pending else ""
-        yield (
-            "Mode applied",
-            f"{applied.schedule} ({applied.edition}) by pool {applied.pool}{waits}",
-        )
+        told = f"{applied.schedule} ({applied.edition}) by pool {applied.pool}{waits}"
+        yield "Mode applied", told
     if change is not None:
         under_way = "under way" if change.is_under_way else "not begun"
         if change.failure is not None:
             under_way = "failed"
-        yield (
-            "Change",
-            Styled(
-                f"{change.from_mode} -> {change.to} for pool {change.pool}, {under_way}, in phase "
-                f"{change.phase} since {tell_time(change.since)}",
-                "yellow",
-            ),
+        told = (
+            f"{change.from_mode} -> {change.to} for pool {change.pool}, {under_way}, in phase "
+            f"{change.phase} since {tell_time(change.since)}"
         )
-        if change.failure is not None and owner is None:
+        yield "Change", Styled(told, "yellow")
+        if plan is not None:
+            end = tell_time(plan.deadline)
+            yield "Waits for", f"{plan.message}; fails at {end}" if end else plan.message
+        elif change.failure is not None:
             yield "Failed", Styled(change.failure.message, "red")
-        if owner is not None:
-            end = owner.plan.deadline
-            deadline = f"; fails at {tell_time(end)}" if end is not None else ""
-            yield "Waits for", f"{owner.plan.message}{deadline}"
-    for conflict in owner.plan.conflicts if owner is not None else ():
-        yield "Rival", Styled(describe_conflict(conflict), "red")
+    for conflict in document["conflicts"]:
+        yield "Rival", Styled(conflict, "red")
     if explained.records.module:
         yield "Kernel module", "cGPU's may be loaded: nobody has shown since that it is gone"
-    if isolation is not None and isolation.containers:
-        sharing = "1 container shares a card"
-        if isolation.containers > 1:
-            sharing = f"{isolation.containers} containers share cards"
-        yield (
-            "Isolation",
-            f"{sharing}: {isolation.isolated} isolated, "
-            f"{isolation.stale} stale, {isolation.opted_out} opted out, "
-            f"{isolation.unknown} unknown",
-        )
-    for claim in isolation.samples if isolation is not None else ():
-        yield "Stale", Styled(tell_stale(claim), "yellow")
-
-
-def _build_labels(explained: NodeExplanation) -> Iterator[Line]:
-    if not explained.labels:
+    if isolation is None or not isolation.containers:
         return
-    rows = [
-        (
-            each.key,
-            "-" if each.value is None else each.value,
-            Styled("-" if each.wanted is None else each.wanted,
-                   "red" if each.wanted not in (None, each.value) else ""),
-            each.owner or "-",
-        )
-        for each in explained.labels
-    ]  # fmt: skip
-    yield from lay_out_section("Labels", ("LABEL", "VALUE", "POOL WANTS", "WRITTEN BY"), rows)
-
-
-def _build_served(explained: NodeExplanation) -> Iterator[Line]:
-    if explained.resources:
-        offered = [
-            (
-                each.name,
-                str(each.offered),
-                "-" if each.requested is None else str(each.requested),
-                _tell_of_mode(each.is_of_mode),
-            )
-            for each in explained.resources
-        ]
-        header: tuple[str, ...] = ("RESOURCE", "ALLOCATABLE", "REQUESTED", "OF ITS MODE")
-        yield from lay_out_section("What it offers", header, offered)
-    if explained.plugins:
-        running = [
-            (
-                each.name,
-                each.pod,
-                Styled("yes", "green") if each.is_ready else Styled("no", "red"),
-                str(each.restarts),
-                ", ".join(each.serves) or "-",
-                _tell_of_mode(each.is_of_mode),
-            )
-            for each in explained.plugins
-        ]
-        header = ("NAME", "POD", "READY", "RESTARTS", "SERVES", "OF ITS MODE")
-        yield from lay_out_section("Plugins and components", header, running)
-
-
-def _tell_of_mode(is_of_mode: bool) -> Styled:
-    return Styled("yes", "green") if is_of_mode else Styled("no", "red")
+    sharing = "1 container shares a card"
+    if isolation.containers > 1:
+        sharing = f"{isolation.containers} containers share cards"
+    yield (
+        "Isolation",
+        f"{sharing}: {isolation.isolated} isolated, {isolation.stale} stale, "
+        f"{isolation.opted_out} opted out, {isolation.unknown} unknown",
+    )
+    for claim in isolation.samples:
+        yield "Stale", Styled(tell_stale(claim), "yellow")

@@ -10,24 +10,21 @@ from gpushare.api.k8s.pod_shape import parse_pod_shape
 from gpushare.api.k8s.taint import parse_taints
 from gpushare.api.pruned.cluster import Cluster, Kind, Subject
 from gpushare.cli.cluster.access import Access, check_namespace
-from gpushare.cli.cluster.basis import UNHEALTHY, Basis, build_answer
+from gpushare.cli.cluster.basis import UNHEALTHY, build_answer
 from gpushare.cli.cluster.snapshot import observe_cluster
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.cli.explain.pod_view import Told, build_pod_page
+from gpushare.cli.explain.pod_view import build_pod_page, describe_pod
 from gpushare.cli.input.manifests import Given
 from gpushare.cli.input.pod_templates import find_pod_templates
 from gpushare.cli.output.answer import Answer, Line
-from gpushare.cli.output.facts import tell_stale
-from gpushare.core.admission import Decision, view_pool
+from gpushare.core.admission import view_pool
 from gpushare.core.analysis.effective_settings import ROUTED_BY
-from gpushare.core.analysis.explain.node_fit import NodeFit
 from gpushare.core.analysis.explain.pods import (
     Surroundings,
     explain_found_pod,
     explain_new_pod,
 )
-from gpushare.core.analysis.explain.verdicts import Verdict
 from gpushare.core.analysis.inspect.pools import (
     Waiting,
     find_schedulers_word,
@@ -37,7 +34,6 @@ from gpushare.core.analysis.inspect.pools import (
 from gpushare.core.analysis.seen import Seen
 from gpushare.core.snapshot.cluster import build_node_context
 from gpushare.core.snapshot.isolation import Claim, claim_isolation
-from gpushare.webhook.patch import plan_patch
 
 Json = dict[str, Any]
 
@@ -60,24 +56,27 @@ def explain_pod(access: Access, name: str, namespace: str | None) -> Answer:
     seen, around, waiting = _observe(cluster)
     every = [*seen.unbound, *(pod for pods in seen.snapshot.pods.values() for pod in pods)]
     found = next((pod for pod in every if (pod.namespace, pod.name) == (where, name)), None)
-    waits = next((each.why for each in waiting if each.pod is found), None)
+    waits = next((each for each in waiting if each.pod is found), None)
     if not cluster.can_be_planned:
         waits = find_schedulers_word(found) if found is not None else None
     explained = explain_found_pod(
         parse_pod_shape(raw), found, waits, around, namespace=where, name=name
     )
-    notes = (
-        *_find_notes(cluster, seen),
-        *_find_own_notes(where, cluster),
-        *_find_node_notes(seen, found),
-    )
-    stale = tuple(_find_stale(seen, found)) if found is not None and found.node else ()
-    told = Told("Pod", explained, notes, _is_asked(cluster, where), stale)
-
+    notes = list(_find_notes(cluster, seen, where))
+    stale: tuple[Claim, ...] = ()
+    if found is not None and found.node in seen.snapshot.nodes:
+        stale = tuple(_find_stale(seen, found))
+    elif found is not None and found.node:
+        told = f"Its node {found.node} is not known, nor whether its isolation is as the mode says."
+        notes.append(told)
+    document = describe_pod("Pod", explained, notes, stale, is_asked=_is_asked(cluster, where))
     return build_answer(
-        _describe(told),
-        lambda wide: build_pod_page(told, wide=wide),
-        Basis(cluster, _LACKS, seen.known, ROUTED_BY),
+        document,
+        lambda wide: build_pod_page(document, found, wide=wide),
+        cluster,
+        _LACKS,
+        seen.known,
+        ROUTED_BY,
     )
 
 
@@ -87,21 +86,20 @@ def explain_manifests(access: Access, given: Sequence[Given], namespace: str | N
     default = access.find_namespace(namespace)
     cluster = access.read(*Kind)
     seen, around, _ = _observe(cluster)
-    notes = tuple(_find_notes(cluster, seen))
-    told = []
+    objects = []
     for template in templates:
         where = template.namespace or default
         explained = explain_new_pod(template.pod, where, template.name, around)
-        own = (*notes, *_find_own_notes(where, cluster))
-        told.append(Told(template.kind, explained, own, _is_asked(cluster, where)))
-
+        notes, is_asked = tuple(_find_notes(cluster, seen, where)), _is_asked(cluster, where)
+        objects.append(describe_pod(template.kind, explained, notes, is_asked=is_asked))
+    document = {"objects": objects, "skipped": [each.shown for each in skipped]}
     return build_answer(
-        {
-            "objects": [_describe(each) for each in told],
-            "skipped": [each.shown for each in skipped],
-        },
-        lambda wide: _build_pages(told, skipped, wide=wide),
-        Basis(cluster, _LACKS, seen.known, ROUTED_BY),
+        document,
+        lambda wide: _build_pages(document, wide=wide),
+        cluster,
+        _LACKS,
+        seen.known,
+        ROUTED_BY,
     )
 
 
@@ -121,16 +119,15 @@ def _observe(cluster: Cluster) -> tuple[Seen, Surroundings, tuple[Waiting, ...]]
         can_decide=cluster.unread.keys().isdisjoint((Kind.POOLS, Kind.NAMESPACES)),
         has_nodes=cluster.can_be_planned,
     )
-    waiting = find_waiting(seen.snapshot, books, seen.unbound, seen.opted_out, cluster.taken_at)
+    waiting = find_waiting(seen, books, cluster.taken_at)
     return seen, around, waiting
 
 
 def _find_stale(seen: Seen, pod: Pod) -> Iterator[Claim]:
     """The pod's containers whose isolation is not what their node's mode gives."""
-    if pod.node in seen.snapshot.nodes:
-        for claim in claim_isolation(build_node_context(seen.snapshot, pod.node).seen):
-            if claim.is_stale and claim.pod.uid == pod.uid:
-                yield claim
+    for claim in claim_isolation(build_node_context(seen.snapshot, pod.node).seen):
+        if claim.is_stale and claim.pod.uid == pod.uid:
+            yield claim
 
 
 def _find_pod(cluster: Cluster, namespace: str, name: str) -> Json:
@@ -148,11 +145,7 @@ def _find_pod(cluster: Cluster, namespace: str, name: str) -> Json:
     raise build_unknown("GPU pod", f"{namespace}/{name}", map("/".join, known))
 
 
-def _list_namespaces(cluster: Cluster) -> list[str]:
-    return [raw["metadata"]["name"] for raw in cluster.namespaces]
-
-
-def _find_notes(cluster: Cluster, seen: Seen) -> Iterator[str]:
+def _find_notes(cluster: Cluster, seen: Seen, namespace: str) -> Iterator[str]:
     if cluster.pools is None:
         yield (
             f"The cluster has no {names.PLURAL}.{names.GROUP}: there are no pools, and nothing is "
@@ -160,132 +153,24 @@ def _find_notes(cluster: Cluster, seen: Seen) -> Iterator[str]:
         )
     for pool in seen.unreadable:
         yield f"Pool {pool.name} is left out: its spec can't be read: {pool.error}."
+    if namespace == names.EXEMPT_NAMESPACE:
+        yield f"The webhook is never asked about {namespace}: nothing is written to its pods."
+    known = [raw["metadata"]["name"] for raw in cluster.namespaces]
+    if namespace not in known and Kind.NAMESPACES not in cluster.unread:
+        yield f"Namespace {namespace} does not exist yet; taken as one without labels."
 
 
 def _is_asked(cluster: Cluster, namespace: str) -> bool:
     return cluster.pools is not None and namespace != names.EXEMPT_NAMESPACE
 
 
-def _find_own_notes(namespace: str, cluster: Cluster) -> Iterator[str]:
-    if namespace == names.EXEMPT_NAMESPACE:
-        yield f"The webhook is never asked about {namespace}: nothing is written to its pods."
-    if namespace not in _list_namespaces(cluster) and Kind.NAMESPACES not in cluster.unread:
-        yield f"Namespace {namespace} does not exist yet; taken as one without labels."
-
-
-def _find_node_notes(seen: Seen, found: Pod | None) -> Iterator[str]:
-    if found is not None and found.node and found.node not in seen.snapshot.nodes:
-        yield f"Its node {found.node} is not known, nor whether its isolation is as the mode says."
-
-
-# As data.
-
-
-def _describe(told: Told) -> Json:
-    explained = told.explained
-    decision, past = explained.decision, explained.past
-    return {
-        "kind": told.kind,
-        "namespace": explained.namespace,
-        "name": explained.name,
-        "requests": dict(explained.request.requests),
-        "decision": None if decision is None else _describe_decision(decision),
-        "patch": []
-        if decision is None or decision.is_refused
-        else plan_patch(explained.written, decision),
-        "decidedThen": None
-        if past is None
-        else {
-            "reason": past.reason,
-            "pool": past.pool,
-            "lost": {reason: list(pools) for reason, pools in past.lost.items()},
-            "more": past.more,
-            "sameNow": explained.is_as_then,
-        },
-        "pools": [_describe_verdict(verdict) for verdict in explained.verdicts],
-        "placed": _describe_placed(explained.found, told.stale),
-        "waits": None
-        if explained.waits is None
-        else {"reason": str(explained.waits.reason), "message": explained.waits.message},
-        "nodes": [_describe_fit(fit) for fit in explained.fits],
-        "smallestChange": explained.smallest_change,
-        "webhookIsAsked": told.is_asked if decision is not None else None,
-        "notes": list(told.notes),
-    }
-
-
-def _describe_decision(decision: Decision) -> Json:
-    return {
-        "reason": str(decision.reason),
-        "message": decision.message,
-        "pool": decision.pool,
-        "refused": decision.refusal,
-        "nodeSelector": dict(decision.selector),
-        "tolerations": [dict(each) for each in decision.tolerations],
-        "annotation": decision.annotation,
-        "warnings": list(decision.warnings),
-    }
-
-
-def _describe_verdict(verdict: Verdict) -> Json:
-    view, figures = verdict.view, verdict.figures
-    return {
-        "name": verdict.pool,
-        "outcome": str(verdict.outcome),
-        "reason": None if verdict.reason is None else str(verdict.reason),
-        "message": verdict.message,
-        "edition": None if view is None else str(view.edition),
-        "schedule": None if view is None else str(view.schedule),
-        "priority": None if view is None else view.priority,
-        "nodes": None if view is None else view.nodes,
-        "figures": None
-        if figures is None
-        else {
-            "fit": figures.fit.name.title().replace("_", ""),
-            "asked": figures.asked,
-            "cards": figures.cards,
-            "largestFreeBlock": figures.largest_free,
-            "free": figures.free,
-            "total": figures.total,
-            "largestCard": figures.largest_card,
-            "unit": figures.unit,
-        },
-    }
-
-
-def _describe_placed(found: Pod | None, stale: Sequence[Claim]) -> Json | None:
-    if found is None or not found.node:
-        return None
-    return {
-        "node": found.node,
-        "phase": found.phase,
-        "cards": {str(card): units for card, units in sorted(found.cards.items())},
-        "staleIsolation": [tell_stale(claim) for claim in stale],
-    }
-
-
-def _describe_fit(fit: NodeFit) -> Json:
-    return {
-        "name": fit.node,
-        "pool": fit.pool or None,
-        "fits": fit.fits,
-        "rejections": [
-            {"reason": str(each.reason), "message": each.message, "remedy": each.remedy}
-            for each in fit.rejections
-        ],
-    }
-
-
-# For people.
-
-
-def _build_pages(told: Sequence[Told], skipped: Sequence[Given], *, wide: bool) -> Iterator[Line]:
-    for number, each in enumerate(told):
+def _build_pages(document: Json, *, wide: bool) -> Iterator[Line]:
+    for number, each in enumerate(document["objects"]):
         if number:
             yield ()
-        yield from build_pod_page(each, wide=wide)
-    if skipped:
-        if told:
+        yield from build_pod_page(each, None, wide=wide)
+    if document["skipped"]:
+        if document["objects"]:
             yield ()
-        listed = ", ".join(each.shown for each in skipped)
+        listed = ", ".join(document["skipped"])
         yield (f"Skipped, since the webhook is not asked about their pods: {listed}",)

@@ -1,154 +1,207 @@
-"""A pod that is explained, as a page for people."""
+"""A pod that is explained: as data, and as a page for people."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from gpushare import names
-from gpushare.cli.output.answer import Cell, Fact, Line, Styled, lay_out_facts, lay_out_section
+from gpushare.api.k8s.pod import Pod
+from gpushare.cli.output.answer import Fact, Line, Styled, lay_out_facts
 from gpushare.cli.output.facts import tell_stale
+from gpushare.cli.output.tables import build_section, describe
 from gpushare.core.admission import Decision
-from gpushare.core.analysis.explain.node_fit import NodeFit
 from gpushare.core.analysis.explain.pods import PodExplanation
-from gpushare.core.analysis.explain.verdicts import Figures, PoolOutcome, Verdict
+from gpushare.core.analysis.explain.verdicts import PoolOutcome, Verdict
 from gpushare.core.snapshot.isolation import Claim
+from gpushare.webhook.patch import plan_patch
+
+Json = dict[str, Any]
 
 MAX_NODES = 20
 """In the narrow table."""
 _STYLES = {PoolOutcome.CHOSEN: "green", PoolOutcome.SELECTED: "green", PoolOutcome.LOST: "yellow"}
+_POOLS = "POOL:name,SCHEDULE:schedule,PRIORITY:priority,FREE:free,LARGEST BLOCK:largestFreeBlock"
+_POOLS_WIDE = "EDITION:edition,NODES:nodes,LARGEST CARD:largestCard,ASKED:asked,FIT:fit"
+_VERDICT = "VERDICT:outcome,REASON:reason,WHY:message"
+_NODES = "NODE:name,POOL:pool,REASON:reason,WHY:message"
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A pod that is explained, or the pods of a workload, and what else is to be said."""
+def describe_pod(
+    kind: str,
+    explained: PodExplanation,
+    notes: Sequence[str],
+    stale: Sequence[Claim] = (),
+    *,
+    is_asked: bool,
+) -> Json:
+    """The document of a pod, or of the pods of a workload of this `kind`.
 
-    kind: str
-    explained: PodExplanation
-    notes: Sequence[str]
-    is_asked: bool
-    """The webhook is asked about such pods; else nobody writes anything."""
-    stale: Sequence[Claim] = ()
-    """Its containers whose isolation is not what their node's mode gives."""
+    `stale` are its containers whose isolation is not what their node's mode gives; `is_asked`: the
+    webhook is asked about such pods, else nobody writes anything.
+    """
+    decision, past, found = explained.decision, explained.past, explained.found
+    waits = explained.waits
+    has_patch = decision is not None and not decision.is_refused
+    placed = then = None
+    if found is not None and found.node:
+        placed = {
+            "node": found.node,
+            "phase": found.phase,
+            "cards": {str(card): units for card, units in sorted(found.cards.items())},
+            "staleIsolation": [tell_stale(claim) for claim in stale],
+        }
+    if past is not None:
+        then = describe(past) | {"sameNow": explained.is_as_then}
+    return {
+        "kind": kind,
+        "namespace": explained.namespace,
+        "name": explained.name,
+        "requests": dict(explained.request.requests),
+        "decision": decision and _describe_decision(decision),
+        "patch": plan_patch(explained.written, decision) if decision and has_patch else [],
+        "decidedThen": then,
+        "pools": [_describe_verdict(verdict) for verdict in explained.verdicts],
+        "placed": placed,
+        "waits": waits and {"reason": waits.reason, "message": waits.message},
+        "nodes": [
+            {
+                "name": fit.node,
+                "pool": fit.pool or None,
+                "fits": fit.fits,
+                "rejections": [
+                    {"reason": str(each.reason), "message": each.message, "remedy": each.remedy}
+                    for each in fit.rejections
+                ],
+            }
+            for fit in explained.fits
+        ],
+        "smallestChange": explained.smallest_change,
+        "webhookIsAsked": is_asked if decision is not None else None,
+        "notes": list(notes),
+    }
 
 
-def build_pod_page(told: Told, *, wide: bool) -> Iterator[Line]:
-    """All that is to be said of it."""
-    explained = told.explained
-    asks = ", ".join(
-        f"{amount} {resource}" for resource, amount in sorted(explained.request.requests.items())
-    )
-    title = f"{told.kind} {explained.namespace}/{explained.name}"
+def _describe_decision(decision: Decision) -> Json:
+    return {
+        "reason": str(decision.reason),
+        "message": decision.message,
+        "pool": decision.pool,
+        "refused": decision.refusal,
+        "nodeSelector": dict(decision.selector),
+        "tolerations": [dict(each) for each in decision.tolerations],
+        "annotation": decision.annotation,
+        "warnings": list(decision.warnings),
+    }
+
+
+def _describe_verdict(verdict: Verdict) -> Json:
+    view, figures = verdict.view, verdict.figures
+    return {
+        "name": verdict.pool,
+        "outcome": str(verdict.outcome),
+        "reason": describe(verdict.reason),
+        "message": verdict.message,
+        "edition": view and str(view.edition),
+        "schedule": view and str(view.schedule),
+        "priority": view and view.priority,
+        "nodes": view and view.nodes,
+        "figures": figures
+        and describe(figures) | {"fit": figures.fit.name.title().replace("_", "")},
+    }
+
+
+def build_pod_page(document: Json, found: Pod | None, *, wide: bool) -> Iterator[Line]:
+    """The page of that document; `found` is the pod, where there is one."""
+    requests = sorted(document["requests"].items())
+    asks = ", ".join(f"{amount} {resource}" for resource, amount in requests)
+    title = f"{document['kind']} {document['namespace']}/{document['name']}"
     yield (Styled(title, "bold"), f"  asks for {asks or 'no GPU that a pool gives'}")
-    for note in told.notes:
+    for note in document["notes"]:
         yield (Styled(f"  {note}", "yellow"),)
-    yield from lay_out_facts(_build_facts(explained, told.stale))
-    if explained.verdicts:
-        yield from _build_verdicts(explained.verdicts, wide=wide)
-    decision = explained.decision
-    if told.is_asked and decision is not None and (written := list(_list_written(decision))):
+    yield from lay_out_facts(_build_facts(document, found))
+    columns = ",".join([_POOLS, *([_POOLS_WIDE] if wide else []), _VERDICT])
+    yield from build_section("Pools", columns, map(_build_verdict, document["pools"]))
+    decision = document["decision"] or {}
+    if document["webhookIsAsked"] and (written := list(_list_written(decision))):
         yield ()
-        what = "What is written" if explained.found is None else "What is written to one like it"
+        what = "What is written" if found is None else "What is written to one like it"
         yield (Styled(what, "bold"),)
         yield from lay_out_facts(written)
-    if decision is not None and decision.warnings:
-        yield ()
-        yield (Styled("Warnings", "bold"),)
-        yield from ((f"  {warning}",) for warning in decision.warnings)
-    if explained.fits:
-        yield from _build_fits(explained.fits, wide=wide)
-    if (change := explained.smallest_change) is not None:
-        yield ()
-        yield (Styled("Smallest change that lets it in", "bold"),)
-        yield (f"  {change}",)
-
-
-def _build_facts(explained: PodExplanation, stale: Sequence[Claim]) -> Iterator[Fact]:
-    decision, past, found = explained.decision, explained.past, explained.found
-    if decision is not None:
-        told = f"{decision.reason}: {decision.message}"
-        when = "Decision" if found is None else "Now"
-        if decision.is_refused:
-            yield when, Styled(f"refused, {told}", "red")
-        else:
-            yield when, Styled(told, "green") if decision.pool else told
-    if past is not None:
-        to = f" to pool {past.pool}" if past.pool is not None else ""
-        same = ", the same" if explained.is_as_then else ", not what would be decided now"
-        same = same if decision is not None else ""
-        yield "Then", f"{past.reason}{to}{same}{_tell_lost(past.lost, past.more)}"
-    if found is not None and found.node:
-        cards = ", ".join(f"GPU {card}: {units}" for card, units in sorted(found.cards.items()))
-        yield "Node", f"{found.node}{f' ({cards})' if cards else ''}, {found.phase}"
-    elif found is not None and explained.waits is None:
-        yield "Node", f"none yet, {found.phase}"
-    if explained.waits is not None:
-        yield "Trouble", Styled(f"{explained.waits.reason}: {explained.waits.message}", "yellow")
-    for claim in stale:
-        yield "Stale", Styled(tell_stale(claim), "yellow")
-
-
-def _tell_lost(lost: Mapping[str, Sequence[str]], more: int) -> str:
-    told = [f"{', '.join(pools)} lost by {reason}" for reason, pools in lost.items()]
-    if more:
-        told.append(f"{more} more lost")
-    return f"; {'; '.join(told)}" if told else ""
-
-
-def _build_verdicts(verdicts: Sequence[Verdict], *, wide: bool) -> Iterator[Line]:
-    header = ["POOL", "SCHEDULE", "PRIORITY", "FREE", "LARGEST BLOCK"]
-    if wide:
-        header += ["EDITION", "NODES", "LARGEST CARD", "ASKED", "FIT"]
-    rows = [_build_verdict(verdict, wide=wide) for verdict in verdicts]
-    yield from lay_out_section("Pools", [*header, "VERDICT", "REASON", "WHY"], rows)
-
-
-def _build_verdict(verdict: Verdict, *, wide: bool) -> Line:
-    view, figures = verdict.view, verdict.figures
-    row: list[Cell] = [
-        verdict.pool,
-        str(view.schedule) if view is not None else "-",
-        str(view.priority) if view is not None else "-",
-        _tell_free(figures) if figures is not None else "-",
-        str(figures.largest_free) if figures is not None else "-",
-    ]
-    if wide:
-        row += [
-            str(view.edition) if view is not None else "-",
-            str(view.nodes) if view is not None and view.nodes is not None else "-",
-            str(figures.largest_card or "-") if figures is not None else "-",
-            f"{figures.cards}x{figures.asked}" if figures is not None else "-",
-            figures.fit.name if figures is not None else "-",
-        ]
-    outcome = Styled(str(verdict.outcome), _STYLES.get(verdict.outcome, ""))
-    return (*row, outcome, str(verdict.reason or "-"), verdict.message)
-
-
-def _tell_free(figures: Figures) -> str:
-    short = f", {-figures.free} short" if figures.free < 0 else ""
-    return f"{max(figures.free, 0)}/{figures.total} {figures.unit}{short}"
-
-
-def _list_written(decision: Decision) -> Iterator[Fact]:
-    if decision.is_refused:
-        return
-    for key, value in decision.selector:
-        yield "nodeSelector", f"{key}={value}"
-    for toleration in decision.tolerations:
-        yield "toleration", ", ".join(f"{key}={value}" for key, value in toleration.items())
-    if decision.annotation:
-        yield "annotation", f"{names.ANNOTATION_DECISION}={decision.annotation}"
-
-
-def _build_fits(fits: Sequence[NodeFit], *, wide: bool) -> Iterator[Line]:
-    ranked = sorted(fits, key=lambda fit: (len(fit.rejections), fit.node))
+    yield from _build_lines("Warnings", decision.get("warnings", ()))
+    ranked = sorted(document["nodes"], key=lambda fit: (len(fit["rejections"]), fit["name"]))
     shown = ranked if wide else ranked[:MAX_NODES]
-    rows: list[Line] = []
-    for fit in shown:
-        start = (fit.node, fit.pool or "-")
-        if fit.fits:
-            rows.append((*start, Styled("fits", "green"), ""))
-        for place, rejection in enumerate(fit.rejections):
-            where = start if place == 0 else ("", "")
-            rows.append((*where, Styled(str(rejection.reason), "yellow"), rejection.message))
-    yield from lay_out_section("Nodes", ("NODE", "POOL", "REASON", "WHY"), rows)
+    rows = [row for fit in shown for row in _list_rejections(fit)]
+    yield from build_section("Nodes", _NODES, rows, {"reason": "yellow"})
     if len(shown) < len(ranked):
         yield (f"  and {len(ranked) - len(shown)} more nodes; -o wide lists them all",)
+    change = document["smallestChange"]
+    yield from _build_lines("Smallest change that lets it in", [change] if change else ())
+
+
+def _build_lines(title: str, lines: Sequence[str]) -> Iterator[Line]:
+    if lines:
+        yield ()
+        yield (Styled(title, "bold"),)
+        yield from ((f"  {line}",) for line in lines)
+
+
+def _build_facts(document: Json, found: Pod | None) -> Iterator[Fact]:
+    decision, past, waits = document["decision"], document["decidedThen"], document["waits"]
+    placed = document["placed"]
+    if decision is not None:
+        told, style = f"{decision['reason']}: {decision['message']}", ""
+        if decision["refused"]:
+            told, style = f"refused, {told}", "red"
+        elif decision["pool"]:
+            style = "green"
+        yield "Decision" if found is None else "Now", Styled(told, style)
+    if past is not None:
+        to = f" to pool {past['pool']}" if past["pool"] is not None else ""
+        same = ", the same" if past["sameNow"] else ", not what would be decided now"
+        same = same if decision is not None else ""
+        lost = [f"{', '.join(pools)} lost by {reason}" for reason, pools in past["lost"].items()]
+        lost += [f"{past['more']} more lost"] if past["more"] else []
+        yield "Then", "; ".join([f"{past['reason']}{to}{same}", *lost])
+    if placed is not None:
+        cards = ", ".join(f"GPU {card}: {units}" for card, units in placed["cards"].items())
+        yield "Node", f"{placed['node']}{f' ({cards})' if cards else ''}, {placed['phase']}"
+    elif found is not None and waits is None:
+        yield "Node", f"none yet, {found.phase}"
+    if waits is not None:
+        yield "Trouble", Styled(f"{waits['reason']}: {waits['message']}", "yellow")
+    for claim in placed["staleIsolation"] if placed is not None else ():
+        yield "Stale", Styled(claim, "yellow")
+
+
+def _build_verdict(verdict: Json) -> Json:
+    row = verdict | {"outcome": Styled(verdict["outcome"], _STYLES.get(verdict["outcome"], ""))}
+    if (figures := verdict["figures"]) is None:
+        return row
+    free, total = figures["free"], f"{figures['total']} {figures['unit']}"
+    return row | {
+        "free": f"0/{total}, {-free} short" if free < 0 else f"{free}/{total}",
+        "largestFreeBlock": figures["largestFreeBlock"],
+        "largestCard": figures["largestCard"] or None,
+        "asked": f"{figures['cards']}x{figures['asked']}",
+        "fit": figures["fit"],
+    }
+
+
+def _list_written(decision: Json) -> Iterator[Fact]:
+    if decision["refused"]:
+        return
+    for key, value in decision["nodeSelector"].items():
+        yield "nodeSelector", f"{key}={value}"
+    for toleration in decision["tolerations"]:
+        yield "toleration", ", ".join(f"{key}={value}" for key, value in toleration.items())
+    if decision["annotation"]:
+        yield "annotation", f"{names.ANNOTATION_DECISION}={decision['annotation']}"
+
+
+def _list_rejections(fit: Json) -> Iterator[Json]:
+    """A row for each, of which the first names the node."""
+    where = {"name": fit["name"], "pool": fit["pool"]}
+    if fit["fits"]:
+        yield {**where, "reason": Styled("fits", "green"), "message": " "}
+    for rejection in fit["rejections"]:
+        yield {**where, "reason": rejection["reason"], "message": rejection["message"]}
+        where = {"name": " ", "pool": " "}

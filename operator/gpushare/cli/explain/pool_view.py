@@ -1,21 +1,27 @@
 """`gpushare explain pool`: its conditions, what its nodes wait for, and who waits for it."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from gpushare import names
 from gpushare.api.pool import UnreadablePool
 from gpushare.api.pruned.cluster import Cluster, Kind, Subject
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.basis import UNHEALTHY, Basis, build_answer
+from gpushare.cli.cluster.basis import UNHEALTHY, build_answer
 from gpushare.cli.cluster.snapshot import observe_pools
 from gpushare.cli.errors.failures import build_unknown
-from gpushare.cli.output.answer import Answer, Fact, Line, Styled, lay_out_facts, lay_out_section
-from gpushare.cli.output.facts import describe_capacity, describe_waiting, tell_time
+from gpushare.cli.output.answer import Answer, Fact, Line, Styled, lay_out_facts
+from gpushare.cli.output.facts import describe_capacity, describe_waiting
+from gpushare.cli.output.tables import build_section, tell_time
 from gpushare.core.analysis.effective_settings import PLANNED_BY
-from gpushare.core.analysis.explain.pools import PoolExplanation, explain_pool, recall_pool
+from gpushare.core.analysis.explain.pools import (
+    ConditionLine,
+    PoolExplanation,
+    explain_pool,
+    recall_pool,
+)
 from gpushare.core.analysis.inspect.pools import Waiting, find_waiting, plan_snapshot
-from gpushare.core.snapshot.actions import NodeState
 from gpushare.names import Reason
 
 Json = dict[str, Any]
@@ -27,6 +33,10 @@ _LACKS = {
     Kind.DAEMONSETS: "what its nodes lack since the controller told last",
     Kind.CONFIGMAPS: UNHEALTHY,
 }
+_CONDITIONS = "TYPE:type,STATUS:status,REASON:reason,CONTROLLER SAID:said,WHY:message"
+_NODES = "STATE:state,REASON:reason,NODES:nodes,WHY:message"
+_SAMPLES = "NODE:name,REASON:reason,WHY:message"
+_WAITING = "NAMESPACE:namespace,POD:name,GPU-MEM:requested,REASON:reason,WHY:message"
 MAX_SHOWN = 3
 """Nodes of a group in the narrow table."""
 
@@ -45,17 +55,20 @@ def explain_one_pool(access: Access, name: str) -> Answer:
     if cluster.can_be_planned:
         planner = plan_snapshot(seen.snapshot, seen.known.setup, cluster.taken_at)
         explained = explain_pool(pools[name], planner, seen.unbound, cluster.taken_at)
-        books, opted_out = planner.books, seen.opted_out
-        every = find_waiting(seen.snapshot, books, seen.unbound, opted_out, cluster.taken_at)
+        every = find_waiting(seen, planner.books, cluster.taken_at)
         waiting += (each for each in every if name in each.pod.pools)
     else:
         explained = recall_pool(pools[name])
     adopted = _is_adopted(cluster, explained)
 
+    document = _describe(explained, waiting, is_adopted=adopted)
     return build_answer(
-        _describe(explained, waiting, is_adopted=adopted),
-        lambda wide: _build_page(explained, waiting, is_adopted=adopted, wide=wide),
-        Basis(cluster, _LACKS, seen.known, PLANNED_BY),
+        document,
+        lambda wide: _build_page(explained, document, wide=wide),
+        cluster,
+        _LACKS,
+        seen.known,
+        PLANNED_BY,
     )
 
 
@@ -79,12 +92,9 @@ def _explain_unreadable(pool: UnreadablePool) -> Answer:
     return Answer(document, lambda wide: lines)
 
 
-# As data.
-
-
 def _describe(explained: PoolExplanation, waiting: Sequence[Waiting], *, is_adopted: bool) -> Json:
-    pool, capacity, status = explained.pool, explained.capacity, explained.status
-    return {
+    pool, status = explained.pool, explained.status
+    document = {
         "name": pool.name,
         "edition": str(pool.spec.edition),
         "schedule": str(pool.spec.schedule),
@@ -93,111 +103,95 @@ def _describe(explained: PoolExplanation, waiting: Sequence[Waiting], *, is_adop
         "deleting": pool.deleting,
         "adopted": is_adopted,
         "controllerIsBehind": explained.hears_nothing,
-        "conditions": [
-            {
-                "type": each.now.type,
-                "status": each.now.status,
-                "reason": each.now.reason,
-                "message": each.now.message,
-                "since": tell_time(each.now.last_transition_time),
-                "healthy": each.is_healthy,
-                "told": None
-                if each.told is None
-                else {
-                    "status": each.told.status,
-                    "reason": each.told.reason,
-                    "message": each.told.message,
-                },
-            }
-            for each in explained.conditions
-        ],
-        "nodes": {
-            "matched": status.nodes.matched,
-            "ready": status.nodes.ready,
-            "updating": status.nodes.updating,
-            "waiting": status.nodes.waiting,
-            "blocked": status.nodes.blocked,
-            "failed": status.nodes.failed,
-            "releasing": explained.releasing,
-        },
-        "groups": None if explained.is_recalled else _describe_groups(explained),
-        "samples": [
-            {
-                "name": each.node,
-                "reason": each.reason,
-                "message": each.message,
-                "deadline": tell_time(each.deadline),
-            }
-            for each in (status.samples if explained.is_recalled else ())
-        ],
-        "outOfService": None if explained.is_recalled else list(explained.out_of_service),
+        "conditions": [_describe_condition(each) for each in explained.conditions],
+        "nodes": {**status.nodes.model_dump(by_alias=True), "releasing": explained.releasing},
+        "groups": None,
+        "samples": [],
+        "outOfService": None,
         "planHash": status.plan.hash if status.plan is not None else None,
-        "capacity": None if capacity is None else describe_capacity(capacity),
-        "waiting": None if explained.is_recalled else [describe_waiting(each) for each in waiting],
+        "capacity": None if status.capacity is None else describe_capacity(status.capacity),
+        "waiting": None,
+    }
+    if explained.is_recalled:
+        samples = [
+            _describe_node(each.node, each.message, each.deadline, reason=each.reason)
+            for each in status.samples
+        ]
+        return document | {"samples": samples}
+    return document | {
+        "groups": [
+            {
+                "state": str(group.state),
+                "reason": str(group.reason),
+                "nodes": [_describe_node(p.node, p.message, p.deadline) for p in group.plans],
+            }
+            for group in explained.groups
+        ],
+        "outOfService": list(explained.out_of_service),
+        "waiting": [describe_waiting(each) for each in waiting],
     }
 
 
-def _describe_groups(explained: PoolExplanation) -> list[Json]:
-    return [
-        {
-            "state": str(group.state),
-            "reason": str(group.reason),
-            "nodes": [
-                {
-                    "name": plan.node,
-                    "message": plan.message,
-                    "deadline": tell_time(plan.deadline),
-                }
-                for plan in group.plans
-            ],
-        }
-        for group in explained.groups
-    ]
+def _describe_condition(line: ConditionLine) -> Json:
+    now, told = line.now, line.told
+    return {
+        "type": now.type,
+        "status": now.status,
+        "reason": now.reason,
+        "message": now.message,
+        "since": tell_time(now.last_transition_time),
+        "healthy": line.is_healthy,
+        "told": told and told.model_dump(include={"status", "reason", "message"}),
+    }
 
 
-# For people.
+def _describe_node(name: str, message: str, deadline: datetime | None, **more: str) -> Json:
+    return {"name": name, **more, "message": message, "deadline": tell_time(deadline)}
 
 
-def _build_page(
-    explained: PoolExplanation, waiting: Sequence[Waiting], *, is_adopted: bool, wide: bool
-) -> Iterator[Line]:
-    pool = explained.pool
-    spec = pool.spec
+def _build_page(explained: PoolExplanation, document: Json, *, wide: bool) -> Iterator[Line]:
+    spec = explained.pool.spec
     head = f"  {spec.schedule} ({spec.edition}), priority {spec.priority}, {spec.reconcile}"
-    yield (Styled(f"Pool {pool.name}", "bold"), head)
-    yield from lay_out_facts(_build_facts(explained, is_adopted=is_adopted))
-    yield from _build_conditions(explained)
+    yield (Styled(f"Pool {explained.pool.name}", "bold"), head)
+    yield from lay_out_facts(_build_facts(explained, is_adopted=document["adopted"]))
+    conditions = [
+        {**each, "said": _tell_said(line)}
+        for line, each in zip(explained.conditions, document["conditions"], strict=True)
+    ]
+    yield from build_section("Conditions", _CONDITIONS, conditions)
     if explained.is_recalled:
         # The nodes that the controller named last, at most 20.
         title = "Nodes that are not ready or have a warning, from the pool's status"
-        told = [(each.node, each.reason, each.message) for each in explained.status.samples]
-        yield from lay_out_section(title, ("NODE", "REASON", "WHY"), told or [("none", "", "")])
+        samples = document["samples"] or [{"name": "none", "reason": " ", "message": " "}]
+        yield from build_section(title, _SAMPLES, samples)
         return
-    yield from _build_nodes(explained, wide=wide)
-    if waiting:
-        rows = [
-            (
-                each.pod.namespace,
-                each.pod.name,
-                str(each.pod.gpu_memory or "-"),
-                Styled(str(each.why.reason), "yellow"),
-                each.why.message,
-            )
-            for each in waiting
-        ]
-        header = ("NAMESPACE", "POD", "GPU-MEM", "REASON", "WHY")
-        yield from lay_out_section("Pods that wait for it", header, rows)
+    nodes = [row for group in document["groups"] for row in _list_nodes(group, wide=wide)]
+    none = {"state": "none", "reason": " ", "nodes": " ", "message": " "}
+    yield from build_section("Nodes", _NODES, nodes or [none])
+    waiting = [{**each, "requested": each["requested"] or None} for each in document["waiting"]]
+    yield from build_section("Pods that wait for it", _WAITING, waiting, {"reason": "yellow"})
+
+
+def _tell_said(line: ConditionLine) -> str:
+    if line.told is None:
+        return "nothing"
+    return "the same" if line.is_told else f"{line.told.status}, {line.told.reason}"
+
+
+def _list_nodes(group: Json, *, wide: bool) -> Iterator[Json]:
+    nodes = group["nodes"]
+    if wide:
+        yield from ({**group, "nodes": each["name"], "message": each["message"]} for each in nodes)
+        return
+    listed = ", ".join(each["name"] for each in nodes[:MAX_SHOWN])
+    more = f" and {len(nodes) - MAX_SHOWN} more" if len(nodes) > MAX_SHOWN else ""
+    yield {**group, "nodes": f"{listed}{more}", "message": nodes[0]["message"]}
 
 
 def _build_facts(explained: PoolExplanation, *, is_adopted: bool) -> Iterator[Fact]:
-    nodes, capacity = explained.status.nodes, explained.capacity
-    others = (
-        (nodes.updating, "updating"),
-        (nodes.waiting, "waiting"),
-        (nodes.blocked, "blocked"),
-        (nodes.failed, "failed"),
-    )
-    counts = [f"{count} {state}" for count, state in others if count]
+    nodes, capacity = explained.status.nodes, explained.status.capacity
+    states = ("updating", "waiting", "blocked", "failed")
+    counts = [f"{count} {state}" for state in states if (count := getattr(nodes, state))]
     yield "Nodes", ", ".join([f"{nodes.ready} of {nodes.matched} ready", *counts])
     if capacity is not None:
         yield (
@@ -205,48 +199,19 @@ def _build_facts(explained: PoolExplanation, *, is_adopted: bool) -> Iterator[Fa
             f"{capacity.memory_allocated}/{capacity.memory_total} GiB allocated, largest free "
             f"block {capacity.largest_free_block} GiB, stranded {capacity.stranded_memory} GiB",
         )
+    trouble = ""
     if explained.pool.deleting:
         nodes_are = "node is" if explained.releasing == 1 else "nodes are"
-        yield (
-            "Deleted",
-            Styled(f"{explained.releasing} {nodes_are} still to be given back", "yellow"),
-        )
+        told = f"{explained.releasing} {nodes_are} still to be given back"
+        yield "Deleted", Styled(told, "yellow")
     elif not is_adopted:
-        yield "Controller", Styled("no controller has taken the pool on yet", "yellow")
+        trouble = "no controller has taken the pool on yet"
     elif explained.hears_nothing:
-        yield "Controller", Styled("none has acted on the spec as it is now", "yellow")
+        trouble = "none has acted on the spec as it is now"
+    if trouble:
+        yield "Controller", Styled(trouble, "yellow")
     if explained.out_of_service:
         yield "Out of service", ", ".join(explained.out_of_service)
     plan = explained.status.plan
     if plan is not None and plan.hash:
         yield "Left to do", f"{plan.summary} (plan {plan.hash})"
-
-
-def _build_conditions(explained: PoolExplanation) -> Iterator[Line]:
-    rows = []
-    for each in explained.conditions:
-        now, told = each.now, each.told
-        last = "the same" if each.is_told else "nothing"
-        if told is not None and not each.is_told:
-            last = f"{told.status}, {told.reason}"
-        style = "green" if each.is_healthy else "yellow"
-        rows.append((now.type, Styled(now.status, style), str(now.reason), last, now.message))
-    header = ("TYPE", "STATUS", "REASON", "CONTROLLER SAID", "WHY")
-    return lay_out_section("Conditions", header, rows)
-
-
-def _build_nodes(explained: PoolExplanation, *, wide: bool) -> Iterator[Line]:
-    styles = {NodeState.READY: "green", NodeState.FAILED: "red", NodeState.BLOCKED: "red"}
-    rows: list[Line] = []
-    for group in explained.groups:
-        state = Styled(str(group.state), styles.get(group.state, "yellow"))
-        start = (state, str(group.reason))
-        if wide:
-            rows += [(*start, plan.node, plan.message) for plan in group.plans]
-            continue
-        shown = [plan.node for plan in group.plans[:MAX_SHOWN]]
-        more = len(group.plans) - len(shown)
-        listed = ", ".join(shown) + (f" and {more} more" if more else "")
-        rows.append((*start, listed, group.plans[0].message))
-    header = ("STATE", "REASON", "NODES", "WHY")
-    return lay_out_section("Nodes", header, rows or [("none", "", "", "")])

@@ -9,21 +9,22 @@ from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.cluster.access import Access, check_namespace
 from gpushare.cli.cluster.basis import UNHEALTHY, build_unread_lines, describe_unread
 from gpushare.cli.cluster.snapshot import observe_pools
-from gpushare.cli.output.answer import Answer, Line, Styled, lay_out, lay_out_section
+from gpushare.cli.output.answer import Answer, Line, Styled
 from gpushare.cli.output.facts import (
     describe_capacity,
     describe_card,
     describe_change,
     describe_isolation,
+    describe_plan,
     describe_waiting,
     tell_allocated,
 )
+from gpushare.cli.output.tables import build_section, build_table
 from gpushare.core.analysis.inspect.pools import (
     Card,
     PoolCards,
     PoolNode,
     PoolsView,
-    Waiting,
     view_pools,
 )
 from gpushare.core.snapshot.actions import NodeState
@@ -40,27 +41,35 @@ def inspect_pools(access: Access, namespace: str | None) -> Answer:
     cluster = access.read(*Kind)
     check_namespace(cluster, namespace)
     seen = observe_pools(cluster)
-    setup, unbound = seen.known.setup, seen.unbound
-    view = view_pools(seen.snapshot, setup, unbound, seen.opted_out, cluster.taken_at)
+    view = view_pools(seen, cluster.taken_at)
     waiting = (w for w in view.waiting if namespace is None or w.pod.namespace == namespace)
-    shown = replace(view, waiting=tuple(waiting))
+    view = replace(view, waiting=tuple(waiting))
+    document = describe_pools(view, seen.unreadable, cluster)
 
     def build(wide: bool) -> list[Line]:
-        page = _build_page(shown, seen.unreadable, wide=wide)
+        page = _build_page(view, document, wide=wide)
         return [*page, *build_unread_lines(cluster, _LACKS, wide=wide)]
 
-    return Answer(describe_pools(shown, seen.unreadable, cluster), build)
-
-
-# As data.
+    return Answer(document, build)
 
 
 def describe_pools(view: PoolsView, unreadable: Sequence[UnreadablePool], cluster: Cluster) -> Json:
     """All of it; `unreadable` are pools of `cluster` whose spec can't be read."""
     return {
-        "pools": [_describe_pool(pool) for pool in view.pools],
+        "pools": [
+            {
+                "name": pool.pool.name,
+                "edition": str(pool.pool.spec.edition),
+                "schedule": str(pool.pool.spec.schedule),
+                "nodesReady": pool.ready,
+                **describe_capacity(pool.capacity),
+                "freePods": pool.capacity.free_pods,
+                "nodes": [_describe_node(node) for node in pool.nodes],
+            }
+            for pool in view.pools
+        ],
         "unreadable": [
-            {"name": pool.name, "part": pool.part, "error": pool.error} for pool in unreadable
+            {"name": each.name, "part": each.part, "error": each.error} for each in unreadable
         ],
         "unit": view.unit,
         "waiting": [describe_waiting(each) for each in view.waiting],
@@ -68,54 +77,41 @@ def describe_pools(view: PoolsView, unreadable: Sequence[UnreadablePool], cluste
     }
 
 
-def _describe_pool(view: PoolCards) -> Json:
-    capacity = view.capacity
+def _describe_node(view: PoolNode) -> Json:
+    applied = view.records.applied
     return {
-        "name": view.pool.name,
-        "edition": str(view.pool.spec.edition),
-        "schedule": str(view.pool.spec.schedule),
-        "nodesReady": view.ready,
-        **describe_capacity(capacity),
-        "freePods": capacity.free_pods,
-        "nodes": [_describe_node(node) for node in view.nodes],
+        "name": view.node.name,
+        **describe_plan(view.plan),
+        "takesPods": view.takes_pods,
+        "cordoned": view.node.unschedulable,
+        "modeByLabels": view.labelled or None,
+        "modeApplied": None if applied is None else str(applied.schedule),
+        "change": describe_change(view.records.change, view.plan),
+        "isolation": describe_isolation(view.isolation),
+        "cards": [describe_card(card) for card in view.cards],
     }
 
 
-def _describe_node(node: PoolNode) -> Json:
-    return {
-        "name": node.name,
-        "state": str(node.plan.state),
-        "reason": str(node.plan.reason),
-        "message": node.plan.message,
-        "takesPods": node.takes_pods,
-        "cordoned": node.cordoned,
-        "modeByLabels": node.labelled or None,
-        "modeApplied": None if node.records.applied is None else str(node.records.applied.schedule),
-        "change": describe_change(node.records.change, node.plan),
-        "isolation": describe_isolation(node.isolation),
-        "cards": [describe_card(card) for card in node.cards],
-    }
-
-
-# For people.
-
-
-def _build_page(
-    view: PoolsView, unreadable: Sequence[UnreadablePool], *, wide: bool
-) -> Iterator[Line]:
-    if not view.pools and not unreadable:
+def _build_page(view: PoolsView, document: Json, *, wide: bool) -> Iterator[Line]:
+    if not view.pools and not document["unreadable"]:
         yield ("There are no pools.",)
     for number, pool in enumerate(view.pools):
         if number:
             yield ()
         yield from _build_pool(pool, wide=wide)
-    for lost in unreadable:
+    for lost in document["unreadable"]:
         yield ()
-        yield (Styled(lost.name, "bold"), f"  its {lost.part} can't be read: {lost.error}")
-    if view.waiting:
-        rows = [_build_waiting(each) for each in view.waiting]
-        header = ("NAMESPACE", "POD", f"GPU-MEM({view.unit})", "POOL", "REASON", "WHY")
-        yield from lay_out_section("Pods that wait", header, rows)
+        yield (Styled(lost["name"], "bold"), f"  its {lost['part']} can't be read: {lost['error']}")
+    waiting = [
+        {**each, "requested": each["requested"] or None, "pools": " or ".join(each["pools"])}
+        for each in document["waiting"]
+    ]
+    columns = (
+        "NAMESPACE:namespace,POD:name,GPU-MEM({}):requested,POOL:pools,REASON:reason,WHY:message"
+    )
+    yield from build_section(
+        "Pods that wait", columns.format(view.unit), waiting, {"reason": "yellow"}
+    )
 
 
 def _build_pool(view: PoolCards, *, wide: bool) -> Iterator[Line]:
@@ -127,19 +123,20 @@ def _build_pool(view: PoolCards, *, wide: bool) -> Iterator[Line]:
         f"largest free block {capacity.largest_free_block} GiB, "
         f"stranded {capacity.stranded_memory} GiB",
     )
-    rows: list[Line] = []
-    for node in view.nodes:
-        note = _note(node)
-        for place, card in enumerate(node.cards):
-            name, said = (node.name, note) if place == 0 else ("", Styled(""))
-            row: Line = (name, str(card.index), _draw_bar(card), tell_allocated(card), said)
-            rows.append((*row, ", ".join(card.pods)) if wide else row)
-        if not node.cards:
-            row = (node.name, "-", "", "-", note)
-            rows.append((*row, "") if wide else row)
-    if rows:
-        header = ["NODE", "GPU", "USED", f"ALLOCATED({capacity.unit})", "STATE"]
-        yield from lay_out([*header, "PODS"] if wide else header, rows, indent=2)
+    columns = f"NODE:node,GPU:gpu,USED:used,ALLOCATED({capacity.unit}):allocated,STATE:state"
+    columns += ",PODS:pods" if wide else ""
+    yield from build_table(columns, (row for node in view.nodes for row in _list_cards(node)))
+
+
+def _list_cards(node: PoolNode) -> Iterator[Json]:
+    """A row for each card, of which the first names the node and its state."""
+    head: Json = {"node": node.node.name, "state": _note(node)}
+    for card in node.cards:
+        row = {"gpu": card.index, "used": _draw_bar(card), "allocated": tell_allocated(card)}
+        yield {**head, **row, "pods": ", ".join(card.pods) or " "}
+        head = {"node": " ", "state": " "}
+    if not node.cards:
+        yield {**head, "used": " ", "pods": " "}
 
 
 def _note(node: PoolNode) -> Styled:
@@ -159,11 +156,3 @@ def _draw_bar(card: Card) -> Styled:
     filled = min(-(-card.allocated * BAR // card.total), BAR)
     colour = "red" if card.is_overcommitted or card.is_unhealthy else "cyan"
     return Styled("#" * filled + "." * (BAR - filled), colour)
-
-
-def _build_waiting(waiting: Waiting) -> Line:
-    pod = waiting.pod
-    pools = " or ".join(pod.pools) or "-"
-    reason = Styled(str(waiting.why.reason), "yellow")
-    memory = str(pod.gpu_memory or "-")
-    return (pod.namespace, pod.name, memory, pools, reason, waiting.why.message)

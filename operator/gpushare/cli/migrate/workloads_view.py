@@ -18,13 +18,13 @@ from gpushare.cli.input.manifests import ManifestFile, read_manifest_files
 from gpushare.cli.input.options import Printed
 from gpushare.cli.output.answer import print_note, print_text
 from gpushare.cli.output.data import format_json
+from gpushare.core.analysis.effective_settings import guess_unit
 from gpushare.core.analysis.migration.cards import Cards, observe_cards
 from gpushare.core.analysis.migration.finding import Code, Finding
 from gpushare.core.analysis.migration.live import build_manifest, is_migratable
 from gpushare.core.analysis.migration.manifests import migrate_manifest
 from gpushare.core.analysis.migration.pods import Target
 from gpushare.core.analysis.migration.text import rewrite_text
-from gpushare.core.analysis.setup import guess_unit
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 
 Json = dict[str, Any]

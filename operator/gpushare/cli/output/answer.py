@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -131,13 +131,6 @@ def lay_out(header: Sequence[str], rows: Iterable[Line], *, indent: int = 0) -> 
             cells.pop()
         lines.append(tuple(cells))
     return lines
-
-
-def lay_out_section(title: str, header: Sequence[str], rows: Iterable[Line]) -> Iterator[Line]:
-    """A table under its title, below what is there already."""
-    yield ()
-    yield (Styled(title, "bold"),)
-    yield from lay_out(header, rows, indent=2)
 
 
 def lay_out_facts(facts: Iterable[Fact], *, indent: int = 2) -> list[Line]:

@@ -1,9 +1,10 @@
 """What several commands say of nodes, pods and pools, in the same words."""
 
-from datetime import datetime
+from dataclasses import replace
 from typing import Any
 
 from gpushare.api.status import PoolCapacity
+from gpushare.cli.output.tables import describe, tell_time
 from gpushare.core.analysis.inspect.pools import Card, Waiting
 from gpushare.core.capacity.pool_capacity import Capacity
 from gpushare.core.records.change_record import Change
@@ -29,16 +30,15 @@ def describe_change(change: Change | None, plan: StepResult | None) -> Json | No
     }
 
 
+def describe_plan(plan: StepResult) -> Json:
+    """Where a node is, and why."""
+    return {"state": str(plan.state), "reason": str(plan.reason), "message": plan.message}
+
+
 def describe_isolation(isolation: NodeIsolation) -> Json:
     """What is claimed of the containers of a node."""
-    return {
-        "containers": isolation.containers,
-        "isolated": isolation.isolated,
-        "stale": isolation.stale,
-        "optedOut": isolation.opted_out,
-        "unknown": isolation.unknown,
-        "samples": [tell_stale(claim) for claim in isolation.samples],
-    }
+    samples = [tell_stale(claim) for claim in isolation.samples]
+    return {**describe(replace(isolation, samples=())), "samples": samples}
 
 
 def describe_capacity(capacity: Capacity | PoolCapacity) -> Json:
@@ -61,8 +61,8 @@ def describe_waiting(waiting: Waiting) -> Json:
         "name": waiting.pod.name,
         "requested": waiting.pod.gpu_memory,
         "pools": list(waiting.pod.pools),
-        "reason": str(waiting.why.reason),
-        "message": waiting.why.message,
+        "reason": waiting.reason,
+        "message": waiting.message,
     }
 
 
@@ -91,8 +91,3 @@ def tell_stale(claim: Claim) -> str:
         f"{claim.container} of pod {claim.pod.namespace}/{claim.pod.name} {has} isolated: admitted "
         f"under {claim.admitted}, and the node is {claim.mode}"
     )
-
-
-def tell_time(moment: datetime | None) -> str | None:
-    """A time as people and programs read it."""
-    return None if moment is None else moment.isoformat(timespec="seconds")

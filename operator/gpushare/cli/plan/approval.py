@@ -1,6 +1,5 @@
 """`gpushare approve` and `gpushare retry`: the only commands that write to a cluster."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from pydantic import ValidationError
 from gpushare import names
 from gpushare.api.k8s.node import parse_node
 from gpushare.api.pool import Pool
-from gpushare.api.pruned.cluster import Kind
+from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
@@ -60,28 +59,16 @@ class Write:
     force: bool = False
 
 
-def approve_pool(write: Write, name: str, seen_hash: str) -> Answer:
+async def approve_pool(write: Write, name: str, seen_hash: str) -> Answer:
     """The answer of `approve`. Raises `CommandError`, and what `errors_as_sentences` knows."""
-    return asyncio.run(_approve(write, name, seen_hash))
-
-
-def retry_named(write: Write, name: str) -> Answer:
-    """The answer of `retry`. Raises `CommandError`, and what `errors_as_sentences` knows."""
-    return asyncio.run(_retry(write, name))
-
-
-async def _approve(write: Write, name: str, seen_hash: str) -> Answer:
     async with await write.access.connect() as api:
 
         async def say() -> Answer:
-            raw = await _find(api, Kind.POOLS, name)
-            if raw is None:
-                raise await _build_unknown(api, "pool", name, Kind.POOLS)
+            raw = await _read(api, Kind.POOLS, name)
             word = judge_approval(_parse_pool(raw), seen_hash)
             if word.value:
-                await _send(
-                    apply_approval(api, raw, word.value, force=write.force, dry_run=write.dry_run)
-                )
+                force, dry_run = write.force, write.dry_run
+                await _send(apply_approval(api, raw, word.value, force=force, dry_run=dry_run))
             stands = raw["spec"].get("rollout", {}).get("approvedPlan", "")
             field = "spec.rollout.approvedPlan"
             return _answer(write, f"pool/{name}", field, word, stands, more=_LATER)
@@ -89,7 +76,8 @@ async def _approve(write: Write, name: str, seen_hash: str) -> Answer:
         return await _insist(say, Kind.POOLS)
 
 
-async def _retry(write: Write, name: str) -> Answer:
+async def retry_named(write: Write, name: str) -> Answer:
+    """The answer of `retry`. Raises `CommandError`, and what `errors_as_sentences` knows."""
     kinds = {"pool": Kind.POOLS, "node": Kind.NODES}
     what, _, rest = name.rpartition("/")
     if what and what not in kinds:
@@ -122,12 +110,9 @@ async def _find_kind(api: ApiClient, name: str) -> Kind:
 
 
 async def _retry_pool(api: ApiClient, write: Write, name: str) -> Answer:
-    raw = await _find(api, Kind.POOLS, name)
-    if raw is None:
-        raise await _build_unknown(api, "pool", name, Kind.POOLS)
-    cluster = await see(read_cluster(api, (Kind.NODES,), datetime.now(UTC)))
-    pool = _parse_pool(raw)
-    if isinstance(cluster, Unseen):
+    raw = await _read(api, Kind.POOLS, name)
+    pool, cluster = _parse_pool(raw), await _list(api, Kind.NODES)
+    if cluster is None:
         word = judge_told_retry(pool, _tell_time())
     else:
         word = judge_pool_retry(pool, map(parse_node, cluster.nodes), _tell_time())
@@ -138,14 +123,13 @@ async def _retry_pool(api: ApiClient, write: Write, name: str) -> Answer:
 
 
 async def _retry_node(api: ApiClient, write: Write, name: str) -> Answer:
-    raw = await _find(api, Kind.NODES, name)
-    if raw is None:
-        raise await _build_unknown(api, "node", name, Kind.NODES)
+    raw = await _read(api, Kind.NODES, name)
     node = parse_node(raw)
     owner = find_pool_of(node)
     pool = await _find(api, Kind.POOLS, owner) if owner is not None else None
     if pool is None:
-        raise explain_no_pool(node, await _list_pools(api))
+        cluster = await _list(api, Kind.POOLS)
+        raise explain_no_pool(node, parse_pools((cluster and cluster.pools) or ())[0])
     word = judge_node_retry(node, _parse_pool(pool), _tell_time())
     if word.value:
         path = _path(Kind.NODES, name)
@@ -153,10 +137,10 @@ async def _retry_node(api: ApiClient, write: Write, name: str) -> Answer:
     return _answer(write, f"node/{name}", names.ANNOTATION_RETRY, word, node.retry)
 
 
-async def _list_pools(api: ApiClient) -> tuple[Pool, ...]:
-    """Those that can be read; none where they may not be listed."""
-    cluster = await see(read_cluster(api, (Kind.POOLS,), datetime.now(UTC)))
-    return () if isinstance(cluster, Unseen) else parse_pools(cluster.pools or ())[0]
+async def _list(api: ApiClient, *kinds: Kind) -> Cluster | None:
+    """The objects of these kinds; None where they may not be listed."""
+    cluster = await see(read_cluster(api, kinds, datetime.now(UTC)))
+    return None if isinstance(cluster, Unseen) else cluster
 
 
 async def _find(api: ApiClient, kind: Kind, name: str) -> Json | None:
@@ -168,12 +152,17 @@ def _path(kind: Kind, name: str) -> str:
     return f"{PATHS[kind]}/{quote(name, safe='')}"
 
 
+async def _read(api: ApiClient, kind: Kind, name: str) -> Json:
+    """The object. Raises `CommandError` where there is none."""
+    if (raw := await _find(api, kind, name)) is None:
+        raise await _build_unknown(api, "pool" if kind is Kind.POOLS else "node", name, kind)
+    return raw
+
+
 async def _build_unknown(api: ApiClient, what: str, name: str, *kinds: Kind) -> CommandError:
-    cluster = await see(read_cluster(api, kinds, datetime.now(UTC)))
-    known: list[str] = []
-    if not isinstance(cluster, Unseen):
-        known = [raw["metadata"]["name"] for raw in (*(cluster.pools or ()), *cluster.nodes)]
-    return build_unknown(what, name, known)
+    cluster = await _list(api, *kinds)
+    found = (*(cluster.pools or ()), *cluster.nodes) if cluster is not None else ()
+    return build_unknown(what, name, [raw["metadata"]["name"] for raw in found])
 
 
 async def _insist(say: Callable[[], Awaitable[Answer]], kind: Kind) -> Answer:
@@ -233,9 +222,8 @@ def _answer(
     write: Write, target: str, field: str, word: Word, stands: str, *, more: str = ""
 ) -> Answer:
     """What was written, or stands there already."""
-    written = bool(word.value)
     value = word.value or stands
-    if not written:
+    if not word.value:
         told = f"{target}: nothing to write, {field} says {value} already ({word.about})"
     elif write.dry_run:
         told = f"{target}: {field} would be {value} ({word.about}); dry run, nothing was written"
@@ -247,7 +235,7 @@ def _answer(
             "field": field,
             "value": value,
             "about": word.about,
-            "written": written and not write.dry_run,
+            "written": bool(word.value) and not write.dry_run,
             "dryRun": write.dry_run,
             "fieldManager": names.COMMAND_MANAGER,
         },

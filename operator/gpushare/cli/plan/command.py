@@ -122,9 +122,12 @@ def approve(
     Writes the plan's hash to rollout.approvedPlan, as field manager gpushare-cli. Without --hash
     it agrees to what the plan says at that moment, and prints it.
     """
+    import asyncio
+
     from gpushare.cli.plan.approval import Write, approve_pool
 
-    return approve_pool(Write(access, dry_run=dry_run, force=force_conflicts), pool, seen)
+    write = Write(access, dry_run=dry_run, force=force_conflicts)
+    return asyncio.run(approve_pool(write, pool, seen))
 
 
 def retry(
@@ -144,6 +147,8 @@ def retry(
     that was halted goes on. Of a node also the labels that were left to another manager are
     written again.
     """
+    import asyncio
+
     from gpushare.cli.plan.approval import Write, retry_named
 
-    return retry_named(Write(access, dry_run=dry_run), name)
+    return asyncio.run(retry_named(Write(access, dry_run=dry_run), name))

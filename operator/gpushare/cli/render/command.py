@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gpushare import names
-from gpushare.cli.errors.failures import build_unknown, errors_as_sentences
+from gpushare.cli.errors.failures import errors_as_sentences
 from gpushare.cli.input import options
 from gpushare.cli.input.examples import CommandWithExamples
 from gpushare.cli.input.object_names import check_image, check_name, check_namespace_name
@@ -175,17 +175,6 @@ def teardown(
     """
     with errors_as_sentences():
         from gpushare.cli.cluster.access import Access
-        from gpushare.cli.cluster.snapshot import PLANNED, observe_pools
-        from gpushare.cli.exit_codes import CommandError, Exit
-        from gpushare.core.analysis.due_teardown import NotDueError, expect_commands_due
-        from gpushare.render.teardown import render_teardown_commands
+        from gpushare.cli.render.teardown import render_commands
 
-        cluster = Access(kubeconfig, context, snapshot).read(*PLANNED)
-        seen = observe_pools(cluster)
-        if node not in seen.snapshot.nodes:
-            raise build_unknown("node", node, seen.snapshot.nodes)
-        try:
-            expect_commands_due(seen.snapshot, seen.known.setup, node, cluster.taken_at)
-        except NotDueError as error:
-            raise CommandError(Exit.NOT_CALLED_FOR, str(error)) from error
-        print_text(render_teardown_commands(node, seen.snapshot.nodes[node].container_runtime))
+        print_text(render_commands(Access(kubeconfig, context, snapshot), node))

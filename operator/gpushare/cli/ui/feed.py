@@ -18,7 +18,7 @@ from gpushare.cli.cluster.snapshot import observe_cluster
 from gpushare.cli.errors.failures import find_failure, report_failure
 from gpushare.cli.inspect.pools_view import describe_pools
 from gpushare.cli.output.facts import describe_card
-from gpushare.core.analysis.inspect.pools import OutsideNode, view_outside, view_pools
+from gpushare.core.analysis.inspect.pools import NodeCards, view_outside, view_pools
 
 Json = dict[str, Any]
 Result = TypeVar("Result")
@@ -110,8 +110,7 @@ def build_state(cluster: Cluster) -> Json:
     A cluster without pools' API has nodes all the same.
     """
     seen = observe_cluster(cluster)
-    setup, unbound = seen.known.setup, seen.unbound
-    view = view_pools(seen.snapshot, setup, unbound, seen.opted_out, cluster.taken_at)
+    view = view_pools(seen, cluster.taken_at)
     return {
         "installed": cluster.pools is not None,
         "takenAt": cluster.taken_at.isoformat(timespec="seconds"),
@@ -120,12 +119,12 @@ def build_state(cluster: Cluster) -> Json:
     }
 
 
-def _describe_outside(node: OutsideNode) -> Json:
+def _describe_outside(view: NodeCards) -> Json:
     return {
-        "name": node.name,
-        "takesPods": node.takes_pods,
-        "cordoned": node.cordoned,
-        "cards": [describe_card(card) for card in node.cards],
+        "name": view.node.name,
+        "takesPods": view.takes_pods,
+        "cordoned": view.node.unschedulable,
+        "cards": [describe_card(card) for card in view.cards],
     }
 
 

@@ -5,21 +5,22 @@ assumed: the defaults of the chart, but for what nodes and pools let one guess.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
 
 from gpushare import names
-from gpushare.api.pool import Pool
 from gpushare.api.rollout import StaleWorkloadPolicy, TeardownPolicy, WorkloadPolicy
 from gpushare.api.variables import Variable
 from gpushare.core.admission.request import Rules
-from gpushare.core.analysis.setup import Setup, guess_unit
+from gpushare.core.capacity.pool_capacity import MemorySums, observe_node_capacity
+from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.cluster import ClusterSnapshot
-from gpushare.core.snapshot.node import Timing
+from gpushare.core.snapshot.node import ReconcileContext, Timing
 from gpushare.names import SETTINGS_PREFIX, Reason
 from gpushare.settings import Settings
 
@@ -42,6 +43,39 @@ ROUTED_BY = tuple(_VALUES)
 """On what it depends where a pod goes, and whether it fits there."""
 PLANNED_BY = (Variable.ALLOW_EVICTION, Variable.ALLOW_TEARDOWN_JOBS, Variable.MEMORY_UNIT)
 """On what it depends what is done to nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The settings on which decisions depend."""
+
+    memory_unit: str = "GiB"
+    may_evict: bool = False
+    may_tear_down: bool = False
+    timing: Timing = field(default_factory=Timing)
+    recheck: timedelta = timedelta(seconds=2)
+    """Between the two readings of a cordoned node's pods."""
+    rules: Rules = field(default_factory=Rules)
+
+    def build_planner(self) -> Planner:
+        """The planner of a controller that is set so, and has decided nothing yet."""
+        return Planner(
+            self.timing,
+            may_evict=self.may_evict,
+            may_tear_down=self.may_tear_down,
+            memory_unit=self.memory_unit,
+        )
+
+    def build_reconcile_context(self, snapshot: ClusterSnapshot, now: datetime) -> ReconcileContext:
+        """What that planner tells each decision about `snapshot`."""
+        return ReconcileContext(
+            now,
+            self.timing,
+            snapshot.plugin_daemonsets,
+            may_evict=self.may_evict,
+            may_tear_down=self.may_tear_down,
+            memory_unit=self.memory_unit,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +120,6 @@ class KnownSetup:
                 denies=self._get(Variable.ON_NO_POOL) == names.ON_NO_POOL_DENY,
                 schedulers=frozenset(self._get(Variable.SCHEDULERS)),
             ),
-            plugin_namespace=self._get(Variable.PLUGIN_NAMESPACE),
         )
 
     def tell_assumed(self, variables: Sequence[Variable]) -> str:
@@ -137,7 +170,7 @@ def read_setup(
     if not deployments:
         lacks = "is there" if deployments is not None else "can be read"
         return KnownSetup(assumed, f"no Deployment of the operator {lacks}")
-    settings = {variable: Setting(_get_default(variable), DEFAULT) for variable in _DECISIVE}
+    settings = {variable: Setting(_find_field(variable).default, DEFAULT) for variable in _DECISIVE}
     unread = []
     for name, variables in sorted(deployments.items()):
         for variable in sorted(settings.keys() & variables.keys()):
@@ -154,47 +187,42 @@ def _parse(variable: Variable, text: str | None) -> Any:
     """The value, as the operator's own process reads it. Raises ValueError."""
     if text is None:
         raise ValueError("it is read from elsewhere")
-    known = Settings.model_fields[_get_field(variable)]
+    known = _find_field(variable)
     is_json = isinstance(known.default, tuple | Mapping)
     kind: Any = Annotated[known.annotation, known]
-    try:
-        return TypeAdapter(kind).validate_python(json.loads(text) if is_json else text)
-    except ValidationError as error:
-        raise ValueError(str(error)) from error
+    return TypeAdapter(kind).validate_python(json.loads(text) if is_json else text)
 
 
-def _get_default(variable: Variable) -> Any:
-    return Settings.model_fields[_get_field(variable)].default
-
-
-def _get_field(variable: Variable) -> str:
-    return variable.removeprefix(SETTINGS_PREFIX).lower()
+def _find_field(variable: Variable) -> FieldInfo:
+    return Settings.model_fields[variable.removeprefix(SETTINGS_PREFIX).lower()]
 
 
 def _assume(snapshot: ClusterSnapshot) -> dict[Variable, Any]:
     """The defaults; but a switch is on where a pool that a controller has seen asks for what it
     allows, and the pool's status does not say that it is off."""
     told = {sample.reason for pool in snapshot.pools for sample in pool.status.samples}
-    asked = {each for pool in snapshot.pools for each in _list_asked(pool)}
+    seen = [
+        pool.spec
+        for pool in snapshot.pools
+        if pool.status.conditions and pool.status.observed_generation >= pool.generation
+    ]
+    evicts = any(
+        spec.rollout.workloads is WorkloadPolicy.EVICT
+        or spec.rollout.stale_workloads is StaleWorkloadPolicy.EVICT
+        for spec in seen
+    )
+    tears_down = any(spec.isolation_teardown.policy is TeardownPolicy.JOB for spec in seen)
     return {
-        **{variable: _get_default(variable) for variable in _DECISIVE},
+        **{variable: _find_field(variable).default for variable in _DECISIVE},
         Variable.MEMORY_UNIT: guess_unit(snapshot),
-        Variable.ALLOW_EVICTION: Variable.ALLOW_EVICTION in asked
-        and Reason.EVICTION_DISABLED not in told,
-        Variable.ALLOW_TEARDOWN_JOBS: Variable.ALLOW_TEARDOWN_JOBS in asked
-        and Reason.TEARDOWN_DISABLED not in told,
+        Variable.ALLOW_EVICTION: evicts and Reason.EVICTION_DISABLED not in told,
+        Variable.ALLOW_TEARDOWN_JOBS: tears_down and Reason.TEARDOWN_DISABLED not in told,
     }
 
 
-def _list_asked(pool: Pool) -> Iterator[Variable]:
-    """The switches without which a controller that has seen the pool would say so."""
-    if not pool.status.conditions or pool.status.observed_generation < pool.generation:
-        return
-    rollout = pool.spec.rollout
-    if (
-        rollout.workloads is WorkloadPolicy.EVICT
-        or rollout.stale_workloads is StaleWorkloadPolicy.EVICT
-    ):
-        yield Variable.ALLOW_EVICTION
-    if pool.spec.isolation_teardown.policy is TeardownPolicy.JOB:
-        yield Variable.ALLOW_TEARDOWN_JOBS
+def guess_unit(snapshot: ClusterSnapshot) -> str:
+    """That of most nodes."""
+    sums = MemorySums()
+    for node in snapshot.nodes.values():
+        sums.count(observe_node_capacity(node, ()))
+    return sums.usual_unit

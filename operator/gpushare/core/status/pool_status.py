@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import Pool
+from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.api.status import (
     ConditionStatus,
     FreeBlock,
@@ -18,7 +18,6 @@ from gpushare.api.status import (
     Releasing,
     StaleSample,
 )
-from gpushare.api.unreadable_pool import UnreadablePool
 from gpushare.core.capacity.pool_capacity import sum_capacity
 from gpushare.core.ownership.drift import describe_conflict
 from gpushare.core.planner.pool_state import Book
@@ -37,7 +36,7 @@ MAX_STATUS_BYTES = 16 * 1024
 CAPACITY_PERIOD = timedelta(seconds=2)
 """Pods come and go all the time: their sums are written no more often than this."""
 SHOWN = 3
-_URGENCY = (
+URGENCY = (
     NodeState.FAILED,
     NodeState.BLOCKED,
     NodeState.UPDATING,
@@ -117,7 +116,7 @@ def is_capacity_due(pool: Pool, now: datetime) -> bool:
 
 
 def _rank(plan: StepResult) -> tuple[int, str]:
-    return _URGENCY.index(plan.state), plan.node
+    return URGENCY.index(plan.state), plan.node
 
 
 def _find_shown(book: Book) -> list[StepResult]:

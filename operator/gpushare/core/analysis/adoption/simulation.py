@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gpushare import names
-from gpushare.core.analysis.setup import Setup, guess_unit
+from gpushare.core.analysis.effective_settings import Setup, guess_unit
 from gpushare.core.planner.simulation import settle
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot

@@ -71,8 +71,8 @@ def _judge_conditions(pool: Pool, book: Book, now: datetime) -> Iterator[Finding
 def judge_extender(waiting: Sequence[Waiting]) -> Iterator[Finding]:
     """Whether pods wait for the scheduler extender itself: that is told once, not pod by pod."""
     for reason, severity in _EXTENDER.items():
-        pods = [each for each in waiting if each.why.reason == reason]
+        pods = [each for each in waiting if each.reason == reason]
         if pods:
             first = f"{pods[0].pod.namespace}/{pods[0].pod.name}"
-            told = f"{len(pods)} pods wait for it, such as {first}: {pods[0].why.message}"
+            told = f"{len(pods)} pods wait for it, such as {first}: {pods[0].message}"
             yield Finding(severity, reason, "scheduler extender", told, look_up(reason))

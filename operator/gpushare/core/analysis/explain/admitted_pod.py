@@ -7,17 +7,12 @@ from msgspec.structs import replace
 from gpushare import names
 from gpushare.api.k8s.node_selection import CHOOSING
 from gpushare.api.k8s.pod_shape import Metadata, PodShape, Spec
-from gpushare.api.past_decision import PastDecision, parse_past_decision
+from gpushare.api.past_decision import parse_past_decision
 from gpushare.core.admission import Decision, PoolView
 from gpushare.editions.registry import EDITIONS
 from gpushare.names import Reason
 
 _WRITTEN = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
-
-
-def parse_past(pod: PodShape) -> PastDecision | None:
-    """What was decided of `pod`; None where nothing that can be read says so."""
-    return parse_past_decision((pod.metadata and pod.metadata.annotations) or {})
 
 
 def rewind(pod: PodShape, pools: Sequence[PoolView]) -> PodShape:
@@ -29,7 +24,7 @@ def rewind(pod: PodShape, pools: Sequence[PoolView]) -> PodShape:
     """
     metadata, spec = pod.metadata or Metadata(), pod.spec or Spec()
     annotations = dict(metadata.annotations or {})
-    past = parse_past(pod)
+    past = parse_past_decision(annotations)
     annotations.pop(names.ANNOTATION_DECISION, None)
     holds_card = any(each.card_annotation in annotations for each in EDITIONS.values())
     if past is None or past.reason != Reason.NOT_ROUTED or holds_card:

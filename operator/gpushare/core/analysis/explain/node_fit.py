@@ -25,20 +25,9 @@ from gpushare.core.deviceplugin.scheduler_errors import RESTART
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.names import Reason
 
+Tolerations = Sequence[Mapping[str, object]]
 _PASSES, _ADAPT, _ADMINISTER, _MEND = 1, 2, 4, 8
 """What obstacles weigh: it passes by itself; the pod adapts; an administrator acts; repairs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seeker:
-    """A pod that looks for a node, as admission leaves it."""
-
-    request: PodRequest
-    tolerations: Sequence[Mapping[str, object]] = ()
-
-    @property
-    def selection(self) -> NodeSelection:
-        return self.request.selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +41,13 @@ class Place:
     """Its pool; one without a name stands for none."""
     plan: StepResult | None = None
     """What stands planned for it."""
-    is_changing: bool = False
-    """Its isolation change has begun and is not over."""
     unit: str = "GiB"
     unhealthy_cards: Collection[int] = ()
+
+    @property
+    def is_changing(self) -> bool:
+        """Its isolation change has begun and is not over."""
+        return self.plan is not None and self.plan.under_way
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +77,16 @@ class NodeFit:
         return not self.rejections
 
 
-def judge_place(seeker: Seeker, place: Place) -> NodeFit:
-    """All that keeps the pod off that node."""
-    by_card = tuple(_find_memory_rejections(seeker.request, place))
-    asks = dict(seeker.request.requests)
+def judge_place(request: PodRequest, tolerations: Tolerations, place: Place) -> NodeFit:
+    """All that keeps off that node the pod that asks so, as admission leaves it."""
+    by_card = tuple(_find_memory_rejections(request, place))
+    asks = dict(request.requests)
     if by_card:
         # The cards have said it.
         del asks[names.RESOURCE_GPU_MEMORY]
     found = (
-        *_find_label_rejections(seeker, place.node),
-        *_find_state_rejections(seeker, place),
+        *_find_label_rejections(request.selection, place.node),
+        *_find_state_rejections(tolerations, place),
         *by_card,
         *_find_amount_rejections(asks, place),
     )
@@ -125,8 +117,7 @@ def find_smallest_change(fits: Sequence[NodeFit]) -> str | None:
     return f"on {least.node}: {', and '.join(rejection.remedy for rejection in least.rejections)}"
 
 
-def _find_label_rejections(seeker: Seeker, node: Node) -> Iterator[Rejection]:
-    selection = seeker.selection
+def _find_label_rejections(selection: NodeSelection, node: Node) -> Iterator[Rejection]:
     missing = [
         f"{key}={value}" for key, value in selection.labels.items() if node.labels.get(key) != value
     ]
@@ -141,40 +132,32 @@ def _find_label_rejections(seeker: Seeker, node: Node) -> Iterator[Rejection]:
     yield Rejection(Reason.NODE_NOT_SELECTED, what, remedy, _ADMINISTER)
 
 
-def _find_state_rejections(seeker: Seeker, place: Place) -> Iterator[Rejection]:
+def _find_state_rejections(tolerations: Tolerations, place: Place) -> Iterator[Rejection]:
     node, plan = place.node, place.plan
-    if place.is_changing and plan is not None:
-        has_failed = plan.state is NodeState.FAILED
-        yield Rejection(
-            plan.reason,
-            f"its isolation change {'failed' if has_failed else 'is under way'}: {plan.message}",
-            f"mend what its change failed by (gpushare explain node {node.name})"
-            if has_failed
-            else "wait until its isolation change is over",
-            _MEND if has_failed else _PASSES,
-        )
-    elif node.unschedulable and not tolerates(seeker.tolerations, Taint(CORDON)):
-        by = "by the operator" if node.owns_cordon else "by somebody"
-        yield Rejection(
-            Reason.NODE_CORDONED,
-            f"it is cordoned {by}",
-            f"kubectl uncordon {quote(node.name)}",
-            _ADMINISTER,
-        )
+    if plan is not None and place.is_changing and plan.state is NodeState.FAILED:
+        told = f"its isolation change failed: {plan.message}"
+        remedy = f"mend what its change failed by (gpushare explain node {node.name})"
+        yield Rejection(plan.reason, told, remedy, _MEND)
+    elif plan is not None and place.is_changing:
+        told = f"its isolation change is under way: {plan.message}"
+        yield Rejection(plan.reason, told, "wait until its isolation change is over", _PASSES)
+    elif node.unschedulable and not tolerates(tolerations, Taint(CORDON)):
+        told = f"it is cordoned by {'the operator' if node.owns_cordon else 'somebody'}"
+        remedy = f"kubectl uncordon {quote(node.name)}"
+        yield Rejection(Reason.NODE_CORDONED, told, remedy, _ADMINISTER)
     elif plan is not None and plan.warns:
         remedy, _, told = plan.message.partition(": ")
         yield Rejection(plan.reason, told, remedy, _MEND)
     if not node.ready:
         yield Rejection(Reason.NODE_NOT_READY, "it is not Ready", "have it Ready again", _MEND)
     for taint in place.taints:
-        if taint.key == CORDON or taint.key in NOT_READY or tolerates(seeker.tolerations, taint):
+        if taint.key == CORDON or taint.key in NOT_READY or tolerates(tolerations, taint):
             continue
-        yield Rejection(
-            Reason.TAINT_NOT_TOLERATED,
-            f"the pod does not tolerate its taint {taint}",
-            f"tolerate {taint} (spec.workloads.tolerations of its pool has it added to all pods)",
-            _ADAPT,
+        told = f"the pod does not tolerate its taint {taint}"
+        remedy = (
+            f"tolerate {taint} (spec.workloads.tolerations of its pool has it added to all pods)"
         )
+        yield Rejection(Reason.TAINT_NOT_TOLERATED, told, remedy, _ADAPT)
 
 
 def _find_memory_rejections(request: PodRequest, place: Place) -> Iterator[Rejection]:
@@ -198,13 +181,10 @@ def _find_memory_rejections(request: PodRequest, place: Place) -> Iterator[Rejec
         fits = total if whole else block
         waits = block < (total if whole else 1)
         wait = f", and wait until pods free {total - block} {unit} more" if waits else ""
-        yield Rejection(
-            Reason.LARGER_THAN_ANY_CARD,
-            f"the pod asks for {asked} {unit} {on}, and its cards have {total}",
-            f"ask for at most {total if waits else fits} {unit} on a card{wait}",
-            _ADAPT + (_PASSES if waits else 0),
-            asked - total,
-        )
+        told = f"the pod asks for {asked} {unit} {on}, and its cards have {total}"
+        remedy = f"ask for at most {total if waits else fits} {unit} on a card{wait}"
+        weight = _ADAPT + (_PASSES if waits else 0)
+        yield Rejection(Reason.LARGER_THAN_ANY_CARD, told, remedy, weight, asked - total)
         return
     least = total if whole else asked
     if block >= least:
@@ -259,38 +239,29 @@ def _find_amount_rejections(asks: Mapping[str, int], place: Place) -> Iterator[R
         if asked <= offered - used:
             continue
         free = max(offered - used, 0)
-        instead = f", or ask for {free}" if free else ""
-        yield Rejection(
-            Reason.NOT_ENOUGH_FREE,
-            f"the pod asks for {asked} {resource}, and of its {offered} there are {free} free",
-            f"wait until pods free {asked - free} {resource} more{instead}"
-            if asked <= offered
-            else f"ask for at most {free} {resource}"
-            if free
-            else f"ask for at most {offered} {resource}, and wait until pods free them",
-            _PASSES if asked <= offered else _ADAPT,
-            asked - free,
-        )
+        told = f"the pod asks for {asked} {resource}, and of its {offered} there are {free} free"
+        if asked <= offered:
+            instead = f", or ask for {free}" if free else ""
+            remedy = f"wait until pods free {asked - free} {resource} more{instead}"
+        elif free:
+            remedy = f"ask for at most {free} {resource}"
+        else:
+            remedy = f"ask for at most {offered} {resource}, and wait until pods free them"
+        weight = _PASSES if asked <= offered else _ADAPT
+        yield Rejection(Reason.NOT_ENOUGH_FREE, told, remedy, weight, asked - free)
 
 
 def _explain_not_offered(resource: str, place: Place) -> Rejection:
     pool, plan = place.pool, place.plan
     if pool.name and resource not in pool.offers:
         offers = ", ".join(sorted(pool.offers)) or "nothing"
-        return Rejection(
-            Reason.RESOURCE_NOT_OFFERED,
-            f"it offers no {resource}: the mode {pool.schedule} of its pool has none",
-            f"ask for what mode {pool.schedule} offers ({offers})",
-            _ADAPT,
-        )
+        told = f"it offers no {resource}: the mode {pool.schedule} of its pool has none"
+        remedy = f"ask for what mode {pool.schedule} offers ({offers})"
+        return Rejection(Reason.RESOURCE_NOT_OFFERED, told, remedy, _ADAPT)
     held_up = plan is not None and plan.state in (NodeState.BLOCKED, NodeState.FAILED)
     why = f" ({plan.reason}: {plan.message})" if plan is not None and held_up else ""
-    return Rejection(
-        Reason.RESOURCE_NOT_OFFERED,
-        f"it offers no {resource}{why}",
-        f"have its device plugin serve {resource} (gpushare explain node {place.node.name})",
-        _MEND,
-    )
+    remedy = f"have its device plugin serve {resource} (gpushare explain node {place.node.name})"
+    return Rejection(Reason.RESOURCE_NOT_OFFERED, f"it offers no {resource}{why}", remedy, _MEND)
 
 
 def _list(free: Sequence[int]) -> str:

@@ -8,10 +8,10 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.finding import Finding, Severity
 from gpushare.core.analysis.inspect.pools import Card, view_cards
 from gpushare.core.analysis.node_findings import judge_node
-from gpushare.core.analysis.setup import Setup
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.node_records import NodeRecords
@@ -55,10 +55,10 @@ class PluginLine:
     """Of its DaemonSet, or what the static pod is called."""
     pod: str
     serves: tuple[str, ...]
-    is_ready: bool
+    ready: bool
     ready_since: datetime | None
     restarts: int
-    is_of_mode: bool
+    of_mode: bool
     """It belongs to the mode that the labels stand for."""
 
 
@@ -71,7 +71,7 @@ class ResourceLine:
     """Allocatable."""
     requested: int | None
     """By the pods that are bound to the node; None where those are not known."""
-    is_of_mode: bool
+    of_mode: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,9 @@ class NodeExplanation:
     cards: tuple[Card, ...]
 
     @property
-    def owner(self) -> Claimant | None:
-        """The pool that has it."""
-        return next((claimant for claimant in self.claimants or () if claimant.has_it), None)
+    def plan(self) -> StepResult | None:
+        """That of the pool that has it."""
+        return next((each.plan for each in self.claimants or () if each.has_it), None)
 
     @property
     def has_gpus(self) -> bool:
@@ -167,16 +167,11 @@ def explain_node(
 
 def _find_claimants(snapshot: ClusterSnapshot, planner: Planner, name: str) -> tuple[Claimant, ...]:
     priorities = {pool.name: pool.spec.priority for pool in snapshot.pools}
-    found = (
-        Claimant(
-            pool,
-            priorities.get(pool),
-            book.plans[name].reason is not Reason.OWNED_BY_OTHER_POOL,
-            book.plans[name],
-        )
-        for pool, book in planner.books.items()
-        if name in book.plans
-    )
+    found = []
+    for pool, book in planner.books.items():
+        if (plan := book.plans.get(name)) is not None:
+            has_it = plan.reason is not Reason.OWNED_BY_OTHER_POOL
+            found.append(Claimant(pool, priorities.get(pool), has_it, plan))
     return tuple(sorted(found, key=lambda each: (not each.has_it, each.pool)))
 
 
@@ -210,11 +205,10 @@ def _list_plugins(
             name=ctx.name_of(plugin or pod.daemonset),
             pod=f"{pod.namespace}/{pod.name}",
             serves=tuple(sorted(SERVED.get(plugin, ()))),
-            is_ready=pod.ready and not pod.deleting,
+            ready=pod.ready and not pod.deleting,
             ready_since=pod.ready_since,
             restarts=pod.restarts,
-            is_of_mode=pod.daemonset in components
-            or (mode is not None and is_plugin_of(pod, mode)),
+            of_mode=pod.daemonset in components or (mode is not None and is_plugin_of(pod, mode)),
         )
 
 

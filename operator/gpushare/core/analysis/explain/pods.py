@@ -10,30 +10,32 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_request import PodRequest, read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape, Spec
 from gpushare.api.k8s.taint import Taint
-from gpushare.api.past_decision import PastDecision
+from gpushare.api.past_decision import PastDecision, parse_past_decision
 from gpushare.api.pool import DEFAULT_EDITION, Edition, Schedule
 from gpushare.core.admission import Decision, PoolView, decide
 from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest
 from gpushare.core.admission.score import Fit
 from gpushare.core.admission.warnings import find_card_trouble
-from gpushare.core.analysis.explain.admitted_pod import apply_decision, parse_past, rewind
+from gpushare.core.analysis.effective_settings import Setup
+from gpushare.core.analysis.explain.admitted_pod import apply_decision, rewind
 from gpushare.core.analysis.explain.node_fit import (
     NodeFit,
     Place,
-    Seeker,
     add_scheduler_rejection,
     find_smallest_change,
     judge_place,
 )
 from gpushare.core.analysis.explain.verdicts import Verdict, judge_pools
-from gpushare.core.analysis.inspect.pools import Why
-from gpushare.core.analysis.setup import Setup
+from gpushare.core.analysis.inspect.pools import Waiting
 from gpushare.core.planner.pool_state import Book
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.status.unschedulable_pods import tell_to_recreate
 from gpushare.editions.registry import find_edition
 from gpushare.names import Reason
+
+_SCHEDULER = (Reason.SCHEDULER_UNAVAILABLE, Reason.EXTENDER_STALE)
+"""Why a pod gets no node, whatever room there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class PodExplanation:
     """What was decided when it was created."""
     found: Pod | None = None
     """None for one that does not exist yet."""
-    waits: Why | None = None
+    waits: Waiting | None = None
     """Why it has no pool or no node, or does not start on its node."""
     fits: tuple[NodeFit, ...] = ()
     """On the nodes where it may go; none for a pod that has one, or that goes nowhere."""
@@ -108,15 +110,16 @@ def explain_new_pod(
 ) -> PodExplanation:
     """A pod that is about to be created: the webhook's own decision, on what the webhook knows."""
     request, decision, verdicts = _decide(pod, namespace, around)
-    seeker = _seek(apply_decision(pod, decision))
-    fits = () if decision.is_refused else tuple(_find_fits(seeker, decision, around))
+    fits: tuple[NodeFit, ...] = ()
+    if not decision.is_refused:
+        fits = tuple(_find_fits(apply_decision(pod, decision), decision.pool, around))
     return PodExplanation(
-        namespace, name, pod, request, decision, verdicts, past=parse_past(pod), fits=fits
+        namespace, name, pod, request, decision, verdicts, past=_parse_past(pod), fits=fits
     )
 
 
 def explain_found_pod(
-    pod: PodShape, found: Pod | None, waits: Why | None, around: Surroundings,
+    pod: PodShape, found: Pod | None, waits: Waiting | None, around: Surroundings,
     *, namespace: str, name: str,
 ) -> PodExplanation:  # fmt: skip
     """A pod that exists: what is decided of one like it that is created now, and if it has no
@@ -129,26 +132,27 @@ def explain_found_pod(
     fits: tuple[NodeFit, ...] = ()
     waits_for_node = found is not None and not found.node and found.is_live and not found.deleting
     if waits_for_node and around.has_nodes:
-        fits = tuple(_find_fits(_seek(pod), None, around))
-        if waits is not None and waits.reason in (
-            Reason.SCHEDULER_UNAVAILABLE,
-            Reason.EXTENDER_STALE,
-        ):
+        fits = tuple(_find_fits(pod, None, around))
+        if waits is not None and waits.reason in _SCHEDULER:
             fits = add_scheduler_rejection(fits, Reason(waits.reason), waits.message)
     return PodExplanation(
         namespace, name, written, request, decision, verdicts,
-        past=parse_past(pod), found=found, waits=waits or _find_stuck(found, request, around),
+        past=_parse_past(pod), found=found, waits=waits or _find_stuck(found, request, around),
         fits=fits,
     )  # fmt: skip
 
 
-def _find_stuck(found: Pod | None, request: PodRequest, around: Surroundings) -> Why | None:
+def _parse_past(pod: PodShape) -> PastDecision | None:
+    return parse_past_decision((pod.metadata and pod.metadata.annotations) or {})
+
+
+def _find_stuck(found: Pod | None, request: PodRequest, around: Surroundings) -> Waiting | None:
     """Why a pod that has a node does not start there: the plugin finds no card for it."""
     node = around.snapshot.nodes.get(found.node) if found is not None else None
     if found is None or node is None or found.phase != "Pending" or node.gpu_count < 2:
         return None
     trouble = find_card_trouble(request, _find_edition(node))
-    return None if trouble is None else Why(str(trouble[0]), trouble[1])
+    return None if trouble is None else Waiting(found, str(trouble[0]), trouble[1])
 
 
 def _find_edition(node: Node) -> Edition:
@@ -177,49 +181,40 @@ def _decide(
     return asked, decision, judge_pools(request, decision)
 
 
-def _seek(pod: PodShape) -> Seeker:
-    return Seeker(read_pod_request(pod), (pod.spec or Spec()).tolerations or ())
-
-
-def _find_fits(
-    seeker: Seeker, decision: Decision | None, around: Surroundings
-) -> Iterator[NodeFit]:
+def _find_fits(pod: PodShape, sent: str | None, around: Surroundings) -> Iterator[NodeFit]:
     """For each node of the pools that the pod selects; where it selects none, that offer what it
     asks for."""
-    if not seeker.request.requests:
+    request, tolerations = read_pod_request(pod), (pod.spec or Spec()).tolerations or ()
+    if not request.requests:
         return
-    sent = decision.pool if decision is not None else None
     views = {pool.name: pool for pool in around.pools}
     for name, node in sorted(around.snapshot.nodes.items()):
         pool, plan = _find_plan(name, around.books)
-        if not _is_candidate(node, pool, sent, seeker):
+        if not _is_candidate(node, pool, sent, request):
             continue
-        yield judge_place(
-            seeker,
-            Place(
-                node=node,
-                taints=around.taints.get(name, ()),
-                pods=around.snapshot.pods.get(name, ()),
-                pool=views.get(pool) or PoolView("", Schedule.SHARE, edition=_find_edition(node)),
-                plan=plan,
-                is_changing=plan is not None and plan.under_way,
-                unit=around.setup.memory_unit,
-                unhealthy_cards=around.snapshot.unhealthy_cards.get(name, ()),
-            ),
+        place = Place(
+            node=node,
+            taints=around.taints.get(name, ()),
+            pods=around.snapshot.pods.get(name, ()),
+            pool=views.get(pool) or PoolView("", Schedule.SHARE, edition=_find_edition(node)),
+            plan=plan,
+            unit=around.setup.memory_unit,
+            unhealthy_cards=around.snapshot.unhealthy_cards.get(name, ()),
         )
+        yield judge_place(request, tolerations, place)
 
 
-def _is_candidate(node: Node, pool: str, sent: str | None, seeker: Seeker) -> bool:
+def _is_candidate(node: Node, pool: str, sent: str | None, request: PodRequest) -> bool:
     """Whether it is worth a word that the pod does not fit on `node`, which is of `pool`.
 
     A pod that is `sent` to a pool by the labels of its mode may land on others' nodes, too.
     """
-    selection = seeker.selection
+    selection = request.selection
     if named := selection.find_values(names.LABEL_POOL):
         return pool in named or node.labels.get(names.LABEL_POOL) in named
     if sent is not None and pool == sent:
         return True
-    offers = any(node.allocatable.get(resource) for resource in seeker.request.requests)
+    offers = any(node.allocatable.get(resource) for resource in request.requests)
     return selection.admits(node.name, node.labels) and (offers or bool(selection.chosen_keys))
 
 

@@ -1,28 +1,20 @@
 """One pool: its conditions as they would be told now, its nodes by what they wait for, and who
 waits for it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.api.status import ConditionStatus, PoolCapacity, PoolStatus
-from gpushare.core.capacity.pool_capacity import Capacity, sum_capacity
+from gpushare.api.status import ConditionStatus, PoolStatus
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.actions import NodeState, StepResult
-from gpushare.core.status.pool_status import build_status
+from gpushare.core.status.pool_status import URGENCY, build_status
 from gpushare.core.status.unschedulable_pods import group_by_pool
 from gpushare.names import Condition, Reason
 
-_URGENCY = (
-    NodeState.FAILED,
-    NodeState.BLOCKED,
-    NodeState.UPDATING,
-    NodeState.WAITING,
-    NodeState.READY,
-)
 _HEALTHY: Mapping[str, str] = {Condition.CONFLICTING: "False"}
 """Of the others it is True."""
 
@@ -61,21 +53,26 @@ class PoolExplanation:
 
     pool: Pool
     conditions: tuple[ConditionLine, ...]
-    groups: tuple[NodeGroup, ...]
-    """The most urgent first."""
     status: PoolStatus
     """As it would be written now; as it was written last, where the world is not known."""
-    out_of_service: tuple[str, ...]
+    groups: tuple[NodeGroup, ...] = ()
+    """The most urgent first."""
+    out_of_service: tuple[str, ...] = ()
     """Nodes that use the rollout's budget up."""
-    releasing: int
+    releasing: int = 0
     """Nodes that must still be given back by a pool that is being deleted."""
-    capacity: Capacity | PoolCapacity | None
-    hears_nothing: bool
-    """No controller has acted on the spec as it is."""
-    is_unheard: bool
-    """No controller has ever said anything of it."""
     is_recalled: bool = False
     """Nodes and pods are not known: this is what the controller told last."""
+
+    @property
+    def is_unheard(self) -> bool:
+        """No controller has ever said anything of it."""
+        return not self.pool.status.conditions
+
+    @property
+    def hears_nothing(self) -> bool:
+        """No controller has acted on the spec as it is."""
+        return self.is_unheard or self.pool.status.observed_generation < self.pool.generation
 
 
 def recall_pool(pool: Pool) -> PoolExplanation:
@@ -84,13 +81,8 @@ def recall_pool(pool: Pool) -> PoolExplanation:
     return PoolExplanation(
         pool=pool,
         conditions=tuple(ConditionLine(each, each) for each in told.conditions),
-        groups=(),
         status=told,
-        out_of_service=(),
         releasing=told.releasing.nodes if told.releasing is not None else 0,
-        capacity=told.capacity,
-        hears_nothing=told.observed_generation < pool.generation or not told.conditions,
-        is_unheard=not told.conditions,
         is_recalled=True,
     )
 
@@ -107,22 +99,18 @@ def explain_pool(
     return PoolExplanation(
         pool=pool,
         conditions=tuple(ConditionLine(each, told.get(each.type)) for each in status.conditions),
-        groups=tuple(_group(list(book.plans.values()))),
         status=status,
+        groups=tuple(_group(book.plans.values())),
         out_of_service=tuple(sorted(book.unavailable)),
         releasing=releasing,
-        capacity=sum_capacity(book.capacities.values(), pending),
-        hears_nothing=pool.status.observed_generation < pool.generation or not told,
-        is_unheard=not told,
     )
 
 
-def _group(plans: Sequence[StepResult]) -> list[NodeGroup]:
-    def rank(plan: StepResult) -> tuple[int, str]:
-        return _URGENCY.index(plan.state), plan.reason
+def _group(plans: Iterable[StepResult]) -> Iterator[NodeGroup]:
+    def find_point(plan: StepResult) -> tuple[int, str]:
+        return URGENCY.index(plan.state), plan.reason
 
-    ranked = sorted(plans, key=lambda plan: (*rank(plan), plan.node))
-    return [
-        NodeGroup(first.state, first.reason, (first, *rest))
-        for _, (first, *rest) in groupby(ranked, key=rank)
-    ]
+    ranked = sorted(plans, key=lambda plan: (find_point(plan), plan.node))
+    for _, group in groupby(ranked, key=find_point):
+        alike = tuple(group)
+        yield NodeGroup(alike[0].state, alike[0].reason, alike)

@@ -13,6 +13,11 @@ from gpushare.core.admission.request import AdmissionRequest
 from gpushare.core.admission.score import Fit, ask_per_card, free_share, judge_fit, needs_whole_card
 from gpushare.names import Reason
 
+_RANK = {
+    Reason.LESS_FULL: "the fullest with room is filled first",
+    Reason.FULLER: "where others may come first, the emptiest is chosen",
+}
+
 
 class PoolOutcome(StrEnum):
     """How a pool came out."""
@@ -34,7 +39,7 @@ class Figures:
     asked: int
     """Of each of `cards` cards."""
     cards: int
-    largest_free: int
+    largest_free_block: int
     """The largest free block."""
     free: int
     """Less what pods ask for that wait; below 0 where that is more."""
@@ -69,19 +74,15 @@ def _judge_all(request: AdmissionRequest, decision: Decision) -> Iterator[Verdic
     lost = {name: reason for reason, name in decision.lost}
     winner = request.find(decision.pool) if decision.pool is not None else None
     for pool in request.pools:
+        reason = lost.get(pool.name)
         if pool is winner:
-            outcome, reason, message = (
-                PoolOutcome.CHOSEN,
-                None,
-                _explain_win(request, pool, decision),
-            )
-        elif pool.name in lost:
-            reason = lost[pool.name]
+            outcome, message = PoolOutcome.CHOSEN, _explain_win(request, pool, decision)
+        elif reason is not None:
             outcome, message = PoolOutcome.LOST, _explain_loss(request, pool, winner, reason)
         elif decision.reason is Reason.ALREADY_SELECTS:
             outcome, reason, message = _judge_selected(request, pool)
         else:
-            outcome, reason, message = PoolOutcome.ASIDE, None, _explain_aside(request, decision)
+            outcome, message = PoolOutcome.ASIDE, _explain_aside(request, decision)
         yield Verdict(pool.name, outcome, reason, message, pool, measure(request, pool))
 
 
@@ -105,7 +106,7 @@ def measure(request: AdmissionRequest, pool: PoolView) -> Figures | None:
         fit=judge_fit(request.pod, pool, request.booked.get(pool.name, 0)),
         asked=asked,
         cards=cards,
-        largest_free=room.free_blocks[0][0] if room.free_blocks else 0,
+        largest_free_block=room.free_blocks[0][0] if room.free_blocks else 0,
         free=room.free - request.booked.get(pool.name, 0),
         total=room.total,
         largest_card=room.largest_card,
@@ -137,31 +138,20 @@ def _explain_loss(
     if winner is None or not _is_candidate(request, pool):
         return explain_rejection(reason, request, pool)
     match reason:
-        case Reason.NOT_ISOLATED:
-            return (
-                f"its mode {pool.schedule} keeps no container to its share, and that of "
-                f"{winner.name} ({winner.schedule}) does"
-            )
-        case Reason.ISOLATED:
-            return (
-                f"its mode {pool.schedule} isolates, the pod switches that off, and {winner.name} "
-                f"({winner.schedule}) does not isolate"
-            )
         case Reason.NO_ROOM | Reason.RESERVED | Reason.CAPACITY_UNKNOWN:
-            return (
-                f"{_explain_fit(request, pool)}; of {winner.name}: {_explain_fit(request, winner)}"
-            )
+            fits = _explain_fit(request, pool), _explain_fit(request, winner)
+            return f"{fits[0]}; of {winner.name}: {fits[1]}"
         case Reason.LOWER_PRIORITY:
             return f"its priority is {pool.priority}, that of {winner.name} {winner.priority}"
-        case Reason.LESS_FULL:
-            return f"{_compare_free(request, pool, winner)}; the fullest with room is filled first"
-        case Reason.FULLER:
+        case Reason.LESS_FULL | Reason.FULLER:
+            free, winners = _tell_free(request, pool), _tell_free(request, winner)
             return (
-                f"{_compare_free(request, pool, winner)}; where others may come first, the "
-                "emptiest is chosen"
+                f"{free} of its memory is free, of that of {winner.name} {winners}; {_RANK[reason]}"
             )
-        case _:
+        case Reason.LATER_NAME:
             return f"equal to {winner.name} in room, priority and fill, and its name comes later"
+        case _:
+            return f"{explain_rejection(reason, request, pool)}, and {winner.name} is preferred"
 
 
 def _judge_selected(
@@ -198,7 +188,7 @@ def _explain_fit(request: AdmissionRequest, pool: PoolView) -> str:
         asked = f"a card of its own with {asked}"
     if figures.cards > 1:
         asked = f"{asked} on each of {figures.cards} cards"
-    largest = f"the largest free block is {figures.largest_free} {unit}"
+    largest = f"the largest free block is {figures.largest_free_block} {unit}"
     match figures.fit:
         case Fit.ROOM:
             return f"there is room for {asked}: {largest}"
@@ -210,8 +200,5 @@ def _explain_fit(request: AdmissionRequest, pool: PoolView) -> str:
             return f"no room for {asked} now: {largest}"
 
 
-def _compare_free(request: AdmissionRequest, pool: PoolView, winner: PoolView) -> str:
-    def tell(one: PoolView) -> str:
-        return f"{free_share(one.room, request.booked.get(one.name, 0)):.0%}"
-
-    return f"{tell(pool)} of its memory is free, of that of {winner.name} {tell(winner)}"
+def _tell_free(request: AdmissionRequest, pool: PoolView) -> str:
+    return f"{free_share(pool.room, request.booked.get(pool.name, 0)):.0%}"

@@ -2,26 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
 
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.forecast.steps import NodeForecast
 from gpushare.core.snapshot.cluster import ClusterSnapshot
-from gpushare.core.snapshot.node import Timing
 from gpushare.editions.edition import Outcome
 from gpushare.editions.registry import MODES
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How long the steps of a change take, by the installation's settings."""
-
-    recheck: timedelta
-    """Between two readings of a cordoned node's pods."""
-    timing: Timing = field(default_factory=Timing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +29,7 @@ class DurationForecast:
 
 
 def forecast_duration(
-    pool: Pool, steps: Collection[NodeForecast], snapshot: ClusterSnapshot, pace: Pace
+    pool: Pool, steps: Collection[NodeForecast], snapshot: ClusterSnapshot, setup: Setup
 ) -> DurationForecast | None:
     """None where no change of the pool has a wave."""
     name_of = snapshot.plugin_daemonsets.name_of
@@ -56,17 +47,17 @@ def forecast_duration(
     if any(step.tears_down for step in changing):
         basis += "; nobody has measured how long it takes until a kernel module is gone"
         return DurationForecast(waves, None, None, basis)
-    deadline = pace.timing.ready_timeout
+    deadline = setup.timing.ready_timeout
     if (own := pool.spec.rollout.ready_timeout_seconds) is not None:
         deadline = timedelta(seconds=own)
-    longest = waves * (pace.recheck + deadline)
+    longest = waves * (setup.recheck + deadline)
     mode = MODES[pool.spec.edition, pool.spec.schedule]
     starts = measure_starts(mode.daemonsets, snapshot.pods)
     if missing := [name_of(name) for name in mode.daemonsets if name not in starts]:
         basis += f"; no pod of {' and '.join(missing)} runs here by which a start could be measured"
         return DurationForecast(waves, None, longest, basis)
     restarts = any(s.kind.outcome is Outcome.APPLY_AND_RESTART for s in changing if s.kind)
-    look, settle = pace.recheck, pace.timing.settle if restarts else timedelta()
+    look, settle = setup.recheck, setup.timing.settle if restarts else timedelta()
     each = look + settle
     basis += f"; for each {each.total_seconds():g} s that the settings' defaults take"
     if starts:
@@ -88,10 +79,9 @@ def measure_starts(
     """
     found: defaultdict[str, list[float]] = defaultdict(list)
     for pod in (pod for each in pods.values() for pod in each):
-        known = pod.created is not None and pod.ready_since is not None and not pod.restarts
-        if pod.daemonset in daemonsets and known:
-            assert pod.created is not None
-            assert pod.ready_since is not None
+        if pod.daemonset not in daemonsets or pod.restarts:
+            continue
+        if pod.created is not None and pod.ready_since is not None:
             found[pod.daemonset].append((pod.ready_since - pod.created).total_seconds())
     return {name: median(seconds) for name, seconds in found.items()}
 

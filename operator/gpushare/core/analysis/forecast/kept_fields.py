@@ -48,7 +48,7 @@ def find_kept_fields(live: Json, given: Json) -> tuple[KeptField, ...]:
         if (entry, paths) not in appliers
         for path in paths - taken
         if not _is_dropped(before, given.get("spec"), path)
-        and not _is_said(given.get("spec"), path)
+        and _find(given.get("spec"), path) is None
         and (value := _find(live["spec"], path)) is not None
     }
     return tuple(kept[path] for path in sorted(kept))
@@ -85,30 +85,14 @@ def _read_last_applied(live: Json) -> Any:
 
 def _is_dropped(before: Any, spec: Any, path: Path) -> bool:
     """Whether the file before had the field, or what holds it, and this one has not."""
-    for key in path:
-        if not isinstance(before, dict) or not isinstance(spec, dict) or before.get(key) is None:
-            return False
-        if spec.get(key) is None:
-            return True
-        before, spec = before[key], spec[key]
-    return False
+    holders = [path[:depth] for depth in range(1, len(path) + 1)]
+    return any(_find(before, each) is not None and _find(spec, each) is None for each in holders)
 
 
 def _find(value: Any, path: Path) -> Any:
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value
-
-
-def _is_said(spec: Any, path: Path) -> bool:
-    """Whether the file has the field, or something in place of what holds it."""
-    for key in path:
-        if not isinstance(spec, dict):
-            return True
-        if spec.get(key) is None:
-            return False
-        spec = spec[key]
-    return True
 
 
 def _put(value: Json | None, path: Path, leaf: Any) -> Json:

@@ -7,12 +7,12 @@ from datetime import datetime
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.api.status import PoolPlan, PoolStatus
+from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.finding import Finding
-from gpushare.core.analysis.forecast.duration import DurationForecast, Pace, forecast_duration
+from gpushare.core.analysis.forecast.duration import DurationForecast, forecast_duration
 from gpushare.core.analysis.forecast.steps import NodeForecast, forecast_leaver, forecast_member
 from gpushare.core.analysis.forecast.waves import order_waves
 from gpushare.core.analysis.node_findings import judge_cgpu
-from gpushare.core.analysis.setup import Setup
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.planner.decisions import Decision
 from gpushare.core.planner.planner import Planner
@@ -38,7 +38,7 @@ class PoolForecast:
     plan: PoolPlan
     steps: tuple[NodeForecast, ...]
     """Nodes that are not as the pool says, or leave it; by wave and name."""
-    forecast_duration: DurationForecast | None
+    duration: DurationForecast | None
     limits: tuple[Finding, ...] = ()
     """What its mode can't do on the nodes of its steps."""
 
@@ -68,61 +68,56 @@ def forecast_pools(
     first = tuple(_list_steps(snapshot, planner, decisions, ctx))
     snapshot, settled = settle(planner, snapshot, decisions, asked, now)
     steps = _join(first, _list_steps(snapshot, planner, settled, ctx))
-    told = {
-        pool.name: (_build_status(pool, planner, now), _build_plan(pool, planner.books[pool.name]))
-        for pool in snapshot.pools
-        if pool.name in asked
-    }
+    pools = sorted((p for p in snapshot.pools if p.name in asked), key=lambda pool: pool.name)
+    told = [_tell(pool, planner, now) for pool in pools]
     agreed = _agree_to_all(snapshot, planner.books)
     waves = order_waves(planner, agreed, planner.update(agreed, None, now).decisions, now)
     found = []
-    for pool in sorted(snapshot.pools, key=lambda pool: pool.name):
-        if pool.name in told:
-            own = [_number(step, waves) for step in steps if _concerns(step, pool.name, asked)]
-            own.sort(key=lambda step: (step.wave is None, step.wave, step.node))
-            estimated = forecast_duration(pool, own, snapshot, Pace(setup.recheck, setup.timing))
-            limits = tuple(_find_limits(pool, own, snapshot))
-            found.append(PoolForecast(pool, *told[pool.name], tuple(own), estimated, limits))
+    for pool, (status, plan) in zip(pools, told, strict=True):
+        own = [_number(step, waves) for step in steps if _concerns(step, pool.name, asked)]
+        own.sort(key=lambda step: (step.wave is None, step.wave, step.node))
+        duration = forecast_duration(pool, own, snapshot, setup)
+        limits = tuple(_find_limits(pool, own, snapshot))
+        found.append(PoolForecast(pool, status, plan, tuple(own), duration, limits))
     return tuple(found)
+
+
+def _tell(pool: Pool, planner: Planner, now: datetime) -> tuple[PoolStatus, PoolPlan]:
+    book = planner.books[pool.name]
+    status = build_status(pool, book, now, held=planner.releases.count(pool.name))
+    return status, build_plan(pool, book) or PoolPlan(summary="nothing is left to change")
 
 
 def _find_limits(
     pool: Pool, steps: Iterable[NodeForecast], snapshot: ClusterSnapshot
 ) -> Iterator[Finding]:
     if MODES[pool.spec.edition, pool.spec.schedule].isolated:
-        enters = (step for step in steps if step.pool == pool.name and not step.leaves)
-        for step in enters:
-            yield from judge_cgpu(snapshot.nodes[step.node])
-
-
-# Approval.
+        for step in steps:
+            if step.pool == pool.name and not step.leaves:
+                yield from judge_cgpu(snapshot.nodes[step.node])
 
 
 def _note_approvals(snapshot: ClusterSnapshot, books: Mapping[str, Book]) -> ClusterSnapshot:
     """`snapshot` once the controller has written into statuses what specs agree to."""
-    pools = []
+    noted = {}
     for pool in snapshot.pools:
         before, plan = pool.status.plan, build_plan(pool, books[pool.name])
-        approved = plan.approved if plan is not None else None
-        same = approved == (before.approved if before is not None else None)
-        pools.append(pool if same else _with_plan(pool, plan))
-    if all(new is old for new, old in zip(pools, snapshot.pools, strict=True)):
-        return snapshot
-    return replace(snapshot, pools=tuple(pools))
+        if (plan and plan.approved) != (before and before.approved):
+            noted[pool.name] = _with_plan(pool, plan)
+    return _with_pools(snapshot, noted)
 
 
 def _agree_to_all(snapshot: ClusterSnapshot, books: Mapping[str, Book]) -> ClusterSnapshot:
     """`snapshot` once somebody has agreed to all that is left to do."""
-    pools = []
+    agreed = {}
     for pool in snapshot.pools:
-        kinds = books[pool.name].kinds
-        if pool.spec.rollout.approval is ApprovalPolicy.MANUAL and kinds:
-            rollout = pool.spec.rollout.model_copy(update={"approved_plan": hash_kinds(kinds)})
+        kinds, rollout = books[pool.name].kinds, pool.spec.rollout
+        if rollout.approval is ApprovalPolicy.MANUAL and kinds:
+            rollout = rollout.model_copy(update={"approved_plan": hash_kinds(kinds)})
             spec = pool.spec.model_copy(update={"rollout": rollout})
             meant = pool.model_copy(update={"spec": spec})
-            pool = _with_plan(meant, build_plan(meant, books[pool.name]))
-        pools.append(pool)
-    return replace(snapshot, pools=tuple(pools))
+            agreed[pool.name] = _with_plan(meant, build_plan(meant, books[pool.name]))
+    return _with_pools(snapshot, agreed)
 
 
 def _with_plan(pool: Pool, plan: PoolPlan | None) -> Pool:
@@ -130,16 +125,10 @@ def _with_plan(pool: Pool, plan: PoolPlan | None) -> Pool:
     return pool.model_copy(update={"status": status})
 
 
-# What is told.
-
-
-def _build_status(pool: Pool, planner: Planner, now: datetime) -> PoolStatus:
-    held = planner.releases.count(pool.name)
-    return build_status(pool, planner.books[pool.name], now, held=held)
-
-
-def _build_plan(pool: Pool, book: Book) -> PoolPlan:
-    return build_plan(pool, book) or PoolPlan(summary="nothing is left to change")
+def _with_pools(snapshot: ClusterSnapshot, changed: Mapping[str, Pool]) -> ClusterSnapshot:
+    if not changed:
+        return snapshot
+    return replace(snapshot, pools=tuple(changed.get(p.name, p) for p in snapshot.pools))
 
 
 def _list_steps(

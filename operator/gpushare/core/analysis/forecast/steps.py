@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 from gpushare import names
 from gpushare.api.k8s.pod import Pod
@@ -227,13 +228,11 @@ def _find_stale_then(seen: NodeSnapshot, pool: str, to: Mode) -> tuple[Pod, ...]
 
 def _is_restarted(seen: NodeSnapshot, change: Change | None) -> bool:
     """Whether the plugin's pods of a change that is under way are gone already."""
-    if change is None or change.phase not in (ChangePhase.RESTARTING, ChangePhase.REBOOTED):
-        return False
     left = {pod.uid for pod in seen.pods if not pod.deleting}
-    return left.isdisjoint(plugin.uid for plugin in change.plugins)
+    return _is_rebooted(change) and left.isdisjoint(plugin.uid for plugin in change.plugins)
 
 
-def _is_rebooted(change: Change | None) -> bool:
+def _is_rebooted(change: Change | None) -> TypeGuard[Change]:
     return change is not None and change.phase in (ChangePhase.REBOOTED, ChangePhase.RESTARTING)
 
 

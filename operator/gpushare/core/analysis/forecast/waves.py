@@ -4,7 +4,7 @@ Nodes whose change the planner begins are taken for done, and it is asked who is
 canaries, halts and names count as they will.
 """
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -19,7 +19,6 @@ from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.node_records import NodeRecords, extend_initial_values
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
-from gpushare.editions.edition import Mode
 from gpushare.editions.registry import MODES, settled_labels
 
 MOST_ASKED = 20
@@ -47,7 +46,7 @@ def order_waves(
             break
         wave += bool(begun)
         waves |= dict.fromkeys((each.plan.node for each in begun), wave)
-        last |= _count_by_pool(begun)
+        last |= Counter(each.pool for each in begun)
         done = [*ending, *begun]
         snapshot, ending = _finish(planner, snapshot, done), []
         decisions = planner.update(snapshot, {each.plan.node for each in done}, now).decisions
@@ -59,13 +58,6 @@ def order_waves(
 
 def _begins(plan: StepResult) -> bool:
     return plan.starts and plan.action is not None
-
-
-def _count_by_pool(decisions: Iterable[Decision]) -> dict[str, int]:
-    sizes: defaultdict[str, int] = defaultdict(int)
-    for each in decisions:
-        sizes[each.pool] += 1
-    return sizes
 
 
 def _number_rest(
@@ -117,17 +109,20 @@ def _finish_member(snapshot: ClusterSnapshot, name: str, pool: Pool, plan: StepR
         edition=mode.edition,
         schedule=mode.schedule,
         boot_id=node.boot_id,
-        plugins={_name_component(name, mode.plugin): 0} if mode.plugin else {},
+        plugins={f"{mode.plugin}-{name}": 0} if mode.plugin else {},
         from_mode=None if plan.initializes else mode.schedule,
     )
     found = extend_initial_values(seen.records.initial_values, node, frozenset(wanted))
     annotations = NodeRecords(initial_values=found, applied=applied).annotations()
+    offered = mode.resources
+    if mode.schedule is Schedule.DEFAULT:
+        offered = (names.RESOURCE_WHOLE_GPU,)
     return replace(
         _uncordon(node),
         labels={**kept, **wanted},
         annotations=annotations,
         owned=frozenset(wanted) | frozenset(annotations),
-        allocatable=_offer(mode),
+        allocatable=dict.fromkeys(offered, 1),
     )
 
 
@@ -137,23 +132,6 @@ def _uncordon(node: Node) -> Node:
     return replace(node, unschedulable=node.unschedulable and not ours, owns_cordon=False)
 
 
-def _offer(mode: Mode) -> dict[str, int]:
-    if mode.schedule is Schedule.DEFAULT:
-        return {names.RESOURCE_WHOLE_GPU: 1}
-    return dict.fromkeys(mode.resources, 1)
-
-
 def _build_component(node: str, daemonset: str) -> Pod:
-    return Pod(
-        names.PLUGIN_NAMESPACE,
-        _name_component(node, daemonset),
-        _name_component(node, daemonset),
-        node=node,
-        phase="Running",
-        ready=True,
-        daemonset=daemonset,
-    )
-
-
-def _name_component(node: str, daemonset: str) -> str:
-    return f"{daemonset}-{node}"
+    name, namespace = f"{daemonset}-{node}", names.PLUGIN_NAMESPACE
+    return Pod(namespace, name, name, node=node, phase="Running", ready=True, daemonset=daemonset)

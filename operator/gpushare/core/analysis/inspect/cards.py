@@ -31,7 +31,6 @@ class Holder:
 
     namespace: str
     name: str
-    uid: str
     memory: int
     """What its containers' limits ask for; init containers do not count."""
     allocation: Mapping[int, int] = field(default_factory=dict)
@@ -140,7 +139,6 @@ def _read_holder(raw: Json) -> Holder:
     return Holder(
         namespace=meta["namespace"],
         name=meta["name"],
-        uid=meta["uid"],
         memory=sum(parse_quantity(each.get(names.RESOURCE_GPU_MEMORY, 0)) or 0 for each in limits),
         allocation=_parse_allocation(annotations.get(names.ANNOTATION_ALLOCATION, "")),
         card=PENDING if card is None else card,

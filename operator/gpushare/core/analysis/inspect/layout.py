@@ -5,6 +5,7 @@ nodes, and with -d the pods of a node, in another order each time; here they are
 """
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from gpushare.core.analysis.inspect.cards import (
     PENDING,
@@ -14,9 +15,9 @@ from gpushare.core.analysis.inspect.cards import (
     find_unit,
     order_by_card,
 )
-from gpushare.core.analysis.inspect.columns import align
 
 _CLUSTER = "Allocated/Total GPU Memory In Cluster:"
+_PADDING = 2
 
 
 def format_summary(nodes: Sequence[CardNode]) -> str:
@@ -33,7 +34,7 @@ def format_summary(nodes: Sequence[CardNode]) -> str:
     used = sum(_count_shown(node, cards) for node in shown)
     total = sum(node.total for node in shown)
     sums = f"{used}/{total} ({count_percent(used, total)}%)\t"
-    return align("\n".join([header, *rows, dashes, _CLUSTER, sums, ""]))
+    return _align("\n".join([header, *rows, dashes, _CLUSTER, sums, ""]))
 
 
 def _format_row(node: CardNode, cards: int, *, with_pending: bool) -> str:
@@ -70,7 +71,7 @@ def format_details(nodes: Sequence[CardNode]) -> str:
         used += held
         total += node.total
     lines += ["", "", f"{_CLUSTER}\t{used}/{total} ({count_percent(used, total)}%)\t", ""]
-    return align("\n".join(lines))
+    return _align("\n".join(lines))
 
 
 def _format_titles(node: CardNode) -> str:
@@ -90,3 +91,20 @@ def _format_holder(holder: Holder, node: CardNode) -> str:
             card = node.gpus if holder.card == PENDING else holder.card
             amounts.append(holder.memory if place == card else 0)
     return "\t".join([holder.name, holder.namespace, *map(str, amounts), ""])
+
+
+def _align(text: str) -> str:
+    """`text` in columns, as Go's text/tabwriter sets it.
+
+    A cell ends with a tab. A column is a run of lines that have a cell there; it is as wide as its
+    widest cell and the padding. What follows the last tab of a line belongs to no column ("Package
+    tabwriter" in the Go documentation).
+    """
+    lines = [line.split("\t") for line in text.split("\n")]
+    for column in range(max(map(len, lines)) - 1):
+        for has_cell, group in groupby(lines, key=lambda line: len(line) - 1 > column):
+            run = list(group)
+            width = max(len(line[column]) for line in run) + _PADDING if has_cell else 0
+            for line in run if has_cell else ():
+                line[column] = line[column].ljust(width)
+    return "\n".join(map("".join, lines))

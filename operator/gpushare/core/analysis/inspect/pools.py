@@ -1,14 +1,16 @@
 """What each pool's cards hold, and which pods wait: decided as the controller decides it."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 
 from gpushare import names
 from gpushare.api.k8s.node import MAX_CARDS, Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.core.analysis.setup import Setup
+from gpushare.core.analysis.effective_settings import Setup
+from gpushare.core.analysis.seen import Seen
 from gpushare.core.capacity.cards import count_used, measure_cards
 from gpushare.core.capacity.pool_capacity import Capacity
 from gpushare.core.planner.planner import Planner
@@ -49,19 +51,27 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolNode:
-    """A member, its cards, and where it is."""
+class NodeCards:
+    """A node with GPUs, and its cards if it shares them."""
 
-    name: str
+    node: Node
+    cards: tuple[Card, ...]
+
+    @property
+    def takes_pods(self) -> bool:
+        """It is Ready and not cordoned."""
+        return self.node.ready and not self.node.unschedulable
+
+
+@dataclass(frozen=True, slots=True)
+class PoolNode(NodeCards):
+    """A member of a pool, and where it is."""
+
     plan: StepResult
-    takes_pods: bool
-    """It is Ready and not cordoned."""
-    cordoned: bool
     labelled: str
     """The mode that its labels stand for."""
     records: NodeRecords
     isolation: NodeIsolation
-    cards: tuple[Card, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,30 +86,13 @@ class PoolCards:
 
 
 @dataclass(frozen=True, slots=True)
-class OutsideNode:
-    """A node with GPUs that no pool has, and its cards if it shares them."""
-
-    name: str
-    takes_pods: bool
-    """It is Ready and not cordoned."""
-    cordoned: bool
-    cards: tuple[Card, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """Why a pod waits: in the operator's words, else in the scheduler's."""
-
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Waiting:
-    """A pod that has no pool or no node, and why."""
+    """A pod that has no pool or no node, or does not start, and why: in the operator's words, else
+    in the scheduler's."""
 
     pod: Pod
-    why: Why
+    reason: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,24 +105,16 @@ class PoolsView:
     """In which pods ask, whichever pool they select, or none: one for the cluster."""
 
 
-def view_pools(
-    snapshot: ClusterSnapshot,
-    setup: Setup,
-    unbound: Sequence[Pod],
-    opted_out: Collection[str],
-    now: datetime,
-) -> PoolsView:
-    """The pools of `snapshot`, whose controller, which is set as `setup` says, need not run.
-
-    `unbound` are pods without a node; `opted_out` the namespaces whose pods are sent nowhere.
-    """
+def view_pools(seen: Seen, now: datetime) -> PoolsView:
+    """The pools of a cluster, whose controller need not run."""
+    snapshot, setup = seen.snapshot, seen.known.setup
     books = plan_snapshot(snapshot, setup, now).books
-    pending = group_by_pool(unbound)
+    pending = group_by_pool(seen.unbound)
     views = tuple(
         _view_pool(pool, books[pool.name], snapshot, pending.get(pool.name, ()))
         for pool in sorted(snapshot.pools, key=lambda pool: pool.name)
     )
-    waiting = find_waiting(snapshot, books, unbound, opted_out, now)
+    waiting = find_waiting(seen, books, now)
     # One that runs may have no pool, and waits for nothing.
     waiting = tuple(each for each in waiting if not each.pod.node)
     return PoolsView(views, waiting, setup.memory_unit)
@@ -142,101 +127,69 @@ def plan_snapshot(snapshot: ClusterSnapshot, setup: Setup, now: datetime) -> Pla
     return planner
 
 
-def find_waiting(
-    snapshot: ClusterSnapshot,
-    books: Mapping[str, Book],
-    unbound: Sequence[Pod],
-    opted_out: Collection[str],
-    now: datetime,
-) -> tuple[Waiting, ...]:
+def find_waiting(seen: Seen, books: Mapping[str, Book], now: datetime) -> tuple[Waiting, ...]:
     """The pods that have no pool or no node, by namespace and name."""
+    snapshot = seen.snapshot
     rooms: dict[str, PoolRoom | None] = {
         pool.name: find_room(books[pool.name]) for pool in snapshot.pools
     }
     rooms |= dict.fromkeys(snapshot.unreadable_pools)
-    candidates = [*unbound, *(pod for pods in snapshot.pods.values() for pod in pods)]
-    return tuple(_judge_all(candidates, rooms, opted_out, now))
-
-
-def _judge_all(
-    pods: Iterable[Pod],
-    rooms: Mapping[str, PoolRoom | None],
-    opted_out: Collection[str],
-    now: datetime,
-) -> list[Waiting]:
     # Who asks wants to know at once, and may have a clock that is behind the server's.
     at_once = timedelta.min
-    waiting = []
-    for pod in pods:
-        opts_out = pod.namespace in opted_out
-        context = judge_pod(pod, rooms, now, opted_out=opts_out, grace=at_once)
-        if context is not None:
-            waiting.append(Waiting(pod, Why(str(context.reason), context.message)))
-        elif (why := find_schedulers_word(pod)) is not None:
-            waiting.append(Waiting(pod, why))
-    return sorted(waiting, key=lambda each: (each.pod.namespace, each.pod.name))
+    found = []
+    for pod in (*seen.unbound, *chain.from_iterable(snapshot.pods.values())):
+        opts_out = pod.namespace in seen.opted_out
+        judged = judge_pod(pod, rooms, now, opted_out=opts_out, grace=at_once)
+        if judged is not None:
+            found.append(Waiting(pod, str(judged.reason), judged.message))
+        elif (waits := find_schedulers_word(pod)) is not None:
+            found.append(waits)
+    return tuple(sorted(found, key=lambda each: (each.pod.namespace, each.pod.name)))
 
 
-def find_schedulers_word(pod: Pod) -> Why | None:
+def find_schedulers_word(pod: Pod) -> Waiting | None:
     """What the scheduler says of a pod that asks for shared GPU and waits for a node; else None."""
     shares = pod.pools or not pod.requests.keys().isdisjoint(names.SHARED_RESOURCES)
     if not shares or pod.node or not pod.is_live or pod.deleting:
         return None
     reason, message = pod.unscheduled
-    return Why(reason or _PENDING, message or _NOT_LOOKED_AT)
+    return Waiting(pod, reason or _PENDING, message or _NOT_LOOKED_AT)
 
 
 def _view_pool(
     pool: Pool, book: Book, snapshot: ClusterSnapshot, pending: Sequence[Pod]
 ) -> PoolCards:
-    room = find_room(book, pending)
-    return PoolCards(
-        pool=pool,
-        nodes=tuple(_view_node(name, pool, book, snapshot) for name in sorted(book.capacities)),
-        ready=room.ready,
-        capacity=room.capacity,
-    )
-
-
-def _view_node(name: str, pool: Pool, book: Book, snapshot: ClusterSnapshot) -> PoolNode:
-    seen = build_node_context(snapshot, name).seen
-    return PoolNode(
-        name=name,
-        plan=book.plans[name],
-        takes_pods=_takes_pods(seen.node),
-        cordoned=seen.node.unschedulable,
-        labelled=str(find_schedule(pool.spec.edition, seen.node.labels)),
-        records=seen.records,
-        isolation=book.isolations.get(name, NOTHING_SHARED),
-        cards=view_cards(seen.node, seen.pods, seen.unhealthy_cards),
-    )
-
-
-def view_outside(snapshot: ClusterSnapshot, view: PoolsView) -> tuple[OutsideNode, ...]:
-    """The nodes with GPUs that are in none of the pools of `view`, by name."""
-    members = {node.name for pool in view.pools for node in pool.nodes}
-    others = (snapshot.nodes[name] for name in sorted(snapshot.nodes.keys() - members))
-    viewed = (
-        OutsideNode(
-            name=node.name,
-            takes_pods=_takes_pods(node),
-            cordoned=node.unschedulable,
-            cards=view_cards(
-                node, snapshot.pods.get(node.name, ()), snapshot.unhealthy_cards.get(node.name, ())
-            ),
+    nodes = []
+    for name in sorted(book.capacities):
+        seen = build_node_context(snapshot, name).seen
+        nodes.append(
+            PoolNode(
+                node=seen.node,
+                cards=view_cards(seen.node, seen.pods, seen.unhealthy_cards),
+                plan=book.plans[name],
+                labelled=str(find_schedule(pool.spec.edition, seen.node.labels)),
+                records=seen.records,
+                isolation=book.isolations.get(name, NOTHING_SHARED),
+            )
         )
-        for node in others
-    )
-    return tuple(each for each in viewed if each.cards or _has_gpus(snapshot.nodes[each.name]))
+    room = find_room(book, pending)
+    return PoolCards(pool, tuple(nodes), room.ready, room.capacity)
+
+
+def view_outside(snapshot: ClusterSnapshot, view: PoolsView) -> Iterator[NodeCards]:
+    """The nodes with GPUs that are in none of the pools of `view`, by name."""
+    members = {each.node.name for pool in view.pools for each in pool.nodes}
+    for name in sorted(snapshot.nodes.keys() - members):
+        node = snapshot.nodes[name]
+        unhealthy = snapshot.unhealthy_cards.get(name, ())
+        cards = view_cards(node, snapshot.pods.get(name, ()), unhealthy)
+        if cards or _has_gpus(node):
+            yield NodeCards(node, cards)
 
 
 def _has_gpus(node: Node) -> bool:
     offered = any(node.allocatable.get(resource) for resource in names.GPU_RESOURCES)
     return offered or bool(node.gpu_count) or names.LABEL_CARDS in node.labels
-
-
-def _takes_pods(node: Node) -> bool:
-    return node.ready and not node.unschedulable
 
 
 def view_cards(

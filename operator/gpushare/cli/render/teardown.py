@@ -1,0 +1,42 @@
+"""`gpushare render teardown`: what removes the kernel module from a node that there is."""
+
+from datetime import datetime
+
+from gpushare import names
+from gpushare.cli.cluster.access import Access
+from gpushare.cli.cluster.snapshot import PLANNED, observe_pools
+from gpushare.cli.errors.failures import build_unknown
+from gpushare.cli.exit_codes import CommandError, Exit
+from gpushare.core.analysis.effective_settings import Setup
+from gpushare.core.analysis.inspect.pools import plan_snapshot
+from gpushare.core.nodechange.teardown import asks_for_commands
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.render.teardown import render_teardown_commands
+
+
+def render_commands(access: Access, node: str) -> str:
+    """What a person types on `node`. Raises `CommandError` where nothing is to be typed now."""
+    cluster = access.read(*PLANNED)
+    seen = observe_pools(cluster)
+    if node not in seen.snapshot.nodes:
+        raise build_unknown("node", node, seen.snapshot.nodes)
+    expect_commands_due(seen.snapshot, seen.known.setup, node, cluster.taken_at)
+    return render_teardown_commands(node, seen.snapshot.nodes[node].container_runtime)
+
+
+def expect_commands_due(snapshot: ClusterSnapshot, setup: Setup, node: str, now: datetime) -> None:
+    """Raise `CommandError` unless a person is to remove the module from `node` now.
+
+    Elsewhere that would take isolation from pods, or the installer would put the module back.
+    """
+    books = plan_snapshot(snapshot, setup, now).books
+    plans = [book.plans[node] for book in books.values() if node in book.plans]
+    if not any(map(asks_for_commands, plans)):
+        told = "; ".join(f"{plan.reason}: {plan.message}" for plan in plans)
+        start = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_START}"
+        raise CommandError(
+            Exit.NOT_CALLED_FOR,
+            f"nothing is to be typed on node {node} now ({told or 'no pool has it'}); first its "
+            "pool must want share, with isolationTeardown.policy Manual, and somebody annotate it "
+            f"{start}: once it is emptied, cordoned and labelled it says ModuleRemoval",
+        )
