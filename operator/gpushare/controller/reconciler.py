@@ -143,7 +143,7 @@ class Reconciler:
             return Sight()
         return Sight(
             pools=self.pools.all,
-            books=self._planner.books,
+            pool_states=self._planner.pool_states,
             unschedulable=self._unschedulable_pods.list_those_in(self.informers.unschedulable_pods),
             figures=self._figures,
         )
@@ -251,7 +251,7 @@ class Reconciler:
             self._full_pass_at = time.monotonic() + FULL_PASS_SECONDS
             changed = None
         plan = self._planner.update(snapshot, changed, now)
-        self._figures.put_nodes(self.pools.all, self._planner.books, self._planner.seen)
+        self._figures.put_nodes(self.pools.all, self._planner.pool_states, self._planner.seen)
         return plan
 
     def _start(self, plan: Plan) -> None:

@@ -15,7 +15,7 @@ from gpushare.api.status import ConditionStatus, PoolStatus
 from gpushare.controller.backoff import find_delay
 from gpushare.controller.pool_store import Pools, about
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.pool_state import Book
+from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.status.pool_status import build_status, build_unreadable_status, is_capacity_due
 from gpushare.core.status.unschedulable_pods import group_by_pool
@@ -37,7 +37,7 @@ PERIOD_SECONDS = 0.5
 
 
 class StatusWriter:
-    """Writes the status of each pool whose book changed, where it says something new.
+    """Writes the status of each pool whose pool_state changed, where it says something new.
 
     Beside the pass, which a slow API server would hold up else: one write is in flight a pool, and
     after it comes what is true by then. `on_end` is called where a pass waits for its end.
@@ -69,7 +69,7 @@ class StatusWriter:
 
         `waiting` are the GPU pods that have no node; others among them select no pool.
         """
-        stale = [p for p in self._pools.all if self._planner.books[p.name].is_stale]
+        stale = [p for p in self._pools.all if self._planner.pool_states[p.name].is_stale]
         due = [pool for pool in stale if self._is_due(pool)]
         pending = group_by_pool(waiting if due else ())
         for pool in due:
@@ -78,7 +78,7 @@ class StatusWriter:
         for unreadable in filter(self._is_due, self._pools.unreadable):
             self._write_unreadable(unreadable, now)
         self._forget()
-        left |= {p.uid for p in self._pools.all if self._planner.books[p.name].is_stale}
+        left |= {p.uid for p in self._pools.all if self._planner.pool_states[p.name].is_stale}
         left -= self._in_flight.keys()
         rests = [self._not_before.get(uid, 0.0) - time.monotonic() for uid in left]
         return max(PERIOD_SECONDS, min(rests)) if rests else None
@@ -96,27 +96,29 @@ class StatusWriter:
 
     def mark_stale(self, pools: Collection[str] | None = None) -> None:
         """What stands in these pools (None: all) may not be what is."""
-        for name, book in self._planner.books.items():
-            book.is_stale |= pools is None or name in pools
+        for name, pool_state in self._planner.pool_states.items():
+            pool_state.is_stale |= pools is None or name in pools
 
     def _is_due(self, pool: Pool | UnreadablePool) -> bool:
         rests = self._not_before.get(pool.uid, 0.0) > time.monotonic()
         return not rests and not self.is_writing(pool)
 
     def _write(self, pool: Pool, pending: Sequence[Pod], now: datetime) -> None:
-        book = self._planner.books[pool.name]
+        pool_state = self._planner.pool_states[pool.name]
         held = self._planner.releases.count(pool.name)
-        book.is_stale = not is_capacity_due(pool, now)
-        for reason, times in book.take_turned().items():
+        pool_state.is_stale = not is_capacity_due(pool, now)
+        for reason, times in pool_state.take_waits().items():
             self._metrics.node_waits.labels(pool.name, reason).inc(times)
         refusal = None if pool.has_our_finalizer else self._pools.not_adopted.get(pool.uid)
-        status = build_status(pool, book, now, held=held, pending=pending, refusal=refusal)
+        status = build_status(pool, pool_state, now, held=held, pending=pending, refusal=refusal)
         is_released = pool.deleting and not (held and pool.has_our_finalizer)
         if status == pool.status or is_released:
             return
-        # When it is answered, the book says something else.
-        shown = [book.plans[sample.node] for sample in status.samples]
-        self._begin(pool, status, partial(self._tell, pool, status, _first_waiting(book), shown))
+        # When it is answered, the pool_state says something else.
+        shown = [pool_state.plans[sample.node] for sample in status.samples]
+        self._begin(
+            pool, status, partial(self._tell, pool, status, _first_waiting(pool_state), shown)
+        )
 
     def _write_unreadable(self, pool: UnreadablePool, now: datetime) -> None:
         status = build_unreadable_status(pool, now)
@@ -163,11 +165,11 @@ class StatusWriter:
     def _is_awaited(self, pool: Pool | UnreadablePool) -> bool:
         """Whether a pass waits for this write: to begin the next, or to release the pool.
 
-        One that has no book can't be read, and its spec may be another one by now.
+        One that has no pool_state can't be read, and its spec may be another one by now.
         """
-        book = self._planner.books.get(pool.name)
+        pool_state = self._planner.pool_states.get(pool.name)
         is_deleting = isinstance(pool, Pool) and pool.deleting
-        return is_deleting or book is None or book.is_stale
+        return is_deleting or pool_state is None or pool_state.is_stale
 
     def _tell(
         self,
@@ -216,10 +218,10 @@ class StatusWriter:
         self._failures = Counter({k: v for k, v in self._failures.items() if k in present})
 
 
-def _first_waiting(book: Book) -> dict[Reason, StepResult]:
+def _first_waiting(pool_state: PoolState) -> dict[Reason, StepResult]:
     """One node for each reason that nodes wait for."""
     states = (NodeState.WAITING, *_HELD_UP)
-    return {plan.reason: plan for plan in book.unready.values() if plan.state in states}
+    return {plan.reason: plan for plan in pool_state.unready.values() if plan.state in states}
 
 
 def _find_changed(before: PoolStatus, now: PoolStatus) -> list[ConditionStatus]:

@@ -63,11 +63,11 @@ class AdmissionHandler:
         pod = review.object or PodShape()
         namespace, pools = self._cache.recall(review.namespace or "")
         now = time.monotonic()
-        booked = self._reservations.count(pools, now)
-        decision = decide(read_pod_request(pod), namespace, pools, self._rules, booked)
+        reserved = self._reservations.count(pools, now)
+        decision = decide(read_pod_request(pod), namespace, pools, self._rules, reserved)
         patch = plan_patch(pod, decision)
-        if decision.pool is not None and decision.booked and not review.dry_run:
-            self._reservations.book(decision.pool, decision.booked, now)
+        if decision.pool is not None and decision.reserved and not review.dry_run:
+            self._reservations.reserve(decision.pool, decision.reserved, now)
         refusal = decision.refusal
         changes = bool(patch or refusal) and not review.dry_run
         return Answered(
@@ -85,8 +85,8 @@ class AdmissionHandler:
             return Answered(build_answer(review.uid))
         namespace, pools = self._cache.recall(review.namespace or "")
         pod = read_pod_request(template)
-        booked = self._reservations.count(pools, time.monotonic())
-        decision = decide(pod, namespace, pools, self._rules, booked)
+        reserved = self._reservations.count(pools, time.monotonic())
+        decision = decide(pod, namespace, pools, self._rules, reserved)
         answer = build_answer(review.uid, warnings=_warn(decision, pools))
         return Answered(answer, self._workloads(decision.reason).inc)
 

@@ -17,7 +17,7 @@ from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.core.planner.decisions import Plan
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.pool_state import Book
+from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.records.change_record import Change, ChangePhase, Failure
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import (
@@ -92,7 +92,7 @@ class InvariantChecker:
     ) -> None:
         """Who saw every event, and who starts now, think the same, to the byte, and say it."""
         for name, pool in cluster.pools.items():
-            _expect_equal(_as_bytes(grown.books[name]), _as_bytes(fresh.books[name]))
+            _expect_equal(_as_bytes(grown.pool_states[name]), _as_bytes(fresh.pool_states[name]))
             _expect_equal(_tell(pool, grown, cluster.now), _tell(pool, fresh, cluster.now))
 
     def expect_same_beginnings(self, begun: Mapping[str, Task], plan: Plan, other: Plan) -> None:
@@ -227,7 +227,7 @@ class InvariantChecker:
         """Each node is as its pool says, or there is a reason; what nobody claims is let go of."""
         assert not [pool.name for pool in cluster.pools.values() if pool.deleting]
         for pool in cluster.pools.values():
-            plans = planner.books[pool.name].plans
+            plans = planner.pool_states[pool.name].plans
             # A node that waits for a person out of service keeps its place in the budget.
             is_stuck = any(plan.under_way and needs_user(plan) for plan in plans.values())
             excuses = EXCUSES | TURNS if is_stuck else EXCUSES
@@ -240,24 +240,27 @@ class InvariantChecker:
                     assert plan.reason in excuses or is_told or needs_user(plan), plan
         for simulated in cluster.nodes.values():
             node = observe_node(simulated)
-            self._expect_ownership(node, list(cluster.pools.values()), planner.books)
+            self._expect_ownership(node, list(cluster.pools.values()), planner.pool_states)
 
     def _expect_ownership(
-        self, node: Node, pools: Sequence[Pool], books: Mapping[str, Book]
+        self, node: Node, pools: Sequence[Pool], pool_states: Mapping[str, PoolState]
     ) -> None:
         """A node is planned for by the pool that has it; of others that claim it, each is told."""
         pool, owner = find_pool(node, pools), read_owner(node)
         if pool is not None:
-            assert node.name in books[pool.name].plans, f"{node} is {pool.name}'s"
+            assert node.name in pool_states[pool.name].plans, f"{node} is {pool.name}'s"
         else:
             holder = next((each for each in pools if each.name == owner), None)
-            # What can't be given back stands in its pool's book, with a reason.
+            # What can't be given back stands in its pool's pool_state, with a reason.
             is_kept = holder is not None and (
-                not holder.acts or node.name in books[holder.name].plans
+                not holder.acts or node.name in pool_states[holder.name].plans
             )
             assert is_kept or not node.carries_ours, node
         for each in pools:
-            winner, plan = find_pool(node, pools, also=each), books[each.name].plans.get(node.name)
+            winner, plan = (
+                find_pool(node, pools, also=each),
+                pool_states[each.name].plans.get(node.name),
+            )
             if plan is not None:
                 is_others = winner is not None and winner is not each
                 assert (plan.reason is Reason.OWNED_BY_OTHER_POOL) is is_others, plan
@@ -384,13 +387,13 @@ def _expect_equal(first: bytes, second: bytes) -> None:
 def _tell(pool: Pool, planner: Planner, now: datetime) -> bytes:
     """The status that a process writes."""
     held = planner.releases.count(pool.name)
-    status = build_status(pool, planner.books[pool.name], now, held=held)
+    status = build_status(pool, planner.pool_states[pool.name], now, held=held)
     return status.model_dump_json(indent=1).encode()
 
 
-def _as_bytes(book: Book) -> bytes:
+def _as_bytes(pool_state: PoolState) -> bytes:
     """What stands in it, without what depends on when each plan was made."""
-    plans = book.plans.items()
+    plans = pool_state.plans.items()
     return describe(
         {n: replace(plan, action=None, requeue_after_seconds=None) for n, plan in plans}
     )

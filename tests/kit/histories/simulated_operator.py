@@ -111,8 +111,8 @@ class SimulatedOperator:
     def tell(self, cluster: Cluster) -> Cluster:
         """Write each pool's status where it says something new."""
         for name, pool in cluster.pools.items():
-            book, held = self.planner.books[name], self.planner.releases.count(name)
-            status = build_status(pool, book, cluster.now, held=held)
+            pool_state, held = self.planner.pool_states[name], self.planner.releases.count(name)
+            status = build_status(pool, pool_state, cluster.now, held=held)
             if status != pool.status:
                 cluster = put_pool(cluster, pool.model_copy(update={"status": status}))
         return cluster

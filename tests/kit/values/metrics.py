@@ -53,8 +53,8 @@ def build_sight(
     for bound in snapshot.pods.values():
         for pod in bound:
             figures.put_pod(f"{pod.namespace}/{pod.name}", None, pod)
-    figures.put_nodes(snapshot.pools, planner.books, planner.seen)
-    return Sight(pools=snapshot.pools, books=planner.books, figures=figures)
+    figures.put_nodes(snapshot.pools, planner.pool_states, planner.seen)
+    return Sight(pools=snapshot.pools, pool_states=planner.pool_states, figures=figures)
 
 
 def measure(sight: Sight, *, per_application: bool = True, per_node: bool = True) -> Metrics:

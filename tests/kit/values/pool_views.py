@@ -34,9 +34,9 @@ def admit(
     *pools: PoolView,
     namespace: Namespace = HERE,
     rules: Rules | None = None,
-    booked: Mapping[str, int] | None = None,
+    reserved: Mapping[str, int] | None = None,
 ) -> Decision:
-    return decide(parse_pod_request(pod), namespace, pools, rules or Rules(), booked or {})
+    return decide(parse_pod_request(pod), namespace, pools, rules or Rules(), reserved or {})
 
 
 def apply_decision(pod: Json, decision: Decision) -> Json:

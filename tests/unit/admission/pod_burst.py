@@ -81,9 +81,9 @@ class Webhook:
 
     def choose_pool(self, at: float) -> str:
         pools = list(self.heard.values())
-        decision = decide(_POD, _NAMESPACE, pools, booked=self._reservations.count(pools, at))
+        decision = decide(_POD, _NAMESPACE, pools, reserved=self._reservations.count(pools, at))
         assert decision.pool is not None
-        self._reservations.book(decision.pool, decision.booked, at)
+        self._reservations.reserve(decision.pool, decision.reserved, at)
         return decision.pool
 
 

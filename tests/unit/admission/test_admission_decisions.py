@@ -65,13 +65,13 @@ def test_a_routed_pod_selects_its_pool_and_tolerates_its_taints() -> None:
     decision = admit(PLAIN, a_view(tolerations=(taint,)))
     assert decision.selector == (("gpushare.io/pool", "training"),)
     assert decision.tolerations == (taint,)
-    assert decision.booked == 3
+    assert decision.reserved == 3
 
 
 def test_a_pod_that_no_card_can_take_holds_no_room() -> None:
     asks_for_pool = {"gpushare.io/pool": "training"}
     decision = admit(build_pod("a", gib=9_999_999, annotations=asks_for_pool), a_view())
-    assert (decision.reason, decision.booked) == (Reason.ROUTED_ON_REQUEST, 0)
+    assert (decision.reason, decision.reserved) == (Reason.ROUTED_ON_REQUEST, 0)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,11 @@ def test_a_whole_card_pod_is_sent_only_where_it_asks_to_go(resource: str, pool: 
     pod = _asking(pool, gib=None)
     pod["spec"]["containers"][0]["resources"] = {"limits": {resource: "1"}}
     decision = admit(pod, *ALL)
-    assert (decision.reason, decision.pool, decision.booked) == (Reason.ROUTED_ON_REQUEST, pool, 0)
+    assert (decision.reason, decision.pool, decision.reserved) == (
+        Reason.ROUTED_ON_REQUEST,
+        pool,
+        0,
+    )
     pod["metadata"]["annotations"]["gpushare.io/pool"] = "training"
     assert admit(pod, *ALL).reason is Reason.REQUESTED_POOL_UNAVAILABLE
 

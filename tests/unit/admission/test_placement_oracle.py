@@ -107,13 +107,13 @@ def _try_cluster(seed: str) -> Iterator[Trial]:
     assert len(views) == len(pools)
     for index in range(PODS_PER_CLUSTER):
         case = generator.generate_application(pools)
-        booked = generator.generate_booked(pools)
+        reserved = generator.generate_booked(pools)
         raw = build_applicant(case.pod, f"pod-{index}")
         namespace = Namespace("default", case.namespace)
         given: Any = {"namespace": namespace, "rules": Rules(denies=case.denies)}
-        decision = admit(raw, *views, booked=booked, **given)
+        decision = admit(raw, *views, reserved=reserved, **given)
         again = admit(apply_decision(raw, decision), *views, **given)
-        turned = admit(raw, *views[::-1], booked=booked, **given)
+        turned = admit(raw, *views[::-1], reserved=reserved, **given)
         yield Trial(f"{seed}/{index}", case, decision, judge(case), again, turned)
 
 
@@ -178,7 +178,7 @@ def test_a_pod_that_comes_again_is_left_as_it_is(trials: list[Trial]) -> None:
         or trial.again.selector
         or trial.again.tolerations
         or trial.again.annotation
-        or trial.again.booked
+        or trial.again.reserved
     ]
     _expect_none("changed again", wrong)
 

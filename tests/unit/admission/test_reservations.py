@@ -16,7 +16,7 @@ def _booked(*units: int, replicas: int = 1) -> Reservations:
     reservations = Reservations(replicas)
     reservations.count([A, B], BEFORE)
     for amount in units:
-        reservations.book("a", amount, AT)
+        reservations.reserve("a", amount, AT)
     return reservations
 
 
@@ -55,7 +55,7 @@ def test_a_pools_first_figures_settle_nothing_since_they_tell_of_older_pods_too(
     new = a_view("a", room=None)
     reservations = Reservations(replicas=1)
     reservations.count([new], AT)
-    reservations.book("a", 3, AT)
+    reservations.reserve("a", 3, AT)
     first = a_view("a", room=Room(((15, 8),), requested=500, total=600), observed_at="first")
     assert reservations.count([first], AT) == {"a": 3}
 
@@ -65,5 +65,5 @@ def test_growth_settles_what_it_shows_and_no_more_of_an_older_decision() -> None
     older = replace(A, room=Room())
     reservations = Reservations(replicas=1)
     reservations.count([older], BEFORE)
-    reservations.book("a", 3, AT)
+    reservations.reserve("a", 3, AT)
     assert reservations.count([newer], AT) == {"a": 1}

@@ -91,18 +91,18 @@ def test_fit_counts_whole_places_on_cards_for_those_who_came_before(pool: Any, f
     assert _fit(_pod(), pool) is fit
 
 
-def _fit(pod: Json, pool: Any, booked: int = 0) -> Fit:
-    return judge_fit(parse_pod_request(pod), pool, booked)
+def _fit(pod: Json, pool: Any, reserved: int = 0) -> Fit:
+    return judge_fit(parse_pod_request(pod), pool, reserved)
 
 
 def test_what_was_given_away_unseen_counts_as_taken() -> None:
-    assert [_fit(_pod(), a_view(room=ONE_OF_8), booked) for booked in (0, 1)] == [
+    assert [_fit(_pod(), a_view(room=ONE_OF_8), reserved) for reserved in (0, 1)] == [
         Fit.ROOM,
         Fit.CARD,
     ]
     pools = a_view("a", room=ONE_OF_8), a_view("b")
     assert admit(_pod(), *pools).pool == "a"
-    assert admit(_pod(), *pools, booked={"a": 8}).pool == "b"
+    assert admit(_pod(), *pools, reserved={"a": 8}).pool == "b"
 
 
 def test_a_pod_larger_than_any_card_waits_in_vain() -> None:
@@ -138,7 +138,7 @@ def test_fit_never_excludes_and_who_must_wait_learns_why(pool: Any, words: str) 
     decision = admit(_pod(), pool)
     assert (decision.reason, decision.pool) == (Reason.ROUTED, "training")
     assert words in decision.warnings[0]
-    assert decision.booked == 0
+    assert decision.reserved == 0
 
 
 def test_a_pod_for_which_there_may_be_room_is_not_told_to_wait() -> None:

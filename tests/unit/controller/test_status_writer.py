@@ -98,7 +98,7 @@ async def test_a_warning_that_comes_and_goes_in_other_words_is_told_once_of_each
             StepResult("gpu-1", state, reason, f"pod {number}"),
             StepResult("gpu-1", NodeState.READY, Reason.APPLIED, "as the pool says"),
         ):
-            reconciler._planner.books["training"].enter(plan)
+            reconciler._planner.pool_states["training"].record(plan)
             reconciler._status_writer.write((), NOW)
             await settle(reconciler)
     await asyncio.gather(*reconciler._events._tasks)

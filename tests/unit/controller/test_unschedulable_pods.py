@@ -10,7 +10,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.controller.unschedulable_pods import PERIOD_SECONDS, STALE_SECONDS, UnschedulablePods
 from gpushare.core.capacity.pool_capacity import NodeCapacity
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.pool_state import Book
+from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.event_correlation import ONCE_SECONDS
@@ -86,8 +86,8 @@ class Refused:
 
     def set_free(self, units: int) -> None:
         capacity = NodeCapacity(gpus=1, total=40, free_blocks=(units,), card_total=40)
-        book = Book(capacities={"n1": capacity}, counts=Counter({NodeState.READY: 1}))
-        self._planner.books["training"] = book
+        pool_state = PoolState(capacities={"n1": capacity}, counts=Counter({NodeState.READY: 1}))
+        self._planner.pool_states["training"] = pool_state
 
     def look_after(self, seconds: float) -> list[str]:
         """The reasons that are found."""

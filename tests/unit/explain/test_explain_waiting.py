@@ -46,10 +46,10 @@ def explain(
         nodes=(a_settled(allocatable={MEMORY: 15}, gpu_count=1),),
         pods=(a_plugin_pod(), holder),
     )
-    books = plan_snapshot(snapshot, Setup(), LATER).books
+    pool_states = plan_snapshot(snapshot, Setup(), LATER).pool_states
     around = Surroundings(
         snapshot=snapshot,
-        books=books,
+        pool_states=pool_states,
         pools=tuple(
             a_view(name, "share", room=a_room([(units, 1)] if units else [], cards=1))
             for name, units in {"training": free, **others}.items()
@@ -59,7 +59,7 @@ def explain(
         setup=Setup(),
     )
     seen = Seen(snapshot, (found,), frozenset(), (), read_setup(None, snapshot))
-    (waiting,) = find_waiting(seen, books, LATER)
+    (waiting,) = find_waiting(seen, pool_states, LATER)
     return explain_found_pod(
         parse_pod_shape(raw), found, waiting, around, namespace="default", name="late"
     )

@@ -11,7 +11,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.nodechange.cordoned import plan_give_way
+from gpushare.core.nodechange.cordoned import plan_abort
 from gpushare.core.nodechange.failure import judge_progress
 from gpushare.core.nodechange.step import Step
 from gpushare.core.planner.planner import Planner
@@ -328,7 +328,7 @@ def _plan_pool(pool: Pool, *nodes: Node, ready: bool = True) -> Mapping[str, Ste
     pods = tuple(replace(part, node=node.name) for node in nodes for part in parts)
     planner = Planner(Timing())
     planner.update(a_snapshot(pools=(pool,), nodes=nodes, pods=pods), None, LATER)
-    return planner.books[pool.name].plans
+    return planner.pool_states[pool.name].plans
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_a_plugin_is_not_believed_when_what_followed_a_failed_change_is_given_up
     back = back.model_copy(update={"applied": before})
     seen = NodeSnapshot(_a_member(back), (a_plugin_pod(plugin),), back)
 
-    apply = plan_give_way(seen, why="a person uncordoned the node", now=NOW)
+    apply = plan_abort(seen, why="a person uncordoned the node", now=NOW)
 
     assert apply.cordon
     change = Change.model_validate_json(apply.annotations[names.ANNOTATION_CHANGE])

@@ -56,11 +56,13 @@ class Cluster:
         nodes, pods = tuple(self._nodes.values()), tuple(self._pods.values())
         snapshot = a_snapshot(pools=(SHARED, ZOO), nodes=nodes, pods=pods)
         self._planner.update(snapshot, changed, NOW)
-        self._figures.put_nodes(snapshot.pools, self._planner.books, self._planner.seen)
+        self._figures.put_nodes(snapshot.pools, self._planner.pool_states, self._planner.seen)
 
     def write_kept(self) -> str:
         """What the figures say now."""
-        sight = Sight(pools=(SHARED, ZOO), books=self._planner.books, figures=self._figures)
+        sight = Sight(
+            pools=(SHARED, ZOO), pool_states=self._planner.pool_states, figures=self._figures
+        )
         return write(sight)
 
     def write_anew(self) -> str:
@@ -86,6 +88,6 @@ def test_a_node_whose_pool_is_gone_is_counted_in_none() -> None:
     planner, figures = Planner(Timing()), Figures()
     for pools in ((SHARED,), ()):
         planner.update(a_snapshot(pools=pools, nodes=(a_member(),)), None, NOW)
-        figures.put_nodes(pools, planner.books, planner.seen)
+        figures.put_nodes(pools, planner.pool_states, planner.seen)
     assert figures.pools == {}
     assert read_all(measure(Sight(figures=figures)), "node_info") == {}

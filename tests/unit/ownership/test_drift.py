@@ -87,7 +87,7 @@ def test_the_third_by_the_same_manager_makes_it_a_rival(
     value: str | None, words: tuple[str, ...]
 ) -> None:
     fight = Fight()
-    assert [fight.flip(value).puts_back for _ in range(2)] == [True, True]
+    assert [fight.flip(value).reverts for _ in range(2)] == [True, True]
     third = fight.flip(value)
     assert third.given_up == {names.LABEL_SCHEDULE}
     assert [word for word in words if word not in third.message] == []
@@ -129,7 +129,7 @@ def test_a_label_left_to_a_rival_is_put_back_again_once_that_is_wanted_anew(
     node: dict[str, str], claim: Claim
 ) -> None:
     verdict = Fight(flips=3).judge(foreign(**node), claim=claim)
-    assert verdict.puts_back
+    assert verdict.reverts
     assert not verdict.given_up
 
 
@@ -217,7 +217,7 @@ def test_writes_of_the_future_hold_nothing_up_for_long() -> None:
 
 
 def test_what_was_counted_under_another_spec_counts_no_more() -> None:
-    assert Fight(flips=2).judge(foreign(), claim=Claim("training/2")).puts_back
+    assert Fight(flips=2).judge(foreign(), claim=Claim("training/2")).reverts
 
 
 def test_a_fight_over_the_pool_label_does_not_stop_a_change() -> None:
@@ -318,7 +318,7 @@ def test_what_is_said_of_isolation_is_left_to_no_rival() -> None:
     node = _conflicting({**WANTED, key: "true"}, applied("share"), key, drift=_repairs(key))
     wanted = {**WANTED, key: "false"}
     verdict = judge_drift(node, parse_records(node), wanted, Claim("training/1"), NOW)
-    assert verdict.puts_back
+    assert verdict.reverts
     assert not verdict.given_up
 
 

@@ -141,8 +141,8 @@ class Histories(Disturbances):
                 return
             seconds = (min(moments) - self.cluster.now).total_seconds()
             self.cluster = simulated_kubelets.elapse(self.cluster, max(seconds, 0))
-        books = self.operator.planner.books
-        plans = [describe(book.plans).decode() for book in books.values()]
+        pool_states = self.operator.planner.pool_states
+        plans = [describe(pool_state.plans).decode() for pool_state in pool_states.values()]
         raise AssertionError(f"no rest after {ENOUGH_STEPS} steps: {plans}")
 
     def _decide(self, *, is_told: bool = True) -> datetime | None:

@@ -101,16 +101,16 @@ def test_an_event_has_only_the_nodes_read_that_it_concerns(
 
 def test_a_node_that_waits_is_counted_once_for_each_reason() -> None:
     rollout = Rollout(changing(), *some_settled(2))
-    book = rollout.planner.books["training"]
-    assert book.take_turned() == {Reason.WAITING_FOR_BUDGET: 2}
+    pool_state = rollout.planner.pool_states["training"]
+    assert pool_state.take_waits() == {Reason.WAITING_FOR_BUDGET: 2}
     rollout.set(has_failed())
-    assert book.take_turned() == {Reason.DEADLINE_EXCEEDED: 1, Reason.ROLLOUT_HALTED: 2}
+    assert pool_state.take_waits() == {Reason.DEADLINE_EXCEEDED: 1, Reason.ROLLOUT_HALTED: 2}
     rollout.set(rollout.nodes["gpu-1"])
-    assert not book.take_turned()
+    assert not pool_state.take_waits()
 
 
 def test_a_node_that_begins_at_once_is_not_counted_as_waiting() -> None:
-    assert not Rollout(a_settled("gpu-1")).planner.books["training"].take_turned()
+    assert not Rollout(a_settled("gpu-1")).planner.pool_states["training"].take_waits()
 
 
 def _progress(**more: int | str) -> RolloutProgress:
@@ -290,13 +290,13 @@ def test_a_canary_that_leaves_is_replaced_by_another_node() -> None:
 
 def test_a_node_that_goes_on_waiting_for_the_same_is_counted_once() -> None:
     rollout = Rollout(*some_settled(2), approval="Manual")
-    book = rollout.planner.books["training"]
-    assert book.take_turned() == {Reason.WAITING_FOR_APPROVAL: 2}
+    pool_state = rollout.planner.pool_states["training"]
+    assert pool_state.take_waits() == {Reason.WAITING_FOR_APPROVAL: 2}
     rollout.set(rollout.nodes["gpu-1"])
     rollout.set(rollout.nodes["gpu-2"])
-    assert not book.take_turned()
+    assert not pool_state.take_waits()
     rollout.update(None)
-    assert not rollout.planner.books["training"].take_turned()
+    assert not rollout.planner.pool_states["training"].take_waits()
 
 
 BACK = under_way(ChangePhase.CORDONED, rolls_back=a_failure())

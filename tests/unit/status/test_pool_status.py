@@ -11,7 +11,7 @@ from gpushare.api.pool import Pool
 from gpushare.api.status import PoolPlan, PoolStatus
 from gpushare.core.capacity.pool_capacity import NodeCapacity
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.pool_state import Book
+from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.drift_record import LabelConflict
 from gpushare.core.rollout.change_kinds import Kind, hash_kinds
@@ -64,22 +64,22 @@ def _waiting(
     )
 
 
-def _book(*plans: StepResult) -> Book:
-    book = Book()
-    list(map(book.enter, plans))
-    return book
+def _pool_state(*plans: StepResult) -> PoolState:
+    pool_state = PoolState()
+    list(map(pool_state.record, plans))
+    return pool_state
 
 
 def _expect_plan(*plans: StepResult, pool: Pool | None = None) -> PoolPlan:
-    plan = build_plan(pool or a_pool(), _book(*plans))
+    plan = build_plan(pool or a_pool(), _pool_state(*plans))
     assert plan is not None
     return plan
 
 
-def _plan(snapshot: ClusterSnapshot) -> Book:
+def _plan(snapshot: ClusterSnapshot) -> PoolState:
     planner = Planner(Timing())
     planner.update(snapshot, None, NOW)
-    return planner.books[snapshot.pools[0].name]
+    return planner.pool_states[snapshot.pools[0].name]
 
 
 def _rollout(of: ClusterSnapshot) -> tuple[bool, Reason, str]:
@@ -104,7 +104,7 @@ def test_where_names_are_long_fewer_steps_are_shown() -> None:
 
 
 def test_where_nothing_is_left_to_do_there_is_no_plan() -> None:
-    assert build_plan(a_pool(), _book(DONE)) is None
+    assert build_plan(a_pool(), _pool_state(DONE)) is None
 
 
 def test_an_approval_stays_in_the_plan_when_nothing_is_left() -> None:
@@ -117,9 +117,9 @@ def test_an_approval_stays_in_the_plan_when_nothing_is_left() -> None:
 
 
 def test_a_node_that_needs_its_change_no_more_is_in_the_plan_no_more() -> None:
-    book = _book(_waiting("a"), _waiting("b", TEARDOWN))
-    book.enter(replace(DONE, node="b"))
-    plan = build_plan(a_pool(), book)
+    pool_state = _pool_state(_waiting("a"), _waiting("b", TEARDOWN))
+    pool_state.record(replace(DONE, node="b"))
+    plan = build_plan(a_pool(), pool_state)
     assert plan is not None
     assert [step.node for step in plan.steps] == ["a"]
     assert plan.hash == hash_kinds([a_kind()])
@@ -130,7 +130,7 @@ def test_a_change_that_is_about_to_begin_has_no_blocker(busy: frozenset[str]) ->
     planner, snapshot = Planner(Timing()), a_snapshot(pools=(a_pool(),), nodes=(a_settled(),))
     planner.update(snapshot, None, NOW)
     planner.update(replace(snapshot, busy=busy), {"gpu-1"}, NOW)
-    plan = build_plan(a_pool(), planner.books["training"])
+    plan = build_plan(a_pool(), planner.pool_states["training"])
     assert plan is not None
     assert [step.blocker for step in plan.steps] == [""]
 
@@ -153,14 +153,14 @@ def test_the_status_stays_under_16_kib_with_the_longest_plan() -> None:
         )
         for index in range(300)
     ]
-    status = build_status(pool, _book(*plans), NOW)
+    status = build_status(pool, _pool_state(*plans), NOW)
     assert MAX_SAMPLES / 2 < len(status.samples) <= MAX_SAMPLES
     assert len(status.model_dump_json(by_alias=True, exclude_none=True).encode()) < 16 * 1024
 
 
 @pytest.mark.parametrize("plans", [[DONE], []], ids=["all is done", "no nodes"])
 def test_a_rollout_is_complete_when_nothing_is_under_way_or_left(plans: list[StepResult]) -> None:
-    assert judge_rollout(a_pool(), _book(*plans))[:2] == (True, Reason.NOTHING_LEFT)
+    assert judge_rollout(a_pool(), _pool_state(*plans))[:2] == (True, Reason.NOTHING_LEFT)
 
 
 STRANGE = a_node(labels={**OURS, "ack.node.gpu.schedule": "egpu"})
@@ -213,15 +213,15 @@ def test_a_halted_rollout_says_the_first_that_failed_and_how_many_are_left() -> 
     ids=["not done by itself", "done"],
 )
 def test_nobody_is_asked_to_agree_to_what_is_not_done_by_itself(kind: Kind, reason: Reason) -> None:
-    assert judge_rollout(MANUAL, _book(_waiting(kind=kind)))[1] is reason
+    assert judge_rollout(MANUAL, _pool_state(_waiting(kind=kind)))[1] is reason
 
 
 def test_a_node_that_leaves_the_pool_is_no_part_of_what_is_agreed_to() -> None:
     pool = a_pool(deletion_policy="WholeCard", nodes={"names": ["gpu-2"]})
     nodes = (a_settled("gpu-1"), a_settled("gpu-2"))
-    book = _plan(a_snapshot(pools=(pool,), nodes=nodes, pods=(a_gpu_pod(),)))
-    assert book.plans["gpu-1"].reason is Reason.WORKLOADS_PRESENT
-    plan = build_plan(pool, book)
+    pool_state = _plan(a_snapshot(pools=(pool,), nodes=nodes, pods=(a_gpu_pod(),)))
+    assert pool_state.plans["gpu-1"].reason is Reason.WORKLOADS_PRESENT
+    plan = build_plan(pool, pool_state)
     assert plan is not None
     assert (plan.hash, [step.node for step in plan.steps]) == (hash_kinds([a_kind()]), ["gpu-2"])
 
@@ -233,14 +233,14 @@ def _state(node: str, state: NodeState, reason: Reason = Reason.UPDATING) -> Ste
 def _status_of(
     pool: Pool, plans: list[StepResult], now: datetime, *, free_gib: int = 0
 ) -> PoolStatus:
-    book = Book()
+    pool_state = PoolState()
     for plan in plans:
-        book.enter(plan)
-        book.measure(
+        pool_state.record(plan)
+        pool_state.measure(
             plan.node,
             NodeCapacity(1, 15, free_blocks=(free_gib,) if free_gib else (), card_total=15),
         )
-    return build_status(pool, book, now)
+    return build_status(pool, pool_state, now)
 
 
 READY = _state("a", NodeState.READY, Reason.APPLIED)

@@ -107,11 +107,11 @@ def _observe(cluster: Cluster) -> tuple[Seen, Surroundings, tuple[Waiting, ...]]
     """What is known where the operator is not installed is that there are no pools."""
     seen = observe_cluster(cluster)
     setup = seen.known.setup
-    books = plan_snapshot(seen.snapshot, setup, cluster.taken_at).books
+    pool_states = plan_snapshot(seen.snapshot, setup, cluster.taken_at).pool_states
     views = (view_pool(raw) for raw in cluster.pools or ())
     around = Surroundings(
         snapshot=seen.snapshot,
-        books=books,
+        pool_states=pool_states,
         pools=tuple(view for view in views if view is not None),
         namespaces={each.name: each for each in map(parse_namespace, cluster.namespaces)},
         taints={raw["metadata"]["name"]: parse_taints(raw) for raw in cluster.nodes},
@@ -119,7 +119,7 @@ def _observe(cluster: Cluster) -> tuple[Seen, Surroundings, tuple[Waiting, ...]]
         can_decide=cluster.unread.keys().isdisjoint((Kind.POOLS, Kind.NAMESPACES)),
         has_nodes=cluster.can_be_planned,
     )
-    waiting = find_waiting(seen, books, cluster.taken_at)
+    waiting = find_waiting(seen, pool_states, cluster.taken_at)
     return seen, around, waiting
 
 

@@ -55,7 +55,7 @@ def explain_one_pool(access: Access, name: str) -> Answer:
     if cluster.can_be_planned:
         planner = plan_snapshot(seen.snapshot, seen.known.setup, cluster.taken_at)
         explained = explain_pool(pools[name], planner, seen.unbound, cluster.taken_at)
-        every = find_waiting(seen, planner.books, cluster.taken_at)
+        every = find_waiting(seen, planner.pool_states, cluster.taken_at)
         waiting += (each for each in every if name in each.pod.pools)
     else:
         explained = recall_pool(pools[name])

@@ -29,8 +29,10 @@ def expect_commands_due(snapshot: ClusterSnapshot, setup: Setup, node: str, now:
 
     Elsewhere that would take isolation from pods, or the installer would put the module back.
     """
-    books = plan_snapshot(snapshot, setup, now).books
-    plans = [book.plans[node] for book in books.values() if node in book.plans]
+    pool_states = plan_snapshot(snapshot, setup, now).pool_states
+    plans = [
+        pool_state.plans[node] for pool_state in pool_states.values() if node in pool_state.plans
+    ]
     if not any(map(asks_for_commands, plans)):
         told = "; ".join(f"{plan.reason}: {plan.message}" for plan in plans)
         start = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_START}"

@@ -43,13 +43,13 @@ def decide(
     namespace: Namespace,
     pools: Sequence[PoolView],
     rules: Rules = _DEFAULT,
-    booked: Mapping[str, int] = NO_RESERVATIONS,
+    reserved: Mapping[str, int] = NO_RESERVATIONS,
 ) -> Decision:
     """Where `pod` goes; the order of `pools` does not matter.
 
-    `booked` are units of gpu-mem by pool that were given away and its capacity does not show yet.
+    `reserved` are units of gpu-mem by pool that were given away and its capacity does not show yet.
     """
-    request = AdmissionRequest(pod, namespace, pools, rules, booked)
+    request = AdmissionRequest(pod, namespace, pools, rules, reserved)
     decision = _decide(request)
     if not pod.asks_for_share:
         return decision

@@ -36,7 +36,7 @@ class Decision(msgspec.Struct, frozen=True):
     """Sentences for who created the pod."""
     is_refused: bool = False
     """The pod must not be created."""
-    booked: int = 0
+    reserved: int = 0
     """Units of gpu-mem that it takes of `pool`."""
     lost: tuple[Loser, ...] = ()
     """Pools that were looked at and did not get it; the annotation has those that fit in there."""

@@ -35,7 +35,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
     namespace: Namespace
     pools: Sequence[PoolView]
     rules: Rules
-    booked: Mapping[str, int]
+    reserved: Mapping[str, int]
     """Units of gpu-mem by pool that were given away and its capacity does not show yet."""
 
     @property

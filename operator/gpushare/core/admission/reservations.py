@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class _Book:
+class _Reserved:
     """Of one pool."""
 
     shown: str
@@ -25,7 +25,7 @@ class _Book:
     entries: deque[tuple[float, int]] = field(default_factory=deque)
     """When, and how many units; oldest first."""
 
-    def enter(self, at: float, units: int) -> None:
+    def add(self, at: float, units: int) -> None:
         self.entries.append((at, units))
         self.units += units
 
@@ -55,14 +55,14 @@ class Reservations:
 
     def __init__(self, replicas: int) -> None:
         self._replicas = replicas
-        self._books: dict[str, _Book] = {}
+        self._by_pool: dict[str, _Reserved] = {}
         self._seen: Sequence[PoolView] = ()
         """The pools whose figures were looked at last."""
 
-    def book(self, pool: str, units: int, at: float) -> None:
+    def reserve(self, pool: str, units: int, at: float) -> None:
         """Remember that `units` of `pool` were given away."""
-        if (book := self._books.get(pool)) is not None:
-            book.enter(at, units * self._replicas)
+        if (reserved := self._by_pool.get(pool)) is not None:
+            reserved.add(at, units * self._replicas)
 
     def count(self, pools: Sequence[PoolView], at: float) -> Mapping[str, int]:
         """Units given away by pool that its figures do not show yet, where there are any.
@@ -72,32 +72,32 @@ class Reservations:
         if pools is not self._seen:
             self._look_at(pools, at)
         counted = {}
-        for name, book in self._books.items():
-            if book.units:
-                book.drop_until(at - PATIENCE_SECONDS)
-                if book.units:
-                    counted[name] = book.units
+        for name, reserved in self._by_pool.items():
+            if reserved.units:
+                reserved.drop_until(at - PATIENCE_SECONDS)
+                if reserved.units:
+                    counted[name] = reserved.units
         return counted
 
     def _look_at(self, pools: Sequence[PoolView], at: float) -> None:
-        known = self._books
-        self._books = {pool.name: known.get(pool.name) or _open(pool) for pool in pools}
+        known = self._by_pool
+        self._by_pool = {pool.name: known.get(pool.name) or _open(pool) for pool in pools}
         self._seen = pools
         for pool in pools:
-            book = self._books[pool.name]
-            if book.shown == pool.observed_at:
+            reserved = self._by_pool[pool.name]
+            if reserved.shown == pool.observed_at:
                 continue
             requested = _requested(pool)
-            if book.shown:
+            if reserved.shown:
                 # The first figures tell of pods that were there before, too.
-                book.settle(requested - book.requested)
+                reserved.settle(requested - reserved.requested)
             # Pods that ended meanwhile hide the growth.
-            book.drop_until(at - ARRIVAL_SECONDS)
-            book.shown, book.requested = pool.observed_at, requested
+            reserved.drop_until(at - ARRIVAL_SECONDS)
+            reserved.shown, reserved.requested = pool.observed_at, requested
 
 
-def _open(pool: PoolView) -> _Book:
-    return _Book(pool.observed_at, _requested(pool))
+def _open(pool: PoolView) -> _Reserved:
+    return _Reserved(pool.observed_at, _requested(pool))
 
 
 def _requested(pool: PoolView) -> int:

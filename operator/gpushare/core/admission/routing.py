@@ -88,7 +88,7 @@ def skip_unread(request: AdmissionRequest) -> Decision:
 
 def _accept(request: AdmissionRequest, pool: PoolView) -> Ranking:
     """A pool that was named, so that no other was looked at."""
-    fit = judge_fit(request.pod, pool, request.booked.get(pool.name, 0))
+    fit = judge_fit(request.pod, pool, request.reserved.get(pool.name, 0))
     return Ranking(pool, fit, is_preferred=True, lost=())
 
 
@@ -115,7 +115,7 @@ def _send(
         build_annotation(reason, pool.name, lost),
         tuple(map(cut, pod_warnings)),
         # What no card can take now will not take what others find free.
-        booked=request.pod.memory if ranking.fit <= Fit.CARD else 0,
+        reserved=request.pod.memory if ranking.fit <= Fit.CARD else 0,
         lost=lost,
     )
 

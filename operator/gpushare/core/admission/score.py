@@ -31,8 +31,8 @@ class Fit(IntEnum):
     """No card is so large, or there is no node."""
 
 
-def judge_fit(pod: PodRequest, pool: PoolView, booked: int) -> Fit:
-    """How well `pod` fits into `pool`, of which `booked` units are given away unseen."""
+def judge_fit(pod: PodRequest, pool: PoolView, reserved: int) -> Fit:
+    """How well `pod` fits into `pool`, of which `reserved` units are given away unseen."""
     room = pool.room
     if pool.nodes == 0:
         return Fit.TOO_LARGE
@@ -52,7 +52,7 @@ def judge_fit(pod: PodRequest, pool: PoolView, booked: int) -> Fit:
         return Fit.FULL
     if room.free_pods is not None:
         places = min(places, room.free_pods)
-    wanted = room.pending + _DOUBT * booked + units * cards
+    wanted = room.pending + _DOUBT * reserved + units * cards
     return Fit.ROOM if places * units >= wanted else Fit.CARD
 
 
@@ -72,9 +72,9 @@ def ask_per_card(pod: PodRequest, pool: PoolView) -> tuple[int, int]:
     return pod.memory // cards or 1, cards
 
 
-def free_share(room: Room | None, booked: int) -> float:
+def free_share(room: Room | None, reserved: int) -> float:
     """What part of the memory is free, from 1 down; below 0 where more is asked for."""
-    return (room.free - booked) / room.total if room is not None and room.total else 0.0
+    return (room.free - reserved) / room.total if room is not None and room.total else 0.0
 
 
 Rank = tuple[Fit, int, float, str, PoolView]
@@ -125,9 +125,9 @@ def _list_wanted(pod: PodRequest, candidates: Sequence[PoolView]) -> Sequence[Po
 
 
 def _rank(request: AdmissionRequest, pool: PoolView) -> Rank:
-    booked = request.booked.get(pool.name, 0)
-    fit = judge_fit(request.pod, pool, booked)
-    free = free_share(pool.room, booked)
+    reserved = request.reserved.get(pool.name, 0)
+    fit = judge_fit(request.pod, pool, reserved)
+    free = free_share(pool.room, reserved)
     return fit, -pool.priority, -free if fit is Fit.CARD else free, pool.name, pool
 
 

@@ -32,7 +32,7 @@ def abort_for_halt(step: Step) -> StepResult | None:
     if not (step.is_first_change and step.ctx.is_halted) or step.change.initializing:
         return None
     why = "the rollout is halted, and nothing but the cordon was done"
-    action = plan_give_way(step.seen, why=why, now=step.ctx.now)
+    action = plan_abort(step.seen, why=why, now=step.ctx.now)
     return step.updating(Reason.ROLLOUT_HALTED, why, action)
 
 
@@ -48,7 +48,7 @@ def abort_for_pool(step: Step) -> StepResult | None:
         wanted = wanted and find_refusal(step.seen.node, policy, step.ctx) is None
     if wanted:
         return None
-    action = plan_give_way(step.seen, why="the pool wants something else now", now=step.ctx.now)
+    action = plan_abort(step.seen, why="the pool wants something else now", now=step.ctx.now)
     return step.updating(Reason.UPDATING, "the pool changed", action)
 
 
@@ -57,7 +57,7 @@ def abort_for_user(step: Step) -> StepResult | None:
     if step.seen.is_out_of_service:
         return None
     now = step.ctx.now
-    action = plan_give_way(
+    action = plan_abort(
         step.seen,
         why="a person uncordoned the node",
         not_before=now + step.ctx.timing.backoff,
@@ -70,7 +70,7 @@ def abort_for_node(step: Step) -> StepResult | None:
     """The node is not ready: its plugin would not return, so it is uncordoned."""
     if step.seen.node.ready:
         return None
-    action = plan_give_way(step.seen, why="the node is not ready", now=step.ctx.now)
+    action = plan_abort(step.seen, why="the node is not ready", now=step.ctx.now)
     return step.updating(Reason.NODE_NOT_READY, "giving way", action)
 
 
@@ -99,7 +99,7 @@ def recheck_pods(step: Step) -> StepResult:
     return judge_recheck(step, step.updating(Reason.CORDONED, message, look))
 
 
-def plan_let_go(seen: NodeSnapshot, *, why: str, change: Change | None = None) -> ApplyNode:
+def plan_uncordon(seen: NodeSnapshot, *, why: str, change: Change | None = None) -> ApplyNode:
     """Back to before the cordon; `change` is what is to be remembered, if anything."""
     return build_apply(
         seen.node,
@@ -110,7 +110,7 @@ def plan_let_go(seen: NodeSnapshot, *, why: str, change: Change | None = None) -
     )
 
 
-def plan_give_way(
+def plan_abort(
     seen: NodeSnapshot, *, why: str, now: datetime, not_before: datetime | None = None
 ) -> ApplyNode:
     """End a change whose labels are not written: let go, and with `not_before` try again then.
@@ -141,9 +141,9 @@ def plan_give_way(
             message=f"still waiting: {why}",
         )
     if not_before is None:
-        return plan_let_go(seen, why=why)
+        return plan_uncordon(seen, why=why)
     deferred = {"phase": ChangePhase.DEFERRED, "since": now, "not_before": not_before}
-    return plan_let_go(seen, why=why, change=change.model_copy(update=deferred))
+    return plan_uncordon(seen, why=why, change=change.model_copy(update=deferred))
 
 
 def _may_serve_another(seen: NodeSnapshot, change: Change) -> bool:

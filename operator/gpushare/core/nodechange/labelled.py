@@ -81,7 +81,7 @@ def revert(step: Step) -> StepResult | None:
     if conflicting:
         # No plugin is restarted, and none is believed, while a rival writes the mode.
         plan = seen.plan_conflict(verdict)
-    elif verdict.puts_back:
+    elif verdict.reverts:
         plan = replace(plan, reason=Reason.DRIFT_REVERTED, message="labels put back")
     if settled:
         return plan

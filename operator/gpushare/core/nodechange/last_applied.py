@@ -224,12 +224,12 @@ def plan_labels(
         state, reason, told = NodeState.READY, Reason.APPLIED, "as the pool says"
     # Its change was removed by hand: half-way changed, it must not take pods.
     cordon = seen.node.owns_cordon and missing is not None
-    message = "labels put back" if verdict.puts_back else "labels and records are written"
+    message = "labels put back" if verdict.reverts else "labels and records are written"
     action = build_apply(seen.node, labels, noted, cordon=cordon, message=message)
     if _is_settled(seen, action.labels, needed.annotations(), cordon=cordon):
         wait = trouble.wait.total_seconds() if trouble is not None and trouble.wait else None
         return replace(seen.plan(state, reason, told), requeue_after_seconds=wait)
-    why = Reason.DRIFT_REVERTED if verdict.puts_back else Reason.UPDATING
+    why = Reason.DRIFT_REVERTED if verdict.reverts else Reason.UPDATING
     return seen.plan(NodeState.UPDATING, why, message, action)
 
 

@@ -78,7 +78,7 @@ def _reach_mode(step: RestingStep) -> StepResult:
     plan = decide_start(StartStep(step, step.effective_mode, step.verdict))
     if step.verdict.conflicts:
         plan = describe_conflicts(plan, step.seen.plan_conflict(step.verdict))
-    if step.verdict.puts_back and plan.start is not None:
+    if step.verdict.reverts and plan.start is not None:
         plan = replace(plan, start=replace(plan.start, reason=Reason.DRIFT_REVERTED))
     return at_rest.keep_cordon(step, plan)
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from gpushare.core.nodechange.cordoned import plan_give_way
+from gpushare.core.nodechange.cordoned import plan_abort
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.step import (
     change_labels,
@@ -42,17 +42,17 @@ def plan_after_recheck(
     if blocker is not None and stays:
         return None
     if blocker is not None:
-        return plan_give_way(seen, why=blocker.message, not_before=now + timing.backoff, now=now)
+        return plan_abort(seen, why=blocker.message, not_before=now + timing.backoff, now=now)
     is_early = _has_come_early(seen, change)
     if is_early and not may_restart:
         why = "its plugin came by another's label, and devicePlugin.restart is Never"
-        return plan_give_way(seen, why=why, not_before=now + timing.backoff, now=now)
+        return plan_abort(seen, why=why, not_before=now + timing.backoff, now=now)
     labels = change_labels(seen, change)
     # A foreign value counts when it is replaced: not at the cordon, which may be let go of again.
     verdict = judge_drift(seen.node, seen.records, labels, Claim(change.claim, force=True), now)
     records = seen.records.model_copy(
         update={
-            "drift": verdict.record if verdict.puts_back else seen.records.drift,
+            "drift": verdict.record if verdict.reverts else seen.records.drift,
             "initial_values": extend_initial_values(
                 seen.records.initial_values, seen.node, frozenset(labels)
             ),

@@ -8,7 +8,7 @@ from gpushare.api.pool import DeletionPolicy, Placement, Pool, ReconcilePolicy, 
 from gpushare.api.rollout import FailurePolicy
 from gpushare.core.deviceplugin.findings import TOLD
 from gpushare.core.nodechange.blockers import find_pods_of_another_pool
-from gpushare.core.nodechange.cordoned import plan_give_way, plan_let_go
+from gpushare.core.nodechange.cordoned import plan_abort, plan_uncordon
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.last_applied import note_readings
 from gpushare.core.nodechange.machine import decide_change
@@ -63,7 +63,7 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
         # A node whose change failed before is not put in service unverified.
         why = "the node leaves its pool"
         action = (
-            plan_give_way(seen, why=why, now=ctx.now) if cordoned else plan_let_go(seen, why=why)
+            plan_abort(seen, why=why, now=ctx.now) if cordoned else plan_uncordon(seen, why=why)
         )
         return seen.plan(NodeState.UPDATING, Reason.RELEASING, "letting go", action)
     return _plan_release(seen, ctx, ())

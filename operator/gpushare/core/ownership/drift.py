@@ -42,7 +42,7 @@ class Verdict:
     fought_over: frozenset[str] = frozenset()
     """Keys that a rival keeps writing, given up or not."""
     conflicts: tuple[LabelConflict, ...] = ()
-    puts_back: bool = False
+    reverts: bool = False
     """A foreign value is to be replaced by ours."""
     record: Drift | None = None
     """What a write that goes out now must leave on the node."""
@@ -130,7 +130,7 @@ def judge_drift(
         given_up=given_up,
         fought_over=frozenset(conflict.key for conflict in conflicts),
         conflicts=tuple(conflicts),
-        puts_back=reverted,
+        reverts=reverted,
         record=record,
         wait=_find_wait(drift, now) if record is not records.drift else None,
         calm_after=max((r.at + WINDOW - now for r in reverts), default=None),

@@ -1,7 +1,7 @@
 """All decisions, for all pools: made anew for the nodes that something happened to.
 
-What was decided is kept in a book for each pool, so an event costs the same at any size. Equal
-snapshots give equal plans, whatever the order of the events.
+What was decided is kept by pool, so an event costs the same at any size. Equal snapshots give equal
+plans, whatever the order of the events.
 """
 
 from collections import defaultdict
@@ -16,9 +16,14 @@ from gpushare.core.nodechange.releasing import has_stalled, plan_release
 from gpushare.core.ownership.claims import decide_claim, find_owner
 from gpushare.core.ownership.releases import Releases
 from gpushare.core.planner.decisions import Decision, Plan
-from gpushare.core.planner.pool_state import Book
+from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.planner.requeue import RequeueQueue
-from gpushare.core.planner.suppressed import explain_refusal, keep_waiting, plan_ceded, suppress
+from gpushare.core.planner.suppressed import (
+    explain_refusal,
+    keep_waiting,
+    plan_lost_claim,
+    suppress,
+)
 from gpushare.core.rollout.admission import Refusal, RolloutProgress, find_refusal
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
@@ -37,7 +42,7 @@ class _Task:
 
 
 class Planner:
-    """The books of all pools, and what they are kept up to date with."""
+    """The states of all pools, and what they are kept up to date with."""
 
     def __init__(
         self,
@@ -47,7 +52,7 @@ class Planner:
         may_tear_down: bool = False,
         memory_unit: str = "GiB",
     ):
-        self.books: dict[str, Book] = {}
+        self.pool_states: dict[str, PoolState] = {}
         self._timing = timing
         self._may_evict = may_evict
         self._may_tear_down = may_tear_down
@@ -61,9 +66,9 @@ class Planner:
         self._basis: object = None
         """What all decisions rest on: where it changes, all are made anew."""
         self._entered: dict[str, frozenset[str]] = {}
-        """By node, the pools whose books it is in."""
+        """By node, the pools in whose states it is."""
         self.seen: set[str] = set()
-        """Nodes of which the last pass may have changed what the books say."""
+        """Nodes of which the last pass may have changed what is known of a pool."""
         self.releases = Releases()
         self._requeue = RequeueQueue()
 
@@ -113,13 +118,13 @@ class Planner:
                 for pool, task in self._place(context, snapshot):
                     entered.add(pool)
                     if isinstance(task, StepResult):
-                        self.books[pool].cede(task)
+                        self.pool_states[pool].lose_claim(task)
                         continue
                     touched.add(pool)
                     tasks[pool][name] = task
                     self._serve(context, pool)
             for pool in was_in - entered:
-                self.books[pool].forget(name)
+                self.pool_states[pool].forget(name)
             if entered:
                 self._entered[name] = frozenset(entered)
         for pool in sorted(touched):
@@ -145,15 +150,15 @@ class Planner:
     ) -> Iterator[tuple[str, StepResult]]:
         """What each node needs. Nodes that are only cordoned come last: they are aborted where the
         rollout is halted by then, and asked again where it is not any more."""
-        book, pool = self.books[name], self._pools.get(name)
-        cordoned = book.cordoned & tasks.keys()
+        pool_state, pool = self.pool_states[name], self._pools.get(name)
+        cordoned = pool_state.cordoned & tasks.keys()
         for node in sorted(tasks.keys() - cordoned):
             if (plan := self._plan_and_enter(tasks[node], name, ctx)) is not None:
                 yield node, plan
         acts = pool is not None and pool.acts and not pool.deleting
-        is_halted = acts and not book.halting.keys() <= book.cordoned
-        if is_halted != book.is_halted:
-            book.is_halted, cordoned = is_halted, book.cordoned
+        is_halted = acts and not pool_state.halting.keys() <= pool_state.cordoned
+        if is_halted != pool_state.is_halted:
+            pool_state.is_halted, cordoned = is_halted, pool_state.cordoned
         ctx = replace(ctx, is_halted=is_halted)
         for node in sorted(cordoned):
             task = tasks.get(node) or self._find_task(snapshot, node)
@@ -161,12 +166,12 @@ class Planner:
                 yield node, plan
 
     def _plan_and_enter(self, task: _Task, name: str, ctx: ReconcileContext) -> StepResult | None:
-        book, pool = self.books[name], self._pools.get(name)
+        pool_state, pool = self.pool_states[name], self._pools.get(name)
         plan = self._plan(task, pool, ctx)
         if plan is None:
-            book.strike(task.context.name)
+            pool_state.remove(task.context.name)
         else:
-            self._enter(book, pool, task, plan, ctx)
+            self._enter(pool_state, pool, task, plan, ctx)
         return plan
 
     # Which starts are admitted.
@@ -179,39 +184,43 @@ class Planner:
         snapshot: ClusterSnapshot,
         ctx: ReconcileContext,
     ) -> Iterator[Decision]:
-        book, pool = self.books[name], self._pools.get(name)
-        ctx = replace(ctx, is_halted=book.is_halted)
+        pool_state, pool = self.pool_states[name], self._pools.get(name)
+        ctx = replace(ctx, is_halted=pool_state.is_halted)
         shared = self._find_refusal(name)
         # Those out of service have an answer of their own each, which the sums decide; all others
         # the same one.
-        moved = shared != book.told or self._count(name) != book.told_at
-        own = {*tasks, *(book.unavailable | book.under_way if moved else ())}
-        queued = book.queued.keys() if shared != book.told else book.queued.keys() & own
+        moved = shared != pool_state.last_refusal or self._count(name) != pool_state.last_progress
+        own = {*tasks, *(pool_state.unavailable | pool_state.under_way if moved else ())}
+        queued = (
+            pool_state.queued.keys()
+            if shared != pool_state.last_refusal
+            else pool_state.queued.keys() & own
+        )
         # One that the API server refuses goes last: it would take the turn of all others for ever.
         for node in sorted(queued, key=lambda name: (name in snapshot.refusals, name)):
-            if node not in own and shared == book.told:
+            if node not in own and shared == pool_state.last_refusal:
                 continue
             self.seen.add(node)
-            if (refusal := self._find_refusal_of(book.queued[node], name)) is not None:
-                plan = keep_waiting(book.queued[node], refusal)
-                book.queue(plan, is_queued=True)
-                book.enter(plan)
+            if (refusal := self._find_refusal_of(pool_state.queued[node], name)) is not None:
+                plan = keep_waiting(pool_state.queued[node], refusal)
+                pool_state.queue(plan, is_queued=True)
+                pool_state.record(plan)
                 if node in tasks:
                     yield Decision(name, plan)
                 continue
             task = tasks.get(node) or self._find_task(snapshot, node)
             started = planned[node] if node in planned else self._plan(task, pool, ctx)
             if started is None:
-                book.strike(node)
+                pool_state.remove(node)
                 continue
             if started.queued:
                 started = explain_refusal(started.begin(), task.context)
-            self._enter(book, pool, task, started, ctx)
+            self._enter(pool_state, pool, task, started, ctx)
             if started.uses_budget:
-                book.occupy(node)
+                pool_state.take_out_of_service(node)
                 shared = self._find_refusal(name)
             yield Decision(name, started)
-        book.told, book.told_at = shared, self._count(name)
+        pool_state.last_refusal, pool_state.last_progress = shared, self._count(name)
 
     def _find_refusal(self, name: str) -> Refusal | None:
         """Why one more node of a pool may not start that is in service and needs no approval."""
@@ -228,58 +237,65 @@ class Planner:
         return find_refusal(self._pools.get(name), progress, kind, initializes=plan.initializes)
 
     def _count(self, name: str, node: str = "") -> RolloutProgress:
-        book, pool = self._book(name), self._pools.get(name)
+        pool_state, pool = self._pool_state(name), self._pools.get(name)
         gives_back = pool is None or pool.deleting
         return RolloutProgress(
-            total=self.releases.count(name) if gives_back else len(book.capacities),
-            unavailable=len(book.unavailable) - (node in book.unavailable),
-            changing=len(book.changing) - (node in book.changing),
-            verified=len(book.verified),
-            halted_by=book.halting[min(book.halting)].halts if book.halting else "",
+            total=self.releases.count(name) if gives_back else len(pool_state.capacities),
+            unavailable=len(pool_state.unavailable) - (node in pool_state.unavailable),
+            changing=len(pool_state.changing) - (node in pool_state.changing),
+            verified=len(pool_state.verified),
+            halted_by=pool_state.halting[min(pool_state.halting)].halts
+            if pool_state.halting
+            else "",
         )
 
     def _serve(self, context: NodeContext, name: str) -> None:
         """Enter whether a node is in service."""
-        book, pool = self._book(name), self._pools.get(name)
-        book.serve(context.name)
+        pool_state, pool = self._pool_state(name), self._pools.get(name)
+        pool_state.put_in_service(context.name)
         if context.is_in_change:
-            book.changing.add(context.name)
+            pool_state.changing.add(context.name)
         if context.is_only_cordoned:
-            book.cordoned.add(context.name)
+            pool_state.cordoned.add(context.name)
         # A pool that is being deleted waits only for its own changes: a node that is down must
         # not keep the healthy ones from being given back.
         deleting = pool is not None and pool.deleting
         if context.is_in_change if deleting else context.is_unavailable:
-            book.unavailable.add(context.name)
+            pool_state.unavailable.add(context.name)
 
     def _find_task(self, snapshot: ClusterSnapshot, node: str) -> _Task:
         return _Task(build_node_context(snapshot, node), node not in self.releases)
 
     def _enter(
-        self, book: Book, pool: Pool | None, task: _Task, plan: StepResult, ctx: ReconcileContext
+        self,
+        pool_state: PoolState,
+        pool: Pool | None,
+        task: _Task,
+        plan: StepResult,
+        ctx: ReconcileContext,
     ) -> None:
         is_queued = plan.queued
         # How it starts is decided when it does: that says when, too.
         plan = replace(plan, start=None) if plan.start is not None else plan
-        book.queue(plan, is_queued=is_queued)
+        pool_state.queue(plan, is_queued=is_queued)
         if plan.requeue_after_seconds is not None:
             seconds = min(plan.requeue_after_seconds, LONGEST_WAIT_SECONDS)
             self._requeue.set(plan.node, ctx.now + timedelta(seconds=seconds))
         if task.is_member:
-            book.enter(plan)
-            book.measure(plan.node, _measure(task.context, plan))
-            book.claim(plan.node, observe_isolation(task.context.seen))
+            pool_state.record(plan)
+            pool_state.measure(plan.node, _measure(task.context, plan))
+            pool_state.claim(plan.node, observe_isolation(task.context.seen))
             if plan.uses_budget and not plan.starts:
                 # It began earlier, and nothing on the node says so.
-                book.occupy(plan.node)
+                pool_state.take_out_of_service(plan.node)
             return
-        book.measure(plan.node, None)
-        book.claim(plan.node, NOTHING_SHARED)
+        pool_state.measure(plan.node, None)
+        pool_state.claim(plan.node, NOTHING_SHARED)
         # A node that is just being let go of says nothing; one that can't leave does.
         if plan.state is NodeState.UPDATING and not (pool is not None and pool.deleting):
-            book.strike(plan.node)
+            pool_state.remove(plan.node)
         else:
-            book.enter(plan)
+            pool_state.record(plan)
 
     # One node.
 
@@ -297,7 +313,7 @@ class Planner:
         if claim := decide_claim(node, owner, acting):
             yield claim.winner.name, _Task(context, is_member=True)
             for loser in claim.losers:
-                yield loser.name, plan_ceded(context.name, claim.winner, loser)
+                yield loser.name, plan_lost_claim(context.name, claim.winner, loser)
         elif remembered or node.carries_ours:
             self.releases.enter(context.name, remembered)
             yield owner or "", _Task(context, is_member=False)
@@ -306,7 +322,7 @@ class Planner:
                 if claim.winner is pool:
                     yield pool.name, _Task(context, is_member=True)
                 elif pool in claim.losers:
-                    yield pool.name, plan_ceded(context.name, claim.winner, pool)
+                    yield pool.name, plan_lost_claim(context.name, claim.winner, pool)
 
     def _plan(self, task: _Task, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
         context = task.context
@@ -341,13 +357,13 @@ class Planner:
         ]
 
     def _begin_anew(self) -> None:
-        self.books = {name: self._book(name).begin_anew() for name in self._pools}
+        self.pool_states = {name: self._pool_state(name).start_over() for name in self._pools}
         self._entered.clear()
         self.releases = Releases()
         self._requeue = RequeueQueue()
 
-    def _book(self, pool: str) -> Book:
-        return self.books.setdefault(pool, Book())
+    def _pool_state(self, pool: str) -> PoolState:
+        return self.pool_states.setdefault(pool, PoolState())
 
     def _is_over(self, pool: Pool, now: datetime) -> bool:
         """Whether a pool that is being deleted is done, or waits for nothing."""

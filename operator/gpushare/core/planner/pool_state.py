@@ -14,7 +14,7 @@ _WAITS = frozenset({NodeState.WAITING, NodeState.BLOCKED, NodeState.FAILED})
 
 
 @dataclass(slots=True)
-class Book:
+class PoolState:
     """The plans of one pool's nodes, with the sums that its status tells.
 
     To enter or to strike out a node costs the same whatever the pool's size.
@@ -53,20 +53,20 @@ class Book:
     """Nodes whose change has begun, and can still be aborted without a trace."""
     is_halted: bool = False
     """A change failed that had gone further: those are aborted."""
-    told: Refusal | None = None
+    last_refusal: Refusal | None = None
     """Why those that are queued and in service may not start: for as long as it is the same they
     need not be asked again."""
-    told_at: RolloutProgress | None = None
+    last_progress: RolloutProgress | None = None
     """What was counted then: it decides about those out of service."""
     is_stale: bool = True
     """Something changed since the status was built from it."""
 
-    def enter(self, plan: StepResult) -> None:
+    def record(self, plan: StepResult) -> None:
         """What is planned for a node now."""
         old = self.plans.get(plan.node)
         if old == plan:
             return
-        self.strike(plan.node)
+        self.remove(plan.node)
         self.is_stale = True
         self.plans[plan.node] = plan
         self.counts[plan.state] += 1
@@ -89,7 +89,7 @@ class Book:
             self.under_way.add(plan.node)
         self.moved.setdefault(plan.node, old.reason if old is not None else None)
 
-    def strike(self, node: str) -> None:
+    def remove(self, node: str) -> None:
         """Nothing is planned for a node any more."""
         plan = self.plans.pop(node, None)
         if plan is None:
@@ -133,15 +133,15 @@ class Book:
         else:
             self.queued.pop(plan.node, None)
 
-    def cede(self, plan: StepResult) -> None:
+    def lose_claim(self, plan: StepResult) -> None:
         """The pool claims the node, and another has it; `plan` says which."""
-        self.enter(plan)
+        self.record(plan)
         self.measure(plan.node, None)
         self.claim(plan.node, NOTHING_SHARED)
         self.queued.pop(plan.node, None)
-        self.serve(plan.node)
+        self.put_in_service(plan.node)
 
-    def take_turned(self) -> Counter[Reason]:
+    def take_waits(self) -> Counter[Reason]:
         """How many nodes came to wait for each reason, since this was asked last."""
         moved, self.moved = self.moved, {}
         plans = ((self.plans.get(node), counted) for node, counted in moved.items())
@@ -151,25 +151,25 @@ class Book:
             if plan is not None and plan.state in _WAITS and plan.reason is not counted
         )
 
-    def begin_anew(self) -> "Book":
-        """An empty book, in which what was counted is not counted again."""
+    def start_over(self) -> "PoolState":
+        """An empty state, in which what was counted is not counted again."""
         counted: dict[str, Reason | None] = {n: plan.reason for n, plan in self.plans.items()}
-        return Book(moved=counted | self.moved)
+        return PoolState(moved=counted | self.moved)
 
     def forget(self, node: str) -> None:
         """The node has nothing to do with the pool any more."""
-        self.strike(node)
+        self.remove(node)
         self.measure(node, None)
         self.claim(node, NOTHING_SHARED)
         self.queued.pop(node, None)
-        self.serve(node)
+        self.put_in_service(node)
 
-    def occupy(self, node: str) -> None:
+    def take_out_of_service(self, node: str) -> None:
         """The node is taken out of service by its pool."""
         self.unavailable.add(node)
         self.changing.add(node)
 
-    def serve(self, node: str) -> None:
+    def put_in_service(self, node: str) -> None:
         """The node is not out of service."""
         self.unavailable.discard(node)
         self.changing.discard(node)

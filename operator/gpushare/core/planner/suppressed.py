@@ -66,7 +66,7 @@ def explain_refusal(plan: StepResult, context: NodeContext) -> StepResult:
     return replace(plan, action=None) if context.is_busy and plan.action is not None else plan
 
 
-def plan_ceded(node: str, winner: Pool, loser: Pool) -> StepResult:
+def plan_lost_claim(node: str, winner: Pool, loser: Pool) -> StepResult:
     if winner.spec.priority > loser.spec.priority:
         why = f"its priority is higher ({winner.spec.priority} > {loser.spec.priority})"
     else:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.api.status import PlanStep, PoolPlan
-from gpushare.core.planner.pool_state import Book
+from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.rollout.approval import find_approval, is_approved
 from gpushare.core.rollout.change_kinds import Kind, hash_kinds
 from gpushare.core.snapshot.actions import NodeState, StepResult
@@ -33,17 +33,21 @@ _TURNS = frozenset(
 )
 
 
-def build_plan(pool: Pool, book: Book, room: int = 2 * MAX_STEP_BYTES) -> PoolPlan | None:
+def build_plan(
+    pool: Pool, pool_state: PoolState, room: int = 2 * MAX_STEP_BYTES
+) -> PoolPlan | None:
     """The changes that have not begun; None where there are none and nobody agreed to any.
 
     In at most `room` bytes: steps are left out where they do not fit.
     """
-    approval = find_approval(pool, book.kinds.keys())
-    if not book.kinds and approval is None:
+    approval = find_approval(pool, pool_state.kinds.keys())
+    if not pool_state.kinds and approval is None:
         return None
-    plan = PoolPlan(hash=hash_kinds(book.kinds), summary=_summarise(book), approved=approval)
+    plan = PoolPlan(
+        hash=hash_kinds(pool_state.kinds), summary=_summarise(pool_state), approved=approval
+    )
     left = min(MAX_STEP_BYTES, room - count_bytes(plan))
-    return plan.model_copy(update={"steps": fit(_build_steps(book.pending.values()), left)})
+    return plan.model_copy(update={"steps": fit(_build_steps(pool_state.pending.values()), left)})
 
 
 def count_bytes(model: BaseModel) -> int:
@@ -62,42 +66,44 @@ def fit(models: Iterable[Model], room: int) -> tuple[Model, ...]:
     return tuple(fitting)
 
 
-def judge_rollout(pool: Pool, book: Book) -> tuple[bool, Reason, str]:
+def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]:
     """Whether no isolation change is under way or left to do, and if not, what it waits for."""
-    changing, left = len(book.under_way), sum(book.kinds.values())
-    halted = book.halting[min(book.halting)].halts if book.halting else ""
-    if halted and (left or changing or book.counts[NodeState.FAILED]):
+    changing, left = len(pool_state.under_way), sum(pool_state.kinds.values())
+    halted = pool_state.halting[min(pool_state.halting)].halts if pool_state.halting else ""
+    if halted and (left or changing or pool_state.counts[NodeState.FAILED]):
         # What helps comes first: the end is what is cut.
         message = (
             f"halted until the spec, or the annotation {names.ANNOTATION_RETRY} on the pool, "
             f"changes; {left} nodes are left to change; {halted}"
         )
         return False, Reason.ROLLOUT_HALTED, message
-    unapproved = [kind for kind in book.kinds if not is_approved(pool, kind)]
+    unapproved = [kind for kind in pool_state.kinds if not is_approved(pool, kind)]
     if unapproved:
         listed = "; ".join(sorted(map(str, unapproved)))
         message = (
             f"not agreed to yet: {listed}. Read status.plan, and set rollout.approvedPlan to "
-            f"{hash_kinds(book.kinds)}"
+            f"{hash_kinds(pool_state.kinds)}"
         )
         return False, Reason.WAITING_FOR_APPROVAL, message
     if not (changing or left):
         return True, Reason.NOTHING_LEFT, "no isolation change is under way or left to do"
     message = f"{changing} nodes are in their change, {left} are left"
-    first = book.pending[min(book.pending)] if left else None
+    first = pool_state.pending[min(pool_state.pending)] if left else None
     if changing or first is None or first.reason in _TURNS:
         return False, Reason.UPDATING, message
     return False, first.reason, f"{message}; {first.node}: {first.message}"
 
 
-def _summarise(book: Book) -> str:
-    if not book.kinds:
+def _summarise(pool_state: PoolState) -> str:
+    if not pool_state.kinds:
         return "nothing is left to change"
     held_up = Counter(
-        plan.kind for plan in book.pending.values() if plan.reason is Reason.WORKLOADS_PRESENT
+        plan.kind for plan in pool_state.pending.values() if plan.reason is Reason.WORKLOADS_PRESENT
     )
-    kinds = sorted(book.kinds, key=lambda kind: (not kind.is_done, kind))
-    told = [_summarise_kind(kind, book.kinds[kind], held_up[kind]) for kind in kinds[:MAX_KINDS]]
+    kinds = sorted(pool_state.kinds, key=lambda kind: (not kind.is_done, kind))
+    told = [
+        _summarise_kind(kind, pool_state.kinds[kind], held_up[kind]) for kind in kinds[:MAX_KINDS]
+    ]
     if len(kinds) > MAX_KINDS:
         told.append(f"and {len(kinds) - MAX_KINDS} more kinds of change")
     return "; ".join(told)

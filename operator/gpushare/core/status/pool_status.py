@@ -20,7 +20,7 @@ from gpushare.api.status import (
 )
 from gpushare.core.capacity.pool_capacity import sum_capacity
 from gpushare.core.ownership.drift import describe_conflict
-from gpushare.core.planner.pool_state import Book
+from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.isolation import Claim, NodeIsolation, sum_isolation
 from gpushare.core.status.plan_status import build_plan, count_bytes, fit, judge_rollout
@@ -47,56 +47,56 @@ URGENCY = (
 
 def build_status(
     pool: Pool,
-    book: Book,
+    pool_state: PoolState,
     now: datetime,
     *,
     held: int = 0,
     pending: Iterable[Pod] = (),
     refusal: str | None = None,
 ) -> PoolStatus:
-    """The status that says what `book` says; times stay where nothing changed.
+    """The status that says what `pool_state` says; times stay where nothing changed.
 
     `held` nodes must still be given back by a pool that is being deleted; `pending` pods select
     the pool and have no node; a `refusal` is why our finalizer is not on it. Equal to
     `pool.status` where there is nothing new, so that it need not be written.
     """
-    total = len(book.plans)
-    shown = _find_shown(book)
-    ready = _judge_ready(pool, book, shown[0] if book.unready else None, held)
+    total = len(pool_state.plans)
+    shown = _find_shown(pool_state)
+    ready = _judge_ready(pool, pool_state, shown[0] if pool_state.unready else None, held)
     if refusal is not None:
         ready = False, Reason.WRITE_REFUSED, f"nothing is done before it has a finalizer: {refusal}"
     nodes = NodeCounts(
         matched=total,
-        ready=book.counts[NodeState.READY],
-        updating=book.counts[NodeState.UPDATING],
-        waiting=book.counts[NodeState.WAITING],
-        blocked=book.counts[NodeState.BLOCKED],
-        failed=book.counts[NodeState.FAILED],
+        ready=pool_state.counts[NodeState.READY],
+        updating=pool_state.counts[NodeState.UPDATING],
+        waiting=pool_state.counts[NodeState.WAITING],
+        blocked=pool_state.counts[NodeState.BLOCKED],
+        failed=pool_state.counts[NodeState.FAILED],
     )
     # Sums of nodes that have just become ready belong beside their count: pods are sent by them.
     is_due = is_capacity_due(pool, now) or nodes != pool.status.nodes
-    claims = sum_isolation(book.isolations.values())
+    claims = sum_isolation(pool_state.isolations.values())
     isolation = _build_isolation(pool, claims, is_due=is_due)
     status = PoolStatus(
         observed_generation=pool.generation,
         conditions=(
             _condition(pool, now, Condition.READY, *ready),
-            _condition(pool, now, Condition.NODES_LABELLED, *_judge_labelled(book)),
-            _condition(pool, now, Condition.ROLLOUT_COMPLETE, *judge_rollout(pool, book)),
-            _condition(pool, now, Condition.CONFLICTING, *_judge_conflicting(book)),
+            _condition(pool, now, Condition.NODES_LABELLED, *_judge_labelled(pool_state)),
+            _condition(pool, now, Condition.ROLLOUT_COMPLETE, *judge_rollout(pool, pool_state)),
+            _condition(pool, now, Condition.CONFLICTING, *_judge_conflicting(pool_state)),
             _condition(pool, now, Condition.ISOLATION_CONSISTENT, *_judge_isolation(claims)),
         ),
         nodes=nodes,
-        samples=_build_samples(pool, book, shown, now),
+        samples=_build_samples(pool, pool_state, shown, now),
         capacity=_build_capacity(
-            pool, book, pending, now, is_beside_news=isolation != pool.status.isolation
+            pool, pool_state, pending, now, is_beside_news=isolation != pool.status.isolation
         )
         if is_due
         else pool.status.capacity,
         isolation=isolation,
         releasing=_build_releasing(pool, held, now),
     )
-    plan = build_plan(pool, book, MAX_STATUS_BYTES - count_bytes(status))
+    plan = build_plan(pool, pool_state, MAX_STATUS_BYTES - count_bytes(status))
     return status.model_copy(update={"plan": plan})
 
 
@@ -119,11 +119,11 @@ def _rank(plan: StepResult) -> tuple[int, str]:
     return URGENCY.index(plan.state), plan.node
 
 
-def _find_shown(book: Book) -> list[StepResult]:
+def _find_shown(pool_state: PoolState) -> list[StepResult]:
     """Nodes that are not ready or warn: one for each reason, then others; most urgent first.
 
     What comes first stays where the status is full."""
-    plans = sorted([*book.unready.values(), *book.warned.values()], key=_rank)
+    plans = sorted([*pool_state.unready.values(), *pool_state.warned.values()], key=_rank)
     firsts: dict[Reason, StepResult] = {}
     for plan in plans:
         firsts.setdefault(plan.reason, plan)
@@ -132,9 +132,9 @@ def _find_shown(book: Book) -> list[StepResult]:
 
 
 def _judge_ready(
-    pool: Pool, book: Book, first_plan: StepResult | None, held: int
+    pool: Pool, pool_state: PoolState, first_plan: StepResult | None, held: int
 ) -> tuple[bool, Reason, str]:
-    total, ready = len(book.plans), book.counts[NodeState.READY]
+    total, ready = len(pool_state.plans), pool_state.counts[NodeState.READY]
     if pool.deleting:
         first = f"; {first_plan.node}: {first_plan.message}" if first_plan is not None else ""
         return (
@@ -150,29 +150,31 @@ def _judge_ready(
         first_plan.reason in (Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY)
     )
     reason = Reason.UPDATING if waits_for_others else first_plan.reason
-    message = f"{ready} of {total} nodes are ready; {first_plan.node}: {_tell(first_plan, book)}"
+    message = (
+        f"{ready} of {total} nodes are ready; {first_plan.node}: {_tell(first_plan, pool_state)}"
+    )
     return False, reason, message
 
 
-def _judge_labelled(book: Book) -> tuple[bool, Reason, str]:
-    total, without = len(book.plans), len(book.unlabelled)
+def _judge_labelled(pool_state: PoolState) -> tuple[bool, Reason, str]:
+    total, without = len(pool_state.plans), len(pool_state.unlabelled)
     if not total:
         return True, Reason.NO_NODES, "no node matches yet"
     if not without:
         return True, Reason.ALL_NODES_LABELLED, f"all {total} nodes carry the pool's labels"
-    first = min(book.unlabelled)
+    first = min(pool_state.unlabelled)
     message = (
         f"{without} of {total} nodes do not carry all of the pool's labels yet, such as {first}"
     )
     return False, Reason.LABELS_MISSING, message
 
 
-def _judge_conflicting(book: Book) -> tuple[bool, Reason, str]:
-    if not book.conflicting:
+def _judge_conflicting(pool_state: PoolState) -> tuple[bool, Reason, str]:
+    if not pool_state.conflicting:
         return False, Reason.NO_CONFLICT, "nobody else keeps writing the pool's labels"
-    first = book.conflicting[min(book.conflicting)]
+    first = pool_state.conflicting[min(pool_state.conflicting)]
     message = (
-        f"{describe_conflict(first.conflicts[0])}; on {len(book.conflicting)} nodes, such as "
+        f"{describe_conflict(first.conflicts[0])}; on {len(pool_state.conflicting)} nodes, such as "
         f"{first.node}"
     )
     return True, Reason.LABEL_CONFLICT, message
@@ -230,9 +232,9 @@ def _build_stale_sample(claim: Claim) -> StaleSample:
     )
 
 
-def _tell(plan: StepResult, book: Book) -> str:
+def _tell(plan: StepResult, pool_state: PoolState) -> str:
     """The plan's message; of one that waits for its turn, with those that it waits for."""
-    others = sorted(book.unavailable - {plan.node})
+    others = sorted(pool_state.unavailable - {plan.node})
     if plan.reason is not Reason.WAITING_FOR_BUDGET or not others:
         return plan.message
     return f"{plan.message} ({', '.join(others[:SHOWN])})"
@@ -261,7 +263,7 @@ def _condition(
 
 
 def _build_samples(
-    pool: Pool, book: Book, plans: Sequence[StepResult], now: datetime
+    pool: Pool, pool_state: PoolState, plans: Sequence[StepResult], now: datetime
 ) -> tuple[NodeSample, ...]:
     since = {(sample.node, sample.reason): sample.since for sample in pool.status.samples}
     samples = (
@@ -269,7 +271,7 @@ def _build_samples(
             node=plan.node,
             reason=plan.reason,
             since=since.get((plan.node, plan.reason), _to_second(now)),
-            message=_cut(_tell(plan, book), MAX_SAMPLE_BYTES),
+            message=_cut(_tell(plan, pool_state), MAX_SAMPLE_BYTES),
             deadline=_to_second(plan.deadline) if plan.deadline is not None else None,
         )
         for plan in plans
@@ -279,11 +281,16 @@ def _build_samples(
 
 
 def _build_capacity(
-    pool: Pool, book: Book, pending: Iterable[Pod], now: datetime, *, is_beside_news: bool
+    pool: Pool,
+    pool_state: PoolState,
+    pending: Iterable[Pod],
+    now: datetime,
+    *,
+    is_beside_news: bool,
 ) -> PoolCapacity:
     """The sums; `is_beside_news`: others that keep its pace are written now."""
     previous = pool.status.capacity
-    sums = asdict(sum_capacity(book.capacities.values(), pending))
+    sums = asdict(sum_capacity(pool_state.capacities.values(), pending))
     sums["summary"] = f"{sums['memory_allocated']}/{sums['memory_total']}"
     blocks = [FreeBlock(size=size, cards=cards) for size, cards in sums["free_blocks"]]
     capacity = PoolCapacity.model_validate(

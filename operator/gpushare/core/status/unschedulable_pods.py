@@ -15,7 +15,7 @@ from gpushare.core.deviceplugin.scheduler_errors import (
     count_refused,
     explain_scheduler_error,
 )
-from gpushare.core.planner.pool_state import Book
+from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.names import Reason
 
@@ -106,13 +106,13 @@ def group_by_pool(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
     return groups
 
 
-def find_room(book: Book, pending: Iterable[Pod] = ()) -> PoolRoom:
-    """What the pool of that `book` has; `pending` pods select it and have no node."""
+def find_room(pool_state: PoolState, pending: Iterable[Pod] = ()) -> PoolRoom:
+    """What the pool has that is in this state; `pending` pods select it and have no node."""
     return PoolRoom(
-        nodes=len(book.capacities),
-        ready=book.counts[NodeState.READY],
-        capacity=sum_capacity(book.capacities.values(), pending),
-        by_node=book.capacities,
+        nodes=len(pool_state.capacities),
+        ready=pool_state.counts[NodeState.READY],
+        capacity=sum_capacity(pool_state.capacities.values(), pending),
+        by_node=pool_state.capacities,
     )
 
 

@@ -16,7 +16,7 @@ from gpushare.core.capacity.pool_capacity import (
     find_usual_unit,
     observe_pending,
 )
-from gpushare.core.planner.pool_state import Book
+from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.observe.metrics.applications import NOWHERE, ApplicationFigures
@@ -80,12 +80,12 @@ class Figures:
             self.applications.count(pod, times)
 
     def put_nodes(
-        self, pools: Iterable[Pool], books: Mapping[str, Book], nodes: Iterable[str]
+        self, pools: Iterable[Pool], pool_states: Mapping[str, PoolState], nodes: Iterable[str]
     ) -> None:
-        """Take in what the books of the `pools` that there are say of these nodes now."""
+        """Take in what the pool_states of the `pools` that there are say of these nodes now."""
         # Of two pools that have a node, it counts in the one that acts.
         by_rank = sorted(pools, key=lambda pool: (pool.acts, pool.name), reverse=True)
-        ranked = [(pool.name, books[pool.name]) for pool in by_rank]
+        ranked = [(pool.name, pool_states[pool.name]) for pool in by_rank]
         for node in nodes:
             self._put_node(node, _find_member(ranked, node))
 
@@ -121,9 +121,9 @@ class Figures:
             del self.pools[pool]
 
 
-def _find_member(books: Iterable[tuple[str, Book]], node: str) -> Member | None:
-    for pool, book in books:
-        if (capacity := book.capacities.get(node)) is not None:
-            isolation = book.isolations.get(node, NOTHING_SHARED)
-            return Member(pool, capacity, isolation, book.plans.get(node))
+def _find_member(pool_states: Iterable[tuple[str, PoolState]], node: str) -> Member | None:
+    for pool, pool_state in pool_states:
+        if (capacity := pool_state.capacities.get(node)) is not None:
+            isolation = pool_state.isolations.get(node, NOTHING_SHARED)
+            return Member(pool, capacity, isolation, pool_state.plans.get(node))
     return None

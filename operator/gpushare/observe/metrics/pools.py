@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from gpushare.api.pool import Pool
 from gpushare.core.capacity.pool_capacity import Memory
-from gpushare.core.planner.pool_state import Book
+from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.status.unschedulable_pods import REASONS, UnschedulablePod
 from gpushare.observe.metrics.family import Family
@@ -23,7 +23,7 @@ class Sight:
     there, not copies. A pool that is gone leaves no series behind."""
 
     pools: Collection[Pool] = ()
-    books: Mapping[str, Book] = field(default_factory=dict)
+    pool_states: Mapping[str, PoolState] = field(default_factory=dict)
     """By the pool's name; none of a pool that no pass has looked at."""
     unschedulable: Collection[UnschedulablePod] = ()
     """The pods without a place that were judged, with why."""
@@ -33,7 +33,7 @@ class Sight:
 
 class _PoolView(NamedTuple):
     pool: Pool
-    book: Book
+    pool_state: PoolState
     figures: PoolFigures
     memory: Memory
     unit_bytes: int
@@ -57,13 +57,13 @@ _MEASURES = (
     _of_pool(
         "pool_nodes",
         "Nodes that a pool claims, by state; one that two pools claim is counted in both.",
-        lambda of: {(state,): of.book.counts[state] for state in NodeState},
+        lambda of: {(state,): of.pool_state.counts[state] for state in NodeState},
         "state",
     ),
     _of_pool(
         "pool_conflicting_nodes",
         "Members of a pool on which somebody else keeps changing one of its labels.",
-        lambda of: {(): len(of.book.conflicting)},
+        lambda of: {(): len(of.pool_state.conflicting)},
     ),
     _of_pool(
         "pool_containers",
@@ -139,7 +139,7 @@ class PoolCollector(Collector):
 
 def _measure(sight: Sight) -> Iterator[GaugeMetricFamily]:
     pools = sorted(sight.pools, key=lambda pool: pool.name)
-    views = [_view(pool, sight) for pool in pools if pool.name in sight.books]
+    views = [_view(pool, sight) for pool in pools if pool.name in sight.pool_states]
     for family, measure in _MEASURES:
         yield family.fill(
             {(v.pool.name, *rest): value for v in views for rest, value in measure(v).items()}
@@ -150,7 +150,7 @@ def _measure(sight: Sight) -> Iterator[GaugeMetricFamily]:
 def _view(pool: Pool, sight: Sight) -> _PoolView:
     figures = sight.figures.pools.get(pool.name, PoolFigures())
     memory = figures.memory.sum_up()
-    return _PoolView(pool, sight.books[pool.name], figures, memory, UNIT_BYTES[memory.unit])
+    return _PoolView(pool, sight.pool_states[pool.name], figures, memory, UNIT_BYTES[memory.unit])
 
 
 def _count_unschedulable(sight: Sight) -> Counter[tuple[str, ...]]:

@@ -60,9 +60,9 @@ def simulate(
     settled, _ = settle(planner, snapshot, decisions, pools, now)
     simulated = []
     for pool in sorted(pools):
-        book = planner.books[pool]
-        for node, plan in book.plans.items():
-            if node in book.capacities:
+        pool_state = planner.pool_states[pool]
+        for node, plan in pool_state.plans.items():
+            if node in pool_state.capacities:
                 labels = _compare_labels(snapshot.nodes[node].labels, settled.nodes[node].labels)
                 simulated.append(Simulated(node, pool, plan, labels))
     return tuple(sorted(simulated, key=lambda each: each.node))

@@ -33,8 +33,8 @@ def judge_nodes(
     pools = {pool.name: pool for pool in snapshot.pools}
     planned = {
         name: (pools[pool], plan)
-        for pool, book in planner.books.items()
-        for name, plan in book.plans.items()
+        for pool, pool_state in planner.pool_states.items()
+        for name, plan in pool_state.plans.items()
         if pool in pools and plan.reason is not Reason.OWNED_BY_OTHER_POOL
     }
     found: list[Finding] = []

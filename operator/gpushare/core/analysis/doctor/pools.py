@@ -7,7 +7,7 @@ from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.core.analysis.finding import Code, Finding, Severity, find, look_up
 from gpushare.core.analysis.inspect.pools import Waiting
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.pool_state import Book
+from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.status.pool_status import build_status
 from gpushare.names import Condition, Reason
@@ -43,7 +43,7 @@ def judge_pools(
     """Findings about all pools, for which `planner` has planned; those of nodes are their own."""
     found = [_judge_unreadable(pool) for pool in unreadable]
     for pool in sorted(snapshot.pools, key=lambda pool: pool.name):
-        found += _judge_conditions(pool, planner.books[pool.name], now)
+        found += _judge_conditions(pool, planner.pool_states[pool.name], now)
     yield from found
     if snapshot.pools and all(finding.severity is Severity.INFO for finding in found):
         told = f"{len(snapshot.pools)} pools: all readable, none in conflict or halted"
@@ -56,9 +56,9 @@ def _judge_unreadable(pool: UnreadablePool) -> Finding:
     return Finding(Severity.ERROR, Reason.SPEC_INVALID, f"pool {pool.name}", told, remedy)
 
 
-def _judge_conditions(pool: Pool, book: Book, now: datetime) -> Iterator[Finding]:
+def _judge_conditions(pool: Pool, pool_state: PoolState, now: datetime) -> Iterator[Finding]:
     """The conditions that say more than that a node is not ready."""
-    for condition in build_status(pool, book, now).conditions:
+    for condition in build_status(pool, pool_state, now).conditions:
         reason = Reason(condition.reason)
         severity = _CONDITIONS.get((condition.type, condition.status)) or _REASONS.get(
             (condition.type, reason)

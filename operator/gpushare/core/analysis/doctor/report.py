@@ -113,7 +113,7 @@ def judge_machines(seen: Seen, unseen: Mapping[str, Unseen], now: datetime) -> l
         return found
     snapshot, setup = seen.snapshot, seen.known.setup
     planner = plan_snapshot(snapshot, setup, now)
-    waiting = find_waiting(seen, planner.books, now)
+    waiting = find_waiting(seen, planner.pool_states, now)
     ctx = setup.build_reconcile_context(snapshot, now)
     return [
         *found,

@@ -27,7 +27,7 @@ from gpushare.core.analysis.explain.node_fit import (
 )
 from gpushare.core.analysis.explain.verdicts import Verdict, judge_pools
 from gpushare.core.analysis.inspect.pools import Waiting
-from gpushare.core.planner.pool_state import Book
+from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.status.unschedulable_pods import tell_to_recreate
@@ -43,7 +43,7 @@ class Surroundings:
     """All that a pod's way depends on."""
 
     snapshot: ClusterSnapshot
-    books: Mapping[str, Book]
+    pool_states: Mapping[str, PoolState]
     """By pool, what stands planned for its nodes."""
     pools: tuple[PoolView, ...]
     """As admission sees them."""
@@ -55,7 +55,7 @@ class Surroundings:
     """Whether all pools, and the pod's namespace, are known; else it is not known where the pod
     would be sent."""
     has_nodes: bool = True
-    """Whether `snapshot` and `books` are complete; else it is not known where a pod would fit."""
+    """Whether all of this is complete; else it is not known where a pod would fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ def _find_fits(pod: PodShape, sent: str | None, around: Surroundings) -> Iterato
         return
     views = {pool.name: pool for pool in around.pools}
     for name, node in sorted(around.snapshot.nodes.items()):
-        pool, plan = _find_plan(name, around.books)
+        pool, plan = _find_plan(name, around.pool_states)
         if not _is_candidate(node, pool, sent, request):
             continue
         place = Place(
@@ -218,10 +218,10 @@ def _is_candidate(node: Node, pool: str, sent: str | None, request: PodRequest) 
     return selection.admits(node.name, node.labels) and (offers or bool(selection.chosen_keys))
 
 
-def _find_plan(node: str, books: Mapping[str, Book]) -> tuple[str, StepResult | None]:
+def _find_plan(node: str, pool_states: Mapping[str, PoolState]) -> tuple[str, StepResult | None]:
     """The pool that has the node, and what is planned for it there."""
-    for name, book in books.items():
-        plan = book.plans.get(node)
+    for name, pool_state in pool_states.items():
+        plan = pool_state.plans.get(node)
         if plan is not None and plan.reason is not Reason.OWNED_BY_OTHER_POOL:
             return name, plan
     return "", None

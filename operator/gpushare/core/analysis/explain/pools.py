@@ -91,17 +91,17 @@ def explain_pool(
     pool: Pool, planner: Planner, unbound: Sequence[Pod], now: datetime
 ) -> PoolExplanation:
     """The `pool` for whose nodes `planner` has planned; `unbound` are pods without a node."""
-    book = planner.books[pool.name]
+    pool_state = planner.pool_states[pool.name]
     pending = group_by_pool(unbound).get(pool.name, ())
     releasing = planner.releases.count(pool.name)
-    status = build_status(pool, book, now, held=releasing, pending=pending)
+    status = build_status(pool, pool_state, now, held=releasing, pending=pending)
     told = {condition.type: condition for condition in pool.status.conditions}
     return PoolExplanation(
         pool=pool,
         conditions=tuple(ConditionLine(each, told.get(each.type)) for each in status.conditions),
         status=status,
-        groups=tuple(_group(book.plans.values())),
-        out_of_service=tuple(sorted(book.unavailable)),
+        groups=tuple(_group(pool_state.plans.values())),
+        out_of_service=tuple(sorted(pool_state.unavailable)),
         releasing=releasing,
     )
 

@@ -103,11 +103,11 @@ def measure(request: AdmissionRequest, pool: PoolView) -> Figures | None:
         return None
     asked, cards = ask_per_card(request.pod, pool)
     return Figures(
-        fit=judge_fit(request.pod, pool, request.booked.get(pool.name, 0)),
+        fit=judge_fit(request.pod, pool, request.reserved.get(pool.name, 0)),
         asked=asked,
         cards=cards,
         largest_free_block=room.free_blocks[0][0] if room.free_blocks else 0,
-        free=room.free - request.booked.get(pool.name, 0),
+        free=room.free - request.reserved.get(pool.name, 0),
         total=room.total,
         largest_card=room.largest_card,
         unit=room.unit,
@@ -201,4 +201,4 @@ def _explain_fit(request: AdmissionRequest, pool: PoolView) -> str:
 
 
 def _tell_free(request: AdmissionRequest, pool: PoolView) -> str:
-    return f"{free_share(pool.room, request.booked.get(pool.name, 0)):.0%}"
+    return f"{free_share(pool.room, request.reserved.get(pool.name, 0)):.0%}"

@@ -16,7 +16,7 @@ from gpushare.core.analysis.node_findings import judge_cgpu
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.planner.decisions import Decision
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.pool_state import Book
+from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.planner.simulation import settle
 from gpushare.core.rollout.change_kinds import hash_kinds
 from gpushare.core.snapshot.actions import NodeState
@@ -62,7 +62,7 @@ def forecast_pools(
     """
     planner = setup.build_planner()
     decisions = planner.update(snapshot, None, now).decisions
-    if (noted := _note_approvals(snapshot, planner.books)) is not snapshot:
+    if (noted := _note_approvals(snapshot, planner.pool_states)) is not snapshot:
         snapshot, decisions = noted, planner.update(noted, None, now).decisions
     ctx = setup.build_reconcile_context(snapshot, now)
     first = tuple(_list_steps(snapshot, planner, decisions, ctx))
@@ -70,7 +70,7 @@ def forecast_pools(
     steps = _join(first, _list_steps(snapshot, planner, settled, ctx))
     pools = sorted((p for p in snapshot.pools if p.name in asked), key=lambda pool: pool.name)
     told = [_tell(pool, planner, now) for pool in pools]
-    agreed = _agree_to_all(snapshot, planner.books)
+    agreed = _agree_to_all(snapshot, planner.pool_states)
     waves = order_waves(planner, agreed, planner.update(agreed, None, now).decisions, now)
     found = []
     for pool, (status, plan) in zip(pools, told, strict=True):
@@ -83,9 +83,9 @@ def forecast_pools(
 
 
 def _tell(pool: Pool, planner: Planner, now: datetime) -> tuple[PoolStatus, PoolPlan]:
-    book = planner.books[pool.name]
-    status = build_status(pool, book, now, held=planner.releases.count(pool.name))
-    return status, build_plan(pool, book) or PoolPlan(summary="nothing is left to change")
+    pool_state = planner.pool_states[pool.name]
+    status = build_status(pool, pool_state, now, held=planner.releases.count(pool.name))
+    return status, build_plan(pool, pool_state) or PoolPlan(summary="nothing is left to change")
 
 
 def _find_limits(
@@ -97,26 +97,30 @@ def _find_limits(
                 yield from judge_cgpu(snapshot.nodes[step.node])
 
 
-def _note_approvals(snapshot: ClusterSnapshot, books: Mapping[str, Book]) -> ClusterSnapshot:
+def _note_approvals(
+    snapshot: ClusterSnapshot, pool_states: Mapping[str, PoolState]
+) -> ClusterSnapshot:
     """`snapshot` once the controller has written into statuses what specs agree to."""
     noted = {}
     for pool in snapshot.pools:
-        before, plan = pool.status.plan, build_plan(pool, books[pool.name])
+        before, plan = pool.status.plan, build_plan(pool, pool_states[pool.name])
         if (plan and plan.approved) != (before and before.approved):
             noted[pool.name] = _with_plan(pool, plan)
     return _with_pools(snapshot, noted)
 
 
-def _agree_to_all(snapshot: ClusterSnapshot, books: Mapping[str, Book]) -> ClusterSnapshot:
+def _agree_to_all(
+    snapshot: ClusterSnapshot, pool_states: Mapping[str, PoolState]
+) -> ClusterSnapshot:
     """`snapshot` once somebody has agreed to all that is left to do."""
     agreed = {}
     for pool in snapshot.pools:
-        kinds, rollout = books[pool.name].kinds, pool.spec.rollout
+        kinds, rollout = pool_states[pool.name].kinds, pool.spec.rollout
         if rollout.approval is ApprovalPolicy.MANUAL and kinds:
             rollout = rollout.model_copy(update={"approved_plan": hash_kinds(kinds)})
             spec = pool.spec.model_copy(update={"rollout": rollout})
             meant = pool.model_copy(update={"spec": spec})
-            agreed[pool.name] = _with_plan(meant, build_plan(meant, books[pool.name]))
+            agreed[pool.name] = _with_plan(meant, build_plan(meant, pool_states[pool.name]))
     return _with_pools(snapshot, agreed)
 
 
@@ -151,8 +155,8 @@ def _list_steps(
             step = forecast_member(context, pool, plan, may_evict=ctx.may_evict)
         if step.is_change or plan.state is not NodeState.READY:
             yield step
-    for name, book in planner.books.items():
-        for plan in book.plans.values():
+    for name, pool_state in planner.pool_states.items():
+        for plan in pool_state.plans.values():
             # It claims the node, and another pool has it.
             if (name, plan.node) not in told:
                 yield NodeForecast(name, plan)

@@ -14,7 +14,7 @@ from gpushare.core.analysis.seen import Seen
 from gpushare.core.capacity.cards import count_used, measure_cards
 from gpushare.core.capacity.pool_capacity import Capacity
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.pool_state import Book
+from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
@@ -108,13 +108,13 @@ class PoolsView:
 def view_pools(seen: Seen, now: datetime) -> PoolsView:
     """The pools of a cluster, whose controller need not run."""
     snapshot, setup = seen.snapshot, seen.known.setup
-    books = plan_snapshot(snapshot, setup, now).books
+    pool_states = plan_snapshot(snapshot, setup, now).pool_states
     pending = group_by_pool(seen.unbound)
     views = tuple(
-        _view_pool(pool, books[pool.name], snapshot, pending.get(pool.name, ()))
+        _view_pool(pool, pool_states[pool.name], snapshot, pending.get(pool.name, ()))
         for pool in sorted(snapshot.pools, key=lambda pool: pool.name)
     )
-    waiting = find_waiting(seen, books, now)
+    waiting = find_waiting(seen, pool_states, now)
     # One that runs may have no pool, and waits for nothing.
     waiting = tuple(each for each in waiting if not each.pod.node)
     return PoolsView(views, waiting, setup.memory_unit)
@@ -127,11 +127,13 @@ def plan_snapshot(snapshot: ClusterSnapshot, setup: Setup, now: datetime) -> Pla
     return planner
 
 
-def find_waiting(seen: Seen, books: Mapping[str, Book], now: datetime) -> tuple[Waiting, ...]:
+def find_waiting(
+    seen: Seen, pool_states: Mapping[str, PoolState], now: datetime
+) -> tuple[Waiting, ...]:
     """The pods that have no pool or no node, by namespace and name."""
     snapshot = seen.snapshot
     rooms: dict[str, PoolRoom | None] = {
-        pool.name: find_room(books[pool.name]) for pool in snapshot.pools
+        pool.name: find_room(pool_states[pool.name]) for pool in snapshot.pools
     }
     rooms |= dict.fromkeys(snapshot.unreadable_pools)
     # Who asks wants to know at once, and may have a clock that is behind the server's.
@@ -157,22 +159,22 @@ def find_schedulers_word(pod: Pod) -> Waiting | None:
 
 
 def _view_pool(
-    pool: Pool, book: Book, snapshot: ClusterSnapshot, pending: Sequence[Pod]
+    pool: Pool, pool_state: PoolState, snapshot: ClusterSnapshot, pending: Sequence[Pod]
 ) -> PoolCards:
     nodes = []
-    for name in sorted(book.capacities):
+    for name in sorted(pool_state.capacities):
         seen = build_node_context(snapshot, name).seen
         nodes.append(
             PoolNode(
                 node=seen.node,
                 cards=view_cards(seen.node, seen.pods, seen.unhealthy_cards),
-                plan=book.plans[name],
+                plan=pool_state.plans[name],
                 labelled=str(find_schedule(pool.spec.edition, seen.node.labels)),
                 records=seen.records,
-                isolation=book.isolations.get(name, NOTHING_SHARED),
+                isolation=pool_state.isolations.get(name, NOTHING_SHARED),
             )
         )
-    room = find_room(book, pending)
+    room = find_room(pool_state, pending)
     return PoolCards(pool, tuple(nodes), room.ready, room.capacity)
 
 
