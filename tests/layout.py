@@ -20,8 +20,9 @@ OWN_WORDS = re.compile(
 )
 """Words that a Kubernetes engineer would have to ask for, where Kubernetes has its own."""
 OWN_NAMES = re.compile(
-    "Applied|Caches|Case|Choice|Hearing|Judged|LookAgain|NodePlan|Observed|Pass|Statuses|"
-    "awaits_restart|hold_back|joining|proven|put_back|second_look|wake_after_seconds|wake_at"
+    "Applied|Book|Caches|Case|Choice|Hearing|Judged|LookAgain|NodePlan|Observed|Pass|Statuses|Turn|"
+    "awaits_restart|books?|cede|give_way|hold_back|in_line|joining|let_go|occupy|proven|puts?_back|"
+    "second_look|strike|takes_slot|wake_after_seconds|wake_at"
 )
 """The same, where the word has a good meaning beside."""
 EDITION_FILES = ("operator/gpushare/editions/", "operator/gpushare/api/pool.py")
@@ -38,9 +39,12 @@ def find_complaints(project: Path) -> Iterator[str]:
         for word in set(path.stem.split("_")):
             if word in EMPTY_WORDS or OWN_WORDS.fullmatch(word):
                 yield f"{name}: `{word}` says nothing; rename it after what is in it"
-        for own in sorted(filter(_is_own, set(_list_defined(text)))):
-            yield f"{name}: `{own}` is a word of this project's own; use Kubernetes'"
-        is_outside = name.parts[0] == "operator" and not str(name).startswith(EDITION_FILES)
+        is_program = name.parts[0] == "operator"
+        own = {*filter(_is_own, _list_defined(text))}
+        own |= {*filter(_has_own_word, _list_keys(text))} if is_program else set()
+        for word in sorted(own):
+            yield f"{name}: `{word}` is a word of this project's own; use Kubernetes'"
+        is_outside = is_program and not str(name).startswith(EDITION_FILES)
         if is_outside and NAMED_EDITION.search(text):
             yield f"{name}: names an edition; ask `EDITIONS` for what matters of it"
     for folder in sorted((project / "operator").rglob("*/")):
@@ -67,9 +71,20 @@ def _list_defined(text: str) -> Iterator[str]:
                 pass
 
 
+def _list_keys(text: str) -> Iterator[str]:
+    """Text without spaces: keys of annotations and of their JSON, reasons, settings, metrics."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from re.findall(r"^[\w./-]+$", node.value)
+
+
 def _is_own(name: str) -> bool:
+    return bool(OWN_NAMES.fullmatch(name)) or _has_own_word(name)
+
+
+def _has_own_word(name: str) -> bool:
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
-    return bool(OWN_NAMES.fullmatch(name) or any(OWN_WORDS.fullmatch(w.lower()) for w in words))
+    return any(OWN_WORDS.fullmatch(word.lower()) for word in words)
 
 
 def main() -> None:

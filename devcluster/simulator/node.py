@@ -48,7 +48,7 @@ class PodWrite:
 
 
 @dataclass(frozen=True)
-class Turn:
+class Outcome:
     """What one turn of a node comes to."""
 
     memory: Memory
@@ -66,7 +66,7 @@ def play(
     faults: Faults,
     edition: Edition | None,
     now: float,
-) -> Turn:
+) -> Outcome:
     """Play a node up to `now`.
 
     `node` must be read after the components that read it in this turn were seen
@@ -90,7 +90,7 @@ def play(
     memory = replace(memory, crashes=crashes)
     memory = replace(memory, report_at=find_report_time(memory, node, faults, now))
     overused = used_mib if any(names.USES_GIB in pod.annotations for pod in pods) else {}
-    return Turn(
+    return Outcome(
         memory,
         plan_node_patch(memory, node, faults, overused, now),
         () if faults.not_ready else _plan_pod_writes(memory, pods, faults, now),

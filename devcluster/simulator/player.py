@@ -11,7 +11,7 @@ from devcluster.simulator.boot import find_reading
 from devcluster.simulator.cluster_state import ClusterState
 from devcluster.simulator.faults import FaultError, Faults, parse_faults
 from devcluster.simulator.memory import Memory, recall
-from devcluster.simulator.node import PodWrite, Turn, play
+from devcluster.simulator.node import PodWrite, Outcome, play
 from devcluster.simulator.objects import Node, Pod, parse_node
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Player:
             delay = max(0.0, due_at - time.time())
             self._timers[name] = asyncio.get_running_loop().call_later(delay, self.wake, name)
 
-    async def _take_turn(self, name: str) -> Turn | None:
+    async def _take_turn(self, name: str) -> Outcome | None:
         node = self.cluster.find_node(name)
         if node is None or names.CARDS not in node.annotations:
             # A real kubelet's, or a node of processes: nobody else writes what it writes.
@@ -135,5 +135,5 @@ class Player:
         self.cluster.pods.overlay(await self._client.patch(path, write.body))
 
 
-def _writes(turn: Turn) -> bool:
+def _writes(turn: Outcome) -> bool:
     return bool(turn.node_patch or turn.pod_writes or turn.new_pods)

@@ -49,16 +49,16 @@ async def test_it_comes_back_at_the_resync_even_while_a_node_may_take_longer() -
 async def test_pools_are_let_go_of_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other, a slow API server would have the loop look as if it hung."""
     pools = [a_pool(name=f"pool-{number}", deleting=True) for number in range(20)]
-    together, let_go = asyncio.Barrier(len(pools)), []
+    together, released = asyncio.Barrier(len(pools)), []
 
     async def drop_finalizer(api: object, pool: Pool) -> None:
         async with asyncio.timeout(1):
             await together.wait()
-        let_go.append(pool.name)
+        released.append(pool.name)
 
     monkeypatch.setattr(pools_api, "drop_finalizer", drop_finalizer)
     await build_reconciler(LoopApi(), pools)._pass_safely()
-    assert sorted(let_go) == sorted(pool.name for pool in pools)
+    assert sorted(released) == sorted(pool.name for pool in pools)
 
 
 async def test_nothing_is_written_for_a_pool_before_our_finalizer_is_on_it() -> None:

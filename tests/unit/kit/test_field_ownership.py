@@ -17,9 +17,9 @@ NODE = SimulatedNode("gpu-1", "uid-1")
 def test_an_equal_value_is_shared_and_stays_when_one_owner_lets_go() -> None:
     node = apply_fields(write_field(NODE, CORDON, "true", "kubectl-cordon"), {CORDON: "true"})
     assert node.owners(CORDON) == {"kubectl-cordon", names.FIELD_MANAGER}
-    let_go = apply_fields(node, {})
-    assert observe_node(let_go).unschedulable
-    assert not observe_node(let_go).owns_cordon
+    released = apply_fields(node, {})
+    assert observe_node(released).unschedulable
+    assert not observe_node(released).owns_cordon
 
 
 def test_another_value_is_taken_from_its_owner() -> None:

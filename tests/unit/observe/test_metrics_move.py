@@ -87,7 +87,7 @@ async def reverted(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     await write(metrics, applied(), applied().model_copy(update={"drift": drift}))
 
 
-async def give_way(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+async def leave_to_manager(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     conflict = LabelConflict(key=LABEL_PLACEMENT, manager="kubectl", ours="binpack", since=NOW)
     drift = Drift(conflicts=(conflict,))
     await write(metrics, applied(), applied().model_copy(update={"drift": drift}))
@@ -135,7 +135,7 @@ MOVES: Mapping[str, Deed] = {
     "change_duration_seconds": complete,
     "plugin_restarts_total": restart,
     "label_flips_total": reverted,
-    "label_conflicts_total": give_way,
+    "label_conflicts_total": leave_to_manager,
     "node_waits_total": reconcile,
     "unschedulable_pods": reconcile,
     "api_requests_total": request,

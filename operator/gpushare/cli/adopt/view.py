@@ -129,7 +129,7 @@ def build_notes(notes: Sequence[Note]) -> Iterator[Line]:
         code = Styled(note.code, "red" if leaves_out else "yellow")
         rows.append((code, note.about, f"{note.message}; left out" if leaves_out else note.message))
     if rows:
-        yield from ((), (Styled("Remarks", "bold"),))
+        yield from ((), (Styled("Notes", "bold"),))
         yield from lay_out(("CODE", "ABOUT", "WHAT"), rows, indent=2)
 
 

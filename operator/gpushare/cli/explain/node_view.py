@@ -150,7 +150,7 @@ def _tell_state(document: Json) -> str:
 
 
 def _tell_who(document: Json) -> str:
-    return "the operator" if document["cordonedByOperator"] else "somebody"
+    return "the operator" if document["cordonedByOperator"] else "a user"
 
 
 def _build_facts(explained: NodeExplanation, document: Json) -> Iterator[Fact]:
@@ -179,7 +179,7 @@ def _build_facts(explained: NodeExplanation, document: Json) -> Iterator[Fact]:
         elif change.failure is not None:
             yield "Failed", Styled(change.failure.message, "red")
     for conflict in document["conflicts"]:
-        yield "Rival", Styled(conflict, "red")
+        yield "Conflict", Styled(conflict, "red")
     if explained.records.module:
         yield "Kernel module", "cGPU's may be loaded: nobody has shown since that it is gone"
     if isolation is None or not isolation.containers:

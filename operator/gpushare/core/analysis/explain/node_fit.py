@@ -142,7 +142,7 @@ def _find_state_rejections(tolerations: Tolerations, place: Place) -> Iterator[R
         told = f"its isolation change is under way: {plan.message}"
         yield Rejection(plan.reason, told, "wait until its isolation change is over", _PASSES)
     elif node.unschedulable and not tolerates(tolerations, Taint(CORDON)):
-        told = f"it is cordoned by {'the operator' if node.owns_cordon else 'somebody'}"
+        told = f"it is cordoned by {'the operator' if node.owns_cordon else 'a user'}"
         remedy = f"kubectl uncordon {quote(node.name)}"
         yield Rejection(Reason.NODE_CORDONED, told, remedy, _ADMINISTER)
     elif plan is not None and plan.warns:

@@ -43,7 +43,7 @@ def find_kept_fields(live: Json, given: Json) -> tuple[KeptField, ...]:
     taken = {path for _, paths in updaters for path in paths}
     before = _read_last_applied(live) if updaters else None
     kept = {
-        path: KeptField(path, entry.get("manager") or "somebody", value)
+        path: KeptField(path, entry.get("manager") or "another manager", value)
         for entry, paths in owned
         if (entry, paths) not in appliers
         for path in paths - taken
