@@ -120,7 +120,7 @@ async def test_a_removal_that_comes_to_no_end_fails_and_says_why(
     server.refuses = refuses
     async with served_by(server.answer) as api:
         with pytest.raises(PoolsRemainError, match=words):
-            await remove(api, fate, timeout_seconds=0.2)
+            await remove(api, fate, timeout_seconds=1)
     assert server.writes == []
 
 
