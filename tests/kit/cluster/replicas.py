@@ -63,12 +63,16 @@ class Replicas:
     def expect_whole(self) -> None:
         """Until there are two ready pods of each component, no other, and an active controller."""
         for component in COMPONENTS:
-            expect(
-                self.bench,
-                f"{REPLICAS} pods of {component} are ready\n{self.release.describe()}",
-                partial(self._is_whole, component),
-                within_seconds=_WITHIN_SECONDS,
-            )
+            try:
+                expect(
+                    self.bench,
+                    f"{REPLICAS} pods of {component} are ready",
+                    partial(self._is_whole, component),
+                    within_seconds=_WITHIN_SECONDS,
+                )
+            except AssertionError as error:
+                error.add_note(self.release.describe())
+                raise
         expect(
             self.bench,
             "a controller that is there holds the Lease",
