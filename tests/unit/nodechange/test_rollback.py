@@ -14,7 +14,13 @@ from gpushare.core.nodechange.recheck import plan_after_recheck
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
 from gpushare.core.records.node_records import NodeRecords, parse_records
-from gpushare.core.snapshot.actions import NodeState, RecordPlugins, StepResult, build_apply
+from gpushare.core.snapshot.actions import (
+    ApplyNode,
+    NodeState,
+    RecordPlugins,
+    StepResult,
+    build_apply,
+)
 from gpushare.core.snapshot.node import NodeSnapshot, Timing
 from gpushare.core.snapshot.write_outcome import ChangeOutcome, WriteOutcome, judge_write
 from gpushare.editions.registry import MODES
@@ -364,3 +370,11 @@ def test_a_rolled_back_node_halts_while_a_label_of_it_is_put_back() -> None:
     plan = _next(replace(node, labels=labels, owned=frozenset(node.annotations)), NEW, INSTALLER)
     assert plan.reason is Reason.DRIFT_REVERTED
     assert plan.halts
+
+
+def test_a_node_that_is_not_ready_is_rolled_back_once_it_is() -> None:
+    away = replace(_node(), ready=False)
+    plan = _next(away, OLD)
+    assert plan.state is NodeState.FAILED
+    assert not isinstance(plan.action, ApplyNode)
+    assert expect_change(_next(_node(), OLD)).rolls_back is not None

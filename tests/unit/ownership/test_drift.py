@@ -334,3 +334,18 @@ def test_while_force_fights_for_placement_it_says_so_all_the_time(value: str) ->
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.LABEL_CONFLICT)
     assert plan.conflicts
     assert plan.requeue_after_seconds
+
+
+@pytest.mark.parametrize("cordoned", [True, False])
+def test_a_node_in_its_change_is_cordoned_again_also_while_labels_must_wait(cordoned: bool) -> None:
+    key = names.LABEL_SCHEDULE
+    records = under_way(ChangePhase.RESTARTING, restart=True)
+    drift = _repairs(key, WRITES_PER_PACE)
+    node = _conflicting({key: "default", **OURS}, records, key, drift=drift, unschedulable=cordoned)
+    plan = plan_of(node, a_pool(conflicts="Force"), PLUGIN, now=NOW + timedelta(seconds=1))
+    assert plan.reason is Reason.LABEL_CONFLICT
+    if cordoned:
+        assert plan.action is None
+    else:
+        assert expect_apply(plan).cordon
+        assert key not in expect_apply(plan).labels

@@ -188,6 +188,9 @@ def _plan_failed(step: Step, failure: Failure, plan: StepResult) -> StepResult:
             kept = f"not rolled back ({way}: {transition.message}); {kept}"
         elif transition.outcome is Outcome.APPLY_AND_RESTART and not policy.may_restart:
             kept = f"not rolled back: devicePlugin.restart is Never, and that needs one; {kept}"
+        elif not step.seen.node.ready:
+            # Cordoned, it would be aborted for that, and come back here.
+            kept = f"rolled back to {change.from_mode} later: the node is not ready"
         elif blocker is not None:
             kept = f"rolled back to {change.from_mode} later: {blocker.message}"
         else:

@@ -64,7 +64,10 @@ def revert(step: Step) -> StepResult | None:
     verdict = judge_drift(seen.node, seen.records, wanted, step.policy.claim, step.ctx.now)
     conflicting = bool(verdict.fought_over & mode.labels.keys())
     if verdict.wait is not None:
-        return seen.plan_pause(verdict, step.ctx.now)
+        plan = seen.plan_pause(verdict, step.ctx.now)
+        # The labels wait, and the cordon does not.
+        is_open = not seen.is_out_of_service
+        return replace(plan, action=step.write_change("cordoned again")) if is_open else plan
     labels = {key: value for key, value in wanted.items() if key not in verdict.given_up}
     # A value that somebody took away and put back is not ours: who knows what was read meanwhile.
     intact = mode.labels.items() <= seen.node.labels.items()

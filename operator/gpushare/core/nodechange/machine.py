@@ -1,8 +1,12 @@
 """A node's change as a state machine: its phases, and for each its rules in their order.
 
 The first rule that applies wins, and the last of a phase always applies. A phase is read from the
-node (`Change.phase`), so a process that starts anew goes on wherever the node says. The machine
-knows no budget: a start is admitted by `core/rollout/admission.py`.
+node (`Change.phase`), so a process that starts anew goes on wherever the node says. Without a
+record, and with one that says Deferred (aborted, to be tried again), a node is Stable; Starting is
+what Stable's last rule goes on with. From Labelled on `failure.py` judges what a rule says: what
+takes too long fails, and a change that failed keeps its phase. The machine knows no budget: a start
+is admitted by `core/rollout/admission.py`. A node that leaves its pool: `releasing.py`; writes that
+follow a second look at the pods: `recheck.py`.
 """
 
 from collections.abc import Callable
@@ -28,7 +32,7 @@ class Rule(Generic[S]):
     decide: Callable[[S], StepResult | None]
     """None where the rule does not apply."""
     has_deadline: bool = True
-    """Whether what it waits for can take too long."""
+    """From Labelled on: whether what it waits for can take too long."""
 
     @property
     def summary(self) -> str:
@@ -37,7 +41,7 @@ class Rule(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class Phase(Generic[S]):
-    """Where a node can be, and its rules in their order."""
+    """Where a node is, or is on its way to, and its rules in their order."""
 
     name: str
     summary: str
@@ -98,7 +102,7 @@ STABLE: Phase[RestingStep] = Phase(
 )
 CORDONED: Phase[Step] = Phase(
     "Cordoned",
-    "The node is cordoned; nothing else was done.",
+    "The node is cordoned. Where a change failed before, or is rolled back, its labels are still there.",
     (
         Rule("rollout-halted", cordoned.abort_for_halt),
         Rule("pool-changed", cordoned.abort_for_pool),
@@ -120,7 +124,7 @@ LABELLED: Phase[Step] = Phase(
         _PROGRESS,
         _REVERTED,
         _AWAY,
-        Rule("module-loaded", teardown.remove_module),
+        Rule("teardown-needed", teardown.remove_module),
         Rule("restart-needed", labelled.record_plugins),
         Rule("verify", labelled.complete),
     ),
