@@ -102,7 +102,7 @@ STABLE: Phase[RestingStep] = Phase(
 )
 CORDONED: Phase[Step] = Phase(
     "Cordoned",
-    "The node is cordoned. Where a change failed before, or is rolled back, its labels are still there.",
+    "The node is cordoned. After a change that failed, its labels are still there.",
     (
         Rule("rollout-halted", cordoned.abort_for_halt),
         Rule("pool-changed", cordoned.abort_for_pool),
