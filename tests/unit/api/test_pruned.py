@@ -7,6 +7,8 @@ import pytest
 from gpushare.api.pruned.cluster import Kind, keep_object
 from tests.kit.values.manifests import build_pod
 
+_METADATA = {"name": "training", "uid": "1", "creationTimestamp": "2026-11-01T00:00:00Z"}
+
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 
 
@@ -52,18 +54,22 @@ def test_of_what_was_applied_last_to_a_pool_stays_the_spec() -> None:
     spec = {"schedule": "cgpu"}
     applied = {"metadata": {"annotations": {"owner": "ann@example.com"}}, "spec": spec}
     last = "kubectl.kubernetes.io/last-applied-configuration"
-    pool = {
-        "metadata": {
-            "name": "training",
-            "uid": "1",
-            "creationTimestamp": "2026-11-01T00:00:00Z",
-            "annotations": {last: json.dumps(applied), "owner": "ann@example.com"},
-        },
-        "spec": spec,
+    for text, left in ((json.dumps(applied), json.dumps({"spec": spec})), ("[" * 9999, "{}")):
+        annotations = {last: text, "owner": "ann@example.com"}
+        kept = keep_object(Kind.POOLS, {"metadata": {**_METADATA, "annotations": annotations}})
+        assert kept is not None
+        assert kept["metadata"]["annotations"] == {last: left}
+
+
+def test_what_the_api_server_lets_pass_and_nobody_reads_is_no_error() -> None:
+    ready = {"type": "Ready", "status": "True"}
+    status = {
+        "conditions": [{"type": "", "status": "True"}, {"type": "Foo", "status": ""}, ready],
+        "addresses": [{"type": "", "address": ""}, {"type": "ExternalDNS", "address": ""}],
     }
-    kept = keep_object(Kind.POOLS, pool)
+    kept = keep_object(Kind.NODES, {"metadata": _METADATA, "status": status})
     assert kept is not None
-    assert kept["metadata"]["annotations"] == {last: json.dumps({"spec": spec})}
+    assert kept["status"]["conditions"] == [ready]
 
 
 def test_of_the_operators_deployments_stay_the_variables_that_decisions_depend_on() -> None:

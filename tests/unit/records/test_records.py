@@ -112,7 +112,7 @@ def test_old_records_on_a_node_that_is_done_change_nothing() -> None:
     assert (plan.state, plan.action, plan.halts) == (NodeState.READY, None, "")
 
 
-@pytest.mark.parametrize("text", ["loaded", "", "{", '{"v":1}'])
+@pytest.mark.parametrize("text", ["loaded", "", "{", '{"v":1}', "[" * 9999])
 def test_whatever_stands_there_of_the_kernel_module_counts_as_loaded(text: str) -> None:
     assert parse_records(_with(names.ANNOTATION_MODULE, text)).module
 

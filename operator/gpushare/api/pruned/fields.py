@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 from gpushare import names
 from gpushare.api.k8s.daemonset import shorten_image
 from gpushare.api.pruned.keep import Items, Shape, keep_entries, required, texts, time
@@ -30,7 +32,7 @@ def _image_name(value: Any) -> str | None:
 def _last_spec(value: Any) -> str:
     """The spec alone: a manifest has whatever labels and annotations its owner put there."""
     try:
-        return json.dumps({"spec": json.loads(value)["spec"]})
+        return json.dumps({"spec": orjson.loads(value)["spec"]})
     except (ValueError, TypeError, KeyError):
         return "{}"
 
@@ -80,7 +82,7 @@ _NODE: Shape = {
     "status": {
         "allocatable": _amounts,
         "capacity": _amounts,
-        "addresses": [{"type": required, "address": required}],
+        "addresses": [{"type": str, "address": str}],
         "conditions": Items(_CONDITION, "type", ("Ready",)),
         "nodeInfo": {
             "bootID": str,

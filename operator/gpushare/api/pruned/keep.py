@@ -38,8 +38,9 @@ def keep(value: Any, kept: Any) -> Any:
         case [shape]:
             return _keep_items(_expect(value, list), shape)
         case Items(shape, field, values):
-            items = _keep_items(_expect(value, list), shape)
-            return [item for item in items if item[field] in values] or None
+            # Others may have what nobody reads, and what the API server lets pass all the same.
+            items = [item for item in _expect(value, list) if _has(item, field, values)]
+            return _keep_items(items, shape) or None
     try:
         return kept(value)
     except ValueError as error:
@@ -62,6 +63,14 @@ def _keep_items(items: Any, shape: Any) -> list[Any]:
     if None in items:
         raise MalformedFieldError("[]: null is no item")
     return [keep(item, shape) for item in items]
+
+
+def _has(item: Any, field: str, values: Collection[str]) -> bool:
+    """Whether it is one of these; what is no object at all is shown to be wrong."""
+    if not isinstance(item, dict):
+        return True
+    value = item.get(field)
+    return isinstance(value, str) and value in values
 
 
 def _expect(value: Any, kind: type) -> Any:

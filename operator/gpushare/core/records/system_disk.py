@@ -16,6 +16,8 @@ noted.
 
 import json
 
+import orjson
+
 from gpushare import names
 from gpushare.api.k8s.node import Node
 
@@ -36,7 +38,7 @@ def describe_disk(node: Node) -> str:
 def is_disk_replaced(node: Node) -> bool:
     """Whether it is proven that the disk on which the module was noted is not this one."""
     try:
-        noted = json.loads(node.annotations.get(names.ANNOTATION_MODULE, ""))
+        noted = orjson.loads(node.annotations.get(names.ANNOTATION_MODULE, ""))
         version, machine, kernel = (noted[key] for key in ("v", "machineID", "kernelVersion"))
     except (ValueError, TypeError, KeyError):
         return False

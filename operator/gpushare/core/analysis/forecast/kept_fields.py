@@ -7,10 +7,11 @@ Under which name a file will be applied nobody knows: who owns a pool's selector
 which every file has, is taken for one who applies files.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import orjson
 
 from gpushare import names
 
@@ -78,7 +79,7 @@ def _read_last_applied(live: Json) -> Any:
     """The spec that kubectl applied last; None where nobody used it so."""
     text = (live["metadata"].get("annotations") or {}).get(names.ANNOTATION_LAST_APPLIED)
     try:
-        return json.loads(text or "null")["spec"]
+        return orjson.loads(text or "null")["spec"]
     except (ValueError, TypeError, KeyError):
         return None
 

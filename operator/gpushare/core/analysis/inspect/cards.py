@@ -117,7 +117,9 @@ def _read_node(raw: Json, holders: Sequence[Holder]) -> CardNode:
     status = raw.get("status") or {}
     offered = status.get("allocatable") or {}
     addresses = (
-        each["address"] for each in status.get("addresses") or () if each["type"] == "InternalIP"
+        each["address"]
+        for each in status.get("addresses") or ()
+        if each.get("type") == "InternalIP" and each.get("address")
     )
     return CardNode(
         name=raw["metadata"]["name"],
