@@ -172,7 +172,7 @@ IN_THE_WAY = {
     ],
     Reason.NODE_CORDONED: [
         (fit(POD, node=OWN_CORDON), "by the operator -> kubectl uncordon gpu-1."),
-        (fit(POD, node=CORDONED), "by somebody"),
+        (fit(POD, node=CORDONED), "by a user"),
     ],
     Reason.NODE_NOT_READY: [(fit(POD, node=a_sharing_node(ready=False)), "")],
     # A change is named in place of its cordon and its zero.
