@@ -23,13 +23,16 @@ async def load_credentials(
 ) -> Credentials:
     """The credentials of `kubeconfig`, or else those in the folder of the Pod's ServiceAccount.
 
-    Raises `CredentialsError` where there are none; nothing is sent to the API server.
+    No proxy is looked for in the environment. Raises `CredentialsError` where there are none;
+    nothing is sent to the API server.
     """
     if kubeconfig is not None:
         # Its imports take memory, and no Pod needs them.
-        from gpushare.kube.auth.own_credentials import load_own_credentials
+        from gpushare.kube.auth.contexts import find_context
+        from gpushare.kube.auth.kubeconfig import load_kubeconfig
 
-        return await load_own_credentials(kubeconfig, None, environ, service_account)
+        if context := find_context(kubeconfig, None):
+            return await load_kubeconfig(context)
     try:
         return read_service_account(service_account, environ)
     except CredentialsError as error:
