@@ -11,7 +11,7 @@ from devcluster.simulator.boot import find_reading
 from devcluster.simulator.cluster_state import ClusterState
 from devcluster.simulator.faults import FaultError, Faults, parse_faults
 from devcluster.simulator.memory import Memory, recall
-from devcluster.simulator.node import PodWrite, Outcome, play
+from devcluster.simulator.node import Outcome, PodWrite, play
 from devcluster.simulator.objects import Node, Pod, parse_node
 
 log = logging.getLogger(__name__)
