@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import Rollout as Spec
 from gpushare.core.planner import planner as planning
+from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.rollout.admission import (
     Refusal,
@@ -17,10 +19,13 @@ from gpushare.core.rollout.admission import (
     count_max_unavailable,
     find_refusal,
 )
+from gpushare.core.snapshot.actions import ApplyNode, Blocker, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
+from gpushare.core.snapshot.node import Timing
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
+    INSTALLER,
     OURS,
     SHARE,
     a_failure,
@@ -28,6 +33,7 @@ from tests.kit.values.node_plans import (
     applied,
     changing,
     done,
+    expect_apply,
     has_failed,
     some_settled,
     under_way,
@@ -36,6 +42,7 @@ from tests.kit.values.objects import MEMORY, NOW, a_node, a_pool, a_snapshot
 from tests.unit.planner.planner_output import Rollout, plan_snapshot
 
 WIDE: dict[str, Any] = {"max_unavailable": 3}
+SHARING = applied("share")
 
 
 def test_as_many_nodes_begin_as_the_budget_says() -> None:
@@ -226,6 +233,50 @@ def test_nodes_that_are_only_cordoned_are_let_go_of_when_the_pool_halts() -> Non
     assert rollout.reasons["gpu-2"] is Reason.CORDONED
     rollout.update(set(), NOW + timedelta(minutes=10))
     assert set(rollout.reasons.values()) == {Reason.DEADLINE_EXCEEDED, Reason.ROLLOUT_HALTED}
+
+
+def test_a_node_whose_pods_cannot_be_read_stays_cordoned_and_the_others_are_let_go_of() -> None:
+    nodes = [replace(_at(ChangePhase.CORDONED), name=name) for name in ("gpu-1", "gpu-2")]
+    refused = Blocker(Reason.WRITE_REFUSED, "pods is forbidden")
+    snapshot = a_snapshot(pools=(a_pool(rollout=WIDE),), nodes=tuple(nodes))
+    snapshot = replace(snapshot, refusals={"gpu-1": refused})
+    planner, later = Planner(Timing()), NOW + timedelta(minutes=20)
+    for changed in (None, {"gpu-1"}, {"gpu-2"}, set()):
+        decided = planner.update(snapshot, changed, later).decisions
+        plans = planner.pool_states["training"].plans
+        assert plans["gpu-1"].halts
+        assert not isinstance(plans["gpu-1"].action, ApplyNode)
+        assert plans["gpu-2"].reason is Reason.ROLLOUT_HALTED
+        assert not expect_apply(plans["gpu-2"]).cordon
+        assert len({each.plan.node for each in decided}) == len(decided)
+
+
+def _installing(node: Node, *, max_unavailable: int = 1, halted: bool = False) -> StepResult:
+    """What is decided of a node on which an installer runs that no record tells of."""
+    installer = replace(INSTALLER, node=node.name)
+    nodes = (node, has_failed("gpu-0")) if halted else (node,)
+    pool = a_pool(rollout={"max_unavailable": max_unavailable})
+    return plan_snapshot(a_snapshot(pools=(pool,), nodes=nodes, pods=(installer,))).decided[
+        node.name
+    ]
+
+
+def test_what_is_noted_of_the_kernel_module_goes_along_with_the_cordon() -> None:
+    for node in (a_node("gpu-1", SHARE), a_node("gpu-1", {**SHARE, **OURS}, records=SHARING)):
+        plan = _installing(node)
+        assert plan.reason is Reason.CORDONED
+        apply = expect_apply(plan)
+        assert apply.cordon
+        assert names.ANNOTATION_MODULE in apply.annotations
+
+
+def test_it_is_noted_alone_where_the_start_is_not_admitted() -> None:
+    node = a_node("gpu-1", {**SHARE, **OURS}, records=SHARING)
+    plan = _installing(node, max_unavailable=9, halted=True)
+    assert plan.reason is Reason.ROLLOUT_HALTED
+    apply = expect_apply(plan)
+    assert not apply.cordon
+    assert names.ANNOTATION_MODULE in apply.annotations
 
 
 def test_a_failure_halts_no_other_pool() -> None:

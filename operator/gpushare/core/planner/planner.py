@@ -148,19 +148,21 @@ class Planner:
     def _plan_tasks(
         self, name: str, tasks: dict[str, _Task], snapshot: ClusterSnapshot, ctx: ReconcileContext
     ) -> Iterator[tuple[str, StepResult]]:
-        """What each node needs. Nodes that are only cordoned come last: they are aborted where the
-        rollout is halted by then, and asked again where it is not any more."""
+        """What each node needs. Of those that are only cordoned a halt aborts all but the ones that
+        brought it about; where it begins or ends, they are asked again."""
         pool_state, pool = self.pool_states[name], self._pools.get(name)
-        cordoned = pool_state.cordoned & tasks.keys()
-        for node in sorted(tasks.keys() - cordoned):
+        for node in sorted(tasks):
             if (plan := self._plan_and_enter(tasks[node], name, ctx)) is not None:
                 yield node, plan
         acts = pool is not None and pool.acts and not pool.deleting
-        is_halted = acts and not pool_state.halting.keys() <= pool_state.cordoned
-        if is_halted != pool_state.is_halted:
-            pool_state.is_halted, cordoned = is_halted, pool_state.cordoned
-        ctx = replace(ctx, is_halted=is_halted)
-        for node in sorted(cordoned):
+        was_halted, pool_state.is_halted = pool_state.is_halted, acts and bool(pool_state.halting)
+        again = pool_state.cordoned - pool_state.halting.keys()
+        if not pool_state.is_halted:
+            again = again - tasks.keys() if was_halted else set()
+        elif was_halted:
+            again &= tasks.keys()
+        ctx = replace(ctx, is_halted=pool_state.is_halted)
+        for node in sorted(again):
             task = tasks.get(node) or self._find_task(snapshot, node)
             if (plan := self._plan_and_enter(task, name, ctx)) is not None:
                 yield node, plan
@@ -185,7 +187,6 @@ class Planner:
         ctx: ReconcileContext,
     ) -> Iterator[Decision]:
         pool_state, pool = self.pool_states[name], self._pools.get(name)
-        ctx = replace(ctx, is_halted=pool_state.is_halted)
         shared = self._find_refusal(name)
         # Those out of service have an answer of their own each, which the sums decide; all others
         # the same one.

@@ -81,6 +81,9 @@ def plan_lost_claim(node: str, winner: Pool, loser: Pool) -> StepResult:
 
 def keep_waiting(plan: StepResult, refusal: Refusal) -> StepResult:
     """The plan of a node whose start is not admitted, with why."""
+    if plan.state is NodeState.BLOCKED:
+        # The API server refuses even what is to be written down until then.
+        return plan
     if plan.state is NodeState.FAILED:
         # That it waits makes it no less failed.
         return replace(plan, message=refusal.message)

@@ -191,8 +191,8 @@ class StepResult:
 
     @property
     def queued(self) -> bool:
-        """Nothing is to be done on the node before its start is admitted."""
-        return self.start is not None and self.action is None
+        """It waits for its start to be admitted; an action is what must be written down until then."""
+        return self.start is not None
 
     def begin(self) -> "StepResult":
         """The same once its start is admitted; unchanged where it has none."""

@@ -44,7 +44,7 @@ class ReconcileContext:
     memory_unit: str = "GiB"
     """In what the cluster's plugins count GPU memory."""
     is_halted: bool = False
-    """A change of the pool failed: none begins, and one that only cordoned its node is aborted."""
+    """Another change of the pool failed: one that has only cordoned its node is aborted."""
     acting_since: datetime | None = None
     """Of what others wrote to the pool's nodes before that, nobody saw what followed."""
 
