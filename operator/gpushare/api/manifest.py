@@ -51,9 +51,15 @@ def parse_manifest(raw: Json, now: datetime) -> Pool:
         "annotations": raw["metadata"].get("annotations"),
     }
     try:
+        # As kubectl sends it: the keys of YAML may be numbers, those of JSON are text.
+        dumped = orjson.dumps(spec, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError as error:
+        raise ManifestError(f"{name}: spec can't be written as JSON: {error}") from error
+    spec = orjson.loads(dumped)
+    try:
         # Strictly, as the API server reads JSON: no number is made of text.
         parsed = PoolSpec.model_validate_json(
-            orjson.dumps(spec, option=orjson.OPT_NON_STR_KEYS),
+            dumped,
             strict=True,
             extra="forbid",
             by_alias=True,
@@ -107,14 +113,20 @@ def _describe(error: ValidationError) -> str:
     """The first fault that pydantic finds; a field that there is not goes first."""
     faults = error.errors()
     fault = next((each for each in faults if each["type"] == "extra_forbidden"), faults[0])
-    path = ("spec", *fault["loc"])
-    where = ".".join(map(str, path))
-    if fault["type"] != "extra_forbidden":
-        return f"{where}: {fault['msg']}"
-    parent = _load_schema()
-    for part in path[:-1]:
-        parent = parent["items"] if isinstance(part, int) else parent["properties"][part]
-    return f"there is no field {where}{suggest(str(path[-1]), parent['properties'])}"
+    where, schema, *parts = "spec", _load_schema()["properties"]["spec"], *fault["loc"]
+    for part in parts:
+        known = schema.get("properties", {})
+        if isinstance(part, int):
+            where, schema = f"{where}[{part}]", schema["items"]
+        elif part in known:
+            where, schema = f"{where}.{part}", known[part]
+        elif fault["type"] == "extra_forbidden":
+            return f"there is no field {where}.{part}{suggest(part, known)}"
+        elif "additionalProperties" in schema:
+            where, schema = f"{where}.{part}", schema["additionalProperties"]
+        # All else is pydantic's name for one of several types.
+    found = "" if fault["type"] == "missing" else f", and it is {fault['input']!r}"
+    return f"{where}: {fault['msg']}{found}"
 
 
 def _find_broken_rules(value: Any, schema: Json, path: str) -> Iterator[str]:

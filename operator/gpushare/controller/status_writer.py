@@ -37,7 +37,7 @@ PERIOD_SECONDS = 0.5
 
 
 class StatusWriter:
-    """Writes the status of each pool whose pool_state changed, where it says something new.
+    """Writes the status of each pool whose state changed, where it says something new.
 
     Beside the pass, which a slow API server would hold up else: one write is in flight a pool, and
     after it comes what is true by then. `on_end` is called where a pass waits for its end.
@@ -114,7 +114,7 @@ class StatusWriter:
         is_released = pool.deleting and not (held and pool.has_our_finalizer)
         if status == pool.status or is_released:
             return
-        # When it is answered, the pool_state says something else.
+        # When it is answered, its state says something else.
         shown = [pool_state.plans[sample.node] for sample in status.samples]
         self._begin(
             pool, status, partial(self._tell, pool, status, _first_waiting(pool_state), shown)

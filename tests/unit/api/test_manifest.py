@@ -62,7 +62,10 @@ POOL = build_pool()
         (build_pool(rollout={"zzz": 1}), "there is no field spec.rollout.zzz"),
         (build_pool(priority=True), "spec.priority: Input should be a valid integer"),
         (build_pool(nodes={"names": "n1"}), "spec.nodes.names: Input should be a valid array"),
-        (build_pool(rollout={"maxUnavailable": [1]}), "spec.rollout.maxUnavailable"),
+        (build_pool(rollout={"maxUnavailable": 1.5}), "spec.rollout.maxUnavailable: "),
+        (build_pool(rollout={"maxUnavailable": 1.5}), "it is 1.5"),
+        (build_pool(nodes={"names": ["n1", 2]}), "spec.nodes.names[1]: "),
+        (build_pool(priority=b"1"), "spec can't be written as JSON"),
         (
             build_pool(nodes={"selector": {"matchLabels": {"team": 1}}}),
             "team: Input should be a valid string",
@@ -84,6 +87,12 @@ def test_what_is_misspelt_misshapen_or_no_pool_is_named(raw: Json, sentence: str
 
 def test_what_is_null_counts_as_left_out() -> None:
     assert parse_manifest(build_pool(placement=None, rollout=None), NOW).spec.placement is None
+
+
+def test_a_key_that_yaml_takes_for_a_number_is_text() -> None:
+    pool = parse_manifest(build_pool(nodes={"selector": {"matchLabels": {1: "a"}}}), NOW)
+    assert pool.spec.nodes.selector is not None
+    assert pool.spec.nodes.selector.match_labels == {"1": "a"}
 
 
 def test_the_retry_annotation_is_read() -> None:

@@ -193,7 +193,9 @@ def test_init_containers_run_before_the_others_and_sidecars_beside_them(
 @pytest.mark.parametrize("owners", [{}, OWNED], ids=["of nobody", "a DaemonSet's"])
 def test_modes_are_selected_by_node_selector_and_required_affinity(owners: dict[str, Any]) -> None:
     """A DaemonSet's pod waits for nobody."""
-    term = {"matchExpressions": [{"key": "cgpu", "operator": "In", "values": ["true"]}]}
+    many = [{"key": f"zone-{number}", "operator": "Exists"} for number in range(1500)]
+    wanted = {"key": "cgpu", "operator": "In", "values": ["true"]}
+    term = {"matchExpressions": [wanted, *many]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     spec = {
         "nodeSelector": {"ack.node.gpu.schedule": "share", "zone": "a"},

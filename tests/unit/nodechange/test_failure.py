@@ -154,6 +154,11 @@ def test_an_outage_of_the_operator_fails_no_change() -> None:
     assert plan.halts == ""
 
 
+def test_what_is_ours_to_do_and_is_refused_past_the_deadline_has_failed() -> None:
+    plan = plan_of(RECORDING, a_pool(), now=DEADLINE, is_refused=True)
+    assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
+
+
 def test_a_long_message_is_cut_to_what_the_record_may_hold() -> None:
     seen = NodeSnapshot(NODE, (), parse_records(NODE))
     long = seen.plan(NodeState.UPDATING, Reason.LABELLED, "m" * 4000)

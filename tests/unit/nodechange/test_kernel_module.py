@@ -155,6 +155,12 @@ def test_an_installer_that_never_ran_has_loaded_nothing() -> None:
     assert plan_of(SHARING, SHARE_POOL, PLUGIN, bound).action is None
 
 
+def test_nothing_is_noted_on_a_node_that_is_to_be_left_alone() -> None:
+    node = replace(SHARING, allocatable={"nvidia.com/mig-1g.5gb": 1})
+    plan = plan_of(node, SHARE_POOL, PLUGIN, INSTALLER)
+    assert (plan.reason, plan.action) == (Reason.MIG_NODE, None)
+
+
 @pytest.mark.parametrize(("pods", "known"), [([PLUGIN], False), ([PLUGIN, INSTALLER], True)])
 def test_the_end_of_a_teardown_forgets_it_unless_an_installer_came_since(
     pods: list[Pod], known: bool

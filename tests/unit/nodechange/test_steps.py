@@ -11,9 +11,9 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.nodechange.machine import decide_change
+from gpushare.core.nodechange.at_rest import MemberStep
+from gpushare.core.nodechange.machine import decide_cordoned, decide_labelled
 from gpushare.core.nodechange.recheck import plan_after_recheck, plan_restart
-from gpushare.core.nodechange.step import Step
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, PluginPod
 from gpushare.core.records.node_records import parse_records
@@ -62,7 +62,8 @@ def _seen(node: Node, *pods: Pod, was_zero: bool = True) -> NodeSnapshot:
 def _step(node: Node, *pods: Pod, seconds: float = 0, was_zero: bool = True) -> StepResult:
     now = NOW + timedelta(seconds=seconds)
     seen = _seen(node, *pods, was_zero=was_zero)
-    return decide_change(Step(seen, Policy(), ReconcileContext(now, TIMING), a_pool()))
+    step = MemberStep(seen, Policy(), ReconcileContext(now, TIMING), a_pool())
+    return decide_labelled(step) if step.change.is_labelled else decide_cordoned(step)
 
 
 def _look(node: Node, *pods: Pod) -> ApplyNode:

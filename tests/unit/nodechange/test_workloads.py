@@ -79,6 +79,10 @@ def test_where_eviction_is_not_allowed_nothing_is_done_for_it(node: Node) -> Non
     assert "default/train-1" in plan.message
 
 
+def test_where_eviction_is_not_allowed_an_empty_node_changes_all_the_same() -> None:
+    assert expect_apply(plan_of(a_settled(), EVICT)).cordon
+
+
 def test_the_policy_is_part_of_the_kind_of_change() -> None:
     kinds = {plan_of(a_settled(), pool, may_evict=True).kind for pool in (WAIT, CORDON, EVICT)}
     assert len(kinds) == 3

@@ -183,6 +183,8 @@ def test_found_keeps_the_value_that_was_there_before_we_came(
         ('"to":"cgpu"', '"to":"mps"'),
         ('"from":"share"', '"from":"egpu"'),
         ('"labelledAt":"2026-01-02T04:04:05.000+00:00",', ""),
+        ("Restarting", "Rebooted"),
+        ("Restarting", "Uninstalled"),
         (_SINCE, "2026-01-02T03:04:05"),
         (_SINCE, "9999-12-31T23:59:59-14:00"),
         (_SINCE, "0001-01-01T00:00:00+14:00"),

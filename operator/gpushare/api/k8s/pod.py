@@ -24,7 +24,7 @@ from gpushare.api.k8s.gpu_request import (
     count_gpu_requests,
     read_gpu_environment,
 )
-from gpushare.api.k8s.node_selection import ANYWHERE, CHOOSING, read_node_selection
+from gpushare.api.k8s.node_selection import CHOOSING
 from gpushare.api.k8s.pod_owner import Workload, name_workload
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape, Spec, parse_pod_shape
@@ -215,10 +215,15 @@ def parse_pod(
 
 
 def _find_selected(spec: Spec) -> frozenset[tuple[str, str]]:
-    selection = read_node_selection(spec)
-    if selection is ANYWHERE:
-        return _NO_SELECTION
-    return frozenset((key, value) for key in _SELECTED for value in selection.find_values(key))
+    """Labels of ours that its node selector asks for, and its required affinity wants In: all of
+    them, also where no node could have them together, or there are too many to be decided by."""
+    found = {(key, each) for key, each in (spec.node_selector or {}).items() if key in _SELECTED}
+    affinity = spec.affinity and spec.affinity.node_affinity
+    for term in (affinity and affinity.required and affinity.required.node_selector_terms) or ():
+        for wanted in term.match_expressions or ():
+            if wanted.operator == "In" and wanted.key in _SELECTED:
+                found.update((wanted.key, value) for value in wanted.values or ())
+    return frozenset(found)
 
 
 def _find_sharing(spec: Spec) -> tuple[SharingContainer, ...]:

@@ -1,6 +1,6 @@
 """The rules of a node on which no change is under way."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
 
@@ -20,23 +20,20 @@ from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult, build
 from gpushare.core.snapshot.effective_mode import describe_unknown, find_effective_mode
 from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.core.snapshot.node import NodeSnapshot
-from gpushare.editions.registry import MODES, desired_labels
+from gpushare.editions.registry import desired_labels
 from gpushare.names import Reason
 
 
-class RestingStep(Step):
-    """A member of a pool in a mode that is in force, or waiting for its change."""
+@dataclass(frozen=True)
+class MemberStep(Step):
+    """The same of a node that belongs to a pool."""
 
-    @cached_property
-    def member_of(self) -> Pool:
-        """Its pool."""
-        assert self.pool is not None
-        return self.pool
+    pool: Pool
 
     @cached_property
     def reason_to_stay_away(self) -> Blocker | None:
         """Why the node must be left exactly as it is."""
-        node, pool = self.seen.node, self.member_of
+        node, pool = self.seen.node, self.pool
         return (
             find_mig(node)
             or find_other_edition(node, pool.spec.edition)
@@ -47,7 +44,7 @@ class RestingStep(Step):
     def effective_mode(self) -> str:
         """The mode that is in force."""
         return find_effective_mode(
-            self.member_of.spec.edition,
+            self.pool.spec.edition,
             self.seen.node,
             self.seen.pods,
             self.seen.records.applied,
@@ -56,7 +53,7 @@ class RestingStep(Step):
     @cached_property
     def enforced_labels(self) -> dict[str, str]:
         """The labels that must be there now."""
-        return find_enforced_labels(self.seen, self.member_of, self.effective_mode)
+        return find_enforced_labels(self.seen, self.pool, self.effective_mode)
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -70,19 +67,19 @@ class RestingStep(Step):
     def waits_for_change(self) -> bool:
         """The recorded mode is in force, and the pool wants another."""
         applied = self.seen.records.applied
-        wanted = self.member_of.spec.schedule
+        wanted = self.pool.spec.schedule
         return applied is not None and applied.schedule == self.effective_mode != wanted
 
 
-def leave_alone(step: RestingStep) -> StepResult | None:
+def leave_alone(step: MemberStep) -> StepResult | None:
     """MIG devices, labels of another edition, or pods of another pool: nothing is written."""
     blocker = step.reason_to_stay_away
     return step.blocked(blocker) if blocker is not None else None
 
 
-def wait_after_abort(step: RestingStep) -> StepResult | None:
+def wait_after_abort(step: MemberStep) -> StepResult | None:
     """A change was aborted for a pod or a user: it is tried again 30 s later."""
-    change, pool = step.seen.records.change, step.member_of
+    change, pool = step.seen.records.change, step.pool
     if change is None or change.not_before is None:
         return None
     left = change.not_before - step.ctx.now
@@ -103,7 +100,7 @@ def wait_after_abort(step: RestingStep) -> StepResult | None:
     )
 
 
-def yield_to_manager(step: RestingStep) -> StepResult | None:
+def yield_to_manager(step: MemberStep) -> StepResult | None:
     """Another manager keeps writing the mode's labels: no change begins, no plugin is restarted.
 
     What a plugin reads meanwhile nobody knows; it must read ours once the conflict is over.
@@ -118,7 +115,7 @@ def yield_to_manager(step: RestingStep) -> StepResult | None:
     records = seen.records.model_copy(update={"drift": verdict.record})
     applied = seen.records.applied
     if applied is not None:
-        mode = MODES[applied.edition, applied.schedule]
+        mode = applied.mode
         stays = not mode.labels.items() <= labels.items()
         readings = note_readings(seen, applied, step.ctx, stays=stays)
         applied = applied.model_copy(update=readings)
@@ -134,15 +131,15 @@ def yield_to_manager(step: RestingStep) -> StepResult | None:
     return plan if settled and records == seen.records else replace(plan, action=action)
 
 
-def pause_reverts(step: RestingStep) -> StepResult | None:
+def pause_reverts(step: MemberStep) -> StepResult | None:
     """Labels were put back 6 times within a minute: done again after that."""
     if step.verdict.wait is None:
         return None
     return step.seen.plan_pause(step.verdict, step.ctx.now)
 
 
-def revert(step: RestingStep) -> StepResult | None:
-    """It waits for a change, and somebody changed the labels in force: they are put back."""
+def revert(step: MemberStep) -> StepResult | None:
+    """It waits for a change, and the labels in force were changed: they are put back."""
     seen, held, applied = step.seen, step.enforced_labels, step.seen.records.applied
     if not step.waits_for_change or applied is None:
         return None
@@ -156,14 +153,14 @@ def revert(step: RestingStep) -> StepResult | None:
     action = build_apply(
         seen.node,
         {**owned_labels(seen.node), **lost},
-        note_module(seen, records, MODES[applied.edition, applied.schedule], step.ctx),
+        note_module(seen, records, applied.mode, step.ctx),
         cordon=seen.node.owns_cordon,
         message=message,
     )
     return step.updating(Reason.DRIFT_REVERTED, message, action)
 
 
-def note_restart(step: RestingStep) -> StepResult | None:
+def note_restart(step: MemberStep) -> StepResult | None:
     """It waits for a change, and its plugin restarted: what it has read is written down.
 
     It has read the labels of the mode in force, which are there and ours. Unless that is written
@@ -172,7 +169,7 @@ def note_restart(step: RestingStep) -> StepResult | None:
     seen, held, applied = step.seen, step.enforced_labels, step.seen.records.applied
     if not step.waits_for_change or applied is None or applied.restart_pending:
         return None
-    mode = MODES[applied.edition, applied.schedule]
+    mode = applied.mode
     intact = held.items() <= seen.node.labels.items() and held.keys() <= seen.node.owned
     if not intact or not mode.labels.items() <= held.items():
         return None
@@ -193,7 +190,7 @@ def note_restart(step: RestingStep) -> StepResult | None:
     return step.updating(Reason.UPDATING, message, action)
 
 
-def keep_cordon(step: RestingStep, plan: StepResult) -> StepResult:
+def keep_cordon(step: MemberStep, plan: StepResult) -> StepResult:
     """`plan`, of a node that is cordoned by us although no change is recorded: it was removed by
     hand, and half-way changed it must not take pods."""
     if not step.seen.node.owns_cordon or plan.action is not None:
@@ -210,7 +207,7 @@ def find_enforced_labels(seen: NodeSnapshot, pool: Pool, from_mode: str) -> dict
     applied, wanted = seen.records.applied, desired_labels(pool.name, pool.spec)
     if applied is None or applied.edition is not pool.spec.edition or from_mode != applied.schedule:
         return wanted | find_isolation_label(seen.node, wanted, seen.records)
-    effective_mode = MODES[applied.edition, applied.schedule].labels
+    effective_mode = applied.mode.labels
     labels = desired_labels(applied.pool, pool.spec)
     held = {key: value for key, value in labels.items() if key not in names.MODE_LABELS}
     present = seen.node.labels

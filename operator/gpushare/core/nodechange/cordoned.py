@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from gpushare.api.rollout import WorkloadPolicy
+from gpushare.core.nodechange.at_rest import MemberStep
 from gpushare.core.nodechange.blockers import find_evictable_pods
 from gpushare.core.nodechange.failure import judge_recheck
 from gpushare.core.nodechange.step import (
@@ -28,18 +29,17 @@ from gpushare.names import Reason
 
 
 def abort_for_halt(step: Step) -> StepResult | None:
-    """Another node of the pool failed, and nothing but the cordon was done: uncordoned."""
-    if not (step.is_first_change and step.ctx.is_halted) or step.change.initializing:
+    """Another node of the pool failed, and nothing but the cordon was done: it is uncordoned."""
+    if not (step.change.is_only_cordoned and step.ctx.is_halted) or step.change.initializing:
         return None
     why = "the rollout is halted, and nothing but the cordon was done"
     action = plan_abort(step.seen, why=why, now=step.ctx.now)
     return step.updating(Reason.ROLLOUT_HALTED, why, action)
 
 
-def abort_for_pool(step: Step) -> StepResult | None:
-    """The pool wants another mode, or no restart or teardown, by now: uncordoned."""
+def abort_for_pool(step: MemberStep) -> StepResult | None:
+    """The pool wants another mode, or no restart or teardown, by now: aborted."""
     change, policy, pool = step.change, step.policy, step.pool
-    assert pool is not None
     forbidden = change.restart and not policy.may_restart
     wanted = (pool.spec.schedule, pool.name) == (change.to, change.pool) and not forbidden
     if change.rolls_back is not None:
@@ -53,7 +53,7 @@ def abort_for_pool(step: Step) -> StepResult | None:
 
 
 def abort_for_user(step: Step) -> StepResult | None:
-    """A user uncordoned the node: their wish counts, and it is tried again 30 s later."""
+    """A user uncordoned the node: aborted, and tried again 30 s later."""
     if step.seen.is_out_of_service:
         return None
     now = step.ctx.now
@@ -67,7 +67,7 @@ def abort_for_user(step: Step) -> StepResult | None:
 
 
 def abort_for_node(step: Step) -> StepResult | None:
-    """The node is not ready: its plugin would not return, so it is uncordoned."""
+    """The node is not ready, its plugin would not return: aborted."""
     if step.seen.node.ready:
         return None
     action = plan_abort(step.seen, why="the node is not ready", now=step.ctx.now)

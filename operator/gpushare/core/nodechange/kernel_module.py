@@ -61,7 +61,7 @@ def is_left_loaded(seen: NodeSnapshot, change: Change) -> bool:
     if change.teardown is not None:
         # Since it was seen to be gone, only an installer can have brought it back.
         return _is_installing(seen)
-    return may_have_module(seen, MODES[change.edition, change.to])
+    return may_have_module(seen, change.mode)
 
 
 def plan_module_noted(seen: NodeSnapshot, plan: StepResult, mode: Mode) -> StepResult:
@@ -95,11 +95,11 @@ def _is_known(seen: NodeSnapshot, edition: Edition) -> bool:
     if change is None and applied is None:
         found = find_mode(edition, find_schedule(edition, seen.node.labels))
         return found is not None and found.isolated
-    modes = [] if applied is None else [MODES[applied.edition, applied.schedule]]
+    modes = [] if applied is None else [applied.mode]
     if change is not None:
         modes.append(MODES[change.edition, change.from_mode])
         if change.is_labelled:
-            modes.append(MODES[change.edition, change.to])
+            modes.append(change.mode)
     return any(mode.isolated for mode in modes)
 
 

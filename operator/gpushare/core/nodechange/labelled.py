@@ -52,11 +52,11 @@ def delete_plugins(step: Step) -> StepResult | None:
 
 
 def revert(step: Step) -> StepResult | None:
-    """Somebody changed the labels or uncordoned the node: both are put back.
+    """Another manager changed the labels, or a user uncordoned the node: both are put back.
 
     A plugin that started under foreign labels has read them, so it is restarted again; but not
-    while a rival keeps writing them. The node stays out of service until its plugin is back: a pod
-    that is bound before that is lost.
+    while another manager keeps writing them. The node stays out of service until its plugin is
+    back: a pod that is bound before that is lost.
     """
     seen, change, mode = step.seen, step.change, step.to
     wanted = {**change_labels(seen, change), names.LABEL_POOL: change.pool}
@@ -82,7 +82,7 @@ def revert(step: Step) -> StepResult | None:
         return None
     plan = step.updating(Reason.LABELLED, "cordoned and labelled again")
     if conflicting:
-        # No plugin is restarted, and none is believed, while a rival writes the mode.
+        # No plugin is restarted, and none is believed, while another manager writes the mode.
         plan = seen.plan_conflict(verdict)
     elif verdict.reverts:
         plan = replace(plan, reason=Reason.DRIFT_REVERTED, message="labels put back")

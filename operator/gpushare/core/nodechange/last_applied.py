@@ -26,7 +26,7 @@ from gpushare.core.snapshot.effective_mode import (
 )
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import Mode
-from gpushare.editions.registry import MODES, desired_labels, find_mode, find_schedule
+from gpushare.editions.registry import desired_labels, find_mode, find_schedule
 from gpushare.names import Reason
 
 
@@ -70,7 +70,7 @@ def note_readings(
     admitted before is known now; of a plugin that is told of only later, nobody knows which label
     it has read.
     """
-    node, pods, mode = seen.node, seen.pods, MODES[applied.edition, applied.schedule]
+    node, pods, mode = seen.node, seen.pods, applied.mode
     is_ours = mode.labels.keys() <= node.owned
     reverted = applied.reverted if is_ours else _note_foreign(seen, applied)
     is_unknown = (
@@ -125,7 +125,7 @@ def _note_foreign(seen: NodeSnapshot, applied: LastApplied) -> str:
 
 
 def _share_plugin(applied: LastApplied, mode: Mode) -> bool:
-    return bool(mode.plugin) and MODES[applied.edition, applied.schedule].plugin == mode.plugin
+    return bool(mode.plugin) and applied.mode.plugin == mode.plugin
 
 
 def build_last_applied(
@@ -166,7 +166,7 @@ def plan_labels(
 ) -> StepResult:
     """The mode is in force: one apply where a label or a record is missing, else ready.
 
-    Labels that were given up to a rival are left out. With `restart_pending` the
+    Labels that were given up to another manager are left out. With `restart_pending` the
     plugin waits for a user to restart it.
     """
     wanted = desired_labels(pool.name, pool.spec)
@@ -183,7 +183,7 @@ def plan_labels(
         applied, missing = update_last_applied(seen, pool, mode, ctx)
     found = extend_initial_values(seen.records.initial_values, seen.node, frozenset(labels))
     if names.LABEL_PLACEMENT not in wanted:
-        # The pool has let go of it: whoever writes it next is no rival.
+        # The pool has given it up: a manager that writes it next conflicts with nothing.
         found.pop(names.LABEL_PLACEMENT, None)
     is_unknown = seen.records.mode_unknown and (applied is None or bool(applied.mode_unknown))
     records = seen.records.model_copy(

@@ -5,8 +5,9 @@ node (`Change.phase`), so a process that starts anew goes on wherever the node s
 record, and with one that says Deferred (aborted, to be tried again), a node is Stable; Starting is
 what Stable's last rule goes on with. From Labelled on `failure.py` judges what a rule says: what
 takes too long fails, and a change that failed keeps its phase. The machine knows no budget: a start
-is admitted by `core/rollout/admission.py`. A node that leaves its pool: `releasing.py`; writes that
-follow a second look at the pods: `recheck.py`.
+is admitted by `core/rollout/admission.py`. Around the rules: what follows a
+change that failed and that the pool does not want any more is in `reconcile_node.py`; a node that
+leaves its pool in `releasing.py`; what is written once the pods were read again in `recheck.py`.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from gpushare.core.nodechange import at_rest, cordoned, failure, labelled, start, teardown
-from gpushare.core.nodechange.at_rest import RestingStep, describe_conflicts
+from gpushare.core.nodechange.at_rest import MemberStep, describe_conflicts
 from gpushare.core.nodechange.start import StartStep
 from gpushare.core.nodechange.step import Step
 from gpushare.core.records.change_record import ChangePhase
@@ -77,7 +78,7 @@ def decide_start(step: StartStep) -> StepResult:
     return STARTING.decide(step)[1]
 
 
-def _reach_mode(step: RestingStep) -> StepResult:
+def _reach_mode(step: MemberStep) -> StepResult:
     """The rules of Starting decide."""
     plan = decide_start(StartStep(step, step.effective_mode, step.verdict))
     if step.verdict.conflicts:
@@ -87,7 +88,7 @@ def _reach_mode(step: RestingStep) -> StepResult:
     return at_rest.keep_cordon(step, plan)
 
 
-STABLE: Phase[RestingStep] = Phase(
+STABLE: Phase[MemberStep] = Phase(
     "Stable",
     "No change is under way.",
     (
@@ -100,9 +101,9 @@ STABLE: Phase[RestingStep] = Phase(
         Rule("mode", _reach_mode),
     ),
 )
-CORDONED: Phase[Step] = Phase(
+CORDONED: Phase[MemberStep] = Phase(
     "Cordoned",
-    "The node is cordoned. After a change that failed, its labels are still there.",
+    "The node is cordoned. An abort uncordons it, or goes back to the change that failed before.",
     (
         Rule("rollout-halted", cordoned.abort_for_halt),
         Rule("pool-changed", cordoned.abort_for_pool),
@@ -150,21 +151,22 @@ RESTARTING: Phase[Step] = Phase(
     ),
 )
 MACHINE = (STABLE, STARTING, CORDONED, LABELLED, UNINSTALLED, REBOOTED, RESTARTING)
-_IN_CHANGE = {
-    ChangePhase(phase.name): phase
-    for phase in (CORDONED, LABELLED, UNINSTALLED, REBOOTED, RESTARTING)
+_LABELLED = {
+    ChangePhase(phase.name): phase for phase in (LABELLED, UNINSTALLED, REBOOTED, RESTARTING)
 }
 
 
-def decide_change(step: Step) -> StepResult:
-    """What a change that is under way needs next."""
-    change = step.change
-    rule, result = _IN_CHANGE[change.phase].decide(step)
-    if change.phase is ChangePhase.CORDONED or not rule.has_deadline:
-        return result
-    return failure.judge_progress(step, result)
+def decide_labelled(step: Step) -> StepResult:
+    """What a change needs next whose labels are written."""
+    rule, result = _LABELLED[step.change.phase].decide(step)
+    return failure.judge_progress(step, result) if rule.has_deadline else result
 
 
-def decide_at_rest(step: RestingStep) -> StepResult:
+def decide_cordoned(step: MemberStep) -> StepResult:
+    """What a change needs next that has cordoned its node."""
+    return CORDONED.decide(step)[1]
+
+
+def decide_at_rest(step: MemberStep) -> StepResult:
     """What a node needs next on which no change is under way."""
     return STABLE.decide(step)[1]

@@ -30,7 +30,7 @@ def plan_after_recheck(
     stays: bool = False,
     may_restart: bool = True,
 ) -> ApplyNode | None:
-    """Steps 3 and 4: `seen.pods` were read from the API server after the cordon.
+    """The labels: `seen.pods` were read from the API server after the cordon.
 
     A pod among them that the change would harm was bound while the cordon went out: let go and
     wait, since it must start on a node that still is what the scheduler took it for. None where
@@ -68,7 +68,7 @@ def plan_after_recheck(
         }
     )
     # Before an installer can come.
-    records = note_module(seen, records, MODES[change.edition, change.to])
+    records = note_module(seen, records, change.mode)
     return build_apply(seen.node, labels, records, cordon=True, message=f"labelled for {change.to}")
 
 
@@ -78,7 +78,7 @@ def _has_come_early(seen: NodeSnapshot, change: Change) -> bool:
     It serves nothing yet. One that is recorded for that mode has read it; on the way back from a
     change that failed, it may never have left. A reboot restarts it anyway.
     """
-    from_mode, to = MODES[change.edition, change.from_mode], MODES[change.edition, change.to]
+    from_mode, to = MODES[change.edition, change.from_mode], change.mode
     if change.teardown is not None or from_mode.plugin == to.plugin or not to.reads_label:
         return False
     applied = seen.records.applied
@@ -93,7 +93,7 @@ def _has_come_early(seen: NodeSnapshot, change: Change) -> bool:
 
 
 def plan_restart(seen: NodeSnapshot) -> ApplyNode | None:
-    """Step 5: record which pods of the plugin will be deleted; `seen.pods` were read just now.
+    """The restart: record which pods of the plugin will be deleted; `seen.pods` were read just now.
 
     Whatever started before the labels is among them. A process that resumes deletes only what
     is recorded, so that each is deleted once. None where the node is not safe for it now.
@@ -102,7 +102,7 @@ def plan_restart(seen: NodeSnapshot) -> ApplyNode | None:
     assert change is not None
     if not seen.is_out_of_service or find_late_pods(seen, change) is not None:
         return None
-    plugin = MODES[change.edition, change.to].plugin
+    plugin = change.mode.plugin
     recorded = change.model_copy(
         update={
             "phase": ChangePhase.RESTARTING,

@@ -5,13 +5,18 @@ from dataclasses import replace
 from gpushare.api.k8s.job import JobState
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import StaleWorkloadPolicy
-from gpushare.core.nodechange.at_rest import RestingStep
+from gpushare.core.nodechange.at_rest import MemberStep
 from gpushare.core.nodechange.blockers import find_evictable_pods
 from gpushare.core.nodechange.failure import describe_failure, read_reason
 from gpushare.core.nodechange.kernel_module import plan_module_noted
 from gpushare.core.nodechange.labelled import is_completion
 from gpushare.core.nodechange.last_applied import find_unknown_mode_wait
-from gpushare.core.nodechange.machine import decide_at_rest, decide_change, decide_start
+from gpushare.core.nodechange.machine import (
+    decide_at_rest,
+    decide_cordoned,
+    decide_labelled,
+    decide_start,
+)
 from gpushare.core.nodechange.start import StartStep
 from gpushare.core.nodechange.teardown import agree_on_policy
 from gpushare.core.ownership.drift import Verdict
@@ -30,7 +35,7 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResu
     """What `seen.node`, a member of `pool`, needs next."""
     wanted = desired_labels(pool.name, pool.spec)
     policy = agree_on_policy(seen, pool, build_policy(pool, seen.node, ctx.timing))
-    step = RestingStep(seen, policy, ctx, pool)
+    step = MemberStep(seen, policy, ctx, pool)
     plan = _plan_next(step)
     if seen.node.carries_ours and step.reason_to_stay_away is None:
         plan = plan_module_noted(seen, plan, MODES[pool.spec.edition, pool.spec.schedule])
@@ -66,17 +71,18 @@ def _find_failure(records: NodeRecords) -> Failure | None:
     return applied.failure if applied is not None else None
 
 
-def _plan_next(step: RestingStep) -> StepResult:
+def _plan_next(step: MemberStep) -> StepResult:
     change = step.seen.records.change
     if change is not None and change.is_under_way:
         return _plan_under_way(step, change)
     return decide_at_rest(step)
 
 
-def _plan_under_way(step: RestingStep, change: Change) -> StepResult:
+def _plan_under_way(step: MemberStep, change: Change) -> StepResult:
     """A change that began is finished; one that failed is followed by what the pool wants now."""
-    plan = decide_change(step)
-    if is_completion(plan) or not _is_superseded(change, step.member_of, step.policy):
+    is_labelled = change.is_labelled
+    plan = decide_labelled(step) if is_labelled else decide_cordoned(step)
+    if is_completion(plan) or not _is_superseded(change, step.pool, step.policy):
         return plan
     assert change.failure is not None
     if running := [job for job in step.seen.jobs.values() if job.state is JobState.RUNNING]:

@@ -11,7 +11,7 @@ from gpushare.core.nodechange.blockers import find_pods_of_another_pool
 from gpushare.core.nodechange.cordoned import plan_abort, plan_uncordon
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.last_applied import note_readings
-from gpushare.core.nodechange.machine import decide_change
+from gpushare.core.nodechange.machine import decide_labelled
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.step import Step, owned_labels
 from gpushare.core.records.change_record import ChangePhase
@@ -26,7 +26,7 @@ from gpushare.core.snapshot.actions import (
 from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.effective_mode import is_mode_unknown
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.registry import EDITIONS, MODES, desired_labels, find_mode, find_schedule
+from gpushare.editions.registry import EDITIONS, desired_labels, find_mode, find_schedule
 from gpushare.names import Reason
 
 
@@ -55,7 +55,7 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
         if change.failure is None:
             policy = build_policy(pool, seen.node, ctx.timing)
             step = Step(seen, replace(policy, rolls_back=False), ctx)
-            return replace(decide_change(step), under_way=True)
+            return replace(decide_labelled(step), under_way=True)
     if pool is not None and not keeps:
         return _plan_given_back(seen, pool, ctx)
     if seen.node.owns_cordon:
@@ -169,7 +169,7 @@ def _note_unknown(seen: NodeSnapshot, ctx: ReconcileContext) -> ApplyNode | None
     return build_apply(
         seen.node,
         owned_labels(seen.node),
-        note_module(seen, records, MODES[applied.edition, applied.schedule], ctx),
+        note_module(seen, records, applied.mode, ctx),
         cordon=seen.node.owns_cordon,
         message="that its mode is unknown is left on the node",
     )

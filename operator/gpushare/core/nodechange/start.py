@@ -6,7 +6,7 @@ from functools import cached_property
 from gpushare import names
 from gpushare.api.pool import Pool, RestartPolicy, Schedule
 from gpushare.api.rollout import WorkloadPolicy
-from gpushare.core.nodechange.at_rest import RestingStep
+from gpushare.core.nodechange.at_rest import MemberStep
 from gpushare.core.nodechange.blockers import (
     find_blocking_pods,
     find_left_over_plugin,
@@ -38,7 +38,7 @@ from gpushare.names import Reason
 class StartStep:
     """A node, the mode that is in force, and what leads from there to the pool's."""
 
-    step: RestingStep
+    member: MemberStep
     current: str
     """The mode in force, or that was written by a change that failed."""
     verdict: Verdict
@@ -47,11 +47,11 @@ class StartStep:
 
     @property
     def seen(self) -> NodeSnapshot:
-        return self.step.seen
+        return self.member.seen
 
     @property
     def pool(self) -> Pool:
-        return self.step.member_of
+        return self.member.pool
 
     @cached_property
     def mode(self) -> Mode:
@@ -100,7 +100,9 @@ class StartStep:
     @cached_property
     def kind(self) -> Kind:
         """The kind of the change."""
-        return self.step.policy.kind_of(self.from_mode, self.mode.schedule, self.transition.outcome)
+        return self.member.policy.kind_of(
+            self.from_mode, self.mode.schedule, self.transition.outcome
+        )
 
     @cached_property
     def workloads(self) -> Blocker | None:
@@ -128,7 +130,7 @@ def write_labels(step: StartStep) -> StepResult | None:
     """The pool's mode is in force: labels and records are written where any is missing."""
     if step.needed is not None and step.needed is not REPAIR:
         return None
-    plan = plan_labels(step.seen, step.pool, step.mode, step.verdict, step.step.ctx)
+    plan = plan_labels(step.seen, step.pool, step.mode, step.verdict, step.member.ctx)
     # Also a node that needs its teardown keeps the labels and records of its mode.
     applied = step.seen.records.applied
     is_kept = plan.action is not None and (applied is None or applied.is_of(step.mode))
@@ -137,11 +139,11 @@ def write_labels(step: StartStep) -> StepResult | None:
 
 def leave_restart_to_user(step: StartStep) -> StepResult | None:
     """The plugin must be restarted, and devicePlugin.restart is Never: a user does it."""
-    if step.transition.outcome is not Outcome.APPLY_AND_RESTART or step.step.policy.may_restart:
+    if step.transition.outcome is not Outcome.APPLY_AND_RESTART or step.member.policy.may_restart:
         return None
     if step.failed is None:
         return plan_labels(
-            step.seen, step.pool, step.mode, step.verdict, step.step.ctx, restart_pending=True
+            step.seen, step.pool, step.mode, step.verdict, step.member.ctx, restart_pending=True
         )
     message = (
         f"{step.from_mode} -> {step.mode.schedule} needs a restart, and devicePlugin.restart is "
@@ -165,13 +167,13 @@ def _find_refusal(step: StartStep) -> Blocker | None:
         return None
     if transition.outcome is not Outcome.REQUIRES_TEARDOWN:
         return Blocker(transition.refusal, transition.instructions)
-    refusal = find_refusal(step.seen.node, step.step.policy, step.step.ctx)
+    refusal = find_refusal(step.seen.node, step.member.policy, step.member.ctx)
     return refusal and replace(refusal, message=f"{refusal.message}; {transition.message}")
 
 
 def stay_rolled_back(step: StartStep) -> StepResult | None:
     """This very change failed and was rolled back: a new spec or a retry annotation is needed."""
-    applied, policy = step.seen.records.applied, step.step.policy
+    applied, policy = step.seen.records.applied, step.member.policy
     failure = applied.failure if applied is not None and applied.left(step.mode) else None
     if failure is None or failure.attempt != policy.attempt or step.failed is not None:
         return None
@@ -182,31 +184,31 @@ def stay_rolled_back(step: StartStep) -> StepResult | None:
 
 def wait_for_components(step: StartStep) -> StepResult | None:
     """A DaemonSet is missing that the mode needs, or one is there that would compete with it."""
-    seen, ctx = step.seen, step.step.ctx
+    seen, ctx = step.seen, step.member.ctx
     labels = desired_labels(step.pool.name, step.pool.spec)
     blocker = (
-        step.step.reason_to_stay_away
+        step.member.reason_to_stay_away
         or find_missing_daemonset(step.mode, seen.pods, ctx)
         or find_left_over_plugin(seen.node, step.mode, labels, seen.pods, ctx)
     )
     if blocker is None:
         return None
-    return replace(step.step.blocked(blocker), kind=step.kind)
+    return replace(step.member.blocked(blocker), kind=step.kind)
 
 
 def wait_for_workloads(step: StartStep) -> StepResult | None:
     """Pods hold the change up, and the pool waits for them before the cordon."""
-    if step.workloads is None or step.step.policy.stays_cordoned:
+    if step.workloads is None or step.member.policy.stays_cordoned:
         return None
     return step.plan(NodeState.BLOCKED, step.workloads.reason, step.workloads.message)
 
 
 def report_eviction_disabled(step: StartStep) -> StepResult | None:
     """The pool wants pods evicted, and the installation does not allow it."""
-    evicts = step.step.policy.workloads is WorkloadPolicy.EVICT
-    if step.workloads is None or not evicts or step.step.ctx.may_evict:
+    evicts = step.member.policy.workloads is WorkloadPolicy.EVICT
+    if step.workloads is None or not evicts or step.member.ctx.may_evict:
         return None
-    told = step.step.eviction_disabled(step.workloads)
+    told = step.member.eviction_disabled(step.workloads)
     return step.plan(told.state, told.reason, told.message)
 
 
@@ -222,7 +224,7 @@ def wait_for_node(step: StartStep) -> StepResult | None:
 
 def start(step: StartStep) -> StepResult:
     """It starts with the cordon, once the rollout admits it."""
-    failed, policy = step.failed, step.step.policy
+    failed, policy = step.failed, step.member.policy
     change = Change(
         pool=step.pool.name,
         claim=policy.claim.spec,
@@ -230,7 +232,7 @@ def start(step: StartStep) -> StepResult:
         from_mode=Schedule(step.from_mode),
         to=step.mode.schedule,
         phase=ChangePhase.CORDONED,
-        since=step.step.ctx.now,
+        since=step.member.ctx.now,
         restart=step.transition.outcome is Outcome.APPLY_AND_RESTART,
         initializing=step.initializes,
         labelled_at=failed.labelled_at if failed else None,

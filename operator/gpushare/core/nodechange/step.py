@@ -5,9 +5,8 @@ from functools import cached_property
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.pool import Pool
 from gpushare.core.nodechange.blockers import find_blocking_pods
-from gpushare.core.records.change_record import Change, ChangePhase
+from gpushare.core.records.change_record import Change
 from gpushare.core.snapshot.actions import (
     Action,
     ApplyNode,
@@ -30,8 +29,6 @@ class Step:
     seen: NodeSnapshot
     policy: Policy
     ctx: ReconcileContext
-    pool: Pool | None = None
-    """None where no pool claims the node any more."""
 
     @cached_property
     def change(self) -> Change:
@@ -48,12 +45,7 @@ class Step:
     @property
     def to(self) -> Mode:
         """The mode that it brings."""
-        return MODES[self.change.edition, self.change.to]
-
-    @cached_property
-    def is_first_change(self) -> bool:
-        """The node is only cordoned: nothing was labelled, also by no change that failed before."""
-        return self.change.phase is ChangePhase.CORDONED and self.change.labelled_at is None
+        return self.change.mode
 
     @cached_property
     def late_pods(self) -> Blocker | None:
@@ -100,9 +92,9 @@ def owned_labels(node: Node) -> dict[str, str]:
 def change_labels(seen: NodeSnapshot, change: Change) -> dict[str, str]:
     """The labels of ours on the node once `change` has put its mode there.
 
-    What was given up to a rival is left out, except the mode: that is what the change is about.
+    What was given up to another manager is left out, except the mode: the change is about that.
     """
-    mode, drift = MODES[change.edition, change.to], seen.records.drift
+    mode, drift = change.mode, seen.records.drift
     kept = {k: v for k, v in owned_labels(seen.node).items() if k not in names.MODE_LABELS}
     given_up = {conflict.key for conflict in drift.conflicts} if drift is not None else set()
     if names.LABEL_POOL not in given_up:
@@ -121,5 +113,5 @@ def transition_of(change: Change) -> Transition:
 
 def find_late_pods(seen: NodeSnapshot, change: Change) -> Blocker | None:
     """Pods that came to the node although it was cordoned, and that the restart would harm."""
-    from_mode, to = MODES[change.edition, change.from_mode], MODES[change.edition, change.to]
+    from_mode, to = MODES[change.edition, change.from_mode], change.mode
     return find_blocking_pods(transition_of(change), from_mode, to, seen.pods)

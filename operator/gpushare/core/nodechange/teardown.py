@@ -224,7 +224,7 @@ def remove_module(step: Step) -> StepResult | None:
 
 
 def wait_for_reboot(step: Step) -> StepResult:
-    """Somebody else, or kured, reboots the node in a window of theirs."""
+    """A user, or kured, reboots the node; this operator never does."""
     who, removal = "reboot it", _find_job(step.seen, step.change, JobPhase.UNINSTALL)
     is_sentinel = step.policy.reboot is RebootPolicy.SENTINEL
     if _SENTINEL in removal.args if removal is not None else is_sentinel:

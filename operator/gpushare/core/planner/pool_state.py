@@ -17,7 +17,7 @@ _WAITS = frozenset({NodeState.WAITING, NodeState.BLOCKED, NodeState.FAILED})
 class PoolState:
     """The plans of one pool's nodes, with the sums that its status tells.
 
-    To enter or to strike out a node costs the same whatever the pool's size.
+    To record or to remove a node costs the same whatever the pool's size.
     """
 
     plans: dict[str, StepResult] = field(default_factory=dict)

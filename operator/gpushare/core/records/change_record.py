@@ -98,6 +98,8 @@ class Change(Record):
                 raise ValueError(f"the {self.edition} edition has no mode {schedule}")
         if self.is_labelled and self.labelled_at is None:
             raise ValueError(f"labelledAt is missing in phase {self.phase}")
+        if self.phase in (ChangePhase.UNINSTALLED, ChangePhase.REBOOTED) and self.teardown is None:
+            raise ValueError(f"teardown is missing in phase {self.phase}")
         return self
 
     @property
@@ -108,6 +110,11 @@ class Change(Record):
     @property
     def is_under_way(self) -> bool:
         return self.phase is not ChangePhase.DEFERRED
+
+    @property
+    def is_only_cordoned(self) -> bool:
+        """It has begun, and can still be aborted without a trace."""
+        return self.phase is ChangePhase.CORDONED and self.labelled_at is None
 
     @property
     def is_labelled(self) -> bool:

@@ -191,7 +191,7 @@ class StepResult:
 
     @property
     def queued(self) -> bool:
-        """It waits for its start to be admitted; an action is what must be written down until then."""
+        """Its start must be admitted; an action is what must be written down until then."""
         return self.start is not None
 
     def begin(self) -> "StepResult":

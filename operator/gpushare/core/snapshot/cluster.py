@@ -9,7 +9,6 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.ownership.claims import find_owner
-from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.record import RecordError
 from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult
@@ -79,13 +78,9 @@ class NodeContext:
 
     @property
     def is_only_cordoned(self) -> bool:
-        """Its change has begun, and can still be aborted without a trace."""
+        """Its change can still be aborted without a trace."""
         change = self.seen.records.change
-        return (
-            change is not None
-            and change.phase is ChangePhase.CORDONED
-            and change.labelled_at is None
-        )
+        return change is not None and change.is_only_cordoned
 
     @property
     def remembered_pools(self) -> frozenset[str]:

@@ -82,7 +82,7 @@ class Figures:
     def put_nodes(
         self, pools: Iterable[Pool], pool_states: Mapping[str, PoolState], nodes: Iterable[str]
     ) -> None:
-        """Take in what the pool_states of the `pools` that there are say of these nodes now."""
+        """Take in what is known of these nodes now."""
         # Of two pools that have a node, it counts in the one that acts.
         by_rank = sorted(pools, key=lambda pool: (pool.acts, pool.name), reverse=True)
         ranked = [(pool.name, pool_states[pool.name]) for pool in by_rank]
