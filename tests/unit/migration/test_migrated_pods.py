@@ -142,7 +142,7 @@ def test_a_pod_is_left_as_it_is(pod: Json, code: Code | None) -> None:
         (pair(), None, None, Code.SHARE_TOO_LARGE, "may get (15); --share 7 "),
         (pair(), 8, None, Code.SHARE_TOO_LARGE, "may get (15); --share 7 "),
         (pair(2), 8, None, Code.SHARE_TOO_LARGE, "--share 7 "),
-        (build_whole_pod(), None, UNLIKE, Code.CARDS_DIFFER, "15 GiB and 31 GiB"),
+        (build_whole_pod(), None, UNLIKE, Code.CARDS_DIFFER, "15 GiB (1) and 31 GiB (1)"),
     ],
 )
 def test_a_pod_whose_memory_no_card_has_is_left_and_told_why(

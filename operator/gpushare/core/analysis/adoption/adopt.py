@@ -76,7 +76,13 @@ def sort_nodes(
         elif isinstance(found, Note):
             left_out.append(found)
         elif node.has_gpus:
-            left_out.append(note(Code.UNLABELLED, name, "it has GPUs and no label of a mode"))
+            left_out.append(
+                note(
+                    Code.UNLABELLED,
+                    name,
+                    "it has GPUs and no label of a mode; a pool would write one",
+                )
+            )
     labelled = Labelled(
         nodes=snapshot.nodes,
         carried=carried,

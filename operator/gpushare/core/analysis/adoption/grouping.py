@@ -231,11 +231,15 @@ def _add_note(name: str, key: _Key, group: _Group) -> Iterator[Note]:
     if group.mixed:
         listed = " and ".join(sorted(group.mixed))
         message = (
-            f"nodes of node pool {listed} differ, and are listed by name; later ones are in no pool"
+            f"nodes of node pool {listed} differ, and are listed by name; later ones are in no "
+            "pool until they are listed"
         )
         yield note(Code.MIXED_NODE_POOL, name, message)
     if group.named and not group.node_pools and not group.mixed:
-        message = "nodes without a node pool are listed by name; later ones are in no pool"
+        message = (
+            "nodes without a node pool are listed by name; later ones are in no pool until they "
+            "are listed, or a label of yours is selected"
+        )
         yield note(Code.BY_NAME, name, message)
     if retained == name:
         message = f"named after the label {names.LABEL_POOL} that the nodes still carry"

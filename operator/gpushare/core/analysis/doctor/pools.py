@@ -46,7 +46,8 @@ def judge_pools(
         found += _judge_conditions(pool, planner.pool_states[pool.name], now)
     yield from found
     if snapshot.pools and all(finding.severity is Severity.INFO for finding in found):
-        told = f"{len(snapshot.pools)} pools: all readable, none in conflict or halted"
+        count = len(snapshot.pools)
+        told = f"{count} of {count} readable, none in conflict or halted"
         yield find(Code.POOLS_AS_PLANNED, "pools", told)
 
 

@@ -138,6 +138,16 @@ def _explain_loss(
     if winner is None or not _is_candidate(request, pool):
         return explain_rejection(reason, request, pool)
     match reason:
+        case Reason.NOT_ISOLATED:
+            return (
+                f"its mode {pool.schedule} keeps no container to its share, and that of "
+                f"{winner.name} ({winner.schedule}) does"
+            )
+        case Reason.ISOLATED:
+            return (
+                f"its mode {pool.schedule} isolates, the pod switches that off, and {winner.name} "
+                f"({winner.schedule}) does not isolate"
+            )
         case Reason.NO_ROOM | Reason.RESERVED | Reason.CAPACITY_UNKNOWN:
             fits = _explain_fit(request, pool), _explain_fit(request, winner)
             return f"{fits[0]}; of {winner.name}: {fits[1]}"
@@ -148,10 +158,8 @@ def _explain_loss(
             return (
                 f"{free} of its memory is free, of that of {winner.name} {winners}; {_RANK[reason]}"
             )
-        case Reason.LATER_NAME:
-            return f"equal to {winner.name} in room, priority and fill, and its name comes later"
         case _:
-            return f"{explain_rejection(reason, request, pool)}, and {winner.name} is preferred"
+            return f"equal to {winner.name} in room, priority and fill, and its name comes later"
 
 
 def _judge_selected(

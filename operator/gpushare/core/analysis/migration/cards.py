@@ -1,6 +1,7 @@
 """How much memory the card has that a pod would get."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -44,16 +45,20 @@ class Cards:
         nodes = self._list_nodes(selection)
         for node in nodes:
             if node.memory is None:
-                message = f"node {node.name} tells nowhere how much memory its cards have"
+                message = (
+                    f"node {node.name} tells nowhere how much memory its cards have, neither by "
+                    f"{names.RESOURCE_GPU_MEMORY} nor by the label {names.LABEL_CARD_MEMORY}"
+                )
                 return Finding(Code.CARD_MEMORY_UNKNOWN, message)
-        sizes = sorted({node.memory for node in nodes if node.memory is not None})
+        sizes = Counter(node.memory for node in nodes if node.memory is not None)
         if not sizes:
             return Finding(Code.NO_GPU_NODE, "no node with a GPU has the labels that it selects")
         if len(sizes) > 1:
-            shown = " and ".join(f"{size} {self.unit}" for size in sizes)
+            counts = sorted(sizes.items())
+            shown = " and ".join(f"{size} {self.unit} ({count})" for size, count in counts)
             message = f"it may run on nodes with cards of {shown}; have it select one kind of them"
             return Finding(Code.CARDS_DIFFER, message)
-        return sizes[0]
+        return next(iter(sizes))
 
     def find_largest(self, selection: NodeSelection) -> int | None:
         """Memory of the largest card that it may get; None where that is not known of all."""

@@ -49,10 +49,16 @@ def find_skip_reasons(pod: Json) -> Iterator[Finding]:
     asked = {key for container in containers for key in _read_resources(container)}
     for key in sorted(asked - {_WHOLE}):
         if key.startswith(names.RESOURCE_MIG_PREFIX):
-            message = f"it asks for {key}: a partition has no counterpart in shared memory"
+            message = (
+                f"it asks for {key}: a partition has no counterpart; pools leave nodes with MIG "
+                "alone"
+            )
             yield Finding(Code.MIG_RESOURCE, message)
         elif key.startswith(_NVIDIA):
-            message = f"it asks for {key}, of which nothing says how much memory it stands for"
+            message = (
+                f"it asks for {key}, of which nothing says how much memory it stands for; ask for "
+                f"{names.RESOURCE_GPU_MEMORY}"
+            )
             yield Finding(Code.OTHER_NVIDIA_RESOURCE, message)
     counts = [count for container in containers if (count := count_cards(container)) != 0]
     if not counts:
@@ -65,7 +71,7 @@ def find_skip_reasons(pod: Json) -> Iterator[Finding]:
         message = "an init container asks for a card; do its work in the container that has the GPU"
         yield Finding(Code.INIT_CONTAINER, message)
     if both := sorted(asked & _SHARED):
-        message = f"it asks for {_WHOLE} and {', '.join(both)}, which no node has both"
+        message = f"it asks for {_WHOLE} and {', '.join(both)}; no node has both: take one away"
         yield Finding(Code.MIXED_RESOURCES, message)
     yield from _find_uneven(pod, counts)
 
@@ -81,7 +87,8 @@ def _find_uneven(pod: Json, counts: Sequence[int | None]) -> Iterator[Finding]:
         yield Finding(Code.UNEVEN_CARDS, message)
     elif label not in (None, str(counts[0])):
         message = (
-            f"its label {names.LABEL_CARD_COUNT} says {label} cards, and it asks for {counts[0]}"
+            f"its label {names.LABEL_CARD_COUNT} says {label} cards, and it asks for {counts[0]}; "
+            "take one away"
         )
         yield Finding(Code.UNEVEN_CARDS, message)
 
@@ -116,7 +123,10 @@ def note_migration(
         )
         yield Finding(Code.SEVERAL_CONTAINERS, message)
     if "nvidia" in (name := str(spec.get("runtimeClassName"))):
-        message = f"it has the runtimeClassName {name}, which the vendor's nodes don't need"
+        message = (
+            f"it has the runtimeClassName {name}, which the vendor's nodes don't need; take it out "
+            "unless the cluster has that RuntimeClass and its nodes the handler"
+        )
         yield Finding(Code.RUNTIME_CLASS, message)
     keys = {*selection.labels, *(key for term in selection.terms or () for key in term)}
     if labels := sorted(key for key in keys if key.startswith(_NVIDIA)):
