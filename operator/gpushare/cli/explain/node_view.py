@@ -126,7 +126,7 @@ def _build_page(explained: NodeExplanation, document: Json) -> Iterator[Line]:
     yield from lay_out_facts(_build_facts(explained, document))
     claimants = document["claimants"] or ()
     yield from build_section("Pools that claim it", _CLAIMANTS, claimants)
-    yield from build_section("Labels", _LABELS, document["labels"])
+    yield from build_section("Labels", _LABELS, map(_mark_label, document["labels"]))
     yield from build_section("What it offers", _RESOURCES, document["resources"])
     yield from build_section("Plugins and components", _PLUGINS, document["plugins"])
     cards = [
@@ -194,3 +194,9 @@ def _build_facts(explained: NodeExplanation, document: Json) -> Iterator[Fact]:
     )
     for claim in isolation.samples:
         yield "Stale", Styled(tell_stale(claim), "yellow")
+
+
+def _mark_label(label: Json) -> Json:
+    """What the pool wants stands out where the node has another value."""
+    differs = label["wanted"] not in (None, label["value"])
+    return {**label, "wanted": Styled(label["wanted"], "red")} if differs else label

@@ -22,6 +22,7 @@ from gpushare.core.analysis.explain.pools import (
     recall_pool,
 )
 from gpushare.core.analysis.inspect.pools import Waiting, find_waiting, plan_snapshot
+from gpushare.core.snapshot.actions import NodeState
 from gpushare.names import Reason
 
 Json = dict[str, Any]
@@ -35,6 +36,7 @@ _LACKS = {
 }
 _CONDITIONS = "TYPE:type,STATUS:status,REASON:reason,CONTROLLER SAID:said,WHY:message"
 _NODES = "STATE:state,REASON:reason,NODES:nodes,WHY:message"
+_STATES = {NodeState.READY: "green", NodeState.FAILED: "red", NodeState.BLOCKED: "red"}
 _SAMPLES = "NODE:name,REASON:reason,WHY:message"
 _WAITING = "NAMESPACE:namespace,POD:name,GPU-MEM:requested,REASON:reason,WHY:message"
 MAX_SHOWN = 3
@@ -155,7 +157,7 @@ def _build_page(explained: PoolExplanation, document: Json, *, wide: bool) -> It
     yield (Styled(f"Pool {explained.pool.name}", "bold"), head)
     yield from lay_out_facts(_build_facts(explained, is_adopted=document["adopted"]))
     conditions = [
-        {**each, "said": _tell_said(line)}
+        {**each, "said": _tell_said(line), "status": _mark_status(line)}
         for line, each in zip(explained.conditions, document["conditions"], strict=True)
     ]
     yield from build_section("Conditions", _CONDITIONS, conditions)
@@ -167,9 +169,18 @@ def _build_page(explained: PoolExplanation, document: Json, *, wide: bool) -> It
         return
     nodes = [row for group in document["groups"] for row in _list_nodes(group, wide=wide)]
     none = {"state": "none", "reason": " ", "nodes": " ", "message": " "}
-    yield from build_section("Nodes", _NODES, nodes or [none])
+    marked = [{**each, "state": _mark_state(each["state"])} for each in nodes]
+    yield from build_section("Nodes", _NODES, marked or [none])
     waiting = [{**each, "requested": each["requested"] or None} for each in document["waiting"]]
     yield from build_section("Pods that wait for it", _WAITING, waiting, {"reason": "yellow"})
+
+
+def _mark_status(line: ConditionLine) -> Styled:
+    return Styled(line.now.status, "green" if line.is_healthy else "yellow")
+
+
+def _mark_state(state: str) -> Styled:
+    return Styled(state, _STATES.get(state, "yellow"))
 
 
 def _tell_said(line: ConditionLine) -> str:
