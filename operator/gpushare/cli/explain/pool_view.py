@@ -22,7 +22,6 @@ from gpushare.core.analysis.explain.pools import (
     recall_pool,
 )
 from gpushare.core.analysis.inspect.pools import Waiting, find_waiting, plan_snapshot
-from gpushare.core.snapshot.actions import NodeState
 from gpushare.names import Reason
 
 Json = dict[str, Any]
@@ -36,7 +35,7 @@ _LACKS = {
 }
 _CONDITIONS = "TYPE:type,STATUS:status,REASON:reason,CONTROLLER SAID:said,WHY:message"
 _NODES = "STATE:state,REASON:reason,NODES:nodes,WHY:message"
-_STATES = {NodeState.READY: "green", NodeState.FAILED: "red", NodeState.BLOCKED: "red"}
+_STATES = {"ready": "green", "failed": "red", "blocked": "red"}
 _SAMPLES = "NODE:name,REASON:reason,WHY:message"
 _WAITING = "NAMESPACE:namespace,POD:name,GPU-MEM:requested,REASON:reason,WHY:message"
 MAX_SHOWN = 3
