@@ -6,7 +6,6 @@ from datetime import datetime
 from gpushare.api.rollout import WorkloadPolicy
 from gpushare.core.nodechange.at_rest import MemberStep
 from gpushare.core.nodechange.blockers import find_evictable_pods
-from gpushare.core.nodechange.failure import judge_recheck
 from gpushare.core.nodechange.step import (
     Step,
     owned_labels,
@@ -17,6 +16,7 @@ from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.snapshot.actions import (
     ApplyNode,
     EvictPods,
+    NodeState,
     RecheckPods,
     StepResult,
     build_apply,
@@ -77,7 +77,7 @@ def abort_for_node(step: Step) -> StepResult | None:
 def wait_for_pods(step: Step) -> StepResult | None:
     """Pods hold the change up, and the pool waits for them under the cordon, or evicts them."""
     blocker = step.late_pods
-    if not step.policy.stays_cordoned or blocker is None:
+    if blocker is None or not _is_held_by_pods(step):
         return None
     plan = step.wait_cordoned(blocker)
     if step.policy.workloads is not WorkloadPolicy.EVICT:
@@ -91,12 +91,37 @@ def wait_for_pods(step: Step) -> StepResult | None:
 def recheck_pods(step: Step) -> StepResult:
     """The pods are read twice from the API server, 2 s apart; then the labels are written."""
     message = f"cordoned; looking for pods that were bound meanwhile ({step.change.to})"
-    look = RecheckPods(
-        step.seen.node.name,
-        stays=step.policy.stays_cordoned,
-        may_restart=step.policy.may_restart,
+    plan = step.updating(Reason.CORDONED, message, _build_recheck(step))
+    if not step.seen.is_refused:
+        return plan
+    left = step.change.since + step.policy.ready_timeout - step.ctx.now
+    return replace(plan, requeue_after_seconds=left.total_seconds())
+
+
+def report_unreadable_pods(step: Step) -> StepResult | None:
+    """The API server has refused to read the pods for too long: it failed, and is tried again.
+
+    Nothing is written on the node, since nothing was: it goes on as soon as they can be read.
+    """
+    overdue = step.change.since + step.policy.ready_timeout <= step.ctx.now
+    if not (step.seen.is_refused and overdue) or _is_held_by_pods(step):
+        return None
+    seconds, node = step.policy.ready_timeout.total_seconds(), step.seen.node.name
+    message = f"its pods can't be read, {seconds:g} s after the cordon"
+    plan = step.seen.plan(NodeState.FAILED, Reason.DEADLINE_EXCEEDED, message, _build_recheck(step))
+    failed = f"{node} failed in phase {step.change.phase}: {message}"
+    return replace(plan, halts="" if step.change.initializing else failed)
+
+
+def _build_recheck(step: Step) -> RecheckPods:
+    policy = step.policy
+    return RecheckPods(
+        step.seen.node.name, stays=policy.stays_cordoned, may_restart=policy.may_restart
     )
-    return judge_recheck(step, step.updating(Reason.CORDONED, message, look))
+
+
+def _is_held_by_pods(step: Step) -> bool:
+    return step.policy.stays_cordoned and step.late_pods is not None
 
 
 def plan_uncordon(seen: NodeSnapshot, *, why: str, change: Change | None = None) -> ApplyNode:

@@ -101,28 +101,6 @@ def _is_ours_to_do(plan: StepResult) -> bool:
     return isinstance(plan.action, RecordPlugins | DeletePlugins | CreateJob)
 
 
-def judge_recheck(step: Step, plan: StepResult) -> StepResult:
-    """`plan` of a cordoned node whose pods are to be read again; failed where that is refused.
-
-    Nothing is written on the node, since nothing was: it goes on as soon as they can be read.
-    """
-    deadline = step.change.since + step.policy.ready_timeout
-    if not step.seen.is_refused:
-        return plan
-    if step.ctx.now < deadline:
-        return replace(plan, requeue_after_seconds=(deadline - step.ctx.now).total_seconds())
-    seconds = step.policy.ready_timeout.total_seconds()
-    message = f"its pods can't be read, {seconds:g} s after the cordon"
-    failed = f"{plan.node} failed in phase {step.change.phase}: {message}"
-    return replace(
-        plan,
-        state=NodeState.FAILED,
-        reason=Reason.DEADLINE_EXCEEDED,
-        message=message,
-        halts="" if step.change.initializing else failed,
-    )
-
-
 def _find_end_of_patience(step: Step, plan: StepResult) -> datetime | None:
     """When a plugin that is Ready without its resource has had time enough; None where none is.
 

@@ -105,10 +105,11 @@ CORDONED: Phase[MemberStep] = Phase(
     "Cordoned",
     "The node is cordoned. An abort uncordons it, or goes back to the change that failed before.",
     (
-        Rule("rollout-halted", cordoned.abort_for_halt),
         Rule("pool-changed", cordoned.abort_for_pool),
         Rule("uncordoned-by-user", cordoned.abort_for_user),
         Rule("node-not-ready", cordoned.abort_for_node),
+        Rule("pods-unreadable", cordoned.report_unreadable_pods),
+        Rule("rollout-halted", cordoned.abort_for_halt),
         Rule("pods-remain", cordoned.wait_for_pods),
         Rule("recheck-pods", cordoned.recheck_pods),
     ),

@@ -148,23 +148,23 @@ class Planner:
     def _plan_tasks(
         self, name: str, tasks: dict[str, _Task], snapshot: ClusterSnapshot, ctx: ReconcileContext
     ) -> Iterator[tuple[str, StepResult]]:
-        """What each node needs. Of those that are only cordoned a halt aborts all but the ones that
-        brought it about; where it begins or ends, they are asked again."""
+        """What each node needs. Where the rollout is halted from now on, or is not any more, those
+        that are only cordoned are asked again: no other depends on it, and none of them decides it
+        by whether it is halted."""
         pool_state, pool = self.pool_states[name], self._pools.get(name)
+        was_halted = pool_state.is_halted
+        halted = replace(ctx, is_halted=was_halted)
         for node in sorted(tasks):
-            if (plan := self._plan_and_enter(tasks[node], name, ctx)) is not None:
+            if (plan := self._plan_and_enter(tasks[node], name, halted)) is not None:
                 yield node, plan
         acts = pool is not None and pool.acts and not pool.deleting
-        was_halted, pool_state.is_halted = pool_state.is_halted, acts and bool(pool_state.halting)
-        again = pool_state.cordoned - pool_state.halting.keys()
-        if not pool_state.is_halted:
-            again = again - tasks.keys() if was_halted else set()
-        elif was_halted:
-            again &= tasks.keys()
-        ctx = replace(ctx, is_halted=pool_state.is_halted)
-        for node in sorted(again):
+        pool_state.is_halted = acts and bool(pool_state.halting)
+        if pool_state.is_halted == was_halted:
+            return
+        halted = replace(ctx, is_halted=pool_state.is_halted)
+        for node in sorted(pool_state.cordoned):
             task = tasks.get(node) or self._find_task(snapshot, node)
-            if (plan := self._plan_and_enter(task, name, ctx)) is not None:
+            if (plan := self._plan_and_enter(task, name, halted)) is not None:
                 yield node, plan
 
     def _plan_and_enter(self, task: _Task, name: str, ctx: ReconcileContext) -> StepResult | None:

@@ -52,7 +52,7 @@ class PoolState:
     cordoned: set[str] = field(default_factory=set)
     """Nodes whose change has begun, and can still be aborted without a trace."""
     is_halted: bool = False
-    """A change failed: those that are only cordoned are aborted, but for the ones that failed."""
+    """A change failed: those that are only cordoned are aborted."""
     last_refusal: Refusal | None = None
     """Why those that are queued and in service may not start: for as long as it is the same they
     need not be asked again."""
