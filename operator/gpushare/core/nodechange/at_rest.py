@@ -164,7 +164,7 @@ def note_restart(step: MemberStep) -> StepResult | None:
     """It waits for a change, and its plugin restarted: what it has read is written down.
 
     It has read the labels of the mode in force, which are there and ours. Unless that is written
-    down, a label that somebody writes later could have been what it read.
+    down, a label that is written later could have been what it read.
     """
     seen, held, applied = step.seen, step.enforced_labels, step.seen.records.applied
     if not step.waits_for_change or applied is None or applied.restart_pending:
@@ -219,7 +219,7 @@ def find_enforced_labels(seen: NodeSnapshot, pool: Pool, from_mode: str) -> dict
 
 
 def describe_conflicts(plan: StepResult, conflicting: StepResult) -> StepResult:
-    """A plan of a node on which somebody fights for a label that is not the mode's."""
+    """A plan of a node on which another manager fights for a label that is not the mode's."""
     wakes = [
         p.requeue_after_seconds for p in (plan, conflicting) if p.requeue_after_seconds is not None
     ]

@@ -38,7 +38,7 @@ def record_plugins(step: Step) -> StepResult | None:
 
 def delete_plugins(step: Step) -> StepResult | None:
     """Pods of the plugin that are recorded still run: they are deleted, each once."""
-    # Only what is a plugin's pod indeed: whoever may write annotations must not choose victims.
+    # Only what is a plugin's pod indeed: who may write annotations must not choose victims.
     seen, plugin, recorded = step.seen, step.to.plugin, {pod.uid for pod in step.change.plugins}
     remaining = tuple(
         PluginPod(name=pod.name, uid=pod.uid)

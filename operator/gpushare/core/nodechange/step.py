@@ -57,7 +57,7 @@ class Step:
         return self.seen.plan(NodeState.UPDATING, reason, message, action)
 
     def blocked(self, blocker: Blocker) -> StepResult:
-        """Nothing is done until somebody removes what blocks it."""
+        """Nothing is done until a user removes what blocks it."""
         return self.seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
 
     def wait_cordoned(self, blocker: Blocker) -> StepResult:
