@@ -13,6 +13,7 @@ from devcluster.waiting import wait_until
 
 _MARK = "DEVCLUSTER_PROCESS_OF"
 _PROC = Path("/proc")
+_ENDED = (b"", b"Z", b"X")
 _BEGIN_SECONDS = 60
 _children: list[subprocess.Popen[bytes]] = []  # of this process; reaped once they have ended
 
@@ -100,8 +101,11 @@ def kill_processes(folder: Path, *, timeout_seconds: float = 120) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether ``pid`` runs; a zombie does not."""
-    return bool(_read(_PROC / str(pid) / "cmdline"))
+    """Whether ``pid`` runs; a zombie does not.
+
+    Its state tells, and not its command line: that is empty for a moment while a program is loaded.
+    """
+    return _read_state(pid) not in _ENDED
 
 
 def has_ended(pid: int) -> bool:
@@ -109,11 +113,14 @@ def has_ended(pid: int) -> bool:
 
     The first thread of a killed process can be a zombie while others still hold what they share.
     """
+    state = _read_state(pid)
+    return state in _ENDED and _count_threads(pid) <= 1
+
+
+def _read_state(pid: int) -> bytes:
+    """The state of proc_pid_stat(5); empty where there is no such process."""
     stat = _read(_PROC / str(pid) / "stat")
-    if not stat:
-        return True
-    state = stat.rpartition(b")")[2].split()[0]
-    return state in (b"Z", b"X") and _count_threads(pid) <= 1
+    return stat.rpartition(b")")[2].split()[0] if stat else b""
 
 
 def _count_threads(pid: int) -> int:

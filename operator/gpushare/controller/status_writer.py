@@ -165,7 +165,7 @@ class StatusWriter:
     def _is_awaited(self, pool: Pool | UnreadablePool) -> bool:
         """Whether a pass waits for this write: to begin the next, or to release the pool.
 
-        One that has no pool_state can't be read, and its spec may be another one by now.
+        One without a state can't be read, and its spec may be another one by now.
         """
         pool_state = self._planner.pool_states.get(pool.name)
         is_deleting = isinstance(pool, Pool) and pool.deleting
