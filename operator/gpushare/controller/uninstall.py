@@ -61,7 +61,7 @@ class _PoolRemoval:
         self.remaining: list[Pool] = []
         """Not as they are to be yet."""
         self.failure: str = "the API server has not answered"
-        """What was in the way at the last pass: a list, or a write. Empty where nothing was."""
+        """What was in the way at the last pass that came to its end. Empty where nothing was."""
         self._api = api
         self._fate = fate
         self._tell = tell
@@ -78,28 +78,29 @@ class _PoolRemoval:
             self.failure = f"the pools can't be listed: {describe_failure(error)}"
             self._tell_once("", self.failure)
             return False
-        deletes, self.failure = self._fate is PoolFate.DELETE, ""
+        deletes = self._fate is PoolFate.DELETE
         self.remaining = [pool for pool in pools if deletes or pool.has_our_finalizer]
-        for pool in self.remaining:
-            if deletes and pool.deleting:
-                self._tell_once(pool.name, describe_wait(pool))
-            else:
-                await self._write(pool)
+        failures = [await self._write(pool) for pool in self.remaining]
+        self.failure = next(filter(None, failures), "")
         if not self.remaining:
             self._tell("no pool is left" if deletes else "no pool is held")
         return not self.remaining
 
-    async def _write(self, pool: Pool) -> None:
-        deletes = self._fate is PoolFate.DELETE
+    async def _write(self, pool: Pool) -> str:
+        """Delete the pool, or let it go, where that is still to do; what was in the way."""
+        deletes, failure = self._fate is PoolFate.DELETE, ""
+        if deletes and pool.deleting:
+            self._tell_once(pool.name, describe_wait(pool))
+            return failure
         try:
             await (delete_pool if deletes else drop_finalizer)(self._api, pool)
         except CALL_FAILURES as error:
             what = "deleted" if deletes else "let go"
-            line = f"pool {pool.name} can't be {what}: {describe_failure(error)}"
-            self.failure = self.failure or line
+            failure = line = f"pool {pool.name} can't be {what}: {describe_failure(error)}"
         else:
             line = describe_write(pool, self._fate)
         self._tell_once(pool.name, line)
+        return failure
 
     def _tell_once(self, about: str, line: str) -> None:
         if self._told.get(about) != line:
