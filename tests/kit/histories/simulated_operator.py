@@ -8,7 +8,8 @@ from datetime import datetime
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.core.nodechange.recheck import plan_after_recheck, plan_restart
+from gpushare.core.nodechange.cordoned import plan_after_recheck
+from gpushare.core.nodechange.labelled import plan_restart
 from gpushare.core.planner.decisions import Decision, Plan
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase

@@ -11,9 +11,10 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.nodechange.at_rest import MemberStep
-from gpushare.core.nodechange.machine import decide_cordoned, decide_labelled
-from gpushare.core.nodechange.recheck import plan_after_recheck, plan_restart
+from gpushare.core.nodechange.cordoned import plan_after_recheck
+from gpushare.core.nodechange.labelled import plan_restart
+from gpushare.core.nodechange.machine import decide
+from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, PluginPod
 from gpushare.core.records.node_records import parse_records
@@ -63,7 +64,7 @@ def _step(node: Node, *pods: Pod, seconds: float = 0, was_zero: bool = True) -> 
     now = NOW + timedelta(seconds=seconds)
     seen = _seen(node, *pods, was_zero=was_zero)
     step = MemberStep(seen, Policy(), ReconcileContext(now, TIMING), a_pool())
-    return decide_labelled(step) if step.change.is_labelled else decide_cordoned(step)
+    return decide(step)
 
 
 def _look(node: Node, *pods: Pod) -> ApplyNode:

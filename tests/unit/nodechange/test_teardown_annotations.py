@@ -20,7 +20,7 @@ from gpushare.core.deviceplugin.findings import (
     find_plugin_problem,
 )
 from gpushare.core.deviceplugin.verification import verify_mode
-from gpushare.core.nodechange.recheck import plan_after_recheck
+from gpushare.core.nodechange.cordoned import plan_after_recheck
 from gpushare.core.nodechange.teardown import name_job
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import parse_records

@@ -8,7 +8,7 @@ import pytest
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.nodechange.recheck import plan_after_recheck
+from gpushare.core.nodechange.cordoned import plan_after_recheck
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import EvictedPod, EvictPods, NodeState, RecheckPods

@@ -9,8 +9,8 @@ import pytest
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Schedule
-from gpushare.core.nodechange.at_rest import find_enforced_labels
-from gpushare.core.nodechange.recheck import plan_after_recheck
+from gpushare.core.nodechange.cordoned import plan_after_recheck
+from gpushare.core.nodechange.member_step import find_enforced_labels
 from gpushare.core.ownership.drift import PACE, WRITES_PER_PACE, Claim, Verdict, judge_drift
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict

@@ -1,18 +1,23 @@
-"""The cordon, its rules, and the writes that begin and abort a change."""
+"""The rules of a node that is cordoned, and the writes that label or uncordon it."""
 
 from dataclasses import replace
 from datetime import datetime
 
 from gpushare.api.rollout import WorkloadPolicy
-from gpushare.core.nodechange.at_rest import MemberStep
 from gpushare.core.nodechange.blockers import find_evictable_pods
+from gpushare.core.nodechange.kernel_module import note_module
+from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.step import (
     Step,
-    owned_labels,
+    change_labels,
+    find_late_pods,
     transition_of,
+    write_records,
 )
-from gpushare.core.nodechange.teardown import find_refusal
+from gpushare.core.nodechange.teardown import find_refusal, spend_word
+from gpushare.core.ownership.drift import Claim, judge_drift
 from gpushare.core.records.change_record import Change, ChangePhase
+from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import (
     ApplyNode,
     EvictPods,
@@ -21,10 +26,11 @@ from gpushare.core.snapshot.actions import (
     StepResult,
     build_apply,
 )
-from gpushare.core.snapshot.effective_mode import running_plugins
-from gpushare.core.snapshot.node import NodeSnapshot
+from gpushare.core.snapshot.admissions import record_boot
+from gpushare.core.snapshot.effective_mode import is_replaced, running_plugins
+from gpushare.core.snapshot.node import NodeSnapshot, Timing
 from gpushare.editions.edition import Outcome
-from gpushare.editions.registry import MODES, find_transition
+from gpushare.editions.registry import MODES, find_schedule, find_transition
 from gpushare.names import Reason
 
 
@@ -124,15 +130,80 @@ def _is_held_by_pods(step: Step) -> bool:
     return step.policy.stays_cordoned and step.late_pods is not None
 
 
+def plan_after_recheck(
+    seen: NodeSnapshot,
+    now: datetime,
+    timing: Timing,
+    *,
+    stays: bool = False,
+    may_restart: bool = True,
+) -> ApplyNode | None:
+    """The labels: `seen.pods` were read from the API server after the cordon.
+
+    A pod among them that the change would harm was bound while the cordon went out: let go and
+    wait, since it must start on a node that still is what the scheduler took it for. None where
+    the node `stays` cordoned until such pods are gone.
+    """
+    change = seen.records.change
+    assert change is not None
+    blocker = find_late_pods(seen, change)
+    if blocker is not None and stays:
+        return None
+    if blocker is not None:
+        return plan_abort(seen, why=blocker.message, not_before=now + timing.backoff, now=now)
+    is_early = _has_come_early(seen, change)
+    if is_early and not may_restart:
+        why = "its plugin came by another's label, and devicePlugin.restart is Never"
+        return plan_abort(seen, why=why, not_before=now + timing.backoff, now=now)
+    labels = change_labels(seen, change)
+    # A foreign value counts when it is replaced: not at the cordon, which may be let go of again.
+    verdict = judge_drift(seen.node, seen.records, labels, Claim(change.claim, force=True), now)
+    records = seen.records.model_copy(
+        update={
+            "drift": verdict.record if verdict.reverts else seen.records.drift,
+            "initial_values": extend_initial_values(
+                seen.records.initial_values, seen.node, frozenset(labels)
+            ),
+            "change": change.model_copy(
+                update={
+                    "phase": ChangePhase.LABELLED,
+                    "labelled_at": now,
+                    "restart": change.restart or is_early,
+                    "teardown": change.teardown and spend_word(seen.node, change.teardown),
+                    **record_boot(seen),
+                }
+            ),
+        }
+    )
+    # Before an installer can come.
+    records = note_module(seen, records, change.mode)
+    return build_apply(seen.node, labels, records, cordon=True, message=f"labelled for {change.to}")
+
+
+def _has_come_early(seen: NodeSnapshot, change: Change) -> bool:
+    """Whether the plugin of the mode to come may have read another mode, by somebody's label.
+
+    It serves nothing yet. One that is recorded for that mode has read it; on the way back from a
+    change that failed, it may never have left. A reboot restarts it anyway.
+    """
+    from_mode, to = MODES[change.edition, change.from_mode], change.mode
+    if change.teardown is not None or from_mode.plugin == to.plugin or not to.reads_label:
+        return False
+    applied = seen.records.applied
+    is_known = (
+        applied is not None
+        and applied.is_of(to)
+        and not applied.needs_restart
+        and not is_replaced(seen.node, seen.pods, applied)
+    )
+    said = find_schedule(change.edition, seen.node.labels)
+    return not is_known and said != change.to and bool(running_plugins(seen.pods, to))
+
+
 def plan_uncordon(seen: NodeSnapshot, *, why: str, change: Change | None = None) -> ApplyNode:
     """Back to before the cordon; `change` is what is to be remembered, if anything."""
-    return build_apply(
-        seen.node,
-        owned_labels(seen.node),
-        seen.records.model_copy(update={"change": change}),
-        cordon=False,
-        message=f"uncordoned: {why}",
-    )
+    records = seen.records.model_copy(update={"change": change})
+    return write_records(seen, records, f"uncordoned: {why}", cordon=False)
 
 
 def plan_abort(
@@ -146,25 +217,19 @@ def plan_abort(
     change = seen.records.change
     assert change is not None
     if change.labelled_at is not None:
-        restart = _may_serve_another(seen, change)
-        back = {
+        back: dict[str, object] = {
             "to": change.from_mode,
             "phase": ChangePhase.LABELLED,
-            "restart": restart,
+            "restart": _may_serve_another(seen, change),
             "plugins": (),
+            "labelled_at": now,
+            "teardown": None,
         }
-        back |= {"labelled_at": now, "teardown": None}
         if change.rolls_back is not None:
             # The change that was to be taken back failed, and has still failed.
             back |= {"from_mode": change.to, "failure": change.rolls_back, "rolls_back": None}
         records = seen.records.model_copy(update={"change": change.model_copy(update=back)})
-        return build_apply(
-            seen.node,
-            owned_labels(seen.node),
-            records,
-            cordon=True,
-            message=f"still waiting: {why}",
-        )
+        return write_records(seen, records, f"still waiting: {why}", cordon=True)
     if not_before is None:
         return plan_uncordon(seen, why=why)
     deferred = {"phase": ChangePhase.DEFERRED, "since": now, "not_before": not_before}

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from gpushare import names
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.nodechange.step import owned_labels
+from gpushare.core.nodechange.step import write_records
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.snapshot.actions import StepResult, build_apply
+from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.admissions import find_admissions, write_admissions
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import Mode
@@ -79,14 +79,7 @@ def plan_module_noted(seen: NodeSnapshot, plan: StepResult, mode: Mode) -> StepR
         return plan
     records = note_module(seen, seen.records, mode)
     message = f"the cGPU kernel module {'may be' if records.module else 'is not'} loaded"
-    action = build_apply(
-        seen.node,
-        owned_labels(seen.node),
-        records,
-        cordon=seen.node.owns_cordon,
-        message=message,
-    )
-    return replace(plan, action=action)
+    return replace(plan, action=write_records(seen, records, message))
 
 
 def _is_known(seen: NodeSnapshot, edition: Edition) -> bool:

@@ -7,7 +7,11 @@ from gpushare.core.deviceplugin.verification import verify_return
 from gpushare.core.nodechange.blockers import find_pods_of_another_mode
 from gpushare.core.nodechange.kernel_module import is_left_loaded, note_module
 from gpushare.core.nodechange.last_applied import build_last_applied
-from gpushare.core.nodechange.step import Step, change_labels
+from gpushare.core.nodechange.step import (
+    Step,
+    change_labels,
+    find_late_pods,
+)
 from gpushare.core.nodechange.teardown import has_rebooted, spend_word
 from gpushare.core.ownership.drift import judge_drift
 from gpushare.core.records.change_record import ChangePhase, PluginPod
@@ -23,6 +27,7 @@ from gpushare.core.snapshot.actions import (
 from gpushare.core.snapshot.admissions import record_boot
 from gpushare.core.snapshot.effective_mode import running_plugins
 from gpushare.core.snapshot.isolation_label import find_isolation_label
+from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.names import Reason
 
 
@@ -144,6 +149,37 @@ def complete(step: Step) -> StepResult:
         message=f"{change.to} verified, uncordoned",
     )
     return step.updating(Reason.UPDATING, "verified", action)
+
+
+def plan_restart(seen: NodeSnapshot) -> ApplyNode | None:
+    """The restart: record which pods of the plugin will be deleted; `seen.pods` were read just now.
+
+    Whatever started before the labels is among them. A process that resumes deletes only what
+    is recorded, so that each is deleted once. None where the node is not safe for it now.
+    """
+    change = seen.records.change
+    assert change is not None
+    if not seen.is_out_of_service or find_late_pods(seen, change) is not None:
+        return None
+    plugin = change.mode.plugin
+    recorded = change.model_copy(
+        update={
+            "phase": ChangePhase.RESTARTING,
+            "plugins": tuple(
+                PluginPod(name=pod.name, uid=pod.uid)
+                for pod in sorted(seen.pods, key=lambda pod: pod.uid)
+                if pod.daemonset == plugin
+            ),
+            **record_boot(seen),
+        }
+    )
+    return build_apply(
+        seen.node,
+        change_labels(seen, change),
+        seen.records.model_copy(update={"change": recorded}),
+        cordon=True,
+        message=f"recorded {len(recorded.plugins)} plugin pod(s) to restart",
+    )
 
 
 def is_completion(plan: StepResult) -> bool:

@@ -2,28 +2,19 @@
 
 from dataclasses import replace
 
-from gpushare.api.k8s.job import JobState
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import StaleWorkloadPolicy
-from gpushare.core.nodechange.at_rest import MemberStep
 from gpushare.core.nodechange.blockers import find_evictable_pods
-from gpushare.core.nodechange.failure import describe_failure, read_reason
+from gpushare.core.nodechange.failed import describe_failure
 from gpushare.core.nodechange.kernel_module import plan_module_noted
-from gpushare.core.nodechange.labelled import is_completion
 from gpushare.core.nodechange.last_applied import find_unknown_mode_wait
-from gpushare.core.nodechange.machine import (
-    decide_at_rest,
-    decide_cordoned,
-    decide_labelled,
-    decide_start,
-)
-from gpushare.core.nodechange.start import StartStep
+from gpushare.core.nodechange.machine import decide
+from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.teardown import agree_on_policy
-from gpushare.core.ownership.drift import Verdict
-from gpushare.core.records.change_record import Change, Failure
+from gpushare.core.records.change_record import Failure
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import EvictPods, NodeState, Start, StepResult
-from gpushare.core.snapshot.change_policy import Policy, build_policy
+from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.isolation import find_stale_pods
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import REPAIR
@@ -36,7 +27,7 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResu
     wanted = desired_labels(pool.name, pool.spec)
     policy = agree_on_policy(seen, pool, build_policy(pool, seen.node, ctx.timing))
     step = MemberStep(seen, policy, ctx, pool)
-    plan = _plan_next(step)
+    plan = decide(step)
     if seen.node.carries_ours and step.reason_to_stay_away is None:
         plan = plan_module_noted(seen, plan, MODES[pool.spec.edition, pool.spec.schedule])
     # Where nothing is written, nothing is ever ours.
@@ -69,48 +60,6 @@ def _find_failure(records: NodeRecords) -> Failure | None:
         if (failure := change.failure or change.rolls_back) is not None:
             return failure
     return applied.failure if applied is not None else None
-
-
-def _plan_next(step: MemberStep) -> StepResult:
-    change = step.seen.records.change
-    if change is not None and change.is_under_way:
-        return _plan_under_way(step, change)
-    return decide_at_rest(step)
-
-
-def _plan_under_way(step: MemberStep, change: Change) -> StepResult:
-    """A change that began is finished; one that failed is followed by what the pool wants now."""
-    is_labelled = change.is_labelled
-    plan = decide_labelled(step) if is_labelled else decide_cordoned(step)
-    if is_completion(plan) or not _is_superseded(change, step.pool, step.policy):
-        return plan
-    assert change.failure is not None
-    if running := [job for job in step.seen.jobs.values() if job.state is JobState.RUNNING]:
-        # It may remove the module from below the pods that come next.
-        message = f"{change.failure.message}. Job {min(map(str, running))} must end first"
-        return step.seen.plan(NodeState.FAILED, read_reason(change.failure), message)
-    # The spec changed after it failed: begin anew, from the mode that was written.
-    verdict = Verdict(record=step.seen.records.drift)
-    again = decide_start(StartStep(step, change.to, verdict, failed=change))
-    if again.action is not None:
-        return again
-    message = f"{change.failure.message}. {again.reason}: {again.message}"
-    # The change that failed may still come to its end, by itself.
-    wakes = (again.requeue_after_seconds, plan.requeue_after_seconds)
-    return replace(
-        again,
-        state=NodeState.FAILED,
-        reason=read_reason(change.failure),
-        message=message,
-        requeue_after_seconds=min((wake for wake in wakes if wake is not None), default=None),
-    )
-
-
-def _is_superseded(change: Change, pool: Pool, policy: Policy) -> bool:
-    """Whether a change that failed is not what the pool wants any more."""
-    if change.failure is None or pool.spec.schedule is change.to:
-        return False
-    return change.rolls_back is None or change.failure.attempt != policy.attempt
 
 
 def plan_stale(seen: NodeSnapshot, plan: StepResult, ctx: ReconcileContext) -> StepResult:

@@ -13,7 +13,7 @@ from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.last_applied import note_readings
 from gpushare.core.nodechange.machine import decide_labelled
 from gpushare.core.nodechange.reconcile_node import plan_node
-from gpushare.core.nodechange.step import Step, owned_labels
+from gpushare.core.nodechange.step import Step, write_records
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import (
@@ -21,7 +21,6 @@ from gpushare.core.snapshot.actions import (
     NodeState,
     ReleaseNode,
     StepResult,
-    build_apply,
 )
 from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.effective_mode import is_mode_unknown
@@ -165,11 +164,6 @@ def _note_unknown(seen: NodeSnapshot, ctx: ReconcileContext) -> ApplyNode | None
     if not (is_unknown or readings.get("mode_unknown")):
         return None
     noted = {"mode_unknown": True, "applied": applied.model_copy(update=readings)}
-    records = seen.records.model_copy(update=noted)
-    return build_apply(
-        seen.node,
-        owned_labels(seen.node),
-        note_module(seen, records, applied.mode, ctx),
-        cordon=seen.node.owns_cordon,
-        message="that its mode is unknown is left on the node",
-    )
+    records = note_module(seen, seen.records.model_copy(update=noted), applied.mode, ctx)
+    message = "that its mode is unknown is left on the node"
+    return write_records(seen, records, message)

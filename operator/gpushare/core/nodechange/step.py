@@ -7,6 +7,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.core.nodechange.blockers import find_blocking_pods
 from gpushare.core.records.change_record import Change
+from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import (
     Action,
     ApplyNode,
@@ -77,9 +78,20 @@ class Step:
         """A write of these fields of the change alone, on a node that stays cordoned."""
         change = self.change.model_copy(update=update)
         records = self.seen.records.model_copy(update={"change": change})
-        return build_apply(
-            self.seen.node, owned_labels(self.seen.node), records, cordon=True, message=message
-        )
+        return write_records(self.seen, records, message, cordon=True)
+
+
+def write_records(
+    seen: NodeSnapshot, records: NodeRecords, message: str, *, cordon: bool | None = None
+) -> ApplyNode:
+    """A write of the records that leaves all labels; without `cordon` that of ours stays, too."""
+    return build_apply(
+        seen.node,
+        owned_labels(seen.node),
+        records,
+        cordon=seen.node.owns_cordon if cordon is None else cordon,
+        message=message,
+    )
 
 
 def owned_labels(node: Node) -> dict[str, str]:

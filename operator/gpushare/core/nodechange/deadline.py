@@ -1,4 +1,4 @@
-"""Changes that fail: at their deadline, or because the resource stays away.
+"""The deadline of a change whose labels are written, and what is done where it takes too long.
 
 That a change failed is written on its node, so that no restart forgets it, and halts the pool until
 the attempt is another one: a new spec, or a person's retry annotation.
@@ -7,10 +7,10 @@ the attempt is another one: a new spec, or a person's retry annotation.
 from dataclasses import replace
 from datetime import datetime
 
-from gpushare.core.nodechange.blockers import find_blocking_pods
+from gpushare.core.nodechange.failed import UNTIL_MENDED, describe_halt
 from gpushare.core.nodechange.labelled import is_completion
 from gpushare.core.nodechange.step import Step
-from gpushare.core.nodechange.teardown import resume, waits_for_user
+from gpushare.core.nodechange.teardown import waits_for_user
 from gpushare.core.records.change_record import ChangePhase, Failure
 from gpushare.core.snapshot.actions import (
     CreateJob,
@@ -20,40 +20,10 @@ from gpushare.core.snapshot.actions import (
     StepResult,
 )
 from gpushare.core.snapshot.admissions import record_boot
-from gpushare.editions.edition import Outcome
-from gpushare.editions.registry import find_transition
 from gpushare.names import Reason
 
 _MESSAGE_CHARACTERS = 400
 _SILENT = (Reason.RESOURCE_NOT_READY, Reason.NO_CARDS)
-_UNTIL_MENDED = "the node stays cordoned until this is mended"
-
-
-def describe_failure(node: str, failure: Failure) -> str:
-    """Which node failed, at which step and why."""
-    return f"{node} failed in phase {failure.phase}: {failure.message}"
-
-
-def read_reason(failure: Failure) -> Reason:
-    """Its reason; one that only another version of the operator knows is a passed deadline."""
-    known = failure.reason in set(Reason)
-    return Reason(failure.reason) if known else Reason.DEADLINE_EXCEEDED
-
-
-def try_again(step: Step) -> StepResult | None:
-    """It failed, and the spec or a retry annotation is another by now: it gets a new deadline."""
-    change = step.change
-    if change.failure is None or change.failure.attempt == step.policy.attempt:
-        return None
-    again: dict[str, object] = {
-        "failure": None,
-        "restarted_again": None,
-        "labelled_at": step.ctx.now,
-    }
-    if change.teardown is not None:
-        again |= resume(step.seen, change)
-    action = step.write_change("tried again", **again)
-    return step.updating(Reason.UPDATING, "tried again", action)
 
 
 def judge_progress(step: Step, plan: StepResult) -> StepResult:
@@ -64,8 +34,6 @@ def judge_progress(step: Step, plan: StepResult) -> StepResult:
     change, policy, now = step.change, step.policy, step.ctx.now
     if is_completion(plan):
         return plan
-    if change.failure is not None:
-        return _plan_failed(step, change.failure, plan)
     assert change.labelled_at is not None
     if plan.state is NodeState.FAILED:
         return _plan_failure(step, plan.reason, plan.message)
@@ -145,63 +113,6 @@ def _plan_failure(step: Step, reason: Reason, message: str) -> StepResult:
     # In another boot the module may be gone.
     boot = record_boot(step.seen) if reason is Reason.MODULE_STILL_LOADED else {}
     action = step.write_change(f"failed: {failure.message}", failure=failure, **boot)
-    told = message if step.policy.rolls_back else f"{message}; {_UNTIL_MENDED}"
+    told = message if step.policy.rolls_back else f"{message}; {UNTIL_MENDED}"
     plan = step.seen.plan(NodeState.FAILED, reason, told, action)
-    return replace(plan, halts=_halt(step, failure))
-
-
-def _plan_failed(step: Step, failure: Failure, plan: StepResult) -> StepResult:
-    """A change that failed: taken back where the pool says so, or left until it is mended."""
-    change, policy = step.change, step.policy
-    kept = _UNTIL_MENDED
-    if policy.rolls_back and change.teardown is not None:
-        kept = f"a teardown is not rolled back; {kept}"
-    elif policy.rolls_back and change.rolls_back is None and not change.initializing:
-        transition = find_transition(change.edition, change.to, change.from_mode)
-        blocker = find_blocking_pods(transition, step.to, step.from_mode, step.seen.pods)
-        if change.from_mode == change.to:
-            kept = f"there is no other mode to go back to; {kept}"
-        elif transition.refusal is not None:
-            way = f"{change.to} -> {change.from_mode}"
-            kept = f"not rolled back ({way}: {transition.message}); {kept}"
-        elif transition.outcome is Outcome.APPLY_AND_RESTART and not policy.may_restart:
-            kept = f"not rolled back: devicePlugin.restart is Never, and that needs one; {kept}"
-        elif not step.seen.node.ready:
-            # Cordoned, it would be aborted for that, and come back here.
-            kept = f"rolled back to {change.from_mode} later: the node is not ready"
-        elif blocker is not None:
-            kept = f"rolled back to {change.from_mode} later: {blocker.message}"
-        else:
-            return _plan_rollback(step, failure, transition.outcome)
-    return replace(
-        plan,
-        state=NodeState.FAILED,
-        reason=read_reason(failure),
-        message=f"{failure.message}; {kept}",
-        halts=_halt(step, failure),
-    )
-
-
-def _plan_rollback(step: Step, failure: Failure, outcome: Outcome) -> StepResult:
-    """The change back; it goes through every step again, on the node that is still cordoned."""
-    change = step.change
-    message = f"rolled back: {change.to} -> {change.from_mode}"
-    action = step.write_change(
-        message,
-        from_mode=change.to,
-        to=change.from_mode,
-        phase=ChangePhase.CORDONED,
-        since=step.ctx.now,
-        restart=outcome is Outcome.APPLY_AND_RESTART,
-        plugins=(),
-        restarted_again=None,
-        failure=None,
-        rolls_back=failure,
-    )
-    plan = step.updating(Reason.ROLLED_BACK, message, action)
-    return replace(plan, halts=_halt(step, failure))
-
-
-def _halt(step: Step, failure: Failure) -> str:
-    """A node that joins takes no capacity away, so that it fails alone."""
-    return "" if step.change.initializing else describe_failure(step.seen.node.name, failure)
+    return replace(plan, halts=describe_halt(step, failure))

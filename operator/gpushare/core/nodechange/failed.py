@@ -1,0 +1,166 @@
+"""The rules of a change that failed: its node stays cordoned, and holds its pool's rollout up.
+
+It may still come to its end by itself, as the rules of the phase say in which it failed.
+"""
+
+from dataclasses import dataclass, replace
+
+from gpushare.api.k8s.job import JobState
+from gpushare.core.nodechange.blockers import find_blocking_pods
+from gpushare.core.nodechange.labelled import is_completion
+from gpushare.core.nodechange.member_step import MemberStep
+from gpushare.core.nodechange.step import Step
+from gpushare.core.nodechange.teardown import note_progress, resume
+from gpushare.core.records.change_record import Change, ChangePhase, Failure
+from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.editions.edition import Outcome, Transition
+from gpushare.editions.registry import find_transition
+from gpushare.names import Reason
+
+UNTIL_MENDED = "the node stays cordoned until this is mended"
+
+
+@dataclass(frozen=True)
+class FailedStep:
+    """A node whose change failed, and what the rules of the phase say in which it did."""
+
+    member: MemberStep
+    failure: Failure
+    going_on: StepResult
+
+    @property
+    def is_of_another_attempt(self) -> bool:
+        """The spec or a retry annotation is another one by now."""
+        return self.failure.attempt != self.member.policy.attempt
+
+    @property
+    def is_superseded(self) -> bool:
+        """The pool wants another mode than the change brings."""
+        change = self.member.change
+        if self.member.pool.spec.schedule is change.to:
+            return False
+        return change.rolls_back is None or self.is_of_another_attempt
+
+    def failed(self, message: str, plan: StepResult) -> StepResult:
+        """`plan`, of a node that is told as failed."""
+        reason = _read_reason(self.failure)
+        return replace(plan, state=NodeState.FAILED, reason=reason, message=message)
+
+
+def complete(step: FailedStep) -> StepResult | None:
+    """The plugin is back after all: the node is verified and uncordoned."""
+    is_over = is_completion(step.going_on) and not step.is_of_another_attempt
+    return step.going_on if is_over else None
+
+
+def wait_for_job(step: FailedStep) -> StepResult | None:
+    """The pool wants another mode by now, and a Job of the teardown runs: it must end first."""
+    jobs = [job for job in step.member.seen.jobs.values() if job.state is JobState.RUNNING]
+    if not step.is_superseded or not jobs:
+        return None
+    # It may remove the module from below the pods that come next.
+    message = f"{step.failure.message}. Job {min(map(str, jobs))} must end first"
+    return step.failed(message, step.member.updating(Reason.UPDATING, message))
+
+
+def follow(step: FailedStep, plan: StepResult) -> StepResult:
+    """`plan`, which leads to another mode; the change that failed may still come to its end."""
+    message = f"{step.failure.message}. {plan.reason}: {plan.message}"
+    wakes = (plan.requeue_after_seconds, step.going_on.requeue_after_seconds)
+    wake = min((wake for wake in wakes if wake is not None), default=None)
+    return replace(step.failed(message, plan), requeue_after_seconds=wake)
+
+
+def try_again(step: FailedStep) -> StepResult | None:
+    """The spec or a retry annotation is another by now: it gets a new deadline."""
+    if not step.is_of_another_attempt:
+        return None
+    member = step.member
+    again: dict[str, object] = {
+        "failure": None,
+        "restarted_again": None,
+        "labelled_at": member.ctx.now,
+    }
+    if member.change.teardown is not None:
+        again |= resume(member.seen, member.change)
+    action = member.write_change("tried again", **again)
+    return member.updating(Reason.UPDATING, "tried again", action)
+
+
+def record_progress(step: FailedStep) -> StepResult | None:
+    """A teardown went on by itself (a boot, a Job, a user's word): that is written down."""
+    return note_progress(step.member)
+
+
+def roll_back(step: FailedStep) -> StepResult | None:
+    """The pool rolls back: the change back goes through every step, on the cordoned node."""
+    if _why_not_rolled_back(step):
+        return None
+    member, change = step.member, step.member.change
+    message = f"rolled back: {change.to} -> {change.from_mode}"
+    action = member.write_change(
+        message,
+        from_mode=change.to,
+        to=change.from_mode,
+        phase=ChangePhase.CORDONED,
+        since=member.ctx.now,
+        restart=_find_way_back(change).outcome is Outcome.APPLY_AND_RESTART,
+        plugins=(),
+        restarted_again=None,
+        failure=None,
+        rolls_back=step.failure,
+    )
+    plan = member.updating(Reason.ROLLED_BACK, message, action)
+    return replace(plan, halts=describe_halt(member, step.failure))
+
+
+def stay(step: FailedStep) -> StepResult:
+    """Otherwise it stays cordoned until that is mended, or a user decides."""
+    plan = step.failed(f"{step.failure.message}; {_why_not_rolled_back(step)}", step.going_on)
+    return replace(plan, halts=describe_halt(step.member, step.failure))
+
+
+def _why_not_rolled_back(step: FailedStep) -> str:
+    """Why the change is not rolled back now; empty where it is."""
+    member, change, policy = step.member, step.member.change, step.member.policy
+    if policy.rolls_back and change.teardown is not None:
+        return f"a teardown is not rolled back; {UNTIL_MENDED}"
+    if not policy.rolls_back or change.rolls_back is not None or change.initializing:
+        return UNTIL_MENDED
+    if change.from_mode == change.to:
+        return f"there is no other mode to go back to; {UNTIL_MENDED}"
+    transition = _find_way_back(change)
+    if transition.refusal is not None:
+        way = f"{change.to} -> {change.from_mode}"
+        return f"not rolled back ({way}: {transition.message}); {UNTIL_MENDED}"
+    if transition.outcome is Outcome.APPLY_AND_RESTART and not policy.may_restart:
+        why = "devicePlugin.restart is Never, and that needs one"
+        return f"not rolled back: {why}; {UNTIL_MENDED}"
+    if not member.seen.node.ready:
+        # Cordoned, it would be aborted for that, and come back here.
+        return f"rolled back to {change.from_mode} later: the node is not ready"
+    blocker = find_blocking_pods(transition, member.to, member.from_mode, member.seen.pods)
+    if blocker is not None:
+        return f"rolled back to {change.from_mode} later: {blocker.message}"
+    return ""
+
+
+def _find_way_back(change: Change) -> Transition:
+    return find_transition(change.edition, change.to, change.from_mode)
+
+
+def describe_halt(step: Step, failure: Failure) -> str:
+    """Why no other node may begin; empty for one that joins: it takes no capacity away, so that it
+    fails alone."""
+    return "" if step.change.initializing else describe_failure(step.seen.node.name, failure)
+
+
+def describe_failure(node: str, failure: Failure) -> str:
+    """Which node failed, at which step and why."""
+    return f"{node} failed in phase {failure.phase}: {failure.message}"
+
+
+def _read_reason(failure: Failure) -> Reason:
+    """Its reason; one that only another version of the operator knows is a passed deadline."""
+    known = failure.reason in set(Reason)
+    return Reason(failure.reason) if known else Reason.DEADLINE_EXCEEDED

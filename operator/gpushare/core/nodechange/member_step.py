@@ -1,0 +1,175 @@
+"""A node that belongs to a pool, and what leads from the mode that it is in to the pool's."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from gpushare import names
+from gpushare.api.pool import Pool, RestartPolicy, Schedule
+from gpushare.core.nodechange.blockers import (
+    find_blocking_pods,
+    find_mig,
+    find_other_edition,
+    find_pods_of_another_pool,
+)
+from gpushare.core.nodechange.kernel_module import is_isolation_left
+from gpushare.core.nodechange.step import Step
+from gpushare.core.ownership.drift import Verdict, judge_drift
+from gpushare.core.records.change_record import Change
+from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult
+from gpushare.core.snapshot.effective_mode import find_effective_mode, running_plugins
+from gpushare.core.snapshot.isolation_label import find_isolation_label
+from gpushare.core.snapshot.node import NodeSnapshot
+from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Outcome, Transition
+from gpushare.editions.registry import MODES, desired_labels, find_transition
+from gpushare.names import Reason
+
+
+@dataclass(frozen=True)
+class MemberStep(Step):
+    """The same of a node that belongs to a pool."""
+
+    pool: Pool
+
+    @cached_property
+    def failed(self) -> Change | None:
+        """The change that failed, which the next one follows; None where none did."""
+        change = self.seen.records.change
+        has_failed = change is not None and change.is_under_way and change.failure is not None
+        return change if has_failed else None
+
+    @cached_property
+    def reason_to_stay_away(self) -> Blocker | None:
+        """Why the node must be left exactly as it is."""
+        node, pool = self.seen.node, self.pool
+        return (
+            find_mig(node)
+            or find_other_edition(node, pool.spec.edition)
+            or find_pods_of_another_pool(node, pool.name, self.seen.pods)
+        )
+
+    @cached_property
+    def current(self) -> str:
+        """The mode that is in force, or that was written by the change that failed."""
+        if self.failed is not None:
+            return self.failed.to
+        seen = self.seen
+        return find_effective_mode(
+            self.pool.spec.edition, seen.node, seen.pods, seen.records.applied
+        )
+
+    @cached_property
+    def enforced_labels(self) -> dict[str, str]:
+        """The labels that must be there now."""
+        return find_enforced_labels(self.seen, self.pool, self.current)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What others did to them."""
+        records = self.seen.records
+        if self.failed is not None:
+            return Verdict(record=records.drift)
+        return judge_drift(
+            self.seen.node, records, self.enforced_labels, self.policy.claim, self.ctx.now
+        )
+
+    @cached_property
+    def waits_for_change(self) -> bool:
+        """The recorded mode is in force, and the pool wants another."""
+        applied = self.seen.records.applied
+        return applied is not None and applied.schedule == self.current != self.wanted.schedule
+
+    @cached_property
+    def wanted(self) -> Mode:
+        """The pool's mode."""
+        return MODES[self.pool.spec.edition, self.pool.spec.schedule]
+
+    @cached_property
+    def needed(self) -> Transition | None:
+        """What the labels ask for; None where writing them is enough."""
+        applied = self.seen.records.applied
+        if self.current != self.wanted.schedule:
+            return find_transition(self.wanted.edition, self.current, self.wanted.schedule)
+        if applied is None or not applied.is_of(self.wanted):
+            return None
+        never = self.pool.spec.device_plugin.restart is RestartPolicy.NEVER
+        restarted = applied.plugins != running_plugins(self.seen.pods, self.wanted)
+        return REPAIR if applied.needs_restart and not (never or restarted) else None
+
+    @cached_property
+    def isolation_stays(self) -> bool:
+        """A kernel module may be loaded that isolates in the pool's mode, too."""
+        return is_isolation_left(self.seen, self.wanted)
+
+    @cached_property
+    def tears_down(self) -> bool:
+        """Isolation must go, and the labels alone would not take it away."""
+        needed = self.needed
+        return self.isolation_stays and (needed is None or needed.outcome is Outcome.APPLY)
+
+    @cached_property
+    def transition(self) -> Transition:
+        """What the change needs."""
+        transition = TEARDOWN if self.tears_down else self.needed
+        assert transition is not None
+        return transition
+
+    @cached_property
+    def leaves(self) -> str:
+        """The mode that a change to the pool's leaves."""
+        applied = self.seen.records.applied
+        is_known = applied is not None and applied.edition is self.wanted.edition
+        if self.tears_down and self.failed is None and applied is not None and is_known:
+            return applied.schedule
+        return self.current
+
+    @property
+    def way(self) -> str:
+        """From which mode to which, as people read it."""
+        return f"{self.leaves} -> {self.wanted.schedule}"
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The kind of the change."""
+        return self.policy.kind_of(self.leaves, self.wanted.schedule, self.transition.outcome)
+
+    @cached_property
+    def workloads(self) -> Blocker | None:
+        """Pods that the change would harm."""
+        left = MODES[self.pool.spec.edition, Schedule(self.leaves)]
+        return find_blocking_pods(self.transition, left, self.wanted, self.seen.pods)
+
+    @cached_property
+    def initializes(self) -> bool:
+        """No pool had the node before, and no GPU pod uses it: changing it takes nothing away."""
+        if self.failed is not None:
+            return self.failed.initializing
+        node = self.seen.node
+        ours = names.LABEL_POOL in node.labels and names.LABEL_POOL in node.owned
+        uses = any(pod.is_live and pod.requests for pod in self.seen.pods)
+        return self.seen.records.applied is None and not ours and not uses
+
+    def waiting(self, state: NodeState, reason: Reason, message: str) -> StepResult:
+        """A change to the pool's mode waits."""
+        affected = len(self.workloads.pods) if self.workloads is not None else 0
+        return replace(self.seen.plan(state, reason, message), kind=self.kind, pods=affected)
+
+
+def find_enforced_labels(seen: NodeSnapshot, pool: Pool, from_mode: str) -> dict[str, str]:
+    """The labels that must be there now.
+
+    While a node waits for a change, those are not the pool's yet, but of the mode in force; a value
+    that is the pool's already was put there by a person who prepares the node for it.
+    """
+    applied, wanted = seen.records.applied, desired_labels(pool.name, pool.spec)
+    if applied is None or applied.edition is not pool.spec.edition or from_mode != applied.schedule:
+        return wanted | find_isolation_label(seen.node, wanted, seen.records)
+    effective_mode = applied.mode.labels
+    labels = desired_labels(applied.pool, pool.spec)
+    held = {key: value for key, value in labels.items() if key not in names.MODE_LABELS}
+    present = seen.node.labels
+    held |= {
+        key: wanted[key] if key in wanted and present.get(key) == wanted[key] else value
+        for key, value in effective_mode.items()
+    }
+    return held | find_isolation_label(seen.node, held, seen.records)

@@ -1,0 +1,297 @@
+"""The rules of a node on which no change is under way: its labels, and the start of a change."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from gpushare import names
+from gpushare.api.pool import Schedule
+from gpushare.api.rollout import WorkloadPolicy
+from gpushare.core.deviceplugin.verification import verify_mode
+from gpushare.core.nodechange.blockers import find_left_over_plugin, find_missing_daemonset
+from gpushare.core.nodechange.kernel_module import note_module
+from gpushare.core.nodechange.last_applied import note_readings, plan_labels
+from gpushare.core.nodechange.member_step import MemberStep
+from gpushare.core.nodechange.step import owned_labels, transition_of, write_records
+from gpushare.core.nodechange.teardown import find_refusal
+from gpushare.core.records.change_record import Change, ChangePhase, Teardown
+from gpushare.core.snapshot.actions import (
+    Blocker,
+    NodeState,
+    Start,
+    StepResult,
+    build_apply,
+)
+from gpushare.core.snapshot.effective_mode import describe_unknown
+from gpushare.editions.edition import REPAIR, Outcome
+from gpushare.editions.registry import MODES, desired_labels
+from gpushare.names import Reason
+
+
+def leave_alone(step: MemberStep) -> StepResult | None:
+    """MIG devices, labels of another edition, or pods of another pool: nothing is written."""
+    blocker = step.reason_to_stay_away
+    return step.blocked(blocker) if blocker is not None else None
+
+
+def wait_after_abort(step: MemberStep) -> StepResult | None:
+    """A change was aborted for a pod or a user: it is tried again 30 s later."""
+    change, pool = step.seen.records.change, step.pool
+    if change is None or change.not_before is None:
+        return None
+    left = change.not_before - step.ctx.now
+    # A time further off was written by a clock that is ahead, or by hand.
+    if not timedelta() < left <= step.ctx.timing.backoff:
+        return None
+    wanted = (pool.name, pool.spec.edition, pool.spec.schedule)
+    is_same = (change.pool, change.edition, change.to) == wanted
+    kind = step.policy.kind_of(change.from_mode, change.to, transition_of(change).outcome)
+    return StepResult(
+        step.seen.node.name,
+        NodeState.WAITING,
+        Reason.WAITING_AFTER_LATE_BINDING,
+        "gave way to a pod that was bound during the cordon, or to a person; tried again at "
+        f"{change.not_before.isoformat(timespec='seconds')}",
+        requeue_after_seconds=left.total_seconds(),
+        kind=kind if is_same else None,
+    )
+
+
+def yield_to_manager(step: MemberStep) -> StepResult | None:
+    """Another manager keeps writing the mode's labels: no change begins, no plugin is restarted.
+
+    What a plugin reads meanwhile nobody knows; it must read ours once the conflict is over.
+    """
+    seen, verdict = step.seen, step.verdict
+    if not verdict.fought_over & names.MODE_LABELS:
+        return None
+    plan = seen.plan_conflict(verdict)
+    if verdict.wait is not None:
+        return plan
+    labels = {k: v for k, v in step.enforced_labels.items() if k not in verdict.given_up}
+    records = seen.records.model_copy(update={"drift": verdict.record})
+    applied = seen.records.applied
+    if applied is not None:
+        mode = applied.mode
+        stays = not mode.labels.items() <= labels.items()
+        readings = note_readings(seen, applied, step.ctx, stays=stays)
+        applied = applied.model_copy(update=readings)
+        records = records.model_copy(update={"applied": applied})
+        records = note_module(seen, records, mode, step.ctx)
+        if applied.mode_unknown:
+            plan = replace(plan, message=f"{plan.message}. {describe_unknown(applied)}")
+    action = build_apply(
+        seen.node, labels, records, cordon=seen.node.owns_cordon, message=plan.message
+    )
+    ours = action.labels
+    settled = ours.items() <= seen.node.labels.items() and ours.keys() <= seen.node.owned
+    return plan if settled and records == seen.records else replace(plan, action=action)
+
+
+def pause_reverts(step: MemberStep) -> StepResult | None:
+    """Labels were put back 6 times within a minute: done again after that."""
+    if step.verdict.wait is None:
+        return None
+    return step.seen.plan_pause(step.verdict, step.ctx.now)
+
+
+def revert(step: MemberStep) -> StepResult | None:
+    """It waits for a change, and the labels in force were changed: they are put back."""
+    seen, held, applied = step.seen, step.enforced_labels, step.seen.records.applied
+    if not step.waits_for_change or applied is None:
+        return None
+    once_ours = {*(seen.records.initial_values or ()), names.LABEL_ISOLATION_VERIFIED}
+    lost = {key: held[key] for key in held.keys() & once_ours - seen.node.owned}
+    if lost.items() <= seen.node.labels.items():
+        return None
+    applied = applied.model_copy(update=note_readings(seen, applied, step.ctx))
+    records = seen.records.model_copy(update={"drift": step.verdict.record, "applied": applied})
+    message = "labels put back"
+    action = build_apply(
+        seen.node,
+        {**owned_labels(seen.node), **lost},
+        note_module(seen, records, applied.mode, step.ctx),
+        cordon=seen.node.owns_cordon,
+        message=message,
+    )
+    return step.updating(Reason.DRIFT_REVERTED, message, action)
+
+
+def note_restart(step: MemberStep) -> StepResult | None:
+    """It waits for a change, and its plugin restarted: what it has read is written down.
+
+    It has read the labels of the mode in force, which are there and ours. Unless that is written
+    down, a label that is written later could have been what it read.
+    """
+    seen, held, applied = step.seen, step.enforced_labels, step.seen.records.applied
+    if not step.waits_for_change or applied is None or applied.restart_pending:
+        return None
+    mode = applied.mode
+    intact = held.items() <= seen.node.labels.items() and held.keys() <= seen.node.owned
+    if not intact or not mode.labels.items() <= held.items():
+        return None
+    if applied.mode_unknown and verify_mode(seen.node, seen.pods, mode, step.ctx) is not None:
+        return None
+    changes = note_readings(seen, applied, step.ctx)
+    if not changes:
+        return None
+    records = seen.records.model_copy(update={"applied": applied.model_copy(update=changes)})
+    message = "records are written"
+    action = write_records(seen, records, message)
+    return step.updating(Reason.UPDATING, message, action)
+
+
+def finish(step: MemberStep, plan: StepResult) -> StepResult:
+    """`plan` on the way to the pool's mode, with what else is to be said of the node.
+
+    Another manager may keep writing a label that is not the mode's. A cordon of ours without the
+    record of a change stays: the record was removed by hand, and half-way changed the node must
+    not take pods.
+    """
+    verdict = step.verdict
+    if verdict.conflicts:
+        plan = _add_conflicts(plan, step.seen.plan_conflict(verdict))
+    if verdict.reverts and plan.start is not None:
+        plan = replace(plan, start=replace(plan.start, reason=Reason.DRIFT_REVERTED))
+    if step.seen.node.owns_cordon and plan.action is None:
+        plan = replace(plan, message=f"{plan.message}. The cordon is ours, and stays until then")
+    return plan
+
+
+def _add_conflicts(plan: StepResult, conflicting: StepResult) -> StepResult:
+    wakes = [p.requeue_after_seconds for p in (plan, conflicting)]
+    plan = replace(
+        plan,
+        conflicts=conflicting.conflicts,
+        requeue_after_seconds=min((wake for wake in wakes if wake is not None), default=None),
+    )
+    if plan.reason not in (Reason.DRIFT_REVERTED, Reason.UPDATING):
+        return plan
+    return replace(
+        plan, state=conflicting.state, reason=conflicting.reason, message=conflicting.message
+    )
+
+
+def write_labels(step: MemberStep) -> StepResult | None:
+    """The pool's mode is in force: labels and records are written where any is missing."""
+    if step.needed is not None and step.needed is not REPAIR:
+        return None
+    plan = plan_labels(step.seen, step.pool, step.wanted, step.verdict, step.ctx)
+    # Also a node that needs its teardown keeps the labels and records of its mode.
+    applied = step.seen.records.applied
+    is_kept = plan.action is not None and (applied is None or applied.is_of(step.wanted))
+    return plan if is_kept or (step.needed is None and not step.isolation_stays) else None
+
+
+def leave_restart_to_user(step: MemberStep) -> StepResult | None:
+    """The plugin must be restarted, and devicePlugin.restart is Never: a user does it."""
+    if step.transition.outcome is not Outcome.APPLY_AND_RESTART or step.policy.may_restart:
+        return None
+    if step.failed is None:
+        return plan_labels(
+            step.seen, step.pool, step.wanted, step.verdict, step.ctx, restart_pending=True
+        )
+    message = f"{step.way} needs a restart, and devicePlugin.restart is Never"
+    return step.seen.plan(NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED, message)
+
+
+def refuse(step: MemberStep) -> StepResult | None:
+    """The edition has no such transition, or it is a teardown that nobody has asked for."""
+    refusal = _find_refusal(step)
+    if refusal is None:
+        return None
+    message = f"{step.kind.change}: {refusal.message}"
+    return replace(step.seen.plan(NodeState.BLOCKED, refusal.reason, message), kind=step.kind)
+
+
+def _find_refusal(step: MemberStep) -> Blocker | None:
+    transition = step.transition
+    if transition.refusal is None:
+        return None
+    if transition.outcome is not Outcome.REQUIRES_TEARDOWN:
+        return Blocker(transition.refusal, transition.instructions)
+    refusal = find_refusal(step.seen.node, step.policy, step.ctx)
+    return refusal and replace(refusal, message=f"{refusal.message}; {transition.message}")
+
+
+def stay_rolled_back(step: MemberStep) -> StepResult | None:
+    """This very change failed and was rolled back: a new spec or a retry annotation is needed."""
+    applied, policy = step.seen.records.applied, step.policy
+    failure = applied.failure if applied is not None and applied.left(step.wanted) else None
+    if failure is None or failure.attempt != policy.attempt or step.failed is not None:
+        return None
+    message = f"rolled back to {step.leaves}: {failure.message}"
+    plan = step.seen.plan(NodeState.FAILED, Reason.ROLLED_BACK, message)
+    return replace(plan, kind=step.kind)
+
+
+def wait_for_components(step: MemberStep) -> StepResult | None:
+    """A DaemonSet is missing that the mode needs, or one is there that would compete with it."""
+    seen, ctx = step.seen, step.ctx
+    labels = desired_labels(step.pool.name, step.pool.spec)
+    blocker = (
+        step.reason_to_stay_away
+        or find_missing_daemonset(step.wanted, seen.pods, ctx)
+        or find_left_over_plugin(seen.node, step.wanted, labels, seen.pods, ctx)
+    )
+    if blocker is None:
+        return None
+    return replace(step.blocked(blocker), kind=step.kind)
+
+
+def wait_for_workloads(step: MemberStep) -> StepResult | None:
+    """Pods hold the change up, and the pool waits for them before the cordon."""
+    if step.workloads is None or step.policy.stays_cordoned:
+        return None
+    return step.waiting(NodeState.BLOCKED, step.workloads.reason, step.workloads.message)
+
+
+def report_eviction_disabled(step: MemberStep) -> StepResult | None:
+    """The pool wants pods evicted, and the installation does not allow it."""
+    evicts = step.policy.workloads is WorkloadPolicy.EVICT
+    if step.workloads is None or not evicts or step.ctx.may_evict:
+        return None
+    told = step.eviction_disabled(step.workloads)
+    return step.waiting(told.state, told.reason, told.message)
+
+
+def wait_for_node(step: MemberStep) -> StepResult | None:
+    """The node is not ready: its plugin would not return."""
+    if step.seen.node.ready:
+        return None
+    message = f"{step.way} waits: the node is not ready, its plugin would not return"
+    plan = step.seen.plan(NodeState.WAITING, Reason.NODE_NOT_READY, message)
+    return replace(plan, kind=step.kind)
+
+
+def start(step: MemberStep) -> StepResult:
+    """It starts with the cordon, once the rollout admits it."""
+    failed, policy = step.failed, step.policy
+    change = Change(
+        pool=step.pool.name,
+        claim=policy.claim.spec,
+        edition=step.pool.spec.edition,
+        from_mode=Schedule(step.leaves),
+        to=step.wanted.schedule,
+        phase=ChangePhase.CORDONED,
+        since=step.ctx.now,
+        restart=step.transition.outcome is Outcome.APPLY_AND_RESTART,
+        initializing=step.initializes,
+        labelled_at=failed.labelled_at if failed else None,
+        before=failed.before if failed else (),
+        admitted=failed.admitted if failed else None,
+        boot_id=failed.boot_id if failed else None,
+        teardown=Teardown() if step.transition.outcome is Outcome.REQUIRES_TEARDOWN else None,
+    )
+    records = step.seen.records.model_copy(update={"change": change})
+    noted = note_module(step.seen, records, MODES[change.edition, change.from_mode])
+    # The cordon and the record of the change, in one write.
+    cordon = build_apply(
+        step.seen.node,
+        owned_labels(step.seen.node),
+        noted,
+        cordon=True,
+        message=f"cordoned for {step.way}",
+    )
+    plan = step.waiting(NodeState.WAITING, Reason.WAITING_FOR_BUDGET, step.way)
+    start = Start(Reason.CORDONED, step.way, cordon, uses_budget=not step.initializes)
+    return replace(plan, start=start, initializes=step.initializes)
