@@ -14,7 +14,7 @@ from gpushare.core.nodechange.step import (
     transition_of,
     write_records,
 )
-from gpushare.core.nodechange.teardown import find_refusal, spend_word
+from gpushare.core.nodechange.teardown import find_teardown_refusal, spend_word
 from gpushare.core.ownership.drift import Claim, judge_drift
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
@@ -51,7 +51,7 @@ def abort_for_pool(step: MemberStep) -> StepResult | None:
     if change.rolls_back is not None:
         wanted = change.rolls_back.attempt == policy.attempt and not forbidden
     if change.teardown is not None:
-        wanted = wanted and find_refusal(step.seen.node, policy, step.ctx) is None
+        wanted = wanted and find_teardown_refusal(step.seen.node, policy, step.ctx) is None
     if wanted:
         return None
     action = plan_abort(step.seen, why="the pool wants something else now", now=step.ctx.now)

@@ -12,7 +12,7 @@ from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.last_applied import note_readings, plan_labels
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.step import owned_labels, transition_of, write_records
-from gpushare.core.nodechange.teardown import find_refusal
+from gpushare.core.nodechange.teardown import find_teardown_refusal
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.snapshot.actions import (
     Blocker,
@@ -209,7 +209,7 @@ def _find_refusal(step: MemberStep) -> Blocker | None:
         return None
     if transition.outcome is not Outcome.REQUIRES_TEARDOWN:
         return Blocker(transition.refusal, transition.instructions)
-    refusal = find_refusal(step.seen.node, step.policy, step.ctx)
+    refusal = find_teardown_refusal(step.seen.node, step.policy, step.ctx)
     return refusal and replace(refusal, message=f"{refusal.message}; {transition.message}")
 
 

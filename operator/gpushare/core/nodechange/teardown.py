@@ -45,7 +45,7 @@ _SENTINEL = "sentinel"
 _SWITCH = "the chart's value teardown.jobs.enabled"
 
 
-def find_refusal(node: Node, policy: Policy, ctx: ReconcileContext) -> Blocker | None:
+def find_teardown_refusal(node: Node, policy: Policy, ctx: ReconcileContext) -> Blocker | None:
     """Why no teardown may begin on `node`; None where it may."""
     if policy.teardown is TeardownPolicy.MANUAL:
         if node.teardown == names.TEARDOWN_START:

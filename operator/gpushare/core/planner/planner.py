@@ -24,7 +24,7 @@ from gpushare.core.planner.suppressed import (
     plan_lost_claim,
     suppress,
 )
-from gpushare.core.rollout.admission import Refusal, RolloutProgress, find_refusal
+from gpushare.core.rollout.budget import Refusal, RolloutProgress, find_start_refusal
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, observe_isolation
@@ -225,7 +225,7 @@ class Planner:
 
     def _find_refusal(self, name: str) -> Refusal | None:
         """Why one more node of a pool may not start that is in service and needs no approval."""
-        return find_refusal(self._pools.get(name), self._count(name), initializes=False)
+        return find_start_refusal(self._pools.get(name), self._count(name), initializes=False)
 
     def _find_refusal_of(self, plan: StepResult, name: str) -> Refusal | None:
         """Why a node that is queued may not start. What it takes up itself is not counted; one that
@@ -235,7 +235,9 @@ class Planner:
         if plan.under_way:
             progress = replace(progress, unavailable=0, changing=0)
         kind = None if plan.node in self.releases else plan.kind
-        return find_refusal(self._pools.get(name), progress, kind, initializes=plan.initializes)
+        return find_start_refusal(
+            self._pools.get(name), progress, kind, initializes=plan.initializes
+        )
 
     def _count(self, name: str, node: str = "") -> RolloutProgress:
         pool_state, pool = self._pool_state(name), self._pools.get(name)

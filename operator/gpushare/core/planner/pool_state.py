@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from gpushare.core.capacity.pool_capacity import NodeCapacity
-from gpushare.core.rollout.admission import Refusal, RolloutProgress
+from gpushare.core.rollout.budget import Refusal, RolloutProgress
 from gpushare.core.rollout.change_kinds import Kind
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation

@@ -45,7 +45,7 @@ class RolloutProgress:
     """What failed, in a sentence."""
 
 
-def find_refusal(
+def find_start_refusal(
     pool: Pool | None, progress: RolloutProgress, kind: Kind | None = None, *, initializes: bool
 ) -> Refusal | None:
     """Why one more node of `pool` may not start its change; None where it may.

@@ -13,11 +13,11 @@ from gpushare.api.rollout import Rollout as Spec
 from gpushare.core.planner import planner as planning
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
-from gpushare.core.rollout.admission import (
+from gpushare.core.rollout.budget import (
     Refusal,
     RolloutProgress,
     count_max_unavailable,
-    find_refusal,
+    find_start_refusal,
 )
 from gpushare.core.snapshot.actions import ApplyNode, Blocker, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
@@ -131,7 +131,7 @@ def _refuse(
     rollout: Spec, progress: RolloutProgress, *, initializes: bool = False
 ) -> Refusal | None:
     pool = a_pool(rollout=rollout.model_dump())
-    return find_refusal(pool, progress, initializes=initializes)
+    return find_start_refusal(pool, progress, initializes=initializes)
 
 
 def _budget(limit: int | str) -> Spec:
