@@ -123,6 +123,13 @@ def test_pods_that_hold_the_resource_are_evicted_by_their_uid_in_order() -> None
     assert [(pod.name, pod.uid) for pod in found] == [("a", "uid-of-a"), ("b", "uid-of-b")]
 
 
+def test_a_pod_that_came_after_the_labels_is_evicted_too() -> None:
+    records = under_way(ChangePhase.LABELLED, restart=True)
+    labels = {**MODES[Edition.PROFESSIONAL, Schedule.CGPU].labels, **OURS}
+    node = a_node(labels=labels, records=records, unschedulable=True, owns_cordon=True)
+    assert _evicted(a_gpu_pod(), node=node) == (TRAIN,)
+
+
 @pytest.mark.parametrize(
     "spared",
     [

@@ -4,14 +4,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from gpushare.api.rollout import WorkloadPolicy
-from gpushare.core.nodechange.blockers import find_evictable_pods
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.step import (
     Step,
     change_labels,
     find_late_pods,
-    transition_of,
     write_records,
 )
 from gpushare.core.nodechange.teardown import find_teardown_refusal, spend_word
@@ -20,7 +18,6 @@ from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import (
     ApplyNode,
-    EvictPods,
     NodeState,
     RecheckPods,
     StepResult,
@@ -85,13 +82,9 @@ def wait_for_pods(step: Step) -> StepResult | None:
     blocker = step.late_pods
     if blocker is None or not _is_held_by_pods(step):
         return None
-    plan = step.wait_cordoned(blocker)
-    if step.policy.workloads is not WorkloadPolicy.EVICT:
-        return plan
-    if not step.ctx.may_evict:
+    if step.policy.workloads is WorkloadPolicy.EVICT and not step.ctx.may_evict:
         return step.eviction_disabled(blocker)
-    pods = find_evictable_pods(transition_of(step.change), blocker.pods)
-    return replace(plan, action=EvictPods(step.seen.node.name, pods)) if pods else plan
+    return step.wait_for_pods(blocker)
 
 
 def recheck_pods(step: Step) -> StepResult:

@@ -36,7 +36,7 @@ def record_plugins(step: Step) -> StepResult | None:
     if not step.change.restart:
         return None
     if step.late_pods is not None:
-        return step.wait_cordoned(step.late_pods)
+        return step.wait_for_pods(step.late_pods)
     look = RecordPlugins(step.seen.node.name)
     return step.updating(Reason.LABELLED, "labelled; the plugin is restarted next", look)
 
@@ -134,7 +134,7 @@ def complete(step: Step) -> StepResult:
             requeue_after_seconds=wait,
         )
     if (users := find_pods_of_another_mode(step.to, seen.pods)) is not None:
-        return step.wait_cordoned(users)
+        return step.wait_for_pods(users)
     action = build_apply(
         seen.node,
         change_labels(seen, change),

@@ -1,17 +1,19 @@
 """One node, with all that the rules of its phase look at."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.core.nodechange.blockers import find_blocking_pods
+from gpushare.api.rollout import WorkloadPolicy
+from gpushare.core.nodechange.blockers import find_blocking_pods, find_evictable_pods
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import (
     Action,
     ApplyNode,
     Blocker,
+    EvictPods,
     NodeState,
     StepResult,
     build_apply,
@@ -61,10 +63,18 @@ class Step:
         """Nothing is done until a user removes what blocks it."""
         return self.seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
 
-    def wait_cordoned(self, blocker: Blocker) -> StepResult:
-        """The node waits for pods: without a deadline, and it uses up the budget."""
+    def wait_for_pods(self, blocker: Blocker) -> StepResult:
+        """The cordoned node waits for pods, without a deadline, and uses up the budget.
+
+        They are evicted where the pool wants that, unless the rollout is halted.
+        """
         message = f"{blocker.message}; until then it stays cordoned, and uses up the budget"
-        return self.seen.plan(NodeState.BLOCKED, blocker.reason, message)
+        plan = self.seen.plan(NodeState.BLOCKED, blocker.reason, message)
+        evicts = self.policy.workloads is WorkloadPolicy.EVICT and self.ctx.may_evict
+        if not evicts or self.ctx.is_halted:
+            return plan
+        pods = find_evictable_pods(transition_of(self.change), blocker.pods)
+        return replace(plan, action=EvictPods(self.seen.node.name, pods)) if pods else plan
 
     def eviction_disabled(self, blocker: Blocker) -> StepResult:
         """The pool wants pods evicted, and the installation does not allow it."""

@@ -202,7 +202,7 @@ def remove_module(step: Step) -> StepResult | None:
     if job is not None:
         return step.updating(reason, f"Job {job} removes the module")
     if step.late_pods is not None:
-        return step.wait_cordoned(step.late_pods)
+        return step.wait_for_pods(step.late_pods)
     if installer := _find_installer(seen):
         name = step.ctx.name_of(installer)
         return step.updating(reason, f"{name} must leave first, or it loads the module again")
@@ -243,7 +243,7 @@ def verify_module(step: Step) -> StepResult:
     if _is_gone(step):
         # A plugin may have started under foreign labels meanwhile.
         if step.late_pods is not None:
-            return step.wait_cordoned(step.late_pods)
+            return step.wait_for_pods(step.late_pods)
         message = "no kernel module is loaded; the plugin is restarted next"
         return step.updating(Reason.LABELLED, message, RecordPlugins(node))
     job = _find_job(seen, change, JobPhase.VERIFY)
