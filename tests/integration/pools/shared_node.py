@@ -22,10 +22,10 @@ CARD_GIB = 15
 SENT = {"gpushare.io/pool": "training"}
 
 
-def share_cards(bench: Bench) -> None:
-    """The pool `training` of one node `n1`, which shares two cards."""
+def share_cards(bench: Bench, cards: int = 2) -> None:
+    """The pool `training` of one node `n1`, which shares so many cards."""
     bench.install("OpenSource")
-    bench.add_nodes("n1", cards=2)
+    bench.add_nodes("n1", cards=cards)
     bench.create_pool(build_pool(edition="OpenSource"))
     expect_pool_ready(bench, nodes=1)
 

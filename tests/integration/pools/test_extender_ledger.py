@@ -18,6 +18,7 @@ from tests.integration.pools.shared_node import (
     list_codes,
     list_rejections,
     run_pods,
+    set_cards,
     share_cards,
 )
 from tests.kit.bench import PODS, Bench
@@ -143,6 +144,50 @@ def test_a_card_that_a_tenant_made_up_counts_nowhere_and_leaves_the_node_ready(
     assert (pool["status"]["nodes"]["ready"], pool["status"]["nodes"]["blocked"]) == (1, 0)
     assert find_condition(pool)["reason"] == "AllNodesReady"
     assert list_codes(sharing)["ExtenderStale"] == ("warning", "node n1")
+
+
+def test_units_that_the_extender_keeps_of_a_pod_that_is_gone_are_told(sharing: Bench) -> None:
+    run_pods(sharing, "a")
+    sharing.annotate(f"{PODS}/a", {names.MEM_IDX: "1"})
+    sharing.delete_pod("a")
+    run_pods(sharing, "b")
+    expect_memory(sharing, 10, 10, largest=15)
+    assert list_cards(sharing) == {0: (15, {}), 1: (15, {"default/b": 10})}
+    sharing.create_pod(build_pod("late", gib=10, selects=SENT))
+    told = expect_waiting(sharing, "late", "ExtenderStale")
+    assert list_rejections(told) == [["ExtenderStale"]]
+    assert "rollout restart" in told["smallestChange"]
+
+    sharing.cluster.restart_extender()
+    sharing.delete_pod("late")
+    run_pods(sharing, "again")
+    assert list_cards(sharing)[0] == (15, {"default/again": 10})
+
+
+# A node that loses cards.
+
+
+def test_a_pod_on_a_card_that_was_taken_out_is_told_on_its_node(
+    bench: Bench, operator: OperatorProcess
+) -> None:
+    share_cards(bench, 4)
+    run_pods(bench, "a", "b", gib=8)
+    set_cards(bench, 2)
+    # The extender remembers four cards, and the third is the first that is empty.
+    run_pods(bench, "late", gib=8)
+    sample = expect_reason(bench, "n1", "ExtenderStale")
+    assert "default/late" in sample["message"]
+    expect_memory(bench, 16, 24, largest=6)
+    assert list_cards(bench)[2] == (0, {"default/late": 8})
+    assert bench.pool()["status"]["capacity"]["gpus"] == 2
+    assert list_codes(bench)["ExtenderStale"] == ("warning", "node n1")
+
+    bench.delete_pod("late")
+    bench.cluster.restart_extender()
+    run_pods(bench, "again", gib=7)
+    expect_memory(bench, 23, 23, largest=7)
+    assert sorted(list_cards(bench)) == [0, 1]
+    assert "ExtenderStale" not in list_codes(bench)
 
 
 # Room that was promised.

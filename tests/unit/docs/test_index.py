@@ -32,6 +32,13 @@ def test_every_command_of_ours_that_the_guides_name_is_in_the_manual() -> None:
     assert {command for command in named if f"\n## {command}\n" not in manual} == set()
 
 
+def test_every_step_of_the_guides_has_its_answer_and_where_it_is_described() -> None:
+    lines = (DOCS / "guides.md").read_text().splitlines()
+    rows = [line.replace(r"\|", "")[1:-1].split("|") for line in lines if line[:1] == "|"]
+    assert len(rows) > 100
+    assert [row for row in rows if not all(map(str.strip, row))] == []
+
+
 def test_the_page_has_the_table_of_what_was_seen_on_a_real_node() -> None:
     page = (DOCS / "testing.md").read_text()
     assert render_table() in page, "python -m tests.node.behaviours prints it"

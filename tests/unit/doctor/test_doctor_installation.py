@@ -98,11 +98,15 @@ CRDS: dict[str, tuple[Callable[[Json], object], Code, str]] = {
         Code.CRD_CURRENT,
         "",
     ),
-    "it lacks fields": (_lack_fields, Code.CRD_DIFFERS, "spec.rollout.canary, status.isolation"),
+    "it lacks fields": (
+        _lack_fields,
+        Code.CRD_DIFFERS,
+        "lacks spec.rollout.canary, status.isolation",
+    ),
     "it has a list's field otherwise": (
         _have_otherwise,
         Code.CRD_DIFFERS,
-        "spec.nodes.selector.matchExpressions[].operator",
+        "otherwise spec.nodes.selector.matchExpressions[].operator",
     ),
     "it is newer": (
         lambda version: _properties(version, "spec").update(later={"type": "string"}),

@@ -209,7 +209,7 @@ POOLS: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
     (SAID_TWICE, ERROR, Reason.COMPETING_PLUGINS, ""),
     (see(MIG_NODE), WARNING, Reason.MIG_NODE, "gpushare explain node gpu-1"),
     (UNANSWERED, ERROR, Reason.SCHEDULER_UNAVAILABLE, "http://10.0.0.9:32766"),
-    (UNANSWERED, ERROR, Reason.SCHEDULER_UNAVAILABLE, "2 pods"),
+    (UNANSWERED, ERROR, Reason.SCHEDULER_UNAVAILABLE, "pods wait for it (2)"),
     (see(a_sharing_node(), pools=(), settings=ELSEWHERE), INFO, Code.SKIPPED, "gpu-plugins"),
 ]
 

@@ -118,10 +118,13 @@ def test_a_webhook_or_a_configuration_that_is_missing_is_an_error() -> None:
         ([-1, 9], Code.CERTIFICATE_EXPIRING, "9 days"),
         ([-1], Code.CERTIFICATE_UNTRUSTED, "expired at"),
         ([], Code.CERTIFICATE_UNTRUSTED, "no readable certificate"),
+        (None, Code.CERTIFICATE_UNTRUSTED, "is empty"),
     ],
 )
-def test_the_newest_ca_of_a_bundle_counts(expiries: list[int], code: Code, told: str) -> None:
-    bundle = [NOW + timedelta(days) for days in expiries]
+def test_the_newest_ca_of_a_bundle_counts(
+    expiries: list[int] | None, code: Code, told: str
+) -> None:
+    bundle = None if expiries is None else [NOW + timedelta(days) for days in expiries]
     expect_one(judge_bundles([bundle], NOW), code, code.severity, told)
 
 

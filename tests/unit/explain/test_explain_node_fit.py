@@ -179,8 +179,13 @@ IN_THE_WAY = {
     Reason.PLUGIN_RESTARTING: [(fit(POD, node=CHANGING, plan=UPDATING), "-> wait until its")],
     Reason.DEADLINE_EXCEEDED: [(fit(POD, plan=FAILED), "no driver -> mend what its change")],
     Reason.TAINT_NOT_TOLERATED: [(fit(POD, taints=(TAINT,)), "team=vision:NoSchedule -> ")],
-    Reason.EXTENDER_STALE: [(fit(POD, plan=STALE, edition="OpenSource"), "card 2 -> restart it.")],
 }
+
+
+def test_what_a_node_only_warns_of_is_told_and_keeps_no_pod_off_it() -> None:
+    found = fit(POD, plan=STALE, edition="OpenSource")
+    assert found.fits
+    assert found.warning == "ExtenderStale: restart it: card 2"
 
 
 @pytest.mark.parametrize(

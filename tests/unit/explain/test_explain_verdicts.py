@@ -60,7 +60,7 @@ OBSERVING = a_view("x", closed=Reason.POOL_OBSERVES)
         (POD, a_view("z"), ROOMY, Reason.LATER_NAME, "equal to roomy in room, priority and fill"),
         (POD, CROWDED, EMPTIER, Reason.FULLER, "others may come first, the emptiest is chosen"),
         (POD, PLAIN, ROOMY, Reason.NOT_ISOLATED, "keeps no container to its share"),
-        (UNISOLATED, ROOMY, PLAIN, Reason.ISOLATED, "plain (share) does not isolate"),
+        (UNISOLATED, ROOMY, PLAIN, Reason.ISOLATED, "switches that off (CGPU_DISABLE)"),
         (POD, a_view("x", on_request=True), ROOMY, Reason.ON_REQUEST_ONLY, "that ask for it"),
         (POD, a_view("x", "default"), ROOMY, Reason.OTHER_MODE, "not serve aliyun.com/gpu-mem"),
         (POD, DELETING, ROOMY, Reason.POOL_DELETING, "it is being deleted"),

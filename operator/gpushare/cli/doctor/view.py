@@ -112,15 +112,18 @@ async def _read_parts(api: Any, now: datetime) -> tuple[Cluster, dict[str, Unsee
     return cluster, unseen
 
 
-def _read_bundles(installation: Installation) -> list[list[datetime]]:
-    """What the API server trusts when it calls each webhook: when each CA expires."""
+def _read_bundles(installation: Installation) -> list[list[datetime] | None]:
+    """What the API server trusts when it calls each webhook: when each CA expires; None where it
+    trusts none."""
     from gpushare.certs.identity import load_certificates
     from gpushare.kube.resources.webhook_configurations import list_ca_bundles
 
     if not isinstance(installation.configuration, dict):
         return []
-    bundles = map(load_certificates, list_ca_bundles(installation.configuration))
-    return [[each.not_valid_after_utc for each in bundle] for bundle in bundles]
+    return [
+        [each.not_valid_after_utc for each in load_certificates(bundle)] if bundle else None
+        for bundle in list_ca_bundles(installation.configuration)
+    ]
 
 
 def build_answer(findings: Sequence[Finding]) -> Answer:

@@ -71,6 +71,7 @@ def describe_pod(
                     {"reason": str(each.reason), "message": each.message, "remedy": each.remedy}
                     for each in fit.rejections
                 ],
+                "warning": fit.warning or None,
             }
             for fit in explained.fits
         ],
@@ -201,7 +202,7 @@ def _list_rejections(fit: Json) -> Iterator[Json]:
     """A row for each, of which the first names the node."""
     where = {"name": fit["name"], "pool": fit["pool"]}
     if fit["fits"]:
-        yield {**where, "reason": Styled("fits", "green"), "message": " "}
+        yield {**where, "reason": Styled("fits", "green"), "message": fit["warning"] or " "}
     for rejection in fit["rejections"]:
         yield {**where, "reason": rejection["reason"], "message": rejection["message"]}
         where = {"name": " ", "pool": " "}

@@ -110,7 +110,7 @@ def _describe(explained: PoolExplanation, waiting: Sequence[Waiting], *, is_adop
         "samples": [],
         "outOfService": None,
         "planHash": status.plan.hash if status.plan is not None else None,
-        "capacity": None if status.capacity is None else describe_capacity(status.capacity),
+        "capacity": None if explained.capacity is None else describe_capacity(explained.capacity),
         "waiting": None,
     }
     if explained.is_recalled:
@@ -199,7 +199,7 @@ def _list_nodes(group: Json, *, wide: bool) -> Iterator[Json]:
 
 
 def _build_facts(explained: PoolExplanation, *, is_adopted: bool) -> Iterator[Fact]:
-    nodes, capacity = explained.status.nodes, explained.status.capacity
+    nodes, capacity = explained.status.nodes, explained.capacity
     states = ("updating", "waiting", "blocked", "failed")
     counts = [f"{count} {state}" for state in states if (count := getattr(nodes, state))]
     yield "Nodes", ", ".join([f"{nodes.ready} of {nodes.matched} ready", *counts])

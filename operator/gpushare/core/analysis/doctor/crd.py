@@ -26,11 +26,10 @@ def judge_crd(found: Json | Unseen | None, expected: Json) -> Finding:
     if not version.get("served") or not version.get("storage"):
         told = f"it does not serve and store version {names.VERSION}"
         return find(Code.CRD_DIFFERS, ABOUT, told, UPGRADE)
-    differs, unknown = _compare(_find_version(expected), version)
-    if differs:
-        return find(
-            Code.CRD_DIFFERS, ABOUT, f"it lacks or has otherwise {list_few(differs)}", UPGRADE
-        )
+    missing, other, unknown = _compare(_find_version(expected), version)
+    differs = {"it lacks": missing, "it has otherwise": other}
+    if told := "; ".join(f"{what} {list_few(paths)}" for what, paths in differs.items() if paths):
+        return find(Code.CRD_DIFFERS, ABOUT, told, UPGRADE)
     if unknown:
         told = f"it has {list_few(unknown)}, which this program does not know"
         return find(Code.CRD_NEWER, ABOUT, told, "use the program of the version that runs")
@@ -42,17 +41,19 @@ def _find_version(crd: Json) -> Json:
     return next((each for each in versions if each.get("name") == names.VERSION), {})
 
 
-def _compare(ours: Json, theirs: Json) -> tuple[list[str], list[str]]:
-    """Paths of what is missing or otherwise, and of fields that are unknown."""
-    differs: list[str] = []
+def _compare(ours: Json, theirs: Json) -> tuple[list[str], list[str], list[str]]:
+    """Paths of what is missing, of what is otherwise, and of fields that are unknown."""
+    missing: list[str] = []
+    other: list[str] = []
     unknown: list[str] = []
     for difference in find_differences(_read_compared(ours), _read_compared(theirs)):
         path = difference.path
         if path[-1] != "description":
             is_new = difference.expected is None and path[-2] == _PROPERTIES
+            paths = unknown if is_new else missing if difference.found is None else other
             field = ".".join(key for key in path if key != _PROPERTIES)
-            (unknown if is_new else differs).append(field.replace(".items", "[]"))
-    return differs, unknown
+            paths.append(field.replace(".items", "[]"))
+    return missing, other, unknown
 
 
 def _read_compared(version: Json) -> Json:

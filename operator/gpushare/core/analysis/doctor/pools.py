@@ -75,5 +75,5 @@ def judge_extender(waiting: Sequence[Waiting]) -> Iterator[Finding]:
         pods = [each for each in waiting if each.reason == reason]
         if pods:
             first = f"{pods[0].pod.namespace}/{pods[0].pod.name}"
-            told = f"{len(pods)} pods wait for it, such as {first}: {pods[0].message}"
+            told = f"pods wait for it ({len(pods)}), such as {first}: {pods[0].message}"
             yield Finding(severity, reason, "scheduler extender", told, look_up(reason))

@@ -60,13 +60,13 @@ class Installation:
 
 def judge_installation(
     installation: Installation,
-    bundles: Sequence[Sequence[datetime]],
+    bundles: Sequence[Sequence[datetime] | None],
     crd: Json,
     version: str,
     now: datetime,
 ) -> Iterator[Finding]:
     """Whether it is there, whole, and of this program's `version` and `crd`; `bundles` are what
-    its webhooks trust, each CA by its expiry."""
+    its webhooks trust, each CA by its expiry; None where they trust none."""
     parts = {
         "deployments": installation.deployments,
         "lease": installation.leader,

@@ -109,11 +109,13 @@ def _find_exempt(pods: Json, namespace: str) -> list[str]:
     return least
 
 
-def judge_bundles(bundles: Sequence[Sequence[datetime]], now: datetime) -> Iterator[Finding]:
+def judge_bundles(bundles: Sequence[Sequence[datetime] | None], now: datetime) -> Iterator[Finding]:
     """The CAs by which the API server knows the webhook: of each bundle their expiries, none where
-    it can't be read."""
+    it can't be read; None for one that is not set."""
     for expiries in bundles:
-        if not expiries:
+        if expiries is None:
+            code, told = Code.CERTIFICATE_UNTRUSTED, "its caBundle is empty"
+        elif not expiries:
             code, told = Code.CERTIFICATE_UNTRUSTED, "its caBundle holds no readable certificate"
         elif (last := max(expiries)) <= now:
             code = Code.CERTIFICATE_UNTRUSTED

@@ -71,6 +71,8 @@ class NodeFit:
     pool: str
     """Empty where it is of none."""
     rejections: tuple[Rejection, ...]
+    warning: str = ""
+    """What a person should know of the node, which keeps no pod off it."""
 
     @property
     def fits(self) -> bool:
@@ -90,7 +92,9 @@ def judge_place(request: PodRequest, tolerations: Tolerations, place: Place) -> 
         *by_card,
         *_find_amount_rejections(asks, place),
     )
-    return NodeFit(place.node.name, place.pool.name, found)
+    plan = place.plan
+    warning = f"{plan.reason}: {plan.message}" if plan is not None and plan.warns else ""
+    return NodeFit(place.node.name, place.pool.name, found, warning)
 
 
 def add_scheduler_rejection(
@@ -145,9 +149,6 @@ def _find_state_rejections(tolerations: Tolerations, place: Place) -> Iterator[R
         told = f"it is cordoned by {'the operator' if node.owns_cordon else 'a user'}"
         remedy = f"kubectl uncordon {quote(node.name)}"
         yield Rejection(Reason.NODE_CORDONED, told, remedy, _ADMINISTER)
-    elif plan is not None and plan.warns:
-        remedy, _, told = plan.message.partition(": ")
-        yield Rejection(plan.reason, told, remedy, _MEND)
     if not node.ready:
         yield Rejection(Reason.NODE_NOT_READY, "it is not Ready", "have it Ready again", _MEND)
     for taint in place.taints:

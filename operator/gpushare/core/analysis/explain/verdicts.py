@@ -145,8 +145,9 @@ def _explain_loss(
             )
         case Reason.ISOLATED:
             return (
-                f"its mode {pool.schedule} isolates, the pod switches that off, and {winner.name} "
-                f"({winner.schedule}) does not isolate"
+                f"its mode {pool.schedule} isolates, the pod switches that off "
+                f"({names.ENV_CGPU_DISABLE}), and {winner.name} ({winner.schedule}) does not "
+                "isolate"
             )
         case Reason.NO_ROOM | Reason.RESERVED | Reason.CAPACITY_UNKNOWN:
             fits = _explain_fit(request, pool), _explain_fit(request, winner)
