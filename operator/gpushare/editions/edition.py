@@ -111,7 +111,14 @@ REPAIR = Transition(
 
 @dataclass(frozen=True, kw_only=True)
 class EditionDescription:
-    """All in which one edition differs from another."""
+    """What one edition differs in from another. A new one is a module that fills this, and:
+
+    its entry in `registry.py`; its name in `Edition` and its modes in `EDITION_SCHEDULES`
+    (`api/pool.py`, for the CRD); its labels, resources and DaemonSets in `names.py`, and
+    `STANDARD_DAEMONSETS`; its table in docs/transitions.md. Tests name what is missing.
+
+    A mode must be set by node labels, and show by the resource that its plugin offers.
+    """
 
     edition: Edition
     switch: str

@@ -257,6 +257,12 @@ def test_where_the_pool_wants_what_cant_be_done_the_failed_node_says_both() -> N
     assert plan.halts == ""
 
 
+def test_a_failed_node_that_a_user_uncordoned_is_cordoned_again_in_another_attempt_too() -> None:
+    pool = a_pool(schedule="share", generation=2)
+    plan = plan_of(cordoned(failed(), unschedulable=False), pool, now=LATER)
+    assert (plan.state, expect_apply(plan).cordon) == (NodeState.FAILED, True)
+
+
 PATIENCE = NOW + timedelta(minutes=1)
 
 

@@ -78,7 +78,7 @@ def abort_for_node(step: Step) -> StepResult | None:
 
 
 def wait_for_pods(step: Step) -> StepResult | None:
-    """Pods hold the change up, and the pool waits for them under the cordon, or evicts them."""
+    """CordonAndWait, Evict: pods hold the change up; they are waited for, or evicted."""
     blocker = step.late_pods
     if blocker is None or not _is_held_by_pods(step):
         return None
@@ -88,7 +88,7 @@ def wait_for_pods(step: Step) -> StepResult | None:
 
 
 def recheck_pods(step: Step) -> StepResult:
-    """The pods are read twice from the API server, 2 s apart; then the labels are written."""
+    """The pods are read twice from the API server, 2 s apart; then it is labelled, or aborted."""
     message = f"cordoned; looking for pods that were bound meanwhile ({step.change.to})"
     plan = step.updating(Reason.CORDONED, message, _build_recheck(step))
     if not step.seen.is_refused:

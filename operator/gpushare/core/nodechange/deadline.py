@@ -51,7 +51,7 @@ def judge_progress(step: Step, plan: StepResult) -> StepResult:
     zero_until = _find_end_of_patience(step, plan)
     if zero_until is not None and now >= zero_until:
         if change.restarted_again is None and policy.may_restart:
-            plan = _restart_again(step)
+            plan = _restart_once_more(step)
         elif change.restarted_again is not None:
             message = f"{plan.message}, and a second restart did not help"
             found = plan.reason is not Reason.NO_CARDS
@@ -88,7 +88,7 @@ def _find_end_of_patience(step: Step, plan: StepResult) -> datetime | None:
     return max(since) + step.ctx.timing.zero_patience if since else None
 
 
-def _restart_again(step: Step) -> StepResult:
+def _restart_once_more(step: Step) -> StepResult:
     is_teardown = step.change.teardown is not None
     message = "the plugin came back without its resource; it is restarted once more"
     action = step.write_change(

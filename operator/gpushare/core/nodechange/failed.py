@@ -53,6 +53,15 @@ def complete(step: FailedStep) -> StepResult | None:
     return step.going_on if is_over else None
 
 
+def cordon_again(step: FailedStep) -> StepResult | None:
+    """A user uncordoned the node, and its plugin is unverified: it is cordoned again."""
+    member = step.member
+    if member.seen.is_out_of_service:
+        return None
+    plan = step.failed(f"{step.failure.message}; cordoned again", step.going_on)
+    return replace(plan, action=member.write_change("cordoned again"))
+
+
 def wait_for_job(step: FailedStep) -> StepResult | None:
     """The pool wants another mode by now, and a Job of the teardown runs: it must end first."""
     jobs = [job for job in step.member.seen.jobs.values() if job.state is JobState.RUNNING]

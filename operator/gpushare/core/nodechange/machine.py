@@ -1,9 +1,10 @@
 """A node's change as a state machine: its phases, and for each its rules in their order.
 
 The first rule that applies wins, and the last of a phase always applies. The phase is read from the
-node's records (`find_phase`), so a process that starts anew goes on wherever the node says. The
-machine knows no budget: a start is admitted by `core/rollout/budget.py`. How a
-node leaves its pool is in `releasing.py`.
+node's records, so a process that starts anew goes on wherever the node says: Stable without a
+record of a change, or with one that was aborted (Deferred); Failed where the record has a failure.
+The machine knows no budget: a start is admitted by `core/rollout/budget.py`. A node that leaves its
+pool is in `releasing.py`: what is labelled is finished first, and a failed node stays cordoned.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,7 +32,8 @@ class Rule(Generic[S]):
     leads_to: tuple[str, ...] = ()
     """The phases that the node can be in once that is done, beside the one where it is."""
     has_deadline: bool = True
-    """From Labelled on: what takes too long under this rule leads to Failed."""
+    """From Labelled on: what takes too long under this rule leads to Failed (`deadline.py`); not
+    waiting for pods or for a user, nor a step of ours that is overdue."""
 
     @property
     def summary(self) -> str:
@@ -98,7 +100,7 @@ CORDONED: Phase[MemberStep] = Phase(
         Rule("recheck-pods", cordoned.recheck_pods, _RECHECKED),
     ),
 )
-_AWAY = Rule("node-away", teardown.wait_for_return)
+_REBOOTING = Rule("rebooting", teardown.wait_for_reboot_to_end)
 LABELLED: Phase[Step] = Phase(
     "Labelled",
     "The labels are written. From here the deadline runs.",
@@ -110,7 +112,7 @@ LABELLED: Phase[Step] = Phase(
             has_deadline=False,
         ),
         Rule("labels-or-cordon-undone", labelled.revert),
-        _AWAY,
+        _REBOOTING,
         Rule("teardown-needed", teardown.remove_module),
         Rule("restart-needed", labelled.record_plugins, ("Restarting",)),
         Rule("verify", labelled.complete, ("Stable",)),
@@ -122,7 +124,7 @@ UNINSTALLED: Phase[Step] = Phase(
     (
         Rule("teardown-progressed", teardown.note_progress, ("Rebooted",), has_deadline=False),
         Rule("labels-or-cordon-undone", labelled.revert),
-        _AWAY,
+        _REBOOTING,
         Rule("reboot-needed", teardown.wait_for_reboot),
     ),
 )
@@ -132,17 +134,18 @@ REBOOTED: Phase[Step] = Phase(
     (
         Rule("teardown-progressed", teardown.note_progress, ("Restarting",), has_deadline=False),
         Rule("labels-or-cordon-undone", labelled.revert),
-        _AWAY,
+        _REBOOTING,
         Rule("module-unverified", teardown.verify_module, ("Restarting",)),
     ),
 )
+_RESTARTED_AGAIN = ("Labelled", "Rebooted")
 RESTARTING: Phase[Step] = Phase(
     "Restarting",
     "The plugin's pods that must go are recorded.",
     (
-        Rule("labels-or-cordon-undone", labelled.revert, ("Labelled", "Rebooted")),
+        Rule("labels-or-cordon-undone", labelled.revert, _RESTARTED_AGAIN),
         Rule("plugin-runs", labelled.delete_plugins),
-        Rule("verify", labelled.complete, ("Stable", "Labelled", "Rebooted")),
+        Rule("verify", labelled.complete, ("Stable", *_RESTARTED_AGAIN)),
     ),
 )
 
@@ -157,9 +160,10 @@ def _follow(step: FailedStep) -> StepResult | None:
 
 FAILED: Phase[FailedStep] = Phase(
     "Failed",
-    "It took too long, or can't succeed. No other node of the pool may stable.",
+    "It took too long, or can't succeed. Unless it was joining, no other may begin.",
     (
         Rule("recovered", failed.complete, ("Stable",)),
+        Rule("uncordoned-by-user", failed.cordon_again),
         Rule("job-runs", failed.wait_for_job),
         Rule("superseded", _follow, ("Cordoned",)),
         Rule(

@@ -32,7 +32,7 @@ class MemberStep(Step):
     pool: Pool
 
     @cached_property
-    def failed(self) -> Change | None:
+    def failed_change(self) -> Change | None:
         """The change that failed, which the next one follows; None where none did."""
         change = self.seen.records.change
         has_failed = change is not None and change.is_under_way and change.failure is not None
@@ -51,8 +51,8 @@ class MemberStep(Step):
     @cached_property
     def current(self) -> str:
         """The mode that is in force, or that was written by the change that failed."""
-        if self.failed is not None:
-            return self.failed.to
+        if self.failed_change is not None:
+            return self.failed_change.to
         seen = self.seen
         return find_effective_mode(
             self.pool.spec.edition, seen.node, seen.pods, seen.records.applied
@@ -67,7 +67,7 @@ class MemberStep(Step):
     def verdict(self) -> Verdict:
         """What others did to them."""
         records = self.seen.records
-        if self.failed is not None:
+        if self.failed_change is not None:
             return Verdict(record=records.drift)
         return judge_drift(
             self.seen.node, records, self.enforced_labels, self.policy.claim, self.ctx.now
@@ -119,7 +119,7 @@ class MemberStep(Step):
         """The mode that a change to the pool's leaves."""
         applied = self.seen.records.applied
         is_known = applied is not None and applied.edition is self.wanted.edition
-        if self.tears_down and self.failed is None and applied is not None and is_known:
+        if self.tears_down and self.failed_change is None and applied is not None and is_known:
             return applied.schedule
         return self.current
 
@@ -142,8 +142,8 @@ class MemberStep(Step):
     @cached_property
     def initializes(self) -> bool:
         """No pool had the node before, and no GPU pod uses it: changing it takes nothing away."""
-        if self.failed is not None:
-            return self.failed.initializing
+        if self.failed_change is not None:
+            return self.failed_change.initializing
         node = self.seen.node
         ours = names.LABEL_POOL in node.labels and names.LABEL_POOL in node.owned
         uses = any(pod.is_live and pod.requests for pod in self.seen.pods)

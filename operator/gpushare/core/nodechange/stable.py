@@ -186,7 +186,7 @@ def leave_restart_to_user(step: MemberStep) -> StepResult | None:
     """The plugin must be restarted, and devicePlugin.restart is Never: a user does it."""
     if step.transition.outcome is not Outcome.APPLY_AND_RESTART or step.policy.may_restart:
         return None
-    if step.failed is None:
+    if step.failed_change is None:
         return plan_labels(
             step.seen, step.pool, step.wanted, step.verdict, step.ctx, restart_pending=True
         )
@@ -217,7 +217,7 @@ def stay_rolled_back(step: MemberStep) -> StepResult | None:
     """This very change failed and was rolled back: a new spec or a retry annotation is needed."""
     applied, policy = step.seen.records.applied, step.policy
     failure = applied.failure if applied is not None and applied.left(step.wanted) else None
-    if failure is None or failure.attempt != policy.attempt or step.failed is not None:
+    if failure is None or failure.attempt != policy.attempt or step.failed_change is not None:
         return None
     message = f"rolled back to {step.leaves}: {failure.message}"
     plan = step.seen.plan(NodeState.FAILED, Reason.ROLLED_BACK, message)
@@ -265,7 +265,7 @@ def wait_for_node(step: MemberStep) -> StepResult | None:
 
 def start(step: MemberStep) -> StepResult:
     """It starts with the cordon, once the rollout admits it."""
-    failed, policy = step.failed, step.policy
+    failed, policy = step.failed_change, step.policy
     change = Change(
         pool=step.pool.name,
         claim=policy.claim.spec,

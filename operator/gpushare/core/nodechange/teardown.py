@@ -181,7 +181,7 @@ def _write(step: Step, message: str, **update: object) -> StepResult:
     return step.updating(Reason.UPDATING, message, action)
 
 
-def wait_for_return(step: Step) -> StepResult | None:
+def wait_for_reboot_to_end(step: Step) -> StepResult | None:
     """A teardown is under way, and the node is not ready: it reboots, or it died."""
     if step.change.teardown is None or not step.change.teardown.not_ready:
         return None
