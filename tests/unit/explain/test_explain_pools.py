@@ -9,13 +9,14 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.api.status import PoolStatus
-from gpushare.core.analysis.effective_settings import Setup, read_setup
+from gpushare.core.analysis.effective_settings import read_setup
 from gpushare.core.analysis.explain.pools import PoolExplanation, explain_pool
 from gpushare.core.analysis.inspect.pools import plan_snapshot, view_pools
 from gpushare.core.analysis.seen import Seen
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import Condition, Reason
+from gpushare.settings import Settings
 from tests.kit.values.node_plans import SHARE, a_settled, changing, has_failed
 from tests.kit.values.objects import (
     MEMORY,
@@ -35,7 +36,7 @@ def explain(pool: Pool, *nodes: Node, pods: tuple[Pod, ...] = ()) -> PoolExplana
 
 
 def explain_in(snapshot: ClusterSnapshot, pool: Pool) -> PoolExplanation:
-    return explain_pool(pool, plan_snapshot(snapshot, Setup(), LATER), (), LATER)
+    return explain_pool(pool, plan_snapshot(snapshot, Settings(), LATER), (), LATER)
 
 
 def seen_of(pool: Pool, *pods: Pod) -> Seen:

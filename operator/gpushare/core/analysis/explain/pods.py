@@ -16,7 +16,6 @@ from gpushare.core.admission import Decision, PoolView, decide
 from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest
 from gpushare.core.admission.score import Fit
 from gpushare.core.admission.warnings import find_card_trouble
-from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.explain.admitted_pod import apply_decision, rewind
 from gpushare.core.analysis.explain.node_fit import (
     NodeFit,
@@ -27,12 +26,14 @@ from gpushare.core.analysis.explain.node_fit import (
 )
 from gpushare.core.analysis.explain.verdicts import Verdict, judge_pools
 from gpushare.core.analysis.inspect.pools import Waiting
+from gpushare.core.decision_settings import build_rules
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.status.unschedulable_pods import tell_to_recreate
 from gpushare.editions.registry import find_edition
 from gpushare.names import Reason
+from gpushare.settings import Settings
 
 _SCHEDULER = (Reason.SCHEDULER_UNAVAILABLE, Reason.EXTENDER_STALE)
 """Why a pod gets no node, whatever room there is."""
@@ -50,7 +51,7 @@ class Surroundings:
     namespaces: Mapping[str, Namespace]
     taints: Mapping[str, tuple[Taint, ...]]
     """By node, those that keep pods away."""
-    setup: Setup
+    setup: Settings
     can_decide: bool = True
     """Whether all pools, and the pod's namespace, are known; else it is not known where the pod
     would be sent."""
@@ -176,8 +177,9 @@ def _decide(
 ) -> tuple[PodRequest, Decision, tuple[Verdict, ...]]:
     asked = read_pod_request(pod)
     where = around.namespaces.get(namespace) or Namespace(namespace)
-    decision = decide(asked, where, around.pools, around.setup.rules)
-    request = AdmissionRequest(asked, where, around.pools, around.setup.rules, NO_RESERVATIONS)
+    rules = build_rules(around.setup)
+    decision = decide(asked, where, around.pools, rules)
+    request = AdmissionRequest(asked, where, around.pools, rules, NO_RESERVATIONS)
     return asked, decision, judge_pools(request, decision)
 
 

@@ -9,10 +9,10 @@ from gpushare import names
 from gpushare.api.k8s.node import MAX_CARDS, Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.seen import Seen
 from gpushare.core.capacity.cards import count_used, measure_cards
 from gpushare.core.capacity.pool_capacity import Capacity
+from gpushare.core.decision_settings import build_planner
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.records.node_records import NodeRecords
@@ -21,6 +21,7 @@ from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.core.status.unschedulable_pods import PoolRoom, find_room, group_by_pool, judge_pod
 from gpushare.editions.registry import find_schedule
+from gpushare.settings import Settings
 
 _PENDING = "Pending"
 _NOT_LOOKED_AT = "no scheduler has looked at it yet"
@@ -120,9 +121,9 @@ def view_pools(seen: Seen, now: datetime) -> PoolsView:
     return PoolsView(views, waiting, setup.memory_unit)
 
 
-def plan_snapshot(snapshot: ClusterSnapshot, setup: Setup, now: datetime) -> Planner:
+def plan_snapshot(snapshot: ClusterSnapshot, setup: Settings, now: datetime) -> Planner:
     """What a controller that is set so would plan for all of `snapshot` at once."""
-    planner = setup.build_planner()
+    planner = build_planner(setup)
     planner.update(snapshot, None, now)
     return planner
 
