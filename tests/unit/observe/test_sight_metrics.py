@@ -82,7 +82,7 @@ def test_a_node_that_counts_in_another_unit_is_understood_and_changes_no_other_b
 def test_the_status_says_what_the_metrics_say(sight: Sight) -> None:
     for pool in sight.pools:
         waiting = [pod for pod in WAITING if sight is SIGHT and pool.name in pod.pools]
-        status = sum_capacity(sight.pool_states[pool.name].capacities.values(), waiting)
+        status = sum_capacity(sight.pool_states[pool.name].capacities.values(), waiting, NOW)
         assert read_memory(sight, pool.name) == {
             "": status.memory_total * GIB,
             "allocated_": status.memory_allocated * GIB,

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
+from gpushare.api.status import PoolCapacity
 from gpushare.cli.output.tables import describe, tell_time
 from gpushare.core.analysis.inspect.pools import Card, Waiting
-from gpushare.core.capacity.pool_capacity import Capacity
 from gpushare.core.records.change_record import Change
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.isolation import Claim, NodeIsolation
@@ -40,7 +40,7 @@ def describe_isolation(isolation: NodeIsolation) -> Json:
     return {**describe(replace(isolation, samples=())), "samples": samples}
 
 
-def describe_capacity(capacity: Capacity) -> Json:
+def describe_capacity(capacity: PoolCapacity) -> Json:
     """What the cards of a pool hold."""
     return {
         "gpus": capacity.gpus,

@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from gpushare import names
 from gpushare.api.rollout import StaleWorkloadPolicy, TeardownPolicy, WorkloadPolicy
+from gpushare.api.status import MemoryUnit
 from gpushare.api.variables import Variable
 from gpushare.core.capacity.pool_capacity import MemorySums, observe_node_capacity
 from gpushare.core.decision_settings import assume_settings
@@ -168,7 +169,7 @@ def _assume(snapshot: ClusterSnapshot) -> dict[Variable, Any]:
     }
 
 
-def guess_unit(snapshot: ClusterSnapshot) -> str:
+def guess_unit(snapshot: ClusterSnapshot) -> MemoryUnit:
     """That of most nodes."""
     sums = MemorySums()
     for node in snapshot.nodes.values():

@@ -1,7 +1,6 @@
 """A pool's status, from what stands planned for its nodes: at most 16 KiB, whatever its size."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -9,7 +8,6 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.api.status import (
     ConditionStatus,
-    FreeBlock,
     Isolation,
     NodeCounts,
     NodeSample,
@@ -290,12 +288,7 @@ def _build_capacity(
 ) -> PoolCapacity:
     """The sums; `is_beside_news`: others that keep its pace are written now."""
     previous = pool.status.capacity
-    sums = asdict(sum_capacity(pool_state.capacities.values(), pending))
-    sums["summary"] = f"{sums['memory_allocated']}/{sums['memory_total']}"
-    blocks = [FreeBlock(size=size, cards=cards) for size, cards in sums["free_blocks"]]
-    capacity = PoolCapacity.model_validate(
-        {**sums, "free_blocks": blocks, "observed_at": _to_second(now)}
-    )
+    capacity = sum_capacity(pool_state.capacities.values(), pending, now)
     if is_beside_news or previous is None:
         return capacity
     if capacity == previous.model_copy(update={"observed_at": capacity.observed_at}):

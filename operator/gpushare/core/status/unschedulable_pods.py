@@ -9,7 +9,8 @@ from shlex import join
 
 from gpushare import names
 from gpushare.api.k8s.pod import SCHEDULER_ERROR, Pod
-from gpushare.core.capacity.pool_capacity import Capacity, NodeCapacity, sum_capacity
+from gpushare.api.status import PoolCapacity
+from gpushare.core.capacity.pool_capacity import NodeCapacity, sum_capacity
 from gpushare.core.deviceplugin.scheduler_errors import (
     RESTART,
     count_refused,
@@ -37,7 +38,7 @@ class PoolRoom:
 
     nodes: int
     ready: int
-    capacity: Capacity
+    capacity: PoolCapacity
     by_node: Mapping[str, NodeCapacity] = field(default_factory=dict)
 
     @cached_property
@@ -106,12 +107,12 @@ def group_by_pool(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
     return groups
 
 
-def find_room(pool_state: PoolState, pending: Iterable[Pod] = ()) -> PoolRoom:
+def find_room(pool_state: PoolState, now: datetime, pending: Iterable[Pod] = ()) -> PoolRoom:
     """What the pool has that is in this state; `pending` pods select it and have no node."""
     return PoolRoom(
         nodes=len(pool_state.capacities),
         ready=pool_state.counts[NodeState.READY],
-        capacity=sum_capacity(pool_state.capacities.values(), pending),
+        capacity=sum_capacity(pool_state.capacities.values(), pending, now),
         by_node=pool_state.capacities,
     )
 

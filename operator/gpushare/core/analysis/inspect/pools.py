@@ -9,9 +9,9 @@ from gpushare import names
 from gpushare.api.k8s.node import MAX_CARDS, Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
+from gpushare.api.status import PoolCapacity
 from gpushare.core.analysis.seen import Seen
 from gpushare.core.capacity.cards import count_used, measure_cards
-from gpushare.core.capacity.pool_capacity import Capacity
 from gpushare.core.decision_settings import build_planner
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
@@ -83,7 +83,7 @@ class PoolCards:
     nodes: tuple[PoolNode, ...]
     """By name."""
     ready: int
-    capacity: Capacity
+    capacity: PoolCapacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def view_pools(seen: Seen, now: datetime) -> PoolsView:
     pool_states = plan_snapshot(snapshot, setup, now).pool_states
     pending = group_by_pool(seen.unbound)
     views = tuple(
-        _view_pool(pool, pool_states[pool.name], snapshot, pending.get(pool.name, ()))
+        _view_pool(pool, pool_states[pool.name], snapshot, pending.get(pool.name, ()), now)
         for pool in sorted(snapshot.pools, key=lambda pool: pool.name)
     )
     waiting = find_waiting(seen, pool_states, now)
@@ -134,7 +134,7 @@ def find_waiting(
     """The pods that have no pool or no node, by namespace and name."""
     snapshot = seen.snapshot
     rooms: dict[str, PoolRoom | None] = {
-        pool.name: find_room(pool_states[pool.name]) for pool in snapshot.pools
+        pool.name: find_room(pool_states[pool.name], now) for pool in snapshot.pools
     }
     rooms |= dict.fromkeys(snapshot.unreadable_pools)
     # Who asks wants to know at once, and may have a clock that is behind the server's.
@@ -160,7 +160,11 @@ def find_schedulers_word(pod: Pod) -> Waiting | None:
 
 
 def _view_pool(
-    pool: Pool, pool_state: PoolState, snapshot: ClusterSnapshot, pending: Sequence[Pod]
+    pool: Pool,
+    pool_state: PoolState,
+    snapshot: ClusterSnapshot,
+    pending: Sequence[Pod],
+    now: datetime,
 ) -> PoolCards:
     nodes = []
     for name in sorted(pool_state.capacities):
@@ -175,7 +179,7 @@ def _view_pool(
                 isolation=pool_state.isolations.get(name, NOTHING_SHARED),
             )
         )
-    room = find_room(pool_state, pending)
+    room = find_room(pool_state, now, pending)
     return PoolCards(pool, tuple(nodes), room.ready, room.capacity)
 
 
