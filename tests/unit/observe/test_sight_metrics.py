@@ -167,7 +167,7 @@ def test_a_process_that_stands_by_tells_of_no_pool() -> None:
 def an_unschedulable(
     pool: str = "training", reason: Reason = Reason.NO_FREE_BLOCK
 ) -> UnschedulablePod:
-    return UnschedulablePod("default", "web-1", "1", "2", pool, reason, "no room")
+    return UnschedulablePod(a_waiting("web-1", 8), reason, "no room", pool)
 
 
 def test_unschedulable_pods_are_counted_by_pool_and_reason_and_there_is_a_zero_for_the_rest() -> (

@@ -79,10 +79,10 @@ def test_a_value_that_can_not_be_read_is_assumed(value: str | None) -> None:
 
 def test_the_names_of_plugins_are_read_and_none_that_two_share() -> None:
     given = {"cgpu-installer": "x", "ack-mps-control": "y"}
-    assert read(PLUGIN_DAEMONSETS=json.dumps(given)).plugin_daemonsets == given
+    assert read(PLUGIN_DAEMONSETS=json.dumps(given)).setup.plugin_daemonsets == given
     shared = dict.fromkeys(given, "x")
-    assert read(PLUGIN_DAEMONSETS=json.dumps(shared)).plugin_daemonsets == {}
-    assert read().plugin_daemonsets == {}
+    assert read(PLUGIN_DAEMONSETS=json.dumps(shared)).setup.plugin_daemonsets == {}
+    assert read().setup.plugin_daemonsets == {}
 
 
 def test_plugins_that_are_not_where_commands_look_are_told() -> None:

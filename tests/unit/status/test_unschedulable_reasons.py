@@ -58,7 +58,7 @@ def _judge(pod: Pod, **pools: PoolRoom | None) -> UnschedulablePod:
     return unschedulable
 
 
-def _reason(pod: Pod, **pools: PoolRoom | None) -> Reason | None:
+def _reason(pod: Pod, **pools: PoolRoom | None) -> str | None:
     unschedulable = judge_pod(pod, pools, NOW)
     return unschedulable.reason if unschedulable is not None else None
 

@@ -26,7 +26,6 @@ from gpushare.core.analysis.explain.pods import (
     explain_new_pod,
 )
 from gpushare.core.analysis.inspect.pools import (
-    Waiting,
     find_schedulers_word,
     find_waiting,
     plan_snapshot,
@@ -34,6 +33,7 @@ from gpushare.core.analysis.inspect.pools import (
 from gpushare.core.analysis.seen import Seen
 from gpushare.core.snapshot.cluster import build_node_context
 from gpushare.core.snapshot.isolation import Claim, claim_isolation
+from gpushare.core.status.unschedulable_pods import UnschedulablePod
 
 Json = dict[str, Any]
 
@@ -103,7 +103,7 @@ def explain_manifests(access: Access, given: Sequence[Given], namespace: str | N
     )
 
 
-def _observe(cluster: Cluster) -> tuple[Seen, Surroundings, tuple[Waiting, ...]]:
+def _observe(cluster: Cluster) -> tuple[Seen, Surroundings, tuple[UnschedulablePod, ...]]:
     """What is known where the operator is not installed is that there are no pools."""
     seen = observe_cluster(cluster)
     setup = seen.known.setup

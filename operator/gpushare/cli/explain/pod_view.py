@@ -61,7 +61,7 @@ def describe_pod(
         "decidedThen": then,
         "pools": [_describe_verdict(verdict) for verdict in explained.verdicts],
         "placed": placed,
-        "waits": waits and {"reason": waits.reason, "message": waits.message},
+        "waits": waits and {"reason": str(waits.reason), "message": waits.message},
         "nodes": [
             {
                 "name": fit.node,

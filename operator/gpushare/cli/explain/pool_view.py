@@ -20,7 +20,8 @@ from gpushare.core.analysis.explain.pools import (
     PoolExplanation,
     explain_pool,
 )
-from gpushare.core.analysis.inspect.pools import Waiting, find_waiting, plan_snapshot
+from gpushare.core.analysis.inspect.pools import find_waiting, plan_snapshot
+from gpushare.core.status.unschedulable_pods import UnschedulablePod
 from gpushare.names import Reason
 
 Json = dict[str, Any]
@@ -81,7 +82,9 @@ def _explain_unreadable(pool: UnreadablePool) -> Answer:
     return Answer(document, lambda wide: lines)
 
 
-def _describe(explained: PoolExplanation, waiting: Sequence[Waiting], *, is_adopted: bool) -> Json:
+def _describe(
+    explained: PoolExplanation, waiting: Sequence[UnschedulablePod], *, is_adopted: bool
+) -> Json:
     pool, status = explained.pool, explained.status
     return {
         "name": pool.name,

@@ -5,10 +5,11 @@ from typing import Any
 
 from gpushare.api.status import PoolCapacity
 from gpushare.cli.output.tables import describe, tell_time
-from gpushare.core.analysis.inspect.pools import Card, Waiting
+from gpushare.core.analysis.inspect.pools import Card
 from gpushare.core.records.change_record import Change
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.isolation import Claim, NodeIsolation
+from gpushare.core.status.unschedulable_pods import UnschedulablePod
 
 Json = dict[str, Any]
 
@@ -53,14 +54,14 @@ def describe_capacity(capacity: PoolCapacity) -> Json:
     }
 
 
-def describe_waiting(waiting: Waiting) -> Json:
+def describe_waiting(waiting: UnschedulablePod) -> Json:
     """A pod that waits for a pool or a node, and why."""
     return {
         "namespace": waiting.pod.namespace,
         "name": waiting.pod.name,
         "requested": waiting.pod.gpu_memory,
         "pools": list(waiting.pod.pools),
-        "reason": waiting.reason,
+        "reason": str(waiting.reason),
         "message": waiting.message,
     }
 

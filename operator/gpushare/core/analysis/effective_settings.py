@@ -81,12 +81,6 @@ class KnownSetup:
         return "; ".join(f"{source}: {', '.join(told)}" for source, told in by_source.items())
 
     @property
-    def plugin_daemonsets(self) -> Mapping[str, str]:
-        """What the cluster calls the DaemonSets of the device plugins, by their standard names."""
-        found: Mapping[str, str] = self._get(Variable.PLUGIN_DAEMONSETS)
-        return found
-
-    @property
     def elsewhere(self) -> str:
         """Why nothing true can be said of the plugins; empty where they are where one looks."""
         namespace = self._get(Variable.PLUGIN_NAMESPACE)

@@ -50,17 +50,15 @@ class PoolRoom:
 
 @dataclass(frozen=True, slots=True)
 class UnschedulablePod:
-    """A pod that stays unschedulable, with a sentence that says what would unblock it."""
+    """A pod that has no pool or no node, or does not start, and why."""
 
-    namespace: str
-    name: str
-    uid: str
-    owner: str
-    """UID of what it is one of many of; its own where it is alone."""
-    pool: str
-    """The one that it is for; empty where that is none that there is, or one of several."""
-    reason: Reason
+    pod: Pod
+    reason: str
+    """One of ours, or else the scheduler's."""
     message: str
+    """With what would unblock it."""
+    pool: str = ""
+    """The one that it is for; empty where that is none that there is, or one of several."""
 
 
 def judge_pod(
@@ -95,7 +93,7 @@ def judge_pod(
         cause = cause[0], f"{cause[1]}. {hint}"
     known = [name for name in pod.pools if name in pools]
     pool = known[0] if len(known) == 1 else ""
-    return UnschedulablePod(pod.namespace, pod.name, pod.uid, pod.owner or pod.uid, pool, *cause)
+    return UnschedulablePod(pod, *cause, pool)
 
 
 def group_by_pool(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:

@@ -25,12 +25,11 @@ from gpushare.core.analysis.explain.node_fit import (
     judge_place,
 )
 from gpushare.core.analysis.explain.verdicts import Verdict, judge_pools
-from gpushare.core.analysis.inspect.pools import Waiting
 from gpushare.core.decision_settings import build_rules
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot
-from gpushare.core.status.unschedulable_pods import tell_to_recreate
+from gpushare.core.status.unschedulable_pods import UnschedulablePod, tell_to_recreate
 from gpushare.editions.registry import find_edition
 from gpushare.names import Reason
 from gpushare.settings import Settings
@@ -76,7 +75,7 @@ class PodExplanation:
     """What was decided when it was created."""
     found: Pod | None = None
     """None for one that does not exist yet."""
-    waits: Waiting | None = None
+    waits: UnschedulablePod | None = None
     """Why it has no pool or no node, or does not start on its node."""
     fits: tuple[NodeFit, ...] = ()
     """On the nodes where it may go; none for a pod that has one, or that goes nowhere."""
@@ -120,7 +119,7 @@ def explain_new_pod(
 
 
 def explain_found_pod(
-    pod: PodShape, found: Pod | None, waits: Waiting | None, around: Surroundings,
+    pod: PodShape, found: Pod | None, waits: UnschedulablePod | None, around: Surroundings,
     *, namespace: str, name: str,
 ) -> PodExplanation:  # fmt: skip
     """A pod that exists: what is decided of one like it that is created now, and if it has no
@@ -147,13 +146,15 @@ def _parse_past(pod: PodShape) -> PastDecision | None:
     return parse_past_decision((pod.metadata and pod.metadata.annotations) or {})
 
 
-def _find_stuck(found: Pod | None, request: PodRequest, around: Surroundings) -> Waiting | None:
+def _find_stuck(
+    found: Pod | None, request: PodRequest, around: Surroundings
+) -> UnschedulablePod | None:
     """Why a pod that has a node does not start there: the plugin finds no card for it."""
     node = around.snapshot.nodes.get(found.node) if found is not None else None
     if found is None or node is None or found.phase != "Pending" or node.gpu_count < 2:
         return None
     trouble = find_card_trouble(request, _find_edition(node))
-    return None if trouble is None else Waiting(found, str(trouble[0]), trouble[1])
+    return None if trouble is None else UnschedulablePod(found, *trouble)
 
 
 def _find_edition(node: Node) -> Edition:

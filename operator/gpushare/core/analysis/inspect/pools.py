@@ -19,7 +19,13 @@ from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
-from gpushare.core.status.unschedulable_pods import PoolRoom, find_room, group_by_pool, judge_pod
+from gpushare.core.status.unschedulable_pods import (
+    PoolRoom,
+    UnschedulablePod,
+    find_room,
+    group_by_pool,
+    judge_pod,
+)
 from gpushare.editions.registry import find_schedule
 from gpushare.settings import Settings
 
@@ -87,21 +93,11 @@ class PoolCards:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """A pod that has no pool or no node, or does not start, and why: in the operator's words, else
-    in the scheduler's."""
-
-    pod: Pod
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class PoolsView:
     """All pools by name, and what waits by namespace and name."""
 
     pools: tuple[PoolCards, ...]
-    waiting: tuple[Waiting, ...]
+    waiting: tuple[UnschedulablePod, ...]
     unit: str
     """In which pods ask, whichever pool they select, or none: one for the cluster."""
 
@@ -130,7 +126,7 @@ def plan_snapshot(snapshot: ClusterSnapshot, setup: Settings, now: datetime) -> 
 
 def find_waiting(
     seen: Seen, pool_states: Mapping[str, PoolState], now: datetime
-) -> tuple[Waiting, ...]:
+) -> tuple[UnschedulablePod, ...]:
     """The pods that have no pool or no node, by namespace and name."""
     snapshot = seen.snapshot
     rooms: dict[str, PoolRoom | None] = {
@@ -143,20 +139,18 @@ def find_waiting(
     for pod in (*seen.unbound, *chain.from_iterable(snapshot.pods.values())):
         opts_out = pod.namespace in seen.opted_out
         judged = judge_pod(pod, rooms, now, opted_out=opts_out, grace=at_once)
-        if judged is not None:
-            found.append(Waiting(pod, str(judged.reason), judged.message))
-        elif (waits := find_schedulers_word(pod)) is not None:
+        if (waits := judged or find_schedulers_word(pod)) is not None:
             found.append(waits)
     return tuple(sorted(found, key=lambda each: (each.pod.namespace, each.pod.name)))
 
 
-def find_schedulers_word(pod: Pod) -> Waiting | None:
+def find_schedulers_word(pod: Pod) -> UnschedulablePod | None:
     """What the scheduler says of a pod that asks for shared GPU and waits for a node; else None."""
     shares = pod.pools or not pod.requests.keys().isdisjoint(names.SHARED_RESOURCES)
     if not shares or pod.node or not pod.is_live or pod.deleting:
         return None
     reason, message = pod.unscheduled
-    return Waiting(pod, reason or _PENDING, message or _NOT_LOOKED_AT)
+    return UnschedulablePod(pod, reason or _PENDING, message or _NOT_LOOKED_AT)
 
 
 def _view_pool(
