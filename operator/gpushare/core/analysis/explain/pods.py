@@ -24,7 +24,7 @@ from gpushare.core.analysis.explain.node_fit import (
     find_smallest_change,
     judge_place,
 )
-from gpushare.core.analysis.explain.verdicts import Verdict, judge_pools
+from gpushare.core.analysis.explain.verdicts import PoolVerdict, list_verdicts
 from gpushare.core.decision_settings import build_rules
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import StepResult
@@ -70,7 +70,7 @@ class PodExplanation:
     """What it asks for."""
     decision: Decision | None
     """What admission decides of it now; None where the pools or the namespace are not known."""
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[PoolVerdict, ...]
     past: PastDecision | None = None
     """What was decided when it was created."""
     found: Pod | None = None
@@ -175,13 +175,13 @@ def _leave_out(found: Pod | None, around: Surroundings) -> Surroundings:
 
 def _decide(
     pod: PodShape, namespace: str, around: Surroundings
-) -> tuple[PodRequest, Decision, tuple[Verdict, ...]]:
+) -> tuple[PodRequest, Decision, tuple[PoolVerdict, ...]]:
     asked = read_pod_request(pod)
     where = around.namespaces.get(namespace) or Namespace(namespace)
     rules = build_rules(around.setup)
     decision = decide(asked, where, around.pools, rules)
     request = AdmissionRequest(asked, where, around.pools, rules, NO_RESERVATIONS)
-    return asked, decision, judge_pools(request, decision)
+    return asked, decision, list_verdicts(request, decision)
 
 
 def _find_fits(pod: PodShape, sent: str | None, around: Surroundings) -> Iterator[NodeFit]:
