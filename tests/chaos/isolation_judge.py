@@ -15,11 +15,11 @@ from devcluster import names
 from gpushare.api.k8s.node import parse_node
 from gpushare.api.k8s.pod import parse_pod
 from gpushare.core.records.node_records import parse_records
-from gpushare.core.snapshot.isolation import Claim, claim_isolation
+from gpushare.core.snapshot.isolation import ContainerIsolation, observe_containers
 from gpushare.core.snapshot.node import NodeSnapshot
 
 Json = dict[str, Any]
-Claims = Callable[[NodeSnapshot], Iterable[Claim]]
+Claims = Callable[[NodeSnapshot], Iterable[ContainerIsolation]]
 Admission = tuple[str, str, str]
 """UID of the pod, name of the container, and the boot in which it was admitted."""
 
@@ -84,8 +84,8 @@ class Tally:
 
 
 def observe_claims(
-    node: Json, pods: Iterable[Json], claims: Claims = claim_isolation
-) -> list[Claim]:
+    node: Json, pods: Iterable[Json], claims: Claims = observe_containers
+) -> list[ContainerIsolation]:
     """What the operator claims of the containers on a node, from what the API server has."""
     parsed = parse_node(node)
     seen = (parse_pod(pod, plugin_namespace=names.SYSTEM_NAMESPACE) for pod in pods)
@@ -96,7 +96,7 @@ def observe_claims(
 def judge_node(
     node: Json,
     pods: Sequence[Json],
-    claims: Claims = claim_isolation,
+    claims: Claims = observe_containers,
     can_tell: Callable[[Json, str], bool] = lambda pod, container: False,
 ) -> list[Finding] | None:
     """A finding for every container on `node` that runs and shares a card.

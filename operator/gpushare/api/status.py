@@ -7,6 +7,9 @@ from pydantic import Field
 
 from gpushare.api.model import ApiModel
 
+MemoryUnit = Literal["GiB", "MiB"]
+"""What device plugins count GPU memory in."""
+
 
 class NodeCounts(ApiModel):
     """How many members are where."""
@@ -70,7 +73,7 @@ class PoolCapacity(ApiModel):
         default=0,
         description="Free memory on cards that have less of it than the pool's median request.",
     )
-    unit: Literal["GiB", "MiB"] = Field(
+    unit: MemoryUnit = Field(
         default="GiB", description="Unit of the device plugin, in which pods ask."
     )
     largest_card: int = Field(
@@ -88,6 +91,11 @@ class PoolCapacity(ApiModel):
         description="How many more pods those cards take under cGPU, which serves 20 on a card; "
         "absent where only memory limits that.",
     )
+
+    @property
+    def largest_free(self) -> int:
+        """`largest_free_block`, in the plugin's unit and not rounded."""
+        return self.free_blocks[0].size if self.free_blocks else 0
 
 
 class Releasing(ApiModel):

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from uuid import uuid4
 
 from gpushare.api.k8s.node import Node
@@ -20,9 +20,9 @@ from gpushare.controller.informers import Informers
 from gpushare.controller.pool_store import Pools
 from gpushare.controller.status_writer import StatusWriter
 from gpushare.controller.unschedulable_pods import UnschedulablePods
+from gpushare.core.decision_settings import build_planner, build_timing
 from gpushare.core.nodechange.teardown import asks_for_commands
 from gpushare.core.planner.decisions import Plan
-from gpushare.core.planner.planner import Planner
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.records.record import RecordError
 from gpushare.core.snapshot.actions import (
@@ -33,7 +33,6 @@ from gpushare.core.snapshot.actions import (
     ReleaseNode,
     StepResult,
 )
-from gpushare.core.snapshot.node import Timing
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import (
     CALL_FAILURES,
@@ -80,21 +79,10 @@ class Reconciler:
         self._settings = settings
         self._metrics = metrics
         metrics.look = self._look
-        self._timing = Timing(
-            backoff=timedelta(seconds=settings.backoff_seconds),
-            ready_timeout=timedelta(seconds=settings.ready_timeout_seconds),
-            settle=timedelta(seconds=settings.resource_settle_seconds),
-            release_patience=timedelta(seconds=settings.release_patience_seconds),
-            zero_patience=timedelta(seconds=settings.zero_patience_seconds),
-        )
-        self._planner = Planner(
-            self._timing,
-            may_evict=settings.allow_eviction,
-            may_tear_down=settings.allow_teardown_jobs,
-            memory_unit=settings.memory_unit,
-        )
+        timing = build_timing(settings)
+        self._planner = build_planner(settings)
         self._events = Events(api, settings.identity)
-        self.pools = Pools(api, self._events, self._timing, self.mark_changed)
+        self.pools = Pools(api, self._events, timing, self.mark_changed)
         """What Kopf tells of them goes there."""
         self._status_writer = StatusWriter(
             self.pools,
@@ -107,9 +95,7 @@ class Reconciler:
         self._unschedulable_pods = UnschedulablePods(
             self._events, self._planner, self.informers.namespaces.records
         )
-        self._executor = Executor(
-            api, self.informers, settings, self._timing, metrics, self._events
-        )
+        self._executor = Executor(api, self.informers, settings, timing, metrics, self._events)
         self._changed = asyncio.Event()
         self._process = uuid4().hex[:8]
         self._passes = 0

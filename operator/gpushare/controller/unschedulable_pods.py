@@ -33,7 +33,7 @@ class UnschedulablePods:
         self.found: tuple[UnschedulablePod, ...] = ()
         """By the last look."""
         self._not_before = 0.0
-        self._told: dict[tuple[str, Reason], float] = {}
+        self._told: dict[tuple[str, str], float] = {}
         """When an Event was posted last."""
         self._stale_since: dict[str, float] = {}
         """By UID, pods that the extender refuses although there is room."""
@@ -57,7 +57,7 @@ class UnschedulablePods:
             return wait
         self._not_before = time.monotonic() + PERIOD_SECONDS
         rooms = {
-            **{name: find_room(self._planner.pool_states[name]) for name in pools},
+            **{name: find_room(self._planner.pool_states[name], now) for name in pools},
             **dict.fromkeys(unreadable),
         }
         context = (
@@ -65,9 +65,9 @@ class UnschedulablePods:
         )
         self.found = tuple(self._doubt_recent(pod for pod in context if pod is not None))
         # A Deployment's pods are all alike: one of them is told.
-        first: dict[tuple[str, Reason], UnschedulablePod] = {}
-        for pod in sorted(self.found, key=lambda pod: (pod.namespace, pod.name)):
-            first.setdefault((pod.owner, pod.reason), pod)
+        first: dict[tuple[str, str], UnschedulablePod] = {}
+        for each in sorted(self.found, key=lambda each: (each.pod.namespace, each.pod.name)):
+            first.setdefault((each.pod.owner or each.pod.uid, each.reason), each)
         now_seconds = time.monotonic()
         self._told = {key: at for key, at in self._told.items() if key in first}
         old = now_seconds - ONCE_SECONDS
@@ -82,8 +82,8 @@ class UnschedulablePods:
         return [
             found
             for found in self.found
-            if (pod := pods.get(f"{found.namespace}/{found.name}")) is not None
-            and pod.uid == found.uid
+            if (pod := pods.get(f"{found.pod.namespace}/{found.pod.name}")) is not None
+            and pod.uid == found.pod.uid
             and not pod.deleting
         ]
 
@@ -91,24 +91,26 @@ class UnschedulablePods:
         """Those whose `ExtenderStale` may come from a message of before the last change wait, until
         that is sure, for what they waited for; what was not found before is left out."""
         now, before = time.monotonic(), self._stale_since
-        found = {pod.uid: pod for pod in self.found}
+        found = {each.pod.uid: each for each in self.found}
         self._stale_since = {}
-        for pod in context:
-            if pod.reason is Reason.EXTENDER_STALE:
-                since = self._stale_since[pod.uid] = before.get(pod.uid, now)
+        for each in context:
+            if each.reason == Reason.EXTENDER_STALE:
+                uid = each.pod.uid
+                since = self._stale_since[uid] = before.get(uid, now)
                 if now - since < STALE_SECONDS:
-                    if pod.uid in found:
-                        yield found[pod.uid]
+                    if uid in found:
+                        yield found[uid]
                     continue
-            yield pod
+            yield each
 
     def _opts_out(self, pod: Pod) -> bool:
         namespace = self._namespaces.get(pod.namespace)
         return namespace is not None and namespace.opts_out
 
-    def _tell(self, pod: UnschedulablePod, *, is_new: bool) -> None:
+    def _tell(self, found: UnschedulablePod, *, is_new: bool) -> None:
+        pod = found.pod
         subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
-        self._events.post(subject, pod.reason, pod.message, warns=True, once=True)
-        keys = {"namespace": pod.namespace, "pod": pod.name, "reason": pod.reason}
+        self._events.post(subject, Reason(found.reason), found.message, warns=True, once=True)
+        keys = {"namespace": pod.namespace, "pod": pod.name, "reason": found.reason}
         if is_new:
-            log.info("%s", pod.message, extra=keys)
+            log.info("%s", found.message, extra=keys)

@@ -10,9 +10,9 @@ import time
 from collections.abc import AsyncIterator
 from functools import partial
 
-from gpushare import names
 from gpushare.api.k8s.namespace import Namespace, parse_namespace
-from gpushare.core.admission import PoolView, Rules, view_pool
+from gpushare.core.admission import PoolView, view_pool
+from gpushare.core.decision_settings import build_rules
 from gpushare.kube.client import ApiClient, connect
 from gpushare.kube.informer import Informer
 from gpushare.kube.resources import pools
@@ -65,10 +65,7 @@ class Webhook:
             self._cache,
             self._decision_log,
             metrics,
-            rules=Rules(
-                denies=settings.on_no_pool == names.ON_NO_POOL_DENY,
-                schedulers=frozenset(settings.schedulers),
-            ),
+            rules=build_rules(settings),
             replicas=settings.webhook_replicas,
         )
         self._server = AdmissionServer(handler, metrics, settings.max_calls_in_flight)

@@ -237,14 +237,6 @@ EXPLAINED = {
             {"claimants": None, "findings": []},
         ),
     ],
-    ("pool", "training"): [
-        FewRights(
-            [ONE_POOL],
-            {"configmaps", "nodes", "pods", "pools", "daemonsets"},
-            ("edition", "schedule", "adopted", "controllerIsBehind", "nodes"),
-            {"groups": None, "waiting": None, "samples": []},
-        )
-    ],
 }
 
 
@@ -278,8 +270,9 @@ def test_rights_to_nodes_and_pods_are_enough_unless_pools_are_asked_for(scene: S
     rules = [policy_rule("nodes", "list"), PODS]
     with as_user(scene.bench, scene.folder, rules) as kubeconfig:
         assert scene.show("inspect", kubeconfig=kubeconfig) == scene.show("inspect")
-        pools = scene.run("inspect", "--pools", kubeconfig=kubeconfig)
-    expect_error(pools, Exit.FORBIDDEN, 'cannot list resource "gpusharepools"', "visitor")
+        for asked in (("inspect", "--pools"), ("explain", "pool", "training")):
+            pools = scene.run(*asked, kubeconfig=kubeconfig)
+            expect_error(pools, Exit.FORBIDDEN, 'cannot list resource "gpusharepools"', "visitor")
 
 
 def test_what_may_not_be_read_is_refused_and_what_is_not_there_is_said_so(scene: Scene) -> None:
@@ -288,7 +281,7 @@ def test_what_may_not_be_read_is_refused_and_what_is_not_there_is_said_so(scene:
         policy_rule("pods", "get", of=("trainer", "gone")),
     ]
     with as_user(scene.bench, scene.folder, rules) as kubeconfig:
-        for asked in (("pod", "waits"), ("node", SECOND), ("pool", "isolated")):
+        for asked in (("pod", "waits"), ("node", SECOND)):
             ended = scene.run("explain", *asked, kubeconfig=kubeconfig)
             expect_error(ended, Exit.FORBIDDEN, f'"{asked[1]}" is forbidden', "cannot get")
         for words in (("explain", "pod", "gone"), ("retry", "pool/gone"), ("approve", "gone")):

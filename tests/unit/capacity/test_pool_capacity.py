@@ -8,16 +8,16 @@ import pytest
 from gpushare import names
 from gpushare.api.k8s.node import MAX_CARDS, Node
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.status import FreeBlock, PoolCapacity
 from gpushare.core.capacity.cards import MAX_CGPU_PODS
 from gpushare.core.capacity.pool_capacity import (
     MAX_FIGURE,
     MAX_FREE_BLOCKS,
-    Capacity,
     NodeCapacity,
     observe_node_capacity,
     sum_capacity,
 )
-from tests.kit.values.objects import MEMORY, a_gpu_pod, a_node
+from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node
 
 
 def _node(cards: int = 2, card_memory: int = 15, **more: Any) -> Node:
@@ -30,10 +30,10 @@ def _holder(cards: dict[int, int], asks: int | None = None, **more: Any) -> Pod:
     return a_gpu_pod(requests=requests, cards=cards, **more)
 
 
-def _sum(*nodes: Node, pods: tuple[Pod, ...] = (), pending: tuple[Pod, ...] = ()) -> Capacity:
+def _sum(*nodes: Node, pods: tuple[Pod, ...] = (), pending: tuple[Pod, ...] = ()) -> PoolCapacity:
     observed = [observe_node_capacity(nodes[0], pods)]
     observed += [observe_node_capacity(node, ()) for node in nodes[1:]]
-    return sum_capacity(observed, pending)
+    return sum_capacity(observed, pending, NOW)
 
 
 def test_what_pods_hold_is_counted_card_by_card() -> None:
@@ -144,12 +144,14 @@ def test_a_number_of_cards_that_can_not_be_costs_nothing() -> None:
 
 def test_cards_with_equal_room_are_counted_together_and_full_ones_not() -> None:
     pods = (_holder({0: 4}), _holder({1: 4}), _holder({2: 15}))
-    assert _sum(_node(4, 15), pods=pods).free_blocks == ((15, 1), (11, 2))
+    blocks = _sum(_node(4, 15), pods=pods).free_blocks
+    assert [(block.size, block.cards) for block in blocks] == [(15, 1), (11, 2)]
 
 
 def test_of_many_amounts_those_between_are_rounded_down() -> None:
     pods = tuple(_holder({card: card}) for card in range(40))
-    blocks = _sum(_node(40, 60), pods=pods).free_blocks
+    found = _sum(_node(40, 60), pods=pods).free_blocks
+    blocks = [(block.size, block.cards) for block in found]
     assert len(blocks) == MAX_FREE_BLOCKS
     assert (blocks[0], blocks[-1][0]) == ((60, 1), 21)
     assert sum(cards for _, cards in blocks) == 40
@@ -179,7 +181,9 @@ def test_memory_is_stranded_on_cards_that_the_median_pod_does_not_fit(
 def test_cards_of_a_thousand_and_more_are_counted_in_mib_and_rounded_down() -> None:
     waiting = a_gpu_pod(node="", requests={MEMORY: 16_200})
     capacity = _sum(_node(2, 16_130), pods=(_holder({0: 4000}),), pending=(waiting, waiting))
-    assert capacity == Capacity(
+    assert capacity == PoolCapacity(
+        summary="3/31",
+        observed_at=NOW,
         gpus=2,
         memory_total=31,
         memory_allocated=3,
@@ -188,7 +192,7 @@ def test_cards_of_a_thousand_and_more_are_counted_in_mib_and_rounded_down() -> N
         stranded_memory=27,
         unit="MiB",
         largest_card=16_130,
-        free_blocks=((16_130, 1), (12_130, 1)),
+        free_blocks=(FreeBlock(size=16_130, cards=1), FreeBlock(size=12_130, cards=1)),
     )
 
 
@@ -200,5 +204,5 @@ def test_the_largest_card_is_not_known_while_a_node_offers_no_memory() -> None:
 
 def test_a_request_beyond_all_bounds_still_fits_the_status() -> None:
     greedy = a_gpu_pod(node="", requests={MEMORY: 2**63 - 1})
-    assert sum_capacity([], [greedy] * 3).memory_requested == MAX_FIGURE
-    assert sum_capacity([]) == Capacity()
+    assert sum_capacity([], [greedy] * 3, NOW).memory_requested == MAX_FIGURE
+    assert sum_capacity([], (), NOW) == PoolCapacity(summary="0/0", observed_at=NOW)

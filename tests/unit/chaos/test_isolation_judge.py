@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from devcluster import names
-from gpushare.core.snapshot.isolation import Claim, claim_isolation
+from gpushare.core.snapshot.isolation import ContainerIsolation, observe_containers
 from gpushare.core.snapshot.node import NodeSnapshot
 from tests.chaos.isolation_judge import Finding, Tally, Verdict, judge_node
 from tests.kit.values.manifests import build_node, build_pod
@@ -70,8 +70,8 @@ def judge(*pods: Json, node: Json | None = None) -> list[Verdict]:
 
 @pytest.mark.parametrize("isolated", [True, False])
 def test_a_false_claim_of_the_operator_is_wrong_whatever_is_so(isolated: bool) -> None:
-    def lie(seen: NodeSnapshot) -> Iterable[Claim]:
-        return [replace(claim, isolated=not isolated) for claim in claim_isolation(seen)]
+    def lie(seen: NodeSnapshot) -> Iterable[ContainerIsolation]:
+        return [replace(claim, isolated=not isolated) for claim in observe_containers(seen)]
 
     findings = judge_node(a_node(), [a_plugin(), a_pod(isolated=isolated)], lie)
     assert findings is not None

@@ -13,7 +13,7 @@ from gpushare.api.pool import Edition, Pool, Schedule, UnreadablePool
 from gpushare.api.status import PoolStatus
 from gpushare.core.analysis.doctor.nodes import judge_nodes, judge_units
 from gpushare.core.analysis.doctor.report import judge_machines, sort_findings
-from gpushare.core.analysis.effective_settings import Setup, read_setup
+from gpushare.core.analysis.effective_settings import read_setup
 from gpushare.core.analysis.finding import Code, Finding, Severity, Unseen
 from gpushare.core.analysis.inspect.pools import plan_snapshot
 from gpushare.core.analysis.seen import Seen
@@ -24,6 +24,7 @@ from gpushare.editions.edition import GPUSHARE_PLUGIN
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
+from gpushare.settings import Settings
 from tests.kit.values.node_plans import OURS, SHARE, a_settled, applied, has_failed
 from tests.kit.values.objects import (
     MEMORY,
@@ -57,7 +58,7 @@ def a_sharing_node(name: str = "gpu-1", *, memory: int = 15, **more: Any) -> Nod
 
 def find(node: Node, *pods: Pod, pooled: bool = True, ctx: ReconcileContext = AT) -> list[Finding]:
     snapshot = a_snapshot(pools=(), nodes=(node,), pods=pods)
-    planner = plan_snapshot(snapshot, Setup(), ctx.now)
+    planner = plan_snapshot(snapshot, Settings(), ctx.now)
     return list(judge_nodes(snapshot, planner, ctx, knows_pools=not pooled))
 
 

@@ -10,13 +10,13 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.explain.nodes import NodeExplanation, explain_node
 from gpushare.core.analysis.finding import Code
 from gpushare.core.analysis.inspect.pools import plan_snapshot
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.plugins import NVIDIA_DAEMONSET
 from gpushare.names import Reason
+from gpushare.settings import Settings
 from tests.kit.values.node_plans import LEFT_INSTALLER, SHARE, a_settled, changing
 from tests.kit.values.objects import (
     MEMORY,
@@ -38,7 +38,7 @@ def explain(node: Node, *pods: Pod, pools: tuple[Pool, ...] = (POOL,)) -> NodeEx
 
 
 def explain_in(snapshot: ClusterSnapshot, name: str = "gpu-1") -> NodeExplanation:
-    setup = Setup()
+    setup = Settings()
     return explain_node(snapshot, setup, plan_snapshot(snapshot, setup, LATER), name, LATER)
 
 

@@ -11,7 +11,7 @@ from gpushare import names
 from gpushare.api.pool import Schedule
 from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.explain.pod_answer import explain_pod
+from gpushare.cli.explain.pod_view import explain_pod
 from tests.kit.values.found_clusters import Asked, build_found_cluster, build_found_pool
 from tests.kit.values.manifests import Json, build_bound_pod, build_node, build_pod
 from tests.kit.values.node_plans import SHARE, applied

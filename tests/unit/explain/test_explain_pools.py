@@ -2,25 +2,21 @@
 
 from datetime import timedelta
 
-import pytest
-
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.api.status import PoolStatus
-from gpushare.core.analysis.effective_settings import Setup, read_setup
 from gpushare.core.analysis.explain.pools import PoolExplanation, explain_pool
-from gpushare.core.analysis.inspect.pools import plan_snapshot, view_pools
-from gpushare.core.analysis.seen import Seen
+from gpushare.core.analysis.inspect.pools import plan_snapshot
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import Condition, Reason
+from gpushare.settings import Settings
 from tests.kit.values.node_plans import SHARE, a_settled, changing, has_failed
 from tests.kit.values.objects import (
     MEMORY,
     NOW,
-    a_gpu_pod,
     a_node,
     a_plugin_pod,
     a_pool,
@@ -35,12 +31,7 @@ def explain(pool: Pool, *nodes: Node, pods: tuple[Pod, ...] = ()) -> PoolExplana
 
 
 def explain_in(snapshot: ClusterSnapshot, pool: Pool) -> PoolExplanation:
-    return explain_pool(pool, plan_snapshot(snapshot, Setup(), LATER), (), LATER)
-
-
-def seen_of(pool: Pool, *pods: Pod) -> Seen:
-    snapshot = a_snapshot(pools=(pool,), nodes=(settled("a"),), pods=(plugin("a"), *pods))
-    return Seen(snapshot, (), frozenset(), (), read_setup(None, snapshot))
+    return explain_pool(pool, plan_snapshot(snapshot, Settings(), LATER), (), LATER)
 
 
 def settled(name: str) -> Node:
@@ -100,19 +91,6 @@ def test_a_pool_that_is_being_deleted_counts_what_is_still_to_be_given_back() ->
     explained = explain(a_pool(deleting=True), settled("a"), pods=(plugin("a"),))
     assert explained.releasing == 1
     assert find_reason(explained, Condition.READY) == Reason.RELEASING
-
-
-@pytest.mark.parametrize(("deleting", "allocated"), [(False, 8), (True, 0)])
-def test_its_capacity_is_what_inspect_counts_however_young_the_told_figures_are(
-    deleting: bool, allocated: int
-) -> None:
-    before = a_pool(reconcile="Observe")
-    told = explain_in(seen_of(before).snapshot, before).status
-    pool = a_pool(reconcile="Observe", deleting=deleting, status=told)
-    seen = seen_of(pool, a_gpu_pod(node="a", cards={0: 8}))
-    (view,) = view_pools(seen, LATER).pools
-    assert explain_in(seen.snapshot, pool).capacity == view.capacity
-    assert view.capacity.memory_allocated == allocated
 
 
 def test_a_pool_that_observes_counts_the_nodes_that_lack_a_label_whoever_wrote_the_others() -> None:

@@ -9,7 +9,7 @@ from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.core.admission import PoolView, Rules, decide
 from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest
-from gpushare.core.analysis.explain.verdicts import PoolOutcome, Verdict, judge_pools
+from gpushare.core.analysis.explain.verdicts import PoolOutcome, PoolVerdict, list_verdicts
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod
 from tests.kit.values.pool_views import HERE, a_room, a_view
@@ -21,11 +21,11 @@ FULL = a_view("full", room=a_room([(3, 1)]))
 
 def build_node_context(
     pod: Mapping[str, Any], *pools: PoolView, namespace: Namespace = HERE
-) -> dict[str, Verdict]:
+) -> dict[str, PoolVerdict]:
     request = parse_pod_request(pod)
     decision = decide(request, namespace, pools)
     case = AdmissionRequest(request, namespace, pools, Rules(), NO_RESERVATIONS)
-    return {verdict.pool: verdict for verdict in judge_pools(case, decision)}
+    return {verdict.pool: verdict for verdict in list_verdicts(case, decision)}
 
 
 def test_the_pool_that_gets_it_stands_first_and_says_what_room_it_has() -> None:

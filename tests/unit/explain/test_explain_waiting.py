@@ -9,11 +9,12 @@ from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod import parse_pod
 from gpushare.api.k8s.pod_shape import parse_pod_shape
-from gpushare.core.analysis.effective_settings import Setup, read_setup
+from gpushare.core.analysis.effective_settings import read_setup
 from gpushare.core.analysis.explain.pods import PodExplanation, Surroundings, explain_found_pod
 from gpushare.core.analysis.inspect.pools import find_waiting, plan_snapshot
 from gpushare.core.analysis.seen import Seen
 from gpushare.names import Reason
+from gpushare.settings import Settings
 from tests.kit.values.manifests import build_pod
 from tests.kit.values.node_plans import a_settled
 from tests.kit.values.objects import LATER, MEMORY, a_gpu_pod, a_plugin_pod, a_pool, a_snapshot
@@ -46,7 +47,7 @@ def explain(
         nodes=(a_settled(allocatable={MEMORY: 15}, gpu_count=1),),
         pods=(a_plugin_pod(), holder),
     )
-    pool_states = plan_snapshot(snapshot, Setup(), LATER).pool_states
+    pool_states = plan_snapshot(snapshot, Settings(), LATER).pool_states
     around = Surroundings(
         snapshot=snapshot,
         pool_states=pool_states,
@@ -56,7 +57,7 @@ def explain(
         ),
         namespaces={"default": Namespace("default")},
         taints={},
-        setup=Setup(),
+        setup=Settings(),
     )
     seen = Seen(snapshot, (found,), frozenset(), (), read_setup(None, snapshot))
     (waiting,) = find_waiting(seen, pool_states, LATER)

@@ -11,12 +11,12 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.finding import Code
 from gpushare.core.analysis.forecast.duration import DurationForecast
 from gpushare.core.analysis.forecast.pools import PoolForecast, forecast_pools
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.rollout.change_kinds import hash_kinds
+from gpushare.settings import Settings
 from tests.kit.values.node_plans import (
     a_kind,
     a_settled,
@@ -33,7 +33,7 @@ from tests.kit.values.objects import (
 )
 from tests.kit.values.teardown_plans import manual_pool, teardown_node
 
-SETUP = Setup(may_evict=True)
+SETUP = Settings(allow_eviction=True)
 SHARED = "ack.node.gpu.schedule"
 
 

@@ -12,12 +12,12 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.cli.cluster.snapshot import with_pools
-from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.forecast.pools import forecast_pools
 from gpushare.core.analysis.forecast.steps import NodeForecast
 from gpushare.core.snapshot.actions import ApplyNode, DeletePlugins, EvictPods
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import Reason
+from gpushare.settings import Settings
 from tests.kit.histories import simulated_cluster as sim
 from tests.kit.histories import simulated_kubelets
 from tests.kit.histories.disturbances import LABELS, MODES, SCHEDULES, a_rollout
@@ -29,7 +29,7 @@ from tests.unit.planner.test_planner_histories import EXAMPLES, Histories
 NODES = tuple(f"n{number}" for number in range(1, 6))
 HARMLESS = ("", "WorkloadsPresent", "WaitingForApproval")
 """Reasons that go away here: pods end, and people agree."""
-SETUP = Setup(may_evict=True)
+SETUP = Settings(allow_eviction=True)
 
 
 class History(Histories):

@@ -12,7 +12,6 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.cli.exit_codes import CommandError
 from gpushare.cli.render.teardown import expect_commands_due
-from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.deviceplugin.findings import (
     NotYet,
     explain_still_offered,
@@ -30,6 +29,7 @@ from gpushare.core.status.pool_status import MAX_SAMPLE_BYTES
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from gpushare.render.teardown import render_teardown_job
+from gpushare.settings import Settings
 from tests.kit.values.node_plans import (
     CGPU,
     INSTALLER,
@@ -126,7 +126,7 @@ LABELLED = teardown_node(ChangePhase.LABELLED)
 
 def ask(node: Node, pool: Pool, *pods: Pod) -> None:
     snapshot = a_snapshot(pools=(pool,), nodes=(node,), pods=(PLUGIN, *pods))
-    expect_commands_due(snapshot, Setup(may_tear_down=True), node.name, NOW)
+    expect_commands_due(snapshot, Settings(allow_teardown_jobs=True), node.name, NOW)
 
 
 def test_they_are_typed_once_the_node_is_labelled_and_nothing_puts_the_module_back() -> None:

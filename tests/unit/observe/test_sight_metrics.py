@@ -82,7 +82,7 @@ def test_a_node_that_counts_in_another_unit_is_understood_and_changes_no_other_b
 def test_the_status_says_what_the_metrics_say(sight: Sight) -> None:
     for pool in sight.pools:
         waiting = [pod for pod in WAITING if sight is SIGHT and pool.name in pod.pools]
-        status = sum_capacity(sight.pool_states[pool.name].capacities.values(), waiting)
+        status = sum_capacity(sight.pool_states[pool.name].capacities.values(), waiting, NOW)
         assert read_memory(sight, pool.name) == {
             "": status.memory_total * GIB,
             "allocated_": status.memory_allocated * GIB,
@@ -167,7 +167,7 @@ def test_a_process_that_stands_by_tells_of_no_pool() -> None:
 def an_unschedulable(
     pool: str = "training", reason: Reason = Reason.NO_FREE_BLOCK
 ) -> UnschedulablePod:
-    return UnschedulablePod("default", "web-1", "1", "2", pool, reason, "no room")
+    return UnschedulablePod(a_waiting("web-1", 8), reason, "no room", pool)
 
 
 def test_unschedulable_pods_are_counted_by_pool_and_reason_and_there_is_a_zero_for_the_rest() -> (

@@ -16,11 +16,12 @@ from gpushare.core.analysis.effective_settings import (
     PLANNED_BY,
     ROUTED_BY,
     KnownSetup,
-    Setup,
     read_setup,
 )
+from gpushare.core.decision_settings import assume_settings, build_rules, build_timing
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import SETTINGS_PREFIX, Reason
+from gpushare.settings import Settings
 from tests.kit.values.node_plans import SHARE
 from tests.kit.values.objects import MEMORY, NOW, a_node, a_pool, a_snapshot
 
@@ -35,9 +36,14 @@ def read(snapshot: ClusterSnapshot = NOTHING, **variables: str | None) -> KnownS
     )
 
 
+def has_defaults(setup: Settings) -> bool:
+    """Whether it is as if nobody had set anything; each process has an identity of its own."""
+    return setup == assume_settings(identity=setup.identity)
+
+
 def test_what_an_installation_does_not_set_has_its_default() -> None:
     known = read()
-    assert known.setup == Setup()
+    assert has_defaults(known.setup)
     assert {setting.source for setting in known.settings.values()} == {DEFAULT}
     assert known.tell_assumed(ROUTED_BY) == ""
 
@@ -52,16 +58,20 @@ def test_each_value_is_read_as_the_operators_process_reads_it() -> None:
         RECHECK_SECONDS="7.5",
         READY_TIMEOUT_SECONDS="60",
     ).setup
-    assert (setup.may_evict, setup.may_tear_down, setup.memory_unit) == (True, True, "MiB")
-    assert setup.rules == Rules(denies=True, schedulers=frozenset({"a", "b"}))
-    assert setup.recheck == timedelta(seconds=7.5)
-    assert setup.timing.ready_timeout == timedelta(minutes=1)
+    assert (setup.allow_eviction, setup.allow_teardown_jobs, setup.memory_unit) == (
+        True,
+        True,
+        "MiB",
+    )
+    assert build_rules(setup) == Rules(denies=True, schedulers=frozenset({"a", "b"}))
+    assert setup.recheck_seconds == 7.5
+    assert build_timing(setup).ready_timeout == timedelta(minutes=1)
 
 
 @pytest.mark.parametrize("value", [None, "", "perhaps"], ids=["elsewhere", "empty", "no truth"])
 def test_a_value_that_can_not_be_read_is_assumed(value: str | None) -> None:
     known = read(ALLOW_EVICTION=value, MEMORY_UNIT="GiB")
-    assert not known.setup.may_evict
+    assert not known.setup.allow_eviction
     assert "GPUSHARE_ALLOW_EVICTION" in known.tell_assumed(PLANNED_BY)
     assert "eviction.enabled false" in known.tell_assumed(PLANNED_BY)
     assert read(SCHEDULERS="a,b").settings[Variable.SCHEDULERS].source == ASSUMED
@@ -69,10 +79,10 @@ def test_a_value_that_can_not_be_read_is_assumed(value: str | None) -> None:
 
 def test_the_names_of_plugins_are_read_and_none_that_two_share() -> None:
     given = {"cgpu-installer": "x", "ack-mps-control": "y"}
-    assert read(PLUGIN_DAEMONSETS=json.dumps(given)).plugin_daemonsets == given
+    assert read(PLUGIN_DAEMONSETS=json.dumps(given)).setup.plugin_daemonsets == given
     shared = dict.fromkeys(given, "x")
-    assert read(PLUGIN_DAEMONSETS=json.dumps(shared)).plugin_daemonsets == {}
-    assert read().plugin_daemonsets == {}
+    assert read(PLUGIN_DAEMONSETS=json.dumps(shared)).setup.plugin_daemonsets == {}
+    assert read().setup.plugin_daemonsets == {}
 
 
 def test_plugins_that_are_not_where_commands_look_are_told() -> None:
@@ -88,7 +98,7 @@ def test_without_deployments_the_defaults_are_assumed(
     deployments: Mapping[str, Any] | None, why: str
 ) -> None:
     known = read_setup(deployments, NOTHING)
-    assert known.setup == Setup()
+    assert has_defaults(known.setup)
     assert known.tell_assumed(PLANNED_BY).startswith(f"assumed, since {why}")
     assert known.tell_assumed(PLANNED_BY).endswith(
         ": eviction.enabled false, teardown.jobs.enabled false, memoryUnit GiB"
@@ -103,7 +113,7 @@ def test_the_unit_is_that_of_most_nodes() -> None:
     assert read_setup(None, a_snapshot(pools=(), nodes=nodes)).setup.memory_unit == "MiB"
 
 
-def guess(*told: Reason, heard: int = 1, **spec: Any) -> Setup:
+def guess(*told: Reason, heard: int = 1, **spec: Any) -> Settings:
     """Beside a pool whose controller has acted on generation `heard` of 1, and tells this."""
     condition = ConditionStatus(
         type="Ready", status="True", reason="Any", message="", last_transition_time=NOW
@@ -119,14 +129,14 @@ TEARS_DOWN: dict[str, Any] = {"isolation_teardown": {"policy": "Job"}}
 
 
 def test_a_switch_is_on_where_a_controller_that_needs_it_does_not_say_that_it_is_off() -> None:
-    assert guess(**EVICTS).may_evict
-    assert guess(rollout={"stale_workloads": "Evict"}).may_evict
-    assert guess(**TEARS_DOWN).may_tear_down
-    assert not guess(Reason.EVICTION_DISABLED, **EVICTS).may_evict
-    assert not guess(Reason.TEARDOWN_DISABLED, **TEARS_DOWN).may_tear_down
+    assert guess(**EVICTS).allow_eviction
+    assert guess(rollout={"stale_workloads": "Evict"}).allow_eviction
+    assert guess(**TEARS_DOWN).allow_teardown_jobs
+    assert not guess(Reason.EVICTION_DISABLED, **EVICTS).allow_eviction
+    assert not guess(Reason.TEARDOWN_DISABLED, **TEARS_DOWN).allow_teardown_jobs
 
 
 def test_a_controller_that_did_not_need_a_switch_tells_nothing_of_it() -> None:
-    assert not guess().may_evict
-    assert not guess().may_tear_down
-    assert not guess(heard=0, **EVICTS).may_evict
+    assert not guess().allow_eviction
+    assert not guess().allow_teardown_jobs
+    assert not guess(heard=0, **EVICTS).allow_eviction

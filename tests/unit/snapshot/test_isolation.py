@@ -15,8 +15,8 @@ from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import EvictedPod, EvictPods, NodeState
 from gpushare.core.snapshot.isolation import (
     MAX_SAMPLES,
-    Claim,
-    claim_isolation,
+    ContainerIsolation,
+    observe_containers,
     observe_isolation,
     sum_isolation,
 )
@@ -70,8 +70,8 @@ def a_flip(**more: Any) -> Change:
     return Change(pool="training", edition=Edition.BASIC, phase=ChangePhase.RESTARTING, **values)
 
 
-def claim_of(node: Node, *pods: Pod) -> Claim:
-    (claim,) = claim_isolation(NodeSnapshot(node, (PLUGIN, *pods), parse_records(node)))
+def claim_of(node: Node, *pods: Pod) -> ContainerIsolation:
+    (claim,) = observe_containers(NodeSnapshot(node, (PLUGIN, *pods), parse_records(node)))
     return claim
 
 
@@ -92,7 +92,7 @@ def test_a_pod_that_came_under_a_mode_has_what_that_gives(
 ) -> None:
     node = a_member(schedule, Edition(edition))
     plugin = a_plugin_pod(daemonset=MODES[Edition(edition), Schedule(schedule)].plugin)
-    (claim,) = claim_isolation(NodeSnapshot(node, (plugin, a_train()), parse_records(node)))
+    (claim,) = observe_containers(NodeSnapshot(node, (plugin, a_train()), parse_records(node)))
     assert (claim.isolated, claim.is_stale) == (isolated, False)
 
 
@@ -134,7 +134,7 @@ def test_of_a_container_whose_environment_comes_from_elsewhere_nothing_is_claime
 @pytest.mark.parametrize("phase", ["Pending", "Succeeded", "Failed"])
 def test_only_what_runs_is_claimed_about(phase: str) -> None:
     node = a_member("cgpu")
-    assert not claim_isolation(
+    assert not observe_containers(
         NodeSnapshot(node, (PLUGIN, a_train(phase=phase)), parse_records(node))
     )
 
@@ -159,7 +159,7 @@ def test_beside_a_plugin_of_another_mode_that_somebody_labelled_nothing_is_claim
     node = replace(node, labels={**node.labels, **labels})
     plugin = a_plugin_pod("core", daemonset="gpushare-core-device-plugin-ds")
     seen = NodeSnapshot(node, (plugin, a_train()), parse_records(node))
-    assert [claim.isolated for claim in claim_isolation(seen)] == [None]
+    assert [claim.isolated for claim in observe_containers(seen)] == [None]
 
 
 def test_while_a_person_is_to_restart_the_plugin_only_who_came_before_the_label_is_known() -> None:

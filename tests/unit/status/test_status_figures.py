@@ -7,7 +7,7 @@ from gpushare.api.status import PoolStatus, Releasing
 from gpushare.core.capacity.pool_capacity import NodeCapacity
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import NodeState, StepResult
-from gpushare.core.snapshot.isolation import Claim, NodeIsolation
+from gpushare.core.snapshot.isolation import ContainerIsolation, NodeIsolation
 from gpushare.core.status.pool_status import build_status
 from gpushare.names import Condition, Reason
 from tests.kit.values.objects import NOW, a_gpu_pod, a_pool
@@ -27,10 +27,12 @@ def test_the_memory_of_a_node_that_has_just_become_ready_is_told_beside_its_coun
 
 def test_a_container_that_is_known_to_be_stale_is_told_beside_others_that_are_not_known() -> None:
     share, cgpu = Schedule.SHARE, Schedule.CGPU
-    claim = Claim(DONE.node, a_gpu_pod(), "main", cgpu, share, isolated=False, is_stale=True)
+    stale = ContainerIsolation(
+        DONE.node, a_gpu_pod(), "main", cgpu, share, isolated=False, is_stale=True
+    )
     pool_state = PoolState()
     pool_state.record(DONE)
-    pool_state.claim(DONE.node, NodeIsolation(containers=2, stale=1, unknown=1, samples=(claim,)))
+    pool_state.claim(DONE.node, NodeIsolation(containers=2, stale=1, unknown=1, samples=(stale,)))
     conditions = {each.type: each for each in build_status(a_pool(), pool_state, NOW).conditions}
     assert conditions[Condition.ISOLATION_CONSISTENT].reason == Reason.STALE_ISOLATION
 

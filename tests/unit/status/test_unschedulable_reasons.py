@@ -7,7 +7,8 @@ import pytest
 
 from gpushare import names
 from gpushare.api.k8s.pod import Pod
-from gpushare.core.capacity.pool_capacity import Capacity, NodeCapacity
+from gpushare.api.status import FreeBlock, PoolCapacity
+from gpushare.core.capacity.pool_capacity import NodeCapacity
 from gpushare.core.status.unschedulable_pods import (
     GRACE,
     PoolRoom,
@@ -21,7 +22,15 @@ from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod
 Pools = dict[str, PoolRoom | None]
 SAYS = "0/3 nodes are available: 3 Insufficient aliyun.com/gpu-mem."
 OLD = NOW - timedelta(minutes=1)
-A_CAPACITY = Capacity(memory_total=80, largest_card=40, free_blocks=((10, 1),))
+
+
+def a_capacity(free: int = 0, **more: Any) -> PoolCapacity:
+    """With one card that has so much free, if any has."""
+    blocks = (FreeBlock(size=free, cards=1),) if free else ()
+    return PoolCapacity(observed_at=NOW, free_blocks=blocks, **more)
+
+
+A_CAPACITY = a_capacity(memory_total=80, largest_card=40, free=10)
 ROOM = PoolRoom(nodes=2, ready=2, capacity=A_CAPACITY)
 ONE: Pools = {"training": ROOM}
 
@@ -49,7 +58,7 @@ def _judge(pod: Pod, **pools: PoolRoom | None) -> UnschedulablePod:
     return unschedulable
 
 
-def _reason(pod: Pod, **pools: PoolRoom | None) -> Reason | None:
+def _reason(pod: Pod, **pools: PoolRoom | None) -> str | None:
     unschedulable = judge_pod(pod, pools, NOW)
     return unschedulable.reason if unschedulable is not None else None
 
@@ -112,10 +121,10 @@ def test_a_pod_that_is_young_is_not_judged_yet() -> None:
         assert _reason(pod, training=ROOM) is reason
 
 
-NO_NODES = PoolRoom(nodes=0, ready=0, capacity=Capacity())
+NO_NODES = PoolRoom(nodes=0, ready=0, capacity=a_capacity())
 DOWN: Pools = {"training": PoolRoom(nodes=2, ready=0, capacity=A_CAPACITY)}
-RESTARTING = PoolRoom(nodes=2, ready=1, capacity=Capacity(memory_total=40, free_blocks=((10, 1),)))
-CARDS: Pools = {"training": PoolRoom(nodes=2, ready=2, capacity=Capacity(gpus=8))}
+RESTARTING = PoolRoom(nodes=2, ready=1, capacity=a_capacity(memory_total=40, free=10))
+CARDS: Pools = {"training": PoolRoom(nodes=2, ready=2, capacity=a_capacity(gpus=8))}
 
 
 UNREACHED = 'Post "http://10.0.0.9:32766/gpushare-scheduler/filter": dial tcp: connection refused'
@@ -127,7 +136,7 @@ def _failed(message: str, asks: int = 4, **more: Any) -> Pod:
 
 WHOLE = _waiting(requests={names.RESOURCE_WHOLE_GPU: 1})
 BOTH: dict[str, Any] = {"pools": ("inference", "training")}
-LARGER = PoolRoom(2, 2, Capacity(memory_total=160, largest_card=80))
+LARGER = PoolRoom(2, 2, a_capacity(memory_total=160, largest_card=80))
 PLACES: dict[str, tuple[Pod, Pools, Reason]] = {
     "no nodes": (_waiting(4), {"training": NO_NODES}, Reason.POOL_HAS_NO_NODES),
     "larger than a card": (_waiting(41), ONE, Reason.LARGER_THAN_ANY_CARD),
@@ -249,7 +258,7 @@ def test_a_roomy_node_that_something_else_refused_says_nothing_of_the_extender()
     assert _reason(_waiting(unschedulable=says), training=_room(10)) is Reason.UNSCHEDULABLE
 
 
-ROOMY = PoolRoom(2, 2, Capacity(memory_total=80, largest_card=40, free_blocks=((30, 1),)))
+ROOMY = PoolRoom(2, 2, a_capacity(memory_total=80, largest_card=40, free=30))
 
 
 @pytest.mark.parametrize(("owner", "by_hand"), [("replicaset", False), ("", True)])

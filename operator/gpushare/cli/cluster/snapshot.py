@@ -34,7 +34,7 @@ def observe_cluster(cluster: Cluster) -> Seen:
         pool.model_copy(update={"finalizers": pool.finalizers | {names.FINALIZER}}) for pool in read
     )
     # The names of DaemonSets are read first; of the rest, what is assumed depends on the world.
-    given = _observe_setup(cluster, ClusterSnapshot()).plugin_daemonsets
+    given = _observe_setup(cluster, ClusterSnapshot()).setup.plugin_daemonsets
     standard_names = list_standard_names(given)
     by_node: defaultdict[str, list[Pod]] = defaultdict(list)
     for raw in cluster.pods:

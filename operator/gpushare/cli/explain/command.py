@@ -86,7 +86,7 @@ def explain(
         from gpushare.cli.explain.pool_view import explain_one_pool
 
         return explain_one_pool(access, name)
-    from gpushare.cli.explain.pod_answer import explain_manifests, explain_pod
+    from gpushare.cli.explain.pod_view import explain_manifests, explain_pod
     from gpushare.cli.input.manifests import read_objects
 
     if files:

@@ -192,8 +192,8 @@ def _build_facts(explained: NodeExplanation, document: Json) -> Iterator[Fact]:
         f"{sharing}: {isolation.isolated} isolated, {isolation.stale} stale, "
         f"{isolation.opted_out} opted out, {isolation.unknown} unknown",
     )
-    for claim in isolation.samples:
-        yield "Stale", Styled(tell_stale(claim), "yellow")
+    for each in isolation.samples:
+        yield "Stale", Styled(tell_stale(each), "yellow")
 
 
 def _mark_label(label: Json) -> Json:

@@ -1,208 +1,176 @@
-"""A pod that is explained: as data, and as a page for people."""
+"""`gpushare explain pod` and `explain -f`: where pods go, and why not elsewhere."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpushare import names
+from gpushare.api.k8s.namespace import parse_namespace
 from gpushare.api.k8s.pod import Pod
-from gpushare.cli.output.answer import Fact, Line, Styled, lay_out_facts
-from gpushare.cli.output.facts import tell_stale
-from gpushare.cli.output.tables import build_section, describe
-from gpushare.core.admission import Decision
-from gpushare.core.analysis.explain.pods import PodExplanation
-from gpushare.core.analysis.explain.verdicts import PoolOutcome, Verdict
-from gpushare.core.snapshot.isolation import Claim
-from gpushare.webhook.patch import plan_patch
+from gpushare.api.k8s.pod_shape import parse_pod_shape
+from gpushare.api.k8s.taint import parse_taints
+from gpushare.api.pruned.cluster import Cluster, Kind, Subject
+from gpushare.cli.cluster.access import Access, check_namespace
+from gpushare.cli.cluster.basis import UNHEALTHY, build_answer
+from gpushare.cli.cluster.snapshot import observe_cluster
+from gpushare.cli.errors.failures import build_unknown
+from gpushare.cli.exit_codes import CommandError, Exit
+from gpushare.cli.explain.pod_page import build_pod_page, describe_pod
+from gpushare.cli.input.manifests import Given
+from gpushare.cli.input.pod_templates import find_pod_templates
+from gpushare.cli.output.answer import Answer, Line
+from gpushare.core.admission import view_pool
+from gpushare.core.analysis.effective_settings import ROUTED_BY
+from gpushare.core.analysis.explain.pods import (
+    Surroundings,
+    explain_found_pod,
+    explain_new_pod,
+)
+from gpushare.core.analysis.inspect.pools import (
+    find_schedulers_word,
+    find_waiting,
+    plan_snapshot,
+)
+from gpushare.core.analysis.seen import Seen
+from gpushare.core.snapshot.cluster import build_node_context
+from gpushare.core.snapshot.isolation import ContainerIsolation, observe_containers
+from gpushare.core.status.unschedulable_pods import UnschedulablePod
 
 Json = dict[str, Any]
 
-MAX_NODES = 20
-"""In the narrow table."""
-_STYLES = {PoolOutcome.CHOSEN: "green", PoolOutcome.SELECTED: "green", PoolOutcome.LOST: "yellow"}
-_POOLS = "POOL:name,SCHEDULE:schedule,PRIORITY:priority,FREE:free,LARGEST BLOCK:largestFreeBlock"
-_POOLS_WIDE = "EDITION:edition,NODES:nodes,LARGEST CARD:largestCard,ASKED:asked,FIT:fit"
-_VERDICT = "VERDICT:outcome,REASON:reason,WHY:message"
-_NODES = "NODE:name,POOL:pool,REASON:reason,WHY:message"
+_FITS = "on which nodes the pod would fit"
+_LACKS = {
+    Kind.PODS: _FITS,
+    Kind.NODES: _FITS,
+    Kind.POOLS: f"to which pool it would be sent now, why the others reject it, and {_FITS}",
+    Kind.DAEMONSETS: _FITS,
+    Kind.NAMESPACES: "to which pool it would be sent now: the labels of its namespace decide",
+    Kind.CONFIGMAPS: UNHEALTHY,
+}
 
 
-def describe_pod(
-    kind: str,
-    explained: PodExplanation,
-    notes: Sequence[str],
-    stale: Sequence[Claim] = (),
-    *,
-    is_asked: bool,
-) -> Json:
-    """The document of a pod, or of the pods of a workload of this `kind`.
-
-    `stale` are its containers whose isolation is not what their node's mode gives; `is_asked`: the
-    webhook is asked about such pods, else nobody writes anything.
-    """
-    decision, past, found = explained.decision, explained.past, explained.found
-    waits = explained.waits
-    has_patch = decision is not None and not decision.is_refused
-    placed = then = None
-    if found is not None and found.node:
-        placed = {
-            "node": found.node,
-            "phase": found.phase,
-            "cards": {str(card): units for card, units in sorted(found.cards.items())},
-            "staleIsolation": [tell_stale(claim) for claim in stale],
-        }
-    if past is not None:
-        then = describe(past) | {"sameNow": explained.is_as_then}
-    return {
-        "kind": kind,
-        "namespace": explained.namespace,
-        "name": explained.name,
-        "requests": dict(explained.request.requests),
-        "decision": decision and _describe_decision(decision),
-        "patch": plan_patch(explained.written, decision) if decision and has_patch else [],
-        "decidedThen": then,
-        "pools": [_describe_verdict(verdict) for verdict in explained.verdicts],
-        "placed": placed,
-        "waits": waits and {"reason": waits.reason, "message": waits.message},
-        "nodes": [
-            {
-                "name": fit.node,
-                "pool": fit.pool or None,
-                "fits": fit.fits,
-                "rejections": [
-                    {"reason": str(each.reason), "message": each.message, "remedy": each.remedy}
-                    for each in fit.rejections
-                ],
-                "warning": fit.warning or None,
-            }
-            for fit in explained.fits
-        ],
-        "smallestChange": explained.smallest_change,
-        "webhookIsAsked": is_asked if decision is not None else None,
-        "notes": list(notes),
-    }
+def explain_pod(access: Access, name: str, namespace: str | None) -> Answer:
+    """The answer of `explain pod NAME`. Raises `CommandError` for a pod that there is not."""
+    where = access.find_namespace(namespace)
+    cluster = access.read_about(Subject(Kind.PODS, name, where), *Kind)
+    raw = _find_pod(cluster, where, name)
+    seen, around, waiting = _observe(cluster)
+    every = [*seen.unbound, *(pod for pods in seen.snapshot.pods.values() for pod in pods)]
+    found = next((pod for pod in every if (pod.namespace, pod.name) == (where, name)), None)
+    waits = next((each for each in waiting if each.pod is found), None)
+    if not cluster.can_be_planned:
+        waits = find_schedulers_word(found) if found is not None else None
+    explained = explain_found_pod(
+        parse_pod_shape(raw), found, waits, around, namespace=where, name=name
+    )
+    notes = list(_find_notes(cluster, seen, where))
+    stale: tuple[ContainerIsolation, ...] = ()
+    if found is not None and found.node in seen.snapshot.nodes:
+        stale = tuple(_find_stale(seen, found))
+    elif found is not None and found.node:
+        told = f"Its node {found.node} is not known, nor whether its isolation is as the mode says."
+        notes.append(told)
+    document = describe_pod("Pod", explained, notes, stale, is_asked=_is_asked(cluster, where))
+    return build_answer(
+        document,
+        lambda wide: build_pod_page(document, found, wide=wide),
+        cluster,
+        _LACKS,
+        seen.known,
+        ROUTED_BY,
+    )
 
 
-def _describe_decision(decision: Decision) -> Json:
-    return {
-        "reason": str(decision.reason),
-        "message": decision.message,
-        "pool": decision.pool,
-        "refused": decision.refusal,
-        "nodeSelector": dict(decision.selector),
-        "tolerations": [dict(each) for each in decision.tolerations],
-        "annotation": decision.annotation,
-        "warnings": list(decision.warnings),
-    }
+def explain_manifests(access: Access, given: Sequence[Given], namespace: str | None) -> Answer:
+    """The answer of `explain -f`. Raises `CommandError` for what is no pod."""
+    templates, skipped = find_pod_templates(given)
+    default = access.find_namespace(namespace)
+    cluster = access.read(*Kind)
+    seen, around, _ = _observe(cluster)
+    objects = []
+    for template in templates:
+        where = template.namespace or default
+        explained = explain_new_pod(template.pod, where, template.name, around)
+        notes, is_asked = tuple(_find_notes(cluster, seen, where)), _is_asked(cluster, where)
+        objects.append(describe_pod(template.kind, explained, notes, is_asked=is_asked))
+    document = {"objects": objects, "skipped": [each.shown for each in skipped]}
+    return build_answer(
+        document,
+        lambda wide: _build_pages(document, wide=wide),
+        cluster,
+        _LACKS,
+        seen.known,
+        ROUTED_BY,
+    )
 
 
-def _describe_verdict(verdict: Verdict) -> Json:
-    view, figures = verdict.view, verdict.figures
-    return {
-        "name": verdict.pool,
-        "outcome": str(verdict.outcome),
-        "reason": describe(verdict.reason),
-        "message": verdict.message,
-        "edition": view and str(view.edition),
-        "schedule": view and str(view.schedule),
-        "priority": view and view.priority,
-        "nodes": view and view.nodes,
-        "figures": figures
-        and describe(figures) | {"fit": figures.fit.name.title().replace("_", "")},
-    }
+def _observe(cluster: Cluster) -> tuple[Seen, Surroundings, tuple[UnschedulablePod, ...]]:
+    """What is known where the operator is not installed is that there are no pools."""
+    seen = observe_cluster(cluster)
+    setup = seen.known.setup
+    pool_states = plan_snapshot(seen.snapshot, setup, cluster.taken_at).pool_states
+    views = (view_pool(raw) for raw in cluster.pools or ())
+    around = Surroundings(
+        snapshot=seen.snapshot,
+        pool_states=pool_states,
+        pools=tuple(view for view in views if view is not None),
+        namespaces={each.name: each for each in map(parse_namespace, cluster.namespaces)},
+        taints={raw["metadata"]["name"]: parse_taints(raw) for raw in cluster.nodes},
+        setup=setup,
+        can_decide=cluster.unread.keys().isdisjoint((Kind.POOLS, Kind.NAMESPACES)),
+        has_nodes=cluster.can_be_planned,
+    )
+    waiting = find_waiting(seen, pool_states, cluster.taken_at)
+    return seen, around, waiting
 
 
-def build_pod_page(document: Json, found: Pod | None, *, wide: bool) -> Iterator[Line]:
-    """The page of that document; `found` is the pod, where there is one."""
-    requests = sorted(document["requests"].items())
-    asks = ", ".join(f"{amount} {resource}" for resource, amount in requests)
-    title = f"{document['kind']} {document['namespace']}/{document['name']}"
-    yield (Styled(title, "bold"), f"  asks for {asks or 'no GPU that a pool gives'}")
-    for note in document["notes"]:
-        yield (Styled(f"  {note}", "yellow"),)
-    yield from lay_out_facts(_build_facts(document, found))
-    columns = ",".join([_POOLS, *([_POOLS_WIDE] if wide else []), _VERDICT])
-    yield from build_section("Pools", columns, map(_build_verdict, document["pools"]))
-    decision = document["decision"] or {}
-    if document["webhookIsAsked"] and (written := list(_list_written(decision))):
-        yield ()
-        what = "What is written" if found is None else "What is written to one like it"
-        yield (Styled(what, "bold"),)
-        yield from lay_out_facts(written)
-    yield from _build_lines("Warnings", decision.get("warnings", ()))
-    ranked = sorted(document["nodes"], key=lambda fit: (len(fit["rejections"]), fit["name"]))
-    shown = ranked if wide else ranked[:MAX_NODES]
-    rows = [row for fit in shown for row in _list_rejections(fit)]
-    yield from build_section("Nodes", _NODES, rows, {"reason": "yellow"})
-    if len(shown) < len(ranked):
-        yield (f"  and {len(ranked) - len(shown)} more nodes; -o wide lists them all",)
-    change = document["smallestChange"]
-    yield from _build_lines("Smallest change that lets it in", [change] if change else ())
+def _find_stale(seen: Seen, pod: Pod) -> Iterator[ContainerIsolation]:
+    """The pod's containers whose isolation is not what their node's mode gives."""
+    for each in observe_containers(build_node_context(seen.snapshot, pod.node).seen):
+        if each.is_stale and each.pod.uid == pod.uid:
+            yield each
 
 
-def _build_lines(title: str, lines: Sequence[str]) -> Iterator[Line]:
-    if lines:
-        yield ()
-        yield (Styled(title, "bold"),)
-        yield from ((f"  {line}",) for line in lines)
+def _find_pod(cluster: Cluster, namespace: str, name: str) -> Json:
+    known = {(raw["metadata"]["namespace"], raw["metadata"]["name"]): raw for raw in cluster.pods}
+    if (namespace, name) in known:
+        return known[namespace, name]
+    if cluster.namespaces:
+        check_namespace(cluster, namespace)
+    elsewhere = sorted(space for space, pod in known if pod == name)
+    if elsewhere:
+        raise CommandError(
+            Exit.NOT_FOUND,
+            f"there is no pod {name} in namespace {namespace}; did you mean -n {elsewhere[0]}?",
+        )
+    raise build_unknown("GPU pod", f"{namespace}/{name}", map("/".join, known))
 
 
-def _build_facts(document: Json, found: Pod | None) -> Iterator[Fact]:
-    decision, past, waits = document["decision"], document["decidedThen"], document["waits"]
-    placed = document["placed"]
-    if decision is not None:
-        told, style = f"{decision['reason']}: {decision['message']}", ""
-        if decision["refused"]:
-            told, style = f"refused, {told}", "red"
-        elif decision["pool"]:
-            style = "green"
-        yield "Decision" if found is None else "Now", Styled(told, style)
-    if past is not None:
-        to = f" to pool {past['pool']}" if past["pool"] is not None else ""
-        same = ", the same" if past["sameNow"] else ", not what would be decided now"
-        same = same if decision is not None else ""
-        lost = [f"{', '.join(pools)} lost by {reason}" for reason, pools in past["lost"].items()]
-        lost += [f"{past['more']} more lost"] if past["more"] else []
-        yield "Then", "; ".join([f"{past['reason']}{to}{same}", *lost])
-    if placed is not None:
-        cards = ", ".join(f"GPU {card}: {units}" for card, units in placed["cards"].items())
-        yield "Node", f"{placed['node']}{f' ({cards})' if cards else ''}, {placed['phase']}"
-    elif found is not None and waits is None:
-        yield "Node", f"none yet, {found.phase}"
-    if waits is not None:
-        yield "Trouble", Styled(f"{waits['reason']}: {waits['message']}", "yellow")
-    for claim in placed["staleIsolation"] if placed is not None else ():
-        yield "Stale", Styled(claim, "yellow")
+def _find_notes(cluster: Cluster, seen: Seen, namespace: str) -> Iterator[str]:
+    if cluster.pools is None:
+        yield (
+            f"The cluster has no {names.PLURAL}.{names.GROUP}: there are no pools, and nothing is "
+            "written before the operator is installed."
+        )
+    for pool in seen.unreadable:
+        yield f"Pool {pool.name} is left out: its spec can't be read: {pool.error}."
+    if namespace == names.EXEMPT_NAMESPACE:
+        yield f"The webhook is never asked about {namespace}: nothing is written to its pods."
+    known = [raw["metadata"]["name"] for raw in cluster.namespaces]
+    if namespace not in known and Kind.NAMESPACES not in cluster.unread:
+        yield f"Namespace {namespace} does not exist yet; taken as one without labels."
 
 
-def _build_verdict(verdict: Json) -> Json:
-    row = verdict | {"outcome": Styled(verdict["outcome"], _STYLES.get(verdict["outcome"], ""))}
-    if (figures := verdict["figures"]) is None:
-        return row
-    free, total = figures["free"], f"{figures['total']} {figures['unit']}"
-    return row | {
-        "free": f"0/{total}, {-free} short" if free < 0 else f"{free}/{total}",
-        "largestFreeBlock": figures["largestFreeBlock"],
-        "largestCard": figures["largestCard"] or None,
-        "asked": f"{figures['cards']}x{figures['asked']}",
-        "fit": figures["fit"],
-    }
+def _is_asked(cluster: Cluster, namespace: str) -> bool:
+    return cluster.pools is not None and namespace != names.EXEMPT_NAMESPACE
 
 
-def _list_written(decision: Json) -> Iterator[Fact]:
-    if decision["refused"]:
-        return
-    for key, value in decision["nodeSelector"].items():
-        yield "nodeSelector", f"{key}={value}"
-    for toleration in decision["tolerations"]:
-        yield "toleration", ", ".join(f"{key}={value}" for key, value in toleration.items())
-    if decision["annotation"]:
-        yield "annotation", f"{names.ANNOTATION_DECISION}={decision['annotation']}"
-
-
-def _list_rejections(fit: Json) -> Iterator[Json]:
-    """A row for each, of which the first names the node."""
-    where = {"name": fit["name"], "pool": fit["pool"]}
-    if fit["fits"]:
-        yield {**where, "reason": Styled("fits", "green"), "message": fit["warning"] or " "}
-    for rejection in fit["rejections"]:
-        yield {**where, "reason": rejection["reason"], "message": rejection["message"]}
-        where = {"name": " ", "pool": " "}
+def _build_pages(document: Json, *, wide: bool) -> Iterator[Line]:
+    for number, each in enumerate(document["objects"]):
+        if number:
+            yield ()
+        yield from build_pod_page(each, None, wide=wide)
+    if document["skipped"]:
+        if document["objects"]:
+            yield ()
+        listed = ", ".join(document["skipped"])
+        yield (f"Skipped, since the webhook is not asked about their pods: {listed}",)

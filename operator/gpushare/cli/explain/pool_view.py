@@ -1,42 +1,35 @@
 """`gpushare explain pool`: its conditions, what its nodes wait for, and who waits for it."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import Any
 
 from gpushare import names
 from gpushare.api.pool import UnreadablePool
-from gpushare.api.pruned.cluster import Cluster, Kind, Subject
+from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.basis import UNHEALTHY, build_answer
 from gpushare.cli.cluster.snapshot import observe_pools
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.output.answer import Answer, Fact, Line, Styled, lay_out_facts
-from gpushare.cli.output.facts import describe_capacity, describe_waiting
+from gpushare.cli.output.facts import describe_waiting
 from gpushare.cli.output.tables import build_section, tell_time
 from gpushare.core.analysis.effective_settings import PLANNED_BY
 from gpushare.core.analysis.explain.pools import (
     ConditionLine,
+    NodeGroup,
     PoolExplanation,
     explain_pool,
-    recall_pool,
 )
-from gpushare.core.analysis.inspect.pools import Waiting, find_waiting, plan_snapshot
+from gpushare.core.analysis.inspect.pools import find_waiting, plan_snapshot
+from gpushare.core.status.unschedulable_pods import UnschedulablePod
 from gpushare.names import Reason
 
 Json = dict[str, Any]
 
-_LACKS = {
-    Kind.NODES: "anything of its nodes but what the controller told last",
-    Kind.PODS: "anything of its pods but what the controller told last",
-    Kind.POOLS: "what other pools take from it since the controller told last",
-    Kind.DAEMONSETS: "what its nodes lack since the controller told last",
-    Kind.CONFIGMAPS: UNHEALTHY,
-}
+_LACKS = {Kind.CONFIGMAPS: UNHEALTHY}
 _CONDITIONS = "TYPE:type,STATUS:status,REASON:reason,CONTROLLER SAID:said,WHY:message"
 _NODES = "STATE:state,REASON:reason,NODES:nodes,WHY:message"
 _STATES = {"ready": "green", "failed": "red", "blocked": "red"}
-_SAMPLES = "NODE:name,REASON:reason,WHY:message"
 _WAITING = "NAMESPACE:namespace,POD:name,GPU-MEM:requested,REASON:reason,WHY:message"
 MAX_SHOWN = 3
 """Nodes of a group in the narrow table."""
@@ -44,7 +37,7 @@ MAX_SHOWN = 3
 
 def explain_one_pool(access: Access, name: str) -> Answer:
     """The answer of `explain pool NAME`. Raises `CommandError` for a pool that there is not."""
-    cluster = access.read_about(Subject(Kind.POOLS, name), *Kind)
+    cluster = access.read(*Kind)
     seen = observe_pools(cluster)
     pools = {pool.name: pool for pool in seen.snapshot.pools}
     unreadable = {pool.name: pool for pool in seen.unreadable}
@@ -52,14 +45,10 @@ def explain_one_pool(access: Access, name: str) -> Answer:
         return _explain_unreadable(unreadable[name])
     if name not in pools:
         raise build_unknown("pool", name, [*pools, *unreadable])
-    waiting: list[Waiting] = []
-    if cluster.can_be_planned:
-        planner = plan_snapshot(seen.snapshot, seen.known.setup, cluster.taken_at)
-        explained = explain_pool(pools[name], planner, seen.unbound, cluster.taken_at)
-        every = find_waiting(seen, planner.pool_states, cluster.taken_at)
-        waiting += (each for each in every if name in each.pod.pools)
-    else:
-        explained = recall_pool(pools[name])
+    planner = plan_snapshot(seen.snapshot, seen.known.setup, cluster.taken_at)
+    explained = explain_pool(pools[name], planner, seen.unbound, cluster.taken_at)
+    every = find_waiting(seen, planner.pool_states, cluster.taken_at)
+    waiting = [each for each in every if name in each.pod.pools]
     adopted = _is_adopted(cluster, explained)
 
     document = _describe(explained, waiting, is_adopted=adopted)
@@ -93,9 +82,11 @@ def _explain_unreadable(pool: UnreadablePool) -> Answer:
     return Answer(document, lambda wide: lines)
 
 
-def _describe(explained: PoolExplanation, waiting: Sequence[Waiting], *, is_adopted: bool) -> Json:
+def _describe(
+    explained: PoolExplanation, waiting: Sequence[UnschedulablePod], *, is_adopted: bool
+) -> Json:
     pool, status = explained.pool, explained.status
-    document = {
+    return {
         "name": pool.name,
         "edition": str(pool.spec.edition),
         "schedule": str(pool.spec.schedule),
@@ -106,29 +97,9 @@ def _describe(explained: PoolExplanation, waiting: Sequence[Waiting], *, is_adop
         "controllerIsBehind": explained.hears_nothing,
         "conditions": [_describe_condition(each) for each in explained.conditions],
         "nodes": {**status.nodes.model_dump(by_alias=True), "releasing": explained.releasing},
-        "groups": None,
-        "samples": [],
-        "outOfService": None,
-        "planHash": status.plan.hash if status.plan is not None else None,
-        "capacity": None if explained.capacity is None else describe_capacity(explained.capacity),
-        "waiting": None,
-    }
-    if explained.is_recalled:
-        samples = [
-            _describe_node(each.node, each.message, each.deadline, reason=each.reason)
-            for each in status.samples
-        ]
-        return document | {"samples": samples}
-    return document | {
-        "groups": [
-            {
-                "state": str(group.state),
-                "reason": str(group.reason),
-                "nodes": [_describe_node(p.node, p.message, p.deadline) for p in group.plans],
-            }
-            for group in explained.groups
-        ],
+        "groups": [_describe_group(group) for group in explained.groups],
         "outOfService": list(explained.out_of_service),
+        "planHash": status.plan.hash if status.plan is not None else None,
         "waiting": [describe_waiting(each) for each in waiting],
     }
 
@@ -146,8 +117,12 @@ def _describe_condition(line: ConditionLine) -> Json:
     }
 
 
-def _describe_node(name: str, message: str, deadline: datetime | None, **more: str) -> Json:
-    return {"name": name, **more, "message": message, "deadline": tell_time(deadline)}
+def _describe_group(group: NodeGroup) -> Json:
+    nodes = [
+        {"name": plan.node, "message": plan.message, "deadline": tell_time(plan.deadline)}
+        for plan in group.plans
+    ]
+    return {"state": str(group.state), "reason": str(group.reason), "nodes": nodes}
 
 
 def _build_page(explained: PoolExplanation, document: Json, *, wide: bool) -> Iterator[Line]:
@@ -160,12 +135,6 @@ def _build_page(explained: PoolExplanation, document: Json, *, wide: bool) -> It
         for line, each in zip(explained.conditions, document["conditions"], strict=True)
     ]
     yield from build_section("Conditions", _CONDITIONS, conditions)
-    if explained.is_recalled:
-        # The nodes that the controller named last, at most 20.
-        title = "Nodes that are not ready or have a warning, from the pool's status"
-        samples = document["samples"] or [{"name": "none", "reason": " ", "message": " "}]
-        yield from build_section(title, _SAMPLES, samples)
-        return
     nodes = [row for group in document["groups"] for row in _list_nodes(group, wide=wide)]
     none = {"state": "none", "reason": " ", "nodes": " ", "message": " "}
     marked = [{**each, "state": _mark_state(each["state"])} for each in nodes]
@@ -199,16 +168,10 @@ def _list_nodes(group: Json, *, wide: bool) -> Iterator[Json]:
 
 
 def _build_facts(explained: PoolExplanation, *, is_adopted: bool) -> Iterator[Fact]:
-    nodes, capacity = explained.status.nodes, explained.capacity
+    nodes = explained.status.nodes
     states = ("updating", "waiting", "blocked", "failed")
     counts = [f"{count} {state}" for state in states if (count := getattr(nodes, state))]
     yield "Nodes", ", ".join([f"{nodes.ready} of {nodes.matched} ready", *counts])
-    if capacity is not None:
-        yield (
-            "Memory",
-            f"{capacity.memory_allocated}/{capacity.memory_total} GiB allocated, largest free "
-            f"block {capacity.largest_free_block} GiB, stranded {capacity.stranded_memory} GiB",
-        )
     trouble = ""
     if explained.pool.deleting:
         nodes_are = "node is" if explained.releasing == 1 else "nodes are"

@@ -5,11 +5,11 @@ from typing import Any
 
 from gpushare.api.status import PoolCapacity
 from gpushare.cli.output.tables import describe, tell_time
-from gpushare.core.analysis.inspect.pools import Card, Waiting
-from gpushare.core.capacity.pool_capacity import Capacity
+from gpushare.core.analysis.inspect.pools import Card
 from gpushare.core.records.change_record import Change
 from gpushare.core.snapshot.actions import StepResult
-from gpushare.core.snapshot.isolation import Claim, NodeIsolation
+from gpushare.core.snapshot.isolation import ContainerIsolation, NodeIsolation
+from gpushare.core.status.unschedulable_pods import UnschedulablePod
 
 Json = dict[str, Any]
 
@@ -36,12 +36,12 @@ def describe_plan(plan: StepResult) -> Json:
 
 
 def describe_isolation(isolation: NodeIsolation) -> Json:
-    """What is claimed of the containers of a node."""
-    samples = [tell_stale(claim) for claim in isolation.samples]
+    """What isolation the containers of a node have."""
+    samples = [tell_stale(each) for each in isolation.samples]
     return {**describe(replace(isolation, samples=())), "samples": samples}
 
 
-def describe_capacity(capacity: Capacity | PoolCapacity) -> Json:
+def describe_capacity(capacity: PoolCapacity) -> Json:
     """What the cards of a pool hold."""
     return {
         "gpus": capacity.gpus,
@@ -54,14 +54,14 @@ def describe_capacity(capacity: Capacity | PoolCapacity) -> Json:
     }
 
 
-def describe_waiting(waiting: Waiting) -> Json:
+def describe_waiting(waiting: UnschedulablePod) -> Json:
     """A pod that waits for a pool or a node, and why."""
     return {
         "namespace": waiting.pod.namespace,
         "name": waiting.pod.name,
         "requested": waiting.pod.gpu_memory,
         "pools": list(waiting.pod.pools),
-        "reason": waiting.reason,
+        "reason": str(waiting.reason),
         "message": waiting.message,
     }
 
@@ -84,10 +84,10 @@ def describe_card(card: Card) -> Json:
     }
 
 
-def tell_stale(claim: Claim) -> str:
+def tell_stale(stale: ContainerIsolation) -> str:
     """Which container it is, and what it has instead."""
-    has = "is" if claim.isolated else "is not"
+    has = "is" if stale.isolated else "is not"
     return (
-        f"{claim.container} of pod {claim.pod.namespace}/{claim.pod.name} {has} isolated: admitted "
-        f"under {claim.admitted}, and the node is {claim.mode}"
+        f"{stale.container} of pod {stale.pod.namespace}/{stale.pod.name} {has} isolated: admitted "
+        f"under {stale.admitted}, and the node is {stale.mode}"
     )

@@ -7,11 +7,11 @@ from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.snapshot import PLANNED, observe_pools
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.inspect.pools import plan_snapshot
 from gpushare.core.nodechange.teardown import asks_for_commands
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.render.teardown import render_teardown_commands
+from gpushare.settings import Settings
 
 
 def render_commands(access: Access, node: str) -> str:
@@ -24,7 +24,9 @@ def render_commands(access: Access, node: str) -> str:
     return render_teardown_commands(node, seen.snapshot.nodes[node].container_runtime)
 
 
-def expect_commands_due(snapshot: ClusterSnapshot, setup: Setup, node: str, now: datetime) -> None:
+def expect_commands_due(
+    snapshot: ClusterSnapshot, setup: Settings, node: str, now: datetime
+) -> None:
     """Raise `CommandError` unless a person is to remove the module from `node` now.
 
     Elsewhere that would take isolation from pods, or the installer would put the module back.

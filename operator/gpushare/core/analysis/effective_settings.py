@@ -6,8 +6,7 @@ assumed: the defaults of the chart, but for what nodes and pools let one guess.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import TypeAdapter
@@ -15,12 +14,11 @@ from pydantic.fields import FieldInfo
 
 from gpushare import names
 from gpushare.api.rollout import StaleWorkloadPolicy, TeardownPolicy, WorkloadPolicy
+from gpushare.api.status import MemoryUnit
 from gpushare.api.variables import Variable
-from gpushare.core.admission.request import Rules
 from gpushare.core.capacity.pool_capacity import MemorySums, observe_node_capacity
-from gpushare.core.planner.planner import Planner
+from gpushare.core.decision_settings import assume_settings
 from gpushare.core.snapshot.cluster import ClusterSnapshot
-from gpushare.core.snapshot.node import ReconcileContext, Timing
 from gpushare.names import SETTINGS_PREFIX, Reason
 from gpushare.settings import Settings
 
@@ -46,39 +44,6 @@ PLANNED_BY = (Variable.ALLOW_EVICTION, Variable.ALLOW_TEARDOWN_JOBS, Variable.ME
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
-    """The settings on which decisions depend."""
-
-    memory_unit: str = "GiB"
-    may_evict: bool = False
-    may_tear_down: bool = False
-    timing: Timing = field(default_factory=Timing)
-    recheck: timedelta = timedelta(seconds=2)
-    """Between the two readings of a cordoned node's pods."""
-    rules: Rules = field(default_factory=Rules)
-
-    def build_planner(self) -> Planner:
-        """The planner of a controller that is set so, and has decided nothing yet."""
-        return Planner(
-            self.timing,
-            may_evict=self.may_evict,
-            may_tear_down=self.may_tear_down,
-            memory_unit=self.memory_unit,
-        )
-
-    def build_reconcile_context(self, snapshot: ClusterSnapshot, now: datetime) -> ReconcileContext:
-        """What that planner tells each decision about `snapshot`."""
-        return ReconcileContext(
-            now,
-            self.timing,
-            snapshot.plugin_daemonsets,
-            may_evict=self.may_evict,
-            may_tear_down=self.may_tear_down,
-            memory_unit=self.memory_unit,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Setting:
     """A value, and who says so."""
 
@@ -91,36 +56,16 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class KnownSetup:
-    """A `Setup`, value by value, with where each is from."""
+    """The settings on which decisions depend, each with where it is from."""
 
     settings: Mapping[Variable, Setting]
     unread_settings: str = ""
     """Why some are assumed; empty where none is."""
 
     @property
-    def setup(self) -> Setup:
-        """What a planner is made of."""
-
-        def wait(variable: Variable) -> timedelta:
-            return timedelta(seconds=self._get(variable))
-
-        return Setup(
-            memory_unit=self._get(Variable.MEMORY_UNIT),
-            may_evict=self._get(Variable.ALLOW_EVICTION),
-            may_tear_down=self._get(Variable.ALLOW_TEARDOWN_JOBS),
-            timing=Timing(
-                backoff=wait(Variable.BACKOFF_SECONDS),
-                ready_timeout=wait(Variable.READY_TIMEOUT_SECONDS),
-                settle=wait(Variable.RESOURCE_SETTLE_SECONDS),
-                release_patience=wait(Variable.RELEASE_PATIENCE_SECONDS),
-                zero_patience=wait(Variable.ZERO_PATIENCE_SECONDS),
-            ),
-            recheck=wait(Variable.RECHECK_SECONDS),
-            rules=Rules(
-                denies=self._get(Variable.ON_NO_POOL) == names.ON_NO_POOL_DENY,
-                schedulers=frozenset(self._get(Variable.SCHEDULERS)),
-            ),
-        )
+    def setup(self) -> Settings:
+        """The values, as a process has them."""
+        return assume_settings(**{_find_name(key): of.value for key, of in self.settings.items()})
 
     def tell_assumed(self, variables: Sequence[Variable]) -> str:
         """Which of these were assumed, and why; empty where none was."""
@@ -134,12 +79,6 @@ class KnownSetup:
         for variable in variables:
             by_source.setdefault(self.settings[variable].source, []).append(self._tell(variable))
         return "; ".join(f"{source}: {', '.join(told)}" for source, told in by_source.items())
-
-    @property
-    def plugin_daemonsets(self) -> Mapping[str, str]:
-        """What the cluster calls the DaemonSets of the device plugins, by their standard names."""
-        found: Mapping[str, str] = self._get(Variable.PLUGIN_DAEMONSETS)
-        return found
 
     @property
     def elsewhere(self) -> str:
@@ -193,8 +132,12 @@ def _parse(variable: Variable, text: str | None) -> Any:
     return TypeAdapter(kind).validate_python(json.loads(text) if is_json else text)
 
 
+def _find_name(variable: Variable) -> str:
+    return variable.removeprefix(SETTINGS_PREFIX).lower()
+
+
 def _find_field(variable: Variable) -> FieldInfo:
-    return Settings.model_fields[variable.removeprefix(SETTINGS_PREFIX).lower()]
+    return Settings.model_fields[_find_name(variable)]
 
 
 def _assume(snapshot: ClusterSnapshot) -> dict[Variable, Any]:
@@ -220,7 +163,7 @@ def _assume(snapshot: ClusterSnapshot) -> dict[Variable, Any]:
     }
 
 
-def guess_unit(snapshot: ClusterSnapshot) -> str:
+def guess_unit(snapshot: ClusterSnapshot) -> MemoryUnit:
     """That of most nodes."""
     sums = MemorySums()
     for node in snapshot.nodes.values():

@@ -11,11 +11,13 @@ own.
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import chain
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.status import FreeBlock, MemoryUnit, PoolCapacity
 from gpushare.core.capacity.cards import count_used, measure_cards
 
 MIB_PER_GIB = 1024
@@ -52,32 +54,6 @@ class NodeCapacity:
     def unit(self) -> str:
         """What its plugin counts in; empty where it offers no memory to tell by."""
         return tell_unit(self.card_total) if self.card_total else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """A pool's capacity: memory in GiB, rounded down."""
-
-    gpus: int = 0
-    memory_total: int = 0
-    memory_allocated: int = 0
-    memory_requested: int = 0
-    largest_free_block: int = 0
-    stranded_memory: int = 0
-    unit: str = "GiB"
-    """That of most device plugins: in it pods ask, and it holds for what follows. The cards of a
-    node that counts in another are there as it counts, which is how the scheduler compares."""
-    largest_card: int = 0
-    """Memory of the largest card; 0 while some node offers none, since its cards may be larger."""
-    free_blocks: tuple[tuple[int, int], ...] = ()
-    """Cards with free memory, by its amount, largest first: (memory, number of cards)."""
-    free_pods: int | None = None
-    """How many more pods those take; None where nothing but memory limits that."""
-
-    @property
-    def largest_free(self) -> int:
-        """`largest_free_block`, not rounded."""
-        return self.free_blocks[0][0] if self.free_blocks else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +116,9 @@ def observe_pending(pod: Pod) -> NodeCapacity:
     return NodeCapacity(requested=pod.gpu_memory, requests=(pod.gpu_memory_per_card,))
 
 
-def sum_capacity(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> Capacity:
+def sum_capacity(
+    nodes: Iterable[NodeCapacity], pending: Iterable[Pod], now: datetime
+) -> PoolCapacity:
     """The capacity of a pool with these nodes; `pending` pods select it and have no node yet."""
     nodes, sums = list(nodes), MemorySums()
     for each in chain(nodes, (observe_pending(pod) for pod in pending if pod.gpu_memory)):
@@ -150,10 +128,13 @@ def sum_capacity(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> 
     is_limited = all(node.free_pods is not None for node in nodes if any(node.free_blocks))
     slots = [node.free_pods for node in nodes if node.free_pods is not None]
     per_gib = MIB_PER_GIB // MIB_PER_UNIT[memory.unit]
-    return Capacity(
+    total, allocated = memory.total // per_gib, memory.allocated // per_gib
+    return PoolCapacity(
+        summary=f"{allocated}/{total}",
+        observed_at=now.replace(microsecond=0),
         gpus=memory.gpus,
-        memory_total=memory.total // per_gib,
-        memory_allocated=memory.allocated // per_gib,
+        memory_total=total,
+        memory_allocated=allocated,
         memory_requested=memory.requested // per_gib,
         largest_free_block=memory.largest_free // per_gib,
         stranded_memory=memory.stranded // per_gib,
@@ -179,7 +160,7 @@ class MemorySums:
         return not any(sums.count for sums in self._by_unit.values())
 
     @property
-    def usual_unit(self) -> str:
+    def usual_unit(self) -> MemoryUnit:
         """What most of the nodes count in."""
         return find_usual_unit([self])
 
@@ -264,24 +245,24 @@ def tell_unit(card_total: int) -> str:
     return "MiB" if card_total >= MIB_PER_GIB else "GiB"
 
 
-def find_usual_unit(pools: Collection[MemorySums]) -> str:
+def find_usual_unit(pools: Collection[MemorySums]) -> MemoryUnit:
     """What most of the nodes in these pools count in: it is meant to be one for the cluster."""
     in_mib, in_gib = (sum(pool.count_nodes(unit) for pool in pools) for unit in ("MiB", "GiB"))
     return "MiB" if in_mib > in_gib else "GiB"
 
 
-def _count_blocks(blocks: Iterable[int]) -> tuple[tuple[int, int], ...]:
+def _count_blocks(blocks: Iterable[int]) -> tuple[FreeBlock, ...]:
     """Cards by their free memory; of many amounts those between the kept ones are rounded down."""
     counts = Counter(block for block in blocks if block)
     amounts = sorted(counts, reverse=True)
     if len(amounts) <= MAX_FREE_BLOCKS:
-        return tuple((amount, counts[amount]) for amount in amounts)
+        return tuple(FreeBlock(size=amount, cards=counts[amount]) for amount in amounts)
     last = len(amounts) - 1
     kept = [amounts[step * last // (MAX_FREE_BLOCKS - 1)] for step in range(MAX_FREE_BLOCKS)]
     rounded: Counter[int] = Counter()
     for amount in amounts:
         rounded[next(lower for lower in kept if lower <= amount)] += counts[amount]
-    return tuple((amount, rounded[amount]) for amount in kept)
+    return tuple(FreeBlock(size=amount, cards=rounded[amount]) for amount in kept)
 
 
 def _find_median(counts: Mapping[int, int]) -> int:

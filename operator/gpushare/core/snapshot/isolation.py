@@ -1,6 +1,6 @@
 """What isolation containers really have, and where it is not what their node's mode gives.
 
-Where nothing was written down, nothing is claimed.
+Where nothing was written down, nothing is said.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ _BY_KERNEL = frozenset({Schedule.CGPU, Schedule.CORE_MEM})
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ContainerIsolation:
     """What is known of one container that shares a card."""
 
     node: str
@@ -38,28 +38,28 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class NodeIsolation:
-    """The claims about one node, added up."""
+    """Of the containers of one node, or of several, added up."""
 
     containers: int = 0
     isolated: int = 0
     stale: int = 0
     opted_out: int = 0
     unknown: int = 0
-    samples: tuple[Claim, ...] = ()
+    samples: tuple[ContainerIsolation, ...] = ()
     """Stale ones, at most `MAX_SAMPLES`."""
 
 
 NOTHING_SHARED = NodeIsolation()
 
 
-def claim_isolation(seen: NodeSnapshot) -> tuple[Claim, ...]:
-    """A claim for each container on the node that runs and shares a card."""
+def observe_containers(seen: NodeSnapshot) -> tuple[ContainerIsolation, ...]:
+    """What is known of each container on the node that runs and shares a card."""
     sharing = [pod for pod in seen.pods if pod.containers and pod.phase == "Running"]
     if not sharing:
         return ()
     admissions, mode = find_admissions(seen), seen.records.mode
     return tuple(
-        _claim(seen.node.name, mode, pod, container, admissions.get(pod.uid))
+        _observe_container(seen.node.name, mode, pod, container, admissions.get(pod.uid))
         for pod in sorted(sharing, key=lambda pod: (pod.namespace, pod.name))
         for container in pod.containers
     )
@@ -67,22 +67,22 @@ def claim_isolation(seen: NodeSnapshot) -> tuple[Claim, ...]:
 
 def find_stale_pods(seen: NodeSnapshot) -> tuple[Pod, ...]:
     """Pods with a container whose isolation is not what the node's mode gives."""
-    stale = {claim.pod.uid: claim.pod for claim in claim_isolation(seen) if claim.is_stale}
+    stale = {each.pod.uid: each.pod for each in observe_containers(seen) if each.is_stale}
     return tuple(stale.values())
 
 
 def observe_isolation(seen: NodeSnapshot) -> NodeIsolation:
-    """The claims about the node, added up."""
-    claims = claim_isolation(seen)
-    if not claims:
+    """The same, added up."""
+    found = observe_containers(seen)
+    if not found:
         return NOTHING_SHARED
-    stale = tuple(claim for claim in claims if claim.is_stale)
+    stale = tuple(each for each in found if each.is_stale)
     return NodeIsolation(
-        containers=len(claims),
-        isolated=sum(claim.isolated is True for claim in claims),
+        containers=len(found),
+        isolated=sum(each.isolated is True for each in found),
         stale=len(stale),
-        opted_out=sum(claim.is_opted_out for claim in claims),
-        unknown=sum(claim.isolated is None for claim in claims),
+        opted_out=sum(each.is_opted_out for each in found),
+        unknown=sum(each.isolated is None for each in found),
         samples=stale[:MAX_SAMPLES],
     )
 
@@ -90,7 +90,7 @@ def observe_isolation(seen: NodeSnapshot) -> NodeIsolation:
 def sum_isolation(nodes: Iterable[NodeIsolation]) -> NodeIsolation:
     """The sums of a pool's nodes, with the first samples."""
     nodes = list(nodes)
-    samples = (claim for node in nodes for claim in node.samples)
+    samples = (each for node in nodes for each in node.samples)
     return NodeIsolation(
         containers=sum(node.containers for node in nodes),
         isolated=sum(node.isolated for node in nodes),
@@ -103,18 +103,18 @@ def sum_isolation(nodes: Iterable[NodeIsolation]) -> NodeIsolation:
     )
 
 
-def _claim(
+def _observe_container(
     node: str, mode: Mode | None, pod: Pod, container: SharingContainer, admitted: Schedule | None
-) -> Claim:
+) -> ContainerIsolation:
     if mode is None:
-        return Claim(node, pod, container.name, None, None, None)
+        return ContainerIsolation(node, pod, container.name, None, None, None)
     opts_out = container.opts_out is True
     isolated = _isolates(admitted, container) if admitted is not None else None
     if admitted is None and opts_out and (mode.edition, Schedule.MPS) not in MODES:
         # Under whichever mode it was admitted: only MPS does not read CGPU_DISABLE.
         isolated = False
     gives = _isolates(mode.schedule, container)
-    return Claim(
+    return ContainerIsolation(
         node=node,
         pod=pod,
         container=container.name,

@@ -1,7 +1,6 @@
 """A pool's status, from what stands planned for its nodes: at most 16 KiB, whatever its size."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -9,7 +8,6 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.api.status import (
     ConditionStatus,
-    FreeBlock,
     Isolation,
     NodeCounts,
     NodeSample,
@@ -22,7 +20,7 @@ from gpushare.core.capacity.pool_capacity import sum_capacity
 from gpushare.core.ownership.drift import describe_conflict
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import NodeState, StepResult
-from gpushare.core.snapshot.isolation import Claim, NodeIsolation, sum_isolation
+from gpushare.core.snapshot.isolation import ContainerIsolation, NodeIsolation, sum_isolation
 from gpushare.core.status.plan_status import build_plan, count_bytes, fit, judge_rollout
 from gpushare.names import Condition, Reason
 
@@ -75,8 +73,8 @@ def build_status(
     )
     # Sums of nodes that have just become ready belong beside their count: pods are sent by them.
     is_due = is_capacity_due(pool, now) or nodes != pool.status.nodes
-    claims = sum_isolation(pool_state.isolations.values())
-    isolation = _build_isolation(pool, claims, is_due=is_due)
+    found = sum_isolation(pool_state.isolations.values())
+    isolation = _build_isolation(pool, found, is_due=is_due)
     status = PoolStatus(
         observed_generation=pool.generation,
         conditions=(
@@ -84,7 +82,7 @@ def build_status(
             _condition(pool, now, Condition.NODES_LABELLED, *_judge_labelled(pool_state)),
             _condition(pool, now, Condition.ROLLOUT_COMPLETE, *judge_rollout(pool, pool_state)),
             _condition(pool, now, Condition.CONFLICTING, *_judge_conflicting(pool_state)),
-            _condition(pool, now, Condition.ISOLATION_CONSISTENT, *_judge_isolation(claims)),
+            _condition(pool, now, Condition.ISOLATION_CONSISTENT, *_judge_isolation(found)),
         ),
         nodes=nodes,
         samples=_build_samples(pool, pool_state, shown, now),
@@ -180,13 +178,13 @@ def _judge_conflicting(pool_state: PoolState) -> tuple[bool, Reason, str]:
     return True, Reason.LABEL_CONFLICT, message
 
 
-def _judge_isolation(claims: NodeIsolation) -> tuple[bool | None, Reason, str]:
+def _judge_isolation(found: NodeIsolation) -> tuple[bool | None, Reason, str]:
     """Whether every container has the isolation that its node's mode gives.
 
     How many there are stands beside it, at a slower pace: pods come and go all the time.
     """
-    if claims.stale:
-        first = claims.samples[0]
+    if found.stale:
+        first = found.samples[0]
         has = "is" if first.isolated else "is not"
         message = (
             f"containers keep an isolation that their node's mode does not give: {first.container} "
@@ -195,7 +193,7 @@ def _judge_isolation(claims: NodeIsolation) -> tuple[bool | None, Reason, str]:
             "set rollout.staleWorkloads to Evict"
         )
         return False, Reason.STALE_ISOLATION, message
-    if claims.unknown:
+    if found.unknown:
         message = (
             "there are containers of which nobody recorded under which mode they were admitted; "
             "of new pods in their place it is known, unless a kernel module may be loaded"
@@ -205,30 +203,30 @@ def _judge_isolation(claims: NodeIsolation) -> tuple[bool | None, Reason, str]:
     return True, Reason.ISOLATION_AS_LABELLED, message
 
 
-def _build_isolation(pool: Pool, claims: NodeIsolation, *, is_due: bool) -> Isolation | None:
+def _build_isolation(pool: Pool, found: NodeIsolation, *, is_due: bool) -> Isolation | None:
     """Pods come and go all the time: counts alone are written no more often than capacity."""
     previous = pool.status.isolation
-    if not claims.containers and previous is None:
+    if not found.containers and previous is None:
         return None
     current = Isolation(
-        containers=claims.containers,
-        isolated=claims.isolated,
-        stale=claims.stale,
-        opted_out=claims.opted_out,
-        unknown=claims.unknown,
-        samples=fit(map(_build_stale_sample, claims.samples), MAX_STALE_BYTES),
+        containers=found.containers,
+        isolated=found.isolated,
+        stale=found.stale,
+        opted_out=found.opted_out,
+        unknown=found.unknown,
+        samples=fit(map(_build_stale_sample, found.samples), MAX_STALE_BYTES),
     )
     is_news = current.samples != (previous.samples if previous is not None else ())
     return current if is_due or is_news else previous
 
 
-def _build_stale_sample(claim: Claim) -> StaleSample:
+def _build_stale_sample(stale: ContainerIsolation) -> StaleSample:
     return StaleSample(
-        node=claim.node,
-        pod=f"{claim.pod.namespace}/{claim.pod.name}",
-        container=claim.container,
-        admitted=str(claim.admitted),
-        isolated=claim.isolated is True,
+        node=stale.node,
+        pod=f"{stale.pod.namespace}/{stale.pod.name}",
+        container=stale.container,
+        admitted=str(stale.admitted),
+        isolated=stale.isolated is True,
     )
 
 
@@ -290,12 +288,7 @@ def _build_capacity(
 ) -> PoolCapacity:
     """The sums; `is_beside_news`: others that keep its pace are written now."""
     previous = pool.status.capacity
-    sums = asdict(sum_capacity(pool_state.capacities.values(), pending))
-    sums["summary"] = f"{sums['memory_allocated']}/{sums['memory_total']}"
-    blocks = [FreeBlock(size=size, cards=cards) for size, cards in sums["free_blocks"]]
-    capacity = PoolCapacity.model_validate(
-        {**sums, "free_blocks": blocks, "observed_at": _to_second(now)}
-    )
+    capacity = sum_capacity(pool_state.capacities.values(), pending, now)
     if is_beside_news or previous is None:
         return capacity
     if capacity == previous.model_copy(update={"observed_at": capacity.observed_at}):

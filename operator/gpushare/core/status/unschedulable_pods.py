@@ -9,7 +9,8 @@ from shlex import join
 
 from gpushare import names
 from gpushare.api.k8s.pod import SCHEDULER_ERROR, Pod
-from gpushare.core.capacity.pool_capacity import Capacity, NodeCapacity, sum_capacity
+from gpushare.api.status import PoolCapacity
+from gpushare.core.capacity.pool_capacity import NodeCapacity, sum_capacity
 from gpushare.core.deviceplugin.scheduler_errors import (
     RESTART,
     count_refused,
@@ -37,7 +38,7 @@ class PoolRoom:
 
     nodes: int
     ready: int
-    capacity: Capacity
+    capacity: PoolCapacity
     by_node: Mapping[str, NodeCapacity] = field(default_factory=dict)
 
     @cached_property
@@ -49,17 +50,15 @@ class PoolRoom:
 
 @dataclass(frozen=True, slots=True)
 class UnschedulablePod:
-    """A pod that stays unschedulable, with a sentence that says what would unblock it."""
+    """A pod that has no pool or no node, or does not start, and why."""
 
-    namespace: str
-    name: str
-    uid: str
-    owner: str
-    """UID of what it is one of many of; its own where it is alone."""
-    pool: str
-    """The one that it is for; empty where that is none that there is, or one of several."""
-    reason: Reason
+    pod: Pod
+    reason: str
+    """One of ours, or else the scheduler's."""
     message: str
+    """With what would unblock it."""
+    pool: str = ""
+    """The one that it is for; empty where that is none that there is, or one of several."""
 
 
 def judge_pod(
@@ -94,7 +93,7 @@ def judge_pod(
         cause = cause[0], f"{cause[1]}. {hint}"
     known = [name for name in pod.pools if name in pools]
     pool = known[0] if len(known) == 1 else ""
-    return UnschedulablePod(pod.namespace, pod.name, pod.uid, pod.owner or pod.uid, pool, *cause)
+    return UnschedulablePod(pod, *cause, pool)
 
 
 def group_by_pool(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
@@ -106,12 +105,12 @@ def group_by_pool(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
     return groups
 
 
-def find_room(pool_state: PoolState, pending: Iterable[Pod] = ()) -> PoolRoom:
+def find_room(pool_state: PoolState, now: datetime, pending: Iterable[Pod] = ()) -> PoolRoom:
     """What the pool has that is in this state; `pending` pods select it and have no node."""
     return PoolRoom(
         nodes=len(pool_state.capacities),
         ready=pool_state.counts[NodeState.READY],
-        capacity=sum_capacity(pool_state.capacities.values(), pending),
+        capacity=sum_capacity(pool_state.capacities.values(), pending, now),
         by_node=pool_state.capacities,
     )
 

@@ -15,12 +15,6 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError
 from gpushare.kube.resources.clusters import PATHS, read_cluster, read_object
 
-_ORDER = (
-    *(Kind.PODS, Kind.NODES, Kind.POOLS, Kind.DAEMONSETS, Kind.NAMESPACES, Kind.DEPLOYMENTS),
-    Kind.CONFIGMAPS,
-)
-"""One leads to the next: a pod to its node, a node to its pool."""
-
 
 async def read_about(
     api: ApiClient,
@@ -36,7 +30,8 @@ async def read_about(
     Raises what a call may raise, a refusal only where the subject can be neither listed nor got.
     """
     cluster = Cluster(now)
-    for kind in sorted(kinds, key=lambda kind: (kind is not subject.kind, _ORDER.index(kind))):
+    # The subject first: a pod leads to its node, a node to its pool.
+    for kind in sorted(kinds, key=lambda kind: kind is not subject.kind):
         try:
             read = await read_cluster(api, (kind,), now, node=node)
             found = getattr(read, kind)
@@ -56,25 +51,20 @@ async def _get_named(
     api: ApiClient, kind: Kind, subject: Subject, cluster: Cluster
 ) -> tuple[Json, ...]:
     found: list[Json] = []
-    for path in _find_paths(kind, subject, cluster):
+    parent = PATHS.get(kind, "")
+    if kind is Kind.PODS:
+        parent = f"api/v1/namespaces/{quote(subject.namespace, safe='')}/pods"
+    for name in _find_names(kind, subject, cluster):
         try:
-            found += await read_object(api, kind, path)
+            found += await read_object(api, kind, f"{parent}/{quote(name, safe='')}")
         except ApiError as error:
             if error.status != 403 or kind is subject.kind:
                 raise
     return tuple(found)
 
 
-def _find_paths(kind: Kind, subject: Subject, cluster: Cluster) -> Iterator[str]:
-    """Paths of the objects of this kind that belong to the subject, by what was read before."""
-    parent = PATHS.get(kind, "")
-    if kind is Kind.PODS:
-        parent = f"api/v1/namespaces/{quote(subject.namespace, safe='')}/pods"
-    for name in _find_names(kind, subject, cluster):
-        yield f"{parent}/{quote(name, safe='')}"
-
-
 def _find_names(kind: Kind, subject: Subject, cluster: Cluster) -> Iterator[str]:
+    """Of the objects of this kind that belong to the subject, by what was read before."""
     match kind, subject.kind:
         case Kind.NAMESPACES, Kind.PODS:
             yield subject.namespace

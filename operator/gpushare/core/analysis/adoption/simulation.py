@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gpushare import names
-from gpushare.core.analysis.effective_settings import Setup, guess_unit
+from gpushare.core.analysis.effective_settings import guess_unit
+from gpushare.core.decision_settings import assume_settings, build_planner
 from gpushare.core.planner.simulation import settle
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot
@@ -55,7 +56,7 @@ def simulate(
     snapshot: ClusterSnapshot, pools: Collection[str], now: datetime
 ) -> tuple[Simulated, ...]:
     """What would become of the members of these `pools` of `snapshot`, by node."""
-    planner = Setup(guess_unit(snapshot)).build_planner()
+    planner = build_planner(assume_settings(memory_unit=guess_unit(snapshot)))
     decisions = planner.update(snapshot, None, now).decisions
     settled, _ = settle(planner, snapshot, decisions, pools, now)
     simulated = []

@@ -5,11 +5,11 @@ from datetime import datetime
 
 from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.core.analysis.finding import Code, Finding, Severity, find, look_up
-from gpushare.core.analysis.inspect.pools import Waiting
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.status.pool_status import build_status
+from gpushare.core.status.unschedulable_pods import UnschedulablePod
 from gpushare.names import Condition, Reason
 
 _CONDITIONS: Mapping[tuple[str, str], Severity] = {
@@ -69,7 +69,7 @@ def _judge_conditions(pool: Pool, pool_state: PoolState, now: datetime) -> Itera
             yield Finding(severity, reason, f"pool {pool.name}", condition.message, remedy)
 
 
-def judge_extender(waiting: Sequence[Waiting]) -> Iterator[Finding]:
+def judge_extender(waiting: Sequence[UnschedulablePod]) -> Iterator[Finding]:
     """Whether pods wait for the scheduler extender itself: that is told once, not pod by pod."""
     for reason, severity in _EXTENDER.items():
         pods = [each for each in waiting if each.reason == reason]

@@ -8,10 +8,10 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool
-from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.finding import Finding, Severity
 from gpushare.core.analysis.inspect.pools import Card, view_cards
 from gpushare.core.analysis.node_findings import judge_node
+from gpushare.core.decision_settings import build_reconcile_context
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.node_records import NodeRecords
@@ -30,6 +30,7 @@ from gpushare.editions.registry import (
     settled_labels,
 )
 from gpushare.names import Reason
+from gpushare.settings import Settings
 
 _VENDORS = ("alibabacloud.com/nodepool-id", "aliyun.accelerator/", "ack.node.gpu.")
 """How labels begin that the vendor writes on GPU nodes."""
@@ -122,7 +123,7 @@ class NodeExplanation:
 
 def explain_node(
     snapshot: ClusterSnapshot,
-    setup: Setup,
+    setup: Settings,
     planner: Planner | None,
     name: str,
     now: datetime,
@@ -145,7 +146,7 @@ def explain_node(
     edition = pool.spec.edition if pool is not None else find_edition(node.labels)
     labelled = find_schedule(edition, node.labels) if edition is not None else ""
     mode = find_mode(edition, labelled) if edition is not None else None
-    ctx = setup.build_reconcile_context(snapshot, now)
+    ctx = build_reconcile_context(setup, snapshot, now)
     known = ctx if planner is not None else None
     found = judge_node(context, pool, owner.plan if owner is not None else None, known)
     return NodeExplanation(

@@ -16,7 +16,6 @@ from gpushare.core.admission import Decision, PoolView, decide
 from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest
 from gpushare.core.admission.score import Fit
 from gpushare.core.admission.warnings import find_card_trouble
-from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.explain.admitted_pod import apply_decision, rewind
 from gpushare.core.analysis.explain.node_fit import (
     NodeFit,
@@ -25,14 +24,15 @@ from gpushare.core.analysis.explain.node_fit import (
     find_smallest_change,
     judge_place,
 )
-from gpushare.core.analysis.explain.verdicts import Verdict, judge_pools
-from gpushare.core.analysis.inspect.pools import Waiting
+from gpushare.core.analysis.explain.verdicts import PoolVerdict, list_verdicts
+from gpushare.core.decision_settings import build_rules
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot
-from gpushare.core.status.unschedulable_pods import tell_to_recreate
+from gpushare.core.status.unschedulable_pods import UnschedulablePod, tell_to_recreate
 from gpushare.editions.registry import find_edition
 from gpushare.names import Reason
+from gpushare.settings import Settings
 
 _SCHEDULER = (Reason.SCHEDULER_UNAVAILABLE, Reason.EXTENDER_STALE)
 """Why a pod gets no node, whatever room there is."""
@@ -50,7 +50,7 @@ class Surroundings:
     namespaces: Mapping[str, Namespace]
     taints: Mapping[str, tuple[Taint, ...]]
     """By node, those that keep pods away."""
-    setup: Setup
+    setup: Settings
     can_decide: bool = True
     """Whether all pools, and the pod's namespace, are known; else it is not known where the pod
     would be sent."""
@@ -70,12 +70,12 @@ class PodExplanation:
     """What it asks for."""
     decision: Decision | None
     """What admission decides of it now; None where the pools or the namespace are not known."""
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[PoolVerdict, ...]
     past: PastDecision | None = None
     """What was decided when it was created."""
     found: Pod | None = None
     """None for one that does not exist yet."""
-    waits: Waiting | None = None
+    waits: UnschedulablePod | None = None
     """Why it has no pool or no node, or does not start on its node."""
     fits: tuple[NodeFit, ...] = ()
     """On the nodes where it may go; none for a pod that has one, or that goes nowhere."""
@@ -119,7 +119,7 @@ def explain_new_pod(
 
 
 def explain_found_pod(
-    pod: PodShape, found: Pod | None, waits: Waiting | None, around: Surroundings,
+    pod: PodShape, found: Pod | None, waits: UnschedulablePod | None, around: Surroundings,
     *, namespace: str, name: str,
 ) -> PodExplanation:  # fmt: skip
     """A pod that exists: what is decided of one like it that is created now, and if it has no
@@ -146,13 +146,15 @@ def _parse_past(pod: PodShape) -> PastDecision | None:
     return parse_past_decision((pod.metadata and pod.metadata.annotations) or {})
 
 
-def _find_stuck(found: Pod | None, request: PodRequest, around: Surroundings) -> Waiting | None:
+def _find_stuck(
+    found: Pod | None, request: PodRequest, around: Surroundings
+) -> UnschedulablePod | None:
     """Why a pod that has a node does not start there: the plugin finds no card for it."""
     node = around.snapshot.nodes.get(found.node) if found is not None else None
     if found is None or node is None or found.phase != "Pending" or node.gpu_count < 2:
         return None
     trouble = find_card_trouble(request, _find_edition(node))
-    return None if trouble is None else Waiting(found, str(trouble[0]), trouble[1])
+    return None if trouble is None else UnschedulablePod(found, *trouble)
 
 
 def _find_edition(node: Node) -> Edition:
@@ -173,12 +175,13 @@ def _leave_out(found: Pod | None, around: Surroundings) -> Surroundings:
 
 def _decide(
     pod: PodShape, namespace: str, around: Surroundings
-) -> tuple[PodRequest, Decision, tuple[Verdict, ...]]:
+) -> tuple[PodRequest, Decision, tuple[PoolVerdict, ...]]:
     asked = read_pod_request(pod)
     where = around.namespaces.get(namespace) or Namespace(namespace)
-    decision = decide(asked, where, around.pools, around.setup.rules)
-    request = AdmissionRequest(asked, where, around.pools, around.setup.rules, NO_RESERVATIONS)
-    return asked, decision, judge_pools(request, decision)
+    rules = build_rules(around.setup)
+    decision = decide(asked, where, around.pools, rules)
+    request = AdmissionRequest(asked, where, around.pools, rules, NO_RESERVATIONS)
+    return asked, decision, list_verdicts(request, decision)
 
 
 def _find_fits(pod: PodShape, sent: str | None, around: Surroundings) -> Iterator[NodeFit]:

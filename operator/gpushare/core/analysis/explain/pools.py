@@ -8,12 +8,11 @@ from itertools import groupby
 
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.api.status import ConditionStatus, PoolCapacity, PoolStatus
-from gpushare.core.capacity.pool_capacity import Capacity
+from gpushare.api.status import ConditionStatus, PoolStatus
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.status.pool_status import URGENCY, build_status
-from gpushare.core.status.unschedulable_pods import find_room, group_by_pool
+from gpushare.core.status.unschedulable_pods import group_by_pool
 from gpushare.names import Condition, Reason
 
 _HEALTHY: Mapping[str, str] = {Condition.CONFLICTING: "False"}
@@ -55,17 +54,13 @@ class PoolExplanation:
     pool: Pool
     conditions: tuple[ConditionLine, ...]
     status: PoolStatus
-    """As it would be written now; as it was written last, where the world is not known."""
-    capacity: Capacity | PoolCapacity | None
-    """As it is counted now; a status is written a moment later."""
-    groups: tuple[NodeGroup, ...] = ()
+    """As it would be written now."""
+    groups: tuple[NodeGroup, ...]
     """The most urgent first."""
-    out_of_service: tuple[str, ...] = ()
+    out_of_service: tuple[str, ...]
     """Nodes that use the rollout's budget up."""
-    releasing: int = 0
+    releasing: int
     """Nodes that must still be given back by a pool that is being deleted."""
-    is_recalled: bool = False
-    """Nodes and pods are not known: this is what the controller told last."""
 
     @property
     def is_unheard(self) -> bool:
@@ -76,19 +71,6 @@ class PoolExplanation:
     def hears_nothing(self) -> bool:
         """No controller has acted on the spec as it is."""
         return self.is_unheard or self.pool.status.observed_generation < self.pool.generation
-
-
-def recall_pool(pool: Pool) -> PoolExplanation:
-    """What the controller told of `pool` last: for who may read nothing else."""
-    told = pool.status
-    return PoolExplanation(
-        pool=pool,
-        conditions=tuple(ConditionLine(each, each) for each in told.conditions),
-        status=told,
-        capacity=told.capacity,
-        releasing=told.releasing.nodes if told.releasing is not None else 0,
-        is_recalled=True,
-    )
 
 
 def explain_pool(
@@ -104,7 +86,6 @@ def explain_pool(
         pool=pool,
         conditions=tuple(ConditionLine(each, told.get(each.type)) for each in status.conditions),
         status=status,
-        capacity=find_room(pool_state, pending).capacity,
         groups=tuple(_group(pool_state.plans.values())),
         out_of_service=tuple(sorted(pool_state.unavailable)),
         releasing=releasing,

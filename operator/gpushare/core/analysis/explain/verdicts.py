@@ -49,7 +49,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PoolVerdict:
     """One pool's."""
 
     pool: str
@@ -63,14 +63,14 @@ class Verdict:
     """None where the pod asks for no GPU memory, or the pool's room is not known."""
 
 
-def judge_pools(request: AdmissionRequest, decision: Decision) -> tuple[Verdict, ...]:
+def list_verdicts(request: AdmissionRequest, decision: Decision) -> tuple[PoolVerdict, ...]:
     """A verdict for each pool of `request`, on which `decision` was made, and for those that are
     asked for and do not exist; the one that gets the pod first, then by name."""
     verdicts = [*_judge_all(request, decision), *_judge_missing(request, decision)]
     return tuple(sorted(verdicts, key=lambda v: (v.outcome is not PoolOutcome.CHOSEN, v.pool)))
 
 
-def _judge_all(request: AdmissionRequest, decision: Decision) -> Iterator[Verdict]:
+def _judge_all(request: AdmissionRequest, decision: Decision) -> Iterator[PoolVerdict]:
     lost = {name: reason for reason, name in decision.lost}
     winner = request.find(decision.pool) if decision.pool is not None else None
     for pool in request.pools:
@@ -83,17 +83,17 @@ def _judge_all(request: AdmissionRequest, decision: Decision) -> Iterator[Verdic
             outcome, reason, message = _judge_selected(request, pool)
         else:
             outcome, message = PoolOutcome.ASIDE, _explain_aside(request, decision)
-        yield Verdict(pool.name, outcome, reason, message, pool, measure(request, pool))
+        yield PoolVerdict(pool.name, outcome, reason, message, pool, measure(request, pool))
 
 
-def _judge_missing(request: AdmissionRequest, decision: Decision) -> Iterator[Verdict]:
+def _judge_missing(request: AdmissionRequest, decision: Decision) -> Iterator[PoolVerdict]:
     known = [pool.name for pool in request.pools]
     asked = {name for _, name in decision.lost} | request.pod.selection.find_values(
         names.LABEL_POOL
     )
     for name in asked.difference(known):
         message = f"there is no such pool{suggest(name, known)}"
-        yield Verdict(name, PoolOutcome.LOST, Reason.POOL_NOT_FOUND, message)
+        yield PoolVerdict(name, PoolOutcome.LOST, Reason.POOL_NOT_FOUND, message)
 
 
 def measure(request: AdmissionRequest, pool: PoolView) -> Figures | None:

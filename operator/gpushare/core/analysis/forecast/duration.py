@@ -8,11 +8,12 @@ from statistics import median
 
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.forecast.steps import NodeForecast
+from gpushare.core.decision_settings import build_timing
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.edition import Outcome
 from gpushare.editions.registry import MODES
+from gpushare.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class DurationForecast:
 
 
 def forecast_duration(
-    pool: Pool, steps: Collection[NodeForecast], snapshot: ClusterSnapshot, setup: Setup
+    pool: Pool, steps: Collection[NodeForecast], snapshot: ClusterSnapshot, setup: Settings
 ) -> DurationForecast | None:
     """None where no change of the pool has a wave."""
     name_of = snapshot.plugin_daemonsets.name_of
@@ -47,18 +48,18 @@ def forecast_duration(
     if any(step.tears_down for step in changing):
         basis += "; nobody has measured how long it takes until a kernel module is gone"
         return DurationForecast(waves, None, None, basis)
-    deadline = setup.timing.ready_timeout
+    timing, recheck = build_timing(setup), timedelta(seconds=setup.recheck_seconds)
+    deadline = timing.ready_timeout
     if (own := pool.spec.rollout.ready_timeout_seconds) is not None:
         deadline = timedelta(seconds=own)
-    longest = waves * (setup.recheck + deadline)
+    longest = waves * (recheck + deadline)
     mode = MODES[pool.spec.edition, pool.spec.schedule]
     starts = measure_starts(mode.daemonsets, snapshot.pods)
     if missing := [name_of(name) for name in mode.daemonsets if name not in starts]:
         basis += f"; no pod of {' and '.join(missing)} runs here by which a start could be measured"
         return DurationForecast(waves, None, longest, basis)
     restarts = any(s.kind.outcome is Outcome.APPLY_AND_RESTART for s in changing if s.kind)
-    look, settle = setup.recheck, setup.timing.settle if restarts else timedelta()
-    each = look + settle
+    each = recheck + (timing.settle if restarts else timedelta())
     basis += f"; for each {each.total_seconds():g} s that the settings' defaults take"
     if starts:
         slowest = max(starts, key=lambda name: (starts[name], name))

@@ -7,12 +7,12 @@ from datetime import datetime
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.api.status import PoolPlan, PoolStatus
-from gpushare.core.analysis.effective_settings import Setup
 from gpushare.core.analysis.finding import Finding
 from gpushare.core.analysis.forecast.duration import DurationForecast, forecast_duration
 from gpushare.core.analysis.forecast.steps import NodeForecast, forecast_leaver, forecast_member
 from gpushare.core.analysis.forecast.waves import order_waves
 from gpushare.core.analysis.node_findings import judge_cgpu
+from gpushare.core.decision_settings import build_planner, build_reconcile_context
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.planner.decisions import Decision
 from gpushare.core.planner.planner import Planner
@@ -26,6 +26,7 @@ from gpushare.core.status.plan_status import build_plan
 from gpushare.core.status.pool_status import build_status
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
+from gpushare.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +55,17 @@ class PoolForecast:
 
 
 def forecast_pools(
-    snapshot: ClusterSnapshot, asked: Collection[str], setup: Setup, now: datetime
+    snapshot: ClusterSnapshot, asked: Collection[str], setup: Settings, now: datetime
 ) -> tuple[PoolForecast, ...]:
     """What the controller will do for the pools `asked`, decided by its own planner.
 
     Waves are told as if everything was agreed to that must be.
     """
-    planner = setup.build_planner()
+    planner = build_planner(setup)
     decisions = planner.update(snapshot, None, now).decisions
     if (noted := _note_approvals(snapshot, planner.pool_states)) is not snapshot:
         snapshot, decisions = noted, planner.update(noted, None, now).decisions
-    ctx = setup.build_reconcile_context(snapshot, now)
+    ctx = build_reconcile_context(setup, snapshot, now)
     first = tuple(_list_steps(snapshot, planner, decisions, ctx))
     snapshot, settled = settle(planner, snapshot, decisions, asked, now)
     steps = _join(first, _list_steps(snapshot, planner, settled, ctx))

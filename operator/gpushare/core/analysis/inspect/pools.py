@@ -9,18 +9,25 @@ from gpushare import names
 from gpushare.api.k8s.node import MAX_CARDS, Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.core.analysis.effective_settings import Setup
+from gpushare.api.status import PoolCapacity
 from gpushare.core.analysis.seen import Seen
 from gpushare.core.capacity.cards import count_used, measure_cards
-from gpushare.core.capacity.pool_capacity import Capacity
+from gpushare.core.decision_settings import build_planner
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
-from gpushare.core.status.unschedulable_pods import PoolRoom, find_room, group_by_pool, judge_pod
+from gpushare.core.status.unschedulable_pods import (
+    PoolRoom,
+    UnschedulablePod,
+    find_room,
+    group_by_pool,
+    judge_pod,
+)
 from gpushare.editions.registry import find_schedule
+from gpushare.settings import Settings
 
 _PENDING = "Pending"
 _NOT_LOOKED_AT = "no scheduler has looked at it yet"
@@ -82,17 +89,7 @@ class PoolCards:
     nodes: tuple[PoolNode, ...]
     """By name."""
     ready: int
-    capacity: Capacity
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A pod that has no pool or no node, or does not start, and why: in the operator's words, else
-    in the scheduler's."""
-
-    pod: Pod
-    reason: str
-    message: str
+    capacity: PoolCapacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,7 @@ class PoolsView:
     """All pools by name, and what waits by namespace and name."""
 
     pools: tuple[PoolCards, ...]
-    waiting: tuple[Waiting, ...]
+    waiting: tuple[UnschedulablePod, ...]
     unit: str
     """In which pods ask, whichever pool they select, or none: one for the cluster."""
 
@@ -111,7 +108,7 @@ def view_pools(seen: Seen, now: datetime) -> PoolsView:
     pool_states = plan_snapshot(snapshot, setup, now).pool_states
     pending = group_by_pool(seen.unbound)
     views = tuple(
-        _view_pool(pool, pool_states[pool.name], snapshot, pending.get(pool.name, ()))
+        _view_pool(pool, pool_states[pool.name], snapshot, pending.get(pool.name, ()), now)
         for pool in sorted(snapshot.pools, key=lambda pool: pool.name)
     )
     waiting = find_waiting(seen, pool_states, now)
@@ -120,20 +117,20 @@ def view_pools(seen: Seen, now: datetime) -> PoolsView:
     return PoolsView(views, waiting, setup.memory_unit)
 
 
-def plan_snapshot(snapshot: ClusterSnapshot, setup: Setup, now: datetime) -> Planner:
+def plan_snapshot(snapshot: ClusterSnapshot, setup: Settings, now: datetime) -> Planner:
     """What a controller that is set so would plan for all of `snapshot` at once."""
-    planner = setup.build_planner()
+    planner = build_planner(setup)
     planner.update(snapshot, None, now)
     return planner
 
 
 def find_waiting(
     seen: Seen, pool_states: Mapping[str, PoolState], now: datetime
-) -> tuple[Waiting, ...]:
+) -> tuple[UnschedulablePod, ...]:
     """The pods that have no pool or no node, by namespace and name."""
     snapshot = seen.snapshot
     rooms: dict[str, PoolRoom | None] = {
-        pool.name: find_room(pool_states[pool.name]) for pool in snapshot.pools
+        pool.name: find_room(pool_states[pool.name], now) for pool in snapshot.pools
     }
     rooms |= dict.fromkeys(snapshot.unreadable_pools)
     # Who asks wants to know at once, and may have a clock that is behind the server's.
@@ -142,24 +139,26 @@ def find_waiting(
     for pod in (*seen.unbound, *chain.from_iterable(snapshot.pods.values())):
         opts_out = pod.namespace in seen.opted_out
         judged = judge_pod(pod, rooms, now, opted_out=opts_out, grace=at_once)
-        if judged is not None:
-            found.append(Waiting(pod, str(judged.reason), judged.message))
-        elif (waits := find_schedulers_word(pod)) is not None:
+        if (waits := judged or find_schedulers_word(pod)) is not None:
             found.append(waits)
     return tuple(sorted(found, key=lambda each: (each.pod.namespace, each.pod.name)))
 
 
-def find_schedulers_word(pod: Pod) -> Waiting | None:
+def find_schedulers_word(pod: Pod) -> UnschedulablePod | None:
     """What the scheduler says of a pod that asks for shared GPU and waits for a node; else None."""
     shares = pod.pools or not pod.requests.keys().isdisjoint(names.SHARED_RESOURCES)
     if not shares or pod.node or not pod.is_live or pod.deleting:
         return None
     reason, message = pod.unscheduled
-    return Waiting(pod, reason or _PENDING, message or _NOT_LOOKED_AT)
+    return UnschedulablePod(pod, reason or _PENDING, message or _NOT_LOOKED_AT)
 
 
 def _view_pool(
-    pool: Pool, pool_state: PoolState, snapshot: ClusterSnapshot, pending: Sequence[Pod]
+    pool: Pool,
+    pool_state: PoolState,
+    snapshot: ClusterSnapshot,
+    pending: Sequence[Pod],
+    now: datetime,
 ) -> PoolCards:
     nodes = []
     for name in sorted(pool_state.capacities):
@@ -174,7 +173,7 @@ def _view_pool(
                 isolation=pool_state.isolations.get(name, NOTHING_SHARED),
             )
         )
-    room = find_room(pool_state, pending)
+    room = find_room(pool_state, now, pending)
     return PoolCards(pool, tuple(nodes), room.ready, room.capacity)
 
 

@@ -1,0 +1,59 @@
+"""What decisions take from an installation's settings: in a process, and in an answer about one."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from gpushare import names
+from gpushare.core.admission.request import Rules
+from gpushare.core.planner.planner import Planner
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.core.snapshot.node import ReconcileContext, Timing
+from gpushare.settings import Settings
+
+
+def assume_settings(**values: Any) -> Settings:
+    """Settings with these values, and defaults: no variable of this process counts."""
+    return Settings.model_construct(**values)
+
+
+def build_timing(settings: Settings) -> Timing:
+    """How long changes wait, and for what."""
+    return Timing(
+        backoff=timedelta(seconds=settings.backoff_seconds),
+        ready_timeout=timedelta(seconds=settings.ready_timeout_seconds),
+        settle=timedelta(seconds=settings.resource_settle_seconds),
+        release_patience=timedelta(seconds=settings.release_patience_seconds),
+        zero_patience=timedelta(seconds=settings.zero_patience_seconds),
+    )
+
+
+def build_rules(settings: Settings) -> Rules:
+    """What admission goes by."""
+    return Rules(
+        denies=settings.on_no_pool == names.ON_NO_POOL_DENY,
+        schedulers=frozenset(settings.schedulers),
+    )
+
+
+def build_planner(settings: Settings) -> Planner:
+    """The planner of a controller that is set so, and has decided nothing yet."""
+    return Planner(
+        build_timing(settings),
+        may_evict=settings.allow_eviction,
+        may_tear_down=settings.allow_teardown_jobs,
+        memory_unit=settings.memory_unit,
+    )
+
+
+def build_reconcile_context(
+    settings: Settings, snapshot: ClusterSnapshot, now: datetime
+) -> ReconcileContext:
+    """What that planner tells each decision about `snapshot`."""
+    return ReconcileContext(
+        now,
+        build_timing(settings),
+        snapshot.plugin_daemonsets,
+        may_evict=settings.allow_eviction,
+        may_tear_down=settings.allow_teardown_jobs,
+        memory_unit=settings.memory_unit,
+    )
