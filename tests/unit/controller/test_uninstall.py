@@ -17,6 +17,7 @@ from tests.kit.values.fake_api import served_by
 from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
+TIMEOUT_SECONDS = 3600.0
 
 
 @pytest.fixture(autouse=True)
@@ -46,16 +47,21 @@ class Server:
         self._last: list[Json] = []
         self.writes: list[str] = []
         self.refuses = False
-        """The first write; it answers no other, so that the deadline falls within a pass."""
-        self._refused = False
+        """The first write."""
+        self.deadline: asyncio.Timeout | None = None
+        """It comes in the midst of the second pass: at its list, or where that is refused a write,
+        at that."""
+        self._asked = 0
 
     async def answer(self, request: web.Request) -> web.Response:
         path = request.match_info["path"]
         name = path.rpartition("/")[2]
+        if request.method != "GET" if self.refuses else name == names.PLURAL:
+            self._asked += 1
+            if self.deadline is not None and self._asked == 2:
+                self.deadline.reschedule(0.0)
+                await asyncio.Event().wait()
         if request.method != "GET" and self.refuses:
-            if self._refused:
-                await asyncio.sleep(60)
-            self._refused = True
             return web.json_response({"message": "not you"}, status=403)
         if request.method != "GET":
             self.writes.append(f"{request.method} {name}")
@@ -69,10 +75,10 @@ class Server:
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": found})
 
 
-async def remove(api: ApiClient, fate: PoolFate, timeout_seconds: float = 5) -> list[str]:
+async def remove(api: ApiClient, fate: PoolFate) -> list[str]:
     told: list[str] = []
     await remove_pools(
-        api, fate, timeout_seconds=timeout_seconds, namespace="gpushare-system", tell=told.append
+        api, fate, timeout_seconds=TIMEOUT_SECONDS, namespace="gpushare-system", tell=told.append
     )
     return told
 
@@ -119,13 +125,25 @@ async def test_an_outage_is_sat_out(status: int) -> None:
     ids=["no list", "no end", "no deletion", "no release"],
 )
 async def test_a_removal_that_comes_to_no_end_fails_and_says_why(
-    listed: list[Json] | int, refuses: bool, fate: PoolFate, words: str
+    monkeypatch: pytest.MonkeyPatch,
+    listed: list[Json] | int,
+    refuses: bool,
+    fate: PoolFate,
+    words: str,
 ) -> None:
     server = Server(listed)
     server.refuses = refuses
+
+    def begin(seconds: float | None) -> asyncio.Timeout:
+        timeout = asyncio.Timeout(None)
+        if seconds == TIMEOUT_SECONDS:
+            server.deadline = timeout
+        return timeout
+
     async with served_by(server.answer) as api:
+        monkeypatch.setattr(uninstall.asyncio, "timeout", begin)  # type: ignore[attr-defined]
         with pytest.raises(PoolsRemainError, match=words):
-            await remove(api, fate, timeout_seconds=1)
+            await remove(api, fate)
     assert server.writes == []
 
 

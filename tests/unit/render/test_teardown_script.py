@@ -77,7 +77,6 @@ class Host:
             capture_output=True,
             text=True,
             check=False,
-            timeout=30,
         )
 
     def succeed(self, *arguments: str, pod: str = POD) -> str:

@@ -44,7 +44,7 @@ def pipe(tmp_path: Path) -> Path:
 def expect_end(process: subprocess.Popen[bytes], number: int) -> None:
     """It ends at this signal, as if all was done."""
     process.send_signal(number)
-    assert process.wait(timeout=10) == 0
+    assert process.wait() == 0
 
 
 @pytest.mark.parametrize("number", SIGNALS)
