@@ -75,20 +75,6 @@ def test_a_pod_that_no_card_can_take_holds_no_room() -> None:
 
 
 @pytest.mark.parametrize(
-    ("edition", "labels"),
-    [
-        ("Professional", {"ack.node.gpu.schedule": "cgpu"}),
-        ("Basic", {"cgpu": "true", "cgpu.disable.isolation": "false"}),
-    ],
-)
-def test_a_pool_bound_by_mode_gives_its_pods_the_labels_of_the_mode(
-    edition: str, labels: dict[str, str]
-) -> None:
-    decision = admit(PLAIN, a_view(edition=edition, selects_mode=True))
-    assert dict(decision.selector) == labels
-
-
-@pytest.mark.parametrize(
     "pod",
     [
         build_pod("a", gib=None),

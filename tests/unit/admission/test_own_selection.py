@@ -120,39 +120,11 @@ def test_a_pod_that_avoids_every_pool_is_told_so() -> None:
     assert "rules its nodes out" in decision.warnings[0]
 
 
-@pytest.mark.parametrize(
-    "pod",
-    [
-        _selecting(selector={ZONE: "b"}),
-        _selecting([_need(ZONE, "In", "b", "c")]),
-        _selecting([_need(ZONE, "NotIn", "a")]),
-        _selecting([_need(ZONE, "DoesNotExist")]),
-    ],
-)
-def test_a_pool_whose_nodes_the_pod_rules_out_by_another_label_loses(pod: Json) -> None:
-    elsewhere = a_view("training", "cgpu", node_labels={ZONE: ("a",)})
-    assert admit(pod, elsewhere, SHARE).pool == "inference"
-
-
 def test_the_card_placement_is_no_choice_of_a_pool() -> None:
     pod = _selecting(selector={"ack.node.gpu.placement": "spread"})
     assert admit(pod, CGPU).pool == "training"
     packed = a_view("training", "cgpu", node_labels={"ack.node.gpu.placement": ("binpack",)})
     assert admit(pod, packed, SHARE).pool == "inference"
-
-
-@pytest.mark.parametrize(
-    ("pool", "words"),
-    [
-        (a_view("inference", "core_mem"), "does not serve"),
-        (a_view("inference", "share", closed=Reason.POOL_DELETING), "being deleted"),
-        (a_view("inference", "share", closed=Reason.POOL_OBSERVES), "Observe"),
-    ],
-)
-def test_who_selects_a_pool_where_the_pod_cannot_run_learns_why(pool: Any, words: str) -> None:
-    decision = admit(_selecting(selector={POOL: "inference"}), CGPU, pool)
-    assert decision.reason is Reason.ALREADY_SELECTS
-    assert words in decision.warnings[0]
 
 
 def test_a_selection_counts_more_than_the_annotation_that_contradicts_it() -> None:

@@ -6,16 +6,11 @@ from typing import Any
 import pytest
 
 from gpushare.api.k8s.pod_request import MalformedPodError, parse_pod_request
-from tests.kit.values.manifests import CORE, MEMORY, build_affinity, build_container, build_gpu_pod
+from tests.kit.values.manifests import MEMORY, build_affinity, build_container, build_gpu_pod
 
 
 def asked(**spec: Any) -> set[str]:
     return set(parse_pod_request(build_gpu_pod(**spec)).requests)
-
-
-def test_an_init_container_counts() -> None:
-    init = build_container("warm-up", memory="2", core="20")
-    assert asked(initContainers=[init], containers=[build_container()]) == {MEMORY, CORE}
 
 
 @pytest.mark.parametrize("quantity", ["3", "1e3", "2k", "0.5", "+1", 4, "0", "0Gi", None])
@@ -60,16 +55,6 @@ def test_isolation_is_disabled_where_each_container_with_a_gpu_says_so_last(
     assert parse_pod_request(build_gpu_pod(containers=containers)).disables_isolation is disables
 
 
-@pytest.mark.parametrize(
-    "key",
-    ["ack.node.gpu.schedule", "cgpu", "cgpu.disable.isolation", "gpushare", "gpushare.io/pool"],
-)
-def test_a_selector_and_a_required_affinity_on_a_mode_or_pool_key_are_seen(key: str) -> None:
-    by_selector = parse_pod_request(build_gpu_pod(nodeSelector={key: "x", "zone": "a"}))
-    by_affinity = parse_pod_request(build_gpu_pod(affinity=build_affinity(key)))
-    assert by_selector.selection.chosen_keys == by_affinity.selection.chosen_keys == (key,)
-
-
 def test_a_preferred_affinity_selects_nothing() -> None:
     term = {"matchExpressions": [{"key": "cgpu", "operator": "Exists"}]}
     affinity = {
@@ -103,14 +88,6 @@ def test_a_daemonsets_pod_and_one_for_a_certain_node_are_placed_by_others(
     pod: dict[str, Any], placed: bool
 ) -> None:
     assert bool(parse_pod_request(pod).placer) is placed
-
-
-def test_null_stands_for_any_empty_list_or_map() -> None:
-    pod = build_gpu_pod(
-        initContainers=None, nodeSelector=None, affinity=None, containers=[{"resources": None}]
-    )
-    pod["metadata"].update(annotations=None, ownerReferences=None)
-    assert parse_pod_request(pod).requests == {}
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,6 @@ def test_isolation_goes_before_room_and_priority() -> None:
     assert _lost("roomy", "NotIsolated", _pod(), full, roomy)
 
 
-def test_a_pod_without_isolation_in_mind_goes_where_nobody_counts_on_it() -> None:
-    pod = build_pod("a", env={"CGPU_DISABLE": "1"})
-    assert _lost("strict", "Isolated", pod, a_view("strict", "mps"), a_view("easy", "share"))
-
-
 def test_room_goes_before_priority() -> None:
     full = a_view("full", room=a_room([(4, 8)]), priority=1000)
     assert _lost("full", "NoRoom", _pod(), full, a_view("roomy"))
@@ -54,18 +49,10 @@ def test_priority_goes_before_fullness() -> None:
     assert _lost("fuller", "LowerPriority", _pod(), fuller, a_view("better", priority=101))
 
 
-def test_the_fullest_that_has_room_goes_first_so_that_large_blocks_stay_whole() -> None:
-    assert _lost("empty", "LessFull", _pod(), a_view("empty"), a_view("fuller", room=ONE_OF_8))
-
-
 def test_where_all_room_may_be_taken_first_the_emptiest_goes_first() -> None:
     rooms = {name: a_room([(8, 1)], pending=pending) for name, pending in (("a", 90), ("b", 40))}
     pools = [a_view(name, room=room) for name, room in rooms.items()]
     assert _lost("a", "Fuller", _pod(), *pools)
-
-
-def test_the_name_decides_between_equals() -> None:
-    assert _lost("b", "LaterName", _pod(), a_view("b"), a_view("a"))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from gpushare.kube.auth.credentials import TOKEN_SECONDS
 from gpushare.kube.auth.service_account import read_service_account
 from gpushare.kube.errors import CredentialsError
 from gpushare.kube.session import load_credentials
-from tests.kit.cluster.kubeconfigs import SERVER, write_kubeconfig
 
 ENVIRON = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -74,10 +73,3 @@ async def test_outside_a_cluster_it_says_what_to_do(account: Path) -> None:
         match=f"no credentials from the ServiceAccount in {account}: this is no Pod",
     ):
         await load_credentials(None, account, {})
-
-
-async def test_a_kubeconfig_goes_before_the_service_account(tmp_path: Path) -> None:
-    path = write_kubeconfig(tmp_path / "kubeconfig", {"token": "mine"})
-    credentials = await load_credentials(path, tmp_path, {})
-    assert credentials.host == SERVER
-    assert await credentials.authorize() == "Bearer mine"

@@ -23,7 +23,6 @@ from gpushare.editions.registry import (
     EDITIONS,
     MODES,
     TRANSITIONS,
-    desired_labels,
     find_other_edition_labels,
     find_schedule,
     find_transition,
@@ -42,16 +41,6 @@ def test_every_mode_that_the_api_offers_is_known() -> None:
 @pytest.mark.parametrize(("edition", "schedule"), ALL_MODES)
 def test_a_modes_labels_are_read_back_as_that_mode(edition: Edition, schedule: Schedule) -> None:
     assert find_schedule(edition, MODES[edition, schedule].labels) == schedule
-
-
-@pytest.mark.parametrize(("edition", "schedule"), ALL_MODES)
-def test_only_the_editions_own_keys_are_written(edition: Edition, schedule: Schedule) -> None:
-    own = {
-        Edition.PROFESSIONAL: {names.LABEL_SCHEDULE},
-        Edition.BASIC: {names.LABEL_CGPU, names.LABEL_CGPU_DISABLE_ISOLATION},
-        Edition.OPEN_SOURCE: {names.LABEL_GPUSHARE},
-    }
-    assert MODES[edition, schedule].labels.keys() <= own[edition]
 
 
 @pytest.mark.parametrize(("edition", "schedule"), ALL_MODES)
@@ -78,16 +67,6 @@ def test_labels_are_read_as_the_vendors_plugins_read_them(
     assert find_schedule(edition, labels) == schedule
 
 
-def test_placement_is_written_only_where_the_pool_says_so() -> None:
-    with_placement = a_pool(schedule="share", placement="spread")
-    assert desired_labels("training", with_placement.spec) == {
-        "ack.node.gpu.schedule": "share",
-        "ack.node.gpu.placement": "spread",
-        "gpushare.io/pool": "training",
-    }
-    assert names.LABEL_PLACEMENT not in desired_labels("training", a_pool().spec)
-
-
 @pytest.mark.parametrize(
     ("edition", "found"), [(Edition.PROFESSIONAL, {"cgpu": "true"}), (Edition.BASIC, {})]
 )
@@ -100,14 +79,6 @@ def test_labels_of_another_edition_are_found_where_they_share_gpus(
 
 
 TIMING = Timing(ready_timeout=timedelta(seconds=90))
-
-
-@pytest.mark.parametrize(("rollout", "seconds"), [({}, 90), ({"ready_timeout_seconds": 5}, 5)])
-def test_the_pools_timeout_goes_before_the_installations(
-    rollout: dict[str, int], seconds: float
-) -> None:
-    policy = build_policy(a_pool(rollout=rollout), a_node(), TIMING)
-    assert policy.ready_timeout == timedelta(seconds=seconds)
 
 
 def test_without_a_pool_nothing_is_forced_evicted_or_rolled_back() -> None:
@@ -142,14 +113,6 @@ def test_the_table_holds_every_pair_of_modes_and_no_other() -> None:
     assert sorted(TRANSITIONS) == PAIRS
 
 
-@pytest.mark.parametrize(("edition", "of", "to"), PAIRS)
-def test_a_pair_has_a_reason_and_a_source(edition: Edition, of: Schedule, to: Schedule) -> None:
-    transition = find_transition(edition, of, to)
-    assert transition is TRANSITIONS[edition, of, to]
-    assert len(transition.message) > 30
-    assert len(transition.source) > 10
-
-
 @pytest.mark.parametrize(("edition", "of", "to"), ALLOWED)
 def test_a_plugin_is_restarted_exactly_where_it_serves_both_modes(
     edition: Edition, of: Schedule, to: Schedule
@@ -165,28 +128,6 @@ def test_only_basics_isolation_flip_leaves_workloads_what_they_have() -> None:
         (Edition.BASIC, Schedule.CGPU, Schedule.SHARE),
         (Edition.BASIC, Schedule.SHARE, Schedule.CGPU),
     ]
-
-
-def allowed(edition: Edition, of: str) -> set[str]:
-    """Where the table leads from a mode without a person."""
-    return {str(to) for has, left, to in ALLOWED if (has, left) == (edition, of)}
-
-
-@pytest.mark.parametrize(
-    ("of", "to"),
-    [
-        # The vendor's list of 2025; of share it gives default, and the guide gives cgpu.
-        ("default", {"share", "cgpu", "core_mem", "mps", "topology", "disabled"}),
-        ("share", {"default", "cgpu"}),
-        ("cgpu", {"default", "topology"}),
-        ("core_mem", {"default", "topology"}),
-        ("mps", {"default"}),
-        ("topology", {"default"}),
-        ("disabled", set()),
-    ],
-)
-def test_on_professional_only_documented_ways_are_taken(of: str, to: set[str]) -> None:
-    assert allowed(Edition.PROFESSIONAL, of) == to
 
 
 @pytest.mark.parametrize("edition", list(Edition))

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
 from gpushare.api.pruned.cluster import Cluster
 from gpushare.cli.cluster.snapshot_file import build_snapshot
 from gpushare.cli.exit_codes import Exit
-from gpushare.cli.main import app
 from tests.kit.cluster.command_line import expect_error, run_command
 from tests.kit.values.found_clusters import (
     Asked,
@@ -86,17 +84,6 @@ def test_the_namespace_is_the_objects_own_or_the_one_that_is_given(tmp_path: Pat
     assert [each["namespace"] for each in said] == ["default", "vision"]
     assert said[0]["notes"] == []
     assert "vision does not exist yet" in said[1]["notes"][0]
-
-
-def test_standard_input_is_read(tmp_path: Path) -> None:
-    (tmp_path / "cluster.json").write_bytes(build_snapshot(CLUSTER))
-    done = CliRunner().invoke(
-        app,
-        ["explain", "-f", "-", "--snapshot", str(tmp_path / "cluster.json")],
-        input=yaml.safe_dump(build_pod("piped")),
-    )
-    assert done.exit_code == 0
-    assert done.stdout.startswith("Pod default/piped  asks for 3 aliyun.com/gpu-mem\n")
 
 
 def test_pods_of_the_schedulers_that_the_installation_serves_are_sent(tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ from gpushare.core.analysis.inspect.cards import CardNode, count_percent, observ
 from gpushare.core.analysis.inspect.layout import format_details, format_summary
 from tests.kit.values.manifests import Json, build_bound_pod, build_node
 
-HANGZHOU = "cn-hangzhou.192.168.2.167"
-
 
 def lines(*shown: str) -> str:
     """Text whose blanks at the end of a line are shown as dots."""
@@ -18,57 +16,6 @@ def observe(*objects: Json, only: str = "") -> tuple[CardNode, ...]:
     nodes = [each for each in objects if "containers" not in each.get("spec", {})]
     pods = [each for each in objects if "containers" in each.get("spec", {})]
     return observe_card_nodes(nodes, pods, only)
-
-
-def test_one_card_without_pods() -> None:
-    nodes = observe(build_node(HANGZHOU, gpus=1, total=15, address="192.168.2.167"))
-
-    assert format_summary(nodes) == lines(
-        "NAME                       IPADDRESS      GPU0(Allocated/Total)  GPU Memory(GiB)",
-        "cn-hangzhou.192.168.2.167  192.168.2.167  0/15                   0/15",
-        "-" * 70,
-        "Allocated/Total GPU Memory In Cluster:",
-        "0/15 (0%)··",
-    )
-
-
-def test_two_pods_on_one_card_in_detail() -> None:
-    nodes = observe(
-        build_node(HANGZHOU, gpus=1, total=15, address="192.168.2.167"),
-        build_bound_pod("app-3g-v1-1", HANGZHOU, 4, card="0"),
-        build_bound_pod("app-3g-v1-0", HANGZHOU, 4, card="0"),
-    )
-
-    assert format_details(nodes) == lines(
-        "",
-        "NAME:       cn-hangzhou.192.168.2.167",
-        "IPADDRESS:  192.168.2.167",
-        "",
-        "NAME         NAMESPACE  GPU0(Allocated)··",
-        "app-3g-v1-0  default    4················",
-        "app-3g-v1-1  default    4················",
-        "Allocated :  8 (53%)····",
-        "Total :      15·········",
-        "-" * 56,
-        "",
-        "",
-        "Allocated/Total GPU Memory In Cluster:  8/15 (53%)··",
-    )
-
-
-def test_a_pod_without_a_card_is_pending() -> None:
-    nodes = observe(
-        build_node("abcd9", gpus=1, total=10, address="146.12.9.23"),
-        build_bound_pod("waits", "abcd9", 3),
-    )
-
-    assert format_summary(nodes) == lines(
-        "NAME   IPADDRESS    GPU0(Allocated/Total)  PENDING(Allocated)  GPU Memory(GiB)",
-        "abcd9  146.12.9.23  0/10                   3                   3/10",
-        "-" * 50,
-        "Allocated/Total GPU Memory In Cluster:",
-        "3/10 (30%)··",
-    )
 
 
 def test_no_node_that_shares() -> None:

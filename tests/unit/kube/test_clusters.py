@@ -1,6 +1,5 @@
 """A cluster is read whole or not at all, and nobody waits long for nothing."""
 
-import asyncio
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """Retry-After is obeyed, by whom it concerns."""
 
-import asyncio
-
 import pytest
 
 from gpushare.kube import retry_after as throttle

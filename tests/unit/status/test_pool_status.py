@@ -288,18 +288,6 @@ def test_room_that_moves_on_the_same_nodes_is_told_every_few_seconds() -> None:
     assert [capacity and capacity.largest_free_block for capacity in told] == [15, 7]
 
 
-def test_a_node_that_is_ready_with_a_warning_is_a_sample_after_those_that_are_not() -> None:
-    warned = _state("a", NodeState.READY, Reason.EXTENDER_STALE)
-    status = _status_of(a_pool(), [warned, UPDATING], NOW)
-    assert [(sample.node, sample.reason) for sample in status.samples] == [
-        ("c", Reason.UPDATING),
-        ("a", Reason.EXTENDER_STALE),
-    ]
-    assert status.nodes.ready == 1
-    status = _status_of(a_pool(), [warned], NOW)
-    assert (status.conditions[0].status, len(status.samples)) == ("True", 1)
-
-
 NEWS = Key("uid-1", "AllNodesReady", "all 2 nodes are as the spec says")
 
 
@@ -348,13 +336,6 @@ def test_an_object_that_flaps_is_heard_of_less_and_others_all_the_same() -> None
     assert count_admitted(correlator, [note(n) for n in range(1_000, 2_000)], REFILL_SECONDS) == 1
     quiet = REFILL_SECONDS + AT_ONCE * REFILL_SECONDS
     assert count_admitted(correlator, [note(n) for n in range(100)], quiet) == AT_ONCE
-
-
-def test_what_is_not_in_the_cluster_is_news_when_it_comes_again() -> None:
-    correlator = EventCorrelator()
-    first = correlator.admit(NEWS, 0)
-    correlator.forget(NEWS)
-    assert correlator.admit(NEWS, 1) is not first
 
 
 def test_what_is_over_is_not_remembered() -> None:

@@ -166,12 +166,6 @@ def test_each_pod_that_waits_has_its_reason(pod: Pod, pools: Pools, reason: Reas
     assert _reason(pod, **pools) is reason
 
 
-def test_a_pool_that_does_not_exist_is_named() -> None:
-    unschedulable = _judge(_waiting(), inference=ROOM)
-    assert unschedulable.reason is Reason.POOL_NOT_FOUND
-    assert "pool training" in unschedulable.message
-
-
 def test_a_pod_that_selects_two_pools_is_pending_for_both() -> None:
     one, both = _waiting(), _waiting(pools=("training", "inference"))
     assert dict(group_by_pool([one, both, _unrouted()])) == {

@@ -13,8 +13,7 @@ import jsonpatch
 import orjson
 import pytest
 
-from gpushare.api.k8s.namespace import Namespace
-from gpushare.core.admission import PoolView, Rules
+from gpushare.core.admission import PoolView
 from gpushare.core.admission.decision import MAX_WARNING
 from gpushare.core.admission.pool_view import Room
 from gpushare.names import ANNOTATION_DECISION, ANNOTATION_ISOLATION, Reason
@@ -76,19 +75,6 @@ async def test_what_it_was_not_asked_for_is_allowed_untouched_and_no_decision(
     response = await ask_about(review, build_webhook(metrics=metrics))
     assert response == {"uid": response["uid"], "allowed": True}
     assert [count(metrics, reason) for reason in Reason] == [None] * len(Reason)
-
-
-@pytest.mark.parametrize("who", ["nobody", "the installation", "the namespace"])
-async def test_a_pod_that_no_pool_takes_is_refused_only_where_that_is_the_rule(who: str) -> None:
-    labels = {"gpushare.io/on-no-pool": "deny"} if who == "the namespace" else {}
-    cache = build_memory((), namespaces=[Namespace("default", labels)])
-    server = build_webhook(cache, rules=Rules(denies=who == "the installation"))
-    response = await ask_about(build_review(build_gpu_pod()), server)
-    assert response["allowed"] is (who == "nobody")
-    if who == "nobody":
-        assert "not sent to a pool" in response["warnings"][0]
-    else:
-        assert response["status"]["message"].startswith("NoEligiblePool: ")
 
 
 @pytest.mark.parametrize("reason", ["NotSynced", "StaleCache"])
