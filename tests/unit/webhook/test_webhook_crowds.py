@@ -102,7 +102,9 @@ async def test_a_connection_on_which_nobody_asks_is_closed(monkeypatch: pytest.M
     async with crowded(build_webhook()) as (crowd, _):
         reader, writer = await crowd.open()
         writer.write(f"POST {PODS_PATH} HTTP/1.1\r\n".encode())
-        assert await reader.read() == b""
+        # What is written after it was closed resets it.
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
 
 
 async def test_a_connection_on_which_nothing_is_said_takes_little_memory(
