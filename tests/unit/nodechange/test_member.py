@@ -8,10 +8,9 @@ import pytest
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.api.pool import Pool, Schedule
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import NodeState, ReleaseNode
-from gpushare.core.snapshot.effective_mode import find_effective_mode
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
@@ -31,7 +30,6 @@ from tests.kit.values.node_plans import (
     expect_idle,
     expect_release,
     plan_of,
-    plan_once_noted,
     under_way,
 )
 from tests.kit.values.objects import (
@@ -306,38 +304,6 @@ def test_a_restart_that_is_forbidden_meanwhile_is_not_begun() -> None:
     records = under_way(ChangePhase.CORDONED, restart=True)
     node = a_node(labels={**SHARE, **OURS}, records=records, unschedulable=True)
     assert not expect_apply(plan_of(node, NEVER)).cordon
-
-
-@pytest.mark.parametrize(
-    ("phase", "effective_mode"), [("Pending", "share"), ("Running", "default")]
-)
-def test_another_modes_plugin_puts_it_in_force_once_it_runs(
-    phase: str, effective_mode: str
-) -> None:
-    """Until then the label is put back at once, and the pod goes with it."""
-    node = a_node(labels={names.LABEL_SCHEDULE: "default", **OURS})
-    foreign = a_plugin_pod("nvidia", daemonset="ack-nvidia-device-plugin", phase=phase)
-    record = applied(Schedule.SHARE).applied
-    assert find_effective_mode(Edition.PROFESSIONAL, node, (foreign,), record) == effective_mode
-
-
-@pytest.mark.parametrize(
-    ("theirs", "plugin", "misread"),
-    [
-        ("SamePlugin", a_plugin_pod("plugin-2"), True),
-        ("SamePlugin", a_plugin_pod("plugin-1", restarts=1), True),
-        ("OtherPlugin", a_plugin_pod("plugin-2"), False),
-        ("OtherPlugin", a_plugin_pod("plugin-1", restarts=1), True),
-        ("OtherPlugin", a_plugin_pod("plugin-1"), False),
-    ],
-)
-def test_a_plugin_that_is_told_of_after_a_label_was_put_back_may_have_read_the_other_one(
-    theirs: str, plugin: Pod, misread: bool
-) -> None:
-    """A pod that left with the foreign label, and came back with ours, has read ours."""
-    node = a_node(labels={**CGPU, **OURS}, records=applied(reverted=theirs), **OFFERS)
-    plan = plan_once_noted(node, a_pool(), plugin, INSTALLER)
-    assert (plan.reason is Reason.CORDONED) is misread
 
 
 @pytest.mark.parametrize(("theirs", "told"), [("share", "SamePlugin"), ("default", "OtherPlugin")])

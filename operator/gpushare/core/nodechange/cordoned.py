@@ -24,8 +24,8 @@ from gpushare.core.snapshot.actions import (
     build_apply,
 )
 from gpushare.core.snapshot.admissions import record_boot
-from gpushare.core.snapshot.effective_mode import is_replaced, running_plugins
 from gpushare.core.snapshot.node import NodeSnapshot, Timing
+from gpushare.core.snapshot.plugin_reading import running_plugins
 from gpushare.editions.edition import Outcome
 from gpushare.editions.registry import MODES, find_schedule, find_transition
 from gpushare.names import Reason
@@ -182,14 +182,12 @@ def _has_come_early(seen: NodeSnapshot, change: Change) -> bool:
     from_mode, to = MODES[change.edition, change.from_mode], change.mode
     if change.teardown is not None or from_mode.plugin == to.plugin or not to.reads_label:
         return False
-    applied = seen.records.applied
+    said, reading = find_schedule(change.edition, seen.node.labels), seen.reading
     is_known = (
-        applied is not None
-        and applied.is_of(to)
-        and not applied.needs_restart
-        and not is_replaced(seen.node, seen.pods, applied)
+        reading is not None
+        and reading.applied.is_of(to)
+        and not (reading.applied.needs_restart or reading.is_replaced)
     )
-    said = find_schedule(change.edition, seen.node.labels)
     return not is_known and said != change.to and bool(running_plugins(seen.pods, to))
 
 
@@ -234,13 +232,12 @@ def _may_serve_another(seen: NodeSnapshot, change: Change) -> bool:
 
     The change that wrote them failed, and nothing says whether before the restart or after it.
     """
-    applied = seen.records.applied
-    running = running_plugins(seen.pods, MODES[change.edition, change.from_mode])
-    if applied is None or applied.edition is not change.edition:
+    reading, from_mode = seen.reading, MODES[change.edition, change.from_mode]
+    if reading is None or reading.applied.edition is not change.edition:
         # No record says what the plugin that runs has read.
-        return bool(running)
-    if applied.schedule is change.from_mode:
+        return bool(running_plugins(seen.pods, from_mode))
+    if reading.applied.is_of(from_mode):
         # What failed was the restart of one that had read foreign labels.
-        return bool(running) and running != applied.plugins
-    transition = find_transition(change.edition, applied.schedule, change.from_mode)
+        return bool(reading.running) and reading.running != reading.applied.plugins
+    transition = find_transition(change.edition, reading.applied.schedule, change.from_mode)
     return transition.outcome is Outcome.APPLY_AND_RESTART

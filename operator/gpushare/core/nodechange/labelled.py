@@ -25,9 +25,9 @@ from gpushare.core.snapshot.actions import (
     build_apply,
 )
 from gpushare.core.snapshot.admissions import record_boot
-from gpushare.core.snapshot.effective_mode import running_plugins
 from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.core.snapshot.node import NodeSnapshot
+from gpushare.core.snapshot.plugin_reading import running_plugins
 from gpushare.names import Reason
 
 

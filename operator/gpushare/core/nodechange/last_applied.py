@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from gpushare import names
 from gpushare.api.pool import Pool
@@ -17,16 +17,10 @@ from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import READY_WITH_WARNING, NodeState, StepResult, build_apply
 from gpushare.core.snapshot.admissions import find_admissions, write_admissions
 from gpushare.core.snapshot.change_policy import build_attempt
-from gpushare.core.snapshot.effective_mode import (
-    describe_unknown,
-    is_replaced,
-    may_have_misread,
-    may_have_reread,
-    running_plugins,
-)
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
+from gpushare.core.snapshot.plugin_reading import describe_unknown, running_plugins
 from gpushare.editions.edition import Mode
-from gpushare.editions.registry import desired_labels, find_mode, find_schedule
+from gpushare.editions.registry import desired_labels
 from gpushare.names import Reason
 
 
@@ -39,93 +33,65 @@ def update_last_applied(
     them, so it is remembered as one that is right: a later drift can then be told from one that a
     plugin has read.
     """
-    previous = seen.records.applied
-    known = previous if previous is not None and previous.is_of(mode) else None
-    if known is None or _is_known_again(seen, known):
-        missing = verify_mode(seen.node, seen.pods, mode, ctx)
+    reading, missing = seen.reading, verify_mode(seen.node, seen.pods, mode, ctx)
+    known = reading.applied if reading is not None and reading.applied.is_of(mode) else None
+    # It was to be restarted, and another process has read our labels.
+    is_known_again = reading is not None and reading.is_replaced and not reading.is_unknown
+    if known is None or (known.needs_restart and is_known_again):
         if missing is not None:
             # What was in force before is remembered until this is verified.
-            return previous, missing
+            return seen.records.applied, missing
         applied = build_last_applied(seen, pool.name, mode)
         # The same plugin serves both modes, and may have started before somebody wrote the label.
-        unknown = known is None and previous is not None and _share_plugin(previous, mode)
-        unknown = unknown or (seen.records.mode_unknown and previous is None and mode.reads_label)
+        unknown = known is None and reading is not None and reading.shares_plugin(mode)
+        unknown = unknown or (seen.records.mode_unknown and reading is None and mode.reads_label)
         return applied.model_copy(update={"mode_unknown": True if unknown else None}), None
     changes: dict[str, object] = {"pool": pool.name}
     if known.failure and known.failure.attempt != build_attempt(pool, seen.node.retry):
         # Else it would halt the pool again once the retry annotation is taken away.
         changes["failure"] = None
-    changes |= note_readings(seen, known, ctx)
+    changes |= note_readings(seen, ctx)
     # What was verified once is not written again, but it is said when it no longer holds.
-    missing = None if known.restart_pending else verify_mode(seen.node, seen.pods, mode, ctx)
-    return known.model_copy(update=changes), missing
+    return known.model_copy(update=changes), None if known.restart_pending else missing
 
 
 def note_readings(
-    seen: NodeSnapshot, applied: LastApplied, ctx: ReconcileContext, *, stays: bool = False
+    seen: NodeSnapshot, ctx: ReconcileContext, *, stays: bool = False
 ) -> dict[str, object]:
-    """What changes in `applied` by what its plugin has read since, or may have.
+    """What changes in the record of the mode by what its plugin has read since, or may have.
 
     The write that goes out puts the labels of the mode back, unless a foreign one `stays`. Who was
     admitted before is known now; of a plugin that is told of only later, nobody knows which label
     it has read.
     """
-    node, pods, mode = seen.node, seen.pods, applied.mode
-    is_ours = mode.labels.keys() <= node.owned
-    reverted = applied.reverted if is_ours else _note_foreign(seen, applied)
-    is_unknown = (
-        (seen.is_mode_unsaved and mode.reads_label)
-        or may_have_misread(node, pods, applied)
-        or may_have_reread(node, pods, applied, ctx.is_brief, stays=stays)
-    )
-    if is_unknown or is_replaced(node, pods, applied):
+    reading = seen.reading
+    assert reading is not None
+    is_unknown = seen.is_mode_unsaved and reading.applied.mode.reads_label
+    is_unknown = is_unknown or reading.may_have_misread(ctx.is_brief, stays=stays)
+    if is_unknown or reading.is_replaced:
         return {
-            "plugins": running_plugins(pods, mode),
-            "boot_id": node.boot_id,
+            "plugins": reading.running,
+            "boot_id": seen.node.boot_id,
             "mode_unknown": True if is_unknown else None,
-            "reverted": reverted if is_unknown else None,
+            "reverted": reading.reverted if is_unknown else None,
             **write_admissions(find_admissions(seen)),
         }
-    if not is_ours and not stays:
-        admissions = find_admissions(seen, is_brief=True)
-        return {"reverted": reverted, **write_admissions(admissions)}
-    if reverted and find_unknown_mode_wait(seen, ctx) is None:
+    if not reading.is_ours and not stays:
+        admissions = find_admissions(seen, ctx.is_brief)
+        return {"reverted": reading.reverted, **write_admissions(admissions)}
+    if reading.applied.reverted and find_unknown_mode_wait(seen, ctx) is None:
         return {"reverted": None}
     return {}
 
 
 def find_unknown_mode_wait(seen: NodeSnapshot, ctx: ReconcileContext) -> timedelta | None:
     """How long a plugin may still turn out to have started before the labels were put back."""
-    applied = seen.records.applied
-    if applied is None or applied.reverted is None:
+    applied, drift = seen.records.applied, seen.records.drift
+    if applied is None or applied.reverted is None or drift is None or not drift.writes:
         return None
-    left = _find_last_write(seen, ctx.now) + ctx.timing.settle - ctx.now
+    left = max(drift.writes) + ctx.timing.settle - ctx.now
     # A time further off was written by a clock that is ahead.
     return left if timedelta() < left <= ctx.timing.settle else None
-
-
-def _find_last_write(seen: NodeSnapshot, now: datetime) -> datetime:
-    """Of those that put labels back."""
-    writes = seen.records.drift.writes if seen.records.drift is not None else ()
-    return max(writes, default=now - timedelta(days=1))
-
-
-def _is_known_again(seen: NodeSnapshot, applied: LastApplied) -> bool:
-    """Whether the plugin that was to be restarted is another process, which has read our labels."""
-    is_other = is_replaced(seen.node, seen.pods, applied)
-    return (
-        applied.needs_restart and is_other and not may_have_misread(seen.node, seen.pods, applied)
-    )
-
-
-def _note_foreign(seen: NodeSnapshot, applied: LastApplied) -> str:
-    """Whose plugin a mode has whose label is put back now."""
-    theirs = find_mode(applied.edition, find_schedule(applied.edition, seen.node.labels))
-    return "SamePlugin" if theirs is not None and _share_plugin(applied, theirs) else "OtherPlugin"
-
-
-def _share_plugin(applied: LastApplied, mode: Mode) -> bool:
-    return bool(mode.plugin) and applied.mode.plugin == mode.plugin
 
 
 def build_last_applied(

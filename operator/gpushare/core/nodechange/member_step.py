@@ -17,11 +17,10 @@ from gpushare.core.ownership.drift import Verdict, judge_drift
 from gpushare.core.records.change_record import Change
 from gpushare.core.rollout.change_kinds import Kind
 from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult
-from gpushare.core.snapshot.effective_mode import find_effective_mode, running_plugins
 from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Outcome, Transition
-from gpushare.editions.registry import MODES, desired_labels, find_transition
+from gpushare.editions.registry import MODES, desired_labels, find_schedule, find_transition
 from gpushare.names import Reason
 
 
@@ -53,10 +52,10 @@ class MemberStep(Step):
         """The mode that is in force, or that was written by the change that failed."""
         if self.failed_change is not None:
             return self.failed_change.to
-        seen = self.seen
-        return find_effective_mode(
-            self.pool.spec.edition, seen.node, seen.pods, seen.records.applied
-        )
+        reading, edition = self.seen.reading, self.pool.spec.edition
+        if reading is None or reading.applied.edition is not edition:
+            return find_schedule(edition, self.seen.node.labels)
+        return reading.effective_mode
 
     @cached_property
     def enforced_labels(self) -> dict[str, str]:
@@ -87,14 +86,14 @@ class MemberStep(Step):
     @cached_property
     def needed(self) -> Transition | None:
         """What the labels ask for; None where writing them is enough."""
-        applied = self.seen.records.applied
+        reading = self.seen.reading
         if self.current != self.wanted.schedule:
             return find_transition(self.wanted.edition, self.current, self.wanted.schedule)
-        if applied is None or not applied.is_of(self.wanted):
+        if reading is None or not reading.applied.is_of(self.wanted):
             return None
         never = self.pool.spec.device_plugin.restart is RestartPolicy.NEVER
-        restarted = applied.plugins != running_plugins(self.seen.pods, self.wanted)
-        return REPAIR if applied.needs_restart and not (never or restarted) else None
+        restarted = reading.applied.plugins != reading.running
+        return REPAIR if reading.applied.needs_restart and not (never or restarted) else None
 
     @cached_property
     def isolation_stays(self) -> bool:

@@ -23,7 +23,6 @@ from gpushare.core.snapshot.actions import (
     StepResult,
 )
 from gpushare.core.snapshot.change_policy import build_policy
-from gpushare.core.snapshot.effective_mode import is_mode_unknown
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.registry import EDITIONS, desired_labels, find_mode, find_schedule
 from gpushare.names import Reason
@@ -156,12 +155,11 @@ def _plan_release(
 def _note_unknown(seen: NodeSnapshot, ctx: ReconcileContext) -> ApplyNode | None:
     """The write after which whoever has the node next does not believe its labels; None where they
     can be believed, or it is written."""
-    applied = seen.records.applied
-    if applied is None or seen.records.mode_unknown:
+    reading = seen.reading
+    if reading is None or seen.records.mode_unknown:
         return None
-    readings = note_readings(seen, applied, ctx)
-    is_unknown = applied.needs_restart or is_mode_unknown(seen.node, seen.pods, applied)
-    if not (is_unknown or readings.get("mode_unknown")):
+    applied, readings = reading.applied, note_readings(seen, ctx)
+    if not (applied.needs_restart or reading.is_unknown or readings.get("mode_unknown")):
         return None
     noted = {"mode_unknown": True, "applied": applied.model_copy(update=readings)}
     records = note_module(seen, seen.records.model_copy(update=noted), applied.mode, ctx)

@@ -21,7 +21,7 @@ from gpushare.core.snapshot.actions import (
     StepResult,
     build_apply,
 )
-from gpushare.core.snapshot.effective_mode import describe_unknown
+from gpushare.core.snapshot.plugin_reading import describe_unknown
 from gpushare.editions.edition import REPAIR, Outcome
 from gpushare.editions.registry import MODES, desired_labels
 from gpushare.names import Reason
@@ -73,7 +73,7 @@ def yield_to_manager(step: MemberStep) -> StepResult | None:
     if applied is not None:
         mode = applied.mode
         stays = not mode.labels.items() <= labels.items()
-        readings = note_readings(seen, applied, step.ctx, stays=stays)
+        readings = note_readings(seen, step.ctx, stays=stays)
         applied = applied.model_copy(update=readings)
         records = records.model_copy(update={"applied": applied})
         records = note_module(seen, records, mode, step.ctx)
@@ -103,7 +103,7 @@ def revert(step: MemberStep) -> StepResult | None:
     lost = {key: held[key] for key in held.keys() & once_ours - seen.node.owned}
     if lost.items() <= seen.node.labels.items():
         return None
-    applied = applied.model_copy(update=note_readings(seen, applied, step.ctx))
+    applied = applied.model_copy(update=note_readings(seen, step.ctx))
     records = seen.records.model_copy(update={"drift": step.verdict.record, "applied": applied})
     message = "labels put back"
     action = build_apply(
@@ -131,7 +131,7 @@ def note_restart(step: MemberStep) -> StepResult | None:
         return None
     if applied.mode_unknown and verify_mode(seen.node, seen.pods, mode, step.ctx) is not None:
         return None
-    changes = note_readings(seen, applied, step.ctx)
+    changes = note_readings(seen, step.ctx)
     if not changes:
         return None
     records = seen.records.model_copy(update={"applied": applied.model_copy(update=changes)})

@@ -8,7 +8,7 @@ from gpushare.api.pool import Pool
 from gpushare.core.rollout.budget import Refusal
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
 from gpushare.core.snapshot.cluster import NodeContext
-from gpushare.core.snapshot.effective_mode import describe_unknown, is_mode_unknown
+from gpushare.core.snapshot.plugin_reading import describe_unknown
 from gpushare.editions.registry import settled_labels
 from gpushare.names import Reason
 
@@ -29,9 +29,9 @@ def suppress(plan: StepResult, context: NodeContext, pool: Pool) -> StepResult:
         return plan
     else:
         reason, message = Reason.PAUSED, f"reconcile is Paused; it would: {would}"
-    applied, node = context.seen.records.applied, context.seen.node
-    if applied is not None and is_mode_unknown(node, context.seen.pods, applied):
-        reason, message = Reason.MODE_UNKNOWN, f"{describe_unknown(applied)}; {message}"
+    reading = context.seen.reading
+    if reading is not None and reading.is_unknown:
+        reason, message = Reason.MODE_UNKNOWN, f"{describe_unknown(reading.applied)}; {message}"
     return replace(
         plan,
         state=NodeState.WAITING,

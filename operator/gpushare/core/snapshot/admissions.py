@@ -9,26 +9,21 @@ clocks differ.
 from collections.abc import Mapping
 
 from gpushare.api.pool import Schedule
-from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase
-from gpushare.core.snapshot.effective_mode import (
-    find_effective_mode,
-    is_mode_unknown,
-    may_have_misread,
-)
 from gpushare.core.snapshot.node import NodeSnapshot
+from gpushare.core.snapshot.plugin_reading import IsBrief
 
 Admissions = Mapping[str, Schedule | None]
 """By a pod's UID; None where nobody knows."""
 
 
-def find_admissions(seen: NodeSnapshot, *, is_brief: bool = False) -> Admissions:
+def find_admissions(seen: NodeSnapshot, is_brief: IsBrief | None = None) -> Admissions:
     """Of each live pod on the node that holds GPUs, the mode under which it was admitted.
 
     It is written down before anything is done that changes what later pods get. A foreign label
-    that `is_brief`, since it is put back at once, was read by nobody.
+    that `is_brief` was read by nobody.
     """
-    known, others = _read_records(seen, is_brief=is_brief)
+    known, others = _read_records(seen, is_brief)
     uids = sorted(pod.uid for pod in seen.pods if pod.is_live and pod.requests)
     return {uid: known.get(uid, others) for uid in uids}
 
@@ -44,17 +39,22 @@ def record_boot(seen: NodeSnapshot) -> dict[str, object]:
     return {"boot_id": seen.node.boot_id, **write_admissions(find_admissions(seen))}
 
 
-def _read_records(seen: NodeSnapshot, *, is_brief: bool) -> tuple[Admissions, Schedule | None]:
+def _read_records(
+    seen: NodeSnapshot, is_brief: IsBrief | None
+) -> tuple[Admissions, Schedule | None]:
     """Pods of which it is written down, and the mode that all others met."""
-    change, applied = seen.records.change, seen.records.applied
+    change, reading = seen.records.change, seen.reading
     if change is not None and (change.is_labelled or change.boot_id is not None):
         if change.boot_id in ("", seen.node.boot_id):
             # Between labels and the plugin's return nobody knows which of two a new pod met.
             return change.admitted or {}, None
         return dict.fromkeys(change.before), _find_met_in_new_boot(seen, change)
-    if applied is None:
+    if reading is None:
         return {}, None
-    served = _find_served(seen, applied, is_brief=is_brief)
+    applied = reading.applied
+    # What a plugin that reads `share` gives beside a loaded module, nobody outside knows.
+    is_hidden = seen.records.module and applied.mode.isolated_by_module
+    served = None if is_hidden else reading.find_served(is_brief)
     # Of the boot before, they are dead, and only listed still.
     is_stale = applied.is_of_another_boot(seen.node)
     admitted = {} if is_stale or applied.admitted is None else applied.admitted
@@ -75,18 +75,3 @@ def _find_met_in_new_boot(seen: NodeSnapshot, change: Change) -> Schedule | None
     intact = labels.items() <= seen.node.labels.items() and labels.keys() <= seen.node.owned
     # Every plugin started in this boot, and read the labels that were there already.
     return change.to if change.is_labelled and intact else None
-
-
-def _find_served(seen: NodeSnapshot, applied: LastApplied, *, is_brief: bool) -> Schedule | None:
-    """The mode that pods get which come now."""
-    if applied.needs_restart:
-        # Also in another boot, until that is noted: who is listed may have come before it.
-        return None
-    if seen.records.module and applied.mode.isolated_by_module:
-        # What a plugin that reads `share` gives beside a loaded module, nobody outside knows.
-        return None
-    is_unsure = may_have_misread if is_brief else is_mode_unknown
-    if is_unsure(seen.node, seen.pods, applied):
-        return None
-    effective_mode = find_effective_mode(applied.edition, seen.node, seen.pods, applied)
-    return applied.schedule if effective_mode == applied.schedule else None

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from gpushare.api.k8s.job import Job
 from gpushare.api.k8s.node import Node
@@ -10,6 +11,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.core.ownership.drift import WRITES_PER_PACE, Verdict
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import Action, NodeState, StepResult
+from gpushare.core.snapshot.plugin_reading import PluginReading
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.names import Reason
 
@@ -73,7 +75,7 @@ class ReconcileContext:
         return moment is None or abs(self.now - moment) <= self.timing.reread
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NodeSnapshot:
     """One node, its pods and its records, at one moment."""
 
@@ -90,6 +92,12 @@ class NodeSnapshot:
     """A write that says so is not stored yet (`ApplyNode.is_mode_unsaved`)."""
     unhealthy_cards: Collection[int] = ()
     """Those that the scheduler extender gives to nobody."""
+
+    @cached_property
+    def reading(self) -> PluginReading | None:
+        """What the device plugin has read; None where no mode is recorded."""
+        applied = self.records.applied
+        return PluginReading(self.node, self.pods, applied) if applied is not None else None
 
     @property
     def is_out_of_service(self) -> bool:

@@ -1,0 +1,149 @@
+"""What the device plugin on a node has read of its labels: not always what they say now.
+
+The facts that this rests on:
+
+- A plugin reads the labels when it starts: another pod, or another count of its restarts, tells of
+  that. It reads them again each time its kubelet restarts, and on SIGHUP (open-source
+  gpushare-device-plugin: the kubelet's socket is watched): nothing in the API tells of that.
+- `LastApplied` says which mode's labels were read, by which processes, and in which boot.
+- A label that is ours has had our value since we wrote it. Of any other only the last write is
+  known, also where somebody put our own value back.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Literal
+
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Schedule
+from gpushare.core.records.applied_record import LastApplied
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import find_mode, find_schedule
+
+IsBrief = Callable[[datetime | None], bool]
+"""Whether a label that was written then, or at a time unknown, has been seen at once, and is put
+back: `ReconcileContext.is_brief`."""
+
+
+@dataclass(frozen=True)
+class PluginReading:
+    """What the plugin on a node has read; what is derived is worked out once, when asked."""
+
+    node: Node
+    pods: Sequence[Pod]
+    applied: LastApplied
+
+    def may_have_misread(self, is_brief: IsBrief | None = None, *, stays: bool = False) -> bool:
+        """Whether the plugin may have read another mode's label since the record was written.
+
+        The first case that holds decides. A foreign label that `is_brief` is read by nobody, unless
+        it `stays`; without `is_brief`, any may be.
+        """
+        applied, mode = self.applied, self.applied.mode
+        if not (self.running and mode.reads_label):
+            # Whatever the labels say, it serves nothing else.
+            return False
+        if self.is_replaced:
+            # It started, and maybe before our labels were there: they are not ours now, or were put
+            # back a moment ago. Not so a new pod where the label had been another plugin's: that
+            # took the pod away, and ours brought it back.
+            restarted = any(self.running.get(uid, n) != n for uid, n in applied.plugins.items())
+            is_late = applied.reverted == "SamePlugin" or (applied.reverted and restarted)
+            return not self.is_ours or bool(is_late)
+        # The recorded process reads them again if its kubelet restarts, or has done so.
+        foreign = [key for key, value in mode.labels.items() if self.node.labels.get(key) != value]
+        if self.is_ours or (foreign and self._said is mode):
+            # They are as we wrote them, or say the same in other words.
+            return False
+        if not foreign or is_brief is None:
+            # A value that somebody else made ours was another one before, who knows how long.
+            return True
+        # Of a label that was removed nothing tells when. By a value of another plugin's mode the
+        # DaemonSets take this plugin away, and it reads ours when it comes back.
+        moments = [self.node.written_at.get(key) for key in foreign]
+        leaves = self._said is not None and not self.shares_plugin(self._said)
+        return not all(map(is_brief, moments)) or (not leaves and (stays or None in moments))
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether the plugin that serves the recorded mode is not the process that was recorded."""
+        return bool(self.running) and self.running != self._recorded
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nobody knows which mode pods get that come now."""
+        return self.may_have_misread() or bool(self.applied.mode_unknown and not self.is_replaced)
+
+    @cached_property
+    def effective_mode(self) -> Schedule:
+        """The mode that the node is in: the recorded one, unless a plugin that is not recorded
+        serves the one that the labels say."""
+        recorded, said = self.applied.schedule, self._said
+        if said is None or said.schedule is recorded:
+            return recorded
+        # Another DaemonSet's pod serves nothing before it runs, and goes with the label.
+        is_same = self.shares_plugin(said)
+        pods = [pod for pod in self.pods if is_same or pod.phase == "Running"]
+        is_served = running_plugins(pods, said).items() - self._recorded.items()
+        return said.schedule if is_served else recorded
+
+    def find_served(self, is_brief: IsBrief | None) -> Schedule | None:
+        """The mode that pods get which come now; None where nobody knows."""
+        # Also in another boot, until that is noted: who is listed may have come before it.
+        if self.applied.needs_restart or self.may_have_misread(is_brief):
+            return None
+        recorded = self.applied.schedule
+        return recorded if self.effective_mode == recorded else None
+
+    @property
+    def reverted(self) -> Literal["SamePlugin", "OtherPlugin"] | None:
+        """`LastApplied.reverted`, as it is once our labels are there again."""
+        if self.is_ours:
+            return self.applied.reverted
+        return "SamePlugin" if self.shares_plugin(self._said) else "OtherPlugin"
+
+    @cached_property
+    def running(self) -> Mapping[str, int]:
+        """The plugin's pods of the recorded mode."""
+        return running_plugins(self.pods, self.applied.mode)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether all labels of the recorded mode are ours."""
+        return self.applied.mode.labels.keys() <= self.node.owned
+
+    def shares_plugin(self, mode: Mode | None) -> bool:
+        """Whether the recorded mode's plugin serves `mode`, too."""
+        return mode is not None and mode.plugin == self.applied.mode.plugin != ""
+
+    @property
+    def _recorded(self) -> Mapping[str, int]:
+        """The recorded processes. In another boot none of them is left, whatever the counts say."""
+        return {} if self.applied.is_of_another_boot(self.node) else self.applied.plugins
+
+    @cached_property
+    def _said(self) -> Mode | None:
+        """The mode that the labels say; None for a value that is none."""
+        edition = self.applied.edition
+        return find_mode(edition, find_schedule(edition, self.node.labels))
+
+
+def running_plugins(pods: Sequence[Pod], mode: Mode) -> dict[str, int]:
+    """The plugin's pods of `mode`: UID and container restarts; equal means nothing restarted."""
+    return {
+        pod.uid: pod.restarts
+        for pod in sorted(pods, key=lambda pod: pod.uid)
+        if mode.plugin and pod.daemonset == mode.plugin and not pod.deleting
+    }
+
+
+def describe_unknown(applied: LastApplied) -> str:
+    """What it means that a node's mode is unknown, and how that came."""
+    plugin = applied.mode.plugin
+    return (
+        f"which mode {plugin} gives is unknown: it may have read a label that somebody else wrote "
+        "(it does when its kubelet restarts, and nothing tells of that)"
+    )
