@@ -326,6 +326,7 @@ def test_only_a_plugin_that_should_serve_by_now_is_silent(pods: tuple[Pod, ...])
 ISOLATED = {"cgpu": "true", "cgpu.disable.isolation": "false", **OURS}
 FAILED = on_basic(Schedule.SHARE, Schedule.CGPU, ChangePhase.RESTARTING, failure=a_failure())
 IN_SHARE, IN_CGPU = (applied(mode, edition=Edition.BASIC).applied for mode in ("share", "cgpu"))
+UNKNOWN = applied("cgpu", edition=Edition.BASIC, mode_unknown=True).applied
 
 
 def _a_member(records: NodeRecords, name: str = "gpu-1") -> Node:
@@ -349,8 +350,9 @@ def _plan_pool(pool: Pool, *nodes: Node, ready: bool = True) -> Mapping[str, Ste
         (None, IN_SHARE, "plugin-1"),
         (a_failure(), None, "plugin-1"),
         (None, IN_CGPU, "misled"),
+        (None, UNKNOWN, "plugin-1"),
     ],
-    ids=["rollback", "another change", "no record", "a repair that failed"],
+    ids=["rollback", "another change", "no record", "a repair", "a repair before its restart"],
 )
 def test_a_plugin_is_not_believed_when_what_followed_a_failed_change_is_given_up(
     rolls_back: Failure | None, before: LastApplied | None, plugin: str

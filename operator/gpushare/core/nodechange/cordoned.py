@@ -238,6 +238,7 @@ def _may_serve_another(seen: NodeSnapshot, change: Change) -> bool:
         return bool(running_plugins(seen.pods, from_mode))
     if reading.applied.is_of(from_mode):
         # What failed was the restart of one that had read foreign labels.
-        return bool(reading.running) and reading.running != reading.applied.plugins
+        restarts = reading.applied.needs_restart or reading.running != reading.applied.plugins
+        return bool(reading.running) and restarts
     transition = find_transition(change.edition, reading.applied.schedule, change.from_mode)
     return transition.outcome is Outcome.APPLY_AND_RESTART
