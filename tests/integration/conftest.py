@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from devcluster.toolchain import PROMETHEUS, find_binaries
+from tests.integration.outages.fault_scenario import Scenario
 from tests.kit.bench import Bench
+from tests.kit.cluster.fault_proxy import FaultProxy
 from tests.kit.cluster.installations import installed_with
 
 
@@ -16,6 +18,14 @@ def strict(bench: Bench) -> Iterator[Bench]:
     """An installation that refuses GPU pods while no webhook answers, with one pool."""
     with installed_with(bench, {"webhook.failurePolicy": "Fail"}):
         yield bench
+
+
+@pytest.fixture(scope="module")
+def scenario(installed: Bench) -> Iterator[Scenario]:
+    """What faults are measured by, for the tests of a file."""
+    with FaultProxy(installed.cluster) as proxy:
+        yield Scenario(installed, proxy)
+        installed.clear()
 
 
 @pytest.fixture(scope="session")

@@ -12,10 +12,11 @@ from tests.kit.bench import POOLS, Bench
 from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 from tests.kit.cluster.expect import (
     expect,
+    expect_condition,
     expect_pool_ready,
     expect_reason,
     expect_running,
-    find_condition,
+    is_observed,
     is_out_of_service,
 )
 from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
@@ -98,20 +99,9 @@ def manual(bench: Bench) -> Bench:
     bench.operators.standard()
     given_sharing_pool(bench, "Basic", "n1", "n2", rollout={"readyTimeoutSeconds": 10})
     bench.change_pool(schedule="cgpu", rollout={"approval": "Manual"})
-    expect(
-        bench,
-        "the pool waits for an agreement",
-        lambda: (
-            find_condition(bench.pool(), "RolloutComplete")["reason"] == "WaitingForApproval"
-            and has_observed(bench)
-        ),
-    )
+    expect_condition(bench, "RolloutComplete", "False", "WaitingForApproval")
+    expect(bench, "that is of its spec of now", lambda: is_observed(bench.pool()))
     return bench
-
-
-def has_observed(bench: Bench) -> bool:
-    pool = bench.pool()
-    return bool(pool["status"]["observedGeneration"] == pool["metadata"]["generation"])
 
 
 def test_an_agreement_lets_the_controller_go_on(manual: Bench) -> None:
@@ -121,7 +111,7 @@ def test_an_agreement_lets_the_controller_go_on(manual: Bench) -> None:
 
     # A field that somebody else owns is taken over by force alone.
     manual.change_pool(rollout={"approvedPlan": "0123456789ab"})
-    expect(manual, "the wrong hash was read", lambda: has_observed(manual))
+    expect(manual, "the wrong hash was read", lambda: is_observed(manual.pool()))
     refused = run(manual, "approve", "training")
     expect_error(refused, Exit.NOT_CALLED_FOR, "conflict with", "--force-conflicts")
     stale = run(manual, "approve", "training", "--hash", "0123456789ab")

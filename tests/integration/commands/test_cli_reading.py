@@ -43,14 +43,6 @@ OPERATOR = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/gpushare-controller"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 VALUES = {"deploy": "true", "eviction.enabled": "true", "webhook.onNoPool": "deny"}
 
-POD = policy_rule("pods", "get", of=("trainer", "waits"))
-ONE_NODE = policy_rule("nodes", "get", of=(FIRST,))
-ONE_POOL = policy_rule("gpusharepools", "get", group=GROUP, of=("training",))
-PODS = policy_rule("pods", "list")
-POOLS = policy_rule("gpusharepools", "list", group=GROUP)
-DAEMONSETS = policy_rule("daemonsets", "list", group="apps")
-SPACE = policy_rule("namespaces", "get", of=("default",))
-
 
 @dataclass(frozen=True)
 class Scene:
@@ -144,18 +136,8 @@ def test_kubectl_finds_the_plugin_and_completes_it(scene: Scene, tmp_path: Path)
     assert kubectl("__complete", "gpushare", "insp") == "inspect\n:4\n"
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        Rule("GET", "/nodes.*continue=", status=500, times=None),
-        Rule("GET", "/pods", cut="answer", times=None),
-    ],
-    ids=["half a list", "half an answer"],
-)
-def test_of_what_fails_half_way_nothing_is_shown(
-    scene: Scene, proxy: FaultProxy, rule: Rule
-) -> None:
-    proxy.add(rule)
+def test_of_a_list_that_fails_half_way_nothing_is_shown(scene: Scene, proxy: FaultProxy) -> None:
+    proxy.add(Rule("GET", "/nodes.*continue=", status=500, times=None))
     proxy.add(Rule("GET", "/nodes", query={"limit": "1"}, times=None))
     ended = scene.run("inspect", kubeconfig=scene.write_kubeconfig(server=proxy.url))
     expect_error(ended, Exit.INCOMPLETE, "nothing is shown")
@@ -188,86 +170,51 @@ def test_a_connection_that_can_not_be_had(
     expect_error(scene.run("inspect", kubeconfig=file), code, told)
 
 
-@dataclass(frozen=True)
-class FewRights:
-    """What somebody is told who may do this and nothing else, beside who may read all."""
-
-    rules: list[Json]
-    unread: set[str]
-    same: tuple[str, ...]
-    """Parts of the answer that say all the same."""
-    left_out: dict[str, object]
-    """Parts that would need the rest."""
-
-
-EXPLAINED = {
-    ("pod", "waits"): [
-        FewRights(
-            [POD],
-            {"configmaps", "pods", "nodes", "pools", "daemonsets", "namespaces"},
-            ("requests",),
-            {"decision": None, "pools": [], "nodes": []},
-        ),
-        FewRights(
-            [POD, SPACE, POOLS],
-            {"configmaps", "pods", "nodes", "daemonsets"},
-            ("decision", "pools", "patch", "decidedThen", "webhookIsAsked"),
-            {},
-        ),
-    ],
-    ("node", FIRST): [
-        FewRights(
-            [ONE_NODE],
-            {"configmaps", "nodes", "pods", "pools", "daemonsets"},
-            ("ready", "cordoned", "taints", "pool", "modeByLabels", "modeApplied", "change"),
-            # No plugin is missing, and no card is free, because one may not see them.
-            {"findings": [], "plugins": [], "cards": [], "claimants": None, "isolation": None},
-        ),
-        FewRights(
-            [ONE_NODE, ONE_POOL],
-            {"configmaps", "nodes", "pods", "pools", "daemonsets"},
-            ("labels", "edition"),
-            {"operatorInstalled": None},
-        ),
-        FewRights(
-            [ONE_NODE, PODS, DAEMONSETS, POOLS],
-            {"configmaps", "nodes"},
-            ("cards", "plugins", "resources", "isolation", "labels"),
-            # What others of its pool are at decides what is planned for it.
-            {"claimants": None, "findings": []},
-        ),
-    ],
+NOT_LISTED = {"configmaps", "nodes", "pods", "pools", "daemonsets"}
+EXPLAINED: dict[str, tuple[Json, str, set[str], tuple[str, ...], Json]] = {
+    "pod": (
+        policy_rule("pods", "get", of=("waits",)),
+        "waits",
+        NOT_LISTED | {"namespaces"},
+        ("requests",),
+        {"decision": None, "pools": [], "nodes": []},
+    ),
+    "node": (
+        policy_rule("nodes", "get", of=(FIRST,)),
+        FIRST,
+        NOT_LISTED,
+        ("ready", "cordoned", "taints", "pool", "modeByLabels", "modeApplied", "change"),
+        # No plugin is missing, and no card is free, because one may not see them.
+        {"findings": [], "plugins": [], "cards": [], "claimants": None, "isolation": None},
+    ),
 }
+"""By kind: the one right that somebody has, to which object, what they can't read, and of the
+answer what is as who may read all is told, and what would need the rest."""
 
 
-@pytest.mark.parametrize(
-    ("asked", "few"),
-    [
-        pytest.param(asked, few, id=f"{asked[0]}, with {len(few.rules)} rights")
-        for asked, each in EXPLAINED.items()
-        for few in each
-    ],
-)
+@pytest.mark.parametrize("kind", EXPLAINED)
 def test_to_get_an_object_is_enough_to_explain_what_it_says_and_nothing_more(
-    scene: Scene, asked: tuple[str, str], few: FewRights
+    scene: Scene, kind: str
 ) -> None:
-    whole = scene.ask("explain", *asked)
-    with as_user(scene.bench, scene.folder, few.rules) as kubeconfig:
-        said = scene.ask("explain", *asked, kubeconfig=kubeconfig)
+    right, name, unread, same, left_out = EXPLAINED[kind]
+    whole = scene.ask("explain", kind, name)
+    with as_user(scene.bench, scene.folder, [right]) as kubeconfig:
+        said = scene.ask("explain", kind, name, kubeconfig=kubeconfig)
     assert all("cannot list resource" in each["why"] for each in said["unread"])
-    assert {each["kind"] for each in said["unread"]} == few.unread
-    assert {part: said[part] for part in few.same} == {part: whole[part] for part in few.same}
-    assert {part: said[part] for part in few.left_out} == few.left_out
+    assert {each["kind"] for each in said["unread"]} == unread
+    assert {part: said[part] for part in same} == {part: whole[part] for part in same}
+    assert {part: said[part] for part in left_out} == left_out
 
 
 def test_where_nodes_may_not_be_read_a_pod_waits_for_what_the_scheduler_says(scene: Scene) -> None:
-    with as_user(scene.bench, scene.folder, [POD]) as kubeconfig:
-        said = scene.ask("explain", "pod", "waits", kubeconfig=kubeconfig)
+    right, name, *_ = EXPLAINED["pod"]
+    with as_user(scene.bench, scene.folder, [right]) as kubeconfig:
+        said = scene.ask("explain", "pod", name, kubeconfig=kubeconfig)
     assert said["waits"]["reason"] == "Unschedulable"
 
 
 def test_rights_to_nodes_and_pods_are_enough_unless_pools_are_asked_for(scene: Scene) -> None:
-    rules = [policy_rule("nodes", "list"), PODS]
+    rules = [policy_rule(resource, "list") for resource in ("nodes", "pods")]
     with as_user(scene.bench, scene.folder, rules) as kubeconfig:
         assert scene.show("inspect", kubeconfig=kubeconfig) == scene.show("inspect")
         for asked in (("inspect", "--pools"), ("explain", "pool", "training")):

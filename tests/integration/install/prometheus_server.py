@@ -16,7 +16,6 @@ from typing import Any
 import yaml
 
 from devcluster.cluster import Cluster
-from devcluster.kubeconfig import read_own_kubeconfig
 from devcluster.ports import is_free
 from devcluster.startup import CHART
 from devcluster.toolchain import PROMETHEUS, ensure_binaries
@@ -63,11 +62,8 @@ _OF_TARGETS = ("instance", "job", "__name__")
 
 
 @contextlib.contextmanager
-def prometheus(
-    cluster: Cluster, *ports: int, with_api_server: bool = False
-) -> Iterator[Prometheus]:
-    """One that reads `/metrics` at these ports of this machine, for a block, and what the API
-    server counts of webhooks, where it is to."""
+def prometheus(cluster: Cluster, *ports: int) -> Iterator[Prometheus]:
+    """One that reads `/metrics` at these ports of this machine, for a block."""
     program = ensure_binaries(os.environ, PROMETHEUS) / "prometheus"
     own = next(port for port in reversed(cluster.ports.spare) if is_free(port))
     folder = cluster.logs.parent / "prometheus"
@@ -80,7 +76,7 @@ def prometheus(
     settings = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(CHART / "files/rules.yaml")],
-        "scrape_configs": [ours, *([_scrape_api_server(cluster)] if with_api_server else ())],
+        "scrape_configs": [ours],
     }
     (folder / "prometheus.yml").write_text(yaml.safe_dump(settings))
     command = [
@@ -104,28 +100,6 @@ def prometheus(
     finally:
         process.kill()
         process.wait()
-
-
-def _scrape_api_server(cluster: Cluster) -> Json:
-    config = read_own_kubeconfig(cluster.kubeconfig)
-    server, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    return {
-        "job_name": "apiserver",
-        "scheme": "https",
-        "tls_config": {
-            "ca_file": server["certificate-authority"],
-            "cert_file": user["client-certificate"],
-            "key_file": user["client-key"],
-        },
-        "static_configs": [{"targets": [urllib.parse.urlsplit(server["server"]).netloc]}],
-        "metric_relabel_configs": [
-            {
-                "source_labels": ["__name__"],
-                "regex": "apiserver_admission_webhook_.*_count",
-                "action": "keep",
-            }
-        ],
-    }
 
 
 def _is_ready(started: Prometheus) -> bool:

@@ -10,7 +10,12 @@ from devcluster.startup import CHART
 from devcluster.waiting import wait_until
 from tests.integration.install.prometheus_server import Prometheus, exporter, prometheus
 from tests.kit.bench import Bench
-from tests.kit.cluster.expect import expect, expect_labels, expect_pool_ready, find_condition
+from tests.kit.cluster.expect import (
+    expect,
+    expect_condition,
+    expect_labels,
+    expect_pool_ready,
+)
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.dashboards import FILES, list_known, list_queries, read
 from tests.kit.values.manifests import build_pod, build_workload
@@ -77,11 +82,7 @@ def play(bench: Bench) -> None:
         expect_labels(bench, "n1", {PLACEMENT: "binpack"})
     # The third is given way to.
     bench.label("n1", {PLACEMENT: "spread"})
-    expect(
-        bench,
-        "the pool tells of it",
-        lambda: find_condition(bench.pool(), "Conflicting")["status"] == "True",
-    )
+    expect_condition(bench, "Conflicting", "True")
     # The pods are evicted, and come back to nodes that are in the new mode.
     bench.change_pool(schedule="cgpu")
     expect_pool_ready(bench, nodes=len(NODES))
@@ -123,7 +124,7 @@ def test_every_query_of_a_dashboard_brings_data(told: Prometheus, file: Path) ->
 def test_every_recording_rule_brings_data_and_no_alert_fires(told: Prometheus) -> None:
     groups = yaml.safe_load((CHART / "files/rules.yaml").read_text())["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
-    # Those of the API server begin with a webhook that is away (test_chart_prometheus_webhook).
+    # Those of the API server begin with a webhook that is away (test_webhook_outages).
     ours = [rule for rule in rules if "apiserver_" not in rule["expr"]]
     expect_data(told, [rule["record"] for rule in ours if "record" in rule])
     assert told.query('ALERTS{alertstate="firing"}') == []
@@ -195,28 +196,3 @@ def test_figures_of_ours_and_of_exporters_stand_side_by_side(
     told: Prometheus, query: str, by: Sequence[str], values: Mapping[tuple[str, ...], float]
 ) -> None:
     expect_values(told, query, by, values)
-
-
-@pytest.mark.parametrize(
-    ("panel", "metric", "by"),
-    [
-        ("Isolation changes", "changes_total", "outcome"),
-        ("Why nodes began to wait", "node_waits_total", "reason"),
-        ("Plugin restarts and evictions", "plugin_restarts_total", "reason"),
-        ("Plugin restarts and evictions", "evictions_total", "outcome"),
-        ("Labels that others changed", "label_flips_total", "pool"),
-        ("Labels that others changed", "label_conflicts_total", "pool"),
-    ],
-    ids=lambda value: str(value),
-)
-def test_what_happened_once_is_on_the_dashboard(
-    told: Prometheus, panel: str, metric: str, by: str
-) -> None:
-    # The counters are as young as what they count: nothing of them is before it.
-    query = find_query("gpu-pools", panel, metric)
-
-    def is_shown() -> bool:
-        counted = told.query(f"sum by ({by}) (gpushare_{metric})")
-        return bool(counted) and told.query(query) == counted
-
-    expect_told(told, query, is_shown)

@@ -1,5 +1,6 @@
 """A release by an older chart, with its own program, becomes one by this chart, and back."""
 
+import re
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from tests.kit.cluster.helm_release import (
     GPU_NODES,
     expect_left,
     no_node_notices,
-    read_process,
     start_bare_cluster,
 )
 from tests.kit.cluster.object_diff import take_inventory
@@ -53,8 +53,6 @@ def test_an_older_release_is_upgraded_rolled_back_and_upgraded_again_and_then_re
 
 def read_sources(release: Release) -> set[str]:
     """Where the program is found that its pods run."""
-    return {
-        read_process(find_pid(pod))[1]["PYTHONPATH"]
-        for component in COMPONENTS
-        for pod in release.pods(component)
-    }
+    pods = (pod for component in COMPONENTS for pod in release.pods(component))
+    environments = (Path(f"/proc/{find_pid(pod)}/environ").read_text() for pod in pods)
+    return {found for each in environments for found in re.findall("PYTHONPATH=([^\0]*)", each)}

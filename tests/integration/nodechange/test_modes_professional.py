@@ -15,7 +15,7 @@ from tests.integration.nodechange.node_modes import (
     take_tour,
 )
 from tests.kit.bench import Bench
-from tests.kit.cluster.expect import expect, expect_labels, expect_reason
+from tests.kit.cluster.expect import expect, expect_labels, expect_reason, list_traces
 from tests.kit.values.manifests import build_pool
 
 WITHOUT_MODULE = (
@@ -58,12 +58,6 @@ def test_a_pair_that_is_not_allowed_is_reported_and_nothing_is_written(bench: Be
     assert our_node_writes(bench, mark, list(nodes)) == []
 
 
-def is_given_up(bench: Bench, node: str) -> bool:
-    """Whether nothing on the node is the operator's any more."""
-    meta = bench.node(node)["metadata"]
-    return "gpushare-operator" not in {entry["manager"] for entry in meta["managedFields"]}
-
-
 def test_a_person_takes_the_node_through_default_outside_the_pool(bench: Bench) -> None:
     bench.install("Professional")
     bench.add_nodes("n1", labels={MODE: "default"})
@@ -75,7 +69,7 @@ def test_a_person_takes_the_node_through_default_outside_the_pool(bench: Bench) 
     assert our_node_writes(bench, mark, ["n1"]) == []
 
     bench.change_pool(nodes={"exclude": ["n1"]})
-    expect(bench, "n1 is nobody's", lambda: is_given_up(bench, "n1"))
+    expect(bench, "n1 is nobody's", lambda: not list_traces(bench.node("n1")))
     bench.label("n1", {MODE: "default"})
     bench.change_pool(nodes={"exclude": None})
 

@@ -8,10 +8,10 @@ from devcluster.nodes import reboot_node
 from tests.kit.bench import PODS, Bench
 from tests.kit.cluster.expect import (
     expect,
+    expect_condition,
     expect_isolation,
     expect_pool_ready,
     expect_running,
-    find_condition,
     is_isolated,
     read_events,
 )
@@ -20,15 +20,10 @@ from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
 from tests.kit.values.manifests import build_pod, build_pool
 
 
-def expect_condition(bench: Bench, status: str, **counts: int) -> str:
+def expect_consistency(bench: Bench, status: str, **counts: int) -> str:
     """The message of IsolationConsistent, once it has this status and the pool these counts."""
     expect_isolation(bench, **counts)
-
-    def probe() -> str | None:
-        condition = find_condition(bench.pool(), "IsolationConsistent")
-        return str(condition["message"]) if condition["status"] == status else None
-
-    return expect(bench, f"IsolationConsistent is {status}", probe)
+    return str(expect_condition(bench, "IsolationConsistent", status)["message"])
 
 
 def test_a_pod_that_outlives_a_flip_is_stale_over_all_restarts_until_the_node_boots_anew(
@@ -38,11 +33,11 @@ def test_a_pod_that_outlives_a_flip_is_stale_over_all_restarts_until_the_node_bo
     expect_running(bench, place_pod(bench, "old", "n1"))
     opting_out = {"CGPU_DISABLE": "true"}
     expect_running(bench, place_pod(bench, "careless", "n1", env=opting_out))
-    expect_condition(bench, "True", containers=2, isolated=0, stale=0, optedOut=0)
+    expect_consistency(bench, "True", containers=2, isolated=0, stale=0, optedOut=0)
 
     bench.change_pool(schedule="cgpu")
     expect_pool_ready(bench, nodes=1)
-    message = expect_condition(bench, "False", containers=2, stale=1, optedOut=1, unknown=0)
+    message = expect_consistency(bench, "False", containers=2, stale=1, optedOut=1, unknown=0)
 
     assert "main of pod default/old on n1 is not isolated" in message
     assert "admitted under share, and the node is cgpu" in message
@@ -55,7 +50,7 @@ def test_a_pod_that_outlives_a_flip_is_stale_over_all_restarts_until_the_node_bo
     operator.kill()
     again = bench.operators.restart(operator)
     expect_running(bench, place_pod(bench, "new", "n1"))
-    expect_condition(bench, "False", containers=3, isolated=1, stale=1)
+    expect_consistency(bench, "False", containers=3, isolated=1, stale=1)
     assert is_isolated(bench.pod("new"))
     expect(
         bench,
@@ -64,10 +59,10 @@ def test_a_pod_that_outlives_a_flip_is_stale_over_all_restarts_until_the_node_bo
     )
 
     reboot_node(bench.cluster, "n1")
-    expect_condition(bench, "True", containers=0, isolated=0, stale=0, optedOut=0)
+    expect_consistency(bench, "True", containers=0, isolated=0, stale=0, optedOut=0)
     assert bench.pod("old")["status"]["reason"] == "UnexpectedAdmissionError"
     assert is_isolated(expect_running(bench, place_pod(bench, "next", "n1")))
-    expect_condition(bench, "True", containers=1, isolated=1)
+    expect_consistency(bench, "True", containers=1, isolated=1)
 
 
 @pytest.mark.usefixtures("operator")
@@ -82,9 +77,9 @@ def test_of_pods_that_were_there_first_nothing_is_claimed(bench: Bench) -> None:
 
     bench.create_pool(build_pool(edition="Basic"))
     expect_pool_ready(bench, nodes=1)
-    message = expect_condition(bench, "Unknown", containers=1, unknown=1, stale=0)
+    message = expect_consistency(bench, "Unknown", containers=1, unknown=1, stale=0)
     assert "nobody recorded" in message
     expect_running(bench, place_pod(bench, "later", "n1"))
-    expect_condition(bench, "Unknown", containers=2, unknown=1)
+    expect_consistency(bench, "Unknown", containers=2, unknown=1)
     bench.delete_pod("early")
-    expect_condition(bench, "True", containers=1, unknown=0)
+    expect_consistency(bench, "True", containers=1, unknown=0)

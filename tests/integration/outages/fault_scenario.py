@@ -179,13 +179,3 @@ def _is_alarming(line: Json) -> bool:
 def expect_repaired(bench: Bench, node: str = "n1", *, within: float = CONVERGES_SECONDS) -> None:
     """Until a disturbed node carries its pool's name again."""
     expect_labels(bench, node, {POOL: "training"}, within=within)
-
-
-@contextmanager
-def standing(bench: Bench) -> Iterator[Scenario]:
-    """The scenario, for as long as the block lasts."""
-    with FaultProxy(bench.cluster) as proxy:
-        try:
-            yield Scenario(bench, proxy)
-        finally:
-            bench.clear()

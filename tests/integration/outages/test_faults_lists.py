@@ -1,7 +1,6 @@
 """What is listed anew may be old or cut short: nothing is concluded from what is not there."""
 
 import urllib.request
-from collections.abc import Iterator
 
 import orjson
 import pytest
@@ -13,9 +12,8 @@ from tests.integration.outages.fault_scenario import (
     WATCH,
     Scenario,
     expect_repaired,
-    standing,
 )
-from tests.kit.bench import NODES, Bench
+from tests.kit.bench import NODES
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.fault_proxy import Rule
 from tests.kit.cluster.operator_processes import read_metric
@@ -26,12 +24,6 @@ WRITES_BEFORE_COMPACTION = 20
 RENEWALS = 3
 """So many of its Lease a controller would have had the time to act."""
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
-@pytest.fixture(scope="module")
-def scenario(installed: Bench) -> Iterator[Scenario]:
-    with standing(installed) as scenario:
-        yield scenario
 
 
 def have_everything_listed_anew(scenario: Scenario) -> None:

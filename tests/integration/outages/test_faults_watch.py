@@ -1,7 +1,6 @@
 """Whatever happens to a watch, a pool changes its mode as if nothing had happened."""
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -11,9 +10,8 @@ from tests.integration.outages.fault_scenario import (
     WATCH,
     Scenario,
     expect_repaired,
-    standing,
 )
-from tests.kit.bench import POOLS, Bench
+from tests.kit.bench import POOLS
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.fault_proxy import Rule
 from tests.kit.values.manifests import build_pool
@@ -27,12 +25,6 @@ NOTICED_SECONDS = 45
 LATE_SECONDS = 3
 WRITES_OF_A_FLIP = 4
 MOST_TRIES = 5
-
-
-@pytest.fixture(scope="module")
-def scenario(installed: Bench) -> Iterator[Scenario]:
-    with standing(installed) as scenario:
-        yield scenario
 
 
 def watch_of(kind: str) -> str:

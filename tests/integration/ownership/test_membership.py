@@ -8,7 +8,7 @@ import pytest
 
 from devcluster.nodes import build_gpu_node
 from tests.kit.bench import NODES, Bench
-from tests.kit.cluster.expect import expect, expect_pool_ready, find_condition
+from tests.kit.cluster.expect import expect, expect_pool_ready, find_condition, list_traces
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import NODE_POOL_LABEL, build_pool
 
@@ -38,10 +38,6 @@ def is_ours(node: Json) -> bool:
         OURS.items() <= meta["labels"].items()
         and "gpushare.io/initial-values" in meta["annotations"]
     )
-
-
-def is_given_up(node: Json) -> bool:
-    return not [key for key in node["metadata"]["annotations"] if key.startswith("gpushare.io/")]
 
 
 def matched(bench: Bench) -> int:
@@ -81,7 +77,7 @@ def test_a_node_that_is_relabelled_comes_and_goes_in_time(bench: Bench) -> None:
     expect_pool_ready(bench, nodes=2)
 
     bench.label("n1", {NODE_POOL_LABEL: "np2"})
-    expect_in_time(bench, "n1 is given up", lambda: is_given_up(bench.node("n1")))
+    expect_in_time(bench, "n1 is given up", lambda: not list_traces(bench.node("n1")))
     assert bench.node("n1")["metadata"]["labels"].items() >= OURS.items()
     expect_pool_ready(bench, nodes=1)
 

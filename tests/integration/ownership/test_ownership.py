@@ -12,6 +12,7 @@ from tests.integration.ownership.label_conflict import LabelConflict, our_label_
 from tests.kit.bench import NODES, POOLS, Bench
 from tests.kit.cluster.expect import (
     expect,
+    expect_condition,
     expect_labels,
     expect_pool_ready,
     expect_quiet,
@@ -29,20 +30,11 @@ PLACEMENT = "ack.node.gpu.placement"
 POOL = "gpushare.io/pool"
 ISOLATION = "cgpu.disable.isolation"
 DRIFT = "gpushare.io/drift"
-
-
-def expect_conflict(bench: Bench) -> str:
-    """The sentence of the condition Conflicting, once it is True."""
-
-    def probe() -> str | None:
-        condition = find_condition(bench.pool(), "Conflicting")
-        return str(condition["message"]) if condition["status"] == "True" else None
-
-    return expect(bench, "the pool says Conflicting", probe)
+CONFLICTING = "Conflicting"
 
 
 def is_conflicting(pool: Json) -> bool:
-    return bool(find_condition(pool, "Conflicting")["status"] == "True")
+    return bool(find_condition(pool, CONFLICTING)["status"] == "True")
 
 
 def read_drift(bench: Bench, node: str = "n1") -> Json:
@@ -115,7 +107,7 @@ def test_the_third_write_of_a_rival_is_left_and_said_once(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1", "n2")
     mark = bench.audit.mark()
     with bench.watching(POOLS) as watch, LabelConflict(bench, "n1", MODE, "cgpu") as conflict:
-        message = expect_conflict(bench)
+        message = expect_condition(bench, CONFLICTING, "True")["message"]
         expect(bench, "it is written down", lambda: read_drift(bench).get("conflicts"))
         fought = len(our_label_writes(bench, mark, "n1"))
         written = conflict.writes
@@ -140,7 +132,8 @@ def count_changes(states: list[bool]) -> int:
 def test_a_rival_that_applies_with_force_is_named(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1", placement="spread")
     with LabelConflict(bench, "n1", PLACEMENT, "binpack", manager="nfd-master", applies=True):
-        assert "nfd-master keeps changing" in expect_conflict(bench)
+        conflict = expect_condition(bench, CONFLICTING, "True")
+    assert "nfd-master keeps changing" in conflict["message"]
 
 
 @pytest.mark.usefixtures("operator")
@@ -151,7 +144,7 @@ def test_a_rival_in_an_isolation_change_keeps_the_node_out_without_a_restart_sto
     mark = bench.audit.mark()
     with LabelConflict(bench, "n1", ISOLATION, "true") as conflict:
         bench.change_pool(schedule="cgpu")
-        message = expect_conflict(bench)
+        message = expect_condition(bench, CONFLICTING, "True")["message"]
         written = conflict.writes
         expect(bench, "the rival goes on", lambda: conflict.writes > written + 20)
 

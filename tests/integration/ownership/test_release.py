@@ -15,6 +15,7 @@ from tests.kit.cluster.expect import (
     expect_pool_ready,
     expect_reason,
     expect_running,
+    list_traces,
     read_events,
 )
 from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
@@ -32,20 +33,12 @@ IMPATIENT = {"GPUSHARE_RELEASE_PATIENCE_SECONDS": "12", "GPUSHARE_RESYNC_SECONDS
 """An operator that gives up waiting for a node after seconds."""
 
 
-def has_nothing_of_ours(node: Json) -> bool:
-    """No field and no annotation; labels may stay."""
-    meta = node["metadata"]
-    managers = {entry["manager"] for entry in meta["managedFields"]}
-    noted = [key for key in meta["annotations"] if key.startswith("gpushare.io/")]
-    return "gpushare-operator" not in managers and not noted
-
-
 def expect_given_up(bench: Bench, node: str, labels: Mapping[str, str]) -> None:
     """Nothing on the node is ours, of our labels it has just these, and it takes pods."""
 
     def probe() -> Json | None:
         found = bench.node(node)
-        return found if has_nothing_of_ours(found) else None
+        return None if list_traces(found) else found
 
     found = expect(bench, f"{node} is given up", probe)
     kept = {k: v for k, v in found["metadata"]["labels"].items() if k in OURS}
@@ -139,6 +132,6 @@ def test_a_node_that_refuses_our_writes_is_left_behind_and_given_up_later(bench:
         )
         assert event["note"].endswith(": n2")
         expect_labels(bench, "n2", kept)
-        assert not has_nothing_of_ours(bench.node("n2"))
+        assert list_traces(bench.node("n2"))
 
     expect_given_up(bench, "n2", kept)

@@ -11,7 +11,13 @@ import pytest
 from devcluster.installation import NAMESPACE, OperatorProcess
 from tests.integration.install.uninstall_hook import POOLS_GO, uninstall
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.cluster.expect import expect, expect_gone, expect_labels, expect_pool_ready
+from tests.kit.cluster.expect import (
+    expect,
+    expect_gone,
+    expect_labels,
+    expect_pool_ready,
+    list_traces,
+)
 from tests.kit.cluster.installations import forget_certificate
 from tests.kit.cluster.operator_processes import fetch
 from tests.kit.cluster.sharing_pools import given_sharing_pool
@@ -26,7 +32,6 @@ CRD = "gpusharepools.gpushare.io"
 CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}"
 CONFIGURATION = "mutatingwebhookconfiguration/gpushare-webhook"
 PAGE = Page(DOCS / "upgrade.md")
-OURS = "gpushare.io/"
 POOLS_STAY: dict[str, str] = {}
 
 
@@ -55,9 +60,7 @@ def read_nodes(bench: Bench) -> dict[str, Json]:
 
 def expect_left(bench: Bench, node: str, labels: dict[str, str | None]) -> None:
     """The node has these labels, and nothing on it is ours any more."""
-    meta = expect_labels(bench, node, labels)["metadata"]
-    assert not [entry for entry in meta["managedFields"] if "gpushare" in entry["manager"]]
-    assert not [key for key in meta["annotations"] if key.startswith(OURS)]
+    assert list_traces(expect_labels(bench, node, labels)) == []
 
 
 def waits_for_crd(process: OperatorProcess) -> bool:

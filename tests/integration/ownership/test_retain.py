@@ -17,6 +17,7 @@ from tests.kit.cluster.expect import (
     expect_pool_ready,
     expect_quiet,
     expect_running,
+    list_traces,
 )
 from tests.kit.cluster.object_diff import find_differences
 from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_pool
@@ -117,7 +118,7 @@ def test_nothing_but_the_labels_tells_that_the_operator_was_here(bench: Bench) -
         if not any(re.fullmatch(pattern, path) for pattern in ALLOWED)
     }
     assert not unexpected
-    assert not find_traces(after)
+    assert {name: traces for name, node in after.items() if (traces := list_traces(node))} == {}
     kept = {name: labels_of(node) for name, node in after.items() if name != "elsewhere"}
     assert {labels[MODE] for labels in kept.values()} == {"cgpu"}
     assert {labels[POOL] for labels in kept.values()} == {"training", "urgent"}
@@ -127,26 +128,3 @@ def test_nothing_but_the_labels_tells_that_the_operator_was_here(bench: Bench) -
 def labels_of(node: Json) -> Json:
     labels: Json = node["metadata"]["labels"]
     return labels
-
-
-def find_traces(nodes: dict[str, Json]) -> list[str]:
-    """Annotations of ours, and fields that are still ours, on any node.
-
-    That the kernel module of the mode that was kept may be loaded is no trace, but true.
-    """
-    return [
-        f"{name}: {trace}"
-        for name, node in nodes.items()
-        for trace in (
-            *(
-                key
-                for key in node["metadata"]["annotations"]
-                if key.startswith("gpushare.io/") and key != "gpushare.io/module"
-            ),
-            *(
-                e["manager"]
-                for e in node["metadata"]["managedFields"]
-                if "gpushare" in e["manager"]
-            ),
-        )
-    ]

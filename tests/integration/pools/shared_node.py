@@ -12,7 +12,7 @@ from tests.kit.cluster.expect import (
     expect_pool_ready,
     expect_running,
 )
-from tests.kit.values.manifests import IMAGE, build_container, build_pod, build_pool
+from tests.kit.values.manifests import build_pod, build_pool
 
 Json = dict[str, Any]
 
@@ -45,20 +45,6 @@ def set_cards(bench: Bench, cards: int) -> None:
     (plugin,) = bench.plugins().values()
     bench.annotate(f"{SYSTEM_PODS}/{plugin['metadata']['name']}", {names.RESTART: "1"})
     expect_gpu_memory(bench, "n1", CARD_GIB * cards)
-
-
-def build_container_of(name: str, gib: int = 0, **more: Any) -> Json:
-    """A container of a pod, that asks for so much GPU memory."""
-    asked = {"memory": str(gib)} if gib else {}
-    return build_container(name, **asked) | {"image": IMAGE, **more}
-
-
-def create_pod_of(bench: Bench, name: str, *containers: Json, starting: Json | None = None) -> None:
-    """A pod of the pool with these containers, and one that starts before them."""
-    pod = build_pod(name, selects=SENT)
-    pod["spec"]["containers"] = list(containers)
-    pod["spec"]["initContainers"] = [starting] if starting else []
-    bench.create_pod(pod)
 
 
 def run_pods(bench: Bench, *pods: str, gib: int = 10) -> None:

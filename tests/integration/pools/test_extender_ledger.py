@@ -9,10 +9,7 @@ from devcluster import names
 from devcluster.installation import OperatorProcess
 from tests.integration.pools.shared_node import (
     SENT,
-    Cards,
     ask,
-    build_container_of,
-    create_pod_of,
     expect_memory,
     list_cards,
     list_codes,
@@ -24,7 +21,6 @@ from tests.integration.pools.shared_node import (
 from tests.kit.bench import PODS, Bench
 from tests.kit.cluster.expect import (
     expect,
-    expect_bound,
     expect_capacity,
     expect_pool_ready,
     expect_reason,
@@ -34,7 +30,7 @@ from tests.kit.cluster.expect import (
 )
 from tests.kit.cluster.namespaces import default_namespace
 from tests.kit.cluster.pod_admission import decision_of, expect_known, pool_of
-from tests.kit.values.manifests import build_pod, build_pool
+from tests.kit.values.manifests import IMAGE, build_container, build_pod, build_pool
 
 Json = dict[str, Any]
 
@@ -62,8 +58,8 @@ def expect_waiting(bench: Bench, pod: str, reason: str) -> Json:
 def test_a_pod_whose_init_containers_alone_ask_is_told_that_the_extender_never_binds_it(
     sharing: Bench,
 ) -> None:
-    asking = build_container_of("asks", 4)
-    create_pod_of(sharing, "p", build_container_of("main"), starting=asking)
+    asking = build_container("asks", memory="4") | {"image": IMAGE}
+    sharing.create_pod(build_pod("p", gib=None, selects=SENT, initContainers=[asking]))
     (event,) = expect(
         sharing, "it has an Event", lambda: read_events(sharing, sharing.pod("p"), "Unschedulable")
     )
@@ -74,55 +70,7 @@ def test_a_pod_whose_init_containers_alone_ask_is_told_that_the_extender_never_b
     expect_memory(sharing, 0, 4, largest=15)
 
 
-def test_what_a_sidecar_asks_is_no_room_though_the_extender_does_not_count_it(
-    sharing: Bench,
-) -> None:
-    sidecar = build_container_of("sidecar", 3, restartPolicy="Always")
-    create_pod_of(sharing, "p", build_container_of("main", 2), starting=sidecar)
-    expect_running(sharing, "p")
-    run_pods(sharing, "large", gib=14)
-    sharing.create_pod(build_pod("late", gib=12, selects=SENT))
-    told = expect_waiting(sharing, "late", "NoFreeBlock")
-    assert list_rejections(told) == [["NotEnoughFree"]]
-    # The extender counts 2 + 14, kube-scheduler 5 + 14, and what waits asks for 12.
-    expect_memory(sharing, 16, 31, largest=11)
-    assert list_cards(sharing) == {0: (15, {"default/p": 2}), 1: (15, {"default/large": 14})}
-
-
-def test_a_pod_of_two_containers_that_ask_is_bound_and_told_why_it_never_starts(
-    sharing: Bench,
-) -> None:
-    create_pod_of(sharing, "p", build_container_of("a", 2), build_container_of("b", 3))
-    assert expect_bound(sharing, "p") == "n1"
-    told = expect_waiting(sharing, "p", "SeveralContainersAsk")
-    assert (told["placed"]["phase"], told["placed"]["cards"]) == ("Pending", {"0": 5})
-    expect_memory(sharing, 5, 5, largest=15)
-    assert list_cards(sharing) == {0: (15, {"default/p": 5}), 1: (15, {})}
-
-
 # Annotations that somebody edits.
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "cards", "largest"),
-    [
-        (names.MEM_POD, "1", {0: (15, {"default/a": 8, "default/b": 7}), 1: (15, {})}, 15),
-        (names.MEM_IDX, "+1", {0: (15, {"default/b": 7}), 1: (15, {"default/a": 8})}, 8),
-    ],
-)
-def test_an_edited_annotation_is_read_as_the_extender_reads_it(
-    sharing: Bench, key: str, value: str, cards: Cards, largest: int
-) -> None:
-    run_pods(sharing, "a", gib=8)
-    sharing.annotate(f"{PODS}/a", {key: value})
-    run_pods(sharing, "b", gib=7)
-    expect_memory(sharing, 15, 15, largest=largest)
-    assert list_cards(sharing) == cards
-    (node,) = ask(sharing, "inspect")["nodes"]
-    assert [card["allocated"] for card in node["cards"]] == [
-        sum(held.values()) for _, held in cards.values()
-    ]
-    assert "ExtenderStale" not in list_codes(sharing)
 
 
 def test_a_card_that_a_tenant_made_up_counts_nowhere_and_leaves_the_node_ready(

@@ -11,6 +11,7 @@ from tests.kit.cluster.expect import (
     expect_pool_ready,
     expect_step,
     find_condition,
+    list_traces,
 )
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.replicas import LEASES, measure_hand_over
@@ -96,8 +97,6 @@ def test_a_pool_that_is_deleted_in_a_flip_leaves_no_node_half_way(bench: Bench) 
     for node in ("n1", "n2"):
         found = bench.node(node)
         assert found["spec"].get("unschedulable") is None
-        notes = {k for k in found["metadata"]["annotations"] if k.startswith("gpushare.io/")}
-        # That a kernel module may be loaded outlives the pool that loaded it.
-        assert notes <= {"gpushare.io/module"}
+        assert list_traces(found) == []
     expect_isolated_from_now_on(bench, ["n1"])
     expect_labels(bench, "n2", {"ack.node.gpu.schedule": "share"})

@@ -1,13 +1,12 @@
 """A controller that is told to stop ends soon, whatever it has in hand; the next one goes on."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Event
 
 import pytest
 
-from tests.integration.outages.fault_scenario import MEMBERS, Scenario, standing
+from tests.integration.outages.fault_scenario import MEMBERS, Scenario
 from tests.kit.bench import Bench
 from tests.kit.cluster.expect import expect, read_change
 from tests.kit.cluster.fault_proxy import Rule
@@ -40,12 +39,6 @@ MOMENTS = {
     "the pool's status, on its way": Moment("PATCH", "/gpusharepools/training/status"),
     "the Lease's renewal, on its way": Moment("PUT", LEASE),
 }
-
-
-@pytest.fixture(scope="module")
-def scenario(installed: Bench) -> Iterator[Scenario]:
-    with standing(installed) as scenario:
-        yield scenario
 
 
 def stop(scenario: Scenario) -> None:

@@ -7,13 +7,13 @@ import pytest
 
 from devcluster.installation import TEARDOWN_NAMESPACE
 from tests.kit.bench import POOLS, Bench
+from tests.kit.cluster.expect import expect_reason
 from tests.kit.cluster.installations import teardown_jobs_allowed
 from tests.kit.cluster.node_teardown import (
     MODE,
     boot_id,
     expect_event,
     expect_isolating,
-    expect_sample,
     expect_shared_for_good,
     given_isolating_pool,
     has_module,
@@ -62,7 +62,7 @@ def test_jobs_remove_the_module_and_person_or_kured_reboots(jobs: Bench) -> None
     for pool in ("person", "kured"):
         jobs.change_pool(pool, schedule="share")
 
-    expect_sample(jobs, "person", "n1", "RebootNeeded", "reboot it")
+    expect_reason(jobs, "n1", "RebootNeeded", "reboot it", pool="person")
     expect_shared_for_good(jobs, "n2")
     assert jobs_of(jobs, "n2") == ["uninstall sentinel", "verify"]
     assert boot_id(jobs, "n1") == boots["n1"]
@@ -89,9 +89,9 @@ def test_a_job_that_fails_and_a_module_that_stays_halt_their_pools(jobs: Bench) 
         jobs.change_pool(pool, schedule="share")
 
     log = f"kubectl logs -n {TEARDOWN_NAMESPACE} job/"
-    expect_sample(jobs, "fails", "n1", "TeardownFailed", log)
-    expect_sample(jobs, "stays", "n2", "ModuleStillLoaded")
-    expect_sample(jobs, "stays", "n3", "RolloutHalted")
+    expect_reason(jobs, "n1", "TeardownFailed", log, pool="fails")
+    expect_reason(jobs, "n2", "ModuleStillLoaded", pool="stays")
+    expect_reason(jobs, "n3", "RolloutHalted", pool="stays")
     assert jobs.node("n3")["metadata"]["labels"][MODE] == "cgpu"
     assert jobs_of(jobs, "n3") == []
     assert boot_id(jobs, "n1") == boots["n1"]
@@ -102,7 +102,7 @@ def test_a_job_that_fails_and_a_module_that_stays_halt_their_pools(jobs: Bench) 
     second = boot_id(jobs, "n2")
     for pool in ("fails", "stays"):
         jobs.annotate(f"{POOLS}/{pool}", {"gpushare.io/retry": "1"})
-    expect_sample(jobs, "fails", "n1", "RebootNeeded")
+    expect_reason(jobs, "n1", "RebootNeeded", pool="fails")
     expect_shared_for_good(jobs, "n2")
     # The middle ones may be created within a second, and then have the order of their names.
     first, *_, last = listed = jobs_of(jobs, "n2")
@@ -119,8 +119,8 @@ def test_a_node_that_never_comes_back_is_told_of_and_no_other_is_touched(jobs: B
     expect_isolating(jobs, training=2)
     with jobs.watching() as watch:
         jobs.change_pool(schedule="share")
-        expect_sample(jobs, "training", "n1", "DeadlineExceeded")
-        expect_sample(jobs, "training", "n2", "RolloutHalted")
+        expect_reason(jobs, "n1", "DeadlineExceeded")
+        expect_reason(jobs, "n2", "RolloutHalted")
     others = [node for node in watch.history if node["metadata"]["name"] == "n2"]
     assert not any(node["spec"].get("unschedulable") for node in others)
     assert jobs_of(jobs, "n2") == []

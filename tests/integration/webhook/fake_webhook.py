@@ -2,13 +2,12 @@
 
 import contextlib
 import json
-import socket
 import ssl
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -29,14 +28,6 @@ _ROUTING = {"op": "add", "path": "/spec/nodeSelector", "value": ROUTED}
 _CONFIGURATIONS = CONFIGURATION.rpartition("/")[0]
 _ANOTHER = "zz-another"
 """Its name comes after ours, and so does its turn."""
-_LONG_AGO = timedelta(days=300)
-
-
-@contextmanager
-def blackholed(bench: Bench) -> Iterator[None]:
-    """Connections are taken, and nothing is ever answered."""
-    with socket.create_server(("127.0.0.1", bench.cluster.ports.webhook)):
-        yield
 
 
 @contextmanager
@@ -54,16 +45,6 @@ def with_a_foreign_certificate(bench: Bench) -> Iterator[None]:
     now = datetime.now(UTC)
     _trust(bench, _issue(now))
     with _listening(bench.cluster.ports.webhook, _issue(now)):
-        yield
-
-
-@contextmanager
-def with_an_expired_certificate(bench: Bench) -> Iterator[None]:
-    """Its CA is good, and its certificate's time is over."""
-    identity = _issue(datetime.now(UTC) - _LONG_AGO)
-    assert identity.expires < datetime.now(UTC)
-    _trust(bench, identity)
-    with _listening(bench.cluster.ports.webhook, identity):
         yield
 
 

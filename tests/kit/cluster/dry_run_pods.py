@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 from devcluster.apiserver import ApiError
@@ -36,8 +35,6 @@ class DryRuns(Background):
         """How long pods were sent."""
         self.failures: list[str] = []
         """Of each pod that was refused, or that came back without a pool, what happened."""
-        self.failed_at: list[datetime] = []
-        """When each of these was sent."""
 
     def _run(self) -> None:
         started = time.monotonic()
@@ -50,7 +47,7 @@ class DryRuns(Background):
                 self.sent = max(self.sent, due)
 
     def _send(self, number: int) -> None:
-        sent_at, failure = datetime.now(UTC), ""
+        failure = ""
         try:
             pod = self._bench.call("POST", f"{PODS}?dryRun=All", self._pod)
             if POOL not in pod["spec"].get("nodeSelector", {}):
@@ -59,7 +56,6 @@ class DryRuns(Background):
             failure = f"pod {number}: {error}"
         if failure:
             self.failures.append(failure)
-            self.failed_at.append(sent_at)
 
 
 def count_lost(bench: Bench) -> float:

@@ -2,15 +2,13 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
 from devcluster import names
 from devcluster.apiserver import ApiError
 from tests.kit.bench import GPU_MEM, Bench
-from tests.kit.cluster.operator_processes import read_metric
 
 Json = dict[str, Any]
 Found = TypeVar("Found")
@@ -18,7 +16,6 @@ Found = TypeVar("Found")
 WITHIN_SECONDS = 90.0
 _POLL_SECONDS = 0.1
 _EVENTS = "/apis/events.k8s.io/v1/events"
-_LAST_EVENT = "gpushare_watch_last_event_timestamp_seconds"
 
 
 def expect(
@@ -67,15 +64,20 @@ def expect_pool_ready(
 
     def probe() -> Json | None:
         pool = bench.pool(name)
-        status = pool.get("status", {})
         settled = (
-            status.get("observedGeneration") == pool["metadata"]["generation"]
-            and status["nodes"]["matched"] == nodes
+            is_observed(pool)
+            and pool["status"]["nodes"]["matched"] == nodes
             and find_condition(pool)["status"] == "True"
         )
         return pool if settled else None
 
     return expect(bench, f"pool {name} is Ready with {nodes} nodes", probe, within_seconds=within)
+
+
+def is_observed(pool: Json) -> bool:
+    """Whether its status is about its spec as it is now."""
+    generation: int = pool["metadata"]["generation"]
+    return bool(pool.get("status", {}).get("observedGeneration") == generation)
 
 
 def expect_capacity(bench: Bench, name: str = "training", /, **figures: int) -> None:
@@ -103,16 +105,28 @@ def find_condition(pool: Json, kind: str = "Ready") -> Json:
     return next((c for c in conditions if c["type"] == kind), absent)
 
 
+def expect_condition(bench: Bench, kind: str, status: str, reason: str = "") -> Json:
+    """A condition of the pool `training`, once it has this status, and this reason if any."""
+
+    def probe() -> Json | None:
+        found = find_condition(bench.pool(), kind)
+        holds = found["status"] == status and reason in ("", found["reason"])
+        return found if holds else None
+
+    return expect(bench, f"{kind} is {status} {reason}", probe)
+
+
 def expect_reason(
-    bench: Bench, node: str, reason: str, *, pool: str = "training", within: float = WITHIN_SECONDS
+    bench: Bench, node: str, reason: str, text: str = "", *, pool: str = "training"
 ) -> Json:
-    """The node's sample in the pool's status, once it gives `reason`."""
+    """The node's sample in the pool's status, once it gives `reason`, with this text in it."""
 
     def probe() -> Json | None:
         samples = bench.pool(pool).get("status", {}).get("samples", [])
-        return next((s for s in samples if s["node"] == node and s["reason"] == reason), None)
+        told = (s for s in samples if (s["node"], s["reason"]) == (node, reason))
+        return next((sample for sample in told if text in sample["message"]), None)
 
-    return expect(bench, f"pool {pool} says {reason} of {node}", probe, within_seconds=within)
+    return expect(bench, f"pool {pool} says {reason} of {node} {text!r}", probe)
 
 
 def expect_step(bench: Bench, node: str, phase: str) -> Json:
@@ -220,25 +234,22 @@ def read_change(node: Json) -> Json:
     return change
 
 
+def list_traces(node: Json) -> list[str]:
+    """What of the operator is still on a node: annotations, and fields that it owns. That a kernel
+    module may be loaded is none: it outlives the pool that loaded it."""
+    meta = node["metadata"]
+    managers = {entry["manager"] for entry in meta["managedFields"]}
+    notes = {key for key in meta["annotations"] if key.startswith("gpushare.io/")}
+    return [
+        *sorted(notes - {"gpushare.io/module"}),
+        *sorted(manager for manager in managers if "gpushare" in manager),
+    ]
+
+
 def is_out_of_service(node: Json) -> bool:
     """Cordoned, or without GPU memory."""
     offered = node["status"].get("allocatable", {}).get(GPU_MEM, "0")
     return bool(node["spec"].get("unschedulable")) or offered == "0"
-
-
-@contextmanager
-def watch_delivers(bench: Bench, resource: str) -> Iterator[None]:
-    """A block that changes `nodes`, `pods` or `daemonsets`; it is left when the standard operator
-    has heard of one of them since it began. Another watch may tell it earlier of what comes next.
-    """
-    since = time.time()
-    yield
-    operator = bench.operators.standard()
-    expect(
-        bench,
-        f"the operator hears of {resource}",
-        lambda: read_metric(operator, _LAST_EVENT, resource=resource) > since,
-    )
 
 
 def read_events(bench: Bench, about: Json, reason: str | None = None) -> list[Json]:

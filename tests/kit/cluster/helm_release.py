@@ -44,12 +44,6 @@ def start_bare_cluster(name: str, folder: Path) -> Iterator[Bench]:
         cluster.down()
 
 
-def read_process(pid: int) -> tuple[list[str], dict[str, str]]:
-    arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
-    environment = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
-    return arguments, dict(each.split("=", 1) for each in environment if each)
-
-
 def list_nodes(bench: Bench) -> list[Json]:
     return [bench.node(name) for name in GPU_NODES]
 

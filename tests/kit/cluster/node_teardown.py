@@ -12,7 +12,6 @@ from tests.kit.values.manifests import build_pool
 Json = dict[str, Any]
 
 MODE = "ack.node.gpu.schedule"
-_TEARDOWN = "gpushare.io/teardown"
 
 
 def given_isolating_pool(bench: Bench, name: str, *nodes: str, **more: Any) -> None:
@@ -28,15 +27,6 @@ def expect_isolating(bench: Bench, **pools: int) -> None:
         expect_pool_ready(bench, name, nodes=nodes)
     for node in bench.call("GET", NODES)["items"]:
         assert has_module(bench, node["metadata"]["name"])
-
-
-def annotate_teardown(bench: Bench, node: str, word: str | None) -> None:
-    bench.annotate(f"{NODES}/{node}", {_TEARDOWN: word})
-
-
-def remove_module(bench: Bench, node: str) -> None:
-    """A person types what the Event says, up to the reboot."""
-    bench.annotate(f"{NODES}/{node}", {names.UNINSTALL: "true"})
 
 
 def reboot(bench: Bench, node: str) -> str:
@@ -70,17 +60,6 @@ def expect_shared_for_good(bench: Bench, node: str) -> Json:
     assert "gpushare.io/module" not in found["metadata"]["annotations"]
     assert applied["bootID"] == boot_id(bench, node)
     return found
-
-
-def expect_sample(bench: Bench, pool: str, node: str, reason: str, text: str = "") -> str:
-    """What the pool says of the node, once it gives this reason, with this text in it."""
-
-    def probe() -> str | None:
-        samples = bench.pool(pool).get("status", {}).get("samples", [])
-        found = [s["message"] for s in samples if (s["node"], s["reason"]) == (node, reason)]
-        return next((message for message in found if text in message), None)
-
-    return expect(bench, f"pool {pool} says {reason} of {node}, and {text!r}", probe)
 
 
 def expect_event(bench: Bench, node: str, reason: str, text: str) -> Json:
