@@ -8,10 +8,8 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
 
 import orjson
-import typer
 
 from bench.core import reviewclient, reviewserver
 from bench.core.figure import Figure, find_ratio, tell
@@ -24,6 +22,7 @@ CONNECTIONS = (1, 8, 32)
 SLICE = 100
 """Calls on end of one server. Its own turns are short, since a machine's speed changes within
 seconds, by more than what is measured."""
+_ROUNDS, _SLICES = 5, 40
 FLOOR, SOME, MANY = 0, 3, 20
 """Contestants, by their number of pools: the floor has none."""
 _MOST_RATIO = 1.5
@@ -51,32 +50,29 @@ def list_figures(rounds: Sequence[Round]) -> list[Figure]:
     return figures
 
 
-def bench(
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of all servers.")] = 5,
-    calls: Annotated[int, typer.Option(min=SLICE, help="Calls of a round to each.")] = 4000,
-) -> None:
+def bench() -> None:
     """Measure, print each round and a line of figures, and fail where one misses its bound."""
-    tell("admission", list_figures(asyncio.run(_measure(rounds, calls))))
+    tell("admission", list_figures(asyncio.run(_measure())))
 
 
-async def _measure(count: int, calls: int) -> list[Round]:
+async def _measure() -> list[Round]:
     rounds: list[Round] = []
     async with _open_pairs() as pairs:
-        for number in range(1, count + 1):
+        for number in range(1, _ROUNDS + 1):
             found: dict[tuple[int, int], Loop] = {}
             for connections in CONNECTIONS:
-                found |= await _take_turns(pairs, connections, calls)
+                found |= await _take_turns(pairs, connections)
             rounds.append(found)
             say(f"round {number}:\n{show_round(found)}")
     return rounds
 
 
-async def _take_turns(pairs: Pairs, connections: int, calls: int) -> Round:
+async def _take_turns(pairs: Pairs, connections: int) -> Round:
     """A slice of calls to one server after another, until each had all of them."""
     for _, client in pairs.values():
         await client.ask(b"open %d" % connections)
     seconds = dict.fromkeys(pairs, 0.0)
-    for _ in range(calls // SLICE):
+    for _ in range(_SLICES):
         for pools, (server, client) in pairs.items():
             before = read_cpu_seconds(server.pid)
             await client.ask(b"call %d" % SLICE)

@@ -7,9 +7,6 @@ import sys
 import time
 from collections.abc import Sequence
 from statistics import median
-from typing import Annotated
-
-import typer
 
 from bench.core.figure import Figure, find_ratio, tell
 from bench.core.rig import open_rig
@@ -17,26 +14,24 @@ from bench.core.session import own_cluster, run, say
 from devcluster.cluster import Cluster
 
 _GPUSHARE = (sys.executable, "-m", "gpushare")
+_NODES, _ROUNDS = 100, 15
 _MOST_HELP, _MOST_INSPECT = 13.0, 7.0
 
 
-def bench(
-    nodes: Annotated[int, typer.Option(min=1, help="How many nodes `inspect` shows.")] = 100,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of all four commands.")] = 15,
-) -> None:
+def bench() -> None:
     """Measure, print a line of figures, and fail where one misses its bound."""
     with own_cluster() as cluster:
-        asyncio.run(_fill(cluster, nodes))
-        _answer(cluster, rounds)
+        asyncio.run(_fill(cluster))
+        _answer(cluster)
 
 
-async def _fill(cluster: Cluster, nodes: int) -> None:
+async def _fill(cluster: Cluster) -> None:
     async with open_rig(cluster) as rig:
-        await rig.grow(nodes)
+        await rig.grow(_NODES)
         await rig.fleet.add_gpu_pods()
 
 
-def _answer(cluster: Cluster, rounds: int) -> None:
+def _answer(cluster: Cluster) -> None:
     kubectl = (str(cluster.binaries / "kubectl"), "get", "--raw")
     commands = {
         "python": ((sys.executable, "-c", "pass"),),
@@ -46,7 +41,7 @@ def _answer(cluster: Cluster, rounds: int) -> None:
     }
     environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig)}
     seconds: dict[str, list[float]] = {name: [] for name in commands}
-    for _ in range(rounds):
+    for _ in range(_ROUNDS):
         for name, parts in commands.items():
             seconds[name].append(_measure(parts, environment))
     for name, found in seconds.items():

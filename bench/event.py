@@ -77,19 +77,15 @@ def bench(
     rounds: Annotated[
         int, typer.Option(min=1, max=25, help="Rounds at rest and under scrapes.")
     ] = 3,
-    per_node: Annotated[
-        bool, typer.Option(help="With metrics of each node and card (metrics.perNode).")
-    ] = False,
 ) -> None:
     """Measure, print a line of figures, and fail where one misses its bound."""
     with own_cluster() as cluster:
-        result = asyncio.run(_measure(cluster, nodes, rounds, per_node=per_node))
+        result = asyncio.run(_measure(cluster, nodes, rounds))
     tell("event", result.figures())
 
 
-async def _measure(cluster: Cluster, nodes: int, rounds: int, *, per_node: bool) -> Result:
-    settings = {"GPUSHARE_PER_NODE_METRICS": str(per_node).lower()}
-    async with open_rig(cluster, settings) as rig:
+async def _measure(cluster: Cluster, nodes: int, rounds: int) -> Result:
+    async with open_rig(cluster) as rig:
         await rig.grow(min(_FEW, nodes))
         await rig.settle()
         few_us = await _measure_cost(rig)

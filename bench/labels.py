@@ -4,10 +4,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 import orjson
-import typer
 
 from bench.core import loop
 from bench.core.figure import Figure, find_ratio, tell
@@ -16,6 +14,7 @@ from bench.core.rig import LABELS, Rig, is_labelled, open_rig
 from bench.core.session import own_cluster, run, say
 from devcluster.cluster import Cluster
 
+_NODES, _ROUNDS = 5000, 5
 _WITHIN_SECONDS = 900
 _MOST_RATIO = 1.3
 
@@ -54,21 +53,18 @@ def list_figures(rounds: Sequence[Round]) -> list[Figure]:
     ]
 
 
-def bench(
-    nodes: Annotated[int, typer.Option(min=1, help="How many nodes.")] = 5000,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of loop and operator.")] = 5,
-) -> None:
+def bench() -> None:
     """Measure, print each round and a line of figures, and fail where one misses its bound."""
     with own_cluster() as cluster:
-        found = asyncio.run(_measure(cluster, nodes, rounds))
+        found = asyncio.run(_measure(cluster))
     tell("labels", list_figures(found))
 
 
-async def _measure(cluster: Cluster, nodes: int, count: int) -> list[Round]:
+async def _measure(cluster: Cluster) -> list[Round]:
     rounds = []
     async with open_rig(cluster) as rig:
-        await rig.grow(nodes)
-        for number in range(1, count + 1):
+        await rig.grow(_NODES)
+        for number in range(1, _ROUNDS + 1):
             rounds.append(await _measure_round(rig))
             say(f"round {number}: {rounds[-1]}")
     return rounds

@@ -2,15 +2,14 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Annotated
-
-import typer
 
 from bench.core.figure import Figure, tell
 from bench.core.processes import read_peak_rss_mib, read_rss_mib
 from bench.core.rig import Rig, open_rig
 from bench.core.session import own_cluster, run, say
 from devcluster.cluster import Cluster
+
+_SIZES = (100, 1000, 5000)
 
 
 @dataclass(frozen=True)
@@ -31,19 +30,17 @@ class PoolCache:
         return Figure(f"rss_mib_{self.nodes}", settled, most=most, form=".0f")
 
 
-def bench(
-    nodes: Annotated[list[int] | None, typer.Option(min=1, help="A size; several, if any.")] = None,
-) -> None:
+def bench() -> None:
     """Measure at each size, smallest first, and fail where the memory is beyond its bound."""
     with own_cluster() as cluster:
-        found = asyncio.run(_measure(cluster, sorted(nodes or (100, 1000, 5000))))
+        found = asyncio.run(_measure(cluster))
     tell("memory", [memory.figure() for memory in found])
 
 
-async def _measure(cluster: Cluster, sizes: list[int]) -> list[PoolCache]:
+async def _measure(cluster: Cluster) -> list[PoolCache]:
     found = []
     async with open_rig(cluster) as rig:
-        for size in sizes:
+        for size in _SIZES:
             await rig.grow(size)
             await rig.fleet.add_gpu_pods()
             found.append(await _measure_size(rig))

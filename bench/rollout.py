@@ -29,6 +29,8 @@ from tests.kit.values.manifests import build_pool
 _MOST_RATIO = 1.2
 """The longest that a rollout may take, by what its nodes would take one budget after another."""
 _FLEET = "fleet"
+_ALONE = 5
+"""Nodes that flip alone before."""
 _CHANGE = "gpushare.io/change"
 _APPLIED = "gpushare.io/applied"
 _READY_SECONDS = 900
@@ -106,18 +108,17 @@ class Result:
 def bench(
     nodes: Annotated[int, typer.Option(min=2, help="Nodes of the large pool.")] = 200,
     percent: Annotated[int, typer.Option(min=1, max=100, help="Its maxUnavailable.")] = 10,
-    alone: Annotated[int, typer.Option(min=1, help="Nodes that flip alone before.")] = 5,
 ) -> None:
     """Measure, print a line of figures; fail where the rollout took too long."""
     with own_cluster() as cluster:
-        result = asyncio.run(_measure(cluster, nodes, percent, alone))
+        result = asyncio.run(_measure(cluster, nodes, percent))
     tell("rollout", result.figures())
 
 
-async def _measure(cluster: Cluster, nodes: int, percent: int, alone: int) -> Result:
+async def _measure(cluster: Cluster, nodes: int, percent: int) -> Result:
     place = Bench(cluster)
     fleet = [f"n{number:04}" for number in range(nodes)]
-    singles = [f"alone-{number}" for number in range(alone)]
+    singles = [f"alone-{number}" for number in range(_ALONE)]
     await asyncio.to_thread(_add_nodes, place, fleet, singles)
     async with Api(cluster.kubeconfig) as api, asyncio.TaskGroup() as tasks:
         watch = NodeWatch(api)
@@ -127,7 +128,7 @@ async def _measure(cluster: Cluster, nodes: int, percent: int, alone: int) -> Re
             pid = await asyncio.to_thread(_start, place, percent, singles)
             shared = watch.when_all(Changes("share"))
             await watch.wait(shared, "all nodes are in their pools", seconds=_READY_SECONDS)
-            say(f"{nodes} nodes of one pool, and {alone} alone, share their cards")
+            say(f"{nodes} nodes of one pool, and {_ALONE} alone, share their cards")
             seconds = []
             for single in singles:
                 await watch.until_still()

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -49,8 +49,6 @@ class Rig:
     fleet: Fleet
     audit: AuditTail
     installation: Installation
-    settings: Mapping[str, str]
-    """Those of the controller that are not an installation's."""
     process: OperatorProcess | None = None
     server_cores: float = 0.0
     """What the API server uses at rest, with as many nodes as there are."""
@@ -87,7 +85,7 @@ class Rig:
 
     async def start_operator(self) -> None:
         """Start the controller with the settings of an installation; returns once it is idle."""
-        self.process = self.installation.start("controller", identity="measured", env=self.settings)
+        self.process = self.installation.start("controller", identity="measured")
         await asyncio.to_thread(wait_ready, self.process)
         leads = partial(asyncio.to_thread, read_metric, self.process, "gpushare_leader")
         await until(leads, "the controller is active", seconds=_ACTIVE_SECONDS)
@@ -140,9 +138,7 @@ class Rig:
 
 
 @asynccontextmanager
-async def open_rig(
-    cluster: Cluster, settings: Mapping[str, str] | None = None
-) -> AsyncIterator[Rig]:
+async def open_rig(cluster: Cluster) -> AsyncIterator[Rig]:
     """A rig on a running cluster without nodes; what it needs is installed."""
     _end_simulator(cluster)
     installation = Installation(cluster, all_in_one=False)
@@ -156,7 +152,7 @@ async def open_rig(
         fleet = Fleet(api, nodes)
         await fleet.install_edition()
         audit = AuditTail(cluster.audit_log)
-        rig = Rig(api, nodes, fleet, audit, installation, settings or {})
+        rig = Rig(api, nodes, fleet, audit, installation)
         beside = [tasks.create_task(work) for work in (nodes.run(), rig.guard())]
         try:
             yield rig

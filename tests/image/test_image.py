@@ -15,10 +15,8 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 import pytest
-import typer
 
 from devcluster.images import ADDED_MB_LIMIT
-from gpushare.cli.main import app
 from tests.image.dockerfile import Replay, parse_dockerfile
 from tests.kit.cluster.kubeconfigs import write_kubeconfig
 from tests.unit.controller.empty_api import EmptyCluster, served_to_pods
@@ -26,7 +24,6 @@ from tests.unit.controller.empty_api import EmptyCluster, served_to_pods
 PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "operator/gpushare"
 SCRIPTS = sorted(tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["scripts"])
-COMMANDS = sorted(getattr(typer.main.get_command(app), "commands", {}))
 ROLES = ("controller", "run", "webhook")
 NO_CAPABILITIES = ("setpriv", "--inh-caps=-all", "--bounding-set=-all")
 """Root without capabilities is held by the permissions of files like any other user."""
@@ -157,18 +154,6 @@ def test_every_script_says_how_it_is_used(image: Image, script: str) -> None:
     assert "Usage:" in shown.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_says_how_it_is_used(image: Image, command: str) -> None:
-    shown = image.start(command, "--help")
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert f"gpushare {command}" in shown.stdout
-
-
-def test_it_runs_as_a_module(image: Image) -> None:
-    shown = image.python("-m", "gpushare", "--help")
-    assert (shown.returncode, shown.stderr) == (0, "")
-
-
 @pytest.mark.parametrize("role", ROLES)
 def test_every_role_starts_and_says_in_one_line_that_there_is_no_cluster(
     image: Image, role: str, tmp_path: Path
@@ -246,14 +231,6 @@ def test_of_what_the_program_asks_for_kubernetes_alone_is_missing(image: Image) 
     )
     (missing,) = checked.stdout.splitlines()
     assert missing.endswith(" requires kubernetes, which is not installed.")
-
-
-def test_its_templates_are_in_it(image: Image) -> None:
-    rendered = ("render", "device-plugin", "--image=plugin:v1")
-    here = [sys.executable, "-m", "gpushare", *rendered]
-    expected = subprocess.run(here, cwd=PROJECT / "operator", capture_output=True, text=True)
-    assert expected.returncode == 0
-    assert image.start(*rendered).stdout == expected.stdout
 
 
 def test_what_comes_on_top_of_the_base_image_is_bounded(image: Image) -> None:

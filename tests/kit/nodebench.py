@@ -22,7 +22,6 @@ POOL = "gpushare.io/pool"
 CGPU_DISABLE = "CGPU_DISABLE"
 _OURS = ("gpushare.io/", "cgpu", "gpushare")
 _EMPTY_SECONDS = 60
-_DEVICE_CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
 
 @dataclass
@@ -96,23 +95,6 @@ class NodeBench(Bench):
     def signal_plugin(self, signal: str) -> None:
         (status,) = self.plugin()["status"]["containerStatuses"]
         self.host.kill_container(status["containerID"], signal)
-
-    def restart(self, program: str) -> None:
-        """Kill a program of the node and start it. A kubelet is waited for until the plugin has
-        given it the devices anew: until then it refuses pods for good, whatever the node offers."""
-        before = self._read_device_checkpoint()
-        self.host.kill(program)
-        self.host.start(program)
-        if program == "kubelet":
-            expect(
-                self,
-                "the kubelet has the plugin's devices",
-                lambda: self._read_device_checkpoint() != before,
-            )
-
-    def _read_device_checkpoint(self) -> str:
-        """When the kubelet last stored the devices that plugins listed."""
-        return self.host.namespaces.run("stat", "--format=%.Y", _DEVICE_CHECKPOINT)
 
     def take_cards(self, *, away: bool = True) -> None:
         """A plugin that starts finds no card; `away` False: it does again."""

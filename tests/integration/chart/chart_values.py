@@ -122,6 +122,18 @@ def render_objects(
     return [item for item in yaml.safe_load_all(manifests) if item]
 
 
+def render_named(cluster: Cluster, values: Values) -> dict[tuple[str, str], Json]:
+    """The same by kind and name."""
+    objects = render_objects(cluster, values)
+    return {(each["kind"], each["metadata"]["name"]): each for each in objects}
+
+
+def pod_of(objects: Mapping[tuple[str, str], Json], role: str) -> Json:
+    """The spec of the pods of a role."""
+    spec: Json = objects["Deployment", f"gpushare-{role}"]["spec"]["template"]["spec"]
+    return spec
+
+
 def read_oldest_kubernetes() -> tuple[int, int]:
     """Major and minor of the oldest release that Chart.yaml lets the chart be installed on."""
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())

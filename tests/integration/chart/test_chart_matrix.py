@@ -22,7 +22,6 @@ from tests.integration.chart.chart_values import (
     render_objects,
 )
 from tests.kit.bench import Bench
-from tests.kit.cluster.namespaces import Namespace, temporary_namespace
 
 Json = dict[str, Any]
 
@@ -108,23 +107,3 @@ def test_the_api_server_takes_every_object_without_a_warning(
         stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": distinct}),
     )  # fmt: skip
     assert applied.count("serverside-applied (server dry run)") == len(distinct)
-
-
-@pytest.fixture(scope="module")
-def strict(installed: Bench) -> Iterator[Namespace]:
-    """A namespace that refuses all pods but the strictest."""
-    with temporary_namespace(installed, {f"{_LEVEL}/enforce": "restricted"}) as strict:
-        yield strict
-
-
-def test_every_pod_is_admitted_under_the_strictest_pod_security_standard(
-    strict: Namespace, distinct: list[Json]
-) -> None:
-    templates = list_distinct(
-        item["spec"]["template"]["spec"] for item in distinct if "template" in item.get("spec", {})
-    )
-    assert templates
-    for spec in templates:
-        # Its account is in another namespace.
-        pod = {"metadata": {"name": "p"}, "spec": {**spec, "serviceAccountName": ""}}
-        strict.send(pod)

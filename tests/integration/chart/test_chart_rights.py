@@ -8,12 +8,10 @@ import yaml
 from devcluster.installation import NAMESPACE, Installation
 from tests.integration.install.uninstall_hook import POOLS_GO, render_hook
 from tests.kit.bench import Bench
-from tests.kit.cluster.expect import expect
 from tests.kit.cluster.rbac_rights import Right, list_rights
 
 Json = dict[str, Any]
 
-POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 READS = {"get", "list", "watch"}
 
 
@@ -71,13 +69,3 @@ def test_a_removal_reaches_pools_and_nothing_else(
     assert {r.verb for r in rights} == verbs
     account = f"system:serviceaccount:{NAMESPACE}:gpushare-uninstall"
     assert all(r.users == {account} for r in rights)
-
-
-def test_the_api_server_finds_no_fault_with_the_types_in_a_policy(installed: Bench) -> None:
-    def probe() -> list[Json]:
-        policies: list[Json] = installed.call("GET", POLICIES)["items"]
-        checked = [each["status"] for each in policies if "typeChecking" in each.get("status", {})]
-        return checked if len(checked) == len(policies) else []
-
-    checked = expect(installed, "the policies are checked", probe)
-    assert [each for each in checked if each["typeChecking"]] == []

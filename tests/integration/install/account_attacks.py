@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from devcluster.installation import NAMESPACE
 from tests.integration.install.stolen_token import JSON_PATCH, MERGE_PATCH, StolenToken
 from tests.kit.bench import NODES, PODS, POOLS, SYSTEM_PODS
+from tests.kit.cluster.installations import NAME, SECRET, SECRETS
+from tests.kit.cluster.pod_admission import CONFIGURATION
 from tests.kit.values.manifests import build_pod, build_pool
 
 Json = dict[str, Any]
@@ -60,13 +61,9 @@ _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 NODE_ATTACKS = {
     "a role": _node(_LABELS + _CONTROL_PLANE, labels={_CONTROL_PLANE: ""}),
     "no labels at all": _node(_LABELS, labels=None),
-    "a label that only looks like ours": _node(
-        _LABELS + "gpushare.io/pools", labels={"gpushare.io/pools": "x"}
-    ),
     "another label beside ours": _node(
         _LABELS + "zone", labels={"gpushare.io/pool": "x", "zone": "y"}
     ),
-    "an annotation": _node(_ANNOTATIONS + "note", annotations={"note": "x"}),
     "a person's agreement to a teardown": _node(
         _ANNOTATIONS + "gpushare.io/teardown", annotations={"gpushare.io/teardown": "start"}
     ),
@@ -74,9 +71,6 @@ NODE_ATTACKS = {
         _ANNOTATIONS + "gpushare.io/retry", annotations={"gpushare.io/retry": "2"}
     ),
     "a taint": _change(_NODE, _OTHER + "taints", spec={"taints": [_TAINT]}),
-    "a range of pods' addresses": _change(
-        _NODE, _OTHER + "podCIDR", spec={"podCIDR": "10.9.0.0/24"}
-    ),
     "an owner that is not there": _node(_OTHER + "ownerReferences", ownerReferences=[_OWNER]),
     "a new node": Attack("POST", NODES, _OF_NODES, {"metadata": {"name": "mine"}}),
     "no node": Attack("DELETE", _NODE, _OF_NODES),
@@ -109,7 +103,6 @@ def _pool(refusal: str, **metadata: Any) -> Attack:
 
 POOL_ATTACKS = {
     "all nodes for a pool": _change(_POOL, _SPEC, spec={"nodes": _ALL_NODES}),
-    "a pool's label": _pool(_OF_A_POOL + "labels", labels={"a": "b"}),
     "a person's wish for a pool": _pool(
         _OF_A_POOL + "annotations", annotations={"gpushare.io/retry": "1"}
     ),
@@ -124,10 +117,7 @@ POOL_ATTACKS = {
 
 # With the webhook's token.
 
-SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
-SECRET = f"{SECRETS}/gpushare-webhook-tls"
-CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-CONFIGURATION = f"{CONFIGURATIONS}/gpushare-webhook"
+CONFIGURATIONS = CONFIGURATION.rpartition("/")[0]
 _SERVER = "https://mine.example.com/mutate"
 _OF_CONFIGURATIONS = "creates and deletes no webhook configuration, and changes none but"
 _WEBHOOKS, _METADATA = "and nothing else of it", "nothing of the metadata"
@@ -154,11 +144,8 @@ WEBHOOK_ATTACKS = {
         {"op": "add", "path": "/webhooks/2/clientConfig/caBundle", "value": ""},
         {"op": "add", "path": "/webhooks/2/clientConfig/url", "value": _SERVER},
     ),
-    "Secrets as well": _set("rules/0/resources", ["pods", "secrets"]),
     "every namespace": _set("namespaceSelector", {}),
-    "another name": _set("name", "mine.example.com"),
     "one more": _configure({"op": "add", "path": "/webhooks/-", "value": _ENTRY}),
-    "one fewer": _configure({"op": "remove", "path": "/webhooks/0"}),
     "another order": _configure({"op": "move", "from": "/webhooks/0", "path": "/webhooks/2"}),
     "cert-manager's injector": _change(
         CONFIGURATION, _METADATA, metadata={"annotations": {_INJECTED: "default/mine"}}
@@ -192,7 +179,7 @@ SECRET_ATTACKS = {
         "POST", SECRETS, _OF_SECRETS, {"metadata": {"generateName": "gpushare-webhook-tls"}}
     ),
     "an owner of a new one": _create_secret(
-        _OF_ITS_SECRET, "gpushare-webhook-tls", "kubernetes.io/tls", ownerReferences=[_OWNER]
+        _OF_ITS_SECRET, NAME, "kubernetes.io/tls", ownerReferences=[_OWNER]
     ),
     "a finalizer of it": _change(SECRET, _OF_ITS_SECRET, metadata={"finalizers": [_MINE]}),
     "that nobody may change it": _change(SECRET, _OF_ITS_SECRET, immutable=True),

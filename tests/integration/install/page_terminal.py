@@ -6,25 +6,26 @@ run beside it under the accounts that Helm made.
 
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from devcluster.cluster import Cluster
+from devcluster.editions import Edition, install_edition
 from devcluster.installation import Installation
 from devcluster.kubectlplugin import write_plugin
+from devcluster.nodes import add_nodes
 from devcluster.startup import CHART
 from devcluster.waiting import wait_until
 from tests.kit.bench import PODS, POOLS
-from tests.kit.cluster.operator_processes import wait_ready
+from tests.kit.cluster.operator_processes import KUBELET_PERIOD_SECONDS, wait_ready
+from tests.kit.cluster.pod_admission import CONFIGURATION
 from tests.kit.values.doc_pages import Page
 from tests.kit.values.manifests import build_pod
 
-CONFIGURATION = (
-    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpushare-webhook"
-)
 _SECONDS = 60
 
 
@@ -94,6 +95,34 @@ class Terminal:
         shown = [line for b in page.blocks if b.language == "text" for line in tell(b.text)]
         assert shown
         return [line for line in shown if line not in printed]
+
+
+@contextmanager
+def typed_pages(
+    folder: Path,
+    nodes: list[dict[str, Any]],
+    pages: Iterable[Page],
+    *,
+    without: Iterable[str],
+    looks: Mapping[str, Callable[[Terminal], Any]],
+    edition: Edition | None = None,
+) -> Iterator[Terminal]:
+    """The terminal after these pages, on a new cluster with these nodes: Helm takes no object that
+    another installation made."""
+    cluster = Cluster(
+        folder.name, folder / "cluster", kubelet_period_seconds=KUBELET_PERIOD_SECONDS
+    )
+    cluster.up()
+    try:
+        if edition is not None:
+            install_edition(cluster, edition)
+        add_nodes(cluster, nodes)
+        terminal = Terminal(cluster, folder, looks)
+        for page in pages:
+            terminal.type_page(page, without=without)
+        yield terminal
+    finally:
+        cluster.down()
 
 
 def start_operator(terminal: Terminal) -> None:

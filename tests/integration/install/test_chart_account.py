@@ -13,15 +13,13 @@ from tests.integration.install.account_attacks import (
     NODE,
     POLICIES,
     POOL,
-    SECRET,
-    SECRETS,
     Attack,
 )
 from tests.integration.install.stolen_token import StolenToken
 from tests.kit.bench import DAEMONSETS, NODES, PLUGIN, PODS, SYSTEM_PODS, Bench
 from tests.kit.cluster.audit_log import THIEF
 from tests.kit.cluster.expect import expect
-from tests.kit.cluster.installations import forget_certificate
+from tests.kit.cluster.installations import NAME, SECRET, SECRETS, forget_certificate
 from tests.kit.values.manifests import build_pod, build_pool, build_workload
 
 CONTROLLER = "gpushare-controller"
@@ -68,8 +66,7 @@ def pods(installed: Bench) -> Iterator[dict[str, str]]:
     installed.create_pool(pool)
     forget_certificate(installed)
     data = {"tls.crt": "", "tls.key": ""}
-    metadata = {"name": SECRET.rpartition("/")[2]}
-    secret = {"metadata": metadata, "type": "kubernetes.io/tls", "data": data}
+    secret = {"metadata": {"name": NAME}, "type": "kubernetes.io/tls", "data": data}
     installed.call("POST", SECRETS, secret)
 
     def find_pod(path: str, owner: str) -> str | None:

@@ -6,8 +6,7 @@ import pytest
 
 from devcluster.installation import NAMESPACE, RELEASE
 from devcluster.startup import CHART
-from tests.integration.chart.chart_values import Values
-from tests.integration.install.chart_objects import pod_of, render_named
+from tests.integration.chart.chart_values import Values, pod_of, render_named
 from tests.kit.bench import Bench
 
 Json = dict[str, Any]
@@ -28,7 +27,7 @@ each_role = pytest.mark.parametrize("role", ["controller", "webhook"])
 
 @each_role
 def test_there_are_two_of_each_spread_over_hosts_and_zones(installed: Bench, role: str) -> None:
-    deployment = render_named(installed, {})["Deployment", f"gpushare-{role}"]["spec"]
+    deployment = render_named(installed.cluster, {})["Deployment", f"gpushare-{role}"]["spec"]
     assert deployment["replicas"] == 2
     spec = deployment["template"]["spec"]
     (hosts,) = spec["topologySpreadConstraints"]
@@ -45,7 +44,7 @@ def test_there_are_two_of_each_spread_over_hosts_and_zones(installed: Bench, rol
 
 @each_role
 def test_pods_can_be_told_apart_and_placed(installed: Bench, role: str) -> None:
-    objects = render_named(installed, OFTEN_SET)
+    objects = render_named(installed.cluster, OFTEN_SET)
     metadata = objects["Deployment", f"gpushare-{role}"]["spec"]["template"]["metadata"]
     spec = pod_of(objects, role)
     for key in ("nodeSelector", "tolerations", "imagePullSecrets", "priorityClassName"):
@@ -67,7 +66,7 @@ def test_pods_can_be_told_apart_and_placed(installed: Bench, role: str) -> None:
 )
 def test_a_drain_takes_them(installed: Bench, replicas: int, kept: dict[str, Json]) -> None:
     values = {"controller.replicas": replicas, "webhook.replicas": replicas}
-    objects = render_named(installed, values)
+    objects = render_named(installed.cluster, values)
     budgets = {name: each["spec"] for (kind, name), each in objects.items() if "Budget" in kind}
     assert budgets == {
         f"gpushare-{role}": {
@@ -85,14 +84,14 @@ def test_a_drain_takes_them(installed: Bench, replicas: int, kept: dict[str, Jso
 def test_a_critical_pod_is_let_in_where_that_takes_a_quota(
     installed: Bench, priority: str, has_quota: bool
 ) -> None:
-    objects = render_named(installed, {"priorityClassName": priority})
+    objects = render_named(installed.cluster, {"priorityClassName": priority})
     assert pod_of(objects, "webhook").get("priorityClassName", "") == priority
     assert (("ResourceQuota", "gpushare-critical-pods") in objects) is has_quota
 
 
 @each_role
 def test_metrics_are_read_from_every_pod(installed: Bench, role: str) -> None:
-    objects = render_named(installed, {"serviceMonitor.enabled": True})
+    objects = render_named(installed.cluster, {"serviceMonitor.enabled": True})
     template = objects["Deployment", f"gpushare-{role}"]["spec"]["template"]
     selector = objects["Service", "gpushare-metrics"]["spec"]["selector"]
     assert selector.items() <= template["metadata"]["labels"].items()
@@ -104,7 +103,7 @@ def test_metrics_are_read_from_every_pod(installed: Bench, role: str) -> None:
 
 def test_with_a_network_policy_only_what_is_needed_is_open(installed: Bench) -> None:
     values = {"networkPolicy.enabled": True, "networkPolicy.apiServerPorts": [6443]}
-    policy = render_named(installed, values)["NetworkPolicy", "gpushare"]["spec"]
+    policy = render_named(installed.cluster, values)["NetworkPolicy", "gpushare"]["spec"]
     webhook, metrics = policy["ingress"]
     assert webhook == {"ports": [{"protocol": "TCP", "port": "webhook"}]}
     assert metrics["ports"] == [{"protocol": "TCP", "port": "metrics"}]
@@ -114,7 +113,7 @@ def test_with_a_network_policy_only_what_is_needed_is_open(installed: Bench) -> 
 
 
 def test_the_crd_may_be_left_to_somebody_else(installed: Bench) -> None:
-    objects = render_named(installed, {"crds.install": False})
+    objects = render_named(installed.cluster, {"crds.install": False})
     assert "CustomResourceDefinition" not in {kind for kind, _ in objects}
 
 

@@ -1,6 +1,6 @@
 """A real Prometheus reads the operator through a story in which everything happens once."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -8,16 +8,18 @@ import yaml
 
 from devcluster.startup import CHART
 from devcluster.waiting import wait_until
-from tests.integration.install.prometheus_server import Prometheus, exporter, prometheus
+from tests.integration.install.prometheus_server import Prometheus, prometheus
 from tests.kit.bench import Bench
 from tests.kit.cluster.expect import (
     expect,
     expect_condition,
     expect_labels,
     expect_pool_ready,
+    list_running,
 )
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.dashboards import FILES, list_known, list_queries, read
+from tests.kit.http_page import served_page
 from tests.kit.values.manifests import build_pod, build_workload
 
 GIB, MIB = 2**30, 2**20
@@ -57,7 +59,7 @@ def told(prometheus_programs: Path, installed: Bench) -> Iterator[Prometheus]:
     settings = {"GPUSHARE_PER_NODE_METRICS": "true", "GPUSHARE_ALLOW_EVICTION": "true"}
     operator = installed.operators.start("run", env=settings)
     with (
-        exporter(EXPORTERS) as port,
+        served_page(EXPORTERS, "text/plain; version=0.0.4") as port,
         prometheus(installed.cluster, operator.metrics_port, port) as reading,
     ):
         play(installed)
@@ -76,7 +78,7 @@ def play(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", *NODES, placement="binpack", rollout=rollout)
     web = build_pod("web", gib=4, selects={POOL: "training"})
     bench.call("POST", DEPLOYMENTS, build_workload("Deployment", "web", replicas=2, pod=web))
-    expect(bench, "both pods run", lambda: count_running(bench) == 2)
+    expect(bench, "both pods run", lambda: len(list_running(bench)) == 2)
     for _ in range(2):
         bench.label("n1", {PLACEMENT: "spread"})
         expect_labels(bench, "n1", {PLACEMENT: "binpack"})
@@ -86,15 +88,8 @@ def play(bench: Bench) -> None:
     # The pods are evicted, and come back to nodes that are in the new mode.
     bench.change_pool(schedule="cgpu")
     expect_pool_ready(bench, nodes=len(NODES))
-    expect(bench, "both pods run again", lambda: count_running(bench) == 2)
+    expect(bench, "both pods run again", lambda: len(list_running(bench)) == 2)
     bench.create_pod(build_pod("lost", selects={POOL: "nowhere"}))
-
-
-def count_running(bench: Bench) -> int:
-    return sum(
-        pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
-        for pod in bench.pods()
-    )
 
 
 def expect_data(told: Prometheus, queries: list[str]) -> None:
@@ -137,16 +132,6 @@ def find_query(page: str, panel: str, part: str) -> str:
     return query
 
 
-def expect_told(told: Prometheus, query: str, probe: Callable[[], bool]) -> None:
-    """A reading of the metrics that took over a second leaves a gap, until the next one."""
-    wait_until(
-        probe,
-        expectation=f"{query} brings what there is",
-        timeout_seconds=20,
-        advice=lambda: f"It brings {told.query(query)}",
-    )
-
-
 def expect_values(
     told: Prometheus, query: str, by: Sequence[str], values: Mapping[tuple[str, ...], float]
 ) -> None:
@@ -156,7 +141,13 @@ def expect_values(
         found = [(tuple(s.labels[key] for key in by), s.value) for s in told.query(query)]
         return sorted(found) == sorted(values.items())
 
-    expect_told(told, query, has_them)
+    # A reading of the metrics that took over a second leaves a gap, until the next one.
+    wait_until(
+        has_them,
+        expectation=f"{query} brings what there is",
+        timeout_seconds=20,
+        advice=lambda: f"It brings {told.query(query)}",
+    )
 
 
 CARDS = ("gpu-node", "Cards")

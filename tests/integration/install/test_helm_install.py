@@ -12,7 +12,7 @@ import pytest
 from devcluster.errors import CommandError
 from devcluster.release import Release
 from tests.kit.bench import POOLS, Bench
-from tests.kit.cluster.dry_run_pods import expect_routed, no_call_lost
+from tests.kit.cluster.dry_run_pods import expect_routed
 from tests.kit.cluster.expect import (
     expect,
     expect_pool_ready,
@@ -34,9 +34,7 @@ from tests.kit.values.manifests import build_pool
 Json = dict[str, Any]
 
 
-PODS_PER_SECOND = 20
 AT_ONCE = "5s"
-OTHER_PORT = 9444
 MODE = "ack.node.gpu.schedule"
 KEPT = {
     "customresourcedefinitions.apiextensions.k8s.io /gpusharepools.gpushare.io",
@@ -93,20 +91,6 @@ def test_controllers_killed_in_a_change_of_isolation_restart_each_plugin_once(
         replicas.kill(replicas.active)
     expect_pool_ready(place, nodes=len(GPU_NODES))
     expect_each_restarted_once(place, plugins, mark)
-
-
-def test_an_upgrade_restarts_each_of_them_and_nothing_else(
-    place: Bench, replicas: Replicas
-) -> None:
-    old = replicas.all
-    with no_node_notices(place):
-        with no_call_lost(place, per_second=PODS_PER_SECOND):
-            replicas.release.upgrade(
-                logLevel="DEBUG", webhook={"drainSeconds": 3, "port": OTHER_PORT}
-            )
-            replicas.expect_whole()
-        expect_pool_ready(place, nodes=len(GPU_NODES))
-    assert set(old).isdisjoint(replicas.all)
 
 
 # The release goes.

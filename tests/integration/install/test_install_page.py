@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from devcluster.cluster import Cluster
-from devcluster.editions import install_edition
 from devcluster.names import NVIDIA_COUNT, SCHEDULE
-from devcluster.nodes import add_nodes, build_gpu_node
-from tests.integration.install.page_terminal import CONFIGURATION, Terminal, tell
+from devcluster.nodes import build_gpu_node
+from tests.integration.install.page_terminal import Terminal, tell, typed_pages
 from tests.kit.bench import PODS
-from tests.kit.cluster.operator_processes import KUBELET_PERIOD_SECONDS
+from tests.kit.cluster.pod_admission import CONFIGURATION
 from tests.kit.values.doc_pages import DOCS, PROJECT, Page
 from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_workload
 
@@ -63,24 +61,15 @@ _LOOKS: Mapping[str, Callable[[Terminal], object]] = {
 
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    """After all commands but the last, on a cluster of its own: Helm takes no object that another
-    installation made."""
-    folder = tmp_path_factory.mktemp("page")
-    cluster = Cluster(
-        "install-page", folder / "cluster", kubelet_period_seconds=KUBELET_PERIOD_SECONDS
-    )
-    cluster.up()
-    try:
-        install_edition(cluster, "Professional")
-        joined = {NODE_POOL_LABEL: NODE_POOL, SCHEDULE: "default"}
-        plain = build_gpu_node("worker-1", labels={NVIDIA_COUNT: "0"})
-        add_nodes(cluster, [plain, *(build_gpu_node(f"gpu-{n}", labels=joined) for n in (1, 2))])
-        terminal = Terminal(cluster, folder, _LOOKS)
-        for page in PAGES:
-            terminal.type_page(page, without=NOT_TYPED)
+    """After all commands but the last."""
+    joined = {NODE_POOL_LABEL: NODE_POOL, SCHEDULE: "default"}
+    plain = build_gpu_node("worker-1", labels={NVIDIA_COUNT: "0"})
+    nodes = [plain, *(build_gpu_node(f"gpu-{n}", labels=joined) for n in (1, 2))]
+    folder = tmp_path_factory.mktemp("install-page")
+    with typed_pages(
+        folder, nodes, PAGES, without=NOT_TYPED, looks=_LOOKS, edition="Professional"
+    ) as terminal:
         yield terminal
-    finally:
-        cluster.down()
 
 
 def test_every_command_says_what_the_page_says(terminal: Terminal) -> None:

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from devcluster.cluster import Cluster
 from devcluster.names import NVIDIA_COUNT, NVIDIA_MEM, NVIDIA_NAME
-from devcluster.nodes import add_nodes, build_gpu_node
-from tests.integration.install.page_terminal import Terminal
+from devcluster.nodes import build_gpu_node
+from tests.integration.install.page_terminal import Terminal, typed_pages
 from tests.kit.bench import NODES
 from tests.kit.values.doc_pages import DOCS, Page
 
@@ -27,24 +26,17 @@ def is_open(terminal: Terminal) -> bool:
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     """After all commands."""
-    folder = tmp_path_factory.mktemp("quickstart")
-    cluster = Cluster("quickstart", folder / "cluster")
-    cluster.up()
-    try:
-        control_plane = {"node-role.kubernetes.io/control-plane": ""}
-        nodes = [
-            build_gpu_node("gpushare-control-plane", cards=0, labels=control_plane),
-            build_gpu_node("gpushare-worker", cards=0),
-        ]
-        for node in nodes:
-            for label in (NVIDIA_COUNT, NVIDIA_MEM, NVIDIA_NAME):
-                del node["metadata"]["labels"][label]
-        add_nodes(cluster, nodes)
-        terminal = Terminal(cluster, folder, {"kubectl apply -f laptop-pool": is_open})
-        terminal.type_page(QUICKSTART, without=NOT_TYPED)
+    control_plane = {"node-role.kubernetes.io/control-plane": ""}
+    nodes = [
+        build_gpu_node("gpushare-control-plane", cards=0, labels=control_plane),
+        build_gpu_node("gpushare-worker", cards=0),
+    ]
+    for node in nodes:
+        for label in (NVIDIA_COUNT, NVIDIA_MEM, NVIDIA_NAME):
+            del node["metadata"]["labels"][label]
+    folder, looks = tmp_path_factory.mktemp("quickstart"), {"kubectl apply -f laptop-pool": is_open}
+    with typed_pages(folder, nodes, [QUICKSTART], without=NOT_TYPED, looks=looks) as terminal:
         yield terminal
-    finally:
-        cluster.down()
 
 
 def test_every_command_says_what_the_page_says(terminal: Terminal) -> None:

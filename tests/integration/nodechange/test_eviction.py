@@ -14,6 +14,7 @@ from tests.kit.cluster.expect import (
     expect_reason,
     expect_running,
     is_isolated,
+    list_running,
     read_events,
 )
 from tests.kit.cluster.operator_processes import read_metric
@@ -58,18 +59,7 @@ def create_workload(bench: Bench, kind: str, name: str, *, replicas: int = 1, **
     template = build_pod(name, selects={POOL: "training", **pod.pop("selects", {})}, **pod)
     workload = build_workload(kind, name, replicas=replicas, pod=template)
     bench.call("POST", f"{_WORKLOADS}/{kind.lower()}s", workload)
-    expect(bench, f"{replicas} of {name} run", lambda: len(running_pods(bench, name)) == replicas)
-
-
-def running_pods(bench: Bench, app: str) -> list[Json]:
-    """The running pods of a workload, but for those that are on their way out."""
-    return [
-        pod
-        for pod in bench.pods()
-        if pod["metadata"].get("labels", {}).get("app") == app
-        and pod["status"].get("phase") == "Running"
-        and "deletionTimestamp" not in pod["metadata"]
-    ]
+    expect(bench, f"{replicas} of {name} run", lambda: len(list_running(bench, name)) == replicas)
 
 
 def create_budget(bench: Bench, app: str, *, min_available: int, allowed: int) -> None:
@@ -122,7 +112,7 @@ def test_a_budget_that_allows_no_disruption_is_honoured_and_told_until_it_is_lif
     create_workload(bench, "Deployment", "server", selects={"kubernetes.io/hostname": "n1"})
     create_budget(bench, "server", min_available=1, allowed=0)
     expect_running(bench, place_pod(bench, "job", "n1"))
-    (server,) = running_pods(bench, "server")
+    (server,) = list_running(bench, "server")
     name = server["metadata"]["name"]
 
     bench.change_pool(schedule="cgpu")
@@ -140,14 +130,14 @@ def test_a_budget_that_allows_no_disruption_is_honoured_and_told_until_it_is_lif
     assert read_metric(evicting, "gpushare_evictions_total", outcome="refused") >= 1
     assert read_metric(evicting, "gpushare_node_waits_total", reason="EvictionRefused") == 1
     assert read_events(bench, bench.pool(), "EvictionRefused")
-    assert [pod["metadata"]["uid"] for pod in running_pods(bench, "server")] == [
+    assert [pod["metadata"]["uid"] for pod in list_running(bench, "server")] == [
         server["metadata"]["uid"]
     ]
 
     bench.call("DELETE", f"{BUDGETS}/server")
     expect_pool_ready(bench, nodes=2)
     expect_gone(bench, f"{PODS}/{name}")
-    expect(bench, "server runs again", lambda: running_pods(bench, "server"))
+    expect(bench, "server runs again", lambda: list_running(bench, "server"))
 
 
 @pytest.mark.usefixtures("evicting")
@@ -162,7 +152,7 @@ def test_a_workload_moves_ahead_of_the_rollout_and_always_has_what_its_budget_ke
         bench.change_pool(schedule="cgpu")
         expect_pool_ready(bench, nodes=2, within=90)
 
-    expect(bench, "all run", lambda: len(running_pods(bench, "server")) == 3)
+    expect(bench, "all run", lambda: len(list_running(bench, "server")) == 3)
     assert _fewest_running(watch.history, "server") >= 2
 
 
@@ -190,7 +180,7 @@ def test_pods_that_keep_a_former_isolation_go_one_node_at_a_time_as_budgets_allo
     given_sharing_pool(bench, "Basic", "n1", "n2", rollout={"staleWorkloads": "Evict"})
     create_workload(bench, "Deployment", "server", replicas=3)
     create_budget(bench, "server", min_available=2, allowed=1)
-    old = {pod["metadata"]["uid"] for pod in running_pods(bench, "server")}
+    old = {pod["metadata"]["uid"] for pod in list_running(bench, "server")}
 
     with bench.watching(PODS) as watch:
         bench.change_pool(schedule="cgpu")
@@ -198,7 +188,7 @@ def test_pods_that_keep_a_former_isolation_go_one_node_at_a_time_as_budgets_allo
             bench,
             "three others run, each isolated",
             lambda: (
-                len(found := running_pods(bench, "server")) == 3
+                len(found := list_running(bench, "server")) == 3
                 and not old & {pod["metadata"]["uid"] for pod in found}
                 and all(map(is_isolated, found))
             ),

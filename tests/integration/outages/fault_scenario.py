@@ -124,10 +124,6 @@ class Scenario:
             lambda: all(is_settled(self.bench.node(name), self.mode) for name in members),
         )
 
-    def expect_ended(self) -> None:
-        """Until the process has ended by itself, as it may where it can't go on."""
-        expect(self.bench, "the operator ends", lambda: not self.process.alive)
-
     def expect_requests(self, path: str, count: int, *, since: int) -> None:
         """Until so many readings came by since the `since`-th request of all."""
         expect(

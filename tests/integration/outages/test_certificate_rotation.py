@@ -16,7 +16,7 @@ from tests.kit.bench import Bench
 from tests.kit.cluster.background_thread import Background
 from tests.kit.cluster.dry_run_pods import expect_routed, no_call_lost
 from tests.kit.cluster.expect import expect
-from tests.kit.cluster.installations import NAME, SECRET, SECRETS, read_identity
+from tests.kit.cluster.installations import NAME, SECRETS, read_identity
 from tests.kit.cluster.pod_admission import CONFIGURATION
 from tests.kit.cluster.watch_recording import Recording
 from tests.kit.values.manifests import build_gpu_pod, build_review, encode
@@ -82,8 +82,6 @@ class NewClients(Background):
 
 
 PODS_PER_SECOND = 50
-FEW_PER_SECOND = 20
-"""Where what is healed is the point, not the load."""
 NEW_CLIENTS_PER_SECOND = 10
 LATE_SECONDS = 1.0
 HANDSHAKES = 10
@@ -131,15 +129,3 @@ def test_three_rotations_and_a_new_ca_cost_no_call(strict: Bench) -> None:
 @pytest.mark.timeout(600)
 def test_twenty_rotations_and_several_cas_cost_no_call(strict: Bench) -> None:
     rotate(strict, life_seconds=15, authority_seconds=90, certificates=20, authorities=2)
-
-
-def test_a_lost_secret_comes_back_as_it_was_and_costs_no_call(strict: Bench) -> None:
-    with two_webhooks(strict):
-        expect_routed(strict)
-        before = read_identity(strict.call("GET", SECRET))
-        with no_call_lost(strict, per_second=FEW_PER_SECOND):
-            strict.call("DELETE", SECRET)
-            after = expect(strict, "the Secret is back", lambda: strict.call("GET", SECRET))
-        back = read_identity(after)
-        # CAs of other tests may have expired meanwhile; they leave the bundle then.
-        assert (back.authority, back.certificate_pem) == (before.authority, before.certificate_pem)

@@ -52,17 +52,10 @@ def test_watches_that_end_at_once_are_not_opened_in_a_hot_loop(scenario: Scenari
         assert opened <= 6 + (time.monotonic() - began) / 2, kind
 
 
-def test_watches_that_end_each_second_lose_nothing(scenario: Scenario) -> None:
-    with scenario.flipping():
-        scenario.proxy.add(Rule("GET", WATCH, times=None, lasts_seconds=1))
-        scenario.proxy.cut(WATCH)
-        scenario.expect_settled()
-
-
 def test_watches_that_fall_silent_are_opened_anew(scenario: Scenario) -> None:
     """Nothing ends the connection, as when a firewall forgot it."""
     with scenario.at_rest():
-        # Those that are open may still be ones that end each second.
+        # Those that are open may still be ones that end at once.
         since = len(scenario.proxy.requests)
         scenario.proxy.cut(WATCH)
         scenario.expect_requests(watch_of("nodes"), 1, since=since)
@@ -123,5 +116,5 @@ def test_where_the_watch_of_pools_can_not_go_on_a_new_process_does(scenario: Sce
     with scenario.flipping():
         scenario.proxy.add(Rule("GET", watch_of("gpusharepools"), status=410))
         scenario.proxy.cut(watch_of("gpusharepools"))
-        scenario.expect_ended()
+        expect(scenario.bench, "the operator ends", lambda: not scenario.process.alive)
         scenario.start()

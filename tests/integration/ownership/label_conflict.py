@@ -2,9 +2,7 @@
 
 import yaml
 
-from tests.integration.nodechange.node_modes import our_node_writes
 from tests.kit.bench import NODES, Bench
-from tests.kit.cluster.audit_log import Call
 from tests.kit.cluster.background_thread import Background
 
 _PERIOD_SECONDS = 0.1
@@ -56,8 +54,3 @@ def write_label(
     """Write a label once, as `manager`."""
     path = f"{NODES}/{node}?fieldManager={manager}"
     bench.call("PATCH", path, {"metadata": {"labels": {key: value}}})
-
-
-def our_label_writes(bench: Bench, mark: int, node: str) -> list[Call]:
-    """What the operator wrote to the node itself since the mark."""
-    return [call for call in our_node_writes(bench, mark, [node]) if call.succeeded]

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from devcluster.installation import OperatorProcess
-from tests.integration.ownership.label_conflict import LabelConflict, our_label_writes, write_label
+from tests.integration.nodechange.node_modes import our_node_writes
+from tests.integration.ownership.label_conflict import LabelConflict, write_label
 from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.cluster.audit_log import Call
 from tests.kit.cluster.expect import (
     expect,
     expect_condition,
@@ -109,10 +111,10 @@ def test_the_third_write_of_a_rival_is_left_and_said_once(bench: Bench) -> None:
     with bench.watching(POOLS) as watch, LabelConflict(bench, "n1", MODE, "cgpu") as conflict:
         message = expect_condition(bench, CONFLICTING, "True")["message"]
         expect(bench, "it is written down", lambda: read_drift(bench).get("conflicts"))
-        fought = len(our_label_writes(bench, mark, "n1"))
+        fought = len(our_writes(bench, mark))
         written = conflict.writes
         expect(bench, "the rival goes on", lambda: conflict.writes > written + 20)
-    writes = our_label_writes(bench, mark, "n1")
+    writes = our_writes(bench, mark)
 
     assert "kubectl-label" in message
     assert f"{MODE}: it writes 'cgpu', the pool says 'share'" in message
@@ -122,6 +124,10 @@ def test_the_third_write_of_a_rival_is_left_and_said_once(bench: Bench) -> None:
     assert len(writes) <= fought + 1 <= 5
     assert bench.audit.our_deletions(mark) == []
     assert count_changes([is_conflicting(pool) for pool in watch.history]) == 1
+
+
+def our_writes(bench: Bench, mark: int) -> list[Call]:
+    return [call for call in our_node_writes(bench, mark, ["n1"]) if call.succeeded]
 
 
 def count_changes(states: list[bool]) -> int:

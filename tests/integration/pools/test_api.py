@@ -99,16 +99,6 @@ def test_kubectl_knows_the_short_name_the_category_and_the_columns(bench: Bench)
     assert row.split()[-2:] == ["Professional", "Enforce"]
 
 
-def test_kubectl_explains_every_field_of_the_spec(bench: Bench) -> None:
-    said = bench.cluster.kubectl("explain", "gsp.spec", "--recursive")
-    fields = (
-        *("nodes", "edition", "schedule", "placement", "priority", "devicePlugin", "exclude"),
-        *("reconcile", "conflicts", "deletionPolicy"),
-    )
-    assert [field for field in fields if field not in said] == []
-    assert "Which nodes are members." in bench.cluster.kubectl("explain", "gsp.spec.nodes")
-
-
 def test_the_spec_is_not_written_through_the_status(bench: Bench) -> None:
     bench.create_pool(build_pool(node_pool="nobody"))
     bench.call("PATCH", f"{POOLS}/training/status", {"spec": {"schedule": "cgpu"}})

@@ -51,12 +51,14 @@ def settled(bench: Bench) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("settled")
-def test_at_rest_nothing_is_written_but_the_lease(bench: Bench) -> None:
-    mark = bench.audit.mark()
+def test_at_rest_nothing_is_said_and_nothing_written_but_the_lease(bench: Bench) -> None:
+    mark, log = bench.audit.mark(), bench.operators.standard().log
+    said = log.read_text()
 
     expect_renewals(bench, mark)
 
     assert bench.audit.our_writes(mark) == []
+    assert log.read_text() == said
 
 
 def test_a_second_start_restarts_nothing_and_writes_nothing(

@@ -13,6 +13,7 @@ from tests.kit.cluster.expect import (
     expect_isolated,
     expect_pool_ready,
     expect_running,
+    list_running,
 )
 from tests.kit.cluster.sharing_pools import POOL, given_sharing_pool
 from tests.kit.values.manifests import build_pod, build_pool, build_workload
@@ -67,11 +68,7 @@ def test_the_pods_of_a_workload_are_sent_to_a_pool(bench: Bench, kind: str) -> N
     workload = build_workload(kind, "work", replicas=3, pod=build_pod("work", gib=3))
     bench.call("POST", f"/apis/apps/v1/namespaces/default/{kind.lower()}s", workload)
 
-    def all_run() -> bool:
-        pods = bench.pods()
-        return len(pods) == 3 and all(pod["status"].get("phase") == "Running" for pod in pods)
-
-    expect(bench, f"the {kind}'s pods run", all_run)
+    expect(bench, f"the {kind}'s pods run", lambda: len(list_running(bench)) == 3)
     for pod in bench.pods():
         assert pod["spec"]["nodeSelector"] == {POOL: "isolated"}
         assert pod["spec"]["nodeName"] == "n2"

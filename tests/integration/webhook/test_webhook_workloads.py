@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from tests.kit.bench import Bench
-from tests.kit.cluster.expect import expect
-from tests.kit.cluster.pod_admission import ISOLATION, POOL, given_pools, kubectl_create
+from tests.kit.cluster.pod_admission import given_pools, kubectl_create
 from tests.kit.values.manifests import build_pod, build_workload
 
 Json = dict[str, Any]
@@ -30,15 +29,3 @@ def warnings_about(bench: Bench, kind: str, pod: Json) -> list[str]:
 def test_a_workload_is_told_which_pool_its_pods_go_to(pools: Bench, kind: str) -> None:
     first, *_ = warnings_about(pools, kind, build_pod("p"))
     assert first == "its pods go to pool isolated (cgpu)"
-
-
-def test_a_workload_whose_pods_would_be_refused_is_created_and_told(pools: Bench) -> None:
-    pools.delete_pool("isolated")
-    pod = build_pod("p", annotations={ISOLATION: "required", POOL: "training"})
-
-    def refusal() -> str:
-        # Until the webhook has heard that the pool is gone, pods would still be sent there.
-        text = "\n".join(warnings_about(pools, "Deployment", pod))
-        return text if "refused" in text else ""
-
-    assert "isolation" in expect(pools, "it is told of the refusal", refusal)

@@ -6,7 +6,6 @@ import itertools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 import aiohttp
@@ -43,35 +42,21 @@ class Forwarder:
         self._turns = itertools.count()
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
-        self._listening = threading.Event()
         self._thread = threading.Thread(target=self._run, name="forwarder", daemon=True)
-        self._failure: Exception | None = None
         self.ready: tuple[Backend, ...] = ()
         """Those that get new connections now."""
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._listening.wait(_WAIT_SECONDS), "the forwarder did not start"
-        if self._failure is not None:
-            raise self._failure
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(_WAIT_SECONDS)
 
     def _run(self) -> None:
-        try:
-            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-                runner.run(self._serve())
-        except Exception as error:
-            self._failure = error
-            self._listening.set()
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
 
     async def _serve(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -82,7 +67,6 @@ class Forwarder:
             forwarding: list[asyncio.Task[None]] = []
             server = await asyncio.start_server(accept, "127.0.0.1", self._port)
             following = tasks.create_task(self._follow())
-            self._listening.set()
             await self._stopping.wait()
             server.close()
             for task in (following, *forwarding):

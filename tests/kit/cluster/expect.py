@@ -175,6 +175,17 @@ def expect_not_lost(pod: Json) -> None:
     )
 
 
+def list_running(bench: Bench, app: str = "") -> list[Json]:
+    """The pods that run and are not on their way out; of a workload, by the label `app`, if any."""
+    return [
+        pod
+        for pod in bench.pods()
+        if app in ("", pod["metadata"].get("labels", {}).get("app"))
+        and pod["status"].get("phase") == "Running"
+        and "deletionTimestamp" not in pod["metadata"]
+    ]
+
+
 def expect_gone(bench: Bench, path: str) -> None:
     expect(bench, f"{path} is gone", lambda: not bench.cluster.api.exists(path))
 

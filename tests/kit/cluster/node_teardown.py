@@ -44,22 +44,22 @@ def has_module(bench: Bench, node: str) -> bool:
     return names.MODULE in bench.node(node)["metadata"]["annotations"]
 
 
-def expect_shared_for_good(bench: Bench, node: str) -> Json:
-    """The node once it is back in service, without a module, and its record says so."""
+def expect_shared_for_good(bench: Bench, node: str) -> None:
+    """Until the node is back in service, without a module, and its record says so."""
 
     def probe() -> Json | None:
         found = bench.node(node)
-        applied = json.loads(found["metadata"]["annotations"].get("gpushare.io/applied", "{}"))
+        applied: Json = json.loads(
+            found["metadata"]["annotations"].get("gpushare.io/applied", "{}")
+        )
         is_back = not read_change(found) and "unschedulable" not in found["spec"]
-        return found if is_back and applied.get("schedule") == "share" else None
+        return applied if is_back and applied.get("schedule") == "share" else None
 
-    found = expect(bench, f"{node} shares for good", probe)
-    assert found["metadata"]["labels"][MODE] == "share"
-    assert not has_module(bench, node)
-    applied = json.loads(found["metadata"]["annotations"]["gpushare.io/applied"])
-    assert "gpushare.io/module" not in found["metadata"]["annotations"]
+    applied = expect(bench, f"{node} shares for good", probe)
+    meta = bench.node(node)["metadata"]
+    assert meta["labels"][MODE] == "share"
+    assert not {names.MODULE, "gpushare.io/module"} & meta["annotations"].keys()
     assert applied["bootID"] == boot_id(bench, node)
-    return found
 
 
 def expect_event(bench: Bench, node: str, reason: str, text: str) -> Json:

@@ -45,8 +45,9 @@ class Operators:
     def standard(self) -> OperatorProcess:
         """One `gpushare run` with quick settings; it goes on from test to test."""
         if self._standard is None or not self._standard.alive:
+            self._standard = None
             self.end()
-            self._standard = self._start("run")
+            self._standard = self.start()
         return self._standard
 
     def start(
@@ -61,7 +62,15 @@ class Operators:
         """Start a process of this test's own; the standard one is stopped before. Returns once it
         is ready, unless `wait` says otherwise; one that stands by is ready, too."""
         self._stop_standard()
-        return self._start(role, identity, env, api_url, wait=wait)
+        self._started += 1
+        source = os.environ.get(SOURCE_VARIABLE)
+        settings = {**QUICK, **({"PYTHONPATH": source} if source else {}), **(env or {})}
+        process = self.installation.start(
+            role, identity=identity or f"operator-{self._started}", env=settings, api_url=api_url
+        )
+        if wait:
+            wait_ready(process)
+        return process
 
     def restart(self, ended: OperatorProcess) -> OperatorProcess:
         """Start a process again that has ended, under its name; it may not be ready yet."""
@@ -95,25 +104,6 @@ class Operators:
         if self._standard is not None:
             self._standard.stop()
             self._standard = None
-
-    def _start(
-        self,
-        role: Role,
-        identity: str | None = None,
-        env: Mapping[str, str] | None = None,
-        api_url: str | None = None,
-        *,
-        wait: bool = True,
-    ) -> OperatorProcess:
-        self._started += 1
-        source = os.environ.get(SOURCE_VARIABLE)
-        settings = {**QUICK, **({"PYTHONPATH": source} if source else {}), **(env or {})}
-        process = self.installation.start(
-            role, identity=identity or f"operator-{self._started}", env=settings, api_url=api_url
-        )
-        if wait:
-            wait_ready(process)
-        return process
 
 
 def wait_ready(process: OperatorProcess) -> None:

@@ -108,25 +108,6 @@ def test_a_change_goes_on_when_a_program_that_died_is_back(
     expect_truth(bench)
 
 
-@pytest.mark.parametrize("program", ["kubelet", "containerd"])
-def test_without_a_change_a_program_that_dies_changes_nothing_for_pods(
-    bench: NodeBench, program: str
-) -> None:
-    given_pool(bench, "Basic")
-    early = bench.run_pod("early")
-    before, plugin = bench.containers(), bench.plugin()["metadata"]["uid"]
-    was_held = bench.is_held(early)
-
-    bench.restart(program)
-
-    late = bench.run_pod("late")
-    assert before.items() <= bench.containers().items()
-    assert bench.is_held(late) == bench.is_held(early) == was_held
-    assert bench.plugin()["metadata"]["uid"] == plugin
-    expect_pool_ready(bench, nodes=1)
-    expect_truth(bench)
-
-
 def test_a_kubelet_that_restarts_ends_pods_that_select_what_the_node_has_no_more(
     bench: NodeBench,
 ) -> None:

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import pytest
 
 from devcluster.installation import NAMESPACE
-from tests.kit.bench import GPU_MEM, SYSTEM_PODS
-from tests.kit.cluster.expect import expect, expect_gpu_memory, expect_pool_ready, expect_reason
+from tests.kit.bench import SYSTEM_PODS
+from tests.kit.cluster.expect import expect, expect_gpu_memory, expect_reason
 from tests.kit.nodebench import (
     CARD_GIB,
     CARDS,
@@ -104,29 +104,4 @@ def test_a_node_whose_plugin_comes_back_without_cards_is_not_ready(bench: NodeBe
     bench.call("DELETE", f"{SYSTEM_PODS}/{bench.plugin()['metadata']['name']}")
     expect_shared(bench)
     assert bench.is_held(bench.run_pod("late")) == (schedule == "cgpu")
-    expect_truth(bench)
-
-
-def test_a_reboot_fails_the_gpu_pods_that_ran_and_those_that_come_get_the_nodes_mode(
-    bench: NodeBench,
-) -> None:
-    given_pool(bench, "Basic")
-    bench.run_pod("early")
-    schedule = bench.pool()["spec"]["schedule"]
-
-    with bench.watching() as watch:
-        bench.host.reboot()
-        failed = expect(
-            bench,
-            "it failed",
-            lambda: (pod := bench.pod("early"))["status"].get("reason") and pod,
-        )
-        expect_shared(bench)
-
-    assert failed["status"]["phase"] == "Failed"
-    assert failed["status"]["reason"] == "UnexpectedAdmissionError"
-    assert "0" in [node["status"]["allocatable"].get(GPU_MEM) for node in watch.history]
-    late = bench.run_pod("late")
-    assert bench.is_held(late) == (schedule == "cgpu")
-    expect_pool_ready(bench, nodes=1)
     expect_truth(bench)

@@ -226,13 +226,9 @@ class FaultProxy:
             response = web.StreamResponse(status=answer.status, headers=kept)
             await response.prepare(request)
             exchange.silent |= rule.mute
-            try:
-                async with asyncio.timeout(rule.lasts_seconds):
-                    async for part in _read(answer, rule):
-                        if not exchange.silent:
-                            await response.write(part)
-            except TimeoutError:
-                pass
+            async for part in _read(answer, rule):
+                if not exchange.silent:
+                    await response.write(part)
             if exchange.silent:
                 await self._stopping.wait()
             await response.write_eof()

@@ -70,8 +70,6 @@ class Rule:
     """What becomes of each line of the answer; None: it is dropped. A watch has a line an event."""
     mute: bool = False
     """Its headers come, and nothing after them, not even the end: a watch that is deaf."""
-    lasts_seconds: float | None = None
-    """The answer ends after so long, politely, whether it is complete or not."""
 
     seen: int = field(default=0, init=False)
     acted_on: list[Request] = field(default_factory=list, init=False)
