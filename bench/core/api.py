@@ -69,13 +69,8 @@ class Api(Client):
             return result
 
 
-async def for_each(
-    action: Callable[[Item], Awaitable[object]],
-    items: Iterable[Item],
-    *,
-    in_flight: int = IN_FLIGHT,
-) -> None:
-    """Await `action` for every item, so many at once; the first failure ends all."""
+async def for_each(action: Callable[[Item], Awaitable[object]], items: Iterable[Item]) -> None:
+    """Await `action` for every item, IN_FLIGHT at once; the first failure ends all."""
     queue = iter(items)
 
     async def work() -> None:
@@ -83,5 +78,5 @@ async def for_each(
             await action(item)
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(in_flight):
+        for _ in range(IN_FLIGHT):
             group.create_task(work())

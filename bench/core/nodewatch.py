@@ -74,11 +74,11 @@ class NodeWatch:
             self._waiters = [waiter for waiter in self._waiters if waiter.done is not done]
             raise BenchError(f"{what}: not within {seconds:g} s") from None
 
-    async def until_still(self, seconds: float = _STILL_SECONDS) -> None:
-        """Until no node changed for so long."""
+    async def until_still(self) -> None:
+        """Until no node changed for a while."""
 
         async def is_still() -> bool:
-            return time.monotonic() - self._last_event_at > seconds
+            return time.monotonic() - self._last_event_at > _STILL_SECONDS
 
         await until(is_still, "nodes come to rest", seconds=_STILL_WITHIN_SECONDS)
 

@@ -50,8 +50,8 @@ class UiServer:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return send(self.port, path, method, named)
 
-    def read_state(self, query: str = "") -> Json:
-        answer = self.ask(f"state{query}")
+    def read_state(self) -> Json:
+        answer = self.ask("state")
         assert answer.status == 200, answer
         state: Json = json.loads(answer.body)
         return state

@@ -140,22 +140,6 @@ def test_a_budget_that_allows_no_disruption_is_honoured_and_told_until_it_is_lif
     expect(bench, "server runs again", lambda: list_running(bench, "server"))
 
 
-@pytest.mark.usefixtures("evicting")
-def test_a_workload_moves_ahead_of_the_rollout_and_always_has_what_its_budget_keeps(
-    bench: Bench,
-) -> None:
-    given_sharing_pool(bench, "Professional", "n1", "n2", rollout=EVICT)
-    create_workload(bench, "Deployment", "server", replicas=3)
-    create_budget(bench, "server", min_available=2, allowed=1)
-
-    with bench.watching(PODS) as watch:
-        bench.change_pool(schedule="cgpu")
-        expect_pool_ready(bench, nodes=2, within=90)
-
-    expect(bench, "all run", lambda: len(list_running(bench, "server")) == 3)
-    assert _fewest_running(watch.history, "server") >= 2
-
-
 def _fewest_running(history: list[Json], app: str) -> int:
     """The smallest number of pods of a workload that ran at one moment."""
     running: set[str] = set()

@@ -39,8 +39,8 @@ def is_conflicting(pool: Json) -> bool:
     return bool(find_condition(pool, CONFLICTING)["status"] == "True")
 
 
-def read_drift(bench: Bench, node: str = "n1") -> Json:
-    drift: Json = json.loads(bench.node(node)["metadata"]["annotations"].get(DRIFT, "{}"))
+def read_drift(bench: Bench) -> Json:
+    drift: Json = json.loads(bench.node("n1")["metadata"]["annotations"].get(DRIFT, "{}"))
     return drift
 
 

@@ -54,10 +54,8 @@ def asks_at_its_start() -> Json:
 
 UNISOLATED = {
     "no selection": strict_pod(),
-    "another key": strict_pod(selects={"kubernetes.io/arch": "amd64"}),
     "a pool alone": strict_pod(selects={POOL: "isolated"}),
     "share": strict_pod(selects={MODE: "share"}),
-    "mps": strict_pod(selects={MODE: "mps"}),
     "Basic's share": strict_pod(selects={"cgpu": "true", "cgpu.disable.isolation": "true"}),
     "half of Basic's": strict_pod(selects={"cgpu": "true"}),
     "a node by name": strict_pod(nodeName="n1"),

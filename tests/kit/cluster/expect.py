@@ -156,7 +156,7 @@ def expect_labels(
     return expect(bench, f"{node} has {dict(labels)}", probe, within_seconds=within)
 
 
-def expect_running(bench: Bench, pod: str, *, within: float = WITHIN_SECONDS) -> Json:
+def expect_running(bench: Bench, pod: str) -> Json:
     """The pod, once it runs; a pod that failed at the kubelet's door fails the test at once."""
 
     def probe() -> Json | None:
@@ -164,7 +164,7 @@ def expect_running(bench: Bench, pod: str, *, within: float = WITHIN_SECONDS) ->
         expect_not_lost(found)
         return found if found["status"].get("phase") == "Running" else None
 
-    return expect(bench, f"pod {pod} runs", probe, within_seconds=within)
+    return expect(bench, f"pod {pod} runs", probe)
 
 
 def expect_not_lost(pod: Json) -> None:

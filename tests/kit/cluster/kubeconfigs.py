@@ -12,21 +12,16 @@ SERVER = "https://10.0.0.2:6443"
 
 
 def write_kubeconfig(
-    path: Path,
-    user: object = None,
-    *,
-    cluster: Mapping[str, Any] | None = None,
-    context: str = "here",
-    name: str = "me",
+    path: Path, user: object = None, *, cluster: Mapping[str, Any] | None = None
 ) -> Path:
-    """A kubeconfig whose one context leads this user, of that name, to this cluster."""
+    """A kubeconfig whose one context leads this user to this cluster."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": context,
+        "current-context": "here",
         "clusters": [{"name": "c", "cluster": {"server": SERVER, **(cluster or {})}}],
-        "contexts": [{"name": context, "context": {"cluster": "c", "user": name}}],
-        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "me"}}],
+        "users": [{"name": "me", "user": user}],
     }
     path.write_text(yaml.safe_dump(document))
     return path

@@ -40,12 +40,12 @@ class Answer:
         return [line.removeprefix(_PREFIX) for line in lines if line.startswith(_PREFIX)]
 
 
-def kubectl_create(bench: Bench, manifest: Json, *options: str) -> Answer:
+def kubectl_create(bench: Bench, manifest: Json) -> Answer:
     """Create it as a person does; nothing stays of it."""
     done = subprocess.run(
         [
             str(bench.cluster.binaries / "kubectl"),
-            *("create", "--dry-run=server", "--output=name", "--filename=-", *options),
+            *("create", "--dry-run=server", "--output=name", "--filename=-"),
         ],
         input=json.dumps(manifest),
         env=bench.cluster.environment,
