@@ -2,21 +2,17 @@
 
 import asyncio
 import base64
-import contextlib
 import json
 import os
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-from aiohttp import ClientConnectorError
 
 from devcluster.kubeconfig import read_own_kubeconfig
-from devcluster.relay import relay
 from gpushare.kube.auth.own_credentials import SERVICE_ACCOUNT, load_own_credentials
 from gpushare.kube.client import ApiClient, connect
 from gpushare.kube.errors import ApiError
@@ -144,56 +140,15 @@ async def test_a_plugin_is_asked_again_when_its_token_is_not_taken_any_more(desk
     assert desk.ask_kubectl(path) == VISITOR
 
 
-# Through a proxy.
-
-BEHIND = "https://api.behind.example:6443"
-"""What no resolver knows: only the proxy leads there."""
-
-
-class Tunnels:
-    """An HTTP proxy that leads every CONNECT to the cluster, and remembers whither each was."""
-
-    def __init__(self, server: str) -> None:
-        self._server = urlsplit(server)
-        self.url = ""
-        self.asked: list[str] = []
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.closing(writer), contextlib.suppress(OSError):
-            method, target, *_ = (await reader.readuntil(b"\r\n\r\n")).decode().split()
-            self.asked.append(f"{method} {target}")
-            inner = await asyncio.open_connection(self._server.hostname, self._server.port)
-            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            await relay((reader, writer), inner)
-
-
-@pytest.fixture
-async def tunnels(desk: Desk) -> AsyncIterator[Tunnels]:
-    tunnels = Tunnels(desk.cluster["server"])
-    async with await asyncio.start_server(tunnels.serve, "127.0.0.1", 0) as server:
-        tunnels.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        yield tunnels
-
-
-@pytest.mark.parametrize("is_in_kubeconfig", [False, True], ids=["environment", "kubeconfig"])
-async def test_a_command_goes_through_the_proxy_of_its_kubeconfig_or_else_of_the_environment(
-    desk: Desk, tunnels: Tunnels, monkeypatch: pytest.MonkeyPatch, is_in_kubeconfig: bool
+async def test_a_command_goes_by_the_proxy_of_its_kubeconfig_or_else_of_the_environment(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fields = {"proxy-url": tunnels.url} if is_in_kubeconfig else {}
-    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1" if is_in_kubeconfig else tunnels.url)
-    user = {"token": desk.issue_token()}
-    path = desk.write(user, server=BEHIND, **{"tls-server-name": "localhost", **fields})
-    async with connect(await load_own_credentials(path, None)) as api:
-        assert await ask(api) == VISITOR
-    assert tunnels.asked == ["CONNECT api.behind.example:6443"]
-
-
-async def test_the_controller_does_not_look_for_a_proxy_in_the_environment(
-    desk: Desk, tunnels: Tunnels, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", tunnels.url)
-    path = desk.write({"token": desk.issue_token()}, server=BEHIND)
-    async with connect(await load_credentials(path, SERVICE_ACCOUNT, os.environ)) as api:
-        with pytest.raises(ClientConnectorError):
-            await ask(api)
-    assert tunnels.asked == []
+    ours, its = "http://127.0.0.1:1", "http://127.0.0.1:2"
+    monkeypatch.setenv("https_proxy", ours)
+    server = {"server": "https://api.behind.example:6443"}
+    for cluster, proxy in ((server, ours), (server | {"proxy-url": its}, its)):
+        path = desk.write({"token": "t"}, **cluster)
+        assert (await load_own_credentials(path, None)).proxy == proxy
+    path = desk.write({"token": "t"}, **server)
+    controller = await load_credentials(path, SERVICE_ACCOUNT, os.environ)
+    assert controller.proxy is None, "the controller does not look for one in the environment"
