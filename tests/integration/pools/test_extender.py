@@ -13,6 +13,7 @@ from tests.kit.bench import NODES, PODS, SYSTEM_PODS, Bench
 from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.expect import (
     expect,
+    expect_bound,
     expect_capacity,
     expect_gpu_memory,
     expect_pool_ready,
@@ -21,7 +22,9 @@ from tests.kit.cluster.expect import (
     find_condition,
     read_events,
 )
+from tests.kit.cluster.namespaces import default_namespace
 from tests.kit.cluster.operator_processes import read_metric
+from tests.kit.cluster.pod_admission import decision_of, expect_known, pool_of
 from tests.kit.cluster.scheduler import scheduled_by
 from tests.kit.values.manifests import IMAGE, build_container, build_pod, build_pool
 
@@ -63,6 +66,18 @@ def run_pods(bench: Bench, *pods: str, gib: int) -> None:
     for pod in pods:
         bench.create_pod(build_pod(pod, gib=gib, selects=SENT))
         expect_running(bench, pod)
+
+
+def _asking(name: str, gib: int, **more: Any) -> Json:
+    """A container that asks for so much GPU memory."""
+    return build_container(name, memory=str(gib)) | {"image": IMAGE, **more}
+
+
+def _pod_of(*containers: Json, **spec: Any) -> Json:
+    """The pod `p` of the pool, with these containers."""
+    pod = build_pod("p", selects=SENT, **spec)
+    pod["spec"]["containers"] = list(containers)
+    return pod
 
 
 def expect_memory(bench: Bench, allocated: int, requested: int, *, largest: int) -> None:
@@ -135,7 +150,7 @@ def test_an_extender_that_is_away_is_told_everywhere_and_no_node_is_said_to_fit(
 def test_a_pod_whose_init_containers_alone_ask_is_told_that_the_extender_never_binds_it(
     sharing: Bench,
 ) -> None:
-    asking = build_container("asks", memory="4") | {"image": IMAGE}
+    asking = _asking("asks", 4)
     sharing.create_pod(build_pod("p", gib=None, selects=SENT, initContainers=[asking]))
     (event,) = expect(
         sharing, "it has an Event", lambda: read_events(sharing, sharing.pod("p"), "Unschedulable")
@@ -207,3 +222,100 @@ def test_a_pod_on_a_card_that_was_taken_out_is_told_on_its_node(
     expect_memory(bench, 23, 23, largest=7)
     assert sorted(list_cards(bench)) == [0, 1]
     assert "ExtenderStale" not in list_findings(bench)
+
+
+def test_what_a_sidecar_asks_is_no_room_though_the_extender_does_not_count_it(
+    sharing: Bench,
+) -> None:
+    sidecar = _asking("sidecar", 3, restartPolicy="Always")
+    sharing.create_pod(_pod_of(_asking("main", 2), initContainers=[sidecar]))
+    expect_running(sharing, "p")
+    run_pods(sharing, "large", gib=14)
+    sharing.create_pod(build_pod("late", gib=12, selects=SENT))
+    told = expect_waiting(sharing, "late", "NoFreeBlock")
+    assert list_rejections(told) == [["NotEnoughFree"]]
+    # The extender counts 2 + 14, kube-scheduler 5 + 14, and what waits asks for 12.
+    expect_memory(sharing, 16, 31, largest=11)
+    assert list_cards(sharing) == {0: (15, {"default/p": 2}), 1: (15, {"default/large": 14})}
+
+
+def test_a_pod_of_two_containers_that_ask_is_bound_and_told_why_it_never_starts(
+    sharing: Bench,
+) -> None:
+    sharing.create_pod(_pod_of(_asking("a", 2), _asking("b", 3)))
+    assert expect_bound(sharing, "p") == "n1"
+    told = expect_waiting(sharing, "p", "SeveralContainersAsk")
+    assert (told["placed"]["phase"], told["placed"]["cards"]) == ("Pending", {"0": 5})
+    expect_memory(sharing, 5, 5, largest=15)
+    assert list_cards(sharing) == {0: (15, {"default/p": 5}), 1: (15, {})}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "cards", "largest"),
+    [
+        (names.MEM_POD, "1", {0: (15, {"default/a": 8, "default/b": 7}), 1: (15, {})}, 15),
+        (names.MEM_IDX, "+1", {0: (15, {"default/b": 7}), 1: (15, {"default/a": 8})}, 8),
+    ],
+)
+def test_an_edited_annotation_is_read_as_the_extender_reads_it(
+    sharing: Bench, key: str, value: str, cards: dict[int, tuple[int, dict[str, int]]], largest: int
+) -> None:
+    run_pods(sharing, "a", gib=8)
+    sharing.annotate(f"{PODS}/a", {key: value})
+    run_pods(sharing, "b", gib=7)
+    expect_memory(sharing, 15, 15, largest=largest)
+    assert list_cards(sharing) == cards
+    (node,) = ask(sharing, "inspect")["nodes"]
+    assert [card["allocated"] for card in node["cards"]] == [
+        sum(held.values()) for _, held in cards.values()
+    ]
+    assert "ExtenderStale" not in list_findings(sharing)
+
+
+def test_while_the_controller_is_away_room_that_was_promised_counts_as_reserved(
+    bench: Bench,
+) -> None:
+    bench.install("OpenSource")
+    controller = bench.operators.start("controller", identity="controller")
+    bench.operators.start("webhook", identity="webhook", env={"GPUSHARE_WEBHOOK_REPLICAS": "1"})
+    space = default_namespace(bench)
+    for pool in ("first", "second"):
+        bench.add_nodes(f"{pool}-1", node_pool=pool, cards=2)
+        bench.create_pool(build_pool(pool, edition="OpenSource", node_pool=pool))
+        expect_pool_ready(bench, pool, nodes=1)
+        expect_known(space, pool)
+        expect_capacity(bench, pool, memoryAllocated=0)
+    controller.kill()
+    for pod, pool in (("a", "first"), ("b", "second")):
+        created = space.create(build_pod(pod, gib=8))
+        assert pool_of(created) == pool
+        expect_running(bench, pod)
+    assert decision_of(created)["lost"] == {"Reserved": ["first"]}
+    assert bench.pool("first")["status"]["capacity"]["memoryRequested"] == 0
+
+    bench.operators.restart(controller)
+    for pool in ("first", "second"):
+        expect_capacity(bench, pool, memoryAllocated=8)
+    told = ask(bench, "explain", "pod", "b")
+    assert told["decidedThen"]["lost"] == {"Reserved": ["first"]}
+
+    def is_believed() -> bool:
+        sent = space.send(build_pod("c", gib=8))
+        return (pool_of(sent), decision_of(sent)["lost"]) == ("first", {"LaterName": ["second"]})
+
+    expect(bench, "no room counts as promised any more", is_believed)
+
+
+def test_cards_that_were_added_are_not_said_to_fit_before_the_extender_restarts(
+    sharing: Bench,
+) -> None:
+    run_pods(sharing, "a", "b", gib=10)
+    set_cards(sharing, 4)
+    sharing.create_pod(build_pod("late", gib=10, selects=SENT))
+    told = expect_waiting(sharing, "late", "ExtenderStale")
+    assert list_rejections(told) == [["ExtenderStale"]]
+    assert "rollout restart" in told["smallestChange"]
+
+    sharing.cluster.restart_extender()
+    sharing.delete_pod("late")
+    run_pods(sharing, "again", gib=10)
