@@ -263,6 +263,15 @@ def test_a_failed_node_that_a_user_uncordoned_is_cordoned_again_in_another_attem
     assert (plan.state, expect_apply(plan).cordon) == (NodeState.FAILED, True)
 
 
+def test_a_failed_node_is_looked_at_in_time_though_the_pool_wants_another_mode() -> None:
+    plugin = a_plugin_pod("new", ready_since=LATER - timedelta(seconds=2))
+    pool = a_pool(schedule="share", generation=2)
+    node = cordoned(failed(restart=True), offered=15)
+    plan = plan_of(node, pool, plugin, INSTALLER, now=LATER)
+    expect_idle(plan, NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
+    assert plan.requeue_after_seconds == 10
+
+
 PATIENCE = NOW + timedelta(minutes=1)
 
 

@@ -171,8 +171,7 @@ SITUATIONS: dict[str, MemberStep] = {
     "Failed: job-runs": _step(TORN, a_pool(), jobs=[a_job(LABELLED, JobPhase.UNINSTALL)]),
     "Failed: superseded": _step(cordoned(failed()), a_pool(schedule="default")),
     "Failed: tried-again": _step(cordoned(failed()), a_pool(generation=2)),
-    "Failed: teardown-progressed": _step(TORN, job_pool(), jobs=[REMOVED]),
-    "Failed: rolled-back": _step(cordoned(failed(from_mode=Schedule.DEFAULT)), BACK),
+    "Failed: rolls-back": _step(cordoned(failed(from_mode=Schedule.DEFAULT)), BACK),
     "Failed: stays-failed": _step(cordoned(failed())),
 }
 """By phase and rule."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
@@ -16,6 +17,7 @@ from gpushare.core.snapshot.node import NodeSnapshot, Timing
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
+    INSTALLER,
     OURS,
     SHARE,
     a_kind,
@@ -27,7 +29,7 @@ from tests.kit.values.node_plans import (
     plan_of,
     under_way,
 )
-from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_node, a_pool
+from tests.kit.values.objects import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 WAIT, CORDON, EVICT = (
     a_pool(rollout={"workloads": policy}) for policy in ("Wait", "CordonAndWait", "Evict")
@@ -123,11 +125,29 @@ def test_pods_that_hold_the_resource_are_evicted_by_their_uid_in_order() -> None
     assert [(pod.name, pod.uid) for pod in found] == [("a", "uid-of-a"), ("b", "uid-of-b")]
 
 
-def test_a_pod_that_came_after_the_labels_is_evicted_too() -> None:
-    records = under_way(ChangePhase.LABELLED, restart=True)
+def _labelled(**change: Any) -> Node:
+    records = under_way(ChangePhase.LABELLED, **change)
     labels = {**MODES[Edition.PROFESSIONAL, Schedule.CGPU].labels, **OURS}
-    node = a_node(labels=labels, records=records, unschedulable=True, owns_cordon=True)
-    assert _evicted(a_gpu_pod(), node=node) == (TRAIN,)
+    offers = {MEMORY: 15}
+    return a_node(
+        labels=labels, records=records, allocatable=offers, unschedulable=True, owns_cordon=True
+    )
+
+
+def test_a_pod_that_came_after_the_labels_is_evicted_too() -> None:
+    assert _evicted(a_gpu_pod(), node=_labelled(restart=True)) == (TRAIN,)
+
+
+def test_a_pod_that_holds_another_modes_cards_is_evicted_before_the_node_is_back() -> None:
+    whole = a_gpu_pod(requests={names.RESOURCE_WHOLE_GPU: 1})
+    plugins = (a_plugin_pod("plugin-1"), INSTALLER)
+    assert _evicted(whole, *plugins, node=_labelled()) == (TRAIN,)
+
+
+def test_where_eviction_is_not_allowed_pods_after_the_labels_are_waited_for() -> None:
+    plan = plan_of(_labelled(restart=True), EVICT, a_gpu_pod(), now=LATER)
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.EVICTION_DISABLED)
+    assert (plan.action, plan.halts) == (None, "")
 
 
 @pytest.mark.parametrize(

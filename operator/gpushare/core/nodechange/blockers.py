@@ -85,6 +85,7 @@ def find_pods_of_another_mode(to: Mode, pods: Iterable[Pod]) -> Blocker | None:
     return Blocker(
         Reason.WORKLOADS_PRESENT,
         f"pods that use another mode's GPUs must finish or be moved first: {_listed(users)}",
+        tuple(users),
     )
 
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from datetime import datetime
 
-from gpushare.api.rollout import WorkloadPolicy
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.step import (
@@ -82,8 +81,6 @@ def wait_for_pods(step: Step) -> StepResult | None:
     blocker = step.late_pods
     if blocker is None or not _is_held_by_pods(step):
         return None
-    if step.policy.workloads is WorkloadPolicy.EVICT and not step.ctx.may_evict:
-        return step.eviction_disabled(blocker)
     return step.wait_for_pods(blocker)
 
 

@@ -23,6 +23,7 @@ from gpushare.core.snapshot.admissions import record_boot
 from gpushare.names import Reason
 
 _MESSAGE_CHARACTERS = 400
+_WAITS_FOR_PODS = (Reason.WORKLOADS_PRESENT, Reason.EVICTION_DISABLED)
 _SILENT = (Reason.RESOURCE_NOT_READY, Reason.NO_CARDS)
 
 
@@ -37,7 +38,7 @@ def judge_progress(step: Step, plan: StepResult) -> StepResult:
     assert change.labelled_at is not None
     if plan.state is NodeState.FAILED:
         return _plan_failure(step, plan.reason, plan.message)
-    if plan.reason is Reason.WORKLOADS_PRESENT or waits_for_user(step):
+    if plan.reason in _WAITS_FOR_PODS or waits_for_user(step):
         return plan
     deadline = change.labelled_at + policy.ready_timeout
     if now >= deadline and _is_ours_to_do(plan) and not step.seen.is_refused:

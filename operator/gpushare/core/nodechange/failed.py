@@ -1,4 +1,4 @@
-"""The rules of a change that failed: its node stays cordoned, and holds its pool's rollout up.
+"""The rules of a change that failed: its node stays cordoned, and halts its pool's rollout.
 
 It may still come to its end by itself, as the rules of the phase say in which it failed.
 """
@@ -10,9 +10,9 @@ from gpushare.core.nodechange.blockers import find_blocking_pods
 from gpushare.core.nodechange.labelled import is_completion
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.step import Step
-from gpushare.core.nodechange.teardown import note_progress, resume
+from gpushare.core.nodechange.teardown import resume
 from gpushare.core.records.change_record import Change, ChangePhase, Failure
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
 from gpushare.editions.edition import Outcome, Transition
 from gpushare.editions.registry import find_transition
 from gpushare.names import Reason
@@ -26,7 +26,7 @@ class FailedStep:
 
     member: MemberStep
     failure: Failure
-    going_on: StepResult
+    phase_result: StepResult
 
     @property
     def is_of_another_attempt(self) -> bool:
@@ -49,8 +49,8 @@ class FailedStep:
 
 def complete(step: FailedStep) -> StepResult | None:
     """The plugin is back after all: the node is verified and uncordoned."""
-    is_over = is_completion(step.going_on) and not step.is_of_another_attempt
-    return step.going_on if is_over else None
+    is_over = is_completion(step.phase_result) and not step.is_of_another_attempt
+    return step.phase_result if is_over else None
 
 
 def cordon_again(step: FailedStep) -> StepResult | None:
@@ -58,7 +58,10 @@ def cordon_again(step: FailedStep) -> StepResult | None:
     member = step.member
     if member.seen.is_out_of_service:
         return None
-    plan = step.failed(f"{step.failure.message}; cordoned again", step.going_on)
+    plan = step.failed(f"{step.failure.message}; cordoned again", step.phase_result)
+    if isinstance(plan.action, ApplyNode) and plan.action.cordon:
+        # The labels are put back with it.
+        return plan
     return replace(plan, action=member.write_change("cordoned again"))
 
 
@@ -69,13 +72,13 @@ def wait_for_job(step: FailedStep) -> StepResult | None:
         return None
     # It may remove the module from below the pods that come next.
     message = f"{step.failure.message}. Job {min(map(str, jobs))} must end first"
-    return step.failed(message, step.member.updating(Reason.UPDATING, message))
+    return step.member.seen.plan(NodeState.FAILED, _read_reason(step.failure), message)
 
 
 def follow(step: FailedStep, plan: StepResult) -> StepResult:
     """`plan`, which leads to another mode; the change that failed may still come to its end."""
     message = f"{step.failure.message}. {plan.reason}: {plan.message}"
-    wakes = (plan.requeue_after_seconds, step.going_on.requeue_after_seconds)
+    wakes = (plan.requeue_after_seconds, step.phase_result.requeue_after_seconds)
     wake = min((wake for wake in wakes if wake is not None), default=None)
     return replace(step.failed(message, plan), requeue_after_seconds=wake)
 
@@ -94,13 +97,6 @@ def try_again(step: FailedStep) -> StepResult | None:
         again |= resume(member.seen, member.change)
     action = member.write_change("tried again", **again)
     return member.updating(Reason.UPDATING, "tried again", action)
-
-
-def record_progress(step: FailedStep) -> StepResult | None:
-    """A teardown went on by itself (a boot, a Job, a user's word): that is written down."""
-    # Once the module was seen to be gone, nothing of it is waited for.
-    is_over = step.member.change.phase is ChangePhase.RESTARTING
-    return None if is_over else note_progress(step.member)
 
 
 def roll_back(step: FailedStep) -> StepResult | None:
@@ -127,7 +123,7 @@ def roll_back(step: FailedStep) -> StepResult | None:
 
 def stay(step: FailedStep) -> StepResult:
     """Otherwise it stays cordoned until that is mended, or a user decides."""
-    plan = step.failed(f"{step.failure.message}; {_why_not_rolled_back(step)}", step.going_on)
+    plan = step.failed(f"{step.failure.message}; {_why_not_rolled_back(step)}", step.phase_result)
     return replace(plan, halts=describe_halt(step.member, step.failure))
 
 

@@ -16,7 +16,6 @@ from gpushare.core.nodechange.deadline import judge_progress
 from gpushare.core.nodechange.failed import FailedStep
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.step import Step
-from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import StepResult
 
 S = TypeVar("S")
@@ -31,9 +30,11 @@ class Rule(Generic[S]):
     """None where the rule does not apply."""
     leads_to: tuple[str, ...] = ()
     """The phases that the node can be in once that is done, beside the one where it is."""
-    has_deadline: bool = True
-    """From Labelled on: what takes too long under this rule leads to Failed (`deadline.py`); not
-    waiting for pods or for a user, nor a step of ours that is overdue."""
+
+    @property
+    def has_deadline(self) -> bool:
+        """From Labelled on: whether what takes too long leads to Failed (`deadline.py`)."""
+        return "Failed" in self.leads_to
 
     @property
     def summary(self) -> str:
@@ -100,58 +101,56 @@ CORDONED: Phase[MemberStep] = Phase(
         Rule("recheck-pods", cordoned.recheck_pods, _RECHECKED),
     ),
 )
-_REBOOTING = Rule("rebooting", teardown.wait_for_reboot_to_end)
+_REVERTED = Rule("labels-or-cordon-undone", labelled.revert, ("Failed",))
+_REBOOTING = Rule("rebooting", teardown.wait_for_reboot_to_end, ("Failed",))
 LABELLED: Phase[Step] = Phase(
     "Labelled",
-    "The labels are written. From here the deadline runs.",
+    "The labels are written. From here the deadline runs; not while pods or a user are waited for.",
     (
-        Rule(
-            "teardown-progressed",
-            teardown.note_progress,
-            ("Uninstalled", "Rebooted"),
-            has_deadline=False,
-        ),
-        Rule("labels-or-cordon-undone", labelled.revert),
+        Rule("teardown-progressed", teardown.note_progress, ("Uninstalled", "Rebooted")),
+        _REVERTED,
         _REBOOTING,
-        Rule("teardown-needed", teardown.remove_module),
-        Rule("restart-needed", labelled.record_plugins, ("Restarting",)),
-        Rule("verify", labelled.complete, ("Stable",)),
+        Rule("teardown-needed", teardown.remove_module, ("Failed",)),
+        Rule("restart-needed", labelled.record_plugins, ("Restarting", "Failed")),
+        Rule("verify", labelled.complete, ("Stable", "Failed")),
     ),
 )
 UNINSTALLED: Phase[Step] = Phase(
     "Uninstalled",
     "The kernel module's files are removed, and it is still loaded.",
     (
-        Rule("teardown-progressed", teardown.note_progress, ("Rebooted",), has_deadline=False),
-        Rule("labels-or-cordon-undone", labelled.revert),
+        Rule("teardown-progressed", teardown.note_progress, ("Rebooted",)),
+        _REVERTED,
         _REBOOTING,
-        Rule("reboot-needed", teardown.wait_for_reboot),
+        Rule("reboot-needed", teardown.wait_for_reboot, ("Failed",)),
     ),
 )
 REBOOTED: Phase[Step] = Phase(
     "Rebooted",
     "The node is in another boot, and nobody has shown that the module is gone.",
     (
-        Rule("teardown-progressed", teardown.note_progress, ("Restarting",), has_deadline=False),
-        Rule("labels-or-cordon-undone", labelled.revert),
+        Rule("teardown-progressed", teardown.note_progress, ("Restarting",)),
+        _REVERTED,
         _REBOOTING,
-        Rule("module-unverified", teardown.verify_module, ("Restarting",)),
+        Rule("module-unverified", teardown.verify_module, ("Restarting", "Failed")),
     ),
 )
-_RESTARTED_AGAIN = ("Labelled", "Rebooted")
+_AGAIN = ("Labelled", "Rebooted")
+"""The plugin is restarted once more."""
 RESTARTING: Phase[Step] = Phase(
     "Restarting",
     "The plugin's pods that must go are recorded.",
     (
-        Rule("labels-or-cordon-undone", labelled.revert, _RESTARTED_AGAIN),
-        Rule("plugin-runs", labelled.delete_plugins),
-        Rule("verify", labelled.complete, ("Stable", *_RESTARTED_AGAIN)),
+        Rule("labels-or-cordon-undone", labelled.revert, (*_AGAIN, "Failed")),
+        Rule("plugin-runs", labelled.delete_plugins, ("Failed",)),
+        Rule("verify", labelled.complete, ("Stable", *_AGAIN, "Failed")),
     ),
 )
+_CHANGING = {each.name: each for each in (LABELLED, UNINSTALLED, REBOOTED, RESTARTING)}
 
 
 def _follow(step: FailedStep) -> StepResult | None:
-    """The pool wants another mode by now: the last rules of Stable lead there from this one."""
+    """The pool wants another mode by now: Stable's rules from mode-in-force on lead there."""
     if not step.is_superseded:
         return None
     _, plan = _find_rule(TO_POOLS_MODE, step.member)
@@ -166,16 +165,12 @@ FAILED: Phase[FailedStep] = Phase(
         Rule("uncordoned-by-user", failed.cordon_again),
         Rule("job-runs", failed.wait_for_job),
         Rule("superseded", _follow, ("Cordoned",)),
-        Rule(
-            "tried-again", failed.try_again, ("Labelled", "Uninstalled", "Rebooted", "Restarting")
-        ),
-        Rule("teardown-progressed", failed.record_progress),
-        Rule("rolled-back", failed.roll_back, ("Cordoned",)),
+        Rule("tried-again", failed.try_again, tuple(_CHANGING)),
+        Rule("rolls-back", failed.roll_back, ("Cordoned",)),
         Rule("stays-failed", failed.stay),
     ),
 )
-MACHINE = (STABLE, CORDONED, LABELLED, UNINSTALLED, REBOOTED, RESTARTING, FAILED)
-_CHANGING = {ChangePhase(each.name): each for each in MACHINE[2:6]}
+MACHINE: tuple[Phase[Any], ...] = (STABLE, CORDONED, *_CHANGING.values(), FAILED)
 
 
 def find_rule(step: MemberStep) -> tuple[Phase[Any], Rule[Any], StepResult]:
@@ -188,8 +183,8 @@ def find_rule(step: MemberStep) -> tuple[Phase[Any], Rule[Any], StepResult]:
         return CORDONED.decide(step)
     if change.failure is None:
         return find_labelled_rule(step)
-    _, _, going_on = _CHANGING[change.phase].decide(step)
-    return FAILED.decide(FailedStep(step, change.failure, going_on))
+    _, _, phase_result = _CHANGING[change.phase].decide(step)
+    return FAILED.decide(FailedStep(step, change.failure, phase_result))
 
 
 def find_labelled_rule(step: Step) -> tuple[Phase[Any], Rule[Any], StepResult]:

@@ -66,13 +66,14 @@ class Step:
     def wait_for_pods(self, blocker: Blocker) -> StepResult:
         """The cordoned node waits for pods, without a deadline, and uses up the budget.
 
-        They are evicted where the pool wants that, unless the rollout is halted.
+        They are evicted where the pool wants that.
         """
         message = f"{blocker.message}; until then it stays cordoned, and uses up the budget"
         plan = self.seen.plan(NodeState.BLOCKED, blocker.reason, message)
-        evicts = self.policy.workloads is WorkloadPolicy.EVICT and self.ctx.may_evict
-        if not evicts or self.ctx.is_halted:
+        if self.policy.workloads is not WorkloadPolicy.EVICT:
             return plan
+        if not self.ctx.may_evict:
+            return self.eviction_disabled(blocker)
         pods = find_evictable_pods(transition_of(self.change), blocker.pods)
         return replace(plan, action=EvictPods(self.seen.node.name, pods)) if pods else plan
 
