@@ -150,6 +150,14 @@ def test_force_keeps_its_pace() -> None:
     assert writes == WRITES_PER_PACE
 
 
+def test_while_force_keeps_its_pace_it_says_the_same_at_every_look() -> None:
+    fight = Fight(FORCE)
+    while (first := fight.judge(foreign())).wait is None:
+        pass
+    fight.now += timedelta(seconds=1)
+    assert fight.judge(foreign()).conflicts == first.conflicts
+
+
 def test_the_first_take_over_is_no_drift() -> None:
     node = a_node(labels={names.LABEL_SCHEDULE: "default"})
     assert judge_drift(node, NodeRecords(), WANTED, Claim(), NOW) == Verdict()

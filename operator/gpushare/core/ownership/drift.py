@@ -92,7 +92,7 @@ def judge_drift(
     unresolved = () if claim.force else tuple(r for r in drift.conflicts if r.key in foreign)
     given_way = {conflict.key for conflict in unresolved}
     reverts = [revert for revert in drift.reverts if abs(now - revert.at) < WINDOW]
-    conflicts, reverted = list(unresolved), False
+    known, conflicts, reverted = tuple(reverts), list(unresolved), False
     for key, ours in foreign.items():
         if key in given_way:
             continue
@@ -101,9 +101,8 @@ def judge_drift(
         flip = DriftRevert(key=key, manager=manager, theirs=theirs, at=now)
         may_give_way = not claim.force and key != names.LABEL_ISOLATION_VERIFIED
         if may_give_way and _count(reverts, flip) >= PATIENCE:
-            # A time that is on the node already, so that equal snapshots give equal plans.
-            began_at = min(revert.at for revert in reverts if _is_same(revert, flip))
-            conflicts.append(_build_conflict(flip.model_copy(update={"at": began_at}), ours))
+            began_at = min(revert.at for revert in known if _is_same(revert, flip))
+            conflicts.append(_build_conflict(flip, ours, began_at))
         else:
             reverts.append(flip)
             reverted = True
@@ -122,7 +121,7 @@ def judge_drift(
             }
         )
     conflicts += [
-        _build_conflict(flip, wanted[flip.key])
+        _build_conflict(flip, wanted[flip.key], max(r.at for r in known if _is_same(r, flip)))
         for flip in {(r.key, r.manager): r for r in reverts}.values()
         if _count(reverts, flip) > PATIENCE and flip.key in wanted
     ]
@@ -156,9 +155,10 @@ def _is_same(revert: DriftRevert, flip: DriftRevert) -> bool:
     return (revert.key, revert.manager) == (flip.key, flip.manager)
 
 
-def _build_conflict(flip: DriftRevert, ours: str) -> LabelConflict:
+def _build_conflict(flip: DriftRevert, ours: str, since: datetime) -> LabelConflict:
+    """`since` is on the node already, so that equal snapshots give equal plans."""
     return LabelConflict(
-        key=flip.key, manager=flip.manager, ours=ours, theirs=flip.theirs, since=flip.at
+        key=flip.key, manager=flip.manager, ours=ours, theirs=flip.theirs, since=since
     )
 
 
