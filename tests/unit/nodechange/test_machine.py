@@ -1,12 +1,191 @@
-"""What holds of all phases and rules."""
+"""What holds of all phases and rules, and for each rule a situation in which it applies."""
 
-from typing import get_type_hints
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, get_type_hints
 
 import pytest
 
-from gpushare.core.nodechange.machine import MACHINE, Phase
-from gpushare.core.records.change_record import ChangePhase
-from gpushare.core.snapshot.actions import StepResult
+from gpushare import names
+from gpushare.api.k8s.job import Job, JobState
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Pool, Schedule
+from gpushare.core.nodechange.machine import MACHINE, Phase, find_rule
+from gpushare.core.nodechange.member_step import MemberStep
+from gpushare.core.ownership.drift import WRITES_PER_PACE
+from gpushare.core.records.change_record import ChangePhase, PluginPod
+from gpushare.core.records.drift_record import Drift, DriftRevert
+from gpushare.core.records.node_records import NodeRecords, parse_records
+from gpushare.core.snapshot.actions import JobPhase, StepResult
+from gpushare.core.snapshot.change_policy import build_policy
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
+from tests.kit.values.node_plans import (
+    INSTALLER,
+    NEVER,
+    OURS,
+    SHARE,
+    a_failure,
+    a_settled,
+    an_isolating,
+    applied,
+    cordoned,
+    deferred,
+    failed,
+    under_way,
+)
+from tests.kit.values.objects import (
+    LATER,
+    NOW,
+    PRO_DAEMONSETS,
+    a_gpu_pod,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+    installed,
+)
+from tests.kit.values.teardown_plans import (
+    PLUGIN,
+    a_job,
+    a_teardown,
+    job_pool,
+    manual_pool,
+    teardown_node,
+)
+
+
+def _step(
+    node: Node,
+    pool: Pool | None = None,
+    *pods: Pod,
+    now: datetime = NOW,
+    jobs: Iterable[Job] = (),
+    is_refused: bool = False,
+    daemonsets: Iterable[str] = PRO_DAEMONSETS,
+    **ctx: Any,
+) -> MemberStep:
+    """A member of `pool`, which wants cgpu unless it is given."""
+    pool = pool or a_pool()
+    by_name = {job.name: job for job in jobs}
+    seen = NodeSnapshot(node, pods, parse_records(node), jobs=by_name, is_refused=is_refused)
+    context = ReconcileContext(now, plugin_daemonsets=installed(daemonsets), **ctx)
+    return MemberStep(seen, build_policy(pool, node, Timing()), context, pool)
+
+
+def _once_ours(schedule: str, drift: Drift | None = None) -> NodeRecords:
+    """Of a node whose mode label was written by us."""
+    update = {"initial_values": {names.LABEL_SCHEDULE: None}, "drift": drift}
+    return applied(schedule).model_copy(update=update)
+
+
+def _fought_over(*managers: str, writes: int = 0) -> NodeRecords:
+    """The mode's label was changed by each of `managers`, and put back so often."""
+    key = names.LABEL_SCHEDULE
+    reverts = tuple(
+        DriftRevert(key=key, manager=each, theirs="default", at=NOW) for each in managers
+    )
+    drift = Drift(claim="training/1", reverts=reverts, writes=(NOW,) * writes)
+    return _once_ours("cgpu", drift)
+
+
+def _cordoned(**more: Any) -> Node:
+    values = {"unschedulable": True, "owns_cordon": True, **more}
+    return a_node(labels={**SHARE, **OURS}, records=under_way(ChangePhase.CORDONED), **values)
+
+
+def _foreign(node: Node) -> Node:
+    """The same, whose mode label somebody took over with another value."""
+    key = names.LABEL_SCHEDULE
+    return replace(node, labels={**node.labels, key: "default"}, owned=node.owned - {key})
+
+
+def _open(node: Node) -> Node:
+    """The same, which a person uncordoned."""
+    return replace(node, unschedulable=False, owns_cordon=False)
+
+
+def _away(phase: ChangePhase, **more: Any) -> Node:
+    return teardown_node(phase, records=a_teardown(phase, not_ready=True), ready=False, **more)
+
+
+WAIT, HOLD, EVICT = (
+    a_pool(rollout={"workloads": policy}) for policy in ("Wait", "CordonAndWait", "Evict")
+)
+BACK = a_pool(rollout={"on_failure": "Rollback"})
+ROLLED_BACK = applied(Schedule.SHARE, from_mode="cgpu", failure=a_failure())
+LABELLED, UNINSTALLED = teardown_node(ChangePhase.LABELLED), teardown_node(ChangePhase.UNINSTALLED)
+REBOOTED = teardown_node(ChangePhase.REBOOTED, boot="boot-2")
+REMOVED = a_job(LABELLED, JobPhase.UNINSTALL, JobState.COMPLETE)
+SEEN_GONE = a_job(REBOOTED, JobPhase.VERIFY, JobState.COMPLETE)
+RESTARTS = under_way(ChangePhase.LABELLED, restart=True)
+FAILED_TEARDOWN = a_teardown(ChangePhase.LABELLED, failure=a_failure())
+TORN = teardown_node(ChangePhase.LABELLED, records=FAILED_TEARDOWN)
+RESTARTING = under_way(ChangePhase.RESTARTING, plugins=(PluginPod(name="old", uid="old"),))
+SITUATIONS: dict[str, MemberStep] = {
+    "Stable: left-alone": _step(a_node(allocatable={"nvidia.com/mig-1g.5gb": 7})),
+    "Stable: deferred": _step(a_node(labels={**SHARE, **OURS}, records=deferred(0.4))),
+    "Stable: mode-contested": _step(_foreign(an_isolating(records=_fought_over("", "")))),
+    "Stable: reverts-paused": _step(
+        _foreign(an_isolating(records=_fought_over("a", "b", writes=WRITES_PER_PACE)))
+    ),
+    "Stable: label-drifted": _step(_foreign(a_settled(records=_once_ours("share"))), None, PLUGIN),
+    "Stable: plugin-restarted": _step(a_settled(), WAIT, a_plugin_pod("another"), a_gpu_pod()),
+    "Stable: mode-in-force": _step(an_isolating(), None, PLUGIN, INSTALLER),
+    "Stable: restart-left-to-user": _step(a_settled(), NEVER, PLUGIN),
+    "Stable: transition-refused": _step(an_isolating(), manual_pool(), PLUGIN),
+    "Stable: rolled-back-before": _step(a_settled(records=ROLLED_BACK), BACK, PLUGIN),
+    "Stable: components-missing": _step(
+        a_settled(), None, PLUGIN, daemonsets=PRO_DAEMONSETS - {"cgpu-installer"}
+    ),
+    "Stable: workloads-present": _step(a_settled(), WAIT, PLUGIN, a_gpu_pod()),
+    "Stable: eviction-disabled": _step(a_settled(), EVICT, PLUGIN, a_gpu_pod()),
+    "Stable: node-not-ready": _step(a_settled(ready=False), None, PLUGIN),
+    "Stable: start": _step(a_settled(), None, PLUGIN),
+    "Cordoned: pool-changed": _step(_cordoned(), a_pool(schedule="default")),
+    "Cordoned: uncordoned-by-user": _step(_open(_cordoned())),
+    "Cordoned: node-not-ready": _step(_cordoned(ready=False)),
+    "Cordoned: pods-unreadable": _step(_cordoned(), is_refused=True, now=LATER),
+    "Cordoned: rollout-halted": _step(_cordoned(), is_halted=True),
+    "Cordoned: pods-remain": _step(_cordoned(), HOLD, a_gpu_pod()),
+    "Cordoned: recheck-pods": _step(_cordoned()),
+    "Labelled: teardown-progressed": _step(LABELLED, job_pool(), jobs=[REMOVED]),
+    "Labelled: labels-or-cordon-undone": _step(_open(LABELLED), job_pool()),
+    "Labelled: node-away": _step(_away(ChangePhase.LABELLED), manual_pool()),
+    "Labelled: teardown-needed": _step(LABELLED, manual_pool()),
+    "Labelled: restart-needed": _step(cordoned(RESTARTS)),
+    "Labelled: verify": _step(cordoned(under_way(ChangePhase.LABELLED))),
+    "Uninstalled: teardown-progressed": _step(replace(UNINSTALLED, boot_id="boot-2"), job_pool()),
+    "Uninstalled: labels-or-cordon-undone": _step(_open(UNINSTALLED), job_pool()),
+    "Uninstalled: node-away": _step(_away(ChangePhase.UNINSTALLED), job_pool()),
+    "Uninstalled: reboot-needed": _step(UNINSTALLED, job_pool()),
+    "Rebooted: teardown-progressed": _step(REBOOTED, job_pool(), jobs=[SEEN_GONE]),
+    "Rebooted: labels-or-cordon-undone": _step(_open(REBOOTED), job_pool()),
+    "Rebooted: node-away": _step(_away(ChangePhase.REBOOTED, boot="boot-2"), manual_pool()),
+    "Rebooted: module-unverified": _step(REBOOTED, manual_pool()),
+    "Restarting: labels-or-cordon-undone": _step(_open(cordoned(RESTARTING))),
+    "Restarting: plugin-runs": _step(cordoned(RESTARTING), None, a_plugin_pod("old")),
+    "Restarting: verify": _step(cordoned(RESTARTING)),
+    "Failed: recovered": _step(cordoned(failed(), offered=15), None, PLUGIN, INSTALLER, now=LATER),
+    "Failed: uncordoned-by-user": _step(_open(cordoned(failed()))),
+    "Failed: job-runs": _step(TORN, a_pool(), jobs=[a_job(LABELLED, JobPhase.UNINSTALL)]),
+    "Failed: superseded": _step(cordoned(failed()), a_pool(schedule="default")),
+    "Failed: tried-again": _step(cordoned(failed()), a_pool(generation=2)),
+    "Failed: teardown-progressed": _step(TORN, job_pool(), jobs=[REMOVED]),
+    "Failed: rolled-back": _step(cordoned(failed(from_mode=Schedule.DEFAULT)), BACK),
+    "Failed: stays-failed": _step(cordoned(failed())),
+}
+"""By phase and rule."""
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_in_its_situation_a_rule_applies(name: str) -> None:
+    phase, rule, _ = find_rule(SITUATIONS[name])
+    assert f"{phase.name}: {rule.name}" == name
+
+
+def test_each_rule_has_a_situation() -> None:
+    assert list(SITUATIONS) == [f"{phase.name}: {r.name}" for phase in MACHINE for r in phase.rules]
 
 
 @pytest.mark.parametrize("phase", MACHINE, ids=lambda phase: phase.name)

@@ -9,7 +9,7 @@ pool is in `releasing.py`: what is labelled is finished first, and a failed node
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gpushare.core.nodechange import cordoned, failed, labelled, stable, teardown
 from gpushare.core.nodechange.deadline import judge_progress
@@ -48,9 +48,9 @@ class Phase(Generic[S]):
     summary: str
     rules: tuple[Rule[S], ...]
 
-    def decide(self, step: S) -> tuple[Rule[S], StepResult]:
-        """The rule that applies, and what it says."""
-        return _find_rule(self.rules, step)
+    def decide(self, step: S) -> tuple["Phase[S]", Rule[S], StepResult]:
+        """This phase, its rule that applies, and what that says."""
+        return self, *_find_rule(self.rules, step)
 
 
 def _find_rule(rules: Iterable[Rule[S]], step: S) -> tuple[Rule[S], StepResult]:
@@ -175,26 +175,34 @@ FAILED: Phase[FailedStep] = Phase(
     ),
 )
 MACHINE = (STABLE, CORDONED, LABELLED, UNINSTALLED, REBOOTED, RESTARTING, FAILED)
-_CHANGING = {
-    ChangePhase(phase.name): phase for phase in (LABELLED, UNINSTALLED, REBOOTED, RESTARTING)
-}
+_CHANGING = {ChangePhase(each.name): each for each in MACHINE[2:6]}
 
 
 def decide(step: MemberStep) -> StepResult:
     """What a node needs next that belongs to a pool."""
-    change = step.seen.records.change
-    if change is None or not change.is_under_way:
-        rule, result = STABLE.decide(step)
-        return stable.finish(step, result) if rule in TO_POOLS_MODE else result
-    if not change.is_labelled:
-        return CORDONED.decide(step)[1]
-    if change.failure is None:
-        return decide_labelled(step)
-    _, going_on = _CHANGING[change.phase].decide(step)
-    return FAILED.decide(FailedStep(step, change.failure, going_on))[1]
+    return find_rule(step)[2]
 
 
 def decide_labelled(step: Step) -> StepResult:
     """What a change needs next whose labels are written, and that has not failed."""
-    rule, result = _CHANGING[step.change.phase].decide(step)
-    return judge_progress(step, result) if rule.has_deadline else result
+    return find_labelled_rule(step)[2]
+
+
+def find_rule(step: MemberStep) -> tuple[Phase[Any], Rule[Any], StepResult]:
+    """Where a node is that belongs to a pool, the rule that applies, and what is done by it."""
+    change = step.seen.records.change
+    if change is None or not change.is_under_way:
+        phase, rule, result = STABLE.decide(step)
+        return phase, rule, stable.finish(step, result) if rule in TO_POOLS_MODE else result
+    if not change.is_labelled:
+        return CORDONED.decide(step)
+    if change.failure is None:
+        return find_labelled_rule(step)
+    _, _, going_on = _CHANGING[change.phase].decide(step)
+    return FAILED.decide(FailedStep(step, change.failure, going_on))
+
+
+def find_labelled_rule(step: Step) -> tuple[Phase[Any], Rule[Any], StepResult]:
+    """The same of a node whose labels are written, and whose change has not failed."""
+    phase, rule, result = _CHANGING[step.change.phase].decide(step)
+    return phase, rule, judge_progress(step, result) if rule.has_deadline else result
