@@ -46,6 +46,17 @@ a_rollout = st.fixed_dictionaries(
         "workloads": st.sampled_from(("Wait", "CordonAndWait", "Evict")),
     }
 )
+a_consent = st.fixed_dictionaries(
+    {
+        "device_plugin": st.sampled_from(
+            [{"restart": each} for each in (*["OnIsolationChange"] * 4, "Never")]
+        ),
+        "isolation_teardown": st.sampled_from(
+            ({"policy": "Manual"}, {"policy": "Job"}, {"policy": "Job", "reboot": "Sentinel"})
+        ),
+    }
+)
+"""What a pool lets the operator do to its nodes."""
 
 
 class Disturbances(RuleBasedStateMachine):
@@ -60,7 +71,7 @@ class Disturbances(RuleBasedStateMachine):
         self._count = 0
 
     @initialize(
-        edition=st.sampled_from(sorted(sim.DAEMONSETS)),
+        edition=st.sampled_from((Edition.PROFESSIONAL, Edition.PROFESSIONAL, Edition.BASIC)),
         returning_seconds=st.sampled_from((1, 5, 40)),
         reporting_seconds=st.sampled_from((1, 3, 9)),
         modes=a_mode.map(lambda mode: [mode] * len(NODES))
@@ -70,6 +81,10 @@ class Disturbances(RuleBasedStateMachine):
         is_settled=st.sampled_from((True, True, False)),
         conflict=st.sampled_from((None, None, 100, 200)),
         pace=st.sampled_from((0, 0, 2)),
+        consent=a_consent,
+        working_seconds=st.sampled_from((5, 5, 100)),
+        may_evict=st.sampled_from((True, True, False)),
+        may_tear_down=st.sampled_from((True, True, False)),
     )
     def begin(
         self,
@@ -82,17 +97,26 @@ class Disturbances(RuleBasedStateMachine):
         is_settled: bool,
         pace: int,
         conflict: int | None = None,
+        consent: dict[str, object] | None = None,
+        working_seconds: int = 5,
+        may_evict: bool = True,
+        may_tear_down: bool = True,
     ) -> None:
-        """`rival`: with this priority a pool that is as old comes to claim the same nodes."""
+        """`conflict`: with this priority a pool that is as old comes to claim the same nodes."""
         self.cluster = sim.Cluster(
             edition=edition,
             returning=timedelta(seconds=returning_seconds),
             reporting=timedelta(seconds=reporting_seconds),
+            working=timedelta(seconds=working_seconds),
+            may_evict=may_evict,
+            may_tear_down=may_tear_down,
         )
+        self.restart_operator()
         for node, mode in zip(NODES, modes, strict=True):
             self.add_node(node, "a", mode)
         self.cluster = simulated_kubelets.elapse(self.cluster, 60)
-        self.put_pool("training", schedule=schedule, nodes=_of_groups("a"), rollout=rollout)
+        spec = {"schedule": schedule, "nodes": _of_groups("a"), "rollout": rollout}
+        self.put_pool("training", **spec, **consent or {})
         if conflict is not None:
             self.put_pool("inference")
         if is_settled:
@@ -100,6 +124,10 @@ class Disturbances(RuleBasedStateMachine):
         if conflict is not None:
             self.put_pool("inference", nodes=_of_groups("a"), priority=conflict)
         self.pace = pace
+
+    @abstractmethod
+    def restart_operator(self) -> None:
+        """Its process ends, and another one starts."""
 
     @abstractmethod
     def come_to_rest(self) -> None:
@@ -126,6 +154,10 @@ class Disturbances(RuleBasedStateMachine):
     def edit_rollout(self, name: str, rollout: dict[str, object]) -> None:
         self.put_pool(name, rollout=rollout)
 
+    @rule(name=a_pool_name, consent=a_consent)
+    def edit_consent(self, name: str, consent: dict[str, object]) -> None:
+        self.put_pool(name, **consent)
+
     @rule(name=a_pool_name)
     def approve(self, name: str) -> None:
         """A person reads the plan, and agrees to it."""
@@ -149,7 +181,6 @@ class Disturbances(RuleBasedStateMachine):
             again = pool.model_copy(update={"retry": f"again-{self._next()}"})
             self.cluster = sim.put_pool(self.cluster, again)
 
-    @rule(node=a_node_name)
     def retry_node(self, node: str) -> None:
         if node in self.cluster.nodes:
             value = f"again-{self._next()}"
@@ -169,7 +200,6 @@ class Disturbances(RuleBasedStateMachine):
         else:
             self.cluster = sim.write_node(self.cluster, node, CORDON, "true", "kubectl-cordon")
 
-    @rule(node=a_node_name)
     def uncordon(self, node: str) -> None:
         if node in self.cluster.nodes:
             self.cluster = sim.write_node(self.cluster, node, CORDON, None)
@@ -189,6 +219,25 @@ class Disturbances(RuleBasedStateMachine):
         if node in self.cluster.nodes:
             self.cluster = sim.write_node(self.cluster, node, names.LABEL_POOL, value)
 
+    def speak_of_teardown(self, node: str, word: str) -> None:
+        """A person annotates the node, also where that is untrue."""
+        if node not in self.cluster.nodes:
+            return
+        if word == names.TEARDOWN_DONE:
+            self.checker.note_word(node, self.cluster)
+        key = names.ANNOTATION_TEARDOWN
+        self.cluster = sim.write_node(self.cluster, node, key, word)
+
+    def remove_module(self, node: str) -> None:
+        """A person does what is to be typed on the node."""
+        if not any(pod.daemonset == sim.INSTALLER for pod in self.cluster.pods_on(node)):
+            self.cluster = sim.remove_module(self.cluster, node)
+
+    @rule(data=st.data(), is_present=st.booleans())
+    def set_daemonset(self, data: st.DataObject, is_present: bool) -> None:
+        name = data.draw(st.sampled_from(sorted(sim.DAEMONSETS[self.cluster.edition])))
+        self.cluster = sim.set_daemonset(self.cluster, name, present=is_present)
+
     # Machines.
 
     @rule(node=a_node_name, group=a_group, mode=a_mode)
@@ -202,12 +251,10 @@ class Disturbances(RuleBasedStateMachine):
         if node in self.cluster.nodes:
             self.cluster = sim.remove_node(self.cluster, node)
 
-    @rule(node=a_node_name, ready=st.booleans())
     def set_ready(self, node: str, ready: bool) -> None:
         if node in self.cluster.nodes:
             self.cluster = sim.set_ready(self.cluster, node, ready=ready)
 
-    @rule(node=a_node_name)
     def reboot(self, node: str) -> None:
         if node in self.cluster.nodes:
             self.cluster = sim.reboot_node(simulated_kubelets.elapse(self.cluster, 0), node)
@@ -223,7 +270,6 @@ class Disturbances(RuleBasedStateMachine):
             if pod.daemonset:
                 self.cluster = sim.delete_pod(self.cluster, pod.uid)
 
-    @rule(node=a_node_name, fault=st.sampled_from(sim.Fault), is_present=st.booleans())
     def set_fault(self, node: str, fault: sim.Fault, is_present: bool) -> None:
         if node in self.cluster.nodes:
             self.cluster = sim.set_fault(self.cluster, node, fault, present=is_present)
@@ -271,16 +317,27 @@ class Disturbances(RuleBasedStateMachine):
     def mend(self) -> None:
         """Whatever was in the way is gone; people try again what failed, and give it time."""
         for node in sorted(self.cluster.nodes):
-            for fault in sim.Fault:
-                self.set_fault(node, fault, is_present=False)
+            self.lift_faults(node)
             self.set_ready(node, ready=True)
             self.cluster = sim.lift_cordon(self.cluster, node)
             self.retry_node(node)
         for name, pool in self.cluster.pools.items():
             patient = pool.spec.rollout.model_dump() | {"ready_timeout_seconds": None}
-            self.put_pool(name, rollout=patient)
+            teardown = pool.spec.isolation_teardown.model_dump()
+            if not self.cluster.may_tear_down:
+                teardown["policy"] = "Manual"
+            device_plugin = {"restart": "OnIsolationChange"}
+            self.put_pool(
+                name, rollout=patient, device_plugin=device_plugin, isolation_teardown=teardown
+            )
             self.retry_pool(name)
         self.end_pods()
+        for daemonset in self.cluster.missing:
+            self.cluster = sim.set_daemonset(self.cluster, daemonset, present=True)
+
+    def lift_faults(self, node: str) -> None:
+        for fault in sim.Fault:
+            self.set_fault(node, fault, is_present=False)
 
     def put_pool(self, name: str, **spec: object) -> None:
         """A pool as it was, but for `spec`; one that is being deleted is beyond changes."""

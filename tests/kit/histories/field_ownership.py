@@ -10,7 +10,7 @@ from gpushare.api.k8s.node import Node
 
 CORDON = "spec.unschedulable"
 _RELEASED = names.RELEASED_ANNOTATIONS | {names.ANNOTATION_RETRY}
-_ANNOTATIONS = _RELEASED | names.NODE_ANNOTATIONS
+_ANNOTATIONS = _RELEASED | names.NODE_ANNOTATIONS | {names.ANNOTATION_TEARDOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,5 +127,6 @@ def observe_node(node: SimulatedNode) -> Node:
             and known.managers - {names.FIELD_MANAGER}
         },
         retry=node.annotations.get(names.ANNOTATION_RETRY, ""),
+        teardown=node.annotations.get(names.ANNOTATION_TEARDOWN, ""),
         owns_cordon=CORDON in ours,
     )

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.pool import Pool
+from gpushare.api.pool import Edition, Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.core.planner.decisions import Plan
 from gpushare.core.planner.planner import Planner
@@ -22,6 +22,7 @@ from gpushare.core.records.change_record import Change, ChangePhase, Failure
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import (
     ApplyNode,
+    CreateJob,
     DeletePlugins,
     EvictPods,
     NodeState,
@@ -63,6 +64,8 @@ class InvariantChecker:
         """By node's UID, when somebody labelled it by hand."""
         self._unknown: set[str] = set()
         """UIDs of nodes of which nobody can say what their plugin has read."""
+        self._misled: set[str] = set()
+        """UIDs of nodes on which somebody said that no kernel module is loaded, and one was."""
         self._agreed: defaultdict[str, set[str]] = defaultdict(set)
         """By a plan's hash, the changes that a person read in it."""
 
@@ -84,6 +87,11 @@ class InvariantChecker:
         """A person agrees to what stands in the pool's status."""
         if (plan := pool.status.plan) is not None:
             self._agreed[plan.hash] |= {step.change for step in plan.steps}
+
+    def note_word(self, name: str, cluster: Cluster) -> None:
+        """A person says that no kernel module is loaded on a node; that may be untrue."""
+        if name in cluster.modules:
+            self._misled.add(cluster.nodes[name].uid)
 
     # Decisions.
 
@@ -167,6 +175,9 @@ class InvariantChecker:
             if each.pod.deleting and not before.pods[uid].pod.deleting
         ]
         change = read_change(before, name)
+        if after.jobs != before.jobs:
+            assert isinstance(action, CreateJob), action
+            assert CORDON in before.nodes[name].fields, f"a Job runs on {name} in service"
         for pod in asked:
             assert pod.node == name, pod
             assert change is not None, f"{pod.name} is deleted, and no change is under way"
@@ -271,6 +282,10 @@ class InvariantChecker:
         assert node.labels.get(names.LABEL_POOL) == pool.name, node
         assert read_mode(cluster.edition, node.labels) == schedule, node
         assert not node.owns_cordon, node
+        if pool.spec.edition is Edition.PROFESSIONAL and schedule == "share":
+            # Labels that somebody wrote by hand, and took back, may have left one behind.
+            is_known = not self._labelled[node.uid] and node.uid not in self._misled
+            assert not (is_known and name in cluster.modules), f"{name} isolates still"
         for daemonset, runs in DAEMONSETS[cluster.edition].items():
             if not runs.resource or node.labels.get(runs.key) not in runs.values:
                 continue
@@ -282,8 +297,19 @@ class InvariantChecker:
 
 
 def read_change(cluster: Cluster, name: str) -> Change | None:
+    """The change that is under way on a node, if there is one."""
+    if name not in cluster.nodes:
+        return None
     change = parse_records(observe_node(cluster.nodes[name])).change
     return change if change is not None and change.is_under_way else None
+
+
+def read_phase(cluster: Cluster, name: str) -> str:
+    """The phase of a node's change, as docs/nodes.md calls it."""
+    change = read_change(cluster, name)
+    if change is None:
+        return "Stable"
+    return "Failed" if change.failure is not None else change.phase
 
 
 def _read_beginning(action: object, before: Change | None) -> Change | None:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from gpushare import names
+from gpushare.api.k8s.job import Job
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool
 from tests.kit.histories.field_ownership import (
@@ -21,6 +22,7 @@ from tests.kit.histories.field_ownership import (
 )
 from tests.kit.values.objects import NOW
 
+INSTALLER = "cgpu-installer"
 MEMORY, WHOLE = names.RESOURCE_GPU_MEMORY, names.RESOURCE_WHOLE_GPU
 AMOUNTS = {MEMORY: 15, WHOLE: 1}
 STARTING, STOPPING = timedelta(seconds=2), timedelta(seconds=1)
@@ -33,6 +35,7 @@ class Fault(StrEnum):
     SILENT_ZERO = "its device plugin is Ready and its resource stays 0"
     REFUSED = "writes to it are refused"
     PROTECTED = "a disruption budget forbids to evict its pods"
+    JOBS_FAIL = "the Jobs of its teardown fail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,12 @@ _MODE, _CGPU = names.LABEL_SCHEDULE, names.LABEL_CGPU
 DAEMONSETS: Mapping[Edition, Mapping[str, DaemonSet]] = {
     Edition.PROFESSIONAL: {
         "gpushare-device-plugin-ds": _on(_MODE, "share", "cgpu", offers=MEMORY),
-        "cgpu-installer": _on(_MODE, "cgpu"),
+        INSTALLER: _on(_MODE, "cgpu"),
         "ack-nvidia-device-plugin": _on(_MODE, "default", offers=WHOLE),
     },
     Edition.BASIC: {
         "gpushare-device-plugin-ds": _on(_CGPU, "true", offers=MEMORY),
-        "cgpu-installer": _on(_CGPU, "true"),
+        INSTALLER: _on(_CGPU, "true"),
         # It puts the whole-card plugin's static pod back, which stands for both here.
         "device-plugin-recover-ds": _on(_CGPU, "false", offers=WHOLE),
     },
@@ -85,6 +88,14 @@ class SimulatedPod:
 
 
 @dataclass(frozen=True, slots=True)
+class SimulatedJob:
+    """A Job of a teardown, and when its pod has done its work."""
+
+    job: Job
+    due: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """All that there is, at one moment."""
 
@@ -94,6 +105,12 @@ class Cluster:
     """A plugin's pod that runs takes so long to be Ready."""
     reporting: timedelta = timedelta(seconds=3)
     """Kubelets report what a node offers so much later."""
+    working: timedelta = timedelta(seconds=5)
+    """The Jobs of teardowns take so long."""
+    may_evict: bool = True
+    """The operator's installation allows that pods are evicted."""
+    may_tear_down: bool = True
+    """It allows the Jobs of teardowns."""
     pools: Mapping[str, Pool] = field(default_factory=dict)
     nodes: Mapping[str, SimulatedNode] = field(default_factory=dict)
     pods: Mapping[str, SimulatedPod] = field(default_factory=dict)
@@ -101,6 +118,12 @@ class Cluster:
     faults: Mapping[str, frozenset[Fault]] = field(default_factory=dict)
     reports: Mapping[str, datetime] = field(default_factory=dict)
     """By node whose offer changed, when its kubelet says so."""
+    jobs: Mapping[str, SimulatedJob] = field(default_factory=dict)
+    """By name."""
+    modules: Mapping[str, bool] = field(default_factory=dict)
+    """By node on which the cGPU kernel module is loaded, whether it is loaded in the next boot."""
+    missing: frozenset[str] = frozenset()
+    """DaemonSets that somebody took away."""
     serial: int = 0
     """Numbers given out so far: each UID and version is one of its own."""
 
@@ -141,6 +164,8 @@ def remove_node(cluster: Cluster, name: str) -> Cluster:
         pods={uid: each for uid, each in cluster.pods.items() if each.pod.node != name},
         faults={other: faults for other, faults in cluster.faults.items() if other != name},
         reports={other: due for other, due in cluster.reports.items() if other != name},
+        jobs={other: each for other, each in cluster.jobs.items() if each.job.node != name},
+        modules={other: stays for other, stays in cluster.modules.items() if other != name},
     )
 
 
@@ -190,6 +215,8 @@ def reboot_node(cluster: Cluster, name: str) -> Cluster:
     """Workloads end, and the plugins' containers start anew."""
     node = cluster.nodes[name]
     cluster = put_node(cluster, replace(node, boot=node.boot + 1, ready=True))
+    modules = {n: stays for n, stays in cluster.modules.items() if stays or n != name}
+    cluster = replace(cluster, modules=modules)
     gone = {uid for uid, each in cluster.pods.items() if _is_workload(each, name)}
     cluster = replace(cluster, pods={u: each for u, each in cluster.pods.items() if u not in gone})
     return restart_containers(cluster, name)
@@ -233,6 +260,19 @@ def delete_pod(cluster: Cluster, uid: str) -> Cluster:
         cluster,
         uid,
         replace(each, pod=replace(each.pod, deleting=True), due=cluster.now + STOPPING),
+    )
+
+
+def remove_module(cluster: Cluster, name: str) -> Cluster:
+    """The files of a node's kernel module are removed; what is loaded stays for this boot."""
+    is_loaded = name in cluster.modules
+    return replace(cluster, modules={**cluster.modules, name: False}) if is_loaded else cluster
+
+
+def set_daemonset(cluster: Cluster, name: str, *, present: bool) -> Cluster:
+    """A DaemonSet is taken away, or put back."""
+    return replace(
+        cluster, missing=cluster.missing - {name} if present else cluster.missing | {name}
     )
 
 

@@ -3,10 +3,13 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from gpushare.api.k8s.job import JobState
 from gpushare.api.k8s.pod import Pod
+from gpushare.core.snapshot.actions import JobPhase
 from tests.kit.histories.simulated_cluster import (
     AMOUNTS,
     DAEMONSETS,
+    INSTALLER,
     STARTING,
     Cluster,
     Fault,
@@ -17,6 +20,7 @@ from tests.kit.histories.simulated_cluster import (
     put_node,
     put_pod,
     read_mode,
+    remove_module,
 )
 
 
@@ -33,7 +37,12 @@ def next_due(cluster: Cluster) -> datetime | None:
     """When the next of these things happens; None where nothing is on its way."""
     pods = (each.due for each in cluster.pods.values() if each.due and not _is_stuck(cluster, each))
     nodes = (due for name, due in cluster.reports.items() if cluster.nodes[name].ready)
-    return min((*pods, *nodes), default=None)
+    jobs = (
+        each.due
+        for each in cluster.jobs.values()
+        if each.job.state is JobState.RUNNING and cluster.nodes[each.job.node].ready
+    )
+    return min((*pods, *nodes, *jobs), default=None)
 
 
 def _is_stuck(cluster: Cluster, each: SimulatedPod) -> bool:
@@ -54,6 +63,7 @@ def _settle(cluster: Cluster) -> Cluster:
             is_due = each.due is not None and each.due <= cluster.now
             if each.pod.node == name and is_due and not _is_stuck(cluster, each):
                 cluster = _step_pod(cluster, uid, each)
+        cluster = _end_jobs(cluster, name)
         cluster = _run_daemonsets(cluster, name)
         cluster = _report(cluster, name)
     return cluster
@@ -64,7 +74,7 @@ def _run_daemonsets(cluster: Cluster, name: str) -> Cluster:
     labels, present = cluster.nodes[name].labels, dict(plugins_on(cluster, name))
     for daemonset, needs in DAEMONSETS[cluster.edition].items():
         uids = [uid for uid, each in present.items() if each.pod.daemonset == daemonset]
-        if labels.get(needs.key) not in needs.values:
+        if daemonset in cluster.missing or labels.get(needs.key) not in needs.values:
             for uid in uids:
                 cluster = delete_pod(cluster, uid)
         elif not uids:
@@ -88,9 +98,29 @@ def _step_pod(cluster: Cluster, uid: str, each: SimulatedPod) -> Cluster:
     if pod.phase == "Pending":
         read = read_mode(cluster.edition, node.labels)
         pod = replace(pod, phase="Running")
+        if pod.daemonset == INSTALLER:
+            cluster = replace(cluster, modules={**cluster.modules, pod.node: True})
         return put_pod(cluster, uid, SimulatedPod(pod, cluster.now + cluster.returning, read))
     pod = replace(pod, ready=True, ready_since=cluster.now)
     return put_pod(cluster, uid, replace(each, pod=pod, due=None))
+
+
+def _end_jobs(cluster: Cluster, name: str) -> Cluster:
+    """A Job that removes the kernel module has done so; one that looks for it fails if it is."""
+    for each in cluster.jobs.values():
+        job = each.job
+        if job.node != name or job.state is not JobState.RUNNING or each.due > cluster.now:
+            continue
+        is_removal = job.args[0] == JobPhase.UNINSTALL
+        fails = cluster.suffers(name, Fault.JOBS_FAIL) or not (
+            is_removal or name not in cluster.modules
+        )
+        ended = replace(job, state=JobState.FAILED if fails else JobState.COMPLETE)
+        jobs = {**cluster.jobs, job.name: replace(each, job=ended)}
+        cluster = replace(cluster, jobs=jobs)
+        if is_removal and not fails:
+            cluster = remove_module(cluster, name)
+    return cluster
 
 
 def _find_read(cluster: Cluster, pod: Pod) -> str:

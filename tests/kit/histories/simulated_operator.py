@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
+from gpushare.api.k8s.job import Job
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.core.nodechange.cordoned import plan_after_recheck
 from gpushare.core.nodechange.labelled import plan_restart
+from gpushare.core.nodechange.teardown import is_job_due
 from gpushare.core.planner.decisions import Decision, Plan
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
@@ -17,6 +19,7 @@ from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import (
     ApplyNode,
     Blocker,
+    CreateJob,
     DeletePlugins,
     EvictPods,
     RecheckPods,
@@ -34,6 +37,7 @@ from tests.kit.histories.simulated_cluster import (
     DAEMONSETS,
     Cluster,
     Fault,
+    SimulatedJob,
     apply_node,
     delete_pod,
     drop_pool,
@@ -55,13 +59,14 @@ class Task:
 class SimulatedOperator:
     """One process of the controller; what it knows ends with it."""
 
-    def __init__(self, timing: Timing = Timing()) -> None:  # noqa: B008
-        self.timing = timing
-        self.planner = Planner(timing, may_evict=True)
+    def __init__(self, *, may_evict: bool = True, may_tear_down: bool = True) -> None:
+        self.timing = Timing()
+        self.planner = Planner(self.timing, may_evict=may_evict, may_tear_down=may_tear_down)
         self.busy: dict[str, Task] = {}
         """By node, what is being done to it."""
         self._nodes: Mapping[str, Node] = {}
         self._pods: Mapping[str, tuple[Pod, ...]] = {}
+        self._jobs: Mapping[str, Mapping[str, Job]] = {}
         self._touched: set[str] = set()
         self._zeroed: set[str] = set()
         self._refusals: dict[str, Blocker] = {}
@@ -74,8 +79,12 @@ class SimulatedOperator:
         self._acting_since = {n: self._acting_since.get(n, cluster.now) for n in acting}
         nodes = {name: observe_node(node) for name, node in cluster.nodes.items()}
         pods = {name: cluster.pods_on(name) for name in cluster.nodes}
+        jobs: dict[str, dict[str, Job]] = {name: {} for name in cluster.nodes}
+        for name, each in cluster.jobs.items():
+            jobs[each.job.node][name] = each.job
         changed = {name for name in nodes if nodes[name] != self._nodes.get(name)}
         changed |= {name for name in nodes if pods[name] != self._pods.get(name)}
+        changed |= {name for name in nodes if jobs[name] != self._jobs.get(name)}
         changed |= self._nodes.keys() - nodes.keys()
         for name in changed:
             if name in nodes and _shows_zero(nodes[name]):
@@ -83,12 +92,13 @@ class SimulatedOperator:
             elif name not in nodes or not _is_restarting(nodes[name]):
                 self._zeroed.discard(name)
         changed |= self._touched
-        self._nodes, self._pods, self._touched = nodes, pods, set()
+        self._nodes, self._pods, self._jobs, self._touched = nodes, pods, jobs, set()
         snapshot = ClusterSnapshot(
             pools=tuple(cluster.pools.values()),
             nodes=nodes,
             pods=pods,
-            plugin_daemonsets=installed(frozenset(DAEMONSETS[cluster.edition])),
+            jobs=jobs,
+            plugin_daemonsets=installed(DAEMONSETS[cluster.edition].keys() - cluster.missing),
             busy=frozenset(self.busy),
             starting=frozenset(n for n, t in self.busy.items() if t.decision.plan.uses_budget),
             zeroed=frozenset(self._zeroed),
@@ -149,8 +159,10 @@ class SimulatedOperator:
                 for pod in pods:
                     cluster = delete_pod(cluster, pod.uid)
                 return cluster
+            case CreateJob() as create:
+                return _make_job(create, cluster)
             case RecordPlugins():
-                seen = _observe_anew(node, ChangePhase.LABELLED, cluster)
+                seen = _observe_anew(node, cluster, ChangePhase.LABELLED, ChangePhase.REBOOTED)
                 restart = plan_restart(seen) if seen is not None else None
                 return _apply(restart, cluster) if restart is not None else cluster
             case DeletePlugins(plugins=plugins):
@@ -161,8 +173,8 @@ class SimulatedOperator:
                 if cluster.nodes[node].uid != action.uid:
                     return cluster
                 return release_node(cluster, node, action.remove)
-            case action:
-                raise AssertionError(f"the simulated operator does not know {action!r}")
+            case None:
+                raise AssertionError(f"nothing was to be done to {node}")
 
     def lose(self, node: str) -> None:
         """The write did not reach the API server; it is decided anew."""
@@ -170,7 +182,7 @@ class SimulatedOperator:
         self._touched.add(node)
 
     def _recheck_pods(self, node: str, task: Task, cluster: Cluster, look: RecheckPods) -> Cluster:
-        seen = _observe_anew(node, ChangePhase.CORDONED, cluster)
+        seen = _observe_anew(node, cluster, ChangePhase.CORDONED)
         if seen is None or not seen.is_out_of_service:
             return cluster
         action = plan_after_recheck(
@@ -188,11 +200,21 @@ def _apply(action: ApplyNode, cluster: Cluster) -> Cluster:
     return apply_node(cluster, action.node, {**action.labels, **action.annotations, **cordon})
 
 
-def _observe_anew(name: str, phase: ChangePhase, cluster: Cluster) -> NodeSnapshot | None:
-    """The node as it is now, if it still is at `step`."""
+def _make_job(create: CreateJob, cluster: Cluster) -> Cluster:
+    seen = _observe_anew(create.node, cluster, ChangePhase.LABELLED, ChangePhase.REBOOTED)
+    if seen is None or create.name in cluster.jobs or not is_job_due(seen, create):
+        return cluster
+    args = (create.phase, "sentinel") if create.leaves_sentinel else (create.phase,)
+    job = Job("gpushare-teardown", create.name, f"uid-of-{create.name}", create.node, args=args)
+    made = SimulatedJob(job, cluster.now + cluster.working)
+    return replace(cluster, jobs={**cluster.jobs, create.name: made})
+
+
+def _observe_anew(name: str, cluster: Cluster, *phases: ChangePhase) -> NodeSnapshot | None:
+    """The node as it is now, if its change still is in one of `phases`."""
     node = observe_node(cluster.nodes[name])
     records = parse_records(node)
-    if records.change is None or records.change.phase is not phase:
+    if records.change is None or records.change.phase not in phases:
         return None
     return NodeSnapshot(node, cluster.pods_on(name), records)
 
@@ -225,7 +247,7 @@ def plan_from_nothing(
         pools=tuple(reversed(snapshot.pools)),
         nodes={name: snapshot.nodes[name] for name in sorted(snapshot.nodes, reverse=True)},
     )
-    planner = Planner(timing, may_evict=True)
+    planner = Planner(timing, may_evict=cluster.may_evict, may_tear_down=cluster.may_tear_down)
     return planner, planner.update(turned, None, cluster.now)
 
 

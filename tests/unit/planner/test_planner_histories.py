@@ -5,37 +5,87 @@ writes get lost. The cluster is a value, so that a history is quick and can be r
 """
 
 import os
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
 
+from gpushare import names
+from gpushare.core.snapshot.actions import NodeState
+from gpushare.names import Reason
 from tests.kit.histories import simulated_cluster as sim
 from tests.kit.histories import simulated_kubelets
 from tests.kit.histories.disturbances import (
+    NODES,
     POOLS,
     SCHEDULES,
     Disturbances,
+    a_mode,
     a_node_name,
     a_pool_name,
     a_rollout,
 )
+from tests.kit.histories.invariants import read_phase
+from tests.kit.histories.rule_log import RuleLog, RuleOf, expect_to_lead
 from tests.kit.histories.simulated_operator import SimulatedOperator, describe, plan_from_nothing
 
 EXAMPLES = int(os.environ.get("GPUSHARE_HISTORIES", "0"))
 """By `make fuzz`: so many new histories; else the same few every time."""
 ENOUGH_STEPS = 200
 """Of the way to rest: passes, writes and waits."""
+MANY = 300
+"""Among so many histories each rule of a node's change is reached."""
+
+
+def _inflict(history: "Histories", node: str, fault: sim.Fault) -> None:
+    history.set_fault(node, fault, is_present=True)
+
+
+PHASES = ("Stable", "Cordoned", "Labelled", "Uninstalled", "Rebooted", "Restarting", "Failed")
+EVENTS: dict[str, Callable[["Histories", str], None]] = {
+    "uncordoned": lambda history, node: history.uncordon(node),
+    "not ready": lambda history, node: history.set_ready(node, ready=False),
+    "ready": lambda history, node: history.set_ready(node, ready=True),
+    "a late pod": lambda history, node: history.bind_pod(node, True, False, ""),
+    "labelled": lambda history, node: history.label_by_hand(node, "default", "autoscaler"),
+    "rebooted": lambda history, node: history.reboot(node),
+    "module removed": lambda history, node: history.remove_module(node),
+    "start": lambda history, node: history.speak_of_teardown(node, names.TEARDOWN_START),
+    "done": lambda history, node: history.speak_of_teardown(node, names.TEARDOWN_DONE),
+    "mended": lambda history, node: history.lift_faults(node),
+    "retried": lambda history, node: history.retry_node(node),
+    "no event": lambda history, node: None,
+    "another mode": lambda history, _: history.change_schedule("training", "default"),
+    **{fault.name: partial(_inflict, fault=fault) for fault in sim.Fault},
+}
+"""What happens to a node, mostly in the midst of its change."""
+an_incident = st.tuples(
+    st.sampled_from(PHASES),
+    st.sampled_from(sorted(EVENTS)),
+    st.sampled_from((1, 12, 130, 700)),
+)
+"""In which phase, what, and how many seconds two passes take after it."""
 
 
 class Histories(Disturbances):
     """The same, with the operator in it, and with what is promised of it."""
 
+    log = RuleLog()
+    """Of all histories."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.operator = SimulatedOperator()
+        self.restart_operator()
+
+    def restart_operator(self) -> None:
+        may_evict, may_tear_down = self.cluster.may_evict, self.cluster.may_tear_down
+        self.operator = SimulatedOperator(may_evict=may_evict, may_tear_down=may_tear_down)
+        self._rules: dict[str, RuleOf | None] = {}
+        """By node that something is being done to, the rule by which."""
 
     @rule(seconds=st.sampled_from((1.0, 5.0, 15.0, 31.0, 130.0, 700.0)))
     def wait(self, seconds: float) -> None:
@@ -61,14 +111,14 @@ class Histories(Disturbances):
         """The process ends; some of what was under way had reached the API server."""
         for node in sorted(written & self.operator.busy.keys()):
             self._carry_out(node)
-        self.operator = SimulatedOperator()
+        self.restart_operator()
 
     @rule(node=a_node_name)
     def restart_kubelet(self, node: str) -> None:
         """A node's kubelet restarts, and no process of the operator sees what was there then."""
         if node in self.cluster.nodes:
             self.cluster = sim.restart_kubelet(simulated_kubelets.elapse(self.cluster, 0), node)
-            self.operator = SimulatedOperator()
+            self.restart_operator()
 
     @invariant()
     def go_on(self) -> None:
@@ -86,33 +136,89 @@ class Histories(Disturbances):
 
     @rule(
         name=a_pool_name,
-        schedule=st.sampled_from(SCHEDULES),
-        rollout=st.none() | a_rollout,
-        node=a_node_name,
-        fault=st.none() | st.sampled_from(sim.Fault),
-        down=st.none() | a_node_name,
-        rounds=st.integers(1, 8),
+        spec=st.fixed_dictionaries(
+            {"schedule": st.sampled_from(SCHEDULES)}, optional={"rollout": a_rollout}
+        ),
+        agrees=st.booleans(),
+        used=st.sets(a_node_name, max_size=2),
+        incidents=st.lists(an_incident, max_size=4),
+        first=st.integers(0, len(NODES) - 1),
         is_slow=st.booleans(),
     )
     def roll_out(
         self,
         name: str,
-        schedule: str,
-        rollout: dict[str, object] | None,
-        node: str,
-        fault: sim.Fault | None,
-        down: str | None,
-        rounds: int,
+        spec: dict[str, object],
+        agrees: bool,
+        used: set[str],
+        incidents: list[tuple[str, str, float]],
+        first: int,
         is_slow: bool,
     ) -> None:
-        """A change of the mode gets some way; perhaps a node fails, or is down."""
-        if fault is not None:
-            self.set_fault(node, fault, is_present=True)
-        if down is not None:
-            self.set_ready(down, ready=False)
-        changes = {"schedule": schedule, "rollout": rollout}
-        self.put_pool(name, **{key: value for key, value in changes.items() if value is not None})
-        self.work(rounds, 12, is_slow)
+        """A change of the mode gets some way, and something happens to nodes just when theirs is
+        in a certain phase; `agrees`: people agree to its teardowns."""
+        for node in sorted(used):
+            self.bind_pod(node, is_late=False, is_strict=False, selects="")
+        for node in NODES if agrees else ():
+            self.speak_of_teardown(node, names.TEARDOWN_START)
+        self.put_pool(name, **spec)
+        nodes = (*NODES[first:], *NODES[:first])
+        for phase, event, seconds in incidents:
+            EVENTS[event](self, self._work_until(phase, nodes))
+            self.work(2, seconds, is_slow)
+        self.work(2, 12, is_slow)
+
+    def _work_until(self, phase: str, nodes: Sequence[str]) -> str:
+        """Go on until one of `nodes` is in that phase; that one, or else one that is in a change,
+        if any is."""
+        for _ in range(8):
+            phases = [read_phase(self.cluster, node) for node in nodes]
+            if phase in phases:
+                return nodes[phases.index(phase)]
+            self.work(1, 3, is_slow=False)
+        changing = (node for node in nodes if read_phase(self.cluster, node) != "Stable")
+        return next(changing, nodes[0])
+
+    @rule(
+        name=a_pool_name,
+        node=a_node_name,
+        mode=st.none() | a_mode,
+        conflicts=st.sampled_from(("Report", "Force")),
+        times=st.integers(2, 8),
+    )
+    def fight_over(
+        self, name: str, node: str, mode: str | None, conflicts: str, times: int
+    ) -> None:
+        """Somebody changes the label of its mode, or takes that of its pool, again and again."""
+        self.put_pool(name, conflicts=conflicts)
+        for _ in range(times):
+            if mode is not None:
+                self.label_by_hand(node, mode, "autoscaler")
+            else:
+                self.label_pool_by_hand(node, None)
+            self.work(1, 1, False)
+
+    @rule()
+    def attend(self) -> None:
+        """People do what nodes ask for in their teardown."""
+        states = self.operator.planner.pool_states.values()
+        plans = [plan for state in states for plan in state.plans.values()]
+        asked = [p for p in plans if p.state is NodeState.BLOCKED and p.node in self.cluster.nodes]
+        for plan in asked:
+            match plan.reason:
+                case Reason.MODULE_REMOVAL:
+                    self.remove_module(plan.node)
+                    self.reboot(plan.node)
+                case Reason.REBOOT_NEEDED:
+                    self.reboot(plan.node)
+                case Reason.MODULE_UNVERIFIED if plan.node in self.cluster.modules:
+                    self.remove_module(plan.node)
+                    self.reboot(plan.node)
+                case Reason.MODULE_UNVERIFIED:
+                    told = self.cluster.nodes[plan.node].annotations
+                    is_told = told.get(names.ANNOTATION_TEARDOWN) == names.TEARDOWN_DONE
+                    word = names.TEARDOWN_START if is_told else names.TEARDOWN_DONE
+                    self.speak_of_teardown(plan.node, word)
 
     def teardown(self) -> None:
         """Once nobody disturbs it any more, all comes to rest, and is as the pools say."""
@@ -129,7 +235,9 @@ class Histories(Disturbances):
             requeue_at = self._decide()
             for name in POOLS:
                 self.approve(name)
-            if self.operator.busy or told != self.cluster.pools:
+            before = self.cluster
+            self.attend()
+            if self.operator.busy or told != self.cluster.pools or before != self.cluster:
                 self._carry_out_all()
                 continue
             due = simulated_kubelets.next_due(self.cluster)
@@ -152,8 +260,10 @@ class Histories(Disturbances):
         self.checker.expect_true_claims(self.cluster)
         snapshot, changed = self.operator.observe(self.cluster)
         before = set(self.operator.busy)
+        self.log.latest.clear()
         plan = self.operator.decide(snapshot, changed, self.cluster)
         begun = {name: task for name, task in self.operator.busy.items() if name not in before}
+        self._rules |= {name: self.log.latest.get(name) for name in begun}
         other, other_plan = plan_from_nothing(snapshot, self.cluster, self.operator.timing)
         self.checker.expect_agreement(self.operator.planner, other, snapshot, self.cluster)
         self.checker.expect_same_beginnings(begun, plan, other_plan)
@@ -167,6 +277,8 @@ class Histories(Disturbances):
         task, before = self.operator.busy[node], self.cluster
         self.cluster = self.operator.carry_out(node, before)
         self.checker.expect_fair_write(task, before, self.cluster)
+        if (of := self._rules[node]) is not None and node in before.nodes:
+            expect_to_lead(of, read_phase(before, node), read_phase(self.cluster, node))
 
     def _carry_out_all(self) -> None:
         for node in sorted(self.operator.busy):
@@ -174,7 +286,10 @@ class Histories(Disturbances):
 
 
 @pytest.mark.timeout(100 + EXAMPLES)
-def test_whatever_happens_every_promise_holds_and_all_comes_to_rest() -> None:
+def test_whatever_happens_every_promise_holds_and_all_comes_to_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Histories.log.watch(monkeypatch)
     run_state_machine_as_test(
         Histories,
         settings=settings(
@@ -186,3 +301,5 @@ def test_whatever_happens_every_promise_holds_and_all_comes_to_rest() -> None:
             phases=(Phase.generate, Phase.shrink),
         ),
     )
+    if EXAMPLES >= MANY:
+        assert not Histories.log.list_unreached()

@@ -11,7 +11,6 @@ from gpushare.core.snapshot.admissions import find_admissions
 from gpushare.core.snapshot.node import NodeSnapshot
 from tests.kit.histories.disturbances import NODES
 from tests.kit.histories.field_ownership import CORDON, observe_node
-from tests.kit.histories.simulated_operator import SimulatedOperator
 from tests.unit.planner.test_planner_histories import EXAMPLES, Histories
 
 HISTORIES = 5 + EXAMPLES // 100
@@ -43,7 +42,7 @@ def _live(chance: random.Random, history: Histories) -> None:
                 history.label_by_hand(node, chance.choice(("share", "cgpu")), "kubectl-label")
             history.restart_kubelet(node)
         case "kill":
-            history.operator = SimulatedOperator()
+            history.restart_operator()
     history.work(chance.choice((0, 1, 4, 12)), chance.choice((1, 3)), chance.random() < 0.3)
 
 

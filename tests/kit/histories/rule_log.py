@@ -1,0 +1,65 @@
+"""Which rules of a node's change were reached in histories, and where they led."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from gpushare.core.nodechange import machine
+from gpushare.core.nodechange.machine import MACHINE, Phase, Rule
+from gpushare.core.nodechange.member_step import MemberStep
+from gpushare.core.nodechange.step import Step
+from gpushare.core.snapshot.actions import StepResult
+
+RuleOf = tuple[Phase[Any], Rule[Any]]
+"""A rule, and the phase whose it is."""
+S = TypeVar("S", bound=Step)
+Finder = Callable[[S], tuple[Phase[Any], Rule[Any], StepResult]]
+_WITH_DEADLINE = {"Labelled", "Uninstalled", "Rebooted", "Restarting"}
+
+
+class RuleLog:
+    """Of all histories of one run."""
+
+    def __init__(self) -> None:
+        self.reached: Counter[str] = Counter()
+        """By phase and name."""
+        self.latest: dict[str, RuleOf] = {}
+        """By node, what applied when it was decided last."""
+
+    def watch(self, patches: pytest.MonkeyPatch) -> None:
+        """Note each rule that applies from now on."""
+        patches.setattr(machine, "find_rule", self._note(machine.find_rule))
+        finder = machine.find_labelled_rule
+        patches.setattr(machine, "find_labelled_rule", self._note(finder))
+
+    def list_unreached(self) -> list[str]:
+        """In the order of the machine."""
+        every = (_name((phase, rule)) for phase in MACHINE for rule in phase.rules)
+        return [name for name in every if name not in self.reached]
+
+    def _note(self, find: Finder[S]) -> Finder[S]:
+        def note(step: S) -> tuple[Phase[Any], Rule[Any], StepResult]:
+            phase, rule, result = find(step)
+            self.latest[step.seen.node.name] = phase, rule
+            # A member's comes by here twice.
+            self.reached[_name((phase, rule))] += find.__name__ == "find_rule" or not isinstance(
+                step, MemberStep
+            )
+            return phase, rule, result
+
+        return note
+
+
+def expect_to_lead(of: RuleOf, before: str, after: str) -> None:
+    """What was done by a rule leaves its node in the phase where it was, or where that leads."""
+    phase, rule = of
+    ends_late = rule.has_deadline and phase.name in _WITH_DEADLINE
+    known = {before, *rule.leads_to, *(("Failed",) if ends_late else ())}
+    assert after in known, f"{_name(of)} leads from {before} to {after}"
+
+
+def _name(of: RuleOf) -> str:
+    phase, rule = of
+    return f"{phase.name}: {rule.name}"
