@@ -264,6 +264,12 @@ def test_one_that_comes_back_late_is_finished_and_after_a_retry_forgiven() -> No
     )
 
 
+def test_one_that_fails_when_the_module_is_gone_is_not_taken_back_to_its_reboot() -> None:
+    records = a_teardown(ChangePhase.RESTARTING, failure=a_failure("training/1"))
+    node = teardown_node(ChangePhase.RESTARTING, boot="boot-2", records=records)
+    assert plan_teardown(node, manual_pool(), pods=(), now=LATER).action is None
+
+
 def _label_by_hand(node: Node) -> Node:
     foreign = replace(node, labels={"group": "gpu", **CGPU, **OURS})
     return replace(foreign, owned=foreign.owned - {names.LABEL_SCHEDULE})

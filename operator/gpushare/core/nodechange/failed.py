@@ -98,7 +98,9 @@ def try_again(step: FailedStep) -> StepResult | None:
 
 def record_progress(step: FailedStep) -> StepResult | None:
     """A teardown went on by itself (a boot, a Job, a user's word): that is written down."""
-    return note_progress(step.member)
+    # Once the module was seen to be gone, nothing of it is waited for.
+    is_over = step.member.change.phase is ChangePhase.RESTARTING
+    return None if is_over else note_progress(step.member)
 
 
 def roll_back(step: FailedStep) -> StepResult | None:
