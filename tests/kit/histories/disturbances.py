@@ -135,7 +135,6 @@ class Disturbances(RuleBasedStateMachine):
 
     # People.
 
-    @rule(name=a_pool_name, schedule=st.sampled_from(SCHEDULES))
     def change_schedule(self, name: str, schedule: str) -> None:
         self.put_pool(name, schedule=schedule)
 
@@ -150,13 +149,9 @@ class Disturbances(RuleBasedStateMachine):
     def edit_pool(self, name: str, groups: str, **spec: object) -> None:
         self.put_pool(name, nodes=_of_groups(*groups), **spec)
 
-    @rule(name=a_pool_name, rollout=a_rollout)
-    def edit_rollout(self, name: str, rollout: dict[str, object]) -> None:
-        self.put_pool(name, rollout=rollout)
-
-    @rule(name=a_pool_name, consent=a_consent)
-    def edit_consent(self, name: str, consent: dict[str, object]) -> None:
-        self.put_pool(name, **consent)
+    @rule(name=a_pool_name, spec=a_consent | a_rollout.map(lambda rollout: {"rollout": rollout}))
+    def edit_rollout(self, name: str, spec: dict[str, object]) -> None:
+        self.put_pool(name, **spec)
 
     @rule(name=a_pool_name)
     def approve(self, name: str) -> None:
@@ -175,7 +170,6 @@ class Disturbances(RuleBasedStateMachine):
             gone = {"deleting": True, "generation": pool.generation + 1}
             self.cluster = sim.put_pool(self.cluster, pool.model_copy(update=gone))
 
-    @rule(name=a_pool_name)
     def retry_pool(self, name: str) -> None:
         if (pool := self.cluster.pools.get(name)) is not None:
             again = pool.model_copy(update={"retry": f"again-{self._next()}"})
@@ -191,7 +185,6 @@ class Disturbances(RuleBasedStateMachine):
         if node in self.cluster.nodes:
             self.cluster = sim.write_node(self.cluster, node, "group", group)
 
-    @rule(node=a_node_name, is_applied=st.booleans())
     def cordon(self, node: str, is_applied: bool) -> None:
         if node not in self.cluster.nodes:
             return
@@ -259,12 +252,10 @@ class Disturbances(RuleBasedStateMachine):
         if node in self.cluster.nodes:
             self.cluster = sim.reboot_node(simulated_kubelets.elapse(self.cluster, 0), node)
 
-    @rule(node=a_node_name)
     def restart_containers(self, node: str) -> None:
         if node in self.cluster.nodes:
             self.cluster = sim.restart_containers(simulated_kubelets.elapse(self.cluster, 0), node)
 
-    @rule(node=a_node_name)
     def delete_plugins(self, node: str) -> None:
         for pod in self.cluster.pods_on(node):
             if pod.daemonset:
@@ -274,7 +265,6 @@ class Disturbances(RuleBasedStateMachine):
         if node in self.cluster.nodes:
             self.cluster = sim.set_fault(self.cluster, node, fault, present=is_present)
 
-    @rule(node=a_node_name)
     def touch_node(self, node: str) -> None:
         if node in self.cluster.nodes:
             self.cluster = sim.touch_node(self.cluster, node)

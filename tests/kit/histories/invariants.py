@@ -221,14 +221,15 @@ class InvariantChecker:
     # Claims.
 
     def expect_true_claims(self, cluster: Cluster) -> None:
-        """Under which mode a pod was admitted is known as it was, or not at all."""
+        """Under which mode a pod was admitted that shares a card is known as it was, or not at
+        all; of others nothing is told."""
         for simulated in cluster.nodes.values():
             node = observe_node(simulated)
             pods = cluster.pods_on(node.name)
             seen = NodeSnapshot(node, pods, parse_records(node))
             admissions = find_admissions(seen)
             for pod in pods:
-                if pod.phase == "Running" and not pod.daemonset:
+                if pod.phase == "Running" and names.RESOURCE_GPU_MEMORY in pod.requests:
                     known, read = admissions[pod.uid], cluster.pods[pod.uid].read
                     assert known in (None, read), f"{pod.uid} on {node}: {known}, and met {read}"
 

@@ -59,16 +59,26 @@ EVENTS: dict[str, Callable[["Histories", str], None]] = {
     "mended": lambda history, node: history.lift_faults(node),
     "retried": lambda history, node: history.retry_node(node),
     "no event": lambda history, node: None,
+    "cordoned by a user": lambda history, node: history.cordon(node, is_applied=False),
+    "cordoned by GitOps": lambda history, node: history.cordon(node, is_applied=True),
+    "containers restarted": lambda history, node: history.restart_containers(node),
+    "plugins deleted": lambda history, node: history.delete_plugins(node),
+    "touched": lambda history, node: history.touch_node(node),
+    "pool retried": lambda history, _: history.retry_pool("training"),
     "another mode": lambda history, _: history.change_schedule("training", "default"),
     **{fault.name: partial(_inflict, fault=fault) for fault in sim.Fault},
 }
 """What happens to a node, mostly in the midst of its change."""
-an_incident = st.tuples(
-    st.sampled_from(PHASES),
-    st.sampled_from(sorted(EVENTS)),
-    st.sampled_from((1, 12, 130, 700)),
+some_incidents = st.lists(
+    st.tuples(
+        st.sampled_from(PHASES),
+        st.sampled_from(sorted(EVENTS)),
+        st.sampled_from((1, 12, 130, 700)),
+    ),
+    min_size=1,
+    max_size=3,
 )
-"""In which phase, what, and how many seconds two passes take after it."""
+"""In which phase of a node's change, what, and how many seconds two passes take after it."""
 
 
 class Histories(Disturbances):
@@ -141,8 +151,8 @@ class Histories(Disturbances):
         ),
         agrees=st.booleans(),
         used=st.sets(a_node_name, max_size=2),
-        incidents=st.lists(an_incident, max_size=4),
-        first=st.integers(0, len(NODES) - 1),
+        incidents=some_incidents,
+        node=a_node_name,
         is_slow=st.booleans(),
     )
     def roll_out(
@@ -152,21 +162,25 @@ class Histories(Disturbances):
         agrees: bool,
         used: set[str],
         incidents: list[tuple[str, str, float]],
-        first: int,
+        node: str,
         is_slow: bool,
     ) -> None:
-        """A change of the mode gets some way, and something happens to nodes just when theirs is
-        in a certain phase; `agrees`: people agree to its teardowns."""
-        for node in sorted(used):
-            self.bind_pod(node, is_late=False, is_strict=False, selects="")
-        for node in NODES if agrees else ():
-            self.speak_of_teardown(node, names.TEARDOWN_START)
+        """A change of the mode gets some way; `agrees`: people agree to its teardowns."""
+        for each in sorted(used):
+            self.bind_pod(each, is_late=False, is_strict=False, selects="")
+        for each in NODES if agrees else ():
+            self.speak_of_teardown(each, names.TEARDOWN_START)
         self.put_pool(name, **spec)
-        nodes = (*NODES[first:], *NODES[:first])
+        self.interrupt(incidents, node, is_slow)
+
+    @rule(incidents=some_incidents, node=a_node_name, is_slow=st.booleans())
+    def interrupt(self, incidents: list[tuple[str, str, float]], node: str, is_slow: bool) -> None:
+        """Something happens to nodes just when their change is in a certain phase; to `node`
+        first where there are several."""
+        nodes = sorted(NODES, key=lambda each: each != node)
         for phase, event, seconds in incidents:
             EVENTS[event](self, self._work_until(phase, nodes))
             self.work(2, seconds, is_slow)
-        self.work(2, 12, is_slow)
 
     def _work_until(self, phase: str, nodes: Sequence[str]) -> str:
         """Go on until one of `nodes` is in that phase; that one, or else one that is in a change,
