@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from gpushare.core.nodechange import machine
-from gpushare.core.nodechange.machine import MACHINE, Phase, Rule
+from gpushare.core.nodechange import reconcile_node, releasing
+from gpushare.core.nodechange.machine import MACHINE, Phase, Rule, find_labelled_rule, find_rule
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.step import Step
 from gpushare.core.snapshot.actions import StepResult
@@ -25,14 +25,21 @@ class RuleLog:
     def __init__(self) -> None:
         self.reached: Counter[str] = Counter()
         """By phase and name."""
-        self.latest: dict[str, RuleOf] = {}
-        """By node, what applied when it was decided last."""
+        self._latest: dict[tuple[str, str], RuleOf] = {}
+        """By pool and node, what applied when it was decided last; a pool may only look on."""
 
     def watch(self, patches: pytest.MonkeyPatch) -> None:
         """Note each rule that applies from now on."""
-        patches.setattr(machine, "find_rule", self._note(machine.find_rule))
-        finder = machine.find_labelled_rule
-        patches.setattr(machine, "find_labelled_rule", self._note(finder))
+        patches.setattr(reconcile_node, "find_rule", self._note(find_rule))
+        patches.setattr(releasing, "find_labelled_rule", self._note(find_labelled_rule))
+
+    def begin_pass(self) -> None:
+        """What was decided before is not asked for any more."""
+        self._latest.clear()
+
+    def find_latest(self, pool: str, node: str) -> RuleOf | None:
+        """By which rule something was decided for a node; None where it just leaves its pool."""
+        return self._latest.get((pool, node)) or self._latest.get(("", node))
 
     def list_unreached(self) -> list[str]:
         """In the order of the machine."""
@@ -42,11 +49,9 @@ class RuleLog:
     def _note(self, find: Finder[S]) -> Finder[S]:
         def note(step: S) -> tuple[Phase[Any], Rule[Any], StepResult]:
             phase, rule, result = find(step)
-            self.latest[step.seen.node.name] = phase, rule
-            # A member's comes by here twice.
-            self.reached[_name((phase, rule))] += find.__name__ == "find_rule" or not isinstance(
-                step, MemberStep
-            )
+            pool = step.pool.name if isinstance(step, MemberStep) else ""
+            self._latest[pool, step.seen.node.name] = phase, rule
+            self.reached[_name((phase, rule))] += 1
             return phase, rule, result
 
         return note

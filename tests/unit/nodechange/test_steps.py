@@ -13,7 +13,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.nodechange.cordoned import plan_after_recheck
 from gpushare.core.nodechange.labelled import plan_restart
-from gpushare.core.nodechange.machine import decide
+from gpushare.core.nodechange.machine import find_rule
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, PluginPod
@@ -64,7 +64,7 @@ def _step(node: Node, *pods: Pod, seconds: float = 0, was_zero: bool = True) -> 
     now = NOW + timedelta(seconds=seconds)
     seen = _seen(node, *pods, was_zero=was_zero)
     step = MemberStep(seen, Policy(), ReconcileContext(now, TIMING), a_pool())
-    return decide(step)
+    return find_rule(step)[2]
 
 
 def _look(node: Node, *pods: Pod) -> ApplyNode:

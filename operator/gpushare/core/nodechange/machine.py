@@ -178,18 +178,8 @@ MACHINE = (STABLE, CORDONED, LABELLED, UNINSTALLED, REBOOTED, RESTARTING, FAILED
 _CHANGING = {ChangePhase(each.name): each for each in MACHINE[2:6]}
 
 
-def decide(step: MemberStep) -> StepResult:
-    """What a node needs next that belongs to a pool."""
-    return find_rule(step)[2]
-
-
-def decide_labelled(step: Step) -> StepResult:
-    """What a change needs next whose labels are written, and that has not failed."""
-    return find_labelled_rule(step)[2]
-
-
 def find_rule(step: MemberStep) -> tuple[Phase[Any], Rule[Any], StepResult]:
-    """Where a node is that belongs to a pool, the rule that applies, and what is done by it."""
+    """Where a node of a pool is, the rule that applies, and what the node needs next by it."""
     change = step.seen.records.change
     if change is None or not change.is_under_way:
         phase, rule, result = STABLE.decide(step)

@@ -8,7 +8,7 @@ from gpushare.core.nodechange.blockers import find_evictable_pods
 from gpushare.core.nodechange.failed import describe_failure
 from gpushare.core.nodechange.kernel_module import plan_module_noted
 from gpushare.core.nodechange.last_applied import find_unknown_mode_wait
-from gpushare.core.nodechange.machine import decide
+from gpushare.core.nodechange.machine import find_rule
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.teardown import agree_on_policy
 from gpushare.core.records.change_record import Failure
@@ -27,7 +27,7 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResu
     wanted = desired_labels(pool.name, pool.spec)
     policy = agree_on_policy(seen, pool, build_policy(pool, seen.node, ctx.timing))
     step = MemberStep(seen, policy, ctx, pool)
-    plan = decide(step)
+    _, _, plan = find_rule(step)
     if seen.node.carries_ours and step.reason_to_stay_away is None:
         plan = plan_module_noted(seen, plan, MODES[pool.spec.edition, pool.spec.schedule])
     # Where nothing is written, nothing is ever ours.

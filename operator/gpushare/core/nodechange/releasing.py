@@ -11,7 +11,7 @@ from gpushare.core.nodechange.blockers import find_pods_of_another_pool
 from gpushare.core.nodechange.cordoned import plan_abort, plan_uncordon
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.last_applied import note_readings
-from gpushare.core.nodechange.machine import decide_labelled
+from gpushare.core.nodechange.machine import find_labelled_rule
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.step import Step, write_records
 from gpushare.core.records.change_record import ChangePhase
@@ -53,7 +53,8 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
         if change.failure is None:
             policy = build_policy(pool, seen.node, ctx.timing)
             step = Step(seen, replace(policy, rolls_back=False), ctx)
-            return replace(decide_labelled(step), under_way=True)
+            _, _, plan = find_labelled_rule(step)
+            return replace(plan, under_way=True)
     if pool is not None and not keeps:
         return _plan_given_back(seen, pool, ctx)
     if seen.node.owns_cordon:
