@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from difflib import unified_diff
-from hashlib import sha256
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
@@ -18,10 +17,9 @@ from gpushare.api.rollout import ApprovalPolicy
 from gpushare.core.planner.decisions import Plan
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
-from gpushare.core.records.change_record import Change, ChangePhase, Failure
-from gpushare.core.records.node_records import NodeRecords, parse_records
+from gpushare.core.records.change_record import Change, ChangePhase
+from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import (
-    ApplyNode,
     CreateJob,
     DeletePlugins,
     EvictPods,
@@ -39,6 +37,14 @@ from tests.kit.histories.field_ownership import CORDON, observe_node
 from tests.kit.histories.pool_oracle import find_pool, is_within_budget, read_owner
 from tests.kit.histories.simulated_cluster import DAEMONSETS, Cluster, read_mode
 from tests.kit.histories.simulated_operator import Task, describe
+from tests.kit.histories.turns import (
+    expect_turn,
+    find_leaving,
+    find_members,
+    is_out,
+    read_beginning,
+    read_change,
+)
 
 PLUGINS = {name for each in DAEMONSETS.values() for name, ds in each.items() if ds.resource}
 OURS = names.NODE_LABELS | names.NODE_ANNOTATIONS | {names.ANNOTATION_RETRY, CORDON}
@@ -128,7 +134,7 @@ class InvariantChecker:
             assert task.decision.pool == owner, f"{name} belongs to {owner!r}: {task.decision}"
             pool = pool or next((each for each in snapshot.pools if each.name == owner), None)
             before = parse_records(node).change
-            change = _read_beginning(action, before)
+            change = read_beginning(action, before)
             if change is None or pool is None:
                 continue
             if is_member:
@@ -136,17 +142,17 @@ class InvariantChecker:
             if change.initializing or (before is not None and before.is_under_way):
                 # One that is out of service for a change that failed takes nothing more.
                 continue
-            members, leaving = _find_members(pool, snapshot), _find_leaving(pool, snapshot)
+            members, leaving = find_members(pool, snapshot), find_leaving(pool, snapshot)
             out = {
                 other
                 for other in members | leaving
-                if other != name and _is_out(other, pool, busy, snapshot)
+                if other != name and is_out(other, pool, busy, snapshot)
             }
             limit, nodes = pool.spec.rollout.max_unavailable, len(members or leaving)
             is_fair = is_within_budget(limit, len(out) + 1, nodes)
             assert is_fair, f"{name} begins, {sorted(out)} are out"
             if is_member:
-                _expect_turn(name, pool, members, busy, snapshot)
+                expect_turn(name, pool, members, busy, snapshot)
 
     def _expect_approval(self, task: Task, pool: Pool) -> None:
         rollout, kind = pool.spec.rollout, task.decision.plan.kind
@@ -221,15 +227,14 @@ class InvariantChecker:
     # Claims.
 
     def expect_true_claims(self, cluster: Cluster) -> None:
-        """Under which mode a pod was admitted that shares a card is known as it was, or not at
-        all; of others nothing is told."""
+        """Under which mode a pod was admitted is known as it was, or not at all."""
         for simulated in cluster.nodes.values():
             node = observe_node(simulated)
             pods = cluster.pods_on(node.name)
             seen = NodeSnapshot(node, pods, parse_records(node))
             admissions = find_admissions(seen)
             for pod in pods:
-                if pod.phase == "Running" and names.RESOURCE_GPU_MEMORY in pod.requests:
+                if pod.phase == "Running" and not pod.daemonset:
                     known, read = admissions[pod.uid], cluster.pods[pod.uid].read
                     assert known in (None, read), f"{pod.uid} on {node}: {known}, and met {read}"
 
@@ -297,113 +302,9 @@ class InvariantChecker:
                     assert each.read == schedule or not known, f"{name} serves {each.read}"
 
 
-def read_change(cluster: Cluster, name: str) -> Change | None:
-    """The change that is under way on a node, if there is one."""
-    if name not in cluster.nodes:
-        return None
-    change = parse_records(observe_node(cluster.nodes[name])).change
-    return change if change is not None and change.is_under_way else None
-
-
-def read_phase(cluster: Cluster, name: str) -> str:
-    """The phase of a node's change, as docs/nodes.md calls it."""
-    change = read_change(cluster, name)
-    if change is None:
-        return "Stable"
-    return "Failed" if change.failure is not None else change.phase
-
-
-def _read_beginning(action: object, before: Change | None) -> Change | None:
-    """The change that an action begins, and that a node did not have `before`."""
-    if not isinstance(action, ApplyNode) or names.ANNOTATION_CHANGE not in action.annotations:
-        return None
-    change = Change.model_validate_json(action.annotations[names.ANNOTATION_CHANGE])
-    if change.phase is not ChangePhase.CORDONED or change.rolls_back is not None:
-        return None
-    return change if before is None or before.since != change.since else None
-
-
 def needs_user(plan: StepResult) -> bool:
     """Whether what the node needs next is not done by itself, whatever happened before that."""
     return plan.kind is not None and plan.kind.outcome in UNATTENDED
-
-
-def _expect_turn(
-    name: str, pool: Pool, members: set[str], busy: Mapping[str, Task], snapshot: ClusterSnapshot
-) -> None:
-    """Canaries first, and nothing after a failure."""
-    others = {other: parse_records(snapshot.nodes[other]) for other in members if other != name}
-    for other, records in others.items():
-        failure, attempt = _find_failure(records), _name_attempt(pool, snapshot.nodes[other])
-        is_halted = failure is not None and failure.attempt == attempt
-        assert not is_halted, f"{name} begins, although {other} failed: {failure}"
-    verified = {other for other, records in others.items() if _is_verified(records, pool)}
-    changing = {other for other in others if _is_changing(other, busy, snapshot)}
-    canary = pool.spec.rollout.canary
-    # A node that succeeded counts only while it is ready, which its record does not say.
-    is_early = len(verified) < canary <= len(changing)
-    assert not is_early, f"{name} begins before {sorted(changing)} succeeded"
-
-
-def _name_attempt(pool: Pool, node: Node) -> str:
-    """The spec, and what people's annotations say: what a failure must name to count now."""
-    spec = f"{pool.name}/{pool.generation}"
-    if pool.retry == node.retry == "":
-        return spec
-    said = f"{pool.retry}\n{node.retry}"
-    return f"{spec}/{sha256(said.encode()).hexdigest()[:8]}"
-
-
-def _find_members(pool: Pool, snapshot: ClusterSnapshot) -> set[str]:
-    """Nodes that the pool claims and has."""
-    return {
-        name for name, node in snapshot.nodes.items() if find_pool(node, snapshot.pools) is pool
-    }
-
-
-def _find_leaving(pool: Pool, snapshot: ClusterSnapshot) -> set[str]:
-    """Nodes that no pool claims and this one still has."""
-    return {
-        name
-        for name, node in snapshot.nodes.items()
-        if find_pool(node, snapshot.pools) is None and read_owner(node) == pool.name
-    }
-
-
-def _is_changing(name: str, busy: Mapping[str, Task], snapshot: ClusterSnapshot) -> bool:
-    change = parse_records(snapshot.nodes[name]).change
-    if change is not None and change.is_under_way:
-        return not change.initializing
-    begun = _read_beginning(busy[name].decision.plan.action, change) if name in busy else None
-    return begun is not None and not begun.initializing
-
-
-def _is_out(name: str, pool: Pool, busy: Mapping[str, Task], snapshot: ClusterSnapshot) -> bool:
-    """Out of service; one that joins never was in service."""
-    if _is_changing(name, busy, snapshot):
-        return True
-    node = snapshot.nodes[name]
-    change = parse_records(node).change
-    initializes = change is not None and change.is_under_way
-    return not initializes and not pool.deleting and (not node.ready or node.unschedulable)
-
-
-def _is_verified(records: NodeRecords, pool: Pool) -> bool:
-    applied = records.applied
-    return (
-        records.change is None
-        and applied is not None
-        and applied.from_mode is not None
-        and applied.schedule is pool.spec.schedule
-    )
-
-
-def _find_failure(records: NodeRecords) -> Failure | None:
-    """What failed on a node last; one that joined fails alone."""
-    change, applied = records.change, records.applied
-    if change is not None and change.is_under_way:
-        return None if change.initializing else change.failure or change.rolls_back
-    return applied.failure if applied is not None else None
 
 
 def _expect_equal(first: bytes, second: bytes) -> None:

@@ -5,6 +5,7 @@ writes get lost. The cluster is a value, so that a history is quick and can be r
 """
 
 import os
+import random
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
 
 from gpushare import names
+from gpushare.api.pool import Edition
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.names import Reason
 from tests.kit.histories import simulated_cluster as sim
@@ -29,9 +31,9 @@ from tests.kit.histories.disturbances import (
     a_pool_name,
     a_rollout,
 )
-from tests.kit.histories.invariants import read_phase
 from tests.kit.histories.rule_log import RuleLog, RuleOf, expect_to_lead
 from tests.kit.histories.simulated_operator import SimulatedOperator, describe, plan_from_nothing
+from tests.kit.histories.turns import read_phase
 
 EXAMPLES = int(os.environ.get("GPUSHARE_HISTORIES", "0"))
 """By `make fuzz`: so many new histories; else the same few every time."""
@@ -45,7 +47,16 @@ def _inflict(history: "Histories", node: str, fault: sim.Fault) -> None:
     history.set_fault(node, fault, is_present=True)
 
 
-PHASES = ("Stable", "Cordoned", "Labelled", "Uninstalled", "Rebooted", "Restarting", "Failed")
+PHASES = (
+    "Stable",
+    "Cordoned",
+    "Cordoned",
+    "Labelled",
+    "Uninstalled",
+    "Rebooted",
+    "Restarting",
+    "Failed",
+)
 EVENTS: dict[str, Callable[["Histories", str], None]] = {
     "uncordoned": lambda history, node: history.uncordon(node),
     "not ready": lambda history, node: history.set_ready(node, ready=False),
@@ -69,16 +80,8 @@ EVENTS: dict[str, Callable[["Histories", str], None]] = {
     **{fault.name: partial(_inflict, fault=fault) for fault in sim.Fault},
 }
 """What happens to a node, mostly in the midst of its change."""
-some_incidents = st.lists(
-    st.tuples(
-        st.sampled_from(PHASES),
-        st.sampled_from(sorted(EVENTS)),
-        st.sampled_from((1, 12, 130, 700)),
-    ),
-    min_size=1,
-    max_size=3,
-)
-"""In which phase of a node's change, what, and how many seconds two passes take after it."""
+a_seed = st.integers(0, 2**32 - 1)
+"""Hypothesis repeats itself; what strikes nodes in the midst of their change is drawn evenly."""
 
 
 class Histories(Disturbances):
@@ -146,41 +149,30 @@ class Histories(Disturbances):
 
     @rule(
         name=a_pool_name,
-        spec=st.fixed_dictionaries(
-            {"schedule": st.sampled_from(SCHEDULES)}, optional={"rollout": a_rollout}
-        ),
-        agrees=st.booleans(),
-        used=st.sets(a_node_name, max_size=2),
-        incidents=some_incidents,
-        node=a_node_name,
-        is_slow=st.booleans(),
+        spec=st.fixed_dictionaries({}, optional={"rollout": a_rollout}),
+        seed=a_seed,
     )
-    def roll_out(
-        self,
-        name: str,
-        spec: dict[str, object],
-        agrees: bool,
-        used: set[str],
-        incidents: list[tuple[str, str, float]],
-        node: str,
-        is_slow: bool,
-    ) -> None:
-        """A change of the mode gets some way; `agrees`: people agree to its teardowns."""
-        for each in sorted(used):
-            self.bind_pod(each, is_late=False, is_strict=False, selects="")
-        for each in NODES if agrees else ():
-            self.speak_of_teardown(each, names.TEARDOWN_START)
-        self.put_pool(name, **spec)
-        self.interrupt(incidents, node, is_slow)
+    def roll_out(self, name: str, spec: dict[str, object], seed: int) -> None:
+        """A change of the mode gets some way; perhaps nodes are in use, or people agree to their
+        teardowns."""
+        chance = random.Random(seed)
+        for node in chance.sample(NODES, chance.choice((0, 0, 1, 2))):
+            self.bind_pod(node, is_late=False, is_strict=False, selects="")
+        for node in NODES if chance.random() < 0.5 else ():
+            self.speak_of_teardown(node, names.TEARDOWN_START)
+        self.put_pool(name, schedule=chance.choice(SCHEDULES), **spec)
+        self.interrupt(chance.randrange(2**32))
 
-    @rule(incidents=some_incidents, node=a_node_name, is_slow=st.booleans())
-    def interrupt(self, incidents: list[tuple[str, str, float]], node: str, is_slow: bool) -> None:
-        """Something happens to nodes just when their change is in a certain phase; to `node`
-        first where there are several."""
-        nodes = sorted(NODES, key=lambda each: each != node)
-        for phase, event, seconds in incidents:
-            EVENTS[event](self, self._work_until(phase, nodes))
-            self.work(2, seconds, is_slow)
+    @rule(seed=a_seed)
+    def interrupt(self, seed: int) -> None:
+        """Something happens to nodes just when their change is in a certain phase."""
+        chance = random.Random(seed)
+        is_slow = chance.random() < 0.3
+        for _ in range(chance.choice((1, 2, 3))):
+            nodes = chance.sample(NODES, len(NODES))
+            node = self._work_until(chance.choice(PHASES), nodes)
+            EVENTS[chance.choice(sorted(EVENTS))](self, node)
+            self.work(2, chance.choice((1, 12, 130, 700)), is_slow)
 
     def _work_until(self, phase: str, nodes: Sequence[str]) -> str:
         """Go on until one of `nodes` is in that phase; that one, or else one that is in a change,
@@ -216,24 +208,21 @@ class Histories(Disturbances):
     def attend(self) -> None:
         """People do what nodes ask for in their teardown."""
         states = self.operator.planner.pool_states.values()
-        plans = {name: plan for state in states for name, plan in state.plans.items()}
-        for plan in plans.values():
-            if plan.state is not NodeState.BLOCKED or plan.node not in self.cluster.nodes:
-                continue
-            match plan.reason:
-                case Reason.MODULE_REMOVAL:
-                    self.remove_module(plan.node)
-                    self.reboot(plan.node)
-                case Reason.REBOOT_NEEDED:
-                    self.reboot(plan.node)
-                case Reason.MODULE_UNVERIFIED if plan.node in self.cluster.modules:
-                    self.remove_module(plan.node)
-                    self.reboot(plan.node)
+        plans = [plan for state in states for plan in state.plans.values()]
+        asked = {p.node: p.reason for p in plans if p.state is NodeState.BLOCKED and p.under_way}
+        for node in sorted(asked.keys() & self.cluster.nodes.keys()):
+            match asked[node]:
+                case Reason.MODULE_REMOVAL | Reason.REBOOT_NEEDED:
+                    self.remove_module(node)
+                    self.reboot(node)
+                case Reason.MODULE_UNVERIFIED if node in self.cluster.modules:
+                    self.remove_module(node)
+                    self.reboot(node)
                 case Reason.MODULE_UNVERIFIED:
-                    told = self.cluster.nodes[plan.node].annotations
-                    is_told = told.get(names.ANNOTATION_TEARDOWN) == names.TEARDOWN_DONE
+                    told = self.cluster.nodes[node].annotations.get(names.ANNOTATION_TEARDOWN)
+                    is_told = told == names.TEARDOWN_DONE
                     word = names.TEARDOWN_START if is_told else names.TEARDOWN_DONE
-                    self.speak_of_teardown(plan.node, word)
+                    self.speak_of_teardown(node, word)
 
     def teardown(self) -> None:
         """Once nobody disturbs it any more, all comes to rest, and is as the pools say."""
@@ -317,5 +306,54 @@ def test_whatever_happens_every_promise_holds_and_all_comes_to_rest(
             phases=(Phase.generate, Phase.shrink),
         ),
     )
+
+
+def _draw_spec(chance: random.Random) -> dict[str, object]:
+    rollout = {
+        "max_unavailable": chance.choice((1, 2, "50%")),
+        "ready_timeout_seconds": chance.choice((None, 30)),
+        "on_failure": chance.choice(("Halt", "Rollback")),
+        "workloads": chance.choice(("Wait", "CordonAndWait", "Evict")),
+    }
+    return {
+        "rollout": rollout,
+        "device_plugin": {"restart": chance.choice((*["OnIsolationChange"] * 4, "Never"))},
+        "isolation_teardown": {"policy": chance.choice(("Manual", "Job"))},
+    }
+
+
+@pytest.mark.timeout(100 + 3 * EXAMPLES)
+def test_in_rollouts_that_are_interrupted_every_promise_holds_and_many_reach_every_rule(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seed = random.randrange(2**32) if EXAMPLES else 7
+    print(f"seed={seed}")
+    chance = random.Random(seed)
+    Histories.log.watch(monkeypatch)
+    for _ in range(EXAMPLES or 2):
+        history = Histories()
+        history.begin(
+            edition=chance.choice((Edition.PROFESSIONAL, Edition.PROFESSIONAL, Edition.BASIC)),
+            returning_seconds=chance.choice((1, 5)),
+            reporting_seconds=chance.choice((1, 9)),
+            modes=[chance.choice(SCHEDULES) for _ in NODES],
+            schedule=chance.choice(SCHEDULES),
+            rollout={},
+            is_settled=True,
+            pace=0,
+            working_seconds=chance.choice((5, 100)),
+            may_evict=chance.random() < 0.7,
+            may_tear_down=chance.random() < 0.7,
+        )
+        for _ in range(8):
+            history.roll_out("training", _draw_spec(chance), chance.randrange(2**32))
+            if chance.random() < 0.2:
+                history.mend()
+            if chance.random() < 0.1:
+                conflicts = chance.choice(("Report", "Force"))
+                mode = chance.choice((None, "default"))
+                history.fight_over("training", chance.choice(NODES), mode, conflicts, times=8)
+        history.teardown()
+    # Those of the other test count, too.
     if EXAMPLES >= MANY:
         assert not Histories.log.list_unreached()

@@ -13,6 +13,7 @@ from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import EvictedPod, EvictPods, NodeState
+from gpushare.core.snapshot.admissions import find_admissions
 from gpushare.core.snapshot.isolation import (
     MAX_SAMPLES,
     ContainerIsolation,
@@ -339,3 +340,9 @@ def test_after_a_teardowns_reboot_nothing_is_claimed_before_the_module_was_looke
     change = a_teardown(phase, boot_id="boot-0").change
     node = a_node(labels=labels, records=NodeRecords(initial_values={}, change=change))
     assert claim_of(node, a_train()).isolated is isolated
+
+
+def test_a_pod_that_holds_what_its_nodes_mode_does_not_offer_met_another_mode() -> None:
+    node = a_node(labels=OURS, records=applied("default"))
+    seen = NodeSnapshot(node, (a_gpu_pod(),), parse_records(node))
+    assert find_admissions(seen) == {"uid-of-train-1": None}

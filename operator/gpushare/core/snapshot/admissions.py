@@ -12,6 +12,8 @@ from gpushare.api.pool import Schedule
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.core.snapshot.plugin_reading import IsBrief
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import MODES
 
 Admissions = Mapping[str, Schedule | None]
 """By a pod's UID; None where nobody knows."""
@@ -21,11 +23,16 @@ def find_admissions(seen: NodeSnapshot, is_brief: IsBrief | None = None) -> Admi
     """Of each live pod on the node that holds GPUs, the mode under which it was admitted.
 
     It is written down before anything is done that changes what later pods get. A foreign label
-    that `is_brief` was read by nobody.
+    that `is_brief` was read by nobody. Who holds what the mode in force does not offer met another
+    one, which somebody's label had brought.
     """
-    known, others = _read_records(seen, is_brief)
-    uids = sorted(pod.uid for pod in seen.pods if pod.is_live and pod.requests)
-    return {uid: known.get(uid, others) for uid in uids}
+    known, served = _read_records(seen, is_brief)
+    pods = sorted((pod for pod in seen.pods if pod.is_live and pod.requests), key=lambda p: p.uid)
+    met = {
+        pod.uid: served.schedule if served is not None and served.resource in pod.requests else None
+        for pod in pods
+    }
+    return {uid: known.get(uid, schedule) for uid, schedule in met.items()}
 
 
 def write_admissions(admissions: Admissions) -> dict[str, object]:
@@ -39,9 +46,7 @@ def record_boot(seen: NodeSnapshot) -> dict[str, object]:
     return {"boot_id": seen.node.boot_id, **write_admissions(find_admissions(seen))}
 
 
-def _read_records(
-    seen: NodeSnapshot, is_brief: IsBrief | None
-) -> tuple[Admissions, Schedule | None]:
+def _read_records(seen: NodeSnapshot, is_brief: IsBrief | None) -> tuple[Admissions, Mode | None]:
     """Pods of which it is written down, and the mode that all others met."""
     change, reading = seen.records.change, seen.reading
     if change is not None and (change.is_labelled or change.boot_id is not None):
@@ -58,10 +63,11 @@ def _read_records(
     # Of the boot before, they are dead, and only listed still.
     is_stale = applied.is_of_another_boot(seen.node)
     admitted = {} if is_stale or applied.admitted is None else applied.admitted
-    return {uid: admitted.get(uid) for uid in applied.before}, served
+    mode = MODES[applied.edition, served] if served is not None else None
+    return {uid: admitted.get(uid) for uid in applied.before}, mode
 
 
-def _find_met_in_new_boot(seen: NodeSnapshot, change: Change) -> Schedule | None:
+def _find_met_in_new_boot(seen: NodeSnapshot, change: Change) -> Mode | None:
     """What every pod met that came since the node booted in the middle of `change`."""
     if change.boot_id is None:
         return None
@@ -74,4 +80,4 @@ def _find_met_in_new_boot(seen: NodeSnapshot, change: Change) -> Schedule | None
     labels = to.labels
     intact = labels.items() <= seen.node.labels.items() and labels.keys() <= seen.node.owned
     # Every plugin started in this boot, and read the labels that were there already.
-    return change.to if change.is_labelled and intact else None
+    return to if change.is_labelled and intact else None

@@ -1,0 +1,122 @@
+"""Where the change of a node is, and whether it is its turn: by its records and the oracle."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.api.pool import Pool
+from gpushare.core.records.change_record import Change, ChangePhase, Failure
+from gpushare.core.records.node_records import NodeRecords, parse_records
+from gpushare.core.snapshot.actions import (
+    ApplyNode,
+)
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+from tests.kit.histories.field_ownership import observe_node
+from tests.kit.histories.pool_oracle import find_pool, read_owner
+from tests.kit.histories.simulated_cluster import Cluster
+from tests.kit.histories.simulated_operator import Task
+
+
+def read_change(cluster: Cluster, name: str) -> Change | None:
+    """The change that is under way on a node, if there is one."""
+    if name not in cluster.nodes:
+        return None
+    change = parse_records(observe_node(cluster.nodes[name])).change
+    return change if change is not None and change.is_under_way else None
+
+
+def read_phase(cluster: Cluster, name: str) -> str:
+    """The phase of a node's change, as docs/nodes.md calls it."""
+    change = read_change(cluster, name)
+    if change is None:
+        return "Stable"
+    return "Failed" if change.failure is not None else change.phase
+
+
+def read_beginning(action: object, before: Change | None) -> Change | None:
+    """The change that an action begins, and that a node did not have `before`."""
+    if not isinstance(action, ApplyNode) or names.ANNOTATION_CHANGE not in action.annotations:
+        return None
+    change = Change.model_validate_json(action.annotations[names.ANNOTATION_CHANGE])
+    if change.phase is not ChangePhase.CORDONED or change.rolls_back is not None:
+        return None
+    return change if before is None or before.since != change.since else None
+
+
+def expect_turn(
+    name: str, pool: Pool, members: set[str], busy: Mapping[str, Task], snapshot: ClusterSnapshot
+) -> None:
+    """Canaries first, and nothing after a failure."""
+    others = {other: parse_records(snapshot.nodes[other]) for other in members if other != name}
+    for other, records in others.items():
+        failure, attempt = _find_failure(records), _name_attempt(pool, snapshot.nodes[other])
+        is_halted = failure is not None and failure.attempt == attempt
+        assert not is_halted, f"{name} begins, although {other} failed: {failure}"
+    verified = {other for other, records in others.items() if _is_verified(records, pool)}
+    changing = {other for other in others if _is_changing(other, busy, snapshot)}
+    canary = pool.spec.rollout.canary
+    # A node that succeeded counts only while it is ready, which its record does not say.
+    is_early = len(verified) < canary <= len(changing)
+    assert not is_early, f"{name} begins before {sorted(changing)} succeeded"
+
+
+def _name_attempt(pool: Pool, node: Node) -> str:
+    """The spec, and what people's annotations say: what a failure must name to count now."""
+    spec = f"{pool.name}/{pool.generation}"
+    if pool.retry == node.retry == "":
+        return spec
+    said = f"{pool.retry}\n{node.retry}"
+    return f"{spec}/{sha256(said.encode()).hexdigest()[:8]}"
+
+
+def find_members(pool: Pool, snapshot: ClusterSnapshot) -> set[str]:
+    """Nodes that the pool claims and has."""
+    return {
+        name for name, node in snapshot.nodes.items() if find_pool(node, snapshot.pools) is pool
+    }
+
+
+def find_leaving(pool: Pool, snapshot: ClusterSnapshot) -> set[str]:
+    """Nodes that no pool claims and this one still has."""
+    return {
+        name
+        for name, node in snapshot.nodes.items()
+        if find_pool(node, snapshot.pools) is None and read_owner(node) == pool.name
+    }
+
+
+def _is_changing(name: str, busy: Mapping[str, Task], snapshot: ClusterSnapshot) -> bool:
+    change = parse_records(snapshot.nodes[name]).change
+    if change is not None and change.is_under_way:
+        return not change.initializing
+    begun = read_beginning(busy[name].decision.plan.action, change) if name in busy else None
+    return begun is not None and not begun.initializing
+
+
+def is_out(name: str, pool: Pool, busy: Mapping[str, Task], snapshot: ClusterSnapshot) -> bool:
+    """Out of service; one that joins never was in service."""
+    if _is_changing(name, busy, snapshot):
+        return True
+    node = snapshot.nodes[name]
+    change = parse_records(node).change
+    initializes = change is not None and change.is_under_way
+    return not initializes and not pool.deleting and (not node.ready or node.unschedulable)
+
+
+def _is_verified(records: NodeRecords, pool: Pool) -> bool:
+    applied = records.applied
+    return (
+        records.change is None
+        and applied is not None
+        and applied.from_mode is not None
+        and applied.schedule is pool.spec.schedule
+    )
+
+
+def _find_failure(records: NodeRecords) -> Failure | None:
+    """What failed on a node last; one that joined fails alone."""
+    change, applied = records.change, records.applied
+    if change is not None and change.is_under_way:
+        return None if change.initializing else change.failure or change.rolls_back
+    return applied.failure if applied is not None else None
