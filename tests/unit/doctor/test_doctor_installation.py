@@ -113,6 +113,11 @@ CRDS: dict[str, tuple[Callable[[Json], object], Code, str]] = {
         Code.CRD_NEWER,
         "spec.later",
     ),
+    "the root of the schema is another": (
+        lambda version: version["schema"]["openAPIV3Schema"].update(nullable=True),
+        Code.CRD_DIFFERS,
+        "nullable",
+    ),
     "it does not serve the version": (
         lambda version: version.update(served=False),
         Code.CRD_DIFFERS,

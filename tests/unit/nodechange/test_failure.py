@@ -257,21 +257,6 @@ def test_where_the_pool_wants_what_cant_be_done_the_failed_node_says_both() -> N
     assert plan.halts == ""
 
 
-def test_a_failed_node_that_a_user_uncordoned_is_cordoned_again_in_another_attempt_too() -> None:
-    pool = a_pool(schedule="share", generation=2)
-    plan = plan_of(cordoned(failed(), unschedulable=False), pool, now=LATER)
-    assert (plan.state, expect_apply(plan).cordon) == (NodeState.FAILED, True)
-
-
-def test_a_failed_node_is_looked_at_in_time_though_the_pool_wants_another_mode() -> None:
-    plugin = a_plugin_pod("new", ready_since=LATER - timedelta(seconds=2))
-    pool = a_pool(schedule="share", generation=2)
-    node = cordoned(failed(restart=True), offered=15)
-    plan = plan_of(node, pool, plugin, INSTALLER, now=LATER)
-    expect_idle(plan, NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
-    assert plan.requeue_after_seconds == 10
-
-
 PATIENCE = NOW + timedelta(minutes=1)
 
 

@@ -8,9 +8,10 @@ import pytest
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import Pool, Schedule
+from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import NodeState, ReleaseNode
+from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
@@ -319,3 +320,14 @@ def test_what_was_put_back_is_remembered_by_the_plugin_that_it_had(theirs: str, 
 def test_a_node_that_gave_way_is_no_step_towards_a_mode_that_nobody_wants_any_more() -> None:
     assert plan_of(DEFERRED, a_pool(), PLUGIN).kind is not None
     assert plan_of(DEFERRED, a_pool(schedule="default"), PLUGIN).kind is None
+
+
+def test_a_node_of_whole_cards_starts_its_change_to_a_mode_of_another_edition() -> None:
+    records = applied(Schedule.DEFAULT, plugins={})
+    labels = {**MODES[Edition.PROFESSIONAL, Schedule.DEFAULT].labels, **OURS}
+    mode = MODES[Edition.BASIC, Schedule.CGPU]
+    pool = a_pool(edition="Basic")
+    plan = plan_of(
+        a_node(labels=labels, records=records), pool, daemonsets=frozenset(mode.daemonsets)
+    )
+    assert plan.starts, plan

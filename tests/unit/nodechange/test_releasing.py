@@ -9,6 +9,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.status import NodeCounts, NodeSample, PoolStatus, Releasing
 from gpushare.controller.uninstall import describe_remains, describe_wait, describe_write
+from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import NodeState, ReleaseNode, StepResult
 from gpushare.kube.resources.nodes import build_release
 from gpushare.names import PoolFate, Reason
@@ -23,6 +24,7 @@ from tests.kit.values.node_plans import (
     failed,
     follow,
     plan_leave_of,
+    under_way,
 )
 from tests.kit.values.objects import (
     LATER,
@@ -112,6 +114,17 @@ def test_a_node_whose_change_failed_is_released_cordoned() -> None:
     plan = expect_release(cordoned(failed()), pool=_pool("Retain"), now=LATER)
     assert _release(plan).remove == UNVERIFIED
     assert "stays cordoned" in plan.message
+
+
+def test_of_a_failed_node_that_a_user_uncordoned_nobody_says_that_it_is_cordoned() -> None:
+    plan = expect_release(cordoned(failed(), unschedulable=False), pool=_pool("Retain"), now=LATER)
+    assert "stays cordoned" not in plan.message
+
+
+def test_for_a_pool_that_a_node_leaves_no_pod_is_evicted() -> None:
+    node = cordoned(under_way(ChangePhase.LABELLED, restart=True))
+    plan = expect_release(node, a_gpu_pod(), pool=_pool("Retain", rollout={"workloads": "Evict"}))
+    assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
 
 
 def test_the_policy_is_that_of_the_pool_whose_label_the_node_carries() -> None:

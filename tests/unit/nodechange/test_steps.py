@@ -24,7 +24,7 @@ from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
 from gpushare.names import Reason
 from tests.kit.values import node_plans as members
 from tests.kit.values.node_plans import INSTALLER, UNVERIFIED, applied, expect_apply, expect_change
-from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values.objects import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 TIMING = Timing(
     backoff=timedelta(seconds=30),
@@ -307,3 +307,18 @@ def test_a_cordon_that_a_person_lifts_before_the_plugin_is_back_is_set_again(
 ) -> None:
     node = _at(phase, node={"unschedulable": False})
     assert expect_apply(_step(node, NEW, INSTALLER)).cordon
+
+
+def test_a_failed_node_that_a_user_uncordoned_is_cordoned_again_in_another_attempt_too() -> None:
+    pool = a_pool(schedule="share", generation=2)
+    plan = members.plan_of(members.cordoned(members.failed(), unschedulable=False), pool, now=LATER)
+    assert (plan.state, expect_apply(plan).cordon) == (NodeState.FAILED, True)
+
+
+def test_a_failed_node_is_looked_at_in_time_though_the_pool_wants_another_mode() -> None:
+    plugin = a_plugin_pod("new", ready_since=LATER - timedelta(seconds=2))
+    pool = a_pool(schedule="share", generation=2)
+    node = members.cordoned(members.failed(restart=True), offered=15)
+    plan = members.plan_of(node, pool, plugin, INSTALLER, now=LATER)
+    members.expect_idle(plan, NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
+    assert plan.requeue_after_seconds == 10

@@ -22,9 +22,11 @@ from tests.kit.values.node_plans import (
     SHARE,
     a_kind,
     a_settled,
+    cordoned,
     expect_apply,
     expect_change,
     expect_idle,
+    failed,
     on_basic,
     plan_of,
     under_way,
@@ -142,6 +144,12 @@ def test_a_pod_that_holds_another_modes_cards_is_evicted_before_the_node_is_back
     whole = a_gpu_pod(requests={names.RESOURCE_WHOLE_GPU: 1})
     plugins = (a_plugin_pod("plugin-1"), INSTALLER)
     assert _evicted(whole, *plugins, node=_labelled()) == (TRAIN,)
+
+
+def test_from_a_node_that_failed_nobody_is_evicted() -> None:
+    node = cordoned(failed(phase=ChangePhase.LABELLED, restart=True))
+    plan = plan_of(node, EVICT, a_gpu_pod(), may_evict=True, now=LATER)
+    assert (plan.state, plan.action) == (NodeState.FAILED, None)
 
 
 def test_where_eviction_is_not_allowed_pods_after_the_labels_are_waited_for() -> None:

@@ -290,7 +290,7 @@ class Histories(Disturbances):
             self._carry_out(node)
 
 
-@pytest.mark.timeout(100 + 2 * EXAMPLES)
+@pytest.mark.timeout(100 + 5 * EXAMPLES)
 def test_whatever_happens_every_promise_holds_and_all_comes_to_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -322,7 +322,7 @@ def _draw_spec(chance: random.Random) -> dict[str, object]:
     }
 
 
-@pytest.mark.timeout(100 + 3 * EXAMPLES)
+@pytest.mark.timeout(100 + 5 * EXAMPLES)
 def test_in_rollouts_that_are_interrupted_every_promise_holds_and_many_reach_every_rule(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

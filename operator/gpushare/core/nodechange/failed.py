@@ -12,7 +12,7 @@ from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.step import Step
 from gpushare.core.nodechange.teardown import resume
 from gpushare.core.records.change_record import Change, ChangePhase, Failure
-from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
+from gpushare.core.snapshot.actions import ApplyNode, EvictPods, NodeState, StepResult
 from gpushare.editions.edition import Outcome, Transition
 from gpushare.editions.registry import find_transition
 from gpushare.names import Reason
@@ -122,8 +122,10 @@ def roll_back(step: FailedStep) -> StepResult | None:
 
 
 def stay(step: FailedStep) -> StepResult:
-    """Otherwise it stays cordoned until that is mended, or a user decides."""
+    """Otherwise it stays cordoned until that is mended, or a user decides. Nobody is evicted."""
     plan = step.failed(f"{step.failure.message}; {_why_not_rolled_back(step)}", step.phase_result)
+    if isinstance(plan.action, EvictPods):
+        plan = replace(plan, action=None)
     return replace(plan, halts=describe_halt(step.member, step.failure))
 
 

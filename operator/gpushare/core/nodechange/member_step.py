@@ -76,7 +76,9 @@ class MemberStep(Step):
     def waits_for_change(self) -> bool:
         """The recorded mode is in force, and the pool wants another."""
         applied = self.seen.records.applied
-        return applied is not None and applied.schedule == self.current != self.wanted.schedule
+        if applied is None or applied.edition is not self.wanted.edition:
+            return False
+        return applied.schedule == self.current != self.wanted.schedule
 
     @cached_property
     def wanted(self) -> Mode:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from gpushare import names
 from gpushare.api.pool import DeletionPolicy, Placement, Pool, ReconcilePolicy, Schedule
-from gpushare.api.rollout import FailurePolicy
+from gpushare.api.rollout import FailurePolicy, WorkloadPolicy
 from gpushare.core.deviceplugin.findings import TOLD
 from gpushare.core.nodechange.blockers import find_pods_of_another_pool
 from gpushare.core.nodechange.cordoned import plan_abort, plan_uncordon
@@ -49,10 +49,14 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
     if change is not None and change.is_labelled:
         if keeps and change.failure is not None:
             # Its cards could be given out twice: whoever takes the node over must look first.
-            return _plan_release(seen, ctx, (), "it stays cordoned: its last change failed")
+            stays = "it stays cordoned: " if seen.is_out_of_service else ""
+            return _plan_release(seen, ctx, (), f"{stays}its last change failed")
         if change.failure is None:
             policy = build_policy(pool, seen.node, ctx.timing)
-            step = Step(seen, replace(policy, rolls_back=False), ctx)
+            # No pod is evicted for a pool that has the node no more.
+            waits = WorkloadPolicy.CORDON_AND_WAIT
+            policy = replace(policy, rolls_back=False, workloads=waits)
+            step = Step(seen, policy, ctx)
             _, _, plan = find_labelled_rule(step)
             return replace(plan, under_way=True)
     if pool is not None and not keeps:

@@ -49,7 +49,7 @@ def _compare(ours: Json, theirs: Json) -> tuple[list[str], list[str], list[str]]
     for difference in find_differences(_read_compared(ours), _read_compared(theirs)):
         path = difference.path
         if path[-1] != "description":
-            is_new = difference.expected is None and path[-2] == _PROPERTIES
+            is_new = difference.expected is None and path[-2:-1] == (_PROPERTIES,)
             paths = unknown if is_new else missing if difference.found is None else other
             field = ".".join(key for key in path if key != _PROPERTIES)
             paths.append(field.replace(".items", "[]"))
