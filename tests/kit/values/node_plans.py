@@ -13,6 +13,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.api.rollout import WorkloadPolicy
 from gpushare.api.status import Approval, PoolPlan, PoolStatus
+from gpushare.core.nodechange.cordoned import plan_after_recheck
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.releasing import plan_release
 from gpushare.core.records.applied_record import LastApplied
@@ -20,7 +21,7 @@ from gpushare.core.records.change_record import Change, ChangePhase, Failure, Pl
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.rollout.change_kinds import Kind, hash_kinds
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
-from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
 from gpushare.editions.edition import Outcome
 from gpushare.names import Reason
 from tests.kit.values.objects import (
@@ -124,6 +125,18 @@ def follow(node: Node, plan: StepResult) -> Node:
     return replace(written(node, apply), labels={"group": "gpu", **apply.labels})
 
 
+def recheck(node: Node, *pods: Pod, now: datetime = NOW, **more: bool) -> ApplyNode | None:
+    """What is written to a cordoned node once its pods were looked at again."""
+    seen = NodeSnapshot(node, pods, parse_records(node))
+    return plan_after_recheck(seen, now, Timing(), **more)
+
+
+def expect_recheck(node: Node, *pods: Pod, now: datetime = NOW, **more: bool) -> ApplyNode:
+    apply = recheck(node, *pods, now=now, **more)
+    assert apply is not None
+    return apply
+
+
 def plan_once_noted(node: Node, pool: Pool, *pods: Pod, now: datetime = NOW) -> StepResult:
     """What is planned once all is written that leaves the node in service."""
     plan = plan_of(node, pool, *pods, now=now)
@@ -223,6 +236,13 @@ def failed(attempt: str = "training/1", **more: Any) -> NodeRecords:
 def changing(name: str = "gpu-0", *, initializing: bool = False, **more: Any) -> Node:
     records = under_way(ChangePhase.LABELLED, initializing=initializing)
     return a_node(name, {**CGPU, **OURS}, records=records, unschedulable=True, **more)
+
+
+def unlabelled(records: NodeRecords | None = None, **more: Any) -> Node:
+    """A member that is cordoned for its change from share to cgpu, and is labelled share yet."""
+    records = records or under_way(ChangePhase.CORDONED)
+    values: dict[str, Any] = {"unschedulable": True, "owns_cordon": True, **more}
+    return a_node(labels={**SHARE, **OURS}, records=records, **values)
 
 
 def cordoned(records: NodeRecords, *, offered: int = 0, **more: Any) -> Node:

@@ -10,7 +10,6 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, Schedule
-from gpushare.core.nodechange.cordoned import plan_after_recheck
 from gpushare.core.nodechange.labelled import plan_restart
 from gpushare.core.nodechange.releasing import plan_release
 from gpushare.core.records.change_record import ChangePhase, Failure
@@ -22,7 +21,7 @@ from gpushare.core.snapshot.actions import (
     RecordPlugins,
     ReleaseNode,
 )
-from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
@@ -35,10 +34,12 @@ from tests.kit.values.node_plans import (
     applied,
     expect_applied,
     expect_apply,
+    expect_recheck,
     expect_release,
     plan_leave_of,
     plan_of,
-    under_way,
+    recheck,
+    unlabelled,
     written,
 )
 from tests.kit.values.objects import (
@@ -76,7 +77,7 @@ def _finish(node: Node, pool: Pool) -> NodeRecords:
             case ApplyNode():
                 node = written(node, action)
             case RecheckPods():
-                node = written(node, plan_after_recheck(seen, LATER, Timing()))
+                node = written(node, recheck(node, *pods, now=LATER))
             case RecordPlugins():
                 node = written(node, plan_restart(seen))
             case DeletePlugins():
@@ -112,13 +113,9 @@ def _released(labels: dict[str, str]) -> Node:
 
 
 def test_a_module_is_written_down_with_the_first_label_of_a_mode_that_loads_it() -> None:
-    node = a_node(
-        labels={**SHARE, **OURS}, records=under_way(ChangePhase.CORDONED), unschedulable=True
-    )
-    labels = plan_after_recheck(NodeSnapshot(node, (PLUGIN,), parse_records(node)), NOW, Timing())
-    assert labels is not None
-    assert labels.labels[names.LABEL_SCHEDULE] == "cgpu"
-    assert names.ANNOTATION_MODULE in labels.annotations
+    apply = expect_recheck(unlabelled(), PLUGIN)
+    assert apply.labels[names.LABEL_SCHEDULE] == "cgpu"
+    assert names.ANNOTATION_MODULE in apply.annotations
 
 
 def test_a_node_is_given_up_once_although_its_module_is_known() -> None:

@@ -34,6 +34,7 @@ from tests.kit.values.node_plans import (
     deferred,
     failed,
     under_way,
+    unlabelled,
 )
 from tests.kit.values.objects import (
     LATER,
@@ -89,11 +90,6 @@ def _fought_over(*managers: str, writes: int = 0) -> NodeRecords:
     return _once_ours("cgpu", drift)
 
 
-def _cordoned(**more: Any) -> Node:
-    values = {"unschedulable": True, "owns_cordon": True, **more}
-    return a_node(labels={**SHARE, **OURS}, records=under_way(ChangePhase.CORDONED), **values)
-
-
 def _foreign(node: Node) -> Node:
     """The same, whose mode label somebody took over with another value."""
     key = names.LABEL_SCHEDULE
@@ -142,13 +138,13 @@ SITUATIONS: dict[str, MemberStep] = {
     "Stable: eviction-disabled": _step(a_settled(), EVICT, PLUGIN, a_gpu_pod()),
     "Stable: node-not-ready": _step(a_settled(ready=False), None, PLUGIN),
     "Stable: start": _step(a_settled(), None, PLUGIN),
-    "Cordoned: pool-changed": _step(_cordoned(), a_pool(schedule="default")),
-    "Cordoned: uncordoned-by-user": _step(_open(_cordoned())),
-    "Cordoned: node-not-ready": _step(_cordoned(ready=False)),
-    "Cordoned: pods-unreadable": _step(_cordoned(), is_refused=True, now=LATER),
-    "Cordoned: rollout-halted": _step(_cordoned(), is_halted=True),
-    "Cordoned: pods-remain": _step(_cordoned(), HOLD, a_gpu_pod()),
-    "Cordoned: recheck-pods": _step(_cordoned()),
+    "Cordoned: pool-changed": _step(unlabelled(), a_pool(schedule="default")),
+    "Cordoned: uncordoned-by-user": _step(_open(unlabelled())),
+    "Cordoned: node-not-ready": _step(unlabelled(ready=False)),
+    "Cordoned: pods-unreadable": _step(unlabelled(), is_refused=True, now=LATER),
+    "Cordoned: rollout-halted": _step(unlabelled(), is_halted=True),
+    "Cordoned: pods-remain": _step(unlabelled(), HOLD, a_gpu_pod()),
+    "Cordoned: recheck-pods": _step(unlabelled()),
     "Labelled: teardown-progressed": _step(LABELLED, job_pool(), jobs=[REMOVED]),
     "Labelled: labels-or-cordon-undone": _step(_open(LABELLED), job_pool()),
     "Labelled: rebooting": _step(_away(ChangePhase.LABELLED), manual_pool()),

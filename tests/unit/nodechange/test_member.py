@@ -32,6 +32,7 @@ from tests.kit.values.node_plans import (
     expect_release,
     plan_of,
     under_way,
+    unlabelled,
 )
 from tests.kit.values.objects import (
     MEMORY,
@@ -47,11 +48,6 @@ PLUGIN = a_plugin_pod()
 DEFERRED = a_node(labels={**SHARE, **OURS}, records=deferred(0.4))
 OFFERING = an_isolating(allocatable={MEMORY: 15})
 MIG = a_node(allocatable={"nvidia.com/mig-1g.5gb": 7})
-
-
-def _cordoned(**more: Any) -> Node:
-    records = under_way(ChangePhase.CORDONED)
-    return a_node(labels={**SHARE, **OURS}, records=records, unschedulable=True, **more)
 
 
 def test_a_node_in_the_pools_mode_already_is_labelled_in_one_write_without_a_cordon() -> None:
@@ -227,7 +223,7 @@ def test_restarts_allowed_again_are_made_up_for_with_the_whole_sequence() -> Non
 
 
 def test_a_node_that_leaves_while_only_cordoned_is_let_go_first() -> None:
-    apply = expect_apply(expect_release(_cordoned(owns_cordon=True)))
+    apply = expect_apply(expect_release(unlabelled()))
     assert not apply.cordon
     assert names.ANNOTATION_CHANGE not in apply.annotations
 
@@ -240,7 +236,7 @@ def test_a_node_that_leaves_after_its_labels_were_written_is_finished_first() ->
 
 
 def test_a_change_whose_labels_are_not_written_is_dropped_when_the_spec_changes() -> None:
-    apply = expect_apply(plan_of(_cordoned(), a_pool(schedule="share"), a_gpu_pod()))
+    apply = expect_apply(plan_of(unlabelled(), a_pool(schedule="share"), a_gpu_pod()))
     assert (apply.cordon, apply.labels) == (False, {**SHARE, **OURS})
     assert names.ANNOTATION_CHANGE not in apply.annotations
 
@@ -302,8 +298,7 @@ def test_a_node_on_which_only_our_annotations_are_left_is_released_too() -> None
 
 
 def test_a_restart_that_is_forbidden_meanwhile_is_not_begun() -> None:
-    records = under_way(ChangePhase.CORDONED, restart=True)
-    node = a_node(labels={**SHARE, **OURS}, records=records, unschedulable=True)
+    node = unlabelled(under_way(ChangePhase.CORDONED, restart=True))
     assert not expect_apply(plan_of(node, NEVER)).cordon
 
 

@@ -10,7 +10,6 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.nodechange.cordoned import plan_after_recheck
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
 from gpushare.core.records.node_records import NodeRecords, parse_records
@@ -21,7 +20,6 @@ from gpushare.core.snapshot.actions import (
     StepResult,
     build_apply,
 )
-from gpushare.core.snapshot.node import NodeSnapshot, Timing
 from gpushare.core.snapshot.write_outcome import ChangeOutcome, WriteOutcome, judge_write
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
@@ -37,11 +35,13 @@ from tests.kit.values.node_plans import (
     expect_apply,
     expect_change,
     expect_idle,
+    expect_recheck,
     expect_release,
     failed,
     follow,
     plan_of,
     under_way,
+    written,
 )
 from tests.kit.values.objects import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
@@ -89,11 +89,8 @@ def _begun() -> Node:
 
 
 def _after_look(node: Node, *pods: Pod) -> Node:
-    seen = NodeSnapshot(node, pods, parse_records(node))
-    apply = plan_after_recheck(seen, LATER, Timing())
-    assert apply is not None
-    plan = seen.plan(NodeState.UPDATING, Reason.LABELLED, "looked", apply)
-    return follow(node, plan)
+    apply = expect_recheck(node, *pods, now=LATER)
+    return replace(written(node, apply), labels={"group": "gpu", **apply.labels})
 
 
 def _rolled_back() -> Node:

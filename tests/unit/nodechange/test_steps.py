@@ -11,7 +11,6 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.nodechange.cordoned import plan_after_recheck
 from gpushare.core.nodechange.labelled import plan_restart
 from gpushare.core.nodechange.machine import find_rule
 from gpushare.core.nodechange.member_step import MemberStep
@@ -20,17 +19,19 @@ from gpushare.core.records.change_record import Change, ChangePhase, PluginPod
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import ApplyNode, DeletePlugins, NodeState, StepResult
 from gpushare.core.snapshot.change_policy import Policy
-from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.names import Reason
 from tests.kit.values import node_plans as members
-from tests.kit.values.node_plans import INSTALLER, UNVERIFIED, applied, expect_apply, expect_change
+from tests.kit.values.node_plans import (
+    INSTALLER,
+    UNVERIFIED,
+    applied,
+    expect_apply,
+    expect_change,
+    expect_recheck,
+)
 from tests.kit.values.objects import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
-TIMING = Timing(
-    backoff=timedelta(seconds=30),
-    ready_timeout=timedelta(seconds=600),
-    settle=timedelta(seconds=12),
-)
 SHARE, CGPU = ({**mode, **members.OURS} for mode in (members.SHARE, members.CGPU))
 BASIC_SHARE = {"cgpu": "true", "cgpu.disable.isolation": "true", **members.OURS}
 BASIC_CGPU = {**BASIC_SHARE, "cgpu.disable.isolation": "false"}
@@ -63,14 +64,8 @@ def _seen(node: Node, *pods: Pod, was_zero: bool = True) -> NodeSnapshot:
 def _step(node: Node, *pods: Pod, seconds: float = 0, was_zero: bool = True) -> StepResult:
     now = NOW + timedelta(seconds=seconds)
     seen = _seen(node, *pods, was_zero=was_zero)
-    step = MemberStep(seen, Policy(), ReconcileContext(now, TIMING), a_pool())
+    step = MemberStep(seen, Policy(), ReconcileContext(now), a_pool())
     return find_rule(step)[2]
-
-
-def _look(node: Node, *pods: Pod) -> ApplyNode:
-    apply = plan_after_recheck(_seen(node, *pods), NOW, TIMING)
-    assert apply is not None
-    return apply
 
 
 def _read_change(apply: ApplyNode | None) -> Change:
@@ -92,14 +87,14 @@ def test_a_node_that_is_not_ready_any_more_is_let_go_of_before_its_labels() -> N
 
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
 def test_a_pod_seen_after_the_cordon_makes_the_node_let_go_and_rest(phase: str) -> None:
-    apply = _look(CORDONED, a_gpu_pod(phase=phase))
+    apply = expect_recheck(CORDONED, a_gpu_pod(phase=phase))
     assert (apply.cordon, apply.labels) == (False, SHARE)
     change = _read_change(apply)
     assert (change.phase, change.not_before) == (ChangePhase.DEFERRED, NOW + timedelta(seconds=30))
 
 
 def test_an_empty_cordoned_node_is_labelled_in_the_write_that_says_so() -> None:
-    apply = _look(CORDONED, OLD)
+    apply = expect_recheck(CORDONED, OLD)
     assert (apply.cordon, apply.labels) == (True, {**CGPU, **UNVERIFIED})
     change = _read_change(apply)
     assert (change.phase, change.labelled_at) == (ChangePhase.LABELLED, NOW)
@@ -107,12 +102,14 @@ def test_an_empty_cordoned_node_is_labelled_in_the_write_that_says_so() -> None:
 
 def test_what_the_node_came_with_is_recorded_in_the_write_of_its_labels() -> None:
     node = _at(ChangePhase.CORDONED, SHARE, node={"owned": frozenset()})
-    found = parse_records(replace(node, annotations=_look(node, OLD).annotations)).initial_values
+    found = parse_records(
+        replace(node, annotations=expect_recheck(node, OLD).annotations)
+    ).initial_values
     assert found == SHARE
 
 
 def test_a_write_fails_where_the_node_moved_on_since_it_was_decided() -> None:
-    assert _look(replace(CORDONED, resource_version="7")).resource_version == "7"
+    assert expect_recheck(replace(CORDONED, resource_version="7")).resource_version == "7"
 
 
 def _sharing(said: Mapping[str, str], before: LastApplied | None = None, **change: Any) -> Node:
@@ -152,14 +149,13 @@ FOREIGN = members.CGPU
 def test_a_plugin_that_came_by_anothers_label_is_restarted_under_ours(
     node: Node, plugins: tuple[Pod, ...], restart: bool
 ) -> None:
-    assert _read_change(_look(node, *plugins)).restart is restart
+    assert _read_change(expect_recheck(node, *plugins)).restart is restart
 
 
 def test_where_no_plugin_may_be_restarted_the_node_lets_go_of_one_that_came_by_anothers_label() -> (
     None
 ):
-    apply = plan_after_recheck(_seen(_sharing(FOREIGN), OLD), NOW, TIMING, may_restart=False)
-    assert apply is not None
+    apply = expect_recheck(_sharing(FOREIGN), OLD, may_restart=False)
     assert (apply.cordon, _read_change(apply).phase) == (False, ChangePhase.DEFERRED)
 
 
@@ -182,7 +178,7 @@ def test_on_basic_only_pods_that_the_flip_would_harm_end_it(
     labels: dict[str, str], way: dict[str, Any], pods: tuple[Pod, ...], goes_on: bool
 ) -> None:
     node = _at(ChangePhase.CORDONED, labels, edition=Edition.BASIC, **way)
-    assert _look(node, *pods).cordon is goes_on
+    assert expect_recheck(node, *pods).cordon is goes_on
 
 
 def test_the_record_names_the_plugins_pods_and_the_gpu_pods_that_were_bound() -> None:

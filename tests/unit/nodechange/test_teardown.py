@@ -9,13 +9,12 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, Schedule
-from gpushare.core.nodechange.cordoned import plan_after_recheck
 from gpushare.core.nodechange.labelled import plan_restart
 from gpushare.core.ownership.drift import PATIENCE
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import NodeState, RecheckPods, RecordPlugins
-from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
+from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
@@ -30,6 +29,7 @@ from tests.kit.values.node_plans import (
     expect_change,
     expect_idle,
     expect_release,
+    recheck,
     written,
 )
 from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
@@ -119,10 +119,7 @@ def test_it_is_dropped_before_the_labels_when_nobody_wants_it_any_more() -> None
 
 def test_the_labels_remember_the_boot_in_which_the_module_is_loaded() -> None:
     node = teardown_node(ChangePhase.CORDONED, boot="boot-7")
-    apply = plan_after_recheck(
-        NodeSnapshot(node, (), parse_records(node)), LATER, ReconcileContext(LATER).timing
-    )
-    change = change_of(written(node, apply))
+    change = change_of(written(node, recheck(node)))
     assert (change.phase, change.boot_id) == (ChangePhase.LABELLED, "boot-7")
 
 

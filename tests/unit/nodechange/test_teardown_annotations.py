@@ -19,12 +19,10 @@ from gpushare.core.deviceplugin.findings import (
     find_plugin_problem,
 )
 from gpushare.core.deviceplugin.verification import verify_mode
-from gpushare.core.nodechange.cordoned import plan_after_recheck
 from gpushare.core.nodechange.teardown import name_job
 from gpushare.core.records.change_record import ChangePhase
-from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import ApplyNode, CreateJob, JobPhase, NodeState, StepResult
-from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
+from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.core.status.pool_status import MAX_SAMPLE_BYTES
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
@@ -37,6 +35,7 @@ from tests.kit.values.node_plans import (
     OURS,
     an_isolating,
     applied,
+    recheck,
     written,
 )
 from tests.kit.values.objects import (
@@ -79,9 +78,7 @@ def expect_unverified(plan: StepResult) -> None:
 
 def test_done_that_is_left_from_the_last_teardown_says_nothing_of_this_one() -> None:
     node = teardown_node(ChangePhase.CORDONED, teardown=DONE)
-    labels = plan_after_recheck(NodeSnapshot(node, (PLUGIN,), parse_records(node)), NOW, Timing())
-    assert labels is not None
-    rebooted = replace(written(node, labels), boot_id="boot-2")
+    rebooted = replace(written(node, recheck(node, PLUGIN)), boot_id="boot-2")
     node, plan = _settle(rebooted, job_pool())
     assert isinstance(plan.action, CreateJob)
 

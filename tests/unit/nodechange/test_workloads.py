@@ -9,11 +9,8 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.nodechange.cordoned import plan_after_recheck
 from gpushare.core.records.change_record import ChangePhase
-from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import EvictedPod, EvictPods, NodeState, RecheckPods
-from gpushare.core.snapshot.node import NodeSnapshot, Timing
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
@@ -29,9 +26,11 @@ from tests.kit.values.node_plans import (
     failed,
     on_basic,
     plan_of,
+    recheck,
     under_way,
+    unlabelled,
 )
-from tests.kit.values.objects import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 WAIT, CORDON, EVICT = (
     a_pool(rollout={"workloads": policy}) for policy in ("Wait", "CordonAndWait", "Evict")
@@ -39,22 +38,15 @@ WAIT, CORDON, EVICT = (
 TRAIN = EvictedPod("default", "train-1", "uid-of-train-1")
 
 
-def _cordoned(**more: Any) -> Node:
-    """A node that was cordoned for share -> cgpu, and has no other label yet."""
-    records = under_way(ChangePhase.CORDONED)
-    values: dict[str, Any] = {"unschedulable": True, "owns_cordon": True, **more}
-    return a_node(labels={**SHARE, **OURS}, records=records, **values)
-
-
 def _cordoned_on_basic() -> Node:
-    """The same on the Basic edition, where running pods keep what they have."""
+    """A node cordoned for share -> cgpu on the Basic edition: running pods keep what they have."""
     records = on_basic(Schedule.SHARE, Schedule.CGPU, ChangePhase.CORDONED, labelled_at=None)
     labels = {**MODES[Edition.BASIC, Schedule.SHARE].labels, **OURS}
     return a_node(labels=labels, records=records, unschedulable=True, owns_cordon=True)
 
 
 def _evicted(*pods: Pod, node: Node | None = None, pool: Pool = EVICT) -> tuple[EvictedPod, ...]:
-    plan = plan_of(node or _cordoned(), pool, *pods, may_evict=True)
+    plan = plan_of(node or unlabelled(), pool, *pods, may_evict=True)
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
     return plan.action.pods if isinstance(plan.action, EvictPods) else ()
 
@@ -74,7 +66,7 @@ def test_where_the_pool_does_not_wait_a_change_begins_with_the_pods_on_the_node(
     assert plan.uses_budget
 
 
-@pytest.mark.parametrize("node", [a_settled(), _cordoned()], ids=["in service", "cordoned"])
+@pytest.mark.parametrize("node", [a_settled(), unlabelled()], ids=["in service", "cordoned"])
 def test_where_eviction_is_not_allowed_nothing_is_done_for_it(node: Node) -> None:
     plan = plan_of(node, EVICT, a_gpu_pod())
     expect_idle(plan, NodeState.BLOCKED, Reason.EVICTION_DISABLED)
@@ -96,7 +88,7 @@ def test_the_policy_is_part_of_the_kind_of_change() -> None:
 @pytest.mark.parametrize("pool", [CORDON, EVICT])
 @pytest.mark.parametrize("now", [NOW, NOW + timedelta(days=3650)], ids=["now", "for years"])
 def test_pods_are_waited_for_under_the_cordon_without_an_end(pool: Pool, now: datetime) -> None:
-    plan = plan_of(_cordoned(), pool, a_gpu_pod(), may_evict=True, now=now)
+    plan = plan_of(unlabelled(), pool, a_gpu_pod(), may_evict=True, now=now)
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
     assert (plan.halts, plan.deadline) == ("", None)
     assert isinstance(plan.action, EvictPods) is (pool is EVICT)
@@ -104,21 +96,17 @@ def test_pods_are_waited_for_under_the_cordon_without_an_end(pool: Pool, now: da
 
 @pytest.mark.parametrize("pool", [CORDON, EVICT])
 def test_a_node_that_waited_for_long_has_its_look_when_its_pods_are_gone(pool: Pool) -> None:
-    plan = plan_of(_cordoned(), pool, may_evict=True, now=LATER)
+    plan = plan_of(unlabelled(), pool, may_evict=True, now=LATER)
     assert (plan.state, plan.action) == (NodeState.UPDATING, RecheckPods("gpu-1", stays=True))
 
 
 def test_a_pool_that_turned_to_wait_has_its_cordoned_node_looked_at_to_let_go() -> None:
-    plan = plan_of(_cordoned(), WAIT, a_gpu_pod())
+    plan = plan_of(unlabelled(), WAIT, a_gpu_pod())
     assert plan.action == RecheckPods("gpu-1", stays=False)
 
 
 def test_a_node_that_stays_cordoned_is_written_to_once_its_pods_are_gone() -> None:
-    node = _cordoned()
-    found = [
-        plan_after_recheck(NodeSnapshot(node, pods, parse_records(node)), NOW, Timing(), stays=True)
-        for pods in ((a_gpu_pod(),), ())
-    ]
+    found = [recheck(unlabelled(), *pods, stays=True) for pods in ((a_gpu_pod(),), ())]
     assert [apply and apply.cordon for apply in found] == [None, True]
 
 
@@ -128,12 +116,7 @@ def test_pods_that_hold_the_resource_are_evicted_by_their_uid_in_order() -> None
 
 
 def _labelled(**change: Any) -> Node:
-    records = under_way(ChangePhase.LABELLED, **change)
-    labels = {**MODES[Edition.PROFESSIONAL, Schedule.CGPU].labels, **OURS}
-    offers = {MEMORY: 15}
-    return a_node(
-        labels=labels, records=records, allocatable=offers, unschedulable=True, owns_cordon=True
-    )
+    return cordoned(under_way(ChangePhase.LABELLED, **change), offered=15)
 
 
 def test_a_pod_that_came_after_the_labels_is_evicted_too() -> None:

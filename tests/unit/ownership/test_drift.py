@@ -9,14 +9,13 @@ import pytest
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Schedule
-from gpushare.core.nodechange.cordoned import plan_after_recheck
 from gpushare.core.nodechange.member_step import find_enforced_labels
 from gpushare.core.ownership.drift import PACE, WRITES_PER_PACE, Claim, Verdict, judge_drift
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import Blocker, NodeState
-from gpushare.core.snapshot.node import NodeSnapshot, Timing
+from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
@@ -29,6 +28,7 @@ from tests.kit.values.node_plans import (
     expect_apply,
     expect_idle,
     plan_of,
+    recheck,
     under_way,
     written,
 )
@@ -209,10 +209,7 @@ def test_a_foreign_value_that_takes_the_whole_sequence_counts_when_it_is_replace
     assert apply.cordon
     assert names.ANNOTATION_DRIFT not in apply.annotations
     cordoned = replace(lost, annotations=apply.annotations, unschedulable=True)
-    labelled = plan_after_recheck(
-        NodeSnapshot(cordoned, (new,), parse_records(cordoned)), NOW, Timing()
-    )
-    drift = parse_records(written(cordoned, labelled)).drift
+    drift = parse_records(written(cordoned, recheck(cordoned, new))).drift
     assert drift is not None
     assert [(revert.key, revert.manager) for revert in drift.reverts] == [(isolation, "sync")]
 
