@@ -19,8 +19,6 @@ from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, Failure, PluginPod
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import (
-    ApplyNode,
-    DeletePlugins,
     NodeState,
     RecheckPods,
     RecordPlugins,
@@ -143,15 +141,6 @@ def test_a_change_that_waited_for_pods_has_its_time_once_they_are_gone() -> None
     node = follow(RECORDING, plan_of(RECORDING, a_pool(), now=LATER))
     plan = plan_of(node, a_pool(), now=LATER)
     assert (plan.state, plan.action) == (NodeState.UPDATING, RecordPlugins("gpu-1"))
-
-
-def test_an_outage_of_the_operator_fails_no_change() -> None:
-    """The plugin's pod is recorded, and whoever was to delete it was away past the deadline."""
-    old = a_plugin_pod("old")
-    node = follow(NODE, _plan_back(NODE, None, old))
-    plan = _plan_back(node, None, old)
-    assert isinstance(plan.action, DeletePlugins)
-    assert plan.halts == ""
 
 
 def test_what_is_ours_to_do_and_is_refused_past_the_deadline_has_failed() -> None:
@@ -300,21 +289,6 @@ def test_where_restarts_are_forbidden_silence_lasts_until_the_deadline() -> None
         540,
     )
     assert _silent(now=DEADLINE, **never).reason is Reason.DEADLINE_EXCEEDED
-
-
-@pytest.mark.parametrize(
-    "pods",
-    [
-        (a_plugin_pod("new", ready=False, ready_since=None), INSTALLER),
-        (NEW,),
-        (a_plugin_pod("old"), INSTALLER),
-        (NEW, a_plugin_pod("newer", ready_since=NOW + timedelta(minutes=2)), INSTALLER),
-    ],
-    ids=["not Ready", "without the installer", "the old one", "the last just came"],
-)
-def test_only_a_plugin_that_should_serve_by_now_is_silent(pods: tuple[Pod, ...]) -> None:
-    plan = plan_of(NODE, a_pool(), *pods, now=NOW + timedelta(minutes=2))
-    assert not isinstance(plan.action, ApplyNode)
 
 
 ISOLATED = {"cgpu": "true", "cgpu.disable.isolation": "false", **OURS}

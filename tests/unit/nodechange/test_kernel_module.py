@@ -153,12 +153,6 @@ def test_an_installer_that_never_ran_has_loaded_nothing() -> None:
     assert plan_of(SHARING, SHARE_POOL, PLUGIN, bound).action is None
 
 
-def test_nothing_is_noted_on_a_node_that_is_to_be_left_alone() -> None:
-    node = replace(SHARING, allocatable={"nvidia.com/mig-1g.5gb": 1})
-    plan = plan_of(node, SHARE_POOL, PLUGIN, INSTALLER)
-    assert (plan.reason, plan.action) == (Reason.MIG_NODE, None)
-
-
 @pytest.mark.parametrize(("pods", "known"), [([PLUGIN], False), ([PLUGIN, INSTALLER], True)])
 def test_the_end_of_a_teardown_forgets_it_unless_an_installer_came_since(
     pods: list[Pod], known: bool
@@ -288,12 +282,6 @@ def test_what_proves_no_other_disk_leaves_the_module_noted(change: dict[str, Any
     node = replace(NOTED, **change)
     assert parse_records(node).module
     assert parse_records(_settle(node)).module
-
-
-def test_two_changes_one_after_the_other_prove_nothing() -> None:
-    upgraded = _settle(replace(NOTED, boot_id="boot-2", kernel_version="kernel-2"))
-    renamed = replace(upgraded, boot_id="boot-3", machine_id="machine-2")
-    assert parse_records(renamed).module
 
 
 def test_a_kernel_that_changes_while_a_node_awaits_its_teardown_is_noted() -> None:

@@ -10,7 +10,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.records.change_record import ChangePhase
-from gpushare.core.snapshot.actions import NodeState, ReleaseNode
+from gpushare.core.snapshot.actions import NodeState
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
@@ -36,7 +36,6 @@ from tests.kit.values.node_plans import (
 )
 from tests.kit.values.objects import (
     MEMORY,
-    NOW,
     PRO_DAEMONSETS,
     a_gpu_pod,
     a_node,
@@ -73,41 +72,6 @@ def test_a_node_that_joins_takes_no_slot_whatever_its_template_says(node: Node) 
     assert not plan.uses_budget
 
 
-def test_a_change_of_mode_begins_with_the_cordon_and_its_record() -> None:
-    plan = plan_of(a_settled(), a_pool(), PLUGIN)
-    apply = expect_apply(plan)
-    assert (apply.cordon, apply.labels) == (True, {**SHARE, **OURS})
-    assert expect_change(plan).phase is ChangePhase.CORDONED
-    assert plan.uses_budget
-
-
-@pytest.mark.parametrize(
-    ("node", "pods"),
-    [
-        (a_settled(), ()),
-        (a_node(), (a_gpu_pod(requests={names.RESOURCE_TOPOLOGY_GPU: 1}),)),
-    ],
-    ids=["a member", "a new one with pods"],
-)
-def test_without_a_slot_the_node_waits_for_the_budget(node: Node, pods: tuple[Pod, ...]) -> None:
-    plan = plan_of(node, a_pool(), *pods, slot_free=False)
-    expect_idle(plan, NodeState.WAITING, Reason.WAITING_FOR_BUDGET)
-
-
-@pytest.mark.parametrize(
-    ("node", "pods"),
-    [
-        (a_settled(), (a_gpu_pod(phase="Succeeded"),)),
-        (a_settled(), (a_gpu_pod(phase="Failed"),)),
-        (a_node(labels={**SHARE, **OURS}, records=deferred(0)), ()),
-        (a_node(labels={**SHARE, **OURS}, records=deferred(60 * 24 * 365)), ()),
-    ],
-    ids=["a pod that succeeded", "one that failed", "after its rest", "a rest for too long"],
-)
-def test_a_change_begins_where_nothing_holds_it_up(node: Node, pods: tuple[Pod, ...]) -> None:
-    assert expect_apply(plan_of(node, a_pool(), *pods)).cordon
-
-
 SELECTING = a_gpu_pod(requests={}, selects=frozenset(SHARE.items()))
 STRANGE, BASIC = a_node(labels={names.LABEL_SCHEDULE: "egpu"}), a_node(labels={"cgpu": "true"})
 
@@ -119,19 +83,16 @@ STRANGE, BASIC = a_node(labels={names.LABEL_SCHEDULE: "egpu"}), a_node(labels={"
         (a_settled(), a_pool(), (a_gpu_pod(phase="Pending"),), Reason.WORKLOADS_PRESENT, ""),
         (a_settled(), a_pool(), (SELECTING,), Reason.WORKLOADS_PRESENT, ""),
         (a_node(), a_pool(schedule="default"), (a_gpu_pod(),), Reason.WORKLOADS_PRESENT, ""),
-        (an_isolating(), a_pool(schedule="share"), (), Reason.REQUIRES_TEARDOWN, ""),
         (STRANGE, a_pool(), (), Reason.REQUIRES_MANUAL_ACTION, "1. "),
         (MIG, a_pool(), (), Reason.MIG_NODE, ""),
         (BASIC, a_pool(), (), Reason.OTHER_EDITION_LABELS, "cgpu=true"),
         (an_isolating(), a_pool(), (PLUGIN, INSTALLER), Reason.RESOURCE_NOT_READY, ""),
         (OFFERING, a_pool(), (INSTALLER,), Reason.PLUGIN_RESTARTING, ""),
-        (a_settled(ready=False), a_pool(), (), Reason.NODE_NOT_READY, ""),
     ],
     ids=[
         "pods of the old mode", "a pod that starts", "a pod that selects it",
-        "pods whose cards would go", "a teardown",
+        "pods whose cards would go",
         "an unknown mode", "MIG devices", "another edition", "it serves nothing", "no plugin",
-        "not ready",
     ],
 )  # fmt: skip
 def test_what_holds_a_node_up_is_told_and_nothing_is_written(
@@ -148,54 +109,6 @@ def test_a_missing_daemonset_is_found_before_anything_is_written() -> None:
     assert "cgpu-installer" in plan.message
 
 
-def test_after_a_late_binding_the_node_rests() -> None:
-    plan = plan_of(DEFERRED, a_pool())
-    assert (plan.reason, plan.action) == (Reason.WAITING_AFTER_LATE_BINDING, None)
-    assert plan.requeue_after_seconds == 24
-
-
-@pytest.mark.parametrize(
-    ("labels", "pods"),
-    [({**SHARE, **OURS}, (PLUGIN, a_gpu_pod())), (OURS, (a_gpu_pod(),))],
-    ids=["the plugin is the one that was verified", "label and plugin are gone"],
-)
-def test_drift_that_no_plugin_has_read_is_put_back_at_once(
-    labels: dict[str, str], pods: tuple[Pod, ...]
-) -> None:
-    written = {names.LABEL_SCHEDULE: NOW}
-    node = a_node(labels=labels, records=applied(), owned=frozenset(), written_at=written)
-    apply = expect_apply(plan_of(node, a_pool(), *pods))
-    assert (apply.cordon, apply.labels) == (False, {**CGPU, **OURS, **VERIFIED})
-
-
-@pytest.mark.parametrize("plugin", [a_plugin_pod("plugin-2"), a_plugin_pod("plugin-1", restarts=1)])
-def test_drift_that_a_plugin_may_have_read_takes_the_whole_sequence(plugin: Pod) -> None:
-    node = a_node(labels={**SHARE, **OURS}, records=applied(), owned=frozenset())
-    assert expect_apply(plan_of(node, a_pool(), plugin)).cordon
-
-
-def test_a_plugin_replaced_under_the_right_labels_is_remembered_as_right() -> None:
-    plan = plan_of(an_isolating(), a_pool(), a_plugin_pod("plugin-2", ready=False))
-    assert expect_applied(plan).plugins == {"plugin-2": 0}
-    assert not expect_apply(plan).cordon
-
-
-def test_a_plugin_that_is_away_changes_no_record() -> None:
-    assert plan_of(an_isolating(), a_pool()).action is None
-
-
-def test_a_label_that_somebody_else_took_over_with_our_value_is_owned_again() -> None:
-    node = an_isolating(owned=frozenset({names.LABEL_POOL}))
-    apply = expect_apply(plan_of(node, a_pool(), PLUGIN))
-    assert apply.labels == {**CGPU, **OURS, **UNVERIFIED}
-
-
-def test_placement_changes_without_cordon_or_slot() -> None:
-    pool = a_pool(placement="spread")
-    apply = expect_apply(plan_of(an_isolating(), pool, PLUGIN, a_gpu_pod(), slot_free=False))
-    assert (apply.cordon, apply.labels[names.LABEL_PLACEMENT]) == (False, "spread")
-
-
 def test_with_restart_never_labels_are_written_and_the_node_is_reported() -> None:
     plan = plan_of(a_settled(), NEVER, PLUGIN)
     apply = expect_apply(plan)
@@ -206,39 +119,9 @@ def test_with_restart_never_labels_are_written_and_the_node_is_reported() -> Non
 AWAITS = an_isolating(records=applied(restart_pending=True), allocatable={MEMORY: 15})
 
 
-def test_a_node_whose_plugin_nobody_restarted_is_not_ready() -> None:
-    plan = plan_of(AWAITS, NEVER, PLUGIN)
-    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED)
-
-
 def test_a_person_who_restarts_the_plugin_makes_the_node_ready() -> None:
     plan = plan_of(AWAITS, NEVER, a_plugin_pod("plugin-2"), INSTALLER)
     assert not expect_applied(plan).restart_pending
-
-
-def test_restarts_allowed_again_are_made_up_for_with_the_whole_sequence() -> None:
-    plan = plan_of(AWAITS, a_pool(), PLUGIN, a_gpu_pod())
-    assert expect_apply(plan).cordon
-    assert expect_change(plan).restart
-
-
-def test_a_node_that_leaves_while_only_cordoned_is_let_go_first() -> None:
-    apply = expect_apply(expect_release(unlabelled()))
-    assert not apply.cordon
-    assert names.ANNOTATION_CHANGE not in apply.annotations
-
-
-def test_a_node_that_leaves_after_its_labels_were_written_is_finished_first() -> None:
-    records = under_way(ChangePhase.LABELLED)
-    plan = expect_release(an_isolating(records=records, unschedulable=True))
-    assert plan.state is NodeState.UPDATING
-    assert not isinstance(plan.action, ReleaseNode)
-
-
-def test_a_change_whose_labels_are_not_written_is_dropped_when_the_spec_changes() -> None:
-    apply = expect_apply(plan_of(unlabelled(), a_pool(schedule="share"), a_gpu_pod()))
-    assert (apply.cordon, apply.labels) == (False, {**SHARE, **OURS})
-    assert names.ANNOTATION_CHANGE not in apply.annotations
 
 
 @pytest.mark.parametrize("ours", [False, True], ids=["in service", "its record was removed"])
@@ -291,17 +174,6 @@ def test_a_reboot_that_changed_nothing_is_remembered_as_the_one_that_counts() ->
     assert (record.boot_id, record.before) == ("boot-1", ())
 
 
-def test_a_node_on_which_only_our_annotations_are_left_is_released_too() -> None:
-    node = a_node(labels={**CGPU, **OURS}, records=applied(), owned=frozenset())
-    plan = expect_release(node)
-    assert isinstance(plan.action, ReleaseNode)
-
-
-def test_a_restart_that_is_forbidden_meanwhile_is_not_begun() -> None:
-    node = unlabelled(under_way(ChangePhase.CORDONED, restart=True))
-    assert not expect_apply(plan_of(node, NEVER)).cordon
-
-
 @pytest.mark.parametrize(("theirs", "told"), [("share", "SamePlugin"), ("default", "OtherPlugin")])
 def test_what_was_put_back_is_remembered_by_the_plugin_that_it_had(theirs: str, told: str) -> None:
     records = applied().model_copy(update={"initial_values": {names.LABEL_SCHEDULE: None}})
@@ -326,3 +198,26 @@ def test_a_node_of_whole_cards_starts_its_change_to_a_mode_of_another_edition() 
         a_node(labels=labels, records=records), pool, daemonsets=frozenset(mode.daemonsets)
     )
     assert plan.starts, plan
+
+
+def test_a_node_that_leaves_while_only_cordoned_is_let_go_first() -> None:
+    apply = expect_apply(expect_release(unlabelled()))
+    assert not apply.cordon
+    assert names.ANNOTATION_CHANGE not in apply.annotations
+
+
+def test_a_restart_that_is_forbidden_meanwhile_is_not_begun() -> None:
+    node = unlabelled(under_way(ChangePhase.CORDONED, restart=True))
+    assert not expect_apply(plan_of(node, NEVER)).cordon
+
+
+@pytest.mark.parametrize("minutes", [0, 60 * 24 * 365], ids=["it is over", "it is too long"])
+def test_a_node_rests_no_longer_than_it_may(minutes: float) -> None:
+    node = a_node(labels={**SHARE, **OURS}, records=deferred(minutes))
+    assert expect_apply(plan_of(node, a_pool())).cordon
+
+
+def test_placement_changes_without_cordon_or_slot() -> None:
+    pool = a_pool(placement="spread")
+    apply = expect_apply(plan_of(an_isolating(), pool, PLUGIN, a_gpu_pod(), slot_free=False))
+    assert (apply.cordon, apply.labels[names.LABEL_PLACEMENT]) == (False, "spread")

@@ -134,13 +134,6 @@ def test_what_was_written_before_the_controller_acted_on_the_pool_may_have_been_
     assert bool(expect_applied(decision.plan).mode_unknown) is unknown
 
 
-def test_a_plugin_that_is_not_ready_yet_makes_no_mode_known() -> None:
-    """Also where the node waits for another change."""
-    starting = a_plugin_pod("plugin-2", ready=False)
-    plan = plan_of(UNKNOWN, SHARE_POOL, starting, INSTALLER, TRAIN, slot_free=False)
-    assert plan.action is None
-
-
 def test_a_label_that_was_removed_may_have_been_read_where_that_says_another_mode() -> None:
     plan = plan_of(a_foreign(None, None, IN_SHARE), SHARE_POOL, *ALL)
     assert expect_applied(plan).mode_unknown
@@ -188,22 +181,6 @@ def test_while_a_rival_holds_the_label_it_is_recorded_once() -> None:
     assert plan_of(written(node, plan.action), POOL, *ALL).action is None
 
 
-def test_somebody_elses_word_on_isolation_is_put_back_however_often_it_comes() -> None:
-    node, reasons = UNKNOWN, []
-    for _ in range(5):
-        claimed = a_foreign("true", NOW, node, key=names.LABEL_ISOLATION_VERIFIED)
-        plan = plan_of(claimed, POOL, *ALL)
-        assert UNVERIFIED.items() <= expect_apply(plan).labels.items()
-        reasons.append(plan.reason)
-        node = follow(claimed, plan)
-    assert (reasons[0], reasons[-1]) == (Reason.DRIFT_REVERTED, Reason.LABEL_CONFLICT)
-
-
-def test_a_value_that_came_with_the_node_does_not_stay() -> None:
-    node = a_node(labels={**CGPU, **VERIFIED})
-    assert UNVERIFIED.items() <= expect_apply(plan_of(node, POOL)).labels.items()
-
-
 def test_a_pod_that_selects_it_holds_up_a_change_that_leaves_isolation() -> None:
     pods = (PLUGIN, INSTALLER, a_gpu_pod(selects=frozenset(VERIFIED.items())))
     leaving = plan_of(a_member(), SHARE_POOL, *pods)
@@ -225,12 +202,3 @@ def test_a_node_that_is_given_up_in_doubt_is_not_believed_by_the_next_pool(doubt
     assert expect_applied(first).mode_unknown
     assert UNVERIFIED.items() <= expect_apply(first).labels.items()
     assert plan_once_noted(taken, POOL, *ALL).reason is Reason.CORDONED
-
-
-def test_a_value_that_came_with_the_node_goes_in_a_mode_without_isolation() -> None:
-    """It is taken over, and then given up."""
-    claimed = replace(IN_SHARE, labels={**IN_SHARE.labels, **VERIFIED})
-    plan = plan_of(claimed, SHARE_POOL, *ALL)
-    assert UNVERIFIED.items() <= expect_apply(plan).labels.items()
-    after = plan_of(follow(claimed, plan), SHARE_POOL, *ALL)
-    assert names.LABEL_ISOLATION_VERIFIED not in expect_apply(after).labels

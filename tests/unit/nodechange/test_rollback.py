@@ -120,12 +120,6 @@ def test_a_change_that_failed_is_taken_back_from_the_cordon_on() -> None:
     assert plan.halts
 
 
-def test_the_failure_is_written_before_it_is_taken_back() -> None:
-    change = expect_change(_next(_node(failure=None), minutes=10))
-    assert change.failure is not None
-    assert (change.from_mode, change.to) == (Schedule.SHARE, Schedule.CGPU)
-
-
 def test_where_the_plugins_follow_the_labels_none_is_restarted_on_the_way_back() -> None:
     node = _node(PRO, Schedule.DEFAULT, Schedule.SHARE)
     change = expect_change(_next(node, pool=_pool(PRO, "share")))
@@ -172,12 +166,6 @@ def test_a_node_that_joins_is_not_rolled_back() -> None:
     assert (plan.state, plan.action, plan.halts) == (NodeState.FAILED, None, "")
 
 
-def test_a_node_that_comes_back_before_its_rollback_began_is_finished() -> None:
-    plan = _next(replace(_node(), allocatable={MEMORY: 15}), NEW, INSTALLER)
-    assert not expect_apply(plan).cordon
-    assert expect_applied(plan).schedule is Schedule.CGPU
-
-
 def _with_change(node: Node, **more: object) -> Node:
     records = parse_records(node)
     change = change_of(records).model_copy(update=more)
@@ -212,11 +200,6 @@ def test_a_pod_that_came_meanwhile_ends_the_rollback_and_it_is_tried_again_later
     assert held.state is NodeState.FAILED
     assert held.halts
     assert _next(node, NEW, INSTALLER).reason is Reason.ROLLED_BACK
-
-
-def test_a_person_who_uncordons_a_node_on_its_way_back_does_not_put_it_in_service() -> None:
-    node = replace(_begun(), unschedulable=False)
-    assert expect_apply(_next(node, NEW, INSTALLER)).cordon
 
 
 def test_the_node_that_is_back_is_in_service_and_remembers_the_failure() -> None:
@@ -349,6 +332,14 @@ def test_a_manager_that_is_given_way_to_is_a_conflict_once() -> None:
     assert write(fought, applied()).conflicts == 0
 
 
+def test_a_node_that_is_not_ready_is_rolled_back_once_it_is() -> None:
+    away = replace(_node(), ready=False)
+    plan = _next(away, OLD)
+    assert plan.state is NodeState.FAILED
+    assert not isinstance(plan.action, ApplyNode)
+    assert expect_change(_next(_node(), OLD)).rolls_back is not None
+
+
 def test_a_repair_of_a_node_that_came_back_too_late_is_no_rollback() -> None:
     """Its plugin may have read foreign labels since: it is restarted as on any other node."""
     late = applied(edition=BASIC, from_mode="share", plugins={"old": 0}, failure=a_failure())
@@ -359,19 +350,3 @@ def test_a_repair_of_a_node_that_came_back_too_late_is_no_rollback() -> None:
     plan = _next(node, a_plugin_pod("new"), INSTALLER)
     assert plan.reason is Reason.CORDONED
     assert "rolled back" not in plan.message
-
-
-def test_a_rolled_back_node_halts_while_a_label_of_it_is_put_back() -> None:
-    node = _rolled_back()
-    labels = {**node.labels, names.LABEL_CGPU_DISABLE_ISOLATION: "x"}
-    plan = _next(replace(node, labels=labels, owned=frozenset(node.annotations)), NEW, INSTALLER)
-    assert plan.reason is Reason.DRIFT_REVERTED
-    assert plan.halts
-
-
-def test_a_node_that_is_not_ready_is_rolled_back_once_it_is() -> None:
-    away = replace(_node(), ready=False)
-    plan = _next(away, OLD)
-    assert plan.state is NodeState.FAILED
-    assert not isinstance(plan.action, ApplyNode)
-    assert expect_change(_next(_node(), OLD)).rolls_back is not None

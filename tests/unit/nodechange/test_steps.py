@@ -33,8 +33,7 @@ from tests.kit.values.node_plans import (
 from tests.kit.values.objects import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 SHARE, CGPU = ({**mode, **members.OURS} for mode in (members.SHARE, members.CGPU))
-BASIC_SHARE = {"cgpu": "true", "cgpu.disable.isolation": "true", **members.OURS}
-BASIC_CGPU = {**BASIC_SHARE, "cgpu.disable.isolation": "false"}
+BASIC_CGPU = {"cgpu": "true", "cgpu.disable.isolation": "false", **members.OURS}
 OLD, NEW = a_plugin_pod("old"), a_plugin_pod("new")
 RECORDED = (PluginPod(name=OLD.name, uid="old"),)
 
@@ -77,12 +76,6 @@ def test_a_person_who_uncordons_the_node_is_given_way() -> None:
     plan = _step(_at(ChangePhase.CORDONED, SHARE, node={"unschedulable": False}))
     assert not expect_apply(plan).cordon
     assert expect_change(plan).phase is ChangePhase.DEFERRED
-
-
-def test_a_node_that_is_not_ready_any_more_is_let_go_of_before_its_labels() -> None:
-    plan = _step(_at(ChangePhase.CORDONED, SHARE, node={"ready": False}))
-    apply = expect_apply(plan)
-    assert (plan.reason, apply.cordon, apply.labels) == (Reason.NODE_NOT_READY, False, SHARE)
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
@@ -159,26 +152,14 @@ def test_where_no_plugin_may_be_restarted_the_node_lets_go_of_one_that_came_by_a
     assert (apply.cordon, _read_change(apply).phase) == (False, ChangePhase.DEFERRED)
 
 
-RUNNING, STARTING = a_gpu_pod("a"), a_gpu_pod("b", phase="Pending")
-STRICT = a_gpu_pod(requires_isolation=True)
-TO_SHARE: dict[str, Any] = {"from_mode": Schedule.CGPU, "to": Schedule.SHARE}
-
-
-@pytest.mark.parametrize(
-    ("labels", "way", "pods", "goes_on"),
-    [
-        (BASIC_SHARE, {}, (RUNNING,), True),
-        (BASIC_SHARE, {}, (RUNNING, STARTING), False),
-        (BASIC_CGPU, TO_SHARE, (RUNNING,), True),
-        (BASIC_CGPU, TO_SHARE, (STRICT,), False),
-    ],
-    ids=["running", "starting", "out of isolation", "requires isolation"],
-)
-def test_on_basic_only_pods_that_the_flip_would_harm_end_it(
-    labels: dict[str, str], way: dict[str, Any], pods: tuple[Pod, ...], goes_on: bool
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_on_basic_a_running_pod_ends_the_way_out_of_isolation_where_it_requires_isolation(
+    is_strict: bool,
 ) -> None:
-    node = _at(ChangePhase.CORDONED, labels, edition=Edition.BASIC, **way)
-    assert expect_recheck(node, *pods).cordon is goes_on
+    way: dict[str, Any] = {"from_mode": Schedule.CGPU, "to": Schedule.SHARE}
+    node = _at(ChangePhase.CORDONED, BASIC_CGPU, edition=Edition.BASIC, **way)
+    apply = expect_recheck(node, a_gpu_pod(requires_isolation=is_strict))
+    assert apply.cordon is not is_strict
 
 
 def test_the_record_names_the_plugins_pods_and_the_gpu_pods_that_were_bound() -> None:
@@ -266,13 +247,6 @@ def _from_default(**offered: int) -> Node:
     allocatable = {MEMORY: 15, **offered}
     way: dict[str, Any] = {"from_mode": Schedule.DEFAULT, "restart": False}
     return _at(ChangePhase.LABELLED, node={"allocatable": allocatable}, **way)
-
-
-def test_a_node_that_still_offers_the_old_modes_resource_is_not_done() -> None:
-    node = _from_default(**{names.RESOURCE_WHOLE_GPU: 1})
-    plan = _step(node, NEW, INSTALLER)
-    members.expect_idle(plan, NodeState.UPDATING, Reason.RESOURCE_NOT_READY)
-    assert names.RESOURCE_WHOLE_GPU in plan.message
 
 
 def test_a_node_is_not_done_while_pods_hold_cards_of_the_mode_that_went() -> None:

@@ -49,13 +49,6 @@ from tests.kit.values.teardown_plans import (
 START, DONE = names.TEARDOWN_START, names.TEARDOWN_DONE
 
 
-@pytest.mark.parametrize("said", ["", DONE, "Start", "yes"])
-def test_only_start_begins_it(said: str) -> None:
-    plan = plan_teardown(an_isolating(teardown=said), manual_pool())
-    expect_idle(plan, NodeState.BLOCKED, Reason.REQUIRES_TEARDOWN)
-    assert "annotate the node gpushare.io/teardown=start" in plan.message
-
-
 @pytest.mark.parametrize("pool", [manual_pool(), job_pool()], ids=["by hand", "by a Job"])
 def test_it_begins_like_any_change_with_a_cordon(pool: Pool) -> None:
     plan = plan_teardown(an_isolating(teardown=START), pool)
@@ -121,17 +114,6 @@ def test_the_labels_remember_the_boot_in_which_the_module_is_loaded() -> None:
     node = teardown_node(ChangePhase.CORDONED, boot="boot-7")
     change = change_of(written(node, recheck(node)))
     assert (change.phase, change.boot_id) == (ChangePhase.LABELLED, "boot-7")
-
-
-@pytest.mark.parametrize("schedule", [Schedule.SHARE, Schedule.DEFAULT])
-def test_a_module_that_somebody_loaded_is_torn_down_on_the_way_to_share(schedule: Schedule) -> None:
-    labels = {names.LABEL_SCHEDULE: schedule, **OURS}
-    node = a_node(labels=labels, records=applied(schedule, module=True))
-    plan = plan_teardown(node, manual_pool())
-    assert (plan.reason, plan.action) == (Reason.REQUIRES_TEARDOWN, None)
-    change = expect_change(plan_teardown(replace(node, teardown=START), manual_pool()))
-    assert (change.from_mode, change.to) == (schedule, Schedule.SHARE)
-    assert change.teardown is not None
 
 
 LABELLED, UNINSTALLED = teardown_node(ChangePhase.LABELLED), teardown_node(ChangePhase.UNINSTALLED)
@@ -234,16 +216,6 @@ def test_the_deadline_runs_from_when_the_node_was_seen_down(phase: ChangePhase) 
     plan = plan_teardown(not_ready, manual_pool(), now=LONG_AFTER + timedelta(minutes=4))
     assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.REBOOT_NEEDED)
     assert plan.deadline == LONG_AFTER + timedelta(minutes=10)
-
-
-@WAITING
-def test_a_node_that_never_comes_back_halts_the_pool(phase: ChangePhase) -> None:
-    boot = "boot-2" if phase is ChangePhase.REBOOTED else "boot-1"
-    node = teardown_node(phase, boot=boot, ready=False, records=a_teardown(phase, not_ready=True))
-    plan = plan_teardown(node, manual_pool(), now=LATER)
-    assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
-    assert "not ready" in plan.halts
-    assert expect_written(plan).failure is not None
 
 
 def test_one_that_comes_back_late_is_finished_and_after_a_retry_forgiven() -> None:

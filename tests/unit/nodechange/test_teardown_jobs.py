@@ -8,7 +8,7 @@ import pytest
 
 from gpushare.api.k8s.job import Job, JobState
 from gpushare.api.k8s.node import Node
-from gpushare.api.pool import Pool, Schedule
+from gpushare.api.pool import Pool
 from gpushare.core.nodechange.teardown import is_job_due, name_job
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import parse_records
@@ -16,7 +16,7 @@ from gpushare.core.snapshot.actions import CreateJob, JobPhase, NodeState
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.names import Reason
 from tests.kit.values.node_plans import INSTALLER, a_failure, expect_idle
-from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_pool
+from tests.kit.values.objects import LATER, NOW, a_gpu_pod
 from tests.kit.values.teardown_plans import (
     LONG_AFTER,
     PLUGIN,
@@ -194,15 +194,6 @@ def test_a_retry_in_yet_another_boot_looks_for_the_module_before_it_asks_for_one
     assert (
         expect_written(plan_teardown(loaded, job_pool(generation=3))).phase is ChangePhase.LABELLED
     )
-
-
-def test_a_job_that_still_runs_is_waited_for_before_the_node_may_isolate_again() -> None:
-    node, pool = _failed(ChangePhase.LABELLED), a_pool(generation=2)
-    runs, ended = (a_job(node, JobPhase.UNINSTALL, s) for s in (JobState.RUNNING, JobState.FAILED))
-    plan = plan_teardown(node, pool, runs)
-    assert (plan.state, plan.action) == (NodeState.FAILED, None)
-    assert f"Job {runs} must end first" in plan.message
-    assert expect_written(plan_teardown(node, pool, ended)).to is Schedule.CGPU
 
 
 def test_no_job_removes_the_module_beside_a_pod_that_came_since_it_was_planned() -> None:

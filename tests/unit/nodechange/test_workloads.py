@@ -17,7 +17,6 @@ from tests.kit.values.node_plans import (
     INSTALLER,
     OURS,
     SHARE,
-    a_kind,
     a_settled,
     cordoned,
     expect_apply,
@@ -51,12 +50,6 @@ def _evicted(*pods: Pod, node: Node | None = None, pool: Pool = EVICT) -> tuple[
     return plan.action.pods if isinstance(plan.action, EvictPods) else ()
 
 
-def test_wait_leaves_the_node_in_service_until_the_pods_are_gone() -> None:
-    plan = plan_of(a_settled(), WAIT, a_gpu_pod())
-    assert (plan.reason, plan.action, plan.queued) == (Reason.WORKLOADS_PRESENT, None, False)
-    assert expect_apply(plan_of(a_settled(), WAIT)).cordon
-
-
 @pytest.mark.parametrize(("pool", "may_evict"), [(CORDON, False), (EVICT, True)])
 def test_where_the_pool_does_not_wait_a_change_begins_with_the_pods_on_the_node(
     pool: Pool, may_evict: bool
@@ -79,12 +72,6 @@ def test_where_eviction_is_not_allowed_an_empty_node_changes_all_the_same() -> N
     assert expect_apply(plan_of(a_settled(), EVICT)).cordon
 
 
-def test_the_policy_is_part_of_the_kind_of_change() -> None:
-    kinds = {plan_of(a_settled(), pool, may_evict=True).kind for pool in (WAIT, CORDON, EVICT)}
-    assert len(kinds) == 3
-    assert a_kind() in kinds
-
-
 @pytest.mark.parametrize("pool", [CORDON, EVICT])
 @pytest.mark.parametrize("now", [NOW, NOW + timedelta(days=3650)], ids=["now", "for years"])
 def test_pods_are_waited_for_under_the_cordon_without_an_end(pool: Pool, now: datetime) -> None:
@@ -92,12 +79,6 @@ def test_pods_are_waited_for_under_the_cordon_without_an_end(pool: Pool, now: da
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
     assert (plan.halts, plan.deadline) == ("", None)
     assert isinstance(plan.action, EvictPods) is (pool is EVICT)
-
-
-@pytest.mark.parametrize("pool", [CORDON, EVICT])
-def test_a_node_that_waited_for_long_has_its_look_when_its_pods_are_gone(pool: Pool) -> None:
-    plan = plan_of(unlabelled(), pool, may_evict=True, now=LATER)
-    assert (plan.state, plan.action) == (NodeState.UPDATING, RecheckPods("gpu-1", stays=True))
 
 
 def test_a_pool_that_turned_to_wait_has_its_cordoned_node_looked_at_to_let_go() -> None:

@@ -27,7 +27,6 @@ from gpushare.core.snapshot.node import Timing
 from gpushare.editions.edition import Outcome
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
-    CGPU,
     OURS,
     a_failure,
     a_kind,
@@ -36,11 +35,9 @@ from tests.kit.values.node_plans import (
     applied,
     done,
     expect_idle,
-    failed,
     has_failed,
-    plan_of,
 )
-from tests.kit.values.objects import LATER, NOW, a_node, a_pool, a_snapshot
+from tests.kit.values.objects import NOW, a_node, a_pool, a_snapshot
 from tests.unit.planner.planner_output import plan_snapshot
 
 FLIP = a_kind()
@@ -162,12 +159,6 @@ def test_a_new_kind_stops_alone_and_takes_nobodys_turn(canary: int) -> None:
     assert [decided.node for decided in plan.decided.values() if decided.uses_budget] == ["gpu-1"]
     reasons = {member.node: member.reason for member in plan.members["training"]}
     assert reasons["gpu-0"] is Reason.WAITING_FOR_APPROVAL
-
-
-def test_a_change_that_began_is_finished_though_its_approval_was_taken_back() -> None:
-    pool = _manual()
-    node = a_node(labels={**CGPU, **OURS}, records=failed(), unschedulable=True)
-    assert plan_of(node, pool, now=LATER).reason is not Reason.WAITING_FOR_APPROVAL
 
 
 SEEN = "0123456789ab"

@@ -26,11 +26,10 @@ from tests.kit.values.node_plans import (
     applied,
     changing,
     deferred,
-    expect_idle,
     plan_of,
     some_settled,
 )
-from tests.kit.values.objects import NOW, a_gpu_pod, a_node, a_pool, a_snapshot
+from tests.kit.values.objects import NOW, a_node, a_pool, a_snapshot
 from tests.unit.planner.planner_output import Planned, plan_snapshot
 
 BROKEN = Node("gpu-0", "uid", labels={"group": "gpu"}, annotations={names.ANNOTATION_CHANGE: "{"})
@@ -46,12 +45,6 @@ def _cordoned(plan: Planned) -> list[str]:
 
 def _states(plan: Planned, pool: str = "training") -> dict[str, Reason]:
     return {member.node: member.reason for member in plan.members[pool]}
-
-
-def test_a_pool_that_is_deleted_waits_for_no_node_that_is_down() -> None:
-    pool = a_pool(deleting=True, deletion_policy="WholeCard")
-    nodes = (a_settled("gpu-0"), a_settled("gpu-1", ready=False), a_settled("gpu-2"))
-    assert _cordoned(plan_snapshot(a_snapshot(pools=(pool,), nodes=nodes))) == ["gpu-0"]
 
 
 def test_a_pool_takes_no_node_before_our_finalizer_is_on_it() -> None:
@@ -113,27 +106,11 @@ def test_nodes_of_a_pool_that_cant_be_read_are_left_as_they_are() -> None:
     assert (plan.decided, plan.members) == ({}, {})
 
 
-def test_a_node_with_a_broken_record_is_reported_and_left_alone() -> None:
-    (member,) = plan_snapshot(a_snapshot(pools=(a_pool(),), nodes=(BROKEN,))).members["training"]
-    expect_idle(member, NodeState.BLOCKED, Reason.RECORD_UNREADABLE)
-
-
 def test_a_plan_does_not_depend_on_the_order_of_pools_and_nodes() -> None:
     pools = (a_pool(), a_pool("other", priority=7))
     nodes = (a_node("gpu-0"), changing("gpu-1"), *some_settled(3, first=2))
     there, back = (a_snapshot(pools=pools[::way], nodes=nodes[::way]) for way in (1, -1))
     assert plan_snapshot(there) == plan_snapshot(back)
-
-
-def test_a_replaced_pool_goes_though_its_successor_is_held_up() -> None:
-    old = a_pool("training", deleting=True)
-    new = a_pool("successor", schedule="default")
-    snapshot = a_snapshot(
-        pools=(old, new), nodes=(a_settled("gpu-0"),), pods=(a_gpu_pod(node="gpu-0"),)
-    )
-    plan = plan_snapshot(snapshot)
-    assert _states(plan, "successor") == {"gpu-0": Reason.WORKLOADS_PRESENT}
-    assert plan.release == (old,)
 
 
 def test_nothing_is_done_to_a_node_to_which_something_is_being_done() -> None:

@@ -116,10 +116,6 @@ def test_a_node_that_waits_is_counted_once_for_each_reason() -> None:
     assert not pool_state.take_waits()
 
 
-def test_a_node_that_begins_at_once_is_not_counted_as_waiting() -> None:
-    assert not Rollout(a_settled("gpu-1")).planner.pool_states["training"].take_waits()
-
-
 def _progress(**more: int | str) -> RolloutProgress:
     values: dict[str, int | str] = {
         "total": 10, "unavailable": 0, "changing": 0, "verified": 0, **more,
@@ -286,14 +282,6 @@ def test_a_failure_halts_no_other_pool() -> None:
     assert plan_snapshot(snapshot).decided["gpu-9"].uses_budget
 
 
-def test_a_halting_node_that_goes_away_lets_the_others_begin() -> None:
-    rollout = Rollout(has_failed(), *some_settled(2))
-    assert rollout.started == set()
-    rollout.remove("gpu-0")
-    assert rollout.started == {"gpu-1"}
-    assert rollout.reasons["gpu-2"] is Reason.WAITING_FOR_BUDGET
-
-
 def test_the_pool_stays_halted_until_its_last_failure_is_resumed() -> None:
     rollout = Rollout(has_failed("gpu-0"), has_failed("gpu-5"), *some_settled(2), max_unavailable=9)
     rollout.set(replace(has_failed("gpu-0"), retry="now"))
@@ -337,17 +325,6 @@ def test_a_canary_that_leaves_is_replaced_by_another_node() -> None:
     assert rollout.started == set()
     rollout.remove("gpu-0")
     assert rollout.started == {"gpu-1"}
-
-
-def test_a_node_that_goes_on_waiting_for_the_same_is_counted_once() -> None:
-    rollout = Rollout(*some_settled(2), approval="Manual")
-    pool_state = rollout.planner.pool_states["training"]
-    assert pool_state.take_waits() == {Reason.WAITING_FOR_APPROVAL: 2}
-    rollout.set(rollout.nodes["gpu-1"])
-    rollout.set(rollout.nodes["gpu-2"])
-    assert not pool_state.take_waits()
-    rollout.update(None)
-    assert not rollout.planner.pool_states["training"].take_waits()
 
 
 BACK = under_way(ChangePhase.CORDONED, rolls_back=a_failure())
