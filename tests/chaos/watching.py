@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import aiohttp
 import orjson
@@ -19,11 +19,9 @@ from devcluster.kubeconfig import read_own_kubeconfig
 from devcluster.waiting import wait_until
 from tests.chaos.judge import Judge, Rules, Violation
 from tests.chaos.node_state import Deletion, parse_node, parse_pod
-from tests.kit.bench import NODES, Bench
+from tests.kit.bench import NODES, Bench, Json
 from tests.kit.cluster.audit_log import AuditTail
 from tests.kit.cluster.background_thread import Background
-
-Json = dict[str, Any]
 
 _ALL_PODS = "/api/v1/pods"
 _SYNC_SECONDS = 30
