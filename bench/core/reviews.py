@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tests.kit.values.manifests import build_pod, build_review, encode
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json, build_pod, build_review, encode
 
 _FEWEST_VARIABLES, _MOST_VARIABLES = 15, 19
 _TOKEN = "kube-api-access-x7k2p"

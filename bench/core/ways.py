@@ -7,6 +7,7 @@ from devcluster import names
 from tests.kit.bench import Bench
 from tests.kit.cluster.expect import expect, expect_gpu_memory, expect_pool_ready
 from tests.kit.cluster.operator_processes import wait_ready
+from tests.kit.cluster.replicas import is_ready
 from tests.kit.cluster.sharing_pools import POOL, expect_each_restarted_once, plugin_names
 from tests.kit.values.manifests import build_pool
 
@@ -78,8 +79,7 @@ def _flip_by_hand(place: Bench, node: str) -> None:
         pod = place.plugins().get(node)
         if pod is None or pod["metadata"]["uid"] == plugin["uid"]:
             return False
-        conditions = pod["status"].get("conditions", ())
-        return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        return is_ready(pod)
 
     expect(place, f"the plugin of {node} is back", is_back, within_seconds=_BACK_SECONDS)
 

@@ -3,14 +3,11 @@
 import json
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from tests.browser.conftest import Open
-from tests.browser.ui_server import SNAPSHOT, UiServer, serve_ui
-
-Json = dict[str, Any]
+from tests.browser.ui_server import SNAPSHOT, Json, UiServer, serve_ui
 
 NODES = 5000
 PATTERN = "cn-beijing.10.0.1.22"

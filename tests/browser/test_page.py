@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.conftest import Open
-from tests.browser.ui_server import SNAPSHOT, UiServer, serve_ui
+from tests.browser.ui_server import SNAPSHOT, Json, UiServer, serve_ui
 from tests.kit.cluster.command_line import start_command
 
 if TYPE_CHECKING:
     from playwright.sync_api import ViewportSize
 
-Json = dict[str, Any]
 Serve = Callable[[str], UiServer]
 
 TALL: "ViewportSize" = {"width": 1280, "height": 1600}

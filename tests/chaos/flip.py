@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from devcluster import names
 from devcluster.installation import OperatorProcess
@@ -27,9 +26,7 @@ from tests.kit.cluster.fault_proxy import FaultProxy
 from tests.kit.cluster.object_diff import find_differences
 from tests.kit.cluster.operator_processes import wait_ready
 from tests.kit.cluster.sharing_pools import place_pod
-from tests.kit.values.manifests import build_pool
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json, build_pool
 
 MEMBERS = ("n1", "n2", "n3", "n4")
 SLOW, BLOCKED = "n1", "n2"

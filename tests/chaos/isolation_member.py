@@ -5,7 +5,6 @@ import time
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 from gpushare.api.pool import Edition, Schedule
 from gpushare.editions.registry import MODES
@@ -17,10 +16,8 @@ from tests.chaos.isolation_judge import (
     sum_findings,
 )
 from tests.chaos.isolation_oracle import Span
-from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.bench import NODES, POOLS, Bench, Json
 from tests.kit.cluster.expect import read_change
-
-Json = dict[str, Any]
 
 _ALL_PODS = "/api/v1/pods"
 

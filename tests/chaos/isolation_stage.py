@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from devcluster.editions import Edition
 from gpushare.api import pool
@@ -16,8 +15,6 @@ from tests.chaos.isolation_judge import Finding, Tally, Verdict, judge_node
 from tests.chaos.isolation_member import Member, NodeView, Sight
 from tests.chaos.isolation_script import Event
 from tests.kit.bench import Bench
-
-Json = dict[str, Any]
 
 _POLL_SECONDS = 0.1
 _CRASHES = 11

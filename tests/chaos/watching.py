@@ -3,48 +3,51 @@ nodes and pods, the audit log of what the operator deleted."""
 
 import asyncio
 import contextlib
-import ssl
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import aiohttp
 import orjson
 
-from devcluster.kubeconfig import read_own_kubeconfig
+from devcluster.apiserver import ApiError
+from devcluster.client import Client
 from devcluster.waiting import wait_until
 from tests.chaos.judge import Judge, Rules, Violation
 from tests.chaos.node_state import Deletion, parse_node, parse_pod
-from tests.kit.bench import NODES, Bench
+from tests.kit.bench import NODES, Bench, Json
 from tests.kit.cluster.audit_log import AuditTail
 from tests.kit.cluster.background_thread import Background
-
-Json = dict[str, Any]
 
 _ALL_PODS = "/api/v1/pods"
 _SYNC_SECONDS = 30
 _CATCH_UP_SECONDS = 90
 """As long as the longest outage of a test, and then some."""
 _POLL_SECONDS = 0.05
-_LONGEST_LINE = 2**22
 _GONE = 410
 _UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
 _DELETIONS = (b'"verb":"delete"', b'"subresource":"eviction"')
 
 
-class _TooOldError(Exception):
-    """The API server does not remember this revision any more."""
+class Reader(Client):
+    """An administrator's reading of whole lists, of which the audit log knows."""
+
+    async def read(self, path: str) -> tuple[list[Json], int, str]:
+        """The objects as they are now, their revision, and the request's id in the audit log."""
+        async with self._session.get(path, raise_for_status=True) as answer:
+            body = orjson.loads(await answer.read())
+            audit_id = answer.headers["Audit-Id"]
+        return body["items"], int(body["metadata"]["resourceVersion"]), audit_id
 
 
 @dataclass
 class Stream:
     """All events of the objects under a path; what breaks is resumed where it was."""
 
-    session: aiohttp.ClientSession
+    reader: Reader
     path: str
     on_event: Callable[[Json, bool], None]
     """The object, and whether it was deleted."""
@@ -63,54 +66,29 @@ class Stream:
                 if too_old:
                     await self._fill_gap()
                     too_old = False
-                await self._watch()
-            except _TooOldError:
-                too_old = True
-            except _UNREACHABLE:
+                async for kind, item in self.reader.watch(self.path, {}, self.revision):
+                    self._take(kind, item)
+            except (ApiError, *_UNREACHABLE) as error:
+                too_old = too_old or getattr(error, "status", None) == _GONE
                 await asyncio.sleep(_POLL_SECONDS)
-
-    async def list(self) -> tuple[list[Json], int, str]:
-        """The objects as they are now, their revision, and the request's id in the audit log."""
-        async with self.session.get(self.path, raise_for_status=True) as answer:
-            body = orjson.loads(await answer.read())
-            audit_id = answer.headers["Audit-Id"]
-        return body["items"], int(body["metadata"]["resourceVersion"]), audit_id
 
     async def catch_up(self) -> str:
         """Until everything is judged that has happened by now; id of the list that shows it."""
         while True:
             with contextlib.suppress(*_UNREACHABLE):
-                items, revision, audit_id = await self.list()
+                items, revision, audit_id = await self.reader.read(self.path)
                 if self.revision >= revision or self.known == _index(items):
                     return audit_id
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _fill_gap(self) -> None:
-        items, revision, _ = await self.list()
+        items, revision, _ = await self.reader.read(self.path)
         # Nothing can have come and gone unseen while each object is the very one that we know.
         if not self.is_synced or self.known != _index(items):
             self.on_gap(items, revision)
         self.known, self.revision, self.is_synced = _index(items), revision, True
 
-    async def _watch(self) -> None:
-        query = {
-            "watch": "true",
-            "resourceVersion": str(self.revision),
-            "allowWatchBookmarks": "true",
-        }
-        async with self.session.get(self.path, params=query) as answer:
-            if answer.status == _GONE:
-                raise _TooOldError
-            answer.raise_for_status()
-            async for line in answer.content:
-                self._take(orjson.loads(line))
-
-    def _take(self, event: Json) -> None:
-        kind, item = event["type"], event["object"]
-        if kind == "ERROR":
-            if item.get("code") == _GONE:
-                raise _TooOldError
-            raise aiohttp.ClientPayloadError(f"watch of {self.path}: {item.get('message')}")
+    def _take(self, kind: str, item: Json) -> None:
         meta = item["metadata"]
         revision = int(meta["resourceVersion"])
         if kind != "BOOKMARK":
@@ -179,10 +157,10 @@ class Watching(Background):
 
     async def _watch(self) -> None:
         with contextlib.closing(AuditTail(self._cluster.audit_log)) as tail:
-            async with open_session(self._cluster.kubeconfig) as session:
+            async with Reader(self._cluster.kubeconfig, user_agent="watching") as reader:
                 self._streams = [
-                    Stream(session, NODES, self._take_node, self._replace_nodes),
-                    Stream(session, _ALL_PODS, self._take_pod, self._replace_pods),
+                    Stream(reader, NODES, self._take_node, self._replace_nodes),
+                    Stream(reader, _ALL_PODS, self._take_pod, self._replace_pods),
                 ]
                 work = [asyncio.create_task(stream.run()) for stream in self._streams]
                 while not self._leaving.is_set():
@@ -231,17 +209,3 @@ class Watching(Background):
     def _tell(self, violations: Iterable[Violation]) -> None:
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.violations += [f"{at} {each.promise}: {each.sentence}" for each in violations]
-
-
-def open_session(kubeconfig: Path) -> aiohttp.ClientSession:
-    """A session with the API server of a devcluster, as its administrator."""
-    config = read_own_kubeconfig(kubeconfig)
-    server, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    tls = ssl.create_default_context(cafile=server["certificate-authority"])
-    tls.load_cert_chain(user["client-certificate"], user["client-key"])
-    return aiohttp.ClientSession(
-        base_url=server["server"],
-        connector=aiohttp.TCPConnector(ssl=tls),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
-        read_bufsize=_LONGEST_LINE,
-    )

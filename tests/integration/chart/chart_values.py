@@ -134,6 +134,12 @@ def pod_of(objects: Mapping[tuple[str, str], Json], role: str) -> Json:
     return spec
 
 
+def read_settings(objects: Mapping[tuple[str, str], Json], role: str) -> dict[str, str]:
+    """What the container of a role is told by its environment."""
+    (container,) = pod_of(objects, role)["containers"]
+    return {each["name"]: each.get("value", "") for each in container["env"]}
+
+
 def read_oldest_kubernetes() -> tuple[int, int]:
     """Major and minor of the oldest release that Chart.yaml lets the chart be installed on."""
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())

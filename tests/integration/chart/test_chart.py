@@ -1,49 +1,35 @@
 """What the chart makes of values, and what values Helm refuses."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 import yaml
 
 from devcluster.errors import CommandError
-from devcluster.installation import Installation
 from gpushare.editions.registry import MODES
+from tests.integration.chart.chart_values import (
+    Values,
+    pod_of,
+    read_settings,
+    render_named,
+    render_objects,
+)
 from tests.kit.bench import Bench
 
-Json = dict[str, Any]
-
-
-def render(bench: Bench, **values: str) -> list[Json]:
-    manifests = Installation(bench.cluster, values={"deploy": "true", **values}).render()
-    return [item for item in yaml.safe_load_all(manifests) if item]
-
-
-def find_object(objects: list[Json], kind: str, name: str) -> Json:
-    (found,) = (
-        item for item in objects if (item["kind"], item["metadata"]["name"]) == (kind, name)
-    )
-    return found
-
-
-def read_settings(objects: list[Json], role: str) -> dict[str, str | None]:
-    """What the container of a role is told."""
-    spec = find_object(objects, "Deployment", f"gpushare-{role}")["spec"]["template"]["spec"]
-    return {each["name"]: each.get("value") for each in spec["containers"][0]["env"]}
+WEBHOOKS = ("MutatingWebhookConfiguration", "gpushare-webhook")
 
 
 def test_a_webhook_is_replaced_before_it_goes_and_has_the_time_to_drain(installed: Bench) -> None:
-    objects = render(installed, allInOne="false", **{"webhook.drainSeconds": "40"})
-    spec = find_object(objects, "Deployment", "gpushare-webhook")["spec"]
+    objects = render_named(installed.cluster, {"webhook.drainSeconds": 40})
+    spec = objects["Deployment", "gpushare-webhook"]["spec"]
     assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
     assert spec["template"]["spec"]["terminationGracePeriodSeconds"] >= 40 + 20
     assert read_settings(objects, "webhook")["GPUSHARE_DRAIN_SECONDS"] == "40"
 
 
 def test_numbers_reach_the_processes_as_they_were_written(installed: Bench) -> None:
-    values = {"webhook.replicas": "3", "controller.resourceSettleSeconds": "30"}
-    objects = render(installed, allInOne="false", **values)
+    values = {"webhook.replicas": 3, "controller.resourceSettleSeconds": 30}
+    objects = render_named(installed.cluster, values)
     assert read_settings(objects, "controller")["GPUSHARE_RESOURCE_SETTLE_SECONDS"] == "30"
     webhook = read_settings(objects, "webhook")
     assert webhook["GPUSHARE_WEBHOOK_REPLICAS"] == "3"
@@ -54,16 +40,15 @@ def test_numbers_reach_the_processes_as_they_were_written(installed: Bench) -> N
 
 def test_the_controller_is_told_what_the_plugins_are_called(installed: Bench) -> None:
     name, value = "gpushare-device-plugin-ds", "plugin"
-    objects = render(installed, allInOne="false", **{f"pluginDaemonSets.{name}": value})
-    given = json.loads(str(read_settings(objects, "controller")["GPUSHARE_PLUGIN_DAEMONSETS"]))
+    objects = render_named(installed.cluster, {f"pluginDaemonSets.{name}": value})
+    given = json.loads(read_settings(objects, "controller")["GPUSHARE_PLUGIN_DAEMONSETS"])
     known = {each for mode in MODES.values() for each in (*mode.daemonsets, mode.recoverer)} - {""}
     assert given == {each: each for each in known} | {name: value}
 
 
 def test_the_webhook_is_called_on_terms_that_hold_nobody_up(installed: Bench) -> None:
-    objects = render(installed, **{"webhook.failurePolicy": "Ignore"})
-    kind = "MutatingWebhookConfiguration"
-    *pods, workloads = find_object(objects, kind, "gpushare-webhook")["webhooks"]
+    objects = render_named(installed.cluster, {"webhook.failurePolicy": "Ignore"})
+    *pods, workloads = objects[WEBHOOKS]["webhooks"]
     for entry in (*pods, workloads):
         assert (entry["timeoutSeconds"], entry["sideEffects"]) == (3, "None")
         assert entry["matchPolicy"] == "Equivalent"
@@ -92,7 +77,7 @@ def test_the_webhook_is_called_on_terms_that_hold_nobody_up(installed: Bench) ->
 def test_helm_refuses_a_value_of_no_use(installed: Bench, value: str) -> None:
     key, _, text = value.partition("=")
     with pytest.raises(CommandError, match="values don't meet the specifications of the schema"):
-        render(installed, **{key: text})
+        render_objects(installed.cluster, {key: yaml.safe_load(text)})
 
 
 @pytest.mark.parametrize(
@@ -104,13 +89,13 @@ def test_helm_refuses_a_value_of_no_use(installed: Bench, value: str) -> None:
     ],
 )
 def test_an_image_may_come_from_any_registry(installed: Bench, repository: str, tag: str) -> None:
-    rendered = render(installed, **{"image.repository": repository, "image.tag": tag})
-    pod = find_object(rendered, "Deployment", "gpushare-controller")["spec"]["template"]["spec"]
+    values = {"image.repository": repository, "image.tag": tag}
+    pod = pod_of(render_named(installed.cluster, values), "controller")
     assert pod["containers"][0]["image"] == f"{repository}:{tag or '0.1.0'}"
 
 
 def test_one_process_has_one_account(installed: Bench) -> None:
-    objects = render(installed, allInOne="true")
+    objects = render_objects(installed.cluster, {"allInOne": True})
     accounts = {each["metadata"]["name"] for each in objects if each["kind"] == "ServiceAccount"}
     given = {
         subject["name"]
@@ -125,7 +110,7 @@ def test_one_process_has_one_account(installed: Bench) -> None:
     ("values", "sentence"),
     [
         ({"pluginDaemonSets.gpushare-device-plugin-ds": "cgpu-installer"}, "has one name twice"),
-        ({"webhook.port": "8443", "metricsPort": "8443"}, "are both 8443"),
+        ({"webhook.port": 8443, "metricsPort": 8443}, "are both 8443"),
         ({"webhook.url": "https://webhook.example.com:9443"}, "set deploy to false"),
         ({"webhook.caBundle": "Q0E="}, "set the mode to provided"),
         ({"webhook.certificate.issuerRef.name": "ours"}, "set the mode to cert-manager"),
@@ -137,10 +122,10 @@ def test_one_process_has_one_account(installed: Bench) -> None:
     ids=str,
 )
 def test_helm_refuses_values_that_are_at_odds(
-    installed: Bench, values: Mapping[str, str], sentence: str
+    installed: Bench, values: Values, sentence: str
 ) -> None:
     with pytest.raises(CommandError, match=sentence):
-        render(installed, **values)
+        render_objects(installed.cluster, values)
 
 
 @pytest.mark.parametrize("ca_bundle", ["", "Q0E="])
@@ -152,9 +137,7 @@ def test_cert_manager_writes_the_ca_unless_it_is_given_for_an_issuer_without_one
         "webhook.certificate.issuerRef.name": "ours",
         "webhook.caBundle": ca_bundle,
     }
-    found = find_object(
-        render(installed, **values), "MutatingWebhookConfiguration", "gpushare-webhook"
-    )
+    found = render_named(installed.cluster, values)[WEBHOOKS]
     is_injected = "cert-manager.io/inject-ca-from" in found["metadata"].get("annotations", {})
     assert is_injected is not bool(ca_bundle)
     assert {each["clientConfig"].get("caBundle", "") for each in found["webhooks"]} == {ca_bundle}
@@ -172,10 +155,11 @@ def test_the_certificate_is_for_the_host_that_the_api_server_calls(
     installed: Bench, url: str, kind: str, host: str
 ) -> None:
     values = {
-        "deploy": "false",
+        "deploy": False,
         "webhook.url": url,
         "webhook.certificate.mode": "cert-manager",
         "webhook.certificate.issuerRef.name": "ours",
     }
-    (certificate,) = (o for o in render(installed, **values) if o["kind"] == "Certificate")
+    objects = render_objects(installed.cluster, values)
+    (certificate,) = (each for each in objects if each["kind"] == "Certificate")
     assert certificate["spec"][kind][-1] == host

@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -21,10 +20,7 @@ from tests.integration.chart.chart_values import (
     read_oldest_kubernetes,
     render_objects,
 )
-from tests.kit.bench import Bench
-
-Json = dict[str, Any]
-
+from tests.kit.bench import Bench, Json
 
 MATRIX = build_matrix()
 FOREIGN_CRDS = Path(__file__).with_name("foreign-crds.yaml").read_text()

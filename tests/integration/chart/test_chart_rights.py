@@ -1,7 +1,5 @@
 """The rights that the chart grants with all its switches on."""
 
-from typing import Any
-
 import pytest
 import yaml
 
@@ -9,8 +7,6 @@ from devcluster.installation import NAMESPACE, Installation
 from tests.integration.install.uninstall_hook import POOLS_GO, render_hook
 from tests.kit.bench import Bench
 from tests.kit.cluster.rbac_rights import Right, list_rights
-
-Json = dict[str, Any]
 
 READS = {"get", "list", "watch"}
 

@@ -8,9 +8,7 @@ from tests.integration.install.stolen_token import JSON_PATCH, MERGE_PATCH, Stol
 from tests.kit.bench import NODES, PODS, POOLS, SYSTEM_PODS
 from tests.kit.cluster.installations import NAME, SECRET, SECRETS
 from tests.kit.cluster.pod_admission import CONFIGURATION
-from tests.kit.values.manifests import build_pod, build_pool
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json, build_pod, build_pool
 
 POLICIES = (
     *(f"gpushare-controller-{kind}" for kind in ("nodes", "pods", "pools")),

@@ -1,15 +1,11 @@
 """What the chart does for an installation that is relied on: replicas, security, notes."""
 
-from typing import Any
-
 import pytest
 
 from devcluster.installation import NAMESPACE, RELEASE
 from devcluster.startup import CHART
 from tests.integration.chart.chart_values import Values, pod_of, render_named
-from tests.kit.bench import Bench
-
-Json = dict[str, Any]
+from tests.kit.bench import Bench, Json
 
 OFTEN_SET: Values = {
     "nodeSelector": {"disk": "ssd"},

@@ -132,24 +132,6 @@ def find_query(page: str, panel: str, part: str) -> str:
     return query
 
 
-def expect_values(
-    told: Prometheus, query: str, by: Sequence[str], values: Mapping[tuple[str, ...], float]
-) -> None:
-    """So many series, told apart by the labels `by`, have these values."""
-
-    def has_them() -> bool:
-        found = [(tuple(s.labels[key] for key in by), s.value) for s in told.query(query)]
-        return sorted(found) == sorted(values.items())
-
-    # A reading of the metrics that took over a second leaves a gap, until the next one.
-    wait_until(
-        has_them,
-        expectation=f"{query} brings what there is",
-        timeout_seconds=20,
-        advice=lambda: f"It brings {told.query(query)}",
-    )
-
-
 CARDS = ("gpu-node", "Cards")
 APPLICATIONS = ("gpu-app", "Allocated by application, used by pod")
 OF_CARDS, OF_PODS = ("pool", "node", "card"), ("namespace", "pod")
@@ -186,4 +168,14 @@ def of_nodes(*values: float) -> dict[tuple[str, ...], float]:
 def test_figures_of_ours_and_of_exporters_stand_side_by_side(
     told: Prometheus, query: str, by: Sequence[str], values: Mapping[tuple[str, ...], float]
 ) -> None:
-    expect_values(told, query, by, values)
+    def has_them() -> bool:
+        found = [(tuple(s.labels[key] for key in by), s.value) for s in told.query(query)]
+        return sorted(found) == sorted(values.items())
+
+    # A reading of the metrics that took over a second leaves a gap, until the next one.
+    wait_until(
+        has_them,
+        expectation=f"{query} brings what there is",
+        timeout_seconds=20,
+        advice=lambda: f"It brings {told.query(query)}",
+    )

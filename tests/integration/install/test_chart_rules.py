@@ -2,17 +2,13 @@
 
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from devcluster.startup import CHART
 from tests.integration.chart.chart_values import Values, render_objects
-from tests.kit.bench import Bench
+from tests.kit.bench import Bench, Json
 from tests.kit.dashboards import FILES
-
-Json = dict[str, Any]
-
 
 RULES = CHART / "files/rules.yaml"
 CASES = Path(__file__).with_name("rules-test.yaml")

@@ -1,7 +1,6 @@
 """What may run in the namespace of teardowns: the operator's Jobs, and nothing else of anybody."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import yaml
@@ -11,7 +10,7 @@ from devcluster.errors import CommandError
 from devcluster.installation import TEARDOWN_IMAGE, TEARDOWN_NAMESPACE
 from gpushare.core.snapshot.actions import CreateJob, JobPhase
 from gpushare.render.teardown import render_teardown_job
-from tests.integration.chart.chart_values import Values, pod_of, render_named, render_objects
+from tests.integration.chart.chart_values import Values, read_settings, render_named, render_objects
 from tests.integration.install.stolen_token import StolenToken
 from tests.integration.install.teardown_job_attacks import (
     ATTACKS,
@@ -19,12 +18,10 @@ from tests.integration.install.teardown_job_attacks import (
     POD_ATTACKS,
     build_teardown_pod,
 )
-from tests.kit.bench import Bench
+from tests.kit.bench import Bench, Json
 from tests.kit.cluster.expect import expect, expect_gone
 from tests.kit.cluster.installations import teardown_jobs_allowed
 from tests.kit.cluster.teardown_jobs import TEARDOWN_JOBS, TEARDOWN_PODS, build_teardown_job
-
-Json = dict[str, Any]
 
 REFUSED = "ValidatingAdmissionPolicy 'gpushare-teardown-jobs'"
 CLOSED = "ValidatingAdmissionPolicy 'gpushare-teardown-access'"
@@ -240,8 +237,7 @@ def test_with_it_the_controller_is_told_and_the_namespace_is_set_apart(installed
     objects = render_named(installed.cluster, {**SWITCHED_ON, "memoryUnit": "MiB"})
 
     def tell(role: str) -> dict[str, str]:
-        (container,) = pod_of(objects, role)["containers"]
-        env = {each["name"]: each.get("value", "") for each in container["env"]}
+        env = read_settings(objects, role)
         return {key: env[key] for key in env if "TEARDOWN" in key or "MEMORY_UNIT" in key}
 
     assert tell("controller") == {

@@ -1,14 +1,11 @@
 """The chart's hook of `helm uninstall`, as Helm renders it and the API server judges it."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
 from tests.integration.install.uninstall_hook import HOOK, POOLS_GO, find_job, render_hook
-from tests.kit.bench import Bench
-
-Json = dict[str, Any]
+from tests.kit.bench import Bench, Json
 
 STAY: dict[str, str] = {}
 PLACED = {

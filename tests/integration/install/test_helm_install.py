@@ -31,9 +31,6 @@ from tests.kit.cluster.replicas import Replicas
 from tests.kit.cluster.sharing_pools import POOL, expect_each_restarted_once, plugin_names
 from tests.kit.values.manifests import build_pool
 
-Json = dict[str, Any]
-
-
 AT_ONCE = "5s"
 MODE = "ack.node.gpu.schedule"
 KEPT = {

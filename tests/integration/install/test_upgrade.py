@@ -1,7 +1,6 @@
 """The version before this one is replaced by this one, and back: nothing on the nodes notices."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -18,9 +17,7 @@ from tests.kit.cluster.expect import (
 from tests.kit.cluster.helm_release import VERIFIED
 from tests.kit.cluster.object_diff import find_differences
 from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod, plugin_names
-from tests.kit.values.manifests import build_pool
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json, build_pool
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gpusharepools.gpushare.io"
 

@@ -6,16 +6,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import yaml
 
 from devcluster.installation import NAMESPACE, Installation
 from devcluster.kubeconfig import read_own_kubeconfig, write_service_account
 from devcluster.startup import PROJECT
-from tests.kit.bench import Bench
-
-Json = dict[str, Any]
+from tests.kit.bench import Bench, Json
 
 HOOK = "helm.sh/hook"
 POOLS_GO: Mapping[str, str] = {"crds.keep": "false"}

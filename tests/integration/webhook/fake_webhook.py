@@ -18,9 +18,7 @@ from tests.kit.bench import Bench
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.namespaces import default_namespace
 from tests.kit.cluster.pod_admission import CONFIGURATION
-from tests.kit.values.manifests import build_pod
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json, build_pod
 
 ROUTED = {"gpushare.io/pool": "stand-in"}
 """The node selector that it gives every pod."""

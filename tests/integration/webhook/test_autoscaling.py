@@ -15,7 +15,7 @@ from tests.kit.cluster.expect import (
     is_unschedulable,
 )
 from tests.kit.cluster.namespaces import default_namespace
-from tests.kit.cluster.pod_admission import expect_sent, kubectl_create
+from tests.kit.cluster.pod_admission import expect_sent
 from tests.kit.cluster.sharing_pools import POOL, given_sharing_pool
 from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_pool
 
@@ -77,14 +77,3 @@ def test_a_tainted_node_pool_takes_the_pods_that_are_sent_there_and_no_others(
     stranger = elastic.pod("stranger")
     assert is_unschedulable(stranger)
     assert not stranger["spec"].get("nodeName")
-
-
-def test_a_pool_without_nodes_gets_the_pods_that_name_it_and_comes_last_for_others(
-    elastic: Bench,
-) -> None:
-    elastic.create_pod(build_pod("fills-n1", gib=15))
-    expect_running(elastic, "fills-n1")
-
-    named = kubectl_create(elastic, build_pod("probe", annotations=NAMED))
-    assert named.warnings == ["sent to pool elastic, where it may wait: it has no nodes yet"]
-    expect_sent(default_namespace(elastic), build_pod("probe", gib=15), "training")

@@ -1,7 +1,5 @@
 """Pods that ask for shared GPU are sent to a pool when they are created."""
 
-from typing import Any
-
 import pytest
 
 from devcluster.apiserver import ApiError
@@ -13,12 +11,9 @@ from tests.kit.cluster.expect import (
     expect_isolated,
     expect_pool_ready,
     expect_running,
-    list_running,
 )
 from tests.kit.cluster.sharing_pools import POOL, given_sharing_pool
-from tests.kit.values.manifests import build_pod, build_pool, build_workload
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json, build_pod, build_pool
 
 
 @pytest.fixture
@@ -60,18 +55,3 @@ def test_a_pod_that_requires_isolation_is_sent_to_it_or_refused(bench: Bench) ->
         return ""
 
     assert "IsolationUnavailable: isolation is required" in expect(bench, "it is refused", refusal)
-
-
-@pytest.mark.usefixtures("pools")
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
-def test_the_pods_of_a_workload_are_sent_to_a_pool(bench: Bench, kind: str) -> None:
-    workload = build_workload(kind, "work", replicas=3, pod=build_pod("work", gib=3))
-    bench.call("POST", f"/apis/apps/v1/namespaces/default/{kind.lower()}s", workload)
-
-    expect(bench, f"the {kind}'s pods run", lambda: len(list_running(bench)) == 3)
-    for pod in bench.pods():
-        assert pod["spec"]["nodeSelector"] == {POOL: "isolated"}
-        assert pod["spec"]["nodeName"] == "n2"
-        expect_isolated(pod)
-    template = bench.call("GET", f"/apis/apps/v1/namespaces/default/{kind.lower()}s/work")
-    assert "nodeSelector" not in template["spec"]["template"]["spec"]

@@ -10,13 +10,12 @@ from tests.kit.bench import Bench
 from tests.kit.cluster.namespaces import Namespace, default_namespace, temporary_namespace
 from tests.kit.cluster.pod_admission import POOL, count_calls
 from tests.kit.values.manifests import (
+    Json,
     build_container,
     build_pod,
     build_whole_card_pod,
     build_workload,
 )
-
-Json = dict[str, Any]
 
 PODS, OTHERS, WORKLOADS = (
     "pods.gpushare.io",

@@ -11,9 +11,7 @@ from tests.kit.bench import Bench
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.namespaces import Namespace, default_namespace, temporary_namespace
 from tests.kit.cluster.pod_admission import ISOLATION, POOL
-from tests.kit.values.manifests import build_container, build_pod
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json, build_container, build_pod
 
 MODE = "ack.node.gpu.schedule"
 REFUSED = "ValidatingAdmissionPolicy 'gpushare-isolation'"

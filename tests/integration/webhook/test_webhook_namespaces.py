@@ -13,7 +13,7 @@ from tests.kit.cluster.pod_admission import (
     kubectl_create,
     pool_of,
 )
-from tests.kit.values.manifests import build_pod
+from tests.kit.values.manifests import build_pod, build_workload
 
 DEFAULT_POOL = "gpushare.io/default-pool"
 ON_NO_POOL = "gpushare.io/on-no-pool"
@@ -40,6 +40,12 @@ def test_a_pod_that_no_pool_takes_is_created_with_a_warning(pools: Bench) -> Non
     (warning,) = kubectl_create(pools, NOBODYS).warnings
     assert warning.startswith("not sent to a pool")
     assert decision_of(default_namespace(pools).send(NOBODYS))["reason"] == "NoEligiblePool"
+
+
+def test_who_applies_a_workload_reads_what_becomes_of_its_pods(pools: Bench) -> None:
+    workload = build_workload("Deployment", "work", pod=build_pod("p"))
+    first, *_ = kubectl_create(pools, workload).warnings
+    assert first == "its pods go to pool isolated (cgpu)"
 
 
 def is_refused(space: Namespace) -> str:

@@ -1,7 +1,5 @@
 """Another webhook changes a pod after us: the API server asks again, and nothing is done twice."""
 
-from typing import Any
-
 import pytest
 
 from tests.integration.webhook.fake_webhook import another_that
@@ -10,9 +8,7 @@ from tests.kit.cluster.expect import expect
 from tests.kit.cluster.namespaces import default_namespace
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.pod_admission import count_calls, decision_of, given_pools, pool_of
-from tests.kit.values.manifests import build_pod
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json, build_pod
 
 ADMISSIONS = "gpushare_admission_requests_total"
 ADDS_A_LABEL = {"op": "add", "path": "/metadata/labels/changed", "value": "yes"}

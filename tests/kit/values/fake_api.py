@@ -91,6 +91,15 @@ async def served_by(
             yield api
 
 
+def says(body: bytes = b"{}", status: int = 200) -> Answer:
+    """The same answer to everything."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=body, status=status)
+
+    return answer
+
+
 async def be_anybody() -> None:
     return None
 

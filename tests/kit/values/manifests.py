@@ -220,3 +220,24 @@ def build_review(pod: Any, **request: Any) -> dict[str, Any]:
 
 def encode(review: Any) -> bytes:
     return orjson.dumps(review)
+
+
+def list_places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a JSON document, as keys and indices."""
+    inner: Any = ()
+    if isinstance(value, dict):
+        inner = value.items()
+    elif isinstance(value, list):
+        inner = enumerate(value)
+    places = [place] if place else []
+    for key, child in inner:
+        places += list_places(child, (*place, key))
+    return places
+
+
+def put_at(value: Any, place: tuple[Any, ...], new: Any) -> None:
+    """Put `new` into that place of a JSON document."""
+    *path, last = place
+    for key in path:
+        value = value[key]
+    value[last] = new

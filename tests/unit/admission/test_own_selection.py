@@ -75,13 +75,6 @@ def test_a_selection_that_no_pool_satisfies_draws_a_warning(pod: Json) -> None:
     [
         _selecting([_need(MODE, "In", "cgpu")], selector={MODE: "share"}),
         _selecting([_need(POOL, "In", "a"), _need(POOL, "In", "b")]),
-        _selecting([_need(POOL, "In", "a"), _need(POOL, "NotIn", "a")]),
-        _selecting([_need(POOL, "Exists"), _need(POOL, "DoesNotExist")]),
-        _selecting([_need(POOL, "Gt", "5"), _need(POOL, "Lt", "6")]),
-        _selecting([_need(POOL, "In", "4", "x"), _need(POOL, "Gt", "5")]),
-        _selecting([_need(POOL, "Gt", "many")]),
-        _selecting([_need(POOL, "In")]),
-        _selecting([_need(POOL, "Near", "a")]),
         _selecting([]),
         _selecting([_need(ZONE, "In", "a")], [_need(ZONE, "DoesNotExist")], selector={ZONE: "b"}),
     ],

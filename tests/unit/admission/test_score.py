@@ -37,6 +37,11 @@ def test_room_goes_before_priority() -> None:
     assert _lost("full", "NoRoom", _pod(), full, a_view("roomy"))
 
 
+def test_a_pool_without_nodes_comes_after_one_that_is_full() -> None:
+    elastic = a_view("elastic", nodes=0, room=None, priority=1000)
+    assert _lost("elastic", "NoRoom", _pod(), elastic, a_view("full", room=a_room([])))
+
+
 def test_room_that_others_were_promised_is_not_called_missing() -> None:
     promised = a_view("promised", room=a_room([(8, 4)], pending=40), priority=1000)
     assert _lost("promised", "Reserved", _pod(), promised, a_view("roomy"))

@@ -18,14 +18,7 @@ from gpushare.kube.errors import (
     describe_failure,
 )
 from gpushare.kube.session import open_session
-from tests.kit.values.fake_api import Answer, be_anybody, served_by
-
-
-def says(body: bytes) -> Answer:
-    async def answer(request: web.Request) -> web.Response:
-        return web.Response(body=body)
-
-    return answer
+from tests.kit.values.fake_api import Answer, be_anybody, says, served_by
 
 
 async def read_watch(api: ApiClient) -> list[Json]:

@@ -14,7 +14,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError
 from gpushare.kube.resources.nodes import apply_node, build_release
 from gpushare.kube.resources.pods import delete_plugin
-from tests.kit.values.fake_api import served_by
+from tests.kit.values.fake_api import says, served_by
 
 OURS = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": {}}
 THEIRS = {"manager": "kubectl", "operation": "Update", "fieldsV1": {}}
@@ -42,11 +42,7 @@ async def test_metrics_name_verb_and_resource_as_the_api_servers_own_and_never_a
     call: Callable[[ApiClient], Awaitable[object]], verb: str, resource: str
 ) -> None:
     told: list[tuple[str, str, int]] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        return web.json_response({})
-
-    async with served_by(answer, lambda *words: told.append(words)) as api:
+    async with served_by(says(), lambda *words: told.append(words)) as api:
         await call(api)
     assert told == [(verb, resource, 200)]
 

@@ -1,4 +1,4 @@
-"""Lists of pools: page by page, and whatever stands in one of them."""
+"""Lists of pools: whether they are served, page by page, and whatever stands in one of them."""
 
 from typing import Any
 
@@ -6,12 +6,15 @@ import pytest
 from aiohttp import web
 
 from gpushare.api.pool import Pool, UnreadablePool
-from gpushare.kube.errors import MalformedAnswerError
-from gpushare.kube.resources.pools import drop_finalizer, list_pools, list_pools_for_removal
+from gpushare.kube.errors import CrdMissingError, MalformedAnswerError
+from gpushare.kube.resources.pools import (
+    check_crd,
+    drop_finalizer,
+    list_pools,
+    list_pools_for_removal,
+)
 from tests.kit.values.fake_api import Answer, FakeApi, served_by
-from tests.kit.values.manifests import build_pool
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json, build_pool
 
 
 def stored(name: str, **metadata: Any) -> Json:
@@ -83,3 +86,44 @@ async def test_a_pool_that_is_gone_has_no_finalizer_to_drop() -> None:
     assert isinstance(pool, Pool)
     async with FakeApi().connected() as api:
         assert not await drop_finalizer(api, pool)
+
+
+# Whether they are served.
+
+GROUP = "gpushare.io"
+VERSION = "gpushare.io/v1alpha1"
+POOLS = f"apis/{VERSION}/gpusharepools"
+SERVED = {
+    POOLS: {"metadata": {"resourceVersion": "1"}, "items": []},
+    "apis": {"groups": [{"name": "apps"}, {"name": GROUP}]},
+    f"apis/{VERSION}": {"resources": [{"name": "gpusharepools"}, {"name": "gpusharepools/status"}]},
+}
+
+
+def answers(**others: object) -> Answer:
+    async def answer(request: web.Request) -> web.Response:
+        found = (SERVED | others).get(request.match_info["path"])
+        return web.json_response(found) if found else web.json_response({}, status=404)
+
+    return answer
+
+
+async def test_pools_that_are_listed_and_told_of_are_served() -> None:
+    async with served_by(answers()) as api:
+        await check_crd(api)
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        {POOLS: None},
+        {"apis": {"groups": [{"name": "apps"}]}},
+        {f"apis/{VERSION}": None},
+        {f"apis/{VERSION}": {"resources": []}},
+    ],
+    ids=["the pools", "the group", "the version", "the resource"],
+)
+async def test_what_is_not_there_yet_is_waited_for(late: dict[str, object]) -> None:
+    async with served_by(answers(**late)) as api:
+        with pytest.raises(CrdMissingError):
+            await check_crd(api)

@@ -17,7 +17,7 @@ from gpushare.core.analysis.migration.manifests import migrate_manifest
 from gpushare.core.analysis.migration.pods import Target
 from gpushare.core.analysis.migration.text import rewrite_text
 from gpushare.names import Reason
-from tests.kit.values.manifests import build_workload
+from tests.kit.values.manifests import build_workload, list_places, put_at
 from tests.kit.values.pool_views import a_view, admit
 from tests.unit.migration.whole_card_pods import (
     MEMORY,
@@ -209,26 +209,12 @@ FULL = build_whole_pod(
 )
 
 
-def list_places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = [*(value.items() if isinstance(value, dict) else enumerate(value))]
-    places = [(*path, key) for key, _ in inner]
-    return places + [
-        place
-        for key, part in inner
-        if isinstance(part, dict | list)
-        for place in list_places(part, (*path, key))
-    ]
-
-
 @given(st.sampled_from(list_places(FULL)), anything, targets)
 def test_whatever_stands_in_a_pod_it_is_migrated_or_left(
     place: tuple[Any, ...], value: Any, target: Target
 ) -> None:
     pod = deepcopy(FULL)
-    parent = pod
-    for key in place[:-1]:
-        parent = parent[key]
-    parent[place[-1]] = value
+    put_at(pod, place, value)
     migrated = migrate_manifest(pod, target)
     event("changed" if migrated.raw != pod else "left")
     assert migrate_manifest(migrated.raw, target).raw == migrated.raw

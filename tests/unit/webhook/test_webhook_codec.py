@@ -20,22 +20,16 @@ from tests.kit.values.manifests import build_gpu_pod, build_review, encode
     [
         b"",
         b"\xff\xfe",
-        b"{",
-        b"null",
         b"{}",
         b"[" * 100_000,
-        b'{"apiVersion": NaN}',
         encode({**build_review({}), "apiVersion": "admission.k8s.io/v1beta1"}),
         encode({**build_review({}), "kind": "Pod"}),
         encode({**build_review({}), "request": None}),
         encode(build_review({}, uid="")),
         encode(build_review([])),
         encode(build_review({}, dryRun="true")),
-        encode(build_review({}, resource="pods")),
-        encode(build_review({}, resource={"group": "", "version": "v1", "resource": {}})),
-        encode(build_review({}, subResource=1)),
     ],
-    ids=range(16),
+    ids=range(10),
 )
 def test_what_is_no_review_is_malformed(body: bytes) -> None:
     for parse in (parse_pod_review, parse_workload_review):

@@ -8,10 +8,8 @@ import pytest
 from gpushare.core.admission import Rules
 from gpushare.webhook.decision_log import MAX_NAME
 from gpushare.webhook.handler import AdmissionHandler
-from tests.kit.values.manifests import build_gpu_pod, build_review, encode
+from tests.kit.values.manifests import Json, build_gpu_pod, build_review, encode
 from tests.kit.values.webhook_server import build_handler, build_memory, until
-
-Json = dict[str, Any]
 
 
 @pytest.fixture

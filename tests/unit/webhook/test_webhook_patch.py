@@ -1,7 +1,6 @@
 """What the webhook writes into a pod, and that it touches nothing else."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import jsonpatch
 import msgspec
@@ -14,10 +13,8 @@ from gpushare.api.k8s.pod_shape import MalformedPodError, Metadata, PodShape, Sp
 from gpushare.core.admission import Decision
 from gpushare.names import ANNOTATION_DECISION, Reason
 from gpushare.webhook import patch as patch_module
-from tests.kit.values.manifests import build_gpu_pod
+from tests.kit.values.manifests import Json, build_gpu_pod
 from tests.kit.values.pool_views import apply_decision
-
-Json = dict[str, Any]
 
 SPOT = {"key": "spot", "operator": "Exists", "effect": "NoSchedule"}
 GPU = {"key": "gpu", "operator": "Equal", "value": "true"}

@@ -8,9 +8,7 @@ from gpushare.api.k8s.pod_shape import PodShape, parse_pod_shape
 from gpushare.webhook.codec import parse_workload_review
 from gpushare.webhook.pod_template import NoTemplateError, WorkloadShape
 from gpushare.webhook.pod_template import find_template as find_template_in
-from tests.kit.values.manifests import build_gpu_pod, build_review, encode
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json, build_gpu_pod, build_review, encode
 
 TEMPLATE = {key: build_gpu_pod()[key] for key in ("metadata", "spec")}
 

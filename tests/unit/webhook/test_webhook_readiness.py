@@ -74,9 +74,9 @@ async def test_as_soon_as_it_is_to_stop_it_is_not_ready(fake: FakeApi) -> None:
         assert webhook.find_unready() == "about to stop"
 
 
-async def test_a_call_whose_body_comes_at_the_very_end_is_answered_and_in_the_log(
-    fake: FakeApi, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def ports(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Where the webhook listens, which never gets to call itself."""
     ports: list[int] = []
 
     async def tell_port(_: ReadinessCall, port: int) -> None:
@@ -84,13 +84,48 @@ async def test_a_call_whose_body_comes_at_the_very_end_is_answered_and_in_the_lo
         await asyncio.Event().wait()
 
     monkeypatch.setattr(ReadinessCall, "run", tell_port)
+    return ports
+
+
+async def until_called(webhook: Webhook) -> None:
+    """Until it can be called about pods of the namespace `default`."""
+    await until(lambda: "call to ourselves" in (webhook.find_unready() or ""))
+    webhook._cache.put_namespace("default", None, DEFAULT)
+
+
+async def connect(
+    ports: list[int], fake: FakeApi
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    await until(lambda: ports)
+    tls = ssl.create_default_context(cadata=trusted_ca(fake).decode())
+    return await asyncio.open_connection("127.0.0.1", ports[0], ssl=tls)
+
+
+async def test_while_it_drains_whoever_has_not_heard_of_it_is_answered(
+    fake: FakeApi, ports: list[int]
+) -> None:
+    async with starting(fake) as (webhook, running):
+        await until_called(webhook)
+        running.cancel()
+        await until(lambda: webhook._server.calls.ending)
+        for _ in range(2):
+            reader, writer = await connect(ports, fake)
+            writer.write(build_call())
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+            writer.close()
+
+
+async def test_a_call_whose_body_comes_at_the_very_end_is_answered_and_in_the_log(
+    fake: FakeApi,
+    ports: list[int],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(decision_log, "FLUSH_SECONDS", 60.0)
     caplog.set_level(logging.DEBUG, decision_log.log.name)
     async with starting(fake) as (webhook, running):
-        await until(lambda: ports and "call to ourselves" in (webhook.find_unready() or ""))
-        webhook._cache.put_namespace("default", None, DEFAULT)
-        tls = ssl.create_default_context(cadata=trusted_ca(fake).decode())
-        reader, writer = await asyncio.open_connection("127.0.0.1", ports[0], ssl=tls)
+        await until_called(webhook)
+        reader, writer = await connect(ports, fake)
         writer.write(build_call(b"", length=len(BODY)))
         await until(lambda: webhook._server.calls.count)
         running.cancel()

@@ -23,6 +23,8 @@ from tests.kit.values.manifests import (
     build_gpu_pod,
     build_review,
     encode,
+    list_places,
+    put_at,
 )
 from tests.kit.values.webhook_server import build_webhook
 from tests.unit.webhook.webhook_client import crowded
@@ -130,24 +132,8 @@ def build_full_workload_review() -> dict[str, Any]:
 BUILDERS = {PODS_PATH: build_full_review, WORKLOADS_PATH: build_full_workload_review}
 
 
-def list_places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a JSON document, as keys and indices."""
-    inner: Any = ()
-    if isinstance(value, dict):
-        inner = value.items()
-    elif isinstance(value, list):
-        inner = enumerate(value)
-    places = [place] if place else []
-    for key, child in inner:
-        places += list_places(child, (*place, key))
-    return places
-
-
 def replace_at(review: Any, place: tuple[Any, ...], value: Any) -> bytes:
-    target = review
-    for key in place[:-1]:
-        target = target[key]
-    target[place[-1]] = value
+    put_at(review, place, value)
     return encode(review)
 
 

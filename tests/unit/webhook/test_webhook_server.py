@@ -24,11 +24,9 @@ from gpushare.webhook import handler as handler
 from gpushare.webhook.cache import PoolCache
 from gpushare.webhook.decision_log import DecisionLog
 from gpushare.webhook.server import MAX_BODY_BYTES, PODS_PATH, WORKLOADS_PATH, AdmissionServer
-from tests.kit.values.manifests import build_container, build_gpu_pod, build_review
+from tests.kit.values.manifests import Json, build_container, build_gpu_pod, build_review
 from tests.kit.values.webhook_server import INFERENCE, TRAINING, build_memory, build_webhook, until
 from tests.unit.webhook.webhook_client import ask, connected, count
-
-Json = dict[str, Any]
 
 REQUIRED = {ANNOTATION_ISOLATION: "required"}
 
