@@ -22,6 +22,7 @@ POOL = "gpushare.io/pool"
 CGPU_DISABLE = "CGPU_DISABLE"
 _OURS = ("gpushare.io/", "cgpu", "gpushare")
 _EMPTY_SECONDS = 60
+_DEVICE_CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
 
 @dataclass
@@ -95,6 +96,22 @@ class NodeBench(Bench):
     def signal_plugin(self, signal: str) -> None:
         (status,) = self.plugin()["status"]["containerStatuses"]
         self.host.kill_container(status["containerID"], signal)
+
+    def restart_kubelet(self) -> None:
+        """Kill and start it, and wait until the plugin has given it the devices anew: until then it
+        refuses pods for good, whatever the node offers."""
+        before = self._read_device_checkpoint()
+        self.host.kill("kubelet")
+        self.host.start("kubelet")
+        expect(
+            self,
+            "the kubelet has the plugin's devices",
+            lambda: self._read_device_checkpoint() != before,
+        )
+
+    def _read_device_checkpoint(self) -> str:
+        """When the kubelet last stored the devices that plugins listed."""
+        return self.host.namespaces.run("stat", "--format=%.Y", _DEVICE_CHECKPOINT)
 
     def take_cards(self, *, away: bool = True) -> None:
         """A plugin that starts finds no card; `away` False: it does again."""

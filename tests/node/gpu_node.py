@@ -162,8 +162,7 @@ class RealStage(Stage):
     node: str
 
     def restart_kubelet(self) -> None:
-        self.bench.host.kill("kubelet")
-        self.bench.host.start("kubelet")
+        self.bench.restart_kubelet()
 
     def signal_plugin(self) -> None:
         self.bench.signal_plugin("HUP")

@@ -72,8 +72,7 @@ def test_of_a_label_that_was_read_while_no_controller_ran_nothing_false_is_claim
         if how == "SIGHUP":
             bench.signal_plugin("HUP")
         else:
-            bench.host.kill("kubelet")
-            bench.host.start("kubelet")
+            bench.restart_kubelet()
         expect_built_again(bench, times)
         expect_gpu_memory(bench, node, CARDS * CARD_GIB)
         meanwhile = bench.run_pod("meanwhile", selects={POOL: "training"})
