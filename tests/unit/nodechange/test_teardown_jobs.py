@@ -15,7 +15,7 @@ from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import CreateJob, JobPhase, NodeState
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.names import Reason
-from tests.kit.values.node_plans import INSTALLER, a_failure, expect_idle
+from tests.kit.values.node_plans import INSTALLER, a_failure, expect_idle, expect_release
 from tests.kit.values.objects import LATER, NOW, a_gpu_pod
 from tests.kit.values.teardown_plans import (
     LONG_AFTER,
@@ -201,3 +201,9 @@ def test_no_job_removes_the_module_beside_a_pod_that_came_since_it_was_planned()
     assert isinstance(job, CreateJob)
     due = [is_job_due(NodeSnapshot(LABELLED, pods, records), job) for pods in ((), (a_gpu_pod(),))]
     assert due == [True, False]
+
+
+def test_a_teardown_by_hand_stays_that_on_a_node_that_leaves_unless_jobs_were_agreed_to() -> None:
+    pool = job_pool(rollout={"approval": "Manual"})
+    plan = expect_release(LABELLED, PLUGIN, pool=pool)
+    assert (plan.reason, plan.action) == (Reason.MODULE_REMOVAL, None)

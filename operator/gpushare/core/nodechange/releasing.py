@@ -14,6 +14,7 @@ from gpushare.core.nodechange.last_applied import note_readings
 from gpushare.core.nodechange.machine import find_labelled_rule
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.step import Step, write_records
+from gpushare.core.nodechange.teardown import agree_on_policy
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import (
@@ -53,6 +54,8 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
             return _plan_release(seen, ctx, (), f"{stays}its last change failed")
         if change.failure is None:
             policy = build_policy(pool, seen.node, ctx.timing)
+            if pool is not None:
+                policy = agree_on_policy(seen, pool, policy)
             # No pod is evicted for a pool that has the node no more.
             waits = WorkloadPolicy.CORDON_AND_WAIT
             policy = replace(policy, rolls_back=False, workloads=waits)
