@@ -8,7 +8,6 @@ import pytest
 from hypothesis import settings
 
 from devcluster.cluster import Cluster
-from devcluster.errors import ClusterError
 from devcluster.installation import OperatorProcess
 from tests.kit.bench import Bench
 from tests.kit.cluster.audit_log import expect_rights_sufficed
@@ -53,11 +52,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """
     folder: Path = tmp_path_factory.mktemp("cluster")
     cluster = Cluster(f"test-{os.getpid()}", folder, kubelet_period_seconds=KUBELET_PERIOD_SECONDS)
-    try:
-        cluster.up()
-    except ClusterError:
-        # On a busy machine a component gives up before the API server answers; all is cleared.
-        cluster.up()
+    cluster.up()
     try:
         bench = Bench(cluster)
         bench.operators.installation.apply()

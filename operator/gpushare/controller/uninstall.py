@@ -88,19 +88,19 @@ class _PoolRemoval:
 
     async def _write(self, pool: Pool) -> str:
         """Delete the pool, or let it go, where that is still to do; what was in the way."""
-        deletes, failure = self._fate is PoolFate.DELETE, ""
+        deletes = self._fate is PoolFate.DELETE
         if deletes and pool.deleting:
             self._tell_once(pool.name, describe_wait(pool))
-            return failure
+            return ""
         try:
             await (delete_pool if deletes else drop_finalizer)(self._api, pool)
         except CALL_FAILURES as error:
             what = "deleted" if deletes else "let go"
-            failure = line = f"pool {pool.name} can't be {what}: {describe_failure(error)}"
-        else:
-            line = describe_write(pool, self._fate)
-        self._tell_once(pool.name, line)
-        return failure
+            failure = f"pool {pool.name} can't be {what}: {describe_failure(error)}"
+            self._tell_once(pool.name, failure)
+            return failure
+        self._tell_once(pool.name, describe_write(pool, self._fate))
+        return ""
 
     def _tell_once(self, about: str, line: str) -> None:
         if self._told.get(about) != line:

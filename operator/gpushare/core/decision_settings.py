@@ -1,13 +1,12 @@
 """What decisions take from an installation's settings: in a process, and in an answer about one."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from gpushare import names
 from gpushare.core.admission.request import Rules
 from gpushare.core.planner.planner import Planner
-from gpushare.core.snapshot.cluster import ClusterSnapshot
-from gpushare.core.snapshot.node import ReconcileContext, Timing
+from gpushare.core.snapshot.node import Timing
 from gpushare.settings import Settings
 
 
@@ -39,20 +38,6 @@ def build_planner(settings: Settings) -> Planner:
     """The planner of a controller that is set so, and has decided nothing yet."""
     return Planner(
         build_timing(settings),
-        may_evict=settings.allow_eviction,
-        may_tear_down=settings.allow_teardown_jobs,
-        memory_unit=settings.memory_unit,
-    )
-
-
-def build_reconcile_context(
-    settings: Settings, snapshot: ClusterSnapshot, now: datetime
-) -> ReconcileContext:
-    """What that planner tells each decision about `snapshot`."""
-    return ReconcileContext(
-        now,
-        build_timing(settings),
-        snapshot.plugin_daemonsets,
         may_evict=settings.allow_eviction,
         may_tear_down=settings.allow_teardown_jobs,
         memory_unit=settings.memory_unit,

@@ -104,6 +104,18 @@ def expect_waiting(bench: Bench, pod: str, reason: str) -> Json:
     return expect(bench, f"{pod} waits by {reason}", probe)
 
 
+def expect_room_after_restart(bench: Bench) -> None:
+    """The extender refuses a pod of 10 GiB that there is room for, until it is restarted."""
+    bench.create_pod(build_pod("late", gib=10, selects=SENT))
+    told = expect_waiting(bench, "late", "ExtenderStale")
+    assert list_rejections(told) == [["ExtenderStale"]]
+    assert "rollout restart" in told["smallestChange"]
+
+    bench.cluster.restart_extender()
+    bench.delete_pod("late")
+    run_pods(bench, "again", gib=10)
+
+
 def list_rejections(told: Json) -> list[list[str]]:
     """Of `explain pod`: what keeps the pod off each node."""
     return [[each["reason"] for each in node["rejections"]] for node in told["nodes"]]
@@ -190,14 +202,7 @@ def test_units_that_the_extender_keeps_of_a_pod_that_is_gone_are_told(sharing: B
     run_pods(sharing, "b", gib=10)
     expect_memory(sharing, 10, 10, largest=15)
     assert list_cards(sharing) == {0: (15, {}), 1: (15, {"default/b": 10})}
-    sharing.create_pod(build_pod("late", gib=10, selects=SENT))
-    told = expect_waiting(sharing, "late", "ExtenderStale")
-    assert list_rejections(told) == [["ExtenderStale"]]
-    assert "rollout restart" in told["smallestChange"]
-
-    sharing.cluster.restart_extender()
-    sharing.delete_pod("late")
-    run_pods(sharing, "again", gib=10)
+    expect_room_after_restart(sharing)
     assert list_cards(sharing)[0] == (15, {"default/again": 10})
 
 
@@ -311,11 +316,4 @@ def test_cards_that_were_added_are_not_said_to_fit_before_the_extender_restarts(
 ) -> None:
     run_pods(sharing, "a", "b", gib=10)
     set_cards(sharing, 4)
-    sharing.create_pod(build_pod("late", gib=10, selects=SENT))
-    told = expect_waiting(sharing, "late", "ExtenderStale")
-    assert list_rejections(told) == [["ExtenderStale"]]
-    assert "rollout restart" in told["smallestChange"]
-
-    sharing.cluster.restart_extender()
-    sharing.delete_pod("late")
-    run_pods(sharing, "again", gib=10)
+    expect_room_after_restart(sharing)

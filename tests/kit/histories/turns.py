@@ -8,9 +8,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.core.records.change_record import Change, ChangePhase, Failure
 from gpushare.core.records.node_records import NodeRecords, parse_records
-from gpushare.core.snapshot.actions import (
-    ApplyNode,
-)
+from gpushare.core.snapshot.actions import ApplyNode
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from tests.kit.histories.field_ownership import observe_node
 from tests.kit.histories.pool_oracle import find_pool, read_owner

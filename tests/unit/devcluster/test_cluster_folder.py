@@ -33,3 +33,23 @@ def test_a_folder_holds_one_cluster(tmp_path: Path) -> None:
     ClusterFolder("demo", tmp_path).record(STATE)
     with pytest.raises(ClusterError, match="holds cluster 'demo', not 'tests'"):
         Cluster("tests", tmp_path).down()
+
+
+def test_a_start_that_fails_is_cleared_and_tried_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, begun = ClusterFolder("demo", tmp_path), []
+
+    def start(self: Cluster, binaries: Path, report: object) -> None:
+        begun.append(folder.path.exists() and folder.kubeconfig.exists())
+        folder.record(STATE)
+        folder.kubeconfig.touch()
+        if len(begun) < 3:
+            raise ClusterError("a component ended while starting")
+
+    monkeypatch.setattr("devcluster.cluster.ensure_binaries", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(Cluster, "_start", start)
+    with pytest.raises(ClusterError):
+        Cluster("demo", tmp_path).up()
+    Cluster("demo", tmp_path).up()
+    assert begun == [False, False, False]

@@ -39,7 +39,7 @@ def explain(node: Node, *pods: Pod, pools: tuple[Pool, ...] = (POOL,)) -> NodeEx
 
 def explain_in(snapshot: ClusterSnapshot, name: str = "gpu-1") -> NodeExplanation:
     setup = Settings()
-    return explain_node(snapshot, setup, plan_snapshot(snapshot, setup, LATER), name, LATER)
+    return explain_node(snapshot, plan_snapshot(snapshot, setup, LATER), name, LATER)
 
 
 def reasons(explained: NodeExplanation) -> list[Code | Reason]:

@@ -50,12 +50,11 @@ def explain_one_node(access: Access, name: str) -> Answer:
     if name not in raws:
         raise build_unknown("node", name, raws)
     seen = observe_cluster(cluster)
-    setup = seen.known.setup
     now, planner = cluster.taken_at, None
     if cluster.can_be_planned:
-        planner = plan_snapshot(seen.snapshot, setup, now)
+        planner = plan_snapshot(seen.snapshot, seen.known.setup, now)
     has_pods = Kind.PODS not in cluster.unread
-    explained = explain_node(seen.snapshot, setup, planner, name, now, has_pods=has_pods)
+    explained = explain_node(seen.snapshot, planner, name, now, has_pods=has_pods)
     taints = parse_taints(raws[name])
     # Whoever may not list pools is not told whether there are any.
     installed = None if Kind.POOLS in cluster.unread else cluster.pools is not None

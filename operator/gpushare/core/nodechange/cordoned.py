@@ -171,7 +171,7 @@ def plan_after_recheck(
 
 
 def _has_come_early(seen: NodeSnapshot, change: Change) -> bool:
-    """Whether the plugin of the mode to come may have read another mode, by somebody's label.
+    """Whether the plugin of the mode to come may have read another manager's label.
 
     It serves nothing yet. One that is recorded for that mode has read it; on the way back from a
     change that failed, it may never have left. A reboot restarts it anyway.

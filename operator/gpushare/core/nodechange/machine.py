@@ -122,7 +122,7 @@ UNINSTALLED: Phase[Step] = Phase(
         Rule("teardown-progressed", teardown.note_progress, ("Rebooted",)),
         _REVERTED,
         _REBOOTING,
-        Rule("reboot-needed", teardown.wait_for_reboot, ("Failed",)),
+        Rule("reboot-needed", teardown.wait_for_reboot),
     ),
 )
 REBOOTED: Phase[Step] = Phase(
@@ -159,7 +159,7 @@ def _follow(step: FailedStep) -> StepResult | None:
 
 FAILED: Phase[FailedStep] = Phase(
     "Failed",
-    "It took too long, or can't succeed. Unless it was joining, no other may begin.",
+    "It took too long, or can't succeed. No other node of the pool begins, unless this one joined.",
     (
         Rule("recovered", failed.complete, ("Stable",)),
         Rule("uncordoned-by-user", failed.cordon_again),

@@ -84,19 +84,23 @@ class Planner:
             self.seen.update(self._entered)
             self._begin_anew()
             changed = snapshot.nodes.keys()
-        ctx = ReconcileContext(
+        ctx = self.build_context(snapshot, now)
+        decisions = list(self._decide(snapshot, {*changed, *self._requeue.take_due(now)}, ctx))
+        return Plan(
+            decisions=tuple(decisions),
+            release=tuple(p for p in self._deleting if self._is_over(p, now)),
+            requeue_at=self._requeue.find_next(),
+        )
+
+    def build_context(self, snapshot: ClusterSnapshot, now: datetime) -> ReconcileContext:
+        """What holds for all decisions about `snapshot`."""
+        return ReconcileContext(
             now,
             self._timing,
             snapshot.plugin_daemonsets,
             may_evict=self._may_evict,
             may_tear_down=self._may_tear_down,
             memory_unit=self._memory_unit,
-        )
-        decisions = list(self._decide(snapshot, {*changed, *self._requeue.take_due(now)}, ctx))
-        return Plan(
-            decisions=tuple(decisions),
-            release=tuple(p for p in self._deleting if self._is_over(p, now)),
-            requeue_at=self._requeue.find_next(),
         )
 
     # The order of a pass.

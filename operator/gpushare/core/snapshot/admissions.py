@@ -24,7 +24,7 @@ def find_admissions(seen: NodeSnapshot, is_brief: IsBrief | None = None) -> Admi
 
     It is written down before anything is done that changes what later pods get. A foreign label
     that `is_brief` was read by nobody. Who holds what the mode in force does not offer met another
-    one, which somebody's label had brought.
+    one, which another manager's label had brought.
     """
     known, served = _read_records(seen, is_brief)
     pods = sorted((pod for pod in seen.pods if pod.is_live and pod.requests), key=lambda p: p.uid)

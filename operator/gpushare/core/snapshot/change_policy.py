@@ -49,17 +49,22 @@ def build_policy(pool: Pool | None, node: Node, timing: Timing) -> Policy:
     if pool is None:
         return Policy(ready_timeout=timing.ready_timeout)
     rollout = pool.spec.rollout
-    seconds = rollout.ready_timeout_seconds
     return Policy(
         claim=build_claim(pool),
         attempt=build_attempt(pool, node.retry),
-        ready_timeout=timing.ready_timeout if seconds is None else timedelta(seconds=seconds),
+        ready_timeout=find_ready_timeout(pool, timing),
         workloads=rollout.workloads,
         rolls_back=rollout.on_failure is FailurePolicy.ROLLBACK,
         may_restart=pool.spec.device_plugin.restart is not RestartPolicy.NEVER,
         teardown=pool.spec.isolation_teardown.policy,
         reboot=pool.spec.isolation_teardown.reboot,
     )
+
+
+def find_ready_timeout(pool: Pool, timing: Timing) -> timedelta:
+    """How long a change may take from its labels on; the pool's own goes first."""
+    seconds = pool.spec.rollout.ready_timeout_seconds
+    return timing.ready_timeout if seconds is None else timedelta(seconds=seconds)
 
 
 def build_claim(pool: Pool) -> Claim:

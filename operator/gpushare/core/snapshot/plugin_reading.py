@@ -7,7 +7,7 @@ The facts that this rests on:
   gpushare-device-plugin: the kubelet's socket is watched): nothing in the API tells of that.
 - `LastApplied` says which mode's labels were read, by which processes, and in which boot.
 - A label that is ours has had our value since we wrote it. Of any other only the last write is
-  known, also where somebody put our own value back.
+  known, also where another manager put our own value back.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +59,7 @@ class PluginReading:
             # They are as we wrote them, or say the same in other words.
             return False
         if not foreign or is_brief is None:
-            # A value that somebody else made ours was another one before, who knows how long.
+            # What another manager set to our value had another one before, nobody knows how long.
             return True
         # Of a label that was removed nothing tells when. By a value of another plugin's mode the
         # DaemonSets take this plugin away, and it reads ours when it comes back.

@@ -25,7 +25,6 @@ from gpushare.core.analysis.effective_settings import ROUTED_BY, KnownSetup
 from gpushare.core.analysis.finding import Code, Finding, Unseen, find, skip
 from gpushare.core.analysis.inspect.pools import find_waiting, plan_snapshot
 from gpushare.core.analysis.seen import Seen
-from gpushare.core.decision_settings import build_reconcile_context
 
 Json = Mapping[str, Any]
 
@@ -115,7 +114,7 @@ def judge_machines(seen: Seen, unseen: Mapping[str, Unseen], now: datetime) -> l
     snapshot, setup = seen.snapshot, seen.known.setup
     planner = plan_snapshot(snapshot, setup, now)
     waiting = find_waiting(seen, planner.pool_states, now)
-    ctx = build_reconcile_context(setup, snapshot, now)
+    ctx = planner.build_context(snapshot, now)
     return [
         *found,
         *judge_nodes(snapshot, planner, ctx, knows_pools="pools" not in unseen),

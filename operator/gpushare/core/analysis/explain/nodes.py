@@ -11,15 +11,14 @@ from gpushare.api.pool import Edition, Pool
 from gpushare.core.analysis.finding import Finding, Severity
 from gpushare.core.analysis.inspect.pools import Card, view_cards
 from gpushare.core.analysis.node_findings import judge_node
-from gpushare.core.decision_settings import build_reconcile_context
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.isolation import NodeIsolation, observe_isolation
-from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.editions.edition import Mode
+from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.plugins import SERVED, identify_plugin, is_plugin_of, may_offer
 from gpushare.editions.registry import (
     INSTALLERS,
@@ -30,7 +29,6 @@ from gpushare.editions.registry import (
     settled_labels,
 )
 from gpushare.names import Reason
-from gpushare.settings import Settings
 
 _VENDORS = ("alibabacloud.com/nodepool-id", "aliyun.accelerator/", "ack.node.gpu.")
 """How labels begin that the vendor writes on GPU nodes."""
@@ -123,14 +121,13 @@ class NodeExplanation:
 
 def explain_node(
     snapshot: ClusterSnapshot,
-    setup: Settings,
     planner: Planner | None,
     name: str,
     now: datetime,
     *,
     has_pods: bool = True,
 ) -> NodeExplanation:
-    """The node `name` of `snapshot`, for which `planner`, which is set so, has planned.
+    """The node `name` of `snapshot`, for which `planner` has planned.
 
     Without a planner `snapshot` lacks what a plan needs, and without `has_pods` what runs on the
     node: then only the node itself tells.
@@ -146,9 +143,8 @@ def explain_node(
     edition = pool.spec.edition if pool is not None else find_edition(node.labels)
     labelled = find_schedule(edition, node.labels) if edition is not None else ""
     mode = find_mode(edition, labelled) if edition is not None else None
-    ctx = build_reconcile_context(setup, snapshot, now)
-    known = ctx if planner is not None else None
-    found = judge_node(context, pool, owner.plan if owner is not None else None, known)
+    ctx = planner.build_context(snapshot, now) if planner is not None else None
+    found = judge_node(context, pool, owner.plan if owner is not None else None, ctx)
     return NodeExplanation(
         node=node,
         records=records,
@@ -158,7 +154,7 @@ def explain_node(
         labelled=labelled,
         mode=mode,
         labels=tuple(_list_labels(node, pool)),
-        plugins=tuple(_list_plugins(pods, mode, ctx)),
+        plugins=tuple(_list_plugins(pods, mode, snapshot.plugin_daemonsets)),
         resources=tuple(_list_resources(node, pods if has_pods else None, mode)),
         isolation=observe_isolation(context.seen) if has_pods else None,
         findings=(*_tell_of_pools(snapshot, context.remembered_pools), *found),
@@ -194,7 +190,7 @@ def _list_labels(node: Node, pool: Pool | None) -> Iterator[LabelLine]:
 
 
 def _list_plugins(
-    pods: Sequence[Pod], mode: Mode | None, ctx: ReconcileContext
+    pods: Sequence[Pod], mode: Mode | None, daemonsets: PluginDaemonSets
 ) -> Iterator[PluginLine]:
     components = frozenset(mode.components) if mode is not None else frozenset()
     every = INSTALLERS.union(*(each.components for each in MODES.values()))
@@ -203,7 +199,7 @@ def _list_plugins(
         if not plugin and pod.daemonset not in every:
             continue
         yield PluginLine(
-            name=ctx.name_of(plugin or pod.daemonset),
+            name=daemonsets.name_of(plugin or pod.daemonset),
             pod=f"{pod.namespace}/{pod.name}",
             serves=tuple(sorted(SERVED.get(plugin, ()))),
             ready=pod.ready and not pod.deleting,

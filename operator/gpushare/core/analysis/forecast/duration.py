@@ -10,6 +10,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.analysis.forecast.steps import NodeForecast
 from gpushare.core.decision_settings import build_timing
+from gpushare.core.snapshot.change_policy import find_ready_timeout
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.edition import Outcome
 from gpushare.editions.registry import MODES
@@ -49,10 +50,7 @@ def forecast_duration(
         basis += "; nobody has measured how long it takes until a kernel module is gone"
         return DurationForecast(waves, None, None, basis)
     timing, recheck = build_timing(setup), timedelta(seconds=setup.recheck_seconds)
-    deadline = timing.ready_timeout
-    if (own := pool.spec.rollout.ready_timeout_seconds) is not None:
-        deadline = timedelta(seconds=own)
-    longest = waves * (recheck + deadline)
+    longest = waves * (recheck + find_ready_timeout(pool, timing))
     mode = MODES[pool.spec.edition, pool.spec.schedule]
     starts = measure_starts(mode.daemonsets, snapshot.pods)
     if missing := [name_of(name) for name in mode.daemonsets if name not in starts]:

@@ -12,7 +12,7 @@ from gpushare.core.analysis.forecast.duration import DurationForecast, forecast_
 from gpushare.core.analysis.forecast.steps import NodeForecast, forecast_leaver, forecast_member
 from gpushare.core.analysis.forecast.waves import order_waves
 from gpushare.core.analysis.node_findings import judge_cgpu
-from gpushare.core.decision_settings import build_planner, build_reconcile_context
+from gpushare.core.decision_settings import build_planner
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.planner.decisions import Decision
 from gpushare.core.planner.planner import Planner
@@ -65,7 +65,7 @@ def forecast_pools(
     decisions = planner.update(snapshot, None, now).decisions
     if (noted := _note_approvals(snapshot, planner.pool_states)) is not snapshot:
         snapshot, decisions = noted, planner.update(noted, None, now).decisions
-    ctx = build_reconcile_context(setup, snapshot, now)
+    ctx = planner.build_context(snapshot, now)
     first = tuple(_list_steps(snapshot, planner, decisions, ctx))
     snapshot, settled = settle(planner, snapshot, decisions, asked, now)
     steps = _join(first, _list_steps(snapshot, planner, settled, ctx))
