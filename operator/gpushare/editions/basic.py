@@ -40,6 +40,7 @@ BASIC = EditionDescription(
                 GPUSHARE_PLUGIN,
                 (_INSTALLER,),
                 reads_label=True,
+                isolated=is_off == "false",
             )
             for schedule, is_off in ((Schedule.SHARE, "true"), (Schedule.CGPU, "false"))
         ),

@@ -35,11 +35,8 @@ class Mode:
     """Its plugin serves other modes too: which one, it reads when it starts."""
     isolated_by_module: bool = False
     """It does not isolate, but a cGPU kernel module that is still loaded does so all the same."""
-
-    @property
-    def isolated(self) -> bool:
-        """Whether the kernel keeps each container to its share (the cGPU modes)."""
-        return self.schedule in (Schedule.CGPU, Schedule.CORE_MEM)
+    isolated: bool = False
+    """The kernel keeps each container to its share (the cGPU modes)."""
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -113,8 +110,9 @@ REPAIR = Transition(
 class EditionDescription:
     """What one edition differs in from another. A new one is a module that fills this, and:
 
-    its entry in `registry.py`; its name in `Edition` and its modes in `EDITION_SCHEDULES`
-    (`api/pool.py`, for the CRD); its labels, resources and DaemonSets in `names.py`, and
+    its entry in `registry.py`; its name in `Edition`, its modes in `Schedule` and
+    `EDITION_SCHEDULES`, and where it has placement `EDITIONS_WITH_PLACEMENT` (`api/pool.py`, for
+    the CRD); its labels, resources and DaemonSets in `names.py`, and
     `STANDARD_DAEMONSETS`; its table in docs/transitions.md. Tests name what is missing.
 
     A mode must be set by node labels, and show by the resource that its plugin offers.

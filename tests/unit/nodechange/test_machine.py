@@ -139,6 +139,7 @@ SITUATIONS: dict[str, MemberStep] = {
     "Stable: node-not-ready": _step(a_settled(ready=False), None, PLUGIN),
     "Stable: start": _step(a_settled(), None, PLUGIN),
     "Cordoned: pool-changed": _step(unlabelled(), a_pool(schedule="default")),
+    "Cordoned: left-alone": _step(unlabelled(allocatable={"nvidia.com/mig-1g.5gb": 7})),
     "Cordoned: uncordoned-by-user": _step(_open(unlabelled())),
     "Cordoned: node-not-ready": _step(unlabelled(ready=False)),
     "Cordoned: pods-unreadable": _step(unlabelled(), is_refused=True, now=LATER),

@@ -161,6 +161,12 @@ def test_pods_that_the_way_back_would_harm_are_waited_for() -> None:
     assert _next(_node()).reason is Reason.ROLLED_BACK
 
 
+def test_a_node_that_offers_mig_devices_is_not_rolled_back() -> None:
+    plan = _next(replace(_node(), allocatable={"nvidia.com/mig-1g.5gb": 7}))
+    assert (plan.state, plan.action) == (NodeState.FAILED, None)
+    assert "rolled back to share later" in plan.message
+
+
 def test_a_node_that_joins_is_not_rolled_back() -> None:
     plan = _next(_node(initializing=True))
     assert (plan.state, plan.action, plan.halts) == (NodeState.FAILED, None, "")

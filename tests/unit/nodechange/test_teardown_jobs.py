@@ -9,11 +9,12 @@ import pytest
 from gpushare.api.k8s.job import Job, JobState
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
+from gpushare.core.nodechange.releasing import plan_release
 from gpushare.core.nodechange.teardown import is_job_due, name_job
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import parse_records
-from gpushare.core.snapshot.actions import CreateJob, JobPhase, NodeState
-from gpushare.core.snapshot.node import NodeSnapshot
+from gpushare.core.snapshot.actions import CreateJob, JobPhase, NodeState, ReleaseNode
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.names import Reason
 from tests.kit.values.node_plans import INSTALLER, a_failure, expect_idle, expect_release
 from tests.kit.values.objects import LATER, NOW, a_gpu_pod
@@ -207,3 +208,18 @@ def test_a_teardown_by_hand_stays_that_on_a_node_that_leaves_unless_jobs_were_ag
     pool = job_pool(rollout={"approval": "Manual"})
     plan = expect_release(LABELLED, PLUGIN, pool=pool)
     assert (plan.reason, plan.action) == (Reason.MODULE_REMOVAL, None)
+
+
+@pytest.mark.parametrize(
+    ("state", "is_released"), [(JobState.RUNNING, False), (JobState.FAILED, True)]
+)
+def test_a_failed_node_is_released_once_its_job_has_ended(
+    state: JobState, *, is_released: bool
+) -> None:
+    node = _failed(ChangePhase.LABELLED)
+    job = a_job(node, JobPhase.UNINSTALL, state)
+    seen = NodeSnapshot(node, (), parse_records(node), jobs={job.name: job})
+    plan = plan_release(seen, job_pool(deleting=True), ReconcileContext(NOW))
+    assert plan is not None
+    assert isinstance(plan.action, ReleaseNode) is is_released
+    assert (job.name in plan.message) is not is_released

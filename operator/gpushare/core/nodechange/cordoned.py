@@ -54,6 +54,15 @@ def abort_for_pool(step: MemberStep) -> StepResult | None:
     return step.updating(Reason.UPDATING, "the pool changed", action)
 
 
+def abort_to_leave_alone(step: MemberStep) -> StepResult | None:
+    """MIG devices, labels of another edition, or pods of another pool came meanwhile: aborted."""
+    blocker = step.reason_to_stay_away
+    if blocker is None:
+        return None
+    action = plan_abort(step.seen, why=blocker.message, now=step.ctx.now)
+    return step.updating(blocker.reason, blocker.message, action)
+
+
 def abort_for_user(step: Step) -> StepResult | None:
     """A user uncordoned the node: aborted, and tried again 30 s later."""
     if step.seen.is_out_of_service:

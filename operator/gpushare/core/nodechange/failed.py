@@ -5,12 +5,11 @@ It may still come to its end by itself, as the rules of the phase say in which i
 
 from dataclasses import dataclass, replace
 
-from gpushare.api.k8s.job import JobState
 from gpushare.core.nodechange.blockers import find_blocking_pods
 from gpushare.core.nodechange.labelled import is_completion
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.step import Step
-from gpushare.core.nodechange.teardown import resume
+from gpushare.core.nodechange.teardown import find_running_job, resume
 from gpushare.core.records.change_record import Change, ChangePhase, Failure
 from gpushare.core.snapshot.actions import ApplyNode, EvictPods, NodeState, StepResult
 from gpushare.editions.edition import Outcome, Transition
@@ -67,11 +66,11 @@ def cordon_again(step: FailedStep) -> StepResult | None:
 
 def wait_for_job(step: FailedStep) -> StepResult | None:
     """The pool wants another mode by now, and a Job of the teardown runs: it must end first."""
-    jobs = [job for job in step.member.seen.jobs.values() if job.state is JobState.RUNNING]
-    if not step.is_superseded or not jobs:
+    job = find_running_job(step.member.seen)
+    if not step.is_superseded or job is None:
         return None
     # It may remove the module from below the pods that come next.
-    message = f"{step.failure.message}. Job {min(map(str, jobs))} must end first"
+    message = f"{step.failure.message}. Job {job} must end first"
     return step.member.seen.plan(NodeState.FAILED, _read_reason(step.failure), message)
 
 
@@ -148,7 +147,8 @@ def _why_not_rolled_back(step: FailedStep) -> str:
     if not member.seen.node.ready:
         # Cordoned, it would be aborted for that, and come back here.
         return f"rolled back to {change.from_mode} later: the node is not ready"
-    blocker = find_blocking_pods(transition, member.to, member.from_mode, member.seen.pods)
+    pods = find_blocking_pods(transition, member.to, member.from_mode, member.seen.pods)
+    blocker = member.reason_to_stay_away or pods
     if blocker is not None:
         return f"rolled back to {change.from_mode} later: {blocker.message}"
     return ""

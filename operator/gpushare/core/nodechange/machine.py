@@ -3,8 +3,14 @@
 The first rule that applies wins, and the last of a phase always applies. The phase is read from the
 node's records, so a process that starts anew goes on wherever the node says: Stable without a
 record of a change, or with one that was aborted (Deferred); Failed where the record has a failure.
-The machine knows no budget: a start is admitted by `core/rollout/budget.py`. A node that leaves its
-pool is in `releasing.py`: what is labelled is finished first, and a failed node stays cordoned.
+The machine knows no budget: a start is admitted by `core/rollout/budget.py`.
+
+What happens when     Stable     Cordoned               Labelled to Restarting      Failed
+a user uncordons it   nothing    aborted                cordoned again              cordoned again
+it becomes NotReady   no start   aborted                the deadline runs on        stays failed
+a GPU pod is bound    no start   aborted or waited for  waited for before restarts  no rollback
+its pool is deleted   released   aborted, released      finished, released          stays cordoned
+(`releasing.py`: what is released gets another mode first, where the deletion policy says so.)
 """
 
 from collections.abc import Callable, Iterable
@@ -87,18 +93,18 @@ STABLE: Phase[MemberStep] = Phase(
 )
 _ABORTED = ("Stable", "Labelled", "Failed")
 """Uncordoned; or back in the change that failed before, as it was or with a new deadline."""
-_RECHECKED = ("Labelled", "Stable", "Failed")
 CORDONED: Phase[MemberStep] = Phase(
     "Cordoned",
     "The node is cordoned, and its labels are as they were.",
     (
         Rule("pool-changed", cordoned.abort_for_pool, _ABORTED),
+        Rule("left-alone", cordoned.abort_to_leave_alone, _ABORTED),
         Rule("uncordoned-by-user", cordoned.abort_for_user, _ABORTED),
         Rule("node-not-ready", cordoned.abort_for_node, _ABORTED),
-        Rule("pods-unreadable", cordoned.report_unreadable_pods, _RECHECKED),
+        Rule("pods-unreadable", cordoned.report_unreadable_pods, _ABORTED),
         Rule("rollout-halted", cordoned.abort_for_halt, ("Stable",)),
         Rule("pods-remain", cordoned.wait_for_pods),
-        Rule("recheck-pods", cordoned.recheck_pods, _RECHECKED),
+        Rule("recheck-pods", cordoned.recheck_pods, _ABORTED),
     ),
 )
 _REVERTED = Rule("labels-or-cordon-undone", labelled.revert, ("Failed",))

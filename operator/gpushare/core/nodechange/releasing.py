@@ -14,7 +14,7 @@ from gpushare.core.nodechange.last_applied import note_readings
 from gpushare.core.nodechange.machine import find_labelled_rule
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.step import Step, write_records
-from gpushare.core.nodechange.teardown import agree_on_policy
+from gpushare.core.nodechange.teardown import agree_on_policy, find_running_job
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import (
@@ -49,6 +49,9 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
     keeps = pool is None or _policy_of(pool) is DeletionPolicy.RETAIN
     if change is not None and change.is_labelled:
         if keeps and change.failure is not None:
+            if (job := find_running_job(seen)) is not None:
+                # It works on the node, which nobody would keep cordoned for it any more.
+                return seen.plan(NodeState.BLOCKED, Reason.RELEASING, f"Job {job} must end first")
             # Its cards could be given out twice: whoever takes the node over must look first.
             stays = "it stays cordoned: " if seen.is_out_of_service else ""
             return _plan_release(seen, ctx, (), f"{stays}its last change failed")

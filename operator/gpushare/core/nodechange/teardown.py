@@ -118,6 +118,12 @@ def resume(seen: NodeSnapshot, change: Change) -> dict[str, object]:
     return update
 
 
+def find_running_job(seen: NodeSnapshot) -> Job | None:
+    """A Job of the node's teardown that has not ended."""
+    jobs = (job for job in seen.jobs.values() if job.state is JobState.RUNNING)
+    return min(jobs, key=str, default=None)
+
+
 def asks_for_commands(plan: StepResult) -> bool:
     """Whether a person is to remove the module now, by what is typed on the node."""
     return (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
