@@ -36,6 +36,7 @@ class Fault(StrEnum):
     REFUSED = "writes to it are refused"
     PROTECTED = "a disruption budget forbids to evict its pods"
     JOBS_FAIL = "the Jobs of its teardown fail"
+    MIG = "its cards are cut into MIG devices"
 
 
 @dataclass(frozen=True, slots=True)

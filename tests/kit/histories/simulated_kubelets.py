@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from gpushare import names
 from gpushare.api.k8s.job import JobState
 from gpushare.api.k8s.pod import Pod
 from gpushare.core.snapshot.actions import JobPhase
@@ -138,6 +139,8 @@ def _report(cluster: Cluster, name: str) -> Cluster:
     """The kubelet tells what the node offers, some time after that changed."""
     node, reports = cluster.nodes[name], dict(cluster.reports)
     offer = {} if cluster.suffers(name, Fault.SILENT_ZERO) else _offer(cluster, name)
+    if cluster.suffers(name, Fault.MIG):
+        offer |= {f"{names.RESOURCE_MIG_PREFIX}1g.5gb": 7}
     due = reports.pop(name, None)
     if node.allocatable != offer:
         if due is not None and due <= cluster.now:

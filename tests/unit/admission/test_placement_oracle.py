@@ -19,7 +19,7 @@ from tests.kit.histories.gpu_cluster_generator import GpuClusterGenerator
 from tests.kit.histories.gpu_cluster_manifests import build_applicant, build_living_pool
 from tests.kit.values.pool_views import admit, apply_decision
 
-CASES = int(os.environ.get("GPUSHARE_HISTORIES", "0")) * 20
+CASES = int(os.environ.get("GPUSHARE_HISTORIES", "0")) * 100
 """By `make fuzz`: so many new ones; else the same 10,000 every time."""
 SEED = token_hex(4) if CASES else "admission"
 PODS_PER_CLUSTER = 10

@@ -39,7 +39,7 @@ EXAMPLES = int(os.environ.get("GPUSHARE_HISTORIES", "0"))
 """By `make fuzz`: so many new histories; else the same few every time."""
 ENOUGH_STEPS = 200
 """Of the way to rest: passes, writes and waits."""
-MANY = 300
+MANY = 400
 """Among so many histories each rule of a node's change is reached."""
 
 
@@ -80,6 +80,8 @@ EVENTS: dict[str, Callable[["Histories", str], None]] = {
     **{fault.name: partial(_inflict, fault=fault) for fault in sim.Fault},
 }
 """What happens to a node, mostly in the midst of its change."""
+_OFTEN = ("not ready", sim.Fault.MIG.name)
+"""What only few phases have a rule for."""
 a_seed = st.integers(0, 2**32 - 1)
 """Hypothesis repeats itself; what strikes nodes in the midst of their change is drawn evenly."""
 
@@ -171,7 +173,7 @@ class Histories(Disturbances):
         for _ in range(chance.choice((1, 2, 3))):
             nodes = chance.sample(NODES, len(NODES))
             node = self._work_until(chance.choice(PHASES), nodes)
-            EVENTS[chance.choice(sorted(EVENTS))](self, node)
+            EVENTS[chance.choice((*sorted(EVENTS), *_OFTEN * 3))](self, node)
             self.work(2, chance.choice((1, 12, 130, 700)), is_slow)
 
     def _work_until(self, phase: str, nodes: Sequence[str]) -> str:
