@@ -12,9 +12,9 @@ from typing import Any
 import typer
 
 from gpushare import names
+from gpushare.api.container_env import Variable
 from gpushare.api.pruned.fields import GPU_PREFIXES, KEPT
 from gpushare.api.pruned.keep import Items, Shape
-from gpushare.api.variables import Variable
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.main import app
 from gpushare.core.nodechange.machine import MACHINE

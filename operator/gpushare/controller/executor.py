@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from gpushare.api.k8s.job import parse_job
 from gpushare.api.k8s.node import parse_node
 from gpushare.controller.informers import Informers
-from gpushare.core.nodechange.cordoned import plan_after_recheck
-from gpushare.core.nodechange.labelled import plan_restart
-from gpushare.core.nodechange.teardown import is_job_due
+from gpushare.core.nodechange.phases.cordoned import plan_after_recheck
+from gpushare.core.nodechange.phases.labelled import plan_restart
+from gpushare.core.nodechange.phases.teardown import is_job_due
 from gpushare.core.ownership.drift import describe_revert
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import parse_records

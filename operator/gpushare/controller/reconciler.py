@@ -21,7 +21,7 @@ from gpushare.controller.pool_store import Pools
 from gpushare.controller.status_writer import StatusWriter
 from gpushare.controller.unschedulable_pods import UnschedulablePods
 from gpushare.core.decision_settings import build_planner, build_timing
-from gpushare.core.nodechange.teardown import asks_for_commands
+from gpushare.core.nodechange.phases.teardown import asks_for_commands
 from gpushare.core.planner.decisions import Plan
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.records.record import RecordError

@@ -9,9 +9,9 @@ from datetime import datetime
 from gpushare.api.k8s.job import Job
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.core.nodechange.cordoned import plan_after_recheck
-from gpushare.core.nodechange.labelled import plan_restart
-from gpushare.core.nodechange.teardown import is_job_due
+from gpushare.core.nodechange.phases.cordoned import plan_after_recheck
+from gpushare.core.nodechange.phases.labelled import plan_restart
+from gpushare.core.nodechange.phases.teardown import is_job_due
 from gpushare.core.planner.decisions import Decision, Plan
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase

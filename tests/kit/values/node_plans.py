@@ -13,7 +13,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.api.rollout import WorkloadPolicy
 from gpushare.api.status import Approval, PoolPlan, PoolStatus
-from gpushare.core.nodechange.cordoned import plan_after_recheck
+from gpushare.core.nodechange.phases.cordoned import plan_after_recheck
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.releasing import plan_release
 from gpushare.core.records.applied_record import LastApplied

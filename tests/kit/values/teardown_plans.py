@@ -10,7 +10,7 @@ from gpushare.api.k8s.job import Job, JobState
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.nodechange.teardown import name_job
+from gpushare.core.nodechange.phases.teardown import name_job
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import JobPhase, StepResult

@@ -10,7 +10,7 @@ from gpushare.api.k8s.job import Job, JobState
 from gpushare.api.k8s.node import Node
 from gpushare.controller.informers import Informers
 from gpushare.controller.reconciler import tell_commands
-from gpushare.core.nodechange.teardown import name_job
+from gpushare.core.nodechange.phases.teardown import name_job
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import CreateJob, JobPhase
 from gpushare.kube.errors import JobTakenError

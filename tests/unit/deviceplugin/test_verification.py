@@ -13,7 +13,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.deviceplugin.findings import find_missing_whole_card, find_plugin_problem
 from gpushare.core.deviceplugin.verification import verify_mode, verify_return
-from gpushare.core.nodechange.labelled import plan_restart
+from gpushare.core.nodechange.phases.labelled import plan_restart
 from gpushare.core.records.change_record import Change, ChangePhase, PluginPod
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import NodeState

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gpushare.api.container_env import Variable
 from gpushare.api.crd import build_crd
-from gpushare.api.variables import Variable
 from gpushare.core.analysis.doctor.chart import CONTROLLER, Need, Role
 from gpushare.core.analysis.doctor.crd import judge_crd
 from gpushare.core.analysis.doctor.installation import (

@@ -2,8 +2,8 @@
 
 import pytest
 
+from gpushare.api.decision_annotation import PastDecision, parse_past_decision
 from gpushare.api.k8s.pod_shape import parse_pod_shape
-from gpushare.api.past_decision import PastDecision, parse_past_decision
 from gpushare.core.analysis.explain.admitted_pod import rewind
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod

@@ -11,8 +11,8 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.nodechange.cordoned import plan_abort
 from gpushare.core.nodechange.deadline import judge_progress
+from gpushare.core.nodechange.phases.cordoned import plan_abort
 from gpushare.core.nodechange.step import Step
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.applied_record import LastApplied

@@ -9,7 +9,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, Schedule
-from gpushare.core.nodechange.labelled import plan_restart
+from gpushare.core.nodechange.phases.labelled import plan_restart
 from gpushare.core.ownership.drift import PATIENCE
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import NodeRecords, parse_records

@@ -19,7 +19,7 @@ from gpushare.core.deviceplugin.findings import (
     find_plugin_problem,
 )
 from gpushare.core.deviceplugin.verification import verify_mode
-from gpushare.core.nodechange.teardown import name_job
+from gpushare.core.nodechange.phases.teardown import name_job
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import ApplyNode, CreateJob, JobPhase, NodeState, StepResult
 from gpushare.core.snapshot.node import ReconcileContext

@@ -9,8 +9,8 @@ import pytest
 from gpushare.api.k8s.job import Job, JobState
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
+from gpushare.core.nodechange.phases.teardown import is_job_due, name_job
 from gpushare.core.nodechange.releasing import plan_release
-from gpushare.core.nodechange.teardown import is_job_due, name_job
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import CreateJob, JobPhase, NodeState, ReleaseNode

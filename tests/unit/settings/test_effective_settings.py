@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpushare.api.container_env import Variable
 from gpushare.api.status import ConditionStatus, NodeSample, PoolStatus
-from gpushare.api.variables import Variable
 from gpushare.core.admission import Rules
 from gpushare.core.analysis.effective_settings import (
     ASSUMED,

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from gpushare import names
+from gpushare.api.decision_annotation import parse_past_decision
 from gpushare.api.k8s.card_annotations import parse_count, parse_ledger
 from gpushare.api.k8s.daemonset import NONE_RENAMED
 from gpushare.api.k8s.gpu_request import (
@@ -28,7 +29,6 @@ from gpushare.api.k8s.node_selection import CHOOSING
 from gpushare.api.k8s.pod_owner import Workload, name_workload
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape, Spec, parse_pod_shape
-from gpushare.api.past_decision import parse_past_decision
 
 MAX_MESSAGE = 300
 """Of the scheduler's message; it lists every node's refusal, the first ones tell."""

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from gpushare import names
+from gpushare.api.decision_annotation import parse_past_decision
 from gpushare.api.k8s.card_annotations import parse_count
 from gpushare.api.k8s.gpu_request import (
     NO_AMOUNTS,
@@ -27,7 +28,6 @@ from gpushare.api.k8s.pod_shape import (
     Spec,
     parse_pod_shape,
 )
-from gpushare.api.past_decision import parse_past_decision
 
 __all__ = ["MalformedPodError", "Placer", "PodRequest", "parse_pod_request", "read_pod_request"]
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from gpushare.api.container_env import Variable
 from gpushare.api.pruned.cluster import Cluster, Kind
-from gpushare.api.variables import Variable
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
 from gpushare.cli.output.tables import describe
 from gpushare.core.analysis.effective_settings import KnownSetup

@@ -1,4 +1,4 @@
-"""`gpushare explain pod` and `explain -f`: where pods go, and why not elsewhere."""
+"""`gpushare explain pod` and `explain -f`: what they read and ask; `pod_text` has what they print."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from gpushare.cli.cluster.basis import UNHEALTHY, build_answer
 from gpushare.cli.cluster.snapshot import observe_cluster
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.cli.explain.pod_page import build_pod_page, describe_pod
+from gpushare.cli.explain.pod_text import build_pod_page, describe_pod
 from gpushare.cli.input.manifests import Given
 from gpushare.cli.input.pod_templates import find_pod_templates
 from gpushare.cli.output.answer import Answer, Line

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from gpushare.api.past_decision import MAX_DECISION
+from gpushare.api.decision_annotation import MAX_DECISION
 from gpushare.names import Reason
 
 MAX_WARNING = 256

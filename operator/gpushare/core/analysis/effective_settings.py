@@ -13,9 +13,9 @@ from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
 from gpushare import names
+from gpushare.api.container_env import Variable
 from gpushare.api.rollout import StaleWorkloadPolicy, TeardownPolicy, WorkloadPolicy
 from gpushare.api.status import MemoryUnit
-from gpushare.api.variables import Variable
 from gpushare.core.capacity.pool_capacity import MemorySums, observe_node_capacity
 from gpushare.core.decision_settings import assume_settings
 from gpushare.core.snapshot.cluster import ClusterSnapshot

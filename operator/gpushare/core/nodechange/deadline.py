@@ -7,10 +7,10 @@ the attempt is another one: a new spec, or a person's retry annotation.
 from dataclasses import replace
 from datetime import datetime
 
-from gpushare.core.nodechange.failed import UNTIL_MENDED, describe_halt
-from gpushare.core.nodechange.labelled import is_completion
+from gpushare.core.nodechange.phases.failed import UNTIL_MENDED, describe_halt
+from gpushare.core.nodechange.phases.labelled import is_completion
+from gpushare.core.nodechange.phases.teardown import waits_for_user
 from gpushare.core.nodechange.step import Step
-from gpushare.core.nodechange.teardown import waits_for_user
 from gpushare.core.records.change_record import ChangePhase, Failure
 from gpushare.core.snapshot.actions import (
     CreateJob,

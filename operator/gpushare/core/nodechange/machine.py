@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from gpushare.core.nodechange import cordoned, failed, labelled, stable, teardown
 from gpushare.core.nodechange.deadline import judge_progress
-from gpushare.core.nodechange.failed import FailedStep
 from gpushare.core.nodechange.member_step import MemberStep
+from gpushare.core.nodechange.phases import cordoned, failed, labelled, stable, teardown
+from gpushare.core.nodechange.phases.failed import FailedStep
 from gpushare.core.nodechange.step import Step
 from gpushare.core.snapshot.actions import StepResult
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import StaleWorkloadPolicy
 from gpushare.core.nodechange.blockers import find_evictable_pods
-from gpushare.core.nodechange.failed import describe_failure
 from gpushare.core.nodechange.kernel_module import plan_module_noted
-from gpushare.core.nodechange.last_applied import find_unknown_mode_wait
+from gpushare.core.nodechange.labels_in_force import find_unknown_mode_wait
 from gpushare.core.nodechange.machine import find_rule
 from gpushare.core.nodechange.member_step import MemberStep
-from gpushare.core.nodechange.teardown import agree_on_policy
+from gpushare.core.nodechange.phases.failed import describe_failure
+from gpushare.core.nodechange.phases.teardown import agree_on_policy
 from gpushare.core.records.change_record import Failure
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import EvictPods, NodeState, Start, StepResult

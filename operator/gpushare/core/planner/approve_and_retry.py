@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
-from gpushare.core.nodechange.failed import describe_failure
+from gpushare.core.nodechange.phases.failed import describe_failure
 from gpushare.core.ownership.claims import decide_claim, find_owner
 from gpushare.core.records.change_record import Failure
 from gpushare.core.records.node_records import NodeRecords, parse_records

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gpushare import names
+from gpushare.api.decision_annotation import parse_past_decision
 from gpushare.api.k8s.node_selection import CHOOSING
 from gpushare.api.k8s.pod_shape import Metadata, PodShape, Spec
-from gpushare.api.past_decision import parse_past_decision
 from gpushare.core.admission import Decision, PoolView
 from gpushare.editions.registry import EDITIONS
 from gpushare.names import Reason

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from gpushare import names
+from gpushare.api.decision_annotation import PastDecision, parse_past_decision
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_request import PodRequest, read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape, Spec
 from gpushare.api.k8s.taint import Taint
-from gpushare.api.past_decision import PastDecision, parse_past_decision
 from gpushare.api.pool import DEFAULT_EDITION, Edition, Schedule
 from gpushare.core.admission import Decision, PoolView, decide
 from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest

@@ -9,7 +9,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.api.rollout import StaleWorkloadPolicy, WorkloadPolicy
 from gpushare.core.nodechange.blockers import find_blocking_pods, find_evictable_pods
-from gpushare.core.nodechange.last_applied import build_last_applied
+from gpushare.core.nodechange.labels_in_force import build_last_applied
 from gpushare.core.nodechange.releasing import find_left, plan_release
 from gpushare.core.nodechange.step import transition_of
 from gpushare.core.ownership.claims import find_owner

@@ -9,10 +9,10 @@ from gpushare.api.rollout import WorkloadPolicy
 from gpushare.core.deviceplugin.verification import verify_mode
 from gpushare.core.nodechange.blockers import find_left_over_plugin, find_missing_daemonset
 from gpushare.core.nodechange.kernel_module import note_module
-from gpushare.core.nodechange.last_applied import note_readings, plan_labels
+from gpushare.core.nodechange.labels_in_force import note_readings, plan_labels
 from gpushare.core.nodechange.member_step import MemberStep
+from gpushare.core.nodechange.phases.teardown import find_teardown_refusal
 from gpushare.core.nodechange.step import owned_labels, transition_of, write_records
-from gpushare.core.nodechange.teardown import find_teardown_refusal
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.snapshot.actions import (
     Blocker,

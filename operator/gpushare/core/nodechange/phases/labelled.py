@@ -6,9 +6,9 @@ from gpushare import names
 from gpushare.core.deviceplugin.verification import verify_return
 from gpushare.core.nodechange.blockers import find_pods_of_another_mode
 from gpushare.core.nodechange.kernel_module import is_left_loaded, note_module
-from gpushare.core.nodechange.last_applied import build_last_applied
+from gpushare.core.nodechange.labels_in_force import build_last_applied
+from gpushare.core.nodechange.phases.teardown import has_rebooted, spend_word
 from gpushare.core.nodechange.step import Step, change_labels, find_late_pods
-from gpushare.core.nodechange.teardown import has_rebooted, spend_word
 from gpushare.core.ownership.drift import judge_drift
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.node_records import NodeRecords

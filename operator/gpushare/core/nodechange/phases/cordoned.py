@@ -5,13 +5,13 @@ from datetime import datetime
 
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.member_step import MemberStep
+from gpushare.core.nodechange.phases.teardown import find_teardown_refusal, spend_word
 from gpushare.core.nodechange.step import (
     Step,
     change_labels,
     find_late_pods,
     write_records,
 )
-from gpushare.core.nodechange.teardown import find_teardown_refusal, spend_word
 from gpushare.core.ownership.drift import Claim, judge_drift
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.records.node_records import extend_initial_values

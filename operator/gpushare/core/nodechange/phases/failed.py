@@ -6,10 +6,10 @@ It may still come to its end by itself, as the rules of the phase say in which i
 from dataclasses import dataclass, replace
 
 from gpushare.core.nodechange.blockers import find_blocking_pods
-from gpushare.core.nodechange.labelled import is_completion
 from gpushare.core.nodechange.member_step import MemberStep
+from gpushare.core.nodechange.phases.labelled import is_completion
+from gpushare.core.nodechange.phases.teardown import find_running_job, resume
 from gpushare.core.nodechange.step import Step
-from gpushare.core.nodechange.teardown import find_running_job, resume
 from gpushare.core.records.change_record import Change, ChangePhase, Failure
 from gpushare.core.snapshot.actions import ApplyNode, EvictPods, NodeState, StepResult
 from gpushare.editions.edition import Outcome, Transition

@@ -1,0 +1,1 @@
+"""What the rules of each phase decide; `machine.py` has their order."""
