@@ -1,4 +1,4 @@
-"""`gpushare explain pod` and `explain -f`: what they read and ask; `pod_text` has what they print."""
+"""`gpushare explain pod` and `explain -f`: what they read and ask; `pod_text` has the text."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
