@@ -13,12 +13,7 @@ from devcluster.errors import CommandError
 from devcluster.release import Release
 from tests.kit.bench import POOLS, Bench
 from tests.kit.cluster.dry_run_pods import expect_routed
-from tests.kit.cluster.expect import (
-    expect,
-    expect_pool_ready,
-    list_traces,
-    read_change,
-)
+from tests.kit.cluster.expect import expect, expect_pool_ready, list_traces, read_change
 from tests.kit.cluster.helm_release import (
     GPU_NODES,
     expect_left,

@@ -1,6 +1,6 @@
 """From Basic and OpenSource to Professional: what each node becomes, and what it goes through."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +10,20 @@ from tests.kit.histories.labelled_cluster import LabelledNode, build_labelled_cl
 from tests.kit.values.found_clusters import Asked, build_found_pool
 from tests.kit.values.manifests import Json, build_bound_pod, build_pod
 
-
-class Migrated:
-    """What the command says of a cluster, as data."""
-
-    def __init__(self, folder: Path) -> None:
-        self._asked = Asked(folder, "migrate", "pools")
-
-    def __call__(
-        self, *nodes: LabelledNode, options: Iterable[str] = (), **objects: Iterable[Json]
-    ) -> Any:
-        return self._asked.tell(build_labelled_cluster(nodes, **objects), *options)
+Migrate = Callable[..., Any]
 
 
 @pytest.fixture
-def migrate(tmp_path: Path) -> Migrated:
-    return Migrated(tmp_path)
+def migrate(tmp_path: Path) -> Migrate:
+    """What the command says of a cluster with these nodes, as data."""
+    asked = Asked(tmp_path, "migrate", "pools")
+
+    def migrate(
+        *nodes: LabelledNode, options: Iterable[str] = (), **objects: Iterable[Json]
+    ) -> Any:
+        return asked.tell(build_labelled_cluster(nodes, **objects), *options)
+
+    return migrate
 
 
 def list_pools(found: Json) -> dict[str, Json]:
@@ -47,7 +45,7 @@ def list_commands(found: Json) -> list[str]:
     ],
 )
 def test_each_mode_becomes_what_the_vendor_maps_it_to(
-    migrate: Migrated, edition: str, mode: str, becomes: str
+    migrate: Migrate, edition: str, mode: str, becomes: str
 ) -> None:
     found = migrate(LabelledNode("a", edition, mode))
     (spec,) = list_pools(found).values()
@@ -59,13 +57,13 @@ def test_each_mode_becomes_what_the_vendor_maps_it_to(
     assert not node["reboots"]
 
 
-def test_a_module_stays_loaded_although_its_installer_is_gone(migrate: Migrated) -> None:
+def test_a_module_stays_loaded_although_its_installer_is_gone(migrate: Migrate) -> None:
     gone = LabelledNode("a", "Basic", "share", has_plugins=False)
     found = migrate(gone, options=["--unisolated", "share"])
     assert [node["reboots"] for node in found["nodes"]] == [True]
 
 
-def test_the_commands_carry_what_was_chosen(migrate: Migrated) -> None:
+def test_the_commands_carry_what_was_chosen(migrate: Migrate) -> None:
     key = "example.com/node-pool"
     found = migrate(
         LabelledNode("a", "Basic", "share", labels={key: "gpus"}),
@@ -80,7 +78,7 @@ def test_the_commands_carry_what_was_chosen(migrate: Migrated) -> None:
 
 
 def test_pods_that_hold_a_shared_card_and_those_that_select_old_labels_are_told_apart(
-    migrate: Migrated,
+    migrate: Migrate,
 ) -> None:
     waiting = build_pod("waiting", selects={"cgpu": "true"})
     waiting["metadata"] |= {"uid": "waiting", "namespace": "default"}
@@ -91,20 +89,20 @@ def test_pods_that_hold_a_shared_card_and_those_that_select_old_labels_are_told_
     assert any("select labels that go: 1" in step["what"] for step in found["byHand"])
 
 
-def test_a_node_pool_that_is_half_relabelled_is_still_one_pool(migrate: Migrated) -> None:
+def test_a_node_pool_that_is_half_relabelled_is_still_one_pool(migrate: Migrate) -> None:
     found = migrate(LabelledNode("a", "Basic", "cgpu"), LabelledNode("b", schedule="cgpu"))
     (spec,) = list_pools(found).values()
     assert "names" not in spec["nodes"]
     assert [node["name"] for node in found["nodes"]] == ["a"]
 
 
-def test_nodes_of_the_professional_edition_alone_are_left_to_adopt(migrate: Migrated) -> None:
+def test_nodes_of_the_professional_edition_alone_are_left_to_adopt(migrate: Migrate) -> None:
     found = migrate(LabelledNode("a"))
     assert (list_pools(found), found["nodes"], found["byHand"]) == ({}, [], [])
     assert [note["code"] for note in found["notes"]] == ["AlreadyProfessional"]
 
 
-def test_a_pool_goes_on_under_its_name_with_all_else_in_it(migrate: Migrated) -> None:
+def test_a_pool_goes_on_under_its_name_with_all_else_in_it(migrate: Migrate) -> None:
     pool = build_found_pool(
         "training",
         edition="Basic",
@@ -128,7 +126,7 @@ def test_a_pool_goes_on_under_its_name_with_all_else_in_it(migrate: Migrated) ->
     ]
 
 
-def test_a_pool_that_is_being_deleted_is_not_followed(migrate: Migrated) -> None:
+def test_a_pool_that_is_being_deleted_is_not_followed(migrate: Migrate) -> None:
     pool = build_found_pool("training", edition="Basic")
     pool["metadata"]["deletionTimestamp"] = "2026-02-02T00:00:00Z"
     found = migrate(LabelledNode("a", "Basic", "cgpu"), pools=[pool])

@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 
 from gpushare.certs.identity import Authority, Identity
 from gpushare.certs.issue import CA_LIFETIME, LIFETIME, issue_authority, issue_identity
-from gpushare.certs.validation import (
-    find_authority_problem,
-    find_foreign_problem,
-    is_vouched_for,
-)
+from gpushare.certs.validation import find_authority_problem, find_foreign_problem, is_vouched_for
 from tests.kit.values.certificates import find_problem, issue_foreign
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -12,6 +12,7 @@ from gpushare.core.snapshot.isolation import ContainerIsolation, observe_contain
 from gpushare.core.snapshot.node import NodeSnapshot
 from tests.chaos.isolation_judge import Finding, Tally, Verdict, judge_node
 from tests.kit.values.manifests import build_node, build_pod
+from tests.kit.values.node_plans import applied
 
 Json = dict[str, Any]
 
@@ -22,21 +23,13 @@ PLUGIN = "uid-of-plugin"
 def a_node(schedule: str = "cgpu", boot: str = BOOT) -> Json:
     """One that has been in this mode since before its pods came."""
     labels = {"ack.node.gpu.schedule": schedule, "gpushare.io/pool": "training"}
-    applied = {
-        "v": 2,
-        "pool": "training",
-        "edition": "Professional",
-        "schedule": schedule,
-        "bootID": BOOT,
-        "plugins": {PLUGIN: 0},
-    }
     ours = {
         "manager": "gpushare-operator",
         "operation": "Apply",
         "fieldsV1": {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}},
     }
     node = build_node("n1", labels=labels)
-    notes = {"gpushare.io/applied": json.dumps(applied)}
+    notes = applied(schedule, boot_id=BOOT, plugins={PLUGIN: 0}).annotations()
     node["metadata"] |= {"managedFields": [ours], "annotations": notes}
     node["status"]["nodeInfo"] = {"bootID": boot}
     return node

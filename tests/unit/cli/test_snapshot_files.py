@@ -4,7 +4,7 @@ import gzip
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from gpushare.api.pruned.cluster import Cluster, Kind, keep_object
 from gpushare.cli.cluster.snapshot_file import build_snapshot, parse_snapshot, write_file
 from gpushare.cli.exit_codes import CommandError, Exit
 from tests.kit.cluster.command_line import expect_error, run_command
-from tests.kit.values.manifests import build_bound_pod, build_node, build_pool
+from tests.kit.values.manifests import build_bound_pod, build_node, build_pool, list_places
 
 Json = dict[str, Any]
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -145,21 +145,7 @@ JUNK = st.one_of(
 )
 
 
-def list_keys(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value)
-    return list(range(len(value))) if isinstance(value, list) else []
-
-
-def find_places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths of all values in a document."""
-    if path:
-        yield path
-    for key in list_keys(value):
-        yield from find_places(value[key], (*path, key))
-
-
-PLACES = list(find_places(json.loads(WHOLE)))
+PLACES = list_places(json.loads(WHOLE))
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -4,10 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.toolchain import (
-    GoModule,
-    build_cache_key,
-)
+from devcluster.toolchain import GoModule, build_cache_key
 
 
 @pytest.fixture

@@ -13,9 +13,7 @@ from devcluster.client import Client
 from devcluster.cluster import Cluster
 from devcluster.errors import ForeignContextError
 from devcluster.folder import State
-from devcluster.kubeconfig import (
-    expect_own_context,
-)
+from devcluster.kubeconfig import expect_own_context
 
 OWN = "kwok-devcluster-demo"
 

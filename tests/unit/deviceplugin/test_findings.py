@@ -28,6 +28,7 @@ from tests.kit.values.node_plans import (
     expect_apply,
     expect_change,
     expect_idle,
+    expect_not_yet,
     expect_release,
     plan_of,
     under_way,
@@ -59,13 +60,6 @@ def _compete(node: Node, *pods: Pod, schedule: str = "share", **more: Any) -> No
     return find_competing_plugins(node, pods, _mode(schedule, **more), AT)
 
 
-def _expect(trouble: NotYet | None, reason: Reason, *words: str) -> NotYet:
-    assert trouble is not None
-    assert trouble.reason is reason
-    assert [word for word in words if word not in trouble.message] == []
-    return trouble
-
-
 def _settled(**more: Any) -> Node:
     """A member that is in mode share, as the operator left it."""
     return a_settled(**{"allocatable": {MEMORY: 15}, "gpu_count": 1, **more})
@@ -84,7 +78,7 @@ def test_two_daemonsets_that_serve_one_resource_compete(
     schedule: str, own: Pod, conflict: Pod
 ) -> None:
     trouble = _compete(_offering(memory=15), own, conflict, schedule=schedule)
-    _expect(
+    expect_not_yet(
         trouble,
         Reason.COMPETING_PLUGINS,
         f"{own.daemonset} and {conflict.daemonset} both serve",
@@ -144,7 +138,7 @@ def test_whoever_gives_out_what_another_does_too_competes(
     node: Node, pods: tuple[Pod, ...], mode: tuple[str, str], words: tuple[str, ...]
 ) -> None:
     trouble = _compete(node, *pods, schedule=mode[0], edition=mode[1])
-    _expect(trouble, Reason.COMPETING_PLUGINS, *words)
+    expect_not_yet(trouble, Reason.COMPETING_PLUGINS, *words)
 
 
 def test_competing_plugins_hold_a_node_at_rest_up() -> None:
@@ -174,7 +168,7 @@ def test_a_change_is_not_over_while_a_third_plugin_serves_its_resource() -> None
     way = {"from_mode": Schedule.DEFAULT, "to": Schedule.SHARE}
     change, pods = change_of(under_way(ChangePhase.LABELLED, **way)), [PLUGIN, CORE_PLUGIN]
     missing = verify_return(MEMORY_ALONE, pods, change=change, was_zero=True, ctx=AT)
-    _expect(missing, Reason.COMPETING_PLUGINS, CORE_PLUGIN.daemonset)
+    expect_not_yet(missing, Reason.COMPETING_PLUGINS, CORE_PLUGIN.daemonset)
     assert verify_return(MEMORY_ALONE, pods[:1], change=change, was_zero=True, ctx=AT) is None
 
 
@@ -195,7 +189,7 @@ def test_a_resource_of_another_mode_is_left_over(
     if left is None:
         assert trouble is None
     else:
-        found = _expect(trouble, Reason.LEFT_OVER_RESOURCE, left, "restart the kubelet")
+        found = expect_not_yet(trouble, Reason.LEFT_OVER_RESOURCE, left, "restart the kubelet")
         assert found.wait is None
 
 
@@ -212,7 +206,7 @@ def test_a_resource_may_still_be_on_its_way_out_when_the_plugin_has_just_started
 def test_a_resource_goes_with_the_plugin_that_is_being_deleted() -> None:
     previous_mode = replace(WHOLE_PLUGIN, deleting=True)
     trouble = find_plugin_problem(BOTH, [PLUGIN, previous_mode], _mode("share"), AT)
-    assert _expect(trouble, Reason.LEFT_OVER_RESOURCE).wait is not None
+    assert expect_not_yet(trouble, Reason.LEFT_OVER_RESOURCE).wait is not None
 
 
 @pytest.mark.parametrize(
@@ -236,7 +230,7 @@ def test_a_plugin_that_counts_in_another_unit_than_the_installation_is_told(
     trouble = find_plugin_problem(node, [PLUGIN], _mode("share"), at)
     if counted:
         words = (f"its plugin counts {counted}", f"--memory-unit={told}")
-        _expect(trouble, Reason.MEMORY_UNIT_DIFFERS, *words)
+        expect_not_yet(trouble, Reason.MEMORY_UNIT_DIFFERS, *words)
     else:
         assert trouble is None
 
@@ -266,7 +260,7 @@ def test_a_plugin_that_is_ready_and_found_no_card_is_told_from_a_silent_one(
     cards: int, pod: Pod, schedule: str, reason: Reason
 ) -> None:
     node = _offering(memory=0, gpu_count=cards)
-    _expect(verify_mode(node, [pod], _mode(schedule), AT), reason)
+    expect_not_yet(verify_mode(node, [pod], _mode(schedule), AT), reason)
 
 
 @pytest.mark.parametrize("restarted_again", [None, True])

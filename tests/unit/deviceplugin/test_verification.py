@@ -29,6 +29,7 @@ from tests.kit.values.node_plans import (
     change_of,
     expect_applied,
     expect_change,
+    expect_not_yet,
     plan_of,
     plan_once_noted,
     under_way,
@@ -58,9 +59,7 @@ def test_open_source_default_without_whole_cards_is_reported_and_complete(
 ) -> None:
     node = a_node(allocatable=allocatable)
     missing = find_missing_whole_card(node, OPEN_DEFAULT)
-    assert missing is not None
-    assert missing.reason is Reason.WHOLE_CARD_PLUGIN_MISSING
-    assert WHOLE in missing.message
+    expect_not_yet(missing, Reason.WHOLE_CARD_PLUGIN_MISSING, WHOLE)
     assert verify_mode(node, [], OPEN_DEFAULT, ReconcileContext(NOW)) is None
 
 
@@ -74,15 +73,11 @@ def test_a_recorded_plugin_pod_that_is_still_there_is_not_its_own_successor() ->
     recorded = (PluginPod(name="old", uid="old"),)
     change = change_of(under_way(ChangePhase.RESTARTING, restart=True, plugins=recorded))
     node, old, new = a_node(allocatable={MEMORY: 15}), a_plugin_pod("old"), a_plugin_pod("new")
-    missing = verify_return(
-        node, [INSTALLER, old], change=change, was_zero=True, ctx=ReconcileContext(NOW)
-    )
-    assert missing is not None
-    assert missing.reason is Reason.PLUGIN_RESTARTING
+    ctx = ReconcileContext(NOW)
+    missing = verify_return(node, [INSTALLER, old], change=change, was_zero=True, ctx=ctx)
+    expect_not_yet(missing, Reason.PLUGIN_RESTARTING)
     pods = [INSTALLER, old, new]
-    assert (
-        verify_return(node, pods, change=change, was_zero=True, ctx=ReconcileContext(NOW)) is None
-    )
+    assert verify_return(node, pods, change=change, was_zero=True, ctx=ctx) is None
 
 
 AT = ReconcileContext(NOW + timedelta(minutes=5))
@@ -153,10 +148,7 @@ MISSING: dict[str, tuple[Node, list[Pod], Mode, ReconcileContext, Reason, str]] 
 def test_what_a_mode_still_lacks_on_a_node_is_told(
     node: Node, pods: list[Pod], mode: Mode, ctx: ReconcileContext, reason: Reason, told: str
 ) -> None:
-    missing = verify_mode(node, pods, mode, ctx)
-    assert missing is not None
-    assert missing.reason is reason
-    assert told in missing.message
+    expect_not_yet(verify_mode(node, pods, mode, ctx), reason, told)
 
 
 def test_of_two_plugins_the_one_that_came_last_has_its_time_to_settle() -> None:
@@ -169,11 +161,9 @@ def test_of_two_plugins_the_one_that_came_last_has_its_time_to_settle() -> None:
 
 
 def test_a_static_plugin_that_has_just_started_has_its_time() -> None:
-    missing = verify_mode(
-        OFFERS_NONE, [STATIC], DEFAULT, ReconcileContext(NOW + timedelta(seconds=20))
-    )
-    assert missing is not None
-    assert (missing.reason, missing.wait) == (Reason.RESOURCE_NOT_READY, timedelta(seconds=40))
+    ctx = ReconcileContext(NOW + timedelta(seconds=20))
+    missing = verify_mode(OFFERS_NONE, [STATIC], DEFAULT, ctx)
+    assert expect_not_yet(missing, ABSENT).wait == timedelta(seconds=40)
 
 
 @pytest.mark.parametrize("ready", [True, False], ids=["ready", "its kubelet is away"])
@@ -204,10 +194,11 @@ def test_a_change_to_shared_cards_is_over_once_the_static_plugin_gives_nothing_o
     node = a_node(allocatable={MEMORY: 15, WHOLE: gives})
     change = _change(ChangePhase.LABELLED, "default", "share")
     missing = verify_return(node, [PLUGIN, STATIC], change=change, was_zero=True, ctx=AT)
-    assert bool(missing) is bool(gives)
-    if missing is not None:
-        assert missing.reason is Reason.RESOURCE_NOT_READY
-        assert "move /etc/kubernetes/manifests/nvidia-device-plugin.yml" in missing.message
+    if gives:
+        told = "move /etc/kubernetes/manifests/nvidia-device-plugin.yml"
+        expect_not_yet(missing, ABSENT, told)
+    else:
+        assert missing is None
 
 
 def test_the_static_plugin_is_never_recorded_for_a_restart() -> None:
@@ -255,13 +246,9 @@ def test_a_stale_extender_is_told_with_the_first_three_pods_on_cards_that_are_no
     trouble = find_plugin_problem(
         node, [PLUGIN, *pods], MODES[Edition.OPEN_SOURCE, Schedule.SHARE], AT
     )
-    assert trouble is not None
-    assert trouble.reason is Reason.EXTENDER_STALE
-    assert "deployment/gpushare-schd-extender" in trouble.message
-    assert re.findall(r"p\d \(card \d\)", trouble.message) == [
-        f"p{card} (card {card})" for card in (2, 3, 4)
-    ]
-    assert "2 more" in trouble.message
+    words = ("deployment/gpushare-schd-extender", "2 more")
+    told = expect_not_yet(trouble, Reason.EXTENDER_STALE, *words).message
+    assert re.findall(r"p\d \(card \d\)", told) == [f"p{card} (card {card})" for card in (2, 3, 4)]
 
 
 def test_a_change_that_fails_for_the_static_plugin_says_the_vendors_steps_to_the_end() -> None:

@@ -26,12 +26,7 @@ from tests.kit.histories.gpu_cluster_manifests import (
     build_living_pool,
     build_node,
 )
-from tests.kit.values.found_clusters import (
-    READ_AT,
-    Asked,
-    build_found_cluster,
-    build_found_webhook,
-)
+from tests.kit.values.found_clusters import READ_AT, Asked, build_found_cluster, build_found_webhook
 from tests.kit.values.manifests import Json, build_review, build_workload, encode
 from tests.kit.values.webhook_server import build_memory
 

@@ -18,14 +18,7 @@ from gpushare.editions.plugins import NVIDIA_DAEMONSET
 from gpushare.names import Reason
 from gpushare.settings import Settings
 from tests.kit.values.node_plans import LEFT_INSTALLER, SHARE, a_settled, changing
-from tests.kit.values.objects import (
-    MEMORY,
-    NOW,
-    a_node,
-    a_plugin_pod,
-    a_pool,
-    a_snapshot,
-)
+from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_snapshot
 
 LATER = NOW + timedelta(minutes=5)
 POOL = a_pool(schedule="share")
