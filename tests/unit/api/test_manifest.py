@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from gpushare.api.crd import build_crd
-from gpushare.api.manifest import ManifestError, check_update, find_check, parse_manifest
+from gpushare.api.manifest import ManifestError, find_check, parse_manifest
 from tests.kit.values.manifests import build_pool
-from tests.kit.values.objects import NOW, a_pool
+from tests.kit.values.objects import NOW
 from tests.unit.api.pool_specs import BY_LABEL, REFUSED, TAKEN
 
 Json = dict[str, Any]
@@ -99,9 +99,3 @@ def test_the_retry_annotation_is_read() -> None:
     pool = build_pool()
     pool["metadata"]["annotations"] = {"gpushare.io/retry": "once more"}
     assert parse_manifest(pool, NOW).retry == "once more"
-
-
-def test_the_edition_stays() -> None:
-    check_update(a_pool(), a_pool(schedule="share"))
-    with pytest.raises(ManifestError, match="edition can't change: delete the pool"):
-        check_update(a_pool(), a_pool(edition="Basic"))

@@ -12,7 +12,7 @@ from gpushare.api.k8s.pod import Pod, SharingContainer
 from gpushare.api.pool import Edition, Pool, Schedule, UnreadablePool
 from gpushare.api.status import PoolStatus
 from gpushare.core.analysis.doctor.nodes import judge_nodes, judge_units
-from gpushare.core.analysis.doctor.report import judge_machines, sort_findings
+from gpushare.core.analysis.doctor.report import judge_machines
 from gpushare.core.analysis.effective_settings import read_setup
 from gpushare.core.analysis.finding import Code, Finding, Severity, Unseen
 from gpushare.core.analysis.inspect.pools import plan_snapshot
@@ -39,7 +39,7 @@ from tests.kit.values.objects import (
 )
 from tests.unit.doctor.expect_findings import expect_one, list_codes
 
-WARNING, ERROR, OK, INFO = Severity.WARNING, Severity.ERROR, Severity.OK, Severity.INFO
+WARNING, ERROR, INFO = Severity.WARNING, Severity.ERROR, Severity.INFO
 LATER = NOW + timedelta(minutes=5)
 AT = ReconcileContext(LATER, plugin_daemonsets=PRO_INSTALLED)
 DEPLOYMENT = "deployment gpushare-system/gpushare-controller"
@@ -78,12 +78,6 @@ def judge(snapshot: ClusterSnapshot, settings: dict[str, str], **more: Any) -> l
 
 
 # Each node.
-
-
-def test_a_node_that_serves_what_its_label_says_is_well() -> None:
-    found = find(a_sharing_node(), PLUGIN)
-    assert list_codes(found) == ["PluginsServe"]
-    expect_one(found, Code.PLUGINS_SERVE, OK, "1 of 1")
 
 
 def test_whole_cards_are_nothing_that_a_pool_must_have() -> None:
@@ -177,11 +171,6 @@ def test_plugins_that_a_short_node_evicts_are_named_and_no_other_daemonset() -> 
 # Pools.
 
 
-def test_a_pool_whose_nodes_are_ready_is_as_planned() -> None:
-    found = see(SETTLED, pods=(PLUGIN,))
-    assert [each.severity for each in found] == [OK, OK], found
-
-
 WHY = 'Post "http://10.0.0.9:32766/gpushare-scheduler/filter": connection refused'
 WAITING = [
     a_gpu_pod(
@@ -264,14 +253,6 @@ def test_where_pools_may_not_be_read_nobody_is_said_to_have_labelled_by_hand() -
 
 
 # The page.
-
-
-def test_the_worst_comes_first() -> None:
-    found = [
-        Finding(severity, Code.SKIPPED, str(severity), "told")
-        for severity in (OK, ERROR, INFO, WARNING)
-    ]
-    assert [each.severity for each in sort_findings(found)] == [ERROR, WARNING, INFO, OK]
 
 
 def test_nodes_with_the_same_trouble_are_one_finding_that_leads_to_the_worst_of_them() -> None:

@@ -14,14 +14,7 @@ from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import Condition, Reason
 from gpushare.settings import Settings
 from tests.kit.values.node_plans import SHARE, a_settled, changing, has_failed
-from tests.kit.values.objects import (
-    MEMORY,
-    NOW,
-    a_node,
-    a_plugin_pod,
-    a_pool,
-    a_snapshot,
-)
+from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_snapshot
 
 LATER = NOW + timedelta(minutes=5)
 
@@ -38,25 +31,16 @@ def settled(name: str) -> Node:
     return a_settled(name, allocatable={MEMORY: 15}, gpu_count=1)
 
 
-def plugin(node: str) -> Pod:
-    return a_plugin_pod(node=node)
-
-
 def find_reason(explained: PoolExplanation, condition: Condition) -> str:
     (line,) = (line for line in explained.conditions if line.now.type == condition)
     return line.now.reason
 
 
-def test_a_pool_without_nodes() -> None:
-    explained = explain(a_pool())
-    assert explained.groups == ()
-    assert find_reason(explained, Condition.READY) == Reason.NO_NODES
-    assert all(line.is_healthy for line in explained.conditions)
-
-
 def test_nodes_are_grouped_by_what_they_wait_for_the_most_urgent_first() -> None:
     nodes = (has_failed("b"), changing("a"), *(settled(f"c{index}") for index in range(3)))
-    explained = explain(a_pool(), *nodes, pods=tuple(plugin(f"c{index}") for index in range(3)))
+    explained = explain(
+        a_pool(), *nodes, pods=tuple(a_plugin_pod(node=f"c{index}") for index in range(3))
+    )
     assert [(g.state, g.reason, len(g.plans)) for g in explained.groups] == [
         (NodeState.FAILED, Reason.DEADLINE_EXCEEDED, 1),
         (NodeState.UPDATING, Reason.COMPONENT_NOT_READY, 1),
@@ -69,10 +53,10 @@ def test_nodes_are_grouped_by_what_they_wait_for_the_most_urgent_first() -> None
 
 def test_conditions_are_set_beside_what_the_controller_said_last() -> None:
     pool = a_pool(schedule="share")
-    status = explain(pool, settled("a"), pods=(plugin("a"),)).status
+    status = explain(pool, settled("a"), pods=(a_plugin_pod(node="a"),)).status
     told = a_pool(schedule="share", status=status)
 
-    same = explain(told, settled("a"), pods=(plugin("a"),))
+    same = explain(told, settled("a"), pods=(a_plugin_pod(node="a"),))
     other = explain(told, changing("a"))
 
     assert all(line.is_told for line in same.conditions)
@@ -88,7 +72,7 @@ def test_a_spec_that_no_controller_has_acted_on_is_told() -> None:
 
 
 def test_a_pool_that_is_being_deleted_counts_what_is_still_to_be_given_back() -> None:
-    explained = explain(a_pool(deleting=True), settled("a"), pods=(plugin("a"),))
+    explained = explain(a_pool(deleting=True), settled("a"), pods=(a_plugin_pod(node="a"),))
     assert explained.releasing == 1
     assert find_reason(explained, Condition.READY) == Reason.RELEASING
 

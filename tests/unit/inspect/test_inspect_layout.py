@@ -88,11 +88,6 @@ def test_details_count_the_cards_that_the_summary_does_not_show(
     )
 
 
-def test_a_node_without_an_internal_address_is_somewhere() -> None:
-    (node,) = observe(build_node("n1", gpus=1, total=15))
-    assert node.address == "unknown"
-
-
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_pods_that_ended_hold_nothing(phase: str) -> None:
     (node,) = observe(

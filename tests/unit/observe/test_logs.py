@@ -89,14 +89,6 @@ async def test_a_task_says_what_the_work_is_about_that_started_it(stream: io.Str
     assert "generation" not in line
 
 
-def test_an_exception_stays_on_its_line(stream: io.StringIO) -> None:
-    try:
-        raise RuntimeError("boom\nbang")
-    except RuntimeError:
-        log.exception("failed")
-    assert "boom\nbang" in read(stream)["exc_info"]
-
-
 @pytest.mark.parametrize(
     "text",
     ["a\nb\r", "\x00\x1b[31m", "\x7f", "\x85\u2028", "\x9b2J\u202e", "\u4e2d\u6587", '"}\\'],

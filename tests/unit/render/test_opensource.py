@@ -41,10 +41,6 @@ def test_its_pods_are_the_plugin_of_the_editions_sharing_mode() -> None:
     assert spec["nodeSelector"] == SHARE.labels
 
 
-def test_a_change_of_it_restarts_no_plugin_by_itself() -> None:
-    assert render()["spec"]["updateStrategy"] == {"type": "OnDelete"}
-
-
 @given(st.text(min_size=1).filter(lambda text: not any(map(str.isspace, text))))
 def test_no_image_breaks_out_of_its_place(image: str) -> None:
     (container,) = render(image)["spec"]["template"]["spec"]["containers"]
