@@ -63,7 +63,7 @@ async def _measure() -> list[Round]:
             for connections in CONNECTIONS:
                 found |= await _take_turns(pairs, connections)
             rounds.append(found)
-            say(f"round {number}:\n{show_round(found)}")
+            say(f"round {number}: {found}")
     return rounds
 
 
@@ -118,16 +118,6 @@ def _write_certificate(folder: Path) -> tuple[Path, Path]:
     certificate.write_bytes(identity.key_pem + identity.certificate_pem)
     ca.write_bytes(authority.certificate_pem)
     return certificate, ca
-
-
-def show_round(found: Round) -> str:
-    """A line for each server at each number of connections."""
-    return "\n".join(
-        f"  {count:2} connections   {f'ours, {pools} pools' if pools else 'floor':14}"
-        f"{loop.cpu_us:6.0f} us of CPU a call   {loop.per_second:6.0f}/s   "
-        f"p50 {loop.p50_ms:5.2f} ms   p99 {loop.p99_ms:5.2f} ms"
-        for (pools, count), loop in found.items()
-    )
 
 
 if __name__ == "__main__":

@@ -148,14 +148,11 @@ async def _measure_repairs(
 @contextlib.asynccontextmanager
 async def _scraping(rig: Rig) -> AsyncIterator[None]:
     """Read /metrics all the while, with a short pause between."""
-    seconds: list[float] = []
 
     async def scrape() -> None:
         assert rig.process is not None
         while True:
-            started = time.monotonic()
             await asyncio.to_thread(fetch, rig.process, "/metrics")
-            seconds.append(time.monotonic() - started)
             await asyncio.sleep(_SCRAPE_PAUSE_SECONDS)
 
     scraper = asyncio.create_task(scrape())
@@ -165,7 +162,6 @@ async def _scraping(rig: Rig) -> AsyncIterator[None]:
             scraper.result()
     finally:
         scraper.cancel()
-    say(f"{len(seconds)} scrapes, {statistics.fmean(seconds):.3f} s each")
 
 
 async def _remove(rig: Rig, node: str, key: str) -> float:

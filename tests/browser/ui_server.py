@@ -35,23 +35,10 @@ class UiServer:
     url: str
     process: subprocess.Popen[str]
 
-    @property
-    def port(self) -> int:
-        port = urlsplit(self.url).port
-        assert port is not None
-        return port
-
-    def ask(self, path: str = "", method: str = "GET", **headers: str) -> Answer:
-        """A request for what is under the page's own address; `_` in a header's name stands for
-        `-`."""
-        return self.ask_path(f"{urlsplit(self.url).path}{path}", method, **headers)
-
-    def ask_path(self, path: str, method: str = "GET", **headers: str) -> Answer:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return send(self.port, path, method, named)
-
     def read_state(self) -> Json:
-        answer = self.ask("state")
+        page = urlsplit(self.url)
+        assert page.port is not None
+        answer = send(page.port, f"{page.path}state", "GET", {})
         assert answer.status == 200, answer
         state: Json = json.loads(answer.body)
         return state

@@ -58,5 +58,4 @@ def test_a_holder_that_slept_past_its_lease_writes_nothing_more(
     assert len(find_claims(calls)) > stops
 
     late = [str(write) for write in find_late_writes(calls)]
-    print(f"{stops} stops, {len(late)} late writes")
     assert late == []

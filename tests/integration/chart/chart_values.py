@@ -104,11 +104,6 @@ def list_flags(values: Values) -> list[str]:
     return [f"--namespace={NAMESPACE}", *settings]
 
 
-def lint(cluster: Cluster, values: Values) -> None:
-    """`helm lint --strict`; raises CommandError with what Helm found, warnings included."""
-    cluster.helm("lint", "--strict", str(CHART), *list_flags(values))
-
-
 def render_manifests(cluster: Cluster, values: Values, *more: str, release: str = RELEASE) -> str:
     """`helm template` with `more` flags, which go before the usual ones; as YAML."""
     return cluster.helm("template", release, str(CHART), *list_flags(values), *more)
@@ -145,8 +140,3 @@ def read_oldest_kubernetes() -> tuple[int, int]:
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
     (found,) = re.findall(r"^>=(\d+)\.(\d+)\.0-0$", about["kubeVersion"])
     return int(found[0]), int(found[1])
-
-
-def list_distinct(objects: Iterator[Json]) -> list[Json]:
-    """Each object once, in the order of their first appearance."""
-    return list({json.dumps(item, sort_keys=True): item for item in objects}.values())

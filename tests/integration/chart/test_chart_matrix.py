@@ -10,13 +10,13 @@ import yaml
 
 from devcluster.errors import CommandError
 from devcluster.installation import NAMESPACE, apply_crds
+from devcluster.startup import CHART
 from tests.integration.chart.chart_values import (
     JOBS_NAMESPACE,
     Values,
     build_all_on,
     build_matrix,
-    lint,
-    list_distinct,
+    list_flags,
     read_oldest_kubernetes,
     render_objects,
 )
@@ -37,12 +37,13 @@ def renderings(installed: Bench) -> list[list[Json]]:
 @pytest.fixture(scope="module")
 def distinct(renderings: list[list[Json]]) -> list[Json]:
     """Each object that any row has, once."""
-    return list_distinct(item for objects in renderings for item in objects)
+    found = (item for objects in renderings for item in objects)
+    return list({json.dumps(item, sort_keys=True): item for item in found}.values())
 
 
 @pytest.mark.parametrize("values", MATRIX, ids=range(len(MATRIX)))
 def test_helm_finds_nothing_to_warn_of(installed: Bench, values: Values) -> None:
-    lint(installed.cluster, values)
+    installed.cluster.helm("lint", "--strict", str(CHART), *list_flags(values))
 
 
 def test_no_two_objects_have_one_name(renderings: list[list[Json]]) -> None:

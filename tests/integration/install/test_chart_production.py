@@ -108,11 +108,6 @@ def test_with_a_network_policy_only_what_is_needed_is_open(installed: Bench) -> 
     assert policy["policyTypes"] == ["Ingress", "Egress"]
 
 
-def test_the_crd_may_be_left_to_somebody_else(installed: Bench) -> None:
-    objects = render_named(installed.cluster, {"crds.install": False})
-    assert "CustomResourceDefinition" not in {kind for kind, _ in objects}
-
-
 # What is said at the end of an installation.
 
 

@@ -114,11 +114,6 @@ def rotate(
             seconds = (certificates + authorities + 2) * life_seconds
             expect(bench, "certificates and CAs are replaced", is_done, within_seconds=seconds)
         assert clients.failures == []
-    replaced = count_rotations(recording)
-    print(
-        f"certificate-soak certificates={replaced[0]} authorities={replaced[1]} "
-        f"handshakes={clients.asked}"
-    )
 
 
 def test_three_rotations_and_a_new_ca_cost_no_call(strict: Bench) -> None:
