@@ -44,3 +44,8 @@ def test_a_node_pool_that_no_selector_can_name_is_none(type_in: TypeIn) -> None:
 def test_a_command_names_a_node_as_one_word(type_in: TypeIn) -> None:
     shown = type_in(LabelledNode("a; reboot", "OpenSource", "share"), "migrate", "pools")
     assert "kubectl label nodes 'a; reboot' ack.node.gpu.schedule=share" in shown
+
+
+def test_a_node_pools_name_stays_text_in_the_file(type_in: TypeIn) -> None:
+    shown = type_in(LabelledNode("a", node_pool="1e3"), "adopt", "-o", "yaml")
+    assert "alibabacloud.com/nodepool-id: '1e3'\n" in shown
