@@ -38,7 +38,6 @@ class Crashes:
 
     bench: Bench
     chance: random.Random
-    count: int = 0
     _wishes: deque[Wish] = field(default_factory=deque)
     _absences: list[Wish] = field(default_factory=list)
     _process: OperatorProcess | None = None
@@ -78,22 +77,19 @@ class Crashes:
             self._process, self._is_away = self.bench.operators.restart(process), False
             return
         assert process.alive, f"the operator ended by itself:\n{self.bench.operators.tail()}"
+        now = time.monotonic()
         if self._due is None:
             if _looks_on(process):
                 self._let_live()
-        elif self._absences and self._has_gathered():
+        elif self._absences and now >= self._absences[0].asked_at + _GATHER_SECONDS:
             process.kill()
             self._due, self._is_away = None, True
             for absence in self._absences:
                 absence.is_met = True
-        elif self._wishes and time.monotonic() >= self._due:
+        elif self._wishes and now >= self._due:
             process.kill()
             self._process, self._due = self.bench.operators.restart(process), None
             self._wishes.popleft().is_met = True
-            self.count += 1
-
-    def _has_gathered(self) -> bool:
-        return time.monotonic() >= self._absences[0].asked_at + _GATHER_SECONDS
 
     def _let_live(self) -> None:
         self._due = time.monotonic() + self.chance.uniform(0, _LONGEST_LIFE_SECONDS)

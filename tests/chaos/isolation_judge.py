@@ -83,16 +83,6 @@ class Tally:
         return len(self._verdicts)
 
 
-def observe_claims(
-    node: Json, pods: Iterable[Json], claims: Claims = observe_containers
-) -> list[ContainerIsolation]:
-    """What the operator claims of the containers on a node, from what the API server has."""
-    parsed = parse_node(node)
-    seen = (parse_pod(pod, plugin_namespace=names.SYSTEM_NAMESPACE) for pod in pods)
-    here = [pod for pod in seen if pod is not None]
-    return list(claims(NodeSnapshot(parsed, here, parse_records(parsed))))
-
-
 def judge_node(
     node: Json,
     pods: Sequence[Json],
@@ -108,9 +98,12 @@ def judge_node(
     """
     boot, found = node["status"]["nodeInfo"]["bootID"], []
     staying = [pod for pod in pods if is_running(pod)]
+    parsed = parse_node(node)
+    seen = (parse_pod(pod, plugin_namespace=names.SYSTEM_NAMESPACE) for pod in staying)
+    here = [pod for pod in seen if pod is not None]
     claimed = {
         (claim.pod.uid, claim.container): claim.isolated
-        for claim in observe_claims(node, staying, claims)
+        for claim in claims(NodeSnapshot(parsed, here, parse_records(parsed)))
     }
     for pod in staying:
         record, meta = read_record(pod), pod["metadata"]

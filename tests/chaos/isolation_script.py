@@ -72,8 +72,10 @@ SHARING = frozenset({Schedule.SHARE, Schedule.CGPU, Schedule.CORE_MEM})
 
 def choose_mode(chance: random.Random, edition: Edition, of: Schedule) -> Schedule:
     """Another mode that a node in `of` can be brought to without being replaced."""
+    by_hand = Outcome.REQUIRES_MANUAL_ACTION
+    others = (to for to in _PLAYED[edition] if to is not of)
     return chance.choice(
-        [to for to in _PLAYED[edition] if to is not of and _is_open(edition, of, to)]
+        [to for to in others if find_change(edition, of, to).outcome is not by_hand]
     )
 
 
@@ -99,10 +101,6 @@ def choose_drift(
         if find_schedule(edition, {**ours[0], key: value}) != of
     ]
     return chance.choice(found) if found else {}
-
-
-def _is_open(edition: Edition, of: Schedule, to: Schedule) -> bool:
-    return TRANSITIONS[edition, of, to].outcome is not Outcome.REQUIRES_MANUAL_ACTION
 
 
 def choose_foreign(chance: random.Random, edition: Edition, of: Schedule) -> dict[str, str]:

@@ -4,7 +4,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tests.chaos.watching import Watching
 from tests.integration.outages.fault_scenario import is_settled
@@ -24,9 +24,7 @@ class Rollout:
 
     bench: Bench
     chance: random.Random
-    watch: Watching
     mode: str = "share"
-    members: set[str] = field(default_factory=lambda: set(MEMBERS))
 
     def begin(self) -> None:
         """Ask for the other mode."""
@@ -39,16 +37,16 @@ class Rollout:
         expect(self.bench, "a change is under way", self.changing)
 
     def changing(self) -> list[str]:
-        nodes = (self.bench.node(name) for name in sorted(self.members))
+        nodes = (self.bench.node(name) for name in MEMBERS)
         return [node["metadata"]["name"] for node in nodes if read_change(node)]
 
     def is_over(self) -> bool:
         """Whether every member has the mode, is recorded so, and is in service."""
-        return all(is_settled(self.bench.node(name), self.mode) for name in self.members)
+        return all(is_settled(self.bench.node(name), self.mode) for name in MEMBERS)
 
     def expect_over(self, *, within: float = CONVERGES_SECONDS) -> None:
         expect(self.bench, f"all members are in {self.mode}", self.is_over, within_seconds=within)
-        expect_pool_ready(self.bench, nodes=len(self.members), within=within)
+        expect_pool_ready(self.bench, nodes=len(MEMBERS), within=within)
 
     def let_pass(self, longest_seconds: float) -> None:
         """Wait for a random moment: what happens then may hit anything."""
@@ -63,8 +61,8 @@ def standing_rollout(bench: Bench, *, seed: int = 0) -> Iterator[Rollout]:
     """
     given_sharing_pool(bench, "Basic", *MEMBERS, rollout={"maxUnavailable": BUDGET})
     try:
-        with Watching(bench, pool="training", budget=BUDGET) as watch:
-            yield Rollout(bench, random.Random(seed), watch)
+        with Watching(bench, budget=BUDGET):
+            yield Rollout(bench, random.Random(seed))
     except BaseException as error:
         error.add_note(f"everything random came from seed {seed}")
         raise

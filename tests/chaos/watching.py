@@ -107,10 +107,10 @@ def _index(items: Iterable[Json]) -> dict[str, int]:
 class Watching(Background):
     """A block in which every event is judged as it comes; it must have kept all promises."""
 
-    def __init__(self, bench: Bench, *, pool: str = "training", budget: int) -> None:
+    def __init__(self, bench: Bench, *, budget: int) -> None:
         super().__init__("watching")
         self._cluster = bench.cluster
-        self._judge = Judge(Rules(pool, budget))
+        self._judge = Judge(Rules("training", budget))
         self._streams: list[Stream] = []
         self._loop = asyncio.new_event_loop()
         self._audited: asyncio.Queue[str] = asyncio.Queue()

@@ -235,5 +235,4 @@ def test_of_what_the_program_asks_for_kubernetes_alone_is_missing(image: Image) 
 
 def test_what_comes_on_top_of_the_base_image_is_bounded(image: Image) -> None:
     size_mb = sum(size for size, _ in image.files().values()) / 1e6
-    print(f"image: {size_mb:.0f} MB on top of its base, unpacked")
     assert size_mb <= ADDED_MB_LIMIT
