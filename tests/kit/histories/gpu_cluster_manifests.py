@@ -15,11 +15,10 @@ from tests.kit.histories.gpu_cluster import (
     Holder,
     Requirement,
 )
-from tests.kit.values.manifests import CORE, MEMORY, build_container, build_pod, build_pool
+from tests.kit.values.manifests import CORE, COUNT, MEMORY, build_container, build_pod, build_pool
 
 Json = dict[str, Any]
 
-_COUNT = "aliyun.com/gpu-count"
 _WHOLE = "nvidia.com/gpu"
 _OBSERVED_AT = "2026-01-02T03:04:05Z"
 
@@ -111,7 +110,7 @@ def build_node(pool: GpuPool, node: GpuNode) -> Json:
         "metadata": {"name": node.name, "uid": f"uid-of-{node.name}", "labels": pool.node_labels},
         "spec": {"unschedulable": True} if node.is_cordoned else {},
         "status": {
-            "capacity": {**offered, _COUNT: str(node.cards)},
+            "capacity": {**offered, COUNT: str(node.cards)},
             "allocatable": offered,
             "conditions": [{"type": "Ready", "status": status}],
         },
@@ -128,7 +127,7 @@ def build_holder(pool: GpuPool, node: GpuNode, holder: Holder) -> Json:
         nodeName=node.name,
     )
     if len(holder.cards) > 1:
-        pod["metadata"]["labels"] = {_COUNT: str(len(holder.cards))}
+        pod["metadata"]["labels"] = {COUNT: str(len(holder.cards))}
     return pod
 
 
