@@ -119,16 +119,14 @@ def build_node(pool: GpuPool, node: GpuNode) -> Json:
 
 def build_holder(pool: GpuPool, node: GpuNode, holder: Holder) -> Json:
     """A pod that runs on the node, with what the edition's scheduler wrote on it."""
-    pod = build_pod(
+    return build_pod(
         holder.name,
         gib=sum(holder.cards.values()),
         selects={POOL_LABEL: pool.name},
         annotations=build_ledger(pool, holder),
+        labels={COUNT: str(len(holder.cards))} if len(holder.cards) > 1 else None,
         nodeName=node.name,
     )
-    if len(holder.cards) > 1:
-        pod["metadata"]["labels"] = {COUNT: str(len(holder.cards))}
-    return pod
 
 
 def build_ledger(pool: GpuPool, holder: Holder) -> dict[str, str]:
@@ -152,12 +150,10 @@ def build_applicant(pod: Applicant, name: str) -> Json:
         "gpushare.io/inject": "disabled" if pod.opts_out else "",
     }
     annotations = {key: value for key, value in notes.items() if value}
-    raw = build_pod(name, gib=None, selects=pod.selects, annotations=annotations)
+    labels = {**pod.labels, **({"kueue.x-k8s.io/queue-name": "team"} if pod.is_queued else {})}
+    raw = build_pod(name, gib=None, selects=pod.selects, annotations=annotations, labels=labels)
     spec = raw["spec"]
     spec["containers"] = [*_build_containers(pod)]
-    labels = {**pod.labels, **({"kueue.x-k8s.io/queue-name": "team"} if pod.is_queued else {})}
-    if labels:
-        raw["metadata"]["labels"] = labels
     if pod.is_daemon:
         owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "a"}
         raw["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
