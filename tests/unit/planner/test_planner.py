@@ -139,11 +139,6 @@ def test_one_node_that_cant_be_judged_does_not_stop_the_others() -> None:
     assert _cordoned(plan) == ["gpu-1"]
 
 
-def _selector(key: str, operator: str, *values: str) -> LabelSelector:
-    requirement = {"key": key, "operator": operator, "values": values}
-    return LabelSelector.model_validate({"matchExpressions": [requirement]})
-
-
 @pytest.mark.parametrize(
     ("operator", "values", "present", "absent"),
     [
@@ -158,7 +153,8 @@ def _selector(key: str, operator: str, *values: str) -> LabelSelector:
 def test_selector_operators_mean_what_they_mean_in_kubernetes(
     operator: str, values: tuple[str, ...], present: bool, absent: bool
 ) -> None:
-    selector = _selector("key", operator, *values)
+    requirement = {"key": "key", "operator": operator, "values": values}
+    selector = LabelSelector.model_validate({"matchExpressions": [requirement]})
     assert matches_selector(selector, {"key": "a"}) is present
     assert matches_selector(selector, {"other": "a"}) is absent
 
