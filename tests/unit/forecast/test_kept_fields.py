@@ -61,6 +61,11 @@ def test_what_the_file_says_counts() -> None:
     assert find(live, priority=None) == ["spec.priority of boss"]
 
 
+def test_what_nobody_but_the_file_owned_goes() -> None:
+    live = a_pool(an_entry("kubectl", {**FILE, "f:priority": {}, "f:rollout": {"f:canary": {}}}))
+    assert find(live, schedule="share") == []
+
+
 @pytest.mark.parametrize(
     ("operation", "kept"), [("Apply", ["spec.priority of boss"]), ("Update", [])]
 )
@@ -95,21 +100,14 @@ def test_what_kubectl_applied_before_goes_with_all_that_is_in_it(
     assert "spec.rollout.maxUnavailable of boss" in find(live, rollout={"canary": 2})
 
 
-OF_ANOTHER_FILE: Json = {"f:nodes": {"f:names": {'v:"n1"': {}}}, "f:priority": {}}
-OF_NOTHING: Json = {"f:conflicts": {}, "f:priority": {"f:odd": {}}}
+def test_of_those_who_may_both_apply_files_neither_keeps_the_others_fields() -> None:
+    other: Json = {"f:nodes": {"f:names": {'v:"n1"': {}}}, "f:priority": {}}
+    assert find(a_pool(an_entry("kubectl", FILE), an_entry("sync", other))) == []
 
 
-@pytest.mark.parametrize(
-    "entries",
-    [
-        [an_entry("kubectl", {**FILE, "f:priority": {}, "f:rollout": {"f:canary": {}}})],
-        [an_entry("kubectl", FILE), an_entry("sync", OF_ANOTHER_FILE)],
-        [an_entry("kubectl", FILE), an_entry("boss", OF_NOTHING)],
-    ],
-    ids=["nobody but the file owned it", "others apply files too", "it is not there"],
-)
-def test_nothing_is_kept_that_no_other_person_owns(entries: list[Json]) -> None:
-    assert find(a_pool(*entries), schedule="share") == []
+def test_an_owner_of_what_is_not_there_keeps_nothing() -> None:
+    owned: Json = {"f:conflicts": {}, "f:priority": {"f:odd": {}}}
+    assert find(a_pool(an_entry("kubectl", FILE), an_entry("boss", owned))) == []
 
 
 def test_without_owners_nothing_is_kept() -> None:
