@@ -15,11 +15,10 @@ from tests.kit.histories.gpu_cluster import (
     Holder,
     Requirement,
 )
-from tests.kit.values.manifests import CORE, MEMORY, build_container, build_pod, build_pool
+from tests.kit.values.manifests import CORE, COUNT, MEMORY, build_container, build_pod, build_pool
 
 Json = dict[str, Any]
 
-_COUNT = "aliyun.com/gpu-count"
 _WHOLE = "nvidia.com/gpu"
 _OBSERVED_AT = "2026-01-02T03:04:05Z"
 
@@ -111,7 +110,7 @@ def build_node(pool: GpuPool, node: GpuNode) -> Json:
         "metadata": {"name": node.name, "uid": f"uid-of-{node.name}", "labels": pool.node_labels},
         "spec": {"unschedulable": True} if node.is_cordoned else {},
         "status": {
-            "capacity": {**offered, _COUNT: str(node.cards)},
+            "capacity": {**offered, COUNT: str(node.cards)},
             "allocatable": offered,
             "conditions": [{"type": "Ready", "status": status}],
         },
@@ -120,16 +119,14 @@ def build_node(pool: GpuPool, node: GpuNode) -> Json:
 
 def build_holder(pool: GpuPool, node: GpuNode, holder: Holder) -> Json:
     """A pod that runs on the node, with what the edition's scheduler wrote on it."""
-    pod = build_pod(
+    return build_pod(
         holder.name,
         gib=sum(holder.cards.values()),
         selects={POOL_LABEL: pool.name},
         annotations=build_ledger(pool, holder),
+        labels={COUNT: str(len(holder.cards))} if len(holder.cards) > 1 else None,
         nodeName=node.name,
     )
-    if len(holder.cards) > 1:
-        pod["metadata"]["labels"] = {_COUNT: str(len(holder.cards))}
-    return pod
 
 
 def build_ledger(pool: GpuPool, holder: Holder) -> dict[str, str]:
@@ -153,12 +150,10 @@ def build_applicant(pod: Applicant, name: str) -> Json:
         "gpushare.io/inject": "disabled" if pod.opts_out else "",
     }
     annotations = {key: value for key, value in notes.items() if value}
-    raw = build_pod(name, gib=None, selects=pod.selects, annotations=annotations)
+    labels = {**pod.labels, **({"kueue.x-k8s.io/queue-name": "team"} if pod.is_queued else {})}
+    raw = build_pod(name, gib=None, selects=pod.selects, annotations=annotations, labels=labels)
     spec = raw["spec"]
     spec["containers"] = [*_build_containers(pod)]
-    labels = {**pod.labels, **({"kueue.x-k8s.io/queue-name": "team"} if pod.is_queued else {})}
-    if labels:
-        raw["metadata"]["labels"] = labels
     if pod.is_daemon:
         owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "a"}
         raw["metadata"]["ownerReferences"] = [{**owner, "controller": True}]

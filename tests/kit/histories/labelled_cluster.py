@@ -1,20 +1,13 @@
 """Clusters whose GPU nodes people labelled, as commands read them; and random ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any
+from dataclasses import dataclass, field, replace
 
-from gpushare.api.pruned.cluster import Cluster, Kind, keep_object
-from tests.kit.histories.gpu_cluster import (
-    MODE_LABELS,
-    SHARING,
-)
-from tests.kit.values.manifests import NODE_POOL_LABEL, build_node
+from gpushare.api.pruned.cluster import Cluster
+from tests.kit.histories.gpu_cluster import MODE_LABELS, SHARING
+from tests.kit.values.found_clusters import build_found_cluster
+from tests.kit.values.manifests import NODE_POOL_LABEL, Json, build_node
 
-Json = dict[str, Any]
-
-READ_AT = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 CARDS_LABEL = "aliyun.accelerator/nvidia_count"
 CONTROL_PLANE = {"node-role.kubernetes.io/control-plane": ""}
 _STARTED = "2026-02-01T00:00:00Z"
@@ -72,21 +65,16 @@ def build_labelled_cluster(
     listed = list(nodes)
     plugins = [build_plugin_pod(name, node.name) for node in listed for name in node.plugins]
     daemonsets = sorted({name for node in listed for name in node.plugins})
-    kinds: dict[Kind, list[Json]] = {
-        Kind.NODES: [build_labelled_node(node) for node in listed],
-        Kind.PODS: [*plugins, *pods],
-        Kind.DAEMONSETS: [
+    cluster = build_found_cluster(
+        nodes=[build_labelled_node(node) for node in listed],
+        pods=[*plugins, *pods],
+        daemonsets=[
             {"metadata": {"name": name, "namespace": "kube-system", "uid": name}}
             for name in daemonsets
         ],
-        Kind.POOLS: list(pools or ()),
-        Kind.NAMESPACES: [],
-    }
-    kept: dict[str, Any] = {
-        str(kind): tuple(found for raw in items if (found := keep_object(kind, raw)) is not None)
-        for kind, items in kinds.items()
-    }
-    return Cluster(READ_AT, **(kept | ({} if pools is not None else {"pools": None})))
+        pools=pools or (),
+    )
+    return cluster if pools is not None else replace(cluster, pools=None)
 
 
 def build_labelled_node(node: LabelledNode) -> Json:

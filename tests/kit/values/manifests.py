@@ -48,17 +48,25 @@ def build_pod(
     env: Mapping[str, str] | None = None,
     selects: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    owner: str = "",
     **spec: Any,
 ) -> Json:
-    """A pod that asks for `gib` GiB of GPU memory, and `core` percent of a card's compute."""
+    """A pod that asks for `gib` GiB of GPU memory, and `core` percent of a card's compute. `owner`
+    is the kind of what controls it, if anything does."""
     asked = {
         key: str(value) for key, value in (("memory", gib), ("core", core)) if value is not None
     }
     container = build_container(env=env, **asked) | {"image": IMAGE}
+    metadata: Json = {"name": name, "annotations": dict(annotations or {})}
+    if labels:
+        metadata["labels"] = dict(labels)
+    if owner:
+        metadata["ownerReferences"] = [{"kind": owner, "name": "x", "controller": True}]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "annotations": dict(annotations or {})},
+        "metadata": metadata,
         "spec": {
             "containers": [container],
             **({"nodeSelector": dict(selects)} if selects else {}),

@@ -5,16 +5,26 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from gpushare import names
 from gpushare.api.k8s.job import Job, JobState
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.api.pool import Pool, Schedule
 from gpushare.core.nodechange.phases.teardown import name_job
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import JobPhase, StepResult
-from tests.kit.values.node_plans import CGPU, OURS, SHARE, applied, expect_apply, plan_of, written
+from tests.kit.values import node_plans
+from tests.kit.values.node_plans import (
+    CGPU,
+    OURS,
+    SHARE,
+    applied,
+    expect_apply,
+    expect_change,
+    plan_of,
+    under_way,
+    written,
+)
 from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool
 
 LONG_AFTER = NOW + timedelta(days=3)
@@ -37,19 +47,14 @@ def a_teardown(
     phase: ChangePhase, attempt: int = 1, *, not_ready: bool = False, **more: Any
 ) -> NodeRecords:
     """The records of a node that leaves cgpu for share for good, labelled at NOW in boot-1."""
-    change = Change(
-        pool="training",
-        edition=Edition.PROFESSIONAL,
-        from_mode=Schedule.CGPU,
-        to=Schedule.SHARE,
-        phase=phase,
-        since=NOW,
-        labelled_at=None if phase is ChangePhase.CORDONED else NOW,
-        boot_id=None if phase is ChangePhase.CORDONED else "boot-1",
-        teardown=Teardown(attempt=attempt, not_ready=True if not_ready else None),
-    )
-    records = applied(Schedule.CGPU)
-    return records.model_copy(update={"change": change.model_copy(update=more)})
+    way = {
+        "from_mode": Schedule.CGPU,
+        "to": Schedule.SHARE,
+        "boot_id": None if phase is ChangePhase.CORDONED else "boot-1",
+        "teardown": Teardown(attempt=attempt, not_ready=True if not_ready else None),
+    }
+    change = under_way(phase, **{**way, **more}).change
+    return applied(Schedule.CGPU).model_copy(update={"change": change})
 
 
 def teardown_node(
@@ -82,9 +87,7 @@ def a_job(
 
 
 def change_of(node: Node) -> Change:
-    change = parse_records(node).change
-    assert change is not None
-    return change
+    return node_plans.change_of(parse_records(node))
 
 
 def plan_teardown(
@@ -111,6 +114,5 @@ def write(node: Node, plan: StepResult) -> Node:
 
 def expect_written(plan: StepResult) -> Change:
     """The change as the plan leaves it; the cordon stays."""
-    apply = expect_apply(plan)
-    assert apply.cordon
-    return Change.model_validate_json(apply.annotations[names.ANNOTATION_CHANGE])
+    assert expect_apply(plan).cordon
+    return expect_change(plan)

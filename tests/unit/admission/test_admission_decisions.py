@@ -113,39 +113,37 @@ def test_who_opts_out_is_left_alone(by: str) -> None:
     assert (decision.reason, decision.annotation, decision.warnings) == (Reason.OPTED_OUT, "", ())
 
 
-def _placed(kind: str) -> Json:
-    pod = build_pod("a")
-    match kind:
-        case "DaemonSet":
-            owner = {"kind": "DaemonSet", "name": "x", "controller": True}
-            pod["metadata"]["ownerReferences"] = [owner]
-        case "nodeName":
-            pod["spec"]["nodeName"] = "gpu-1"
-        case "node's name":
-            pod["spec"]["affinity"] = build_affinity("metadata.name", part="matchFields")
-        case "another scheduler":
-            pod["spec"]["schedulerName"] = "volcano"
-        case "Kueue":
-            pod["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team-a"}
-    return pod
+TO_A_NODE = build_affinity("metadata.name", part="matchFields")
 
 
-@pytest.mark.parametrize("kind", ["DaemonSet", "nodeName", "node's name", "Kueue"])
-def test_what_others_place_is_left_to_them_and_who_created_it_learns_so(kind: str) -> None:
-    decision = admit(_placed(kind), CGPU)
+@pytest.mark.parametrize(
+    ("kind", "pod"),
+    [
+        ("DaemonSet", build_pod("a", owner="DaemonSet")),
+        ("nodeName", build_pod("a", nodeName="gpu-1")),
+        ("node's name", build_pod("a", affinity=TO_A_NODE)),
+        ("Kueue", build_pod("a", labels={"kueue.x-k8s.io/queue-name": "team-a"})),
+    ],
+)
+def test_what_others_place_is_left_to_them_and_who_created_it_learns_so(
+    kind: str, pod: Json
+) -> None:
+    decision = admit(pod, CGPU)
     assert (decision.reason, decision.selector) == (Reason.NOT_ROUTED, ())
     assert kind in decision.warnings[0]
 
 
 @pytest.mark.parametrize(
-    ("kind", "reason"),
-    [("DaemonSet", Reason.NOT_ROUTED), ("another scheduler", Reason.OTHER_SCHEDULER)],
+    ("placed", "reason"),
+    [
+        ({"owner": "DaemonSet"}, Reason.NOT_ROUTED),
+        ({"schedulerName": "volcano"}, Reason.OTHER_SCHEDULER),
+    ],
 )
 def test_what_others_place_draws_no_warning_where_it_selects_a_pool(
-    kind: str, reason: Reason
+    placed: Json, reason: Reason
 ) -> None:
-    pod = _placed(kind)
-    pod["spec"]["nodeSelector"] = {"gpushare.io/pool": "training"}
+    pod = build_pod("a", selects={"gpushare.io/pool": "training"}, **placed)
     decision = admit(pod, CGPU)
     assert (decision.reason, decision.warnings) == (reason, ())
 
@@ -241,8 +239,7 @@ def test_where_its_namespaces_pool_cannot_take_it_another_does_and_the_warning_s
 
 
 def test_selectors_see_the_labels_of_the_namespace_and_of_the_pod() -> None:
-    pod = build_pod("a")
-    pod["metadata"]["labels"] = {"team": "a"}
+    pod = build_pod("a", labels={"team": "a"})
     pool = a_view(namespace_selector=TEAM_A, pod_selector=TEAM_A)
     assert admit(pod, pool, namespace=Namespace("default", {"team": "a"})).pool == "training"
 

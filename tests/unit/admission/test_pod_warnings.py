@@ -11,10 +11,9 @@ from tests.kit.values.pool_views import Json, a_room, a_view, admit
 COUNT = "aliyun.com/gpu-count"
 
 
-def _labelled(gib: int, count: str) -> Json:
-    pod = build_pod("a", gib=gib)
-    pod["metadata"]["labels"] = {COUNT: count}
-    return pod
+def _over(cards: str) -> Json:
+    """A pod that asks for 8 GiB over so many cards."""
+    return build_pod("a", gib=8, labels={COUNT: cards})
 
 
 def _with(container: Json, **more: Any) -> Json:
@@ -27,14 +26,7 @@ def _limited(**limits: str) -> Json:
     return {"name": "b", "resources": {"limits": limits}}
 
 
-def _labelled_with_two(gib: int, container: Json, **more: Any) -> Json:
-    pod = _with(container, gib=gib, **more)
-    pod["metadata"]["labels"] = {COUNT: "2"}
-    return pod
-
-
-WHOLE_CARD = build_pod("a")
-WHOLE_CARD["metadata"]["labels"] = {"ack.gpushare.placement": "require-whole-device"}
+WHOLE_CARD = build_pod("a", labels={"ack.gpushare.placement": "require-whole-device"})
 INIT_ONLY = build_pod("a", gib=None, initContainers=[_limited(**{MEMORY: "3"})])
 SEES_ALL = build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "all"})
 
@@ -52,16 +44,16 @@ SEES_ALL = build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "all"})
         (build_pod("a"), a_view(schedule="mps"), "hostIPC: true"),
         (_with(_limited(**{COUNT: "1"})), a_view(), "gives no card"),
         (_with(SEES_ALL), a_view(), "other cards"),
-        (_labelled(8, "many"), a_view(), "a whole number above 0"),
-        (_labelled(8, "0"), a_view(), "a whole number above 0"),
-        (_labelled(8, "3"), a_view(), "divisible"),
+        (_over("many"), a_view(), "a whole number above 0"),
+        (_over("0"), a_view(), "a whole number above 0"),
+        (_over("3"), a_view(), "divisible"),
         (
-            _labelled_with_two(3, _limited(**{MEMORY: "1", CORE: "10"}), core=10),
+            _with(_limited(**{MEMORY: "1", CORE: "10"}), core=10, labels={COUNT: "2"}),
             a_view(schedule="core_mem"),
             "divisible",
         ),
         (WHOLE_CARD, a_view(room=a_room([(10, 2)])), "no card is wholly free now"),
-        (_labelled(8, "2"), a_view(edition="Basic"), "means nothing"),
+        (_over("2"), a_view(edition="Basic"), "means nothing"),
         (_with(build_container("b", memory="1")), a_view(edition="Basic"), "let one container ask"),
         (INIT_ONLY, a_view(edition="Basic"), "only init containers ask"),
         (build_pod("a"), a_view(schedule="share"), "does not isolate GPU memory"),
@@ -84,7 +76,7 @@ def test_who_creates_a_doubtful_pod_is_warned(pod: Json, pool: Any, words: str) 
         (build_pod("a", annotations={"gpushare.io/isolation": "none"}), a_view(schedule="share")),
         (build_pod("a", core=30), a_view(schedule="core_mem")),
         (build_pod("a", hostIPC=True), a_view(schedule="mps")),
-        (_labelled(8, "2"), a_view()),
+        (_over("2"), a_view()),
         (INIT_ONLY, a_view()),
         (_with(build_container("b", memory="1")), a_view()),
         (_with(build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "none"})), a_view()),

@@ -58,11 +58,6 @@ def test_without_a_pool_that_isolates_by_the_kernel_it_is_refused(pools: Any) ->
     assert "schedule cgpu" in decision.message
 
 
-def _of_daemonset(pod: Json) -> Json:
-    pod["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "x", "controller": True}]
-    return pod
-
-
 def _expect_refused(pod: Json) -> None:
     decision = admit(pod, CGPU, SHARE, MPS)
     assert (decision.reason, decision.is_refused) == (Reason.ISOLATION_UNAVAILABLE, True)
@@ -88,7 +83,7 @@ WITHOUT = {
     "it selects share": _requiring(selects={"cgpu": "true", "cgpu.disable.isolation": "true"}),
     "it selects half a mode": _requiring(selects={"cgpu": "true"}),
     "it selects pools by affinity": _requiring(affinity=build_affinity(POOL)),
-    "a DaemonSet places it": _of_daemonset(_requiring()),
+    "a DaemonSet places it": _requiring(owner="DaemonSet"),
     "a forged decision": _requiring(annotations=TO_INFERENCE, selects={POOL: "inference"}),
 }
 

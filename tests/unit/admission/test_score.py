@@ -16,9 +16,8 @@ ONE_OF_8 = a_room([(8, 1)])
 
 
 def _pod(gib: int = 8, **labels: str) -> Json:
-    pod = build_pod("a", gib=gib)
-    pod["metadata"]["labels"] = {key.replace("_", "/"): value for key, value in labels.items()}
-    return pod
+    named = {key.replace("_", "/"): value for key, value in labels.items()}
+    return build_pod("a", gib=gib, labels=named)
 
 
 def _lost(name: str, reason: str, pod: Json, *pools: Any, **more: Any) -> bool:

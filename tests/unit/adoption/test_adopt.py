@@ -25,11 +25,10 @@ from tests.kit.histories.gpu_cluster import (
 )
 from tests.kit.histories.labelled_cluster import (
     CONTROL_PLANE,
-    READ_AT,
     LabelledNode,
     build_labelled_cluster,
 )
-from tests.kit.values.found_clusters import build_found_pool
+from tests.kit.values.found_clusters import READ_AT, build_found_pool
 from tests.kit.values.manifests import NODE_POOL_LABEL, Json
 
 EVERY_MODE = [(edition, mode) for edition, modes in MODE_LABELS.items() for mode in modes]

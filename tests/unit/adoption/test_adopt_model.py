@@ -30,10 +30,10 @@ from tests.kit.histories.gpu_cluster import (
 )
 from tests.kit.histories.labelled_cluster import (
     CONTROL_PLANE,
-    READ_AT,
     LabelledNode,
     build_labelled_cluster,
 )
+from tests.kit.values.found_clusters import READ_AT
 
 ISOLATION = "cgpu.disable.isolation"
 _NODE_POOLS = ("np1", "np2", "NP_3.x", "")

@@ -94,17 +94,17 @@ class Copy(Pools):
         return pool
 
 
-async def a_copy(server: Server) -> Copy:
-    """One that has listed the pools."""
+async def a_copy(*pool_names: str) -> tuple[Server, Copy]:
+    """A server with pools, and a copy that has listed them."""
+    server = Server(*pool_names)
     copy = Copy(server)
     await copy.pass_()
-    return copy
+    return server, copy
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["echo first", "answer first"])
 async def test_the_echo_of_our_status_causes_neither_a_list_nor_a_pass(is_first: bool) -> None:
-    server = Server("a")
-    copy = await a_copy(server)
+    server, copy = await a_copy("a")
 
     async def echo() -> None:
         copy.take(server.pools["a"])
@@ -121,8 +121,7 @@ async def test_the_echo_of_our_status_causes_neither_a_list_nor_a_pass(is_first:
 
 
 async def test_a_status_that_somebody_else_wrote_causes_a_pass() -> None:
-    server = Server("a")
-    copy = await a_copy(server)
+    server, copy = await a_copy("a")
     await copy.write_status(copy.only, READY)
     copy.take(server.store("a", status={"nodes": {"ready": 7}}))
     assert copy.wakes == 1
@@ -133,8 +132,7 @@ async def test_a_status_that_somebody_else_wrote_causes_a_pass() -> None:
 
 async def test_a_spec_that_comes_with_the_answer_to_our_write_causes_a_pass() -> None:
     """Its own event is older than the answer, and would be taken for known."""
-    server = Server("a")
-    copy = await a_copy(server)
+    server, copy = await a_copy("a")
     changed = server.store("a", metadata={"generation": 2})
     await copy.write_status(copy.only, READY)
     copy.take(changed)
@@ -144,7 +142,7 @@ async def test_a_spec_that_comes_with_the_answer_to_our_write_causes_a_pass() ->
 
 
 async def test_an_agreement_causes_a_pass_once_it_is_stored() -> None:
-    copy = await a_copy(Server("a"))
+    _, copy = await a_copy("a")
     agreed = PoolPlan(hash="1", approved=Approval(hash="1", kinds=("share -> cgpu",)))
     await copy.write_status(copy.only, PoolStatus(plan=agreed))
     assert copy.wakes == 1
@@ -152,16 +150,14 @@ async def test_an_agreement_causes_a_pass_once_it_is_stored() -> None:
 
 async def test_a_pool_changes_for_the_next_pass_only() -> None:
     """A pass goes on with what it began with."""
-    server = Server("a")
-    copy = await a_copy(server)
+    server, copy = await a_copy("a")
     copy.take(server.store("b"))
     assert copy.only.name == "a"
     assert await copy.pass_() == ["a", "b"]
 
 
 async def test_a_deleted_pool_does_not_come_back_by_a_late_answer() -> None:
-    server = Server("a")
-    copy = await a_copy(server)
+    server, copy = await a_copy("a")
 
     async def delete() -> None:
         copy.take(server.delete("a"), deleted=True)
@@ -172,8 +168,7 @@ async def test_a_deleted_pool_does_not_come_back_by_a_late_answer() -> None:
 
 
 async def test_what_events_say_during_a_list_is_newer_than_the_list() -> None:
-    server = Server("gone", "changed")
-    copy = await a_copy(server)
+    server, copy = await a_copy("gone", "changed")
 
     async def change() -> None:
         server.meanwhile = nothing
@@ -188,8 +183,7 @@ async def test_what_events_say_during_a_list_is_newer_than_the_list() -> None:
 
 
 async def test_the_successor_under_a_name_is_not_taken_for_the_pool_before() -> None:
-    server = Server("a")
-    copy = await a_copy(server)
+    server, copy = await a_copy("a")
     before = server.delete("a")
     after = server.store("a", metadata={"uid": "another"})
     # Kopf takes each object's events in order, and no two objects'.
@@ -203,8 +197,7 @@ async def test_a_list_that_is_made_now_and_then_and_fails_holds_no_pass_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("gpushare.controller.pool_store.LIST_SECONDS", 0.0)
-    server = Server("a")
-    copy = await a_copy(server)
+    server, copy = await a_copy("a")
     server.down = True
     copy.take(server.store("b"))
     assert await copy.pass_() == ["a", "b"]
@@ -215,8 +208,7 @@ async def test_a_list_that_is_made_now_and_then_and_fails_holds_no_pass_up(
 
 
 async def test_a_list_of_a_restored_etcd_is_believed_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = Server("a", "b")
-    copy = await a_copy(server)
+    server, copy = await a_copy("a", "b")
     server.delete("b")
     server.version = 1
     server.store("a", metadata={"generation": 0})
@@ -247,8 +239,7 @@ async def test_a_list_that_fails_is_tried_again_and_told_of_when_it_fails_for_lo
 async def test_a_pool_that_can_not_be_read_any_more_and_its_end_are_taken_in(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    server = Server("a")
-    copy = await a_copy(server)
+    server, copy = await a_copy("a")
     copy.tell = lambda *_, **__: None  # type: ignore[method-assign]
     copy.take(server.store("a", spec="none"))
     assert await copy.pass_() == []

@@ -25,18 +25,15 @@ async def read_watch(api: ApiClient) -> list[Json]:
     return [event async for event in api.watch("api/v1/things", timeout_seconds=0.1)]
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"<html>"])
-async def test_an_answer_that_is_no_object_is_a_failed_call(body: bytes) -> None:
-    async with served_by(says(body)) as api:
-        with pytest.raises(MalformedAnswerError, match="LIST api/v1/things"):
-            await api.get("api/v1/things")
+@pytest.mark.parametrize(
+    "body", [b"\n", b"null", b'["hunter2"]', b'"hunter2"', b"<hunter2>", b'{"hunter2": ']
+)
+async def test_an_answer_that_is_no_object_is_a_failed_call_that_quotes_nothing_of_it(
+    body: bytes,
+) -> None:
     assert issubclass(MalformedAnswerError, CALL_FAILURES)
-
-
-@pytest.mark.parametrize("body", [b'["hunter2"]', b'"hunter2"', b"hunter2 {", b'{"hunter2": '])
-async def test_what_is_said_of_an_answer_quotes_nothing_of_it(body: bytes) -> None:
     async with served_by(says(body)) as api:
-        with pytest.raises(MalformedAnswerError) as whole:
+        with pytest.raises(MalformedAnswerError, match="LIST api/v1/secrets") as whole:
             await api.get("api/v1/secrets")
         with pytest.raises(MalformedAnswerError) as watched:
             await read_watch(api)

@@ -80,16 +80,17 @@ def _lease(store: Store, identity: str) -> LeaderElector:
     return LeaderElector(store, terms, clock=CLOCK)  # type: ignore[arg-type]
 
 
-async def _hold(store: Store) -> LeaderElector:
+async def _hold() -> tuple[Store, LeaderElector]:
+    """A Lease, and its holder."""
+    store = Store()
     lease = _lease(store, "a")
     await lease.acquire()
-    return lease
+    return store, lease
 
 
 async def _hold_lost() -> tuple[Store, LeaderElector]:
     """A Lease that another took over from its holder."""
-    store = Store()
-    lease = await _hold(store)
+    store, lease = await _hold()
     assert store.lease is not None
     store.lease["spec"]["holderIdentity"] = "b"
     return store, lease
@@ -110,8 +111,8 @@ async def test_one_that_could_not_use_it_leaves_it_to_others_until_it_can() -> N
 
 
 async def test_a_slow_answer_does_not_cut_the_holders_time_short() -> None:
-    store = Store()
-    holder, other = await _hold(store), _lease(store, "b")
+    store, holder = await _hold()
+    other = _lease(store, "b")
 
     async def renew() -> None:
         CLOCK.now += 5
@@ -125,8 +126,8 @@ async def test_a_slow_answer_does_not_cut_the_holders_time_short() -> None:
 
 
 async def test_a_holder_whose_answer_was_slow_stops_before_others_may_follow() -> None:
-    store = Store()
-    holder, other = await _hold(store), _lease(store, "b")
+    store, holder = await _hold()
+    other = _lease(store, "b")
 
     async def look() -> None:
         assert not await other._try()
@@ -144,8 +145,8 @@ async def test_a_holder_whose_answer_was_slow_stops_before_others_may_follow() -
 async def test_the_time_that_another_replicas_clock_shows_neither_ends_its_term_nor_extends_it(
     hours: int,
 ) -> None:
-    store = Store()
-    holder, other = await _hold(store), _lease(store, "b")
+    store, holder = await _hold()
+    other = _lease(store, "b")
     for seconds in (1, 9, 9):
         assert await holder._try()
         assert store.lease is not None
@@ -158,8 +159,7 @@ async def test_the_time_that_another_replicas_clock_shows_neither_ends_its_term_
 
 
 async def test_a_restarted_process_of_the_same_name_takes_its_own_back_at_once() -> None:
-    store = Store()
-    await _hold(store)
+    store, _ = await _hold()
     assert await _lease(store, "a")._try()
 
 
@@ -174,16 +174,14 @@ async def test_two_who_try_at_once_do_not_both_win() -> None:
 
 
 async def test_a_released_lease_is_free_at_once() -> None:
-    store = Store()
-    lease = await _hold(store)
+    store, lease = await _hold()
     await lease.release()
     assert not lease.is_held
     assert await _lease(store, "b")._try()
 
 
 async def test_a_renewal_that_comes_in_between_does_not_keep_the_lease() -> None:
-    store = Store()
-    lease = await _hold(store)
+    store, lease = await _hold()
 
     async def renew() -> None:
         store.version += 1
@@ -197,8 +195,7 @@ async def test_a_stop_does_not_wait_for_an_api_server_that_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("gpushare.kube.leaderelection.RELEASE_SECONDS", 0.01)
-    store = Store()
-    lease = await _hold(store)
+    store, lease = await _hold()
     store.meanwhile["get"] = asyncio.Event().wait
     await lease.release()
     assert not lease.is_held
@@ -260,8 +257,7 @@ async def test_a_holder_ends_when_another_took_over() -> None:
 
 
 async def test_a_holder_ends_when_it_could_not_renew_in_time() -> None:
-    store = Store()
-    lease = await _hold(store)
+    store, lease = await _hold()
     store.down = True
     CLOCK.now += 7
     with pytest.raises(LeaseLostError, match="7 s"):
@@ -269,8 +265,7 @@ async def test_a_holder_ends_when_it_could_not_renew_in_time() -> None:
 
 
 async def test_a_holder_ends_when_its_time_is_over_though_the_lease_is_still_its_own() -> None:
-    store = Store()
-    lease = await _hold(store)
+    store, lease = await _hold()
 
     async def write() -> None:
         store.version += 1

@@ -12,7 +12,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.nodechange.phases.labelled import plan_restart
 from gpushare.core.nodechange.releasing import plan_release
-from gpushare.core.records.change_record import ChangePhase, Failure
+from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import (
     ApplyNode,
@@ -29,6 +29,7 @@ from tests.kit.values.node_plans import (
     LEFT_INSTALLER,
     OURS,
     SHARE,
+    a_failure,
     a_settled,
     an_isolating,
     applied,
@@ -92,12 +93,9 @@ def expect_not_called_shared(found: NodeRecords) -> None:
     assert not is_shared or found.module, found
 
 
-def _failed(phase: ChangePhase, reason: Reason) -> Failure:
-    return Failure(attempt="training/1", phase=phase, reason=reason, message="it broke", at=NOW)
-
-
 def test_a_teardown_that_failed_is_not_forgotten_by_a_pool_that_changes_its_mind_twice() -> None:
-    failure = _failed(ChangePhase.LABELLED, Reason.TEARDOWN_FAILED)
+    step = {"phase": ChangePhase.LABELLED, "reason": Reason.TEARDOWN_FAILED}
+    failure = a_failure().model_copy(update=step)
     # Taken over as it was labelled by hand: no record says cgpu but that of the change.
     records = a_teardown(ChangePhase.LABELLED, failure=failure).model_copy(update={"applied": None})
     node = teardown_node(ChangePhase.LABELLED, records=records)

@@ -47,7 +47,7 @@ from tests.kit.values.objects import (
 )
 
 DISABLE = names.LABEL_CGPU_DISABLE_ISOLATION
-CGPU, SHARE = (MODES[Edition.BASIC, mode].labels for mode in (Schedule.CGPU, Schedule.SHARE))
+CGPU = MODES[Edition.BASIC, Schedule.CGPU].labels
 PLUGIN = a_plugin_pod()
 TRAIN = a_gpu_pod(containers=(SharingContainer("main"),))
 ALL = (PLUGIN, INSTALLER, TRAIN)
@@ -57,11 +57,12 @@ NEVER = a_pool(edition="Basic", schedule="cgpu", device_plugin={"restart": "Neve
 LONG = NOW - timedelta(seconds=11)
 
 
-def a_member(**record: Any) -> Node:
-    """A node at rest in cgpu, as we left it."""
-    records = applied("cgpu", edition=Edition.BASIC, **record)
+def a_member(schedule: str = "cgpu", **record: Any) -> Node:
+    """A node at rest in a mode, as we left it."""
+    records = applied(schedule, edition=Edition.BASIC, **record)
     records = records.model_copy(update={"initial_values": {DISABLE: None, "cgpu": None}})
-    return a_node(labels={**CGPU, **OURS}, records=records, allocatable={MEMORY: 15})
+    labels = {**MODES[Edition.BASIC, Schedule(schedule)].labels, **OURS}
+    return a_node(labels=labels, records=records, allocatable={MEMORY: 15})
 
 
 def a_foreign(
@@ -79,14 +80,7 @@ def a_foreign(
     )
 
 
-UNKNOWN = a_member(mode_unknown=True)
-IN_SHARE = a_node(
-    labels={**SHARE, **OURS},
-    records=applied("share", edition=Edition.BASIC).model_copy(
-        update={"initial_values": {DISABLE: None, "cgpu": None}}
-    ),
-    allocatable={MEMORY: 15},
-)
+UNKNOWN, IN_SHARE = a_member(mode_unknown=True), a_member("share")
 
 
 def count_unknown(node: Node) -> tuple[int, int]:
@@ -190,7 +184,7 @@ def test_a_pod_that_selects_it_holds_up_a_change_that_leaves_isolation() -> None
 
 @pytest.mark.parametrize("doubt", ["mode_unknown", "restart_pending"])
 def test_a_node_that_is_given_up_in_doubt_is_not_believed_by_the_next_pool(doubt: str) -> None:
-    node = a_member(**{doubt: True})
+    node = a_member("cgpu", **{doubt: True})
     node = follow(node, expect_release(node, *ALL))
     release = expect_release(node, *ALL)
     assert isinstance(release.action, ReleaseNode)

@@ -243,15 +243,11 @@ def test_leaving_sharing_on_open_source_is_done_when_plugin_and_memory_are_gone(
     expect_apply(_step(free))
 
 
-def _from_default(**offered: int) -> Node:
-    allocatable = {MEMORY: 15, **offered}
-    way: dict[str, Any] = {"from_mode": Schedule.DEFAULT, "restart": False}
-    return _at(ChangePhase.LABELLED, node={"allocatable": allocatable}, **way)
-
-
 def test_a_node_is_not_done_while_pods_hold_cards_of_the_mode_that_went() -> None:
     whole = a_gpu_pod(requests={names.RESOURCE_WHOLE_GPU: 1})
-    plan = _step(_from_default(), NEW, INSTALLER, whole)
+    way: dict[str, Any] = {"from_mode": Schedule.DEFAULT, "restart": False}
+    node = _at(ChangePhase.LABELLED, node={"allocatable": {MEMORY: 15}}, **way)
+    plan = _step(node, NEW, INSTALLER, whole)
     members.expect_idle(plan, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
 
 

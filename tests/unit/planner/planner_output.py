@@ -1,7 +1,7 @@
 """Everything that a planner has decided, as values that a test can compare."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +12,8 @@ from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing
 from gpushare.names import Reason
-from tests.kit.values.objects import NOW, PRO_INSTALLED, a_plugin_pod, a_pool
+from tests.kit.values.node_plans import INSTALLER
+from tests.kit.values.objects import NOW, a_plugin_pod, a_pool, a_snapshot
 
 
 @dataclass(frozen=True)
@@ -56,20 +57,14 @@ class Rollout:
 
     @property
     def snapshot(self) -> ClusterSnapshot:
-        pods = {
-            name: (
-                a_plugin_pod(f"plugin-{name}", node=name),
-                a_plugin_pod("installer-1", node=name, daemonset="cgpu-installer"),
-            )
+        pods = [
+            pod
             for name, node in self.nodes.items()
             if node.allocatable
-        }
-        return ClusterSnapshot(
-            pools=(self.pool,),
-            nodes=dict(self.nodes),
-            pods=pods,
-            plugin_daemonsets=PRO_INSTALLED,
-        )
+            for pod in (a_plugin_pod(f"plugin-{name}", node=name), replace(INSTALLER, node=name))
+        ]
+        nodes = tuple(self.nodes.values())
+        return a_snapshot(pools=(self.pool,), nodes=nodes, pods=tuple(pods))
 
     def update(self, changed: set[str] | None, now: datetime = NOW) -> None:
         decisions = self.planner.update(self.snapshot, changed, now).decisions

@@ -21,8 +21,7 @@ from gpushare.core.planner.planner import Planner
 from gpushare.core.records.drift_record import Drift, LabelConflict
 from gpushare.core.rollout.approval import find_approval, is_approved
 from gpushare.core.rollout.change_kinds import Kind, hash_kinds
-from gpushare.core.snapshot.actions import NodeState, StepResult
-from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.node import Timing
 from gpushare.editions.edition import Outcome
 from gpushare.names import Reason
@@ -52,11 +51,6 @@ def _manual(*approved: Kind, status: PoolStatus | None = None, **rollout: Any) -
     return a_pool(rollout=wanted, status=status or PoolStatus())
 
 
-def _only(snapshot: ClusterSnapshot) -> StepResult:
-    (plan,) = plan_snapshot(snapshot).members["training"]
-    return plan
-
-
 def test_the_hash_does_not_depend_on_order_or_repetition() -> None:
     assert hash_kinds([FLIP, FOLLOW]) == hash_kinds([FOLLOW, FLIP, FLIP])
 
@@ -83,13 +77,6 @@ def test_the_hash_of_a_kind_stays_the_same_for_ever() -> None:
     assert hash_kinds([]) == ""
 
 
-def _kinds(pool: Pool, *left: Kind) -> tuple[str, ...] | None:
-    """What the approval of the pool covers; None without one."""
-    found = find_approval(pool, left)
-    assert found is None or found.hash == pool.spec.rollout.approved_plan
-    return found.kinds if found is not None else None
-
-
 BOTH = tuple(sorted([str(FLIP), str(FOLLOW)]))
 
 
@@ -111,7 +98,9 @@ BOTH = tuple(sorted([str(FLIP), str(FOLLOW)]))
 def test_an_approval_covers_what_was_agreed_to_while_its_hash_stands_in_the_spec(
     pool: Pool, left: list[Kind], kinds: tuple[str, ...] | None
 ) -> None:
-    assert _kinds(pool, *left) == kinds
+    found = find_approval(pool, left)
+    assert found is None or found.hash == pool.spec.rollout.approved_plan
+    assert (found and found.kinds) == kinds
 
 
 @pytest.mark.parametrize(
@@ -136,7 +125,7 @@ def test_a_kind_is_approved_once_its_approval_stands_in_the_status(
 
 @pytest.mark.parametrize("node", [FIRST, a_node()], ids=["a member", "one that joins"])
 def test_without_an_approval_no_node_begins_and_it_says_what_to_do(node: Node) -> None:
-    plan = _only(a_snapshot(pools=(_manual(),), nodes=(node,)))
+    (plan,) = plan_snapshot(a_snapshot(pools=(_manual(),), nodes=(node,))).members["training"]
     expect_idle(plan, NodeState.WAITING, Reason.WAITING_FOR_APPROVAL)
     assert "approvedPlan" in plan.message
 

@@ -139,11 +139,6 @@ def test_one_node_that_cant_be_judged_does_not_stop_the_others() -> None:
     assert _cordoned(plan) == ["gpu-1"]
 
 
-def _selector(key: str, operator: str, *values: str) -> LabelSelector:
-    requirement = {"key": key, "operator": operator, "values": values}
-    return LabelSelector.model_validate({"matchExpressions": [requirement]})
-
-
 @pytest.mark.parametrize(
     ("operator", "values", "present", "absent"),
     [
@@ -158,7 +153,8 @@ def _selector(key: str, operator: str, *values: str) -> LabelSelector:
 def test_selector_operators_mean_what_they_mean_in_kubernetes(
     operator: str, values: tuple[str, ...], present: bool, absent: bool
 ) -> None:
-    selector = _selector("key", operator, *values)
+    requirement = {"key": "key", "operator": operator, "values": values}
+    selector = LabelSelector.model_validate({"matchExpressions": [requirement]})
     assert matches_selector(selector, {"key": "a"}) is present
     assert matches_selector(selector, {"other": "a"}) is absent
 
@@ -206,19 +202,18 @@ def test_the_higher_priority_takes_a_node_from_the_pool_that_has_it() -> None:
     assert _claim("owner", owner, high) == ("high", ["owner"])
 
 
+OLD, NAMED_LAST = a_pool("a-old", created=NOW - timedelta(days=1)), a_pool("z")
+
+
 @pytest.mark.parametrize(
-    ("owner", "older", "younger", "winner"),
-    [
-        ("owner", "a-old", "owner", "owner"),
-        (None, "z-old", "a-young", "z-old"),
-    ],
-    ids=["the owner keeps it", "the older one"],
+    ("owner", "winner", "loser"),
+    [("z", NAMED_LAST, OLD), (None, OLD, a_pool("a")), (None, a_pool("a"), NAMED_LAST)],
+    ids=["the owner keeps it", "the older one", "of those that are equally old the first by name"],
 )
 def test_of_equal_priorities_the_owner_and_then_the_older_pool_wins(
-    owner: str | None, older: str, younger: str, winner: str
+    owner: str | None, winner: Pool, loser: Pool
 ) -> None:
-    old = a_pool(older, created=NOW - timedelta(days=1))
-    assert _claim(owner, old, a_pool(younger))[0] == winner
+    assert _claim(owner, winner, loser) == (winner.name, [loser.name])
 
 
 def test_the_owner_is_the_pool_of_the_label_that_is_ours() -> None:
@@ -232,10 +227,6 @@ def test_a_pool_label_that_somebody_removed_or_wrote_does_not_move_a_node(
 ) -> None:
     assert find_owner(a_node(labels=labels), applied(pool="owner")) == "owner"
     assert find_owner(a_node(labels=labels), NodeRecords()) is None
-
-
-def test_of_pools_that_are_equally_old_the_first_by_name_wins() -> None:
-    assert _claim(None, a_pool("b"), a_pool("a")) == ("a", ["b"])
 
 
 def test_a_pool_that_is_being_deleted_claims_nothing() -> None:

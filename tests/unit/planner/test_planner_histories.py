@@ -31,9 +31,9 @@ from tests.kit.histories.disturbances import (
     a_pool_name,
     a_rollout,
 )
-from tests.kit.histories.rule_log import RuleLog, RuleOf, expect_to_lead
 from tests.kit.histories.simulated_operator import SimulatedOperator, describe, plan_from_nothing
 from tests.kit.histories.turns import read_phase
+from tests.unit.planner.rule_log import RuleLog, RuleOf, expect_to_lead
 
 EXAMPLES = int(os.environ.get("GPUSHARE_HISTORIES", "0"))
 """By `make fuzz`: so many new histories; else the same few every time."""

@@ -96,19 +96,13 @@ def test_old_records_read_as_they_were_meant_and_are_written_as_they_were() -> N
     assert (change.dump(), mode.dump()) == (_OLD_CHANGE, _OLD_APPLIED)
 
 
-def _with_old(labels: dict[str, str], text: str) -> Node:
-    """A node that is done, and all ours, with this record."""
-    notes = {names.ANNOTATION_APPLIED: text, names.ANNOTATION_INITIAL_VALUES: "{}"}
-    owned = frozenset(labels) | frozenset(notes)
-    node = a_node(labels=labels, allocatable={MEMORY: 15}, owned=owned)
-    return replace(node, annotations=notes)
-
-
 def test_old_records_on_a_node_that_is_done_change_nothing() -> None:
     """An upgrade of the operator restarts no plugin, and writes no node."""
-    node = _with_old({"cgpu": "true", "cgpu.disable.isolation": "true", **OURS}, _OLD_APPLIED)
+    labels = {"cgpu": "true", "cgpu.disable.isolation": "true", **OURS}
+    notes = {names.ANNOTATION_APPLIED: _OLD_APPLIED, names.ANNOTATION_INITIAL_VALUES: "{}"}
+    node = a_node(labels=labels, allocatable={MEMORY: 15}, owned=frozenset({*labels, *notes}))
     pool = a_pool(schedule="share", edition="Basic")
-    plan = plan_of(node, pool, a_plugin_pod("1"), INSTALLER)
+    plan = plan_of(replace(node, annotations=notes), pool, a_plugin_pod("1"), INSTALLER)
     assert (plan.state, plan.action, plan.halts) == (NodeState.READY, None, "")
 
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.kit.values.webhook_certificate import TlsApi, build_fake_api
+from tests.unit.webhook.webhook_certificate import TlsApi, build_fake_api
 
 
 @pytest.fixture

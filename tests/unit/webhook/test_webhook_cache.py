@@ -12,14 +12,9 @@ from tests.kit.values.clock import Clock
 from tests.kit.values.webhook_server import DEFAULT, INFERENCE, TRAINING, build_memory
 
 
-def find_reason(cache: PoolCache) -> Reason | None:
-    unsynced = cache.find_unsynced()
-    return None if unsynced is None else unsynced.reason
-
-
 def test_until_both_watches_have_listed_it_is_not_answered_from() -> None:
     cache = PoolCache(60.0, Clock())
-    assert find_reason(cache) is Reason.NOT_SYNCED
+    assert str(cache.find_unsynced()) == "gpusharepools are not known yet"
     cache.note_event(POOLS)
     unsynced = cache.find_unsynced()
     assert unsynced is not None

@@ -11,7 +11,7 @@ from gpushare.certs.issue import LIFETIME
 from gpushare.certs.validation import MANAGED_BY
 from gpushare.observe.metrics import Metrics
 from tests.kit.values.certificates import issue_foreign
-from tests.kit.values.webhook_certificate import (
+from tests.unit.webhook.webhook_certificate import (
     CONFIGURATION,
     HOSTS,
     NOW,

@@ -13,7 +13,7 @@ from gpushare.certs.validation import LABELS, TLS
 from gpushare.kube.errors import ApiError
 from gpushare.kube.resources.webhook_configurations import apply_ca_bundle, read_configuration
 from gpushare.observe.metrics import Metrics
-from tests.kit.values.webhook_certificate import (
+from tests.unit.webhook.webhook_certificate import (
     CONFIGURATION,
     SECRET,
     Clock,

@@ -15,8 +15,8 @@ from gpushare.webhook import decision_log as decision_log
 from gpushare.webhook.manager import NAMESPACES_PATH, Webhook
 from gpushare.webhook.readiness import ReadinessCall
 from tests.kit.values.fake_api import FakeApi
-from tests.kit.values.webhook_certificate import CONFIGURATION, build_fake_api, trusted_ca
 from tests.kit.values.webhook_server import DEFAULT, until
+from tests.unit.webhook.webhook_certificate import CONFIGURATION, build_fake_api, trusted_ca
 from tests.unit.webhook.webhook_client import BODY, build_call
 
 SETTINGS = Settings(webhook_host="127.0.0.1", webhook_port=0)

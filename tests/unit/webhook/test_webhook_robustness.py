@@ -11,7 +11,6 @@ from typing import Any
 import jsonpatch
 import orjson
 import pytest
-from aiohttp.test_utils import RawTestServer, TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +26,7 @@ from tests.kit.values.manifests import (
     put_at,
 )
 from tests.kit.values.webhook_server import build_webhook
-from tests.unit.webhook.webhook_client import crowded
+from tests.unit.webhook.webhook_client import connected, crowded
 
 EXAMPLES = int(os.environ.get("GPUSHARE_REVIEWS", "0"))
 """By `make fuzz`: so many new reviews; else the same few every time."""
@@ -50,8 +49,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def post_all(path: str, bodies: Sequence[bytes]) -> list[tuple[int, bytes]]:
     async def post() -> list[tuple[int, bytes]]:
         answers = []
-        webhook: TestClient[Any, Any] = TestClient(RawTestServer(build_webhook().handle))
-        async with webhook:
+        async with connected() as webhook:
             for body in bodies:
                 async with webhook.post(path, data=BytesIO(body)) as response:
                     answers.append((response.status, await response.read()))

@@ -1,7 +1,5 @@
 """TLS of the running webhook."""
 
-import asyncio
-import ssl
 from datetime import UTC, datetime
 
 import aiohttp
@@ -13,14 +11,11 @@ from tests.kit.values.webhook_server import build_webhook
 from tests.unit.webhook.webhook_client import Crowd
 
 
-async def served_certificate(port: int, trusting: ssl.SSLContext) -> bytes:
-    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting, server_hostname=HOST)
-    try:
-        certificate: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        return certificate
-    finally:
-        writer.close()
-        await writer.wait_closed()
+async def read_certificate(crowd: Crowd) -> bytes:
+    """What is shown on a new connection."""
+    _, writer = await crowd.open()
+    certificate: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    return certificate
 
 
 async def test_a_new_certificate_holds_for_new_connections_and_cuts_none() -> None:
@@ -32,7 +27,8 @@ async def test_a_new_certificate_holds_for_new_connections_and_cuts_none() -> No
     ):
         crowd = Crowd(port, trusting)
         assert await crowd.ask(session) == 200
-        before = await served_certificate(port, trusting)
+        before = await read_certificate(crowd)
         load_identity(server, issue_identity(authority, (HOST, "127.0.0.1"), datetime.now(UTC)))
-        assert await served_certificate(port, trusting) != before
+        assert await read_certificate(crowd) != before
         assert await crowd.ask(session) == 200
+        crowd.disperse()
