@@ -26,6 +26,7 @@ from tests.kit.values.node_plans import (
     applied,
     changing,
     deferred,
+    has_failed,
     plan_of,
     some_settled,
 )
@@ -67,6 +68,16 @@ def test_a_node_whose_cordon_is_being_written_uses_up_the_budget(starting: bool)
     busy = frozenset({"gpu-1"})
     snapshot = replace(snapshot, busy=busy, starting=busy if starting else frozenset())
     assert ("gpu-0" in _cordoned(plan_snapshot(snapshot))) is not starting
+
+
+def test_a_node_whose_cordon_is_being_written_waits_no_more_though_another_failed() -> (
+    None
+):
+    snapshot = a_snapshot(pools=(a_pool(),), nodes=(a_settled("gpu-0"), has_failed("gpu-1")))
+    busy = frozenset({"gpu-0"})
+    plan = plan_snapshot(replace(snapshot, busy=busy, starting=busy))
+    assert _states(plan)["gpu-0"] is Reason.CORDONED
+    assert "gpu-0" not in _cordoned(plan)
 
 
 def test_nodes_that_join_are_changed_all_at_once_and_hold_up_nobody() -> None:

@@ -206,7 +206,10 @@ class Planner:
             if node not in own and shared == pool_state.last_refusal:
                 continue
             self.seen.add(node)
-            if (refusal := self._find_refusal_of(pool_state.queued[node], name)) is not None:
+            # One that is about to be cordoned has been admitted.
+            is_admitted = node in snapshot.starting
+            refusal = None if is_admitted else self._find_refusal_of(pool_state.queued[node], name)
+            if refusal is not None:
                 plan = keep_waiting(pool_state.queued[node], refusal)
                 pool_state.queue(plan, is_queued=True)
                 pool_state.record(plan)
