@@ -110,10 +110,12 @@ REPAIR = Transition(
 class EditionDescription:
     """What one edition differs in from another. A new one is a module that fills this, and:
 
-    its entry in `registry.py`; its name in `Edition`, its modes in `Schedule` and
-    `EDITION_SCHEDULES`, and where it has placement `EDITIONS_WITH_PLACEMENT` (`api/pool.py`, for
-    the CRD); its labels, resources and DaemonSets in `names.py`, and
-    `STANDARD_DAEMONSETS`; its table in docs/transitions.md. Tests name what is missing.
+    its entry in `registry.py`; its name in `Edition`, its modes in `Schedule` (of which
+    Professional has all) and `EDITION_SCHEDULES`, and where it has placement
+    `EDITIONS_WITH_PLACEMENT` (`api/pool.py`, for the CRD: `make crds`); in `names.py` its labels
+    (`MODE_LABELS`), resources (`GPU_RESOURCES`, and `SHARED_RESOURCES` of parts of cards) and
+    DaemonSets (`STANDARD_DAEMONSETS`); its table in docs/transitions.md; the chart's values; what
+    `devcluster/editions` plays. Tests name most of what is missing.
 
     A mode must be set by node labels, and show by the resource that its plugin offers.
     """

@@ -43,6 +43,11 @@ def test_a_modes_labels_are_read_back_as_that_mode(edition: Edition, schedule: S
     assert find_schedule(edition, MODES[edition, schedule].labels) == schedule
 
 
+def test_every_modes_labels_and_resources_are_among_those_that_are_read() -> None:
+    assert names.MODE_LABELS == {key for mode in MODES.values() for key in mode.labels}
+    assert names.GPU_RESOURCES == {each for mode in MODES.values() for each in mode.resources}
+
+
 @pytest.mark.parametrize(("edition", "schedule"), ALL_MODES)
 def test_a_plugin_reads_the_label_exactly_where_it_serves_two_modes(
     edition: Edition, schedule: Schedule

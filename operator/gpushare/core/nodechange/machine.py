@@ -7,10 +7,11 @@ The machine knows no budget: a start is admitted by `core/rollout/budget.py`.
 
 What happens when     Stable     Cordoned               Labelled to Restarting      Failed
 a user uncordons it   nothing    aborted                cordoned again              cordoned again
-it becomes NotReady   no start   aborted                the deadline runs on        stays failed
-a GPU pod is bound    no start   aborted or waited for  waited for before restarts  no rollback
-its pool is deleted   released   aborted, released      finished, released          stays cordoned
-(`releasing.py`: what is released gets another mode first, where the deletion policy says so.)
+it becomes NotReady   no start   aborted                the deadline runs on        no rollback yet
+a GPU pod is bound    no start   aborted or waited for  waited for till Restarting  no rollback yet
+its pool is deleted   released   aborted, released      finished, released          released cordoned
+With CordonAndWait and Evict a change starts beside pods. An abort may lead back to a failed change.
+What is released gets another mode first, where the deletion policy says so (`releasing.py`).
 """
 
 from collections.abc import Callable, Iterable
@@ -92,7 +93,7 @@ STABLE: Phase[MemberStep] = Phase(
     ),
 )
 _ABORTED = ("Stable", "Labelled", "Failed")
-"""Uncordoned; or back in the change that failed before, as it was or with a new deadline."""
+"""Uncordoned; or back in the change that failed before. A recheck goes on to Labelled."""
 CORDONED: Phase[MemberStep] = Phase(
     "Cordoned",
     "The node is cordoned, and its labels are as they were.",
@@ -165,7 +166,7 @@ def _follow(step: FailedStep) -> StepResult | None:
 
 FAILED: Phase[FailedStep] = Phase(
     "Failed",
-    "It took too long, or can't succeed. No other node of the pool begins, unless this one joined.",
+    "It took too long, or can't succeed: its steps go on, its pool halts unless the node joins.",
     (
         Rule("recovered", failed.complete, ("Stable",)),
         Rule("uncordoned-by-user", failed.cordon_again),
