@@ -44,8 +44,8 @@ def test_a_modes_labels_are_read_back_as_that_mode(edition: Edition, schedule: S
 
 
 def test_every_modes_labels_and_resources_are_among_those_that_are_read() -> None:
-    assert names.MODE_LABELS == {key for mode in MODES.values() for key in mode.labels}
-    assert names.GPU_RESOURCES == {each for mode in MODES.values() for each in mode.resources}
+    assert {key for mode in MODES.values() for key in mode.labels} == names.MODE_LABELS
+    assert {each for mode in MODES.values() for each in mode.resources} == names.GPU_RESOURCES
 
 
 @pytest.mark.parametrize(("edition", "schedule"), ALL_MODES)
