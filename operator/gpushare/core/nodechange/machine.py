@@ -5,11 +5,11 @@ node's records, so a process that starts anew goes on wherever the node says: St
 record of a change, or with one that was aborted (Deferred); Failed where the record has a failure.
 The machine knows no budget: a start is admitted by `core/rollout/budget.py`.
 
-What happens when     Stable     Cordoned               Labelled to Restarting      Failed
-a user uncordons it   nothing    aborted                cordoned again              cordoned again
-it becomes NotReady   no start   aborted                the deadline runs on        no rollback yet
-a GPU pod is bound    no start   aborted or waited for  waited for till Restarting  no rollback yet
-its pool is deleted   released   aborted, released      finished, released          released cordoned
+What happens when    Stable     Cordoned               Labelled to Restarting      Failed
+a user uncordons it  nothing    aborted                cordoned again              cordoned again
+it becomes NotReady  no start   aborted                the deadline runs on        no rollback yet
+a GPU pod is bound   no start   aborted or waited for  waited for till Restarting  no rollback yet
+its pool is deleted  released   aborted, released      finished, released          released cordoned
 With CordonAndWait and Evict a change starts beside pods. An abort may lead back to a failed change.
 What is released gets another mode first, where the deletion policy says so (`releasing.py`).
 """
