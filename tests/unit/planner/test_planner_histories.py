@@ -211,13 +211,20 @@ class Histories(Disturbances):
         """People do what nodes ask for in their teardown."""
         states = self.operator.planner.pool_states.values()
         plans = [plan for state in states for plan in state.plans.values()]
-        asked = {p.node: p.reason for p in plans if p.state is NodeState.BLOCKED and p.under_way}
+        asked = {
+            p.node: p.reason
+            for p in plans
+            if p.under_way
+            and (p.state is NodeState.BLOCKED or p.reason is Reason.MODULE_STILL_LOADED)
+        }
         for node in sorted(asked.keys() & self.cluster.nodes.keys()):
             match asked[node]:
                 case Reason.MODULE_REMOVAL | Reason.REBOOT_NEEDED:
                     self.remove_module(node)
                     self.reboot(node)
-                case Reason.MODULE_UNVERIFIED if node in self.cluster.modules:
+                case Reason.MODULE_UNVERIFIED | Reason.MODULE_STILL_LOADED if (
+                    node in self.cluster.modules
+                ):
                     self.remove_module(node)
                     self.reboot(node)
                 case Reason.MODULE_UNVERIFIED:
