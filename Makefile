@@ -145,7 +145,7 @@ test-safety: $(READY) ## Show that each safety rule is held by tests: take it ou
 	$(BIN)/python -m tests.mutations
 
 .PHONY: fuzz
-fuzz: $(READY) ## Play thousands of random histories, pods and calls, each new (HISTORIES=N REVIEWS=N)
+fuzz: $(READY) ## Play hundreds of random histories, thousands of pods and calls, each new (HISTORIES=N REVIEWS=N)
 	$(BIN)/pytest tests/unit --hypothesis-profile=fuzz -m hypothesis $(SHARDS)
 	GPUSHARE_HISTORIES=$(or $(HISTORIES),400) GPUSHARE_REVIEWS=$(or $(REVIEWS),1000) \
 		$(BIN)/pytest --hypothesis-profile=fuzz tests/unit/planner/test_planner_histories.py \

@@ -5,10 +5,8 @@ from typing import Any
 import pytest
 
 from gpushare.api.k8s.namespace import Namespace
-from tests.kit.values.manifests import CORE, MEMORY, build_container, build_pod
+from tests.kit.values.manifests import CORE, COUNT, MEMORY, build_container, build_pod
 from tests.kit.values.pool_views import Json, a_room, a_view, admit
-
-COUNT = "aliyun.com/gpu-count"
 
 
 def _over(cards: str) -> Json:

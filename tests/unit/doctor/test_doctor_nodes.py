@@ -12,7 +12,7 @@ from gpushare.api.k8s.pod import Pod, SharingContainer
 from gpushare.api.pool import Edition, Pool, Schedule, UnreadablePool
 from gpushare.api.status import PoolStatus
 from gpushare.core.analysis.doctor.nodes import judge_nodes, judge_units
-from gpushare.core.analysis.doctor.report import judge_machines
+from gpushare.core.analysis.doctor.report import judge_machines, sort_findings
 from gpushare.core.analysis.effective_settings import read_setup
 from gpushare.core.analysis.finding import Code, Finding, Severity, Unseen
 from gpushare.core.analysis.inspect.pools import plan_snapshot
@@ -253,6 +253,12 @@ def test_where_pools_may_not_be_read_nobody_is_said_to_have_labelled_by_hand() -
 
 
 # The page.
+
+
+def test_the_worst_comes_first() -> None:
+    worst_first = [Severity.ERROR, Severity.WARNING, Severity.INFO, Severity.OK]
+    found = [Finding(each, Code.SKIPPED, str(each), "told") for each in reversed(worst_first)]
+    assert [each.severity for each in sort_findings(found)] == worst_first
 
 
 def test_nodes_with_the_same_trouble_are_one_finding_that_leads_to_the_worst_of_them() -> None:

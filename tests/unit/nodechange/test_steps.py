@@ -53,6 +53,7 @@ def _restarting(offered: int = 15) -> Node:
 
 
 CORDONED = _at(ChangePhase.CORDONED, SHARE)
+CUT = replace(CORDONED, allocatable={"nvidia.com/mig-1g.5gb": 7})
 LABELLED = _at(ChangePhase.LABELLED)
 
 
@@ -84,6 +85,16 @@ def test_a_pod_seen_after_the_cordon_makes_the_node_let_go_and_rest(phase: str) 
     assert (apply.cordon, apply.labels) == (False, SHARE)
     change = _read_change(apply)
     assert (change.phase, change.not_before) == (ChangePhase.DEFERRED, NOW + timedelta(seconds=30))
+
+
+def test_a_cordoned_node_that_offers_mig_devices_is_uncordoned() -> None:
+    assert not expect_apply(_step(CUT)).cordon
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_mig_devices_that_come_between_cordon_and_labels_end_the_change(*, stays: bool) -> None:
+    apply = expect_recheck(CUT, stays=stays)
+    assert (apply.cordon, apply.labels) == (False, SHARE)
 
 
 def test_an_empty_cordoned_node_is_labelled_in_the_write_that_says_so() -> None:

@@ -1,7 +1,7 @@
 """A teardown by Jobs: each is made once, and what it says is written on the node."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,10 +13,16 @@ from gpushare.core.nodechange.phases.teardown import is_job_due, name_job
 from gpushare.core.nodechange.releasing import plan_release
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import parse_records
-from gpushare.core.snapshot.actions import CreateJob, JobPhase, NodeState, ReleaseNode
+from gpushare.core.snapshot.actions import CreateJob, JobPhase, NodeState, ReleaseNode, StepResult
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.names import Reason
-from tests.kit.values.node_plans import INSTALLER, a_failure, expect_idle, expect_release
+from tests.kit.values.node_plans import (
+    INSTALLER,
+    a_failure,
+    expect_apply,
+    expect_idle,
+    expect_release,
+)
 from tests.kit.values.objects import LATER, NOW, a_gpu_pod
 from tests.kit.values.teardown_plans import (
     LONG_AFTER,
@@ -210,16 +216,28 @@ def test_a_teardown_by_hand_stays_that_on_a_node_that_leaves_unless_jobs_were_ag
     assert (plan.reason, plan.action) == (Reason.MODULE_REMOVAL, None)
 
 
-@pytest.mark.parametrize(
-    ("state", "is_released"), [(JobState.RUNNING, False), (JobState.FAILED, True)]
-)
-def test_a_failed_node_is_released_once_its_job_has_ended(
-    state: JobState, *, is_released: bool
-) -> None:
-    node = _failed(ChangePhase.LABELLED)
+def _plan_release_beside(state: JobState, now: datetime = NOW, **node_fields: Any) -> StepResult:
+    node = _failed(ChangePhase.LABELLED, **node_fields)
     job = a_job(node, JobPhase.UNINSTALL, state)
     seen = NodeSnapshot(node, (), parse_records(node), jobs={job.name: job})
-    plan = plan_release(seen, job_pool(deleting=True), ReconcileContext(NOW))
+    plan = plan_release(seen, job_pool(deleting=True), ReconcileContext(now))
     assert plan is not None
-    assert isinstance(plan.action, ReleaseNode) is is_released
-    assert (job.name in plan.message) is not is_released
+    return plan
+
+
+def test_a_failed_node_is_not_released_while_its_job_runs() -> None:
+    plan = _plan_release_beside(JobState.RUNNING)
+    assert (plan.state, plan.action) == (NodeState.BLOCKED, None)
+    assert "gpushare-uninstall-" in plan.message
+
+
+def test_a_failed_node_that_waits_for_its_job_is_cordoned_again() -> None:
+    plan = _plan_release_beside(JobState.RUNNING, unschedulable=False, owns_cordon=False)
+    assert expect_apply(plan).cordon
+
+
+@pytest.mark.parametrize(("state", "now"), [(JobState.FAILED, NOW), (JobState.RUNNING, LONG_AFTER)])
+def test_a_failed_node_is_released_once_its_job_has_ended_or_never_will(
+    state: JobState, now: datetime
+) -> None:
+    assert isinstance(_plan_release_beside(state, now).action, ReleaseNode)

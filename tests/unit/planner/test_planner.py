@@ -70,7 +70,7 @@ def test_a_node_whose_cordon_is_being_written_uses_up_the_budget(starting: bool)
     assert ("gpu-0" in _cordoned(plan_snapshot(snapshot))) is not starting
 
 
-def test_a_node_whose_cordon_is_being_written_waits_no_more_though_another_failed() -> None:
+def test_a_node_whose_cordon_is_being_written_is_not_held_up_by_a_halt() -> None:
     snapshot = a_snapshot(pools=(a_pool(),), nodes=(a_settled("gpu-0"), has_failed("gpu-1")))
     busy = frozenset({"gpu-0"})
     plan = plan_snapshot(replace(snapshot, busy=busy, starting=busy))

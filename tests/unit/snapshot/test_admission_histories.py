@@ -13,7 +13,7 @@ from tests.kit.histories.disturbances import NODES
 from tests.kit.histories.field_ownership import CORDON, observe_node
 from tests.unit.planner.test_planner_histories import EXAMPLES, Histories
 
-HISTORIES = 5 + EXAMPLES // 100
+HISTORIES = 5 + EXAMPLES // 20
 SEED = random.randrange(2**32) if EXAMPLES else 7
 """By `make fuzz` more histories, and new ones."""
 STEPS = 60

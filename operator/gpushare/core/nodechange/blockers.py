@@ -104,6 +104,17 @@ def find_pods_of_another_pool(node: Node, pool: str, pods: Iterable[Pod]) -> Blo
     )
 
 
+def find_reason_to_stay_away(
+    node: Node, edition: Edition, pool: str, pods: Iterable[Pod]
+) -> Blocker | None:
+    """Why the node must be left exactly as it is, by a pool that would have it."""
+    return (
+        find_mig(node)
+        or find_other_edition(node, edition)
+        or find_pods_of_another_pool(node, pool, pods)
+    )
+
+
 def find_mig(node: Node) -> Blocker | None:
     """That the node's cards are cut into MIG devices, which nobody can share besides."""
     if not node.offers_mig:

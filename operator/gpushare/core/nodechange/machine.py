@@ -11,7 +11,7 @@ it becomes NotReady  no start   aborted                the deadline runs on     
 a GPU pod is bound   no start   aborted or waited for  waited for till Restarting  no rollback yet
 its pool is deleted  released   aborted, released      finished, released          released cordoned
 With CordonAndWait and Evict a change starts beside pods. An abort may lead back to a failed change.
-What is released gets another mode first, where the deletion policy says so (`releasing.py`).
+Before a release Jobs end, and the mode changes where the deletion policy says so (`releasing.py`).
 """
 
 from collections.abc import Callable, Iterable
@@ -92,20 +92,20 @@ STABLE: Phase[MemberStep] = Phase(
         *TO_POOLS_MODE,
     ),
 )
-_ABORTED = ("Stable", "Labelled", "Failed")
+_FROM_CORDONED = ("Stable", "Labelled", "Failed")
 """Uncordoned; or back in the change that failed before. A recheck goes on to Labelled."""
 CORDONED: Phase[MemberStep] = Phase(
     "Cordoned",
     "The node is cordoned, and its labels are as they were.",
     (
-        Rule("pool-changed", cordoned.abort_for_pool, _ABORTED),
-        Rule("left-alone", cordoned.abort_to_leave_alone, _ABORTED),
-        Rule("uncordoned-by-user", cordoned.abort_for_user, _ABORTED),
-        Rule("node-not-ready", cordoned.abort_for_node, _ABORTED),
-        Rule("pods-unreadable", cordoned.report_unreadable_pods, _ABORTED),
+        Rule("pool-changed", cordoned.abort_for_pool, _FROM_CORDONED),
+        Rule("left-alone", cordoned.abort_to_leave_alone, _FROM_CORDONED),
+        Rule("uncordoned-by-user", cordoned.abort_for_user, _FROM_CORDONED),
+        Rule("node-not-ready", cordoned.abort_for_node, _FROM_CORDONED),
+        Rule("pods-unreadable", cordoned.report_unreadable_pods, _FROM_CORDONED),
         Rule("rollout-halted", cordoned.abort_for_halt, ("Stable",)),
         Rule("pods-remain", cordoned.wait_for_pods),
-        Rule("recheck-pods", cordoned.recheck_pods, _ABORTED),
+        Rule("recheck-pods", cordoned.recheck_pods, _FROM_CORDONED),
     ),
 )
 _REVERTED = Rule("labels-or-cordon-undone", labelled.revert, ("Failed",))

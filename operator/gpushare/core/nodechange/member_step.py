@@ -5,12 +5,7 @@ from functools import cached_property
 
 from gpushare import names
 from gpushare.api.pool import Pool, RestartPolicy, Schedule
-from gpushare.core.nodechange.blockers import (
-    find_blocking_pods,
-    find_mig,
-    find_other_edition,
-    find_pods_of_another_pool,
-)
+from gpushare.core.nodechange.blockers import find_blocking_pods, find_reason_to_stay_away
 from gpushare.core.nodechange.kernel_module import is_isolation_left
 from gpushare.core.nodechange.step import Step
 from gpushare.core.ownership.drift import Verdict, judge_drift
@@ -41,11 +36,7 @@ class MemberStep(Step):
     def reason_to_stay_away(self) -> Blocker | None:
         """Why the node must be left exactly as it is."""
         node, pool = self.seen.node, self.pool
-        return (
-            find_mig(node)
-            or find_other_edition(node, pool.spec.edition)
-            or find_pods_of_another_pool(node, pool.name, self.seen.pods)
-        )
+        return find_reason_to_stay_away(node, pool.spec.edition, pool.name, self.seen.pods)
 
     @cached_property
     def current(self) -> str:

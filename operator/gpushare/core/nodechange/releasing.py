@@ -12,7 +12,7 @@ from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.labels_in_force import note_readings
 from gpushare.core.nodechange.machine import find_labelled_rule
 from gpushare.core.nodechange.phases.cordoned import plan_abort, plan_uncordon
-from gpushare.core.nodechange.phases.teardown import agree_on_policy, find_running_job
+from gpushare.core.nodechange.phases.teardown import agree_on_policy, find_removing_job
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.step import Step, write_records
 from gpushare.core.records.change_record import ChangePhase
@@ -27,6 +27,9 @@ from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.registry import EDITIONS, desired_labels, find_mode, find_schedule
 from gpushare.names import Reason
+
+JOB_PATIENCE = timedelta(hours=1)
+"""After a failure; a Job that has not ended by then never will: its own deadline is half of it."""
 
 
 def has_stalled(pool: Pool, now: datetime, patience: timedelta) -> bool:
@@ -49,9 +52,9 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
     keeps = pool is None or _policy_of(pool) is DeletionPolicy.RETAIN
     if change is not None and change.is_labelled:
         if keeps and change.failure is not None:
-            if (job := find_running_job(seen)) is not None:
-                # It works on the node, which nobody would keep cordoned for it any more.
-                return seen.plan(NodeState.BLOCKED, Reason.RELEASING, f"Job {job} must end first")
+            left = change.failure.at + JOB_PATIENCE - ctx.now
+            if (job := find_removing_job(seen)) is not None and left > timedelta():
+                return _plan_wait_for_job(seen, f"Job {job} must end first", left)
             # Its cards could be given out twice: whoever takes the node over must look first.
             stays = "it stays cordoned: " if seen.is_out_of_service else ""
             return _plan_release(seen, ctx, (), f"{stays}its last change failed")
@@ -161,6 +164,15 @@ def _plan_release(
     parts = ["ownership is given up", f"removed: {', '.join(remove)}" if remove else "", note]
     message = "; ".join(part for part in parts if part)
     return seen.plan(NodeState.UPDATING, Reason.RELEASING, message, release)
+
+
+def _plan_wait_for_job(seen: NodeSnapshot, message: str, left: timedelta) -> StepResult:
+    """The Job stops the container runtime: until it has ended the node takes no pods."""
+    action = None
+    if not seen.is_out_of_service:
+        action = write_records(seen, seen.records, "cordoned again", cordon=True)
+    plan = seen.plan(NodeState.BLOCKED, Reason.RELEASING, message, action)
+    return replace(plan, requeue_after_seconds=left.total_seconds())
 
 
 def _note_unknown(seen: NodeSnapshot, ctx: ReconcileContext) -> ApplyNode | None:

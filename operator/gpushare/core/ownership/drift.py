@@ -1,7 +1,5 @@
 """Whether labels of ours that another manager changed are put back, or left to it.
 
-The write is made with the node's other labels: `plan_labels` of `nodechange/labels_in_force.py`.
-
 A foreign change is drift, and is put back at once. The third by the same manager on the same node
 and key within ten minutes makes that manager a rival: `Report` gives way and says so, `Force` goes
 on at a slow pace. What is counted is kept on the node, so that a restart does not begin anew.

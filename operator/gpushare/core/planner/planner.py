@@ -206,10 +206,10 @@ class Planner:
             if node not in own and shared == pool_state.last_refusal:
                 continue
             self.seen.add(node)
-            # One that is about to be cordoned has been admitted.
-            is_admitted = node in snapshot.starting
-            refusal = None if is_admitted else self._find_refusal_of(pool_state.queued[node], name)
-            if refusal is not None:
+            # One whose cordon is being written has been admitted already.
+            if node not in snapshot.starting and (
+                refusal := self._find_refusal_of(pool_state.queued[node], name)
+            ):
                 plan = keep_waiting(pool_state.queued[node], refusal)
                 pool_state.queue(plan, is_queued=True)
                 pool_state.record(plan)

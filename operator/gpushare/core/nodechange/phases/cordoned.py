@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
+from gpushare.core.nodechange.blockers import find_reason_to_stay_away
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.teardown import find_teardown_refusal, spend_word
@@ -55,11 +56,14 @@ def abort_for_pool(step: MemberStep) -> StepResult | None:
 
 
 def abort_to_leave_alone(step: MemberStep) -> StepResult | None:
-    """MIG devices, labels of another edition, or pods of another pool came meanwhile: aborted."""
+    """MIG devices, another edition's labels, or another pool's pods came meanwhile: aborted."""
     blocker = step.reason_to_stay_away
     if blocker is None:
         return None
-    action = plan_abort(step.seen, why=blocker.message, now=step.ctx.now)
+    now = step.ctx.now
+    action = plan_abort(
+        step.seen, why=blocker.message, not_before=now + step.ctx.timing.backoff, now=now
+    )
     return step.updating(blocker.reason, blocker.message, action)
 
 
@@ -145,8 +149,9 @@ def plan_after_recheck(
     """
     change = seen.records.change
     assert change is not None
-    blocker = find_late_pods(seen, change)
-    if blocker is not None and stays:
+    away = find_reason_to_stay_away(seen.node, change.edition, change.pool, seen.pods)
+    blocker = away or find_late_pods(seen, change)
+    if away is None and blocker is not None and stays:
         return None
     if blocker is not None:
         return plan_abort(seen, why=blocker.message, not_before=now + timing.backoff, now=now)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gpushare.core.nodechange.blockers import find_blocking_pods
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.labelled import is_completion
-from gpushare.core.nodechange.phases.teardown import find_running_job, resume
+from gpushare.core.nodechange.phases.teardown import find_removing_job, resume
 from gpushare.core.nodechange.step import Step
 from gpushare.core.records.change_record import Change, ChangePhase, Failure
 from gpushare.core.snapshot.actions import ApplyNode, EvictPods, NodeState, StepResult
@@ -65,8 +65,8 @@ def cordon_again(step: FailedStep) -> StepResult | None:
 
 
 def wait_for_job(step: FailedStep) -> StepResult | None:
-    """The pool wants another mode by now, and a Job of the teardown runs: it must end first."""
-    job = find_running_job(step.member.seen)
+    """The pool wants another mode by now, and a Job removes the module: it must end first."""
+    job = find_removing_job(step.member.seen)
     if not step.is_superseded or job is None:
         return None
     # It may remove the module from below the pods that come next.
@@ -147,8 +147,9 @@ def _why_not_rolled_back(step: FailedStep) -> str:
     if not member.seen.node.ready:
         # Cordoned, it would be aborted for that, and come back here.
         return f"rolled back to {change.from_mode} later: the node is not ready"
-    pods = find_blocking_pods(transition, member.to, member.from_mode, member.seen.pods)
-    blocker = member.reason_to_stay_away or pods
+    blocker = member.reason_to_stay_away or find_blocking_pods(
+        transition, member.to, member.from_mode, member.seen.pods
+    )
     if blocker is not None:
         return f"rolled back to {change.from_mode} later: {blocker.message}"
     return ""

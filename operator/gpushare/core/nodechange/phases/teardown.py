@@ -118,10 +118,9 @@ def resume(seen: NodeSnapshot, change: Change) -> dict[str, object]:
     return update
 
 
-def find_running_job(seen: NodeSnapshot) -> Job | None:
-    """A Job of the node's teardown that has not ended."""
-    jobs = (job for job in seen.jobs.values() if job.state is JobState.RUNNING)
-    return min(jobs, key=str, default=None)
+def find_removing_job(seen: NodeSnapshot) -> Job | None:
+    """A Job that removes the node's kernel module, of whichever attempt, and has not ended."""
+    return min(filter(_is_removing, seen.jobs.values()), key=str, default=None)
 
 
 def asks_for_commands(plan: StepResult) -> bool:
@@ -262,8 +261,8 @@ def verify_module(step: Step) -> StepResult:
     if not (is_manual or ctx.may_tear_down):
         return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _tell_switch())
     # Also one of a former attempt: it may just begin.
-    if running := sorted(str(job) for job in seen.jobs.values() if _is_removing(job)):
-        return step.updating(reason, f"Job {running[0]} must end first")
+    if running := find_removing_job(seen):
+        return step.updating(reason, f"Job {running} must end first")
     if installer := _find_installer(seen):
         message = f"{ctx.name_of(installer)} must leave first: it loads the module"
         return step.updating(reason, message)
