@@ -14,13 +14,11 @@ from tests.kit.values.webhook_server import DEFAULT, INFERENCE, TRAINING, build_
 
 def test_until_both_watches_have_listed_it_is_not_answered_from() -> None:
     cache = PoolCache(60.0, Clock())
-    assert str(cache.find_unsynced()) == "gpusharepools are not known yet"
-    cache.note_event(POOLS)
-    unsynced = cache.find_unsynced()
-    assert unsynced is not None
-    assert unsynced.reason is Reason.NOT_SYNCED
-    assert str(unsynced) == "namespaces are not known yet"
-    cache.note_event(NAMESPACES)
+    for unknown, kind in (("gpusharepools", POOLS), ("namespaces", NAMESPACES)):
+        unsynced = cache.find_unsynced()
+        assert unsynced is not None
+        assert (unsynced.reason, unknown in str(unsynced)) == (Reason.NOT_SYNCED, True)
+        cache.note_event(kind)
     assert cache.find_unsynced() is None
 
 
