@@ -165,7 +165,8 @@ class PoolSpec(ApiModel):
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
-                "!has(self.placement) || self.edition == 'Professional'",
+                "!has(self.placement) || self.edition in "
+                f"{sorted(map(str, EDITIONS_WITH_PLACEMENT))}",
                 "placement exists in the Professional edition only; leave it out",
             ),
             *(

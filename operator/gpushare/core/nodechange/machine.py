@@ -8,10 +8,12 @@ The machine knows no budget: a start is admitted by `core/rollout/budget.py`.
 What happens when    Stable     Cordoned               Labelled to Restarting      Failed
 a user uncordons it  nothing    aborted                cordoned again              cordoned again
 it becomes NotReady  no start   aborted                the deadline runs on        no rollback yet
-a GPU pod is bound   no start   aborted or waited for  waited for till Restarting  no rollback yet
-its pool is deleted  released   aborted, released      finished, released          released cordoned
-With CordonAndWait and Evict a change starts beside pods. An abort may lead back to a failed change.
-Before a release Jobs end, and the mode changes where the deletion policy says so (`releasing.py`).
+a GPU pod is bound   no start   aborted or waited for  waited for, see below       no rollback yet
+deleted with Retain  released   aborted, released      finished, released          released as it is
+CordonAndWait, Evict: a change starts beside pods, and waits for them or evicts them. After the
+labels, the restart and the module's removal wait for pods, the end for those of another mode.
+While a user is waited for the deadline does not run, until the node is NotReady. Back in a change
+that failed, it stays cordoned. With WholeCard and Restore it changes first (`releasing.py`).
 """
 
 from collections.abc import Callable, Iterable
@@ -93,7 +95,7 @@ STABLE: Phase[MemberStep] = Phase(
     ),
 )
 _FROM_CORDONED = ("Stable", "Labelled", "Failed")
-"""Uncordoned; or back in the change that failed before. A recheck goes on to Labelled."""
+"""Uncordoned; or back in the change that failed: Failed from its rollback, else Labelled."""
 CORDONED: Phase[MemberStep] = Phase(
     "Cordoned",
     "The node is cordoned, and its labels are as they were.",
@@ -142,11 +144,10 @@ REBOOTED: Phase[Step] = Phase(
         Rule("module-unverified", teardown.verify_module, ("Restarting", "Failed")),
     ),
 )
-_AGAIN = ("Labelled", "Rebooted")
-"""The plugin is restarted once more."""
+_AGAIN = ("Labelled", "Rebooted")  # The plugin is restarted once more.
 RESTARTING: Phase[Step] = Phase(
     "Restarting",
-    "The plugin's pods that must go are recorded.",
+    "The plugin's pods that must go are recorded; after a teardown there may be none.",
     (
         Rule("labels-or-cordon-undone", labelled.revert, (*_AGAIN, "Failed")),
         Rule("plugin-runs", labelled.delete_plugins, ("Failed",)),
@@ -160,8 +161,7 @@ def _follow(step: FailedStep) -> StepResult | None:
     """The pool wants another mode by now: Stable's rules from mode-in-force on lead there."""
     if not step.is_superseded:
         return None
-    _, plan = _find_rule(TO_POOLS_MODE, step.member)
-    return failed.follow(step, plan)
+    return failed.follow(step, _find_rule(TO_POOLS_MODE, step.member)[1])
 
 
 FAILED: Phase[FailedStep] = Phase(

@@ -53,7 +53,7 @@ def complete(step: FailedStep) -> StepResult | None:
 
 
 def cordon_again(step: FailedStep) -> StepResult | None:
-    """A user uncordoned the node, and its plugin is unverified: it is cordoned again."""
+    """A user uncordoned the node: it is cordoned again, also where its plugin is back by now."""
     member = step.member
     if member.seen.is_out_of_service:
         return None
