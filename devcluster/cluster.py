@@ -116,8 +116,7 @@ class Cluster:
         """Start the cluster unless it runs; what an earlier start left behind is cleared first.
 
         Raises :class:`ClusterError` or :class:`~devcluster.errors.ToolchainError`. A start that
-        fails or is interrupted leaves no process and no file. One that fails is tried once more: on
-        a busy machine a component gives up before the API server answers.
+        fails or is interrupted leaves no process and no file.
         """
         self._folder.expect_usable()
         self._folder.expect_own()
@@ -129,22 +128,15 @@ class Cluster:
             if self.is_running():
                 report(f"cluster {self.name} is up already")
                 return
-            try:
-                self._start_cleanly(binaries, report)
-            except ClusterError as error:
-                report(f"{str(error).partition('. ')[0]}; it is started once more")
-                self._start_cleanly(binaries, report)
-        report(f"cluster {self.name} is up: export KUBECONFIG={self.kubeconfig}")
-
-    def _start_cleanly(self, binaries: Path, report: Report) -> None:
-        self.down()
-        try:
-            self._start(binaries, report)
-        except BaseException as error:
             self.down()
-            if isinstance(error, KeyboardInterrupt):
-                report(f"starting cluster {self.name} was interrupted and cleared; call again")
-            raise
+            try:
+                self._start(binaries, report)
+            except BaseException as error:
+                self.down()
+                if isinstance(error, KeyboardInterrupt):
+                    report(f"starting cluster {self.name} was interrupted and cleared; call again")
+                raise
+        report(f"cluster {self.name} is up: export KUBECONFIG={self.kubeconfig}")
 
     def down(self) -> None:
         """End all of the cluster's processes and remove its files; fine if there are none.

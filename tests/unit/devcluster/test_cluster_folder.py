@@ -1,5 +1,7 @@
 """A cluster's folder and processes: what is removed and ended, and what never is."""
 
+import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,8 @@ import pytest
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
 from devcluster.folder import ClusterFolder, State
+from devcluster.processes import is_alive, kill_processes
+from devcluster.startup import expect_ready
 
 STATE = State("demo", binaries="/b", first_port=21000)
 
@@ -35,21 +39,53 @@ def test_a_folder_holds_one_cluster(tmp_path: Path) -> None:
         Cluster("tests", tmp_path).down()
 
 
-def test_a_start_that_fails_is_cleared_and_tried_once_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, begun = ClusterFolder("demo", tmp_path), []
+def test_a_start_that_fails_is_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = ClusterFolder("demo", tmp_path)
 
     def start(self: Cluster, binaries: Path, report: object) -> None:
-        begun.append(folder.path.exists() and folder.kubeconfig.exists())
         folder.record(STATE)
         folder.kubeconfig.touch()
-        if len(begun) < 3:
-            raise ClusterError("a component ended while starting")
+        raise ClusterError("a component ended while starting")
 
     monkeypatch.setattr("devcluster.cluster.ensure_binaries", lambda *_, **__: tmp_path)
     monkeypatch.setattr(Cluster, "_start", start)
     with pytest.raises(ClusterError):
         Cluster("demo", tmp_path).up()
-    Cluster("demo", tmp_path).up()
-    assert begun == [False, False, False]
+    assert not folder.kubeconfig.exists()
+
+
+def test_a_component_that_gave_up_on_a_slow_api_server_is_started_again(tmp_path: Path) -> None:
+    manager = "kube-controller-manager"
+    folder = _have_ended(tmp_path, manager, "apiserver: timed out waiting for the condition")
+    try:
+        expect_ready(folder, _Ready())  # type: ignore[arg-type]
+        assert is_alive(int((folder.components / "pids" / f"{manager}.pid").read_text()))
+    finally:
+        kill_processes(folder.path)
+
+
+def test_a_component_that_ended_for_another_reason_is_told(tmp_path: Path) -> None:
+    folder = _have_ended(tmp_path, "etcd", "no space left on device")
+    with pytest.raises(ClusterError, match=r"(?s)etcd.*no space left"):
+        expect_ready(folder, _Ready())  # type: ignore[arg-type]
+
+
+class _Ready:
+    """An API server that is ready."""
+
+    def is_ready(self) -> bool:
+        return True
+
+
+def _have_ended(path: Path, component: str, said: str) -> ClusterFolder:
+    """A folder of a cluster of which a component ended; it would sleep, where it is started."""
+    folder, ended = ClusterFolder("demo", path), subprocess.Popen(["true"])
+    ended.wait()
+    folder.record(STATE)
+    for name in ("pids", "logs"):
+        (folder.components / name).mkdir(parents=True)
+    (folder.components / "pids" / f"{component}.pid").write_text(str(ended.pid))
+    (folder.components / "logs" / f"{component}.log").write_text(said)
+    noted = {"components": [{"name": component, "binary": "sleep", "args": ["60"]}]}
+    (folder.components / "kwok.yaml").write_text(f"---\n{json.dumps(noted)}\n")
+    return folder
