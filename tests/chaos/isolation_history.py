@@ -175,10 +175,11 @@ class History:
 
     def _await_plugin(self) -> Iterator[Until]:
         if not self.member.plugins(self.mode):
-            # It may have followed its pool to whole cards meanwhile.
+            # It may have followed its pool to whole cards meanwhile. Nor is a plugin that runs
+            # waited for: it may be about to.
             yield from self._finish_change()
             yield from self._share_cards()
-        yield Until("a plugin runs", lambda: bool(self.member.plugins(self.mode)))
+            yield Until("a plugin runs", lambda: bool(self.member.plugins(self.mode)))
 
     def _restart_plugin(self) -> Iterator[Until]:
         yield from self._await_plugin()
