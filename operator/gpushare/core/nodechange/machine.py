@@ -2,7 +2,7 @@
 
 The first rule that applies wins, and the last of a phase always applies. The phase is read from the
 node's records, so a process that starts anew goes on wherever the node says: Stable without a
-record of a change, or with one that was aborted (Deferred); Failed where the record has a failure.
+record of a change, or with one to be tried again (Deferred); Failed where the record has a failure.
 The machine knows no budget: a start is admitted by `core/rollout/budget.py`.
 
 What happens when    Stable     Cordoned               Labelled to Restarting      Failed
