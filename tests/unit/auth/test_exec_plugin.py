@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-from gpushare.kube.auth.credentials import Credentials
-from gpushare.kube.errors import CredentialsError
-from gpushare.kube.session import load_credentials
 from tests.kit.cluster.kubeconfigs import (
     SERVER,
     build_answer,
@@ -19,11 +16,11 @@ from tests.kit.cluster.kubeconfigs import (
     change_answer,
     count_runs,
     read_kept,
-    write_kubeconfig,
     write_plugin,
     write_printing_plugin,
 )
 from tests.kit.values.certificates import issue_foreign
+from tests.unit.auth.test_kubeconfig import expect_told, find_authorization, load
 
 MINE = issue_foreign(("me",), datetime.now(UTC), kind="ec")
 PAIR = {
@@ -36,18 +33,6 @@ def end_in(**time: float) -> str:
     return (datetime.now(UTC) + timedelta(**time)).isoformat().replace("+00:00", "Z")
 
 
-async def open_plugin(folder: Path, user: dict[str, Any], **cluster: object) -> Credentials:
-    path = write_kubeconfig(folder / "config", user, cluster=cluster)
-    return await load_credentials(path, folder, {})
-
-
-async def ask(folder: Path, user: dict[str, Any], **cluster: object) -> str | None:
-    return await (await open_plugin(folder, user, **cluster)).authorize()
-
-
-# How it is run.
-
-
 @pytest.mark.parametrize(
     ("version", "more"), [("v1", {}), ("v1beta1", {"interactiveMode": None, "env": None})]
 )
@@ -57,7 +42,7 @@ async def test_what_the_plugin_prints_is_the_token(
     api_version = f"client.authentication.k8s.io/{version}"
     plugin = write_printing_plugin(tmp_path / "plugin", build_answer(api_version, token="mine"))
     user = build_plugin_user(plugin, apiVersion=api_version, **more)
-    assert await ask(tmp_path, user) == "Bearer mine"
+    assert await find_authorization(tmp_path, user) == "Bearer mine"
 
 
 async def test_it_gets_its_arguments_and_variables_beside_ours(
@@ -69,7 +54,7 @@ async def test_it_gets_its_arguments_and_variables_beside_ours(
     plugin = write_plugin(tmp_path / "plugin", f"cat <<END\n{answer}\nEND")
     env = [{"name": "PROFILE", "value": "its"}]
     user = build_plugin_user(plugin, args=["get-token", "a"], env=env)
-    assert await ask(tmp_path, user) == "Bearer get-token-a-its-ours"
+    assert await find_authorization(tmp_path, user) == "Bearer get-token-a-its-ours"
 
 
 async def test_a_command_with_a_slash_starts_from_the_kubeconfig(
@@ -77,9 +62,9 @@ async def test_a_command_with_a_slash_starts_from_the_kubeconfig(
 ) -> None:
     (tmp_path / "bin").mkdir()
     write_printing_plugin(tmp_path / "bin/plugin", build_answer(token="mine"))
-    assert await ask(tmp_path, build_plugin_user("bin/plugin")) == "Bearer mine"
+    assert await find_authorization(tmp_path, build_plugin_user("bin/plugin")) == "Bearer mine"
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
-    assert await ask(tmp_path, build_plugin_user("plugin")) == "Bearer mine"
+    assert await find_authorization(tmp_path, build_plugin_user("plugin")) == "Bearer mine"
 
 
 async def test_it_is_told_of_the_cluster_where_the_user_says_so(tmp_path: Path) -> None:
@@ -97,21 +82,22 @@ async def test_it_is_told_of_the_cluster_where_the_user_says_so(tmp_path: Path) 
             {"name": "client.authentication.k8s.io/exec", "extension": config},
         ],
     }
-    await ask(tmp_path, build_plugin_user(plugin, provideClusterInfo=False), **cluster)
+    await find_authorization(
+        tmp_path, build_plugin_user(plugin, provideClusterInfo=False), **cluster
+    )
     assert json.loads(read_kept(plugin, "info"))["spec"] == {"interactive": False}
-    await ask(tmp_path, build_plugin_user(plugin, provideClusterInfo=True), **cluster)
+    await find_authorization(
+        tmp_path, build_plugin_user(plugin, provideClusterInfo=True), **cluster
+    )
     told = json.loads(read_kept(plugin, "info"))["spec"]["cluster"]
     assert told.pop("certificate-authority-data").startswith("LS0tLS1CRUdJTi")
     assert told == {"server": SERVER, "tls-server-name": "api.example", "config": config}
 
 
-# When it is run again.
-
-
 async def test_it_is_asked_again_when_its_token_has_ended_and_not_before(tmp_path: Path) -> None:
     answer = build_answer(token="first", expirationTimestamp=end_in(minutes=10))
     command = write_printing_plugin(tmp_path / "plugin", answer)
-    plugin = await open_plugin(tmp_path, build_plugin_user(command))
+    plugin = await load(tmp_path, build_plugin_user(command))
     change_answer(command, build_answer(token="second", expirationTimestamp=end_in(seconds=-1)))
     assert await plugin.authorize() == "Bearer first"
     plugin.forget()
@@ -132,15 +118,12 @@ async def test_a_certificate_is_put_into_tls_each_time(
         lambda self, certfile, *rest, **more: loaded.append(Path(certfile).read_text()),
     )
     answer = build_answer(expirationTimestamp=end_in(seconds=-1), **PAIR)
-    plugin = await open_plugin(
+    plugin = await load(
         tmp_path, build_plugin_user(write_printing_plugin(tmp_path / "plugin", answer))
     )
     assert plugin.renews_certificate
     assert await plugin.authorize() is None
     assert loaded == [MINE.certificate_pem.decode()] * 2
-
-
-# What is wrong.
 
 
 @pytest.mark.parametrize(
@@ -182,14 +165,3 @@ async def test_a_plugin_that_can_not_be_run_is_told_in_a_sentence(
     tmp_path: Path, fields: dict[str, Any], says: str
 ) -> None:
     await expect_told(tmp_path, build_plugin_user("plugin", **fields), says)
-
-
-async def expect_told(folder: Path, user: dict[str, Any], *says: str) -> None:
-    """Loading ends in one sentence with these parts, and without a secret."""
-    with pytest.raises(CredentialsError) as told:
-        await ask(folder, user)
-    sentence = str(told.value)
-    assert sentence.startswith(f"{folder}/config: context here")
-    for part in says:
-        assert part in sentence
-    assert "secret" not in sentence

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
+from aiohttp.test_utils import RawTestServer
 from cryptography.hazmat.primitives import serialization
 
 from gpushare.certs.issue import issue_authority, issue_identity
@@ -37,15 +37,26 @@ def encode(text: bytes) -> str:
     return base64.b64encode(text).decode()
 
 
-async def load(path: Path) -> Credentials:
-    return await load_credentials(path, path.parent, {})
+async def load(folder: Path, user: object, **cluster: object) -> Credentials:
+    """By a kubeconfig of this user, and of what else is said of the cluster."""
+    path = write_kubeconfig(folder / "config", user, cluster=cluster)
+    return await load_credentials(path, folder, {})
 
 
-async def find_authorization(path: Path) -> str | None:
-    return await (await load(path)).authorize()
+async def find_authorization(folder: Path, user: object, **cluster: object) -> str | None:
+    return await (await load(folder, user, **cluster)).authorize()
 
 
-# Who somebody is.
+async def expect_told(folder: Path, user: object, *says: str, **cluster: object) -> None:
+    """Loading ends in one sentence with these parts, and without a secret."""
+    with pytest.raises(CredentialsError) as told:
+        await load(folder, user, **cluster)
+    sentence = str(told.value)
+    assert sentence.startswith(f"{folder}/config: context here")
+    for part in says:
+        assert part in sentence
+    assert "\n" not in sentence
+    assert "secret" not in sentence
 
 
 @pytest.mark.parametrize(
@@ -60,19 +71,18 @@ async def test_a_user_is_known_by_what_the_entry_says(
     tmp_path: Path, user: Mapping[str, str], sent: str | None
 ) -> None:
     key = {"client-key-data": encode(MINE.key_pem)}
-    path = write_kubeconfig(tmp_path / "config", {**user, **key, "exec": None})
-    assert await find_authorization(path) == sent
+    assert await find_authorization(tmp_path, {**user, **key, "exec": None}) == sent
 
 
 async def test_a_token_goes_before_a_plugin_which_is_not_run(tmp_path: Path) -> None:
     user = TOKEN | build_plugin_user("/nowhere/plugin")
-    assert await find_authorization(write_kubeconfig(tmp_path / "config", user)) == "Bearer mine"
+    assert await find_authorization(tmp_path, user) == "Bearer mine"
 
 
 async def test_a_token_file_is_found_beside_the_kubeconfig_and_read_again(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("first\n")
     user = {"token": "older", "tokenFile": "token"}
-    credentials = await load(write_kubeconfig(tmp_path / "config", user))
+    credentials = await load(tmp_path, user)
     assert await credentials.authorize() == "Bearer first"
     (tmp_path / "token").write_text("second")
     credentials.forget()
@@ -82,8 +92,7 @@ async def test_a_token_file_is_found_beside_the_kubeconfig_and_read_again(tmp_pa
 async def test_nothing_of_a_user_goes_over_plain_http(tmp_path: Path) -> None:
     cluster = {"server": "http://127.0.0.1:8001", "proxy-url": "http://10.0.0.3:3128"}
     for user in (TOKEN, {}):
-        path = write_kubeconfig(tmp_path / "config", user, cluster=cluster)
-        credentials = await load(path)
+        credentials = await load(tmp_path, user, **cluster)
         assert await credentials.authorize() is None
         assert credentials.host == cluster["server"]
         assert credentials.proxy == cluster["proxy-url"]
@@ -105,11 +114,9 @@ async def test_a_token_of_openid_connect_is_taken_and_not_renewed(tmp_path: Path
         "id-token": build_id_token(3600),
     }
     user = {"auth-provider": {"name": "oidc", "config": config}}
-    path = write_kubeconfig(tmp_path / "config", user)
-    assert await find_authorization(path) == f"Bearer {config['id-token']}"
+    assert await find_authorization(tmp_path, user) == f"Bearer {config['id-token']}"
     config["id-token"] = build_id_token(0)
-    path = write_kubeconfig(tmp_path / "config", user)
-    assert "No valid id-token" in await expect_told(path, f"{path}: context here")
+    await expect_told(tmp_path, user, "No valid id-token")
 
 
 async def test_no_private_key_stays_in_a_file(
@@ -117,7 +124,7 @@ async def test_no_private_key_stays_in_a_file(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
-    assert (await load(write_kubeconfig(tmp_path / "config", PAIR))).tls is not None
+    assert (await load(tmp_path, PAIR)).tls is not None
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
@@ -129,26 +136,21 @@ def test_what_reads_kubeconfigs_is_not_imported_before_one_is_read() -> None:
     assert start_python("-c", script).code == 0
 
 
-# What is sent, over TLS.
-
-
 @contextlib.asynccontextmanager
 async def serving(tls: ssl.SSLContext) -> AsyncIterator[str]:
     """A server that answers with the headers that it got."""
 
-    async def answer(request: web.Request) -> web.Response:
+    async def answer(request: web.BaseRequest) -> web.Response:
         return web.json_response({"headers": list(request.headers.items())})
 
-    app = web.Application()
-    app.router.add_get("/{path:.*}", answer)
-    server = TestServer(app, scheme="https")
+    server = RawTestServer(answer, scheme="https")
     await server.start_server(ssl=tls)
     yield str(server.make_url("/"))
     await server.close()
 
 
-async def ask(path: Path) -> dict[str, Any]:
-    async with connect(await load(path)) as api:
+async def ask(folder: Path, user: object, **cluster: object) -> dict[str, Any]:
+    async with connect(await load(folder, user, **cluster)) as api:
         return await api.get("version")
 
 
@@ -169,12 +171,12 @@ async def test_a_server_is_told_who_asks_only_where_it_is_known(
     tls, _, authority = build_tls()
     (tmp_path / "ca.crt").write_bytes(authority.certificate_pem)
     async with serving(tls) as url:
-        path = write_kubeconfig(tmp_path / "config", TOKEN, cluster={"server": url, **fields})
+        asking = ask(tmp_path, TOKEN, server=url, **fields)
         if is_taken:
-            assert ["Authorization", "Bearer mine"] in (await ask(path))["headers"]
+            assert ["Authorization", "Bearer mine"] in (await asking)["headers"]
         else:
             with pytest.raises(aiohttp.ClientConnectorCertificateError):
-                await ask(path)
+                await asking
 
 
 async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_path: Path) -> None:
@@ -187,7 +189,7 @@ async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_pa
     }
     async with serving(tls) as url:
         cluster = {"server": url, "insecure-skip-tls-verify": True}
-        told = await ask(write_kubeconfig(tmp_path / "config", user, cluster=cluster))
+        told = await ask(tmp_path, user, **cluster)
     assert [tuple(each) for each in told["headers"] if each[0].startswith("Impersonate")] == [
         ("Impersonate-User", "somebody"),
         ("Impersonate-Uid", "42"),
@@ -196,9 +198,6 @@ async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_pa
         ("Impersonate-Extra-acme.com%2Fscope", "one"),
         ("Impersonate-Extra-acme.com%2Fscope", "two"),
     ]
-
-
-# What is wrong.
 
 
 @pytest.mark.parametrize(
@@ -218,8 +217,7 @@ async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_pa
 async def test_a_bad_cluster_is_told_in_a_sentence(
     tmp_path: Path, cluster: Mapping[str, Any], says: str
 ) -> None:
-    path = write_kubeconfig(tmp_path / "config", TOKEN, cluster=cluster)
-    assert says in await expect_told(path, f"{path}: context here")
+    await expect_told(tmp_path, TOKEN, says, **cluster)
 
 
 PAIR = {
@@ -250,8 +248,7 @@ PAIR = {
 )
 async def test_a_bad_user_is_told_in_a_sentence(tmp_path: Path, user: object, says: str) -> None:
     (tmp_path / "empty").touch()
-    path = write_kubeconfig(tmp_path / "config", user)
-    assert says in await expect_told(path, f"{path}: context here")
+    await expect_told(tmp_path, user, says)
 
 
 async def test_a_key_with_a_password_is_refused_rather_than_asked_for(tmp_path: Path) -> None:
@@ -261,24 +258,12 @@ async def test_a_key_with_a_password_is_refused_rather_than_asked_for(tmp_path: 
         serialization.PrivateFormat.PKCS8,
         serialization.BestAvailableEncryption(b"secret"),
     )
-    path = write_kubeconfig(tmp_path / "config", {**PAIR, "client-key-data": encode(locked)})
-    await expect_told(path, f"{path}: context here is of no use")
+    user = {**PAIR, "client-key-data": encode(locked)}
+    await expect_told(tmp_path, user, "context here is of no use")
 
 
 async def test_without_the_package_that_reads_it_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "kubernetes.aio.client", None)
-    path = write_kubeconfig(tmp_path / "config", TOKEN)
-    assert "the Python package kubernetes" in await expect_told(path, f"{path}: context here")
-
-
-async def expect_told(path: Path, start: str) -> str:
-    """The sentence in which loading ends; it has no secret in it."""
-    with pytest.raises(CredentialsError) as told:
-        await load(path)
-    sentence = str(told.value)
-    assert sentence.startswith(start)
-    assert "\n" not in sentence
-    assert "secret" not in sentence
-    return sentence
+    await expect_told(tmp_path, TOKEN, "the Python package kubernetes")
