@@ -57,11 +57,12 @@ def prove_all(*nodes: LabelledNode) -> Proof:
 
 def prove_snapshot(snapshot: ClusterSnapshot) -> Proof:
     described = describe_snapshot(snapshot, names.LABEL_NODE_POOL)
+    return prove(adopt(snapshot, described), described.pools, READ_AT)
+
+
+def adopt(snapshot: ClusterSnapshot, described: Description) -> ClusterSnapshot:
     pools = [parse_manifest(build_manifest(pool), READ_AT) for pool in described.pools]
-    return prove(with_pools(snapshot, pools), described.pools, READ_AT)
-
-
-# What becomes a pool.
+    return with_pools(snapshot, pools)
 
 
 @pytest.mark.parametrize(("edition", "mode"), EVERY_MODE)
@@ -158,9 +159,6 @@ def test_another_label_can_name_the_node_pool() -> None:
     assert spec["nodes"] == {"selector": {"matchLabels": {key: "gpus"}}}
 
 
-# What is left out.
-
-
 SWITCHED_OFF = "cgpu.disable.isolation"
 
 
@@ -219,9 +217,6 @@ def test_what_is_said_of_many_nodes_is_said_once() -> None:
     (note,) = describe(*nodes).notes
     assert note.about.startswith("nodes n00, n01, ")
     assert note.about.endswith(" and 8 more")
-
-
-# What the planner says.
 
 
 @pytest.mark.parametrize(

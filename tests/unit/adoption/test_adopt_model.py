@@ -10,34 +10,25 @@ from random import Random
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.manifest import parse_manifest
-from gpushare.cli.cluster.snapshot import observe_cluster, with_pools
-from gpushare.core.analysis.adoption.adopt import Description, describe_snapshot, prove
-from gpushare.core.analysis.adoption.grouping import AdoptedPool, build_manifest
+from gpushare.core.analysis.adoption.adopt import Description, prove
+from gpushare.core.analysis.adoption.grouping import AdoptedPool
 from gpushare.core.ownership.claims import is_member
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.actions import ApplyNode
-from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing
 from tests.kit.histories.gpu_cluster import (
     MODE_LABEL,
-    MODE_LABELS,
     PLACEMENT_LABEL,
     POOL_LABEL,
     VERIFIED_LABEL,
 )
-from tests.kit.histories.labelled_cluster import (
-    CONTROL_PLANE,
-    LabelledNode,
-    build_labelled_cluster,
-)
+from tests.kit.histories.labelled_cluster import CONTROL_PLANE, LabelledNode
 from tests.kit.values.found_clusters import READ_AT
+from tests.unit.adoption.test_adopt import EVERY_MODE, adopt, describe, observe
 
 ISOLATION = "cgpu.disable.isolation"
 _NODE_POOLS = ("np1", "np2", "NP_3.x", "")
-_MODES = [(edition, mode) for edition, modes in MODE_LABELS.items() for mode in modes]
 _ODDITIES: Sequence[Mapping[str, str | None]] = (
     *({},) * 4,
     {MODE_LABEL: "egpu"},
@@ -61,12 +52,12 @@ _ODDITIES: Sequence[Mapping[str, str | None]] = (
 @st.composite
 def labelled_nodes(draw: st.DrawFn) -> tuple[LabelledNode, ...]:
     """Up to nine nodes, most of which are like others of their node pool."""
-    usual = {node_pool: draw(st.sampled_from(_MODES)) for node_pool in _NODE_POOLS}
+    usual = {node_pool: draw(st.sampled_from(EVERY_MODE)) for node_pool in _NODE_POOLS}
     nodes = []
     for index in range(draw(st.integers(0, 9))):
         node_pool = draw(st.sampled_from(_NODE_POOLS))
         is_usual = draw(st.integers(0, 3)) > 0
-        edition, schedule = usual[node_pool] if is_usual else draw(st.sampled_from(_MODES))
+        edition, schedule = usual[node_pool] if is_usual else draw(st.sampled_from(EVERY_MODE))
         nodes.append(
             LabelledNode(
                 name=f"n{index}",
@@ -84,19 +75,6 @@ def labelled_nodes(draw: st.DrawFn) -> tuple[LabelledNode, ...]:
             )
         )
     return tuple(nodes)
-
-
-def observe(nodes: Sequence[LabelledNode]) -> ClusterSnapshot:
-    return observe_cluster(build_labelled_cluster(nodes)).snapshot
-
-
-def describe(nodes: Sequence[LabelledNode]) -> Description:
-    return describe_snapshot(observe(nodes), names.LABEL_NODE_POOL)
-
-
-def adopt(snapshot: ClusterSnapshot, described: Description) -> ClusterSnapshot:
-    pools = [parse_manifest(build_manifest(pool), READ_AT) for pool in described.pools]
-    return with_pools(snapshot, pools)
 
 
 def find_claimants(described: Description, node: Node) -> list[str]:
@@ -118,8 +96,8 @@ def expect_change(node: LabelledNode, pool: AdoptedPool) -> bool:
 def test_each_labelled_node_is_in_one_pool_or_named_as_left_out(
     nodes: tuple[LabelledNode, ...],
 ) -> None:
-    described = describe(nodes)
-    snapshot = observe(nodes)
+    described = describe(*nodes)
+    snapshot = observe(*nodes)
     left_out = [name for each in described.notes if each.code.leaves_out for name in each.names]
     assert len(left_out) == len(set(left_out))
     for name, node in snapshot.nodes.items():
@@ -132,7 +110,7 @@ def test_each_labelled_node_is_in_one_pool_or_named_as_left_out(
 
 @given(labelled_nodes())
 def test_a_plan_is_empty_but_for_what_labels_can_t_say(nodes: tuple[LabelledNode, ...]) -> None:
-    snapshot, described = observe(nodes), describe(nodes)
+    snapshot, described = observe(*nodes), describe(*nodes)
     proof = prove(adopt(snapshot, described), described.pools, READ_AT)
     pools = {name: pool for pool in described.pools for name in pool.nodes}
     expected = {n.name for n in nodes if n.name in pools and expect_change(n, pools[n.name])}
@@ -143,7 +121,7 @@ def test_a_plan_is_empty_but_for_what_labels_can_t_say(nodes: tuple[LabelledNode
 
 @given(labelled_nodes())
 def test_what_is_called_empty_the_controller_only_labels(nodes: tuple[LabelledNode, ...]) -> None:
-    snapshot, described = observe(nodes), describe(nodes)
+    snapshot, described = observe(*nodes), describe(*nodes)
     adopted = adopt(snapshot, described)
     changes = {each.node for each in prove(adopted, described.pools, READ_AT).changes}
     for decision in Planner(Timing()).update(adopted, None, READ_AT).decisions:
@@ -163,17 +141,17 @@ def test_pools_are_the_same_whatever_the_order_of_nodes(
 ) -> None:
     shuffled = list(nodes)
     random.shuffle(shuffled)
-    assert describe(nodes) == describe(shuffled)
+    assert describe(*nodes) == describe(*shuffled)
 
 
 @given(labelled_nodes())
 def test_a_node_that_comes_later_is_in_the_pool_of_its_like_or_in_none(
     nodes: tuple[LabelledNode, ...],
 ) -> None:
-    described = describe(nodes)
+    described = describe(*nodes)
     for of in nodes:
         new = replace(of, name="new", labels={**of.labels, POOL_LABEL: None})
-        claimants = find_claimants(described, observe([new]).nodes["new"])
+        claimants = find_claimants(described, observe(new).nodes["new"])
         like = [pool for pool in described.pools if of.name in pool.nodes]
         if like and of.name not in like[0].membership.named:
             assert claimants == [like[0].name]
