@@ -8,9 +8,8 @@ from gpushare.core.admission.request import Rules
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod
 from tests.kit.values.pool_views import Json, a_view, admit
+from tests.unit.admission.test_admission_decisions import CGPU, SHARE
 
-CGPU = a_view("training", "cgpu")
-SHARE = a_view("inference", "share")
 BASIC = a_view("basic", "cgpu", edition="Basic")
 MODE, POOL, ZONE = "ack.node.gpu.schedule", "gpushare.io/pool", "topology.kubernetes.io/zone"
 

@@ -13,13 +13,10 @@ from tests.kit.values.manifests import (
     build_whole_card_pod,
 )
 from tests.kit.values.pool_views import Json, a_view, admit, apply_decision
+from tests.unit.admission.test_admission_decisions import CGPU, CORE_MEM, MPS, SHARE
 
 MODE, POOL = "ack.node.gpu.schedule", "gpushare.io/pool"
 VERIFIED = ("gpushare.io/isolation-verified", "true")
-CGPU = a_view("training", "cgpu")
-SHARE = a_view("inference", "share")
-MPS = a_view("streams", "mps")
-CORE_MEM = a_view("slices", "core_mem")
 
 
 def _requiring(**more: Any) -> Json:

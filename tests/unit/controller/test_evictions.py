@@ -1,17 +1,15 @@
 """What becomes of evictions: on the pods, in the counter, and in what is said of the node."""
 
-from typing import Any
-
 import pytest
 
 from gpushare.core.snapshot.actions import EvictedPod, EvictPods, NodeState, StepResult
 from gpushare.kube.errors import ApiError, EvictionRefusedError
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
+from tests.kit.values.manifests import Json
 from tests.kit.values.objects import a_node
 from tests.unit.controller.reconcile_loop import LoopApi, build_reconciler, carry_out, start_work
 
-Json = dict[str, Any]
 PODS = tuple(EvictedPod("ml", f"train-{index}", f"uid-{index}") for index in range(5))
 BUDGET = (
     b'{"details": {"causes": [{"reason": "DisruptionBudget", "message": "budget one is used"}]}}'

@@ -12,9 +12,8 @@ from gpushare.controller.pool_store import Pools
 from gpushare.core.snapshot.node import Timing
 from gpushare.kube.errors import ApiError
 from gpushare.kube.events import Events
-from tests.kit.values.manifests import build_pool
+from tests.kit.values.manifests import Json, build_pool
 
-Json = dict[str, Any]
 READY = PoolStatus(nodes=NodeCounts(matched=3, ready=3))
 
 

@@ -1,7 +1,6 @@
 """The second look: what is bound by then decides."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -10,11 +9,10 @@ from gpushare.core.snapshot.actions import RecheckPods
 from gpushare.kube.resources.nodes import PATH as NODES
 from gpushare.names import Reason
 from gpushare.settings import Settings
-from tests.kit.values.manifests import build_bound_pod
+from tests.kit.values.manifests import Json, build_bound_pod
 from tests.kit.values.node_plans import OURS, SHARE
 from tests.unit.controller.reconcile_loop import LoopApi, build_cordoned, carry_out
 
-Json = dict[str, Any]
 LATE = build_bound_pod("late", "gpu-1", 3, phase="Pending")
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -28,7 +27,7 @@ from tests.kit.values.teardown_plans import (
     plan_teardown,
     teardown_node,
 )
-from tests.unit.controller.reconcile_loop import carry_out
+from tests.unit.controller.reconcile_loop import Json, carry_out
 
 JOBS = "apis/batch/v1/namespaces/gpushare-teardown/jobs"
 EVENTS = "apis/events.k8s.io/v1/namespaces/default/events"
@@ -36,7 +35,6 @@ LABELLED = teardown_node(ChangePhase.LABELLED)
 JOB = CreateJob(
     "gpu-1", name_job(LABELLED, change_of(LABELLED), JobPhase.UNINSTALL), JobPhase.UNINSTALL
 )
-Json = dict[str, Any]
 
 
 def _manifest(node: str = "gpu-1") -> Json:
@@ -52,10 +50,6 @@ async def _carry_out(api: FakeApi, times: int = 1) -> Informers:
         settings = Settings(allow_teardown_jobs=True, teardown_image="shell:v1")
         actions = [JOB] * times
         return await carry_out(server, *actions, reason=Reason.MODULE_REMOVAL, settings=settings)
-
-
-async def _drain(events: Events) -> None:
-    await asyncio.gather(*events._tasks)
 
 
 def _told(api: FakeApi) -> list[tuple[str, str]]:
@@ -151,7 +145,7 @@ async def test_what_to_type_is_told_once_for_each_teardown() -> None:
         for events in (Events(server, "first"), Events(server, "its successor")):
             for _ in range(3):
                 tell_commands(events, "training", plan, node)
-            await _drain(events)
+            await asyncio.gather(*events._tasks)
     assert (len(api.writes), len(api.conflicts)) == (1, 1)
     ((reason, note),) = _told(api)
     assert reason == "ModuleRemoval"
@@ -166,5 +160,5 @@ async def test_where_a_job_does_it_nobody_is_told_to_type_anything() -> None:
         events = Events(server, "test")
         for plan in (plan_teardown(node, job_pool(), failed), plan_teardown(node, job_pool())):
             tell_commands(events, "training", plan, node)
-        await _drain(events)
+        await asyncio.gather(*events._tasks)
     assert _told(api) == []

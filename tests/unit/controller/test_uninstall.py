@@ -14,9 +14,8 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import PoolsRemainError
 from gpushare.names import PoolFate
 from tests.kit.values.fake_api import served_by
-from tests.kit.values.manifests import build_pool
+from tests.kit.values.manifests import Json, build_pool
 
-Json = dict[str, Any]
 TIMEOUT_SECONDS = 3600.0
 
 

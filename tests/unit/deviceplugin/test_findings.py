@@ -89,8 +89,6 @@ def test_two_daemonsets_that_serve_one_resource_compete(
 
 
 MIG = a_plugin_pod("mig-1", daemonset="migparted-device-plugin")
-
-
 BOTH, MEMORY_ALONE, CARDS = _offering(memory=15, whole=1), _offering(memory=15), _offering(whole=1)
 
 

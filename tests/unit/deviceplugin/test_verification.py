@@ -48,8 +48,6 @@ from tests.kit.values.objects import (
 CORE, WHOLE = "aliyun.com/gpu-core.percentage", "nvidia.com/gpu"
 CORE_MEM = MODES[Edition.PROFESSIONAL, Schedule.CORE_MEM]
 OPEN_DEFAULT = MODES[Edition.OPEN_SOURCE, Schedule.DEFAULT]
-
-
 READY = [a_plugin_pod(name, daemonset=name) for name in CORE_MEM.daemonsets]
 
 

@@ -71,9 +71,6 @@ def test_a_lease_that_nobody_holds_is_silent_and_one_that_may_not_be_read_skippe
     assert judge_leader(leader, NS, NOW).code is code
 
 
-# The CRD.
-
-
 def _properties(version: Json, *path: str) -> Json:
     schema: Json = version["schema"]["openAPIV3Schema"]["properties"]
     for field in path:
@@ -145,9 +142,6 @@ def test_a_crd_is_compared_with_the_programs_own(
     expect_one([judge_crd(crd, build_crd())], code, code.severity, told)
 
 
-# Rights.
-
-
 NEED = Need("", "nodes", ("get", "patch"))
 ONE = Role("a", "", CONTROLLER, (NEED,))
 NAMED = replace(ONE, needs=(replace(NEED, name="n1"),))
@@ -209,9 +203,6 @@ def test_what_a_person_may_not_is_said_by_what_it_is_for() -> None:
                      ("list pods", "patch gpusharepools", "patch nodes")]  # fmt: skip
     assert list_codes(judge_user(dict.fromkeys(YOURS, True))) == ["YourRights"]
     assert list_codes(judge_user(FORBIDDEN)) == ["Skipped"]
-
-
-# All of it.
 
 
 def an_installation(**parts: Any) -> Installation:

@@ -77,9 +77,6 @@ def judge(snapshot: ClusterSnapshot, settings: dict[str, str], **more: Any) -> l
     return judge_machines(Seen(snapshot, known=known, **parts), unseen, LATER)
 
 
-# Each node.
-
-
 def test_whole_cards_are_nothing_that_a_pool_must_have() -> None:
     plugin = a_plugin_pod(daemonset="ack-nvidia-device-plugin")
     assert list_codes(find(WHOLE_CARDS, plugin, pooled=False)) == ["NothingShared", "PluginsServe"]
@@ -168,9 +165,6 @@ def test_plugins_that_a_short_node_evicts_are_named_and_no_other_daemonset() -> 
     assert told.message.startswith("cgpu-installer, renamed: ")
 
 
-# Pools.
-
-
 WHY = 'Post "http://10.0.0.9:32766/gpushare-scheduler/filter": connection refused'
 WAITING = [
     a_gpu_pod(
@@ -250,9 +244,6 @@ def test_without_nodes_or_pods_nothing_is_judged() -> None:
 def test_where_pools_may_not_be_read_nobody_is_said_to_have_labelled_by_hand() -> None:
     found = see(a_sharing_node(), pods=(PLUGIN,), pools=(), unseen={"pools": UNSEEN})
     assert list_codes(found) == ["Skipped", "PluginsServe"]
-
-
-# The page.
 
 
 def test_the_worst_comes_first() -> None:

@@ -135,9 +135,7 @@ def test_a_service_needs_endpoints_that_are_ready() -> None:
     expect_one([judge_endpoints(0, service)], Code.WEBHOOK_WITHOUT_ENDPOINTS, ERROR, service)
 
 
-def build_node_context(
-    pod: Tried | Unseen, workload: Tried | Unseen, found: Any = None
-) -> list[Finding]:
+def judge(pod: Tried | Unseen, workload: Tried | Unseen, found: Any = None) -> list[Finding]:
     return list(judge_trials((pod, workload), found or a_configuration(), "default"))
 
 
@@ -153,7 +151,7 @@ def build_node_context(
 def test_trials_say_whether_the_webhook_answers(
     tried: Tried | Unseen, of_pod: Code, of_workload: Code
 ) -> None:
-    pod, workload = build_node_context(tried, tried)
+    pod, workload = judge(tried, tried)
     assert (pod.code, workload.code) == (of_pod, of_workload)
     told = getattr(tried, "message", FORBIDDEN.why)
     assert told in pod.message
@@ -162,11 +160,8 @@ def test_trials_say_whether_the_webhook_answers(
 
 def test_a_silence_is_none_where_nobody_may_see_whether_there_is_a_webhook() -> None:
     silent, failed = Tried(Trial.SILENT), Tried(Trial.SILENT, "failed calling webhook")
-    assert list_codes(build_node_context(silent, silent, FORBIDDEN)) == ["Skipped", "Skipped"]
-    assert list_codes(build_node_context(failed, silent, FORBIDDEN)) == ["WebhookSilent", "Skipped"]
-
-
-# Trials.
+    assert list_codes(judge(silent, silent, FORBIDDEN)) == ["Skipped", "Skipped"]
+    assert list_codes(judge(failed, silent, FORBIDDEN)) == ["WebhookSilent", "Skipped"]
 
 
 def an_error(status: int, message: str) -> ApiError:

@@ -233,8 +233,6 @@ def lacking(name: str, units: int) -> NodeFit:
 
 DOWN = fit(POD, node=a_sharing_node("gpu-0", ready=False))
 TAINTED = fit(POD, taints=(TAINT,))
-
-
 CHANGES = {
     "without nodes there is none": ([], "None"),
     "where it fits there is none": ([lacking("gpu-1", 8), fit(POD)], "None"),

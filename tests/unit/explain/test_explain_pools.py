@@ -6,7 +6,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.api.status import PoolStatus
+from gpushare.api.status import ConditionStatus, PoolStatus
 from gpushare.core.analysis.explain.pools import PoolExplanation, explain_pool
 from gpushare.core.analysis.inspect.pools import plan_snapshot
 from gpushare.core.snapshot.actions import NodeState
@@ -31,9 +31,9 @@ def settled(name: str) -> Node:
     return a_settled(name, allocatable={MEMORY: 15}, gpu_count=1)
 
 
-def find_reason(explained: PoolExplanation, condition: Condition) -> str:
+def find(explained: PoolExplanation, condition: Condition) -> ConditionStatus:
     (line,) = (line for line in explained.conditions if line.now.type == condition)
-    return line.now.reason
+    return line.now
 
 
 def test_nodes_are_grouped_by_what_they_wait_for_the_most_urgent_first() -> None:
@@ -47,7 +47,7 @@ def test_nodes_are_grouped_by_what_they_wait_for_the_most_urgent_first() -> None
         (NodeState.WAITING, Reason.ROLLOUT_HALTED, 3),
     ]
     assert [plan.node for plan in explained.groups[-1].plans] == ["c0", "c1", "c2"]
-    assert find_reason(explained, Condition.ROLLOUT_COMPLETE) == Reason.ROLLOUT_HALTED
+    assert find(explained, Condition.ROLLOUT_COMPLETE).reason == Reason.ROLLOUT_HALTED
     assert explained.out_of_service == ("a", "b")
 
 
@@ -74,18 +74,14 @@ def test_a_spec_that_no_controller_has_acted_on_is_told() -> None:
 def test_a_pool_that_is_being_deleted_counts_what_is_still_to_be_given_back() -> None:
     explained = explain(a_pool(deleting=True), settled("a"), pods=(a_plugin_pod(node="a"),))
     assert explained.releasing == 1
-    assert find_reason(explained, Condition.READY) == Reason.RELEASING
+    assert find(explained, Condition.READY).reason == Reason.RELEASING
 
 
 def test_a_pool_that_observes_counts_the_nodes_that_lack_a_label_whoever_wrote_the_others() -> None:
     pool = a_pool(reconcile="Observe", schedule="share")
     carries = a_node("a", labels={**SHARE, names.LABEL_POOL: pool.name})
     lacks = a_node("b", labels=SHARE)
-    (line,) = (
-        line
-        for line in explain(pool, carries, lacks).conditions
-        if line.now.type == Condition.NODES_LABELLED
-    )
-    assert line.now.message.startswith("1 of 2 nodes do not carry all of the pool's labels yet")
-    assert line.now.message.endswith("such as b")
-    assert find_reason(explain(pool, carries), Condition.NODES_LABELLED) == "AllNodesLabelled"
+    message = find(explain(pool, carries, lacks), Condition.NODES_LABELLED).message
+    assert message.startswith("1 of 2 nodes do not carry all of the pool's labels yet")
+    assert message.endswith("such as b")
+    assert find(explain(pool, carries), Condition.NODES_LABELLED).reason == "AllNodesLabelled"

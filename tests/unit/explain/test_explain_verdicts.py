@@ -19,7 +19,7 @@ BUSY = a_view("busy", room=a_room([(16, 2)]))
 FULL = a_view("full", room=a_room([(3, 1)]))
 
 
-def build_node_context(
+def judge(
     pod: Mapping[str, Any], *pools: PoolView, namespace: Namespace = HERE
 ) -> dict[str, PoolVerdict]:
     request = parse_pod_request(pod)
@@ -29,7 +29,7 @@ def build_node_context(
 
 
 def test_the_pool_that_gets_it_stands_first_and_says_what_room_it_has() -> None:
-    verdicts = build_node_context(build_pod("p", gib=4), ROOMY, BUSY)
+    verdicts = judge(build_pod("p", gib=4), ROOMY, BUSY)
     first, second = verdicts.values()
     assert (first.pool, first.outcome, first.reason) == ("busy", PoolOutcome.CHOSEN, None)
     assert first.message == (
@@ -47,8 +47,6 @@ PLAIN = a_view("plain", "share")
 CROWDED, EMPTIER = (
     a_view(name, room=a_room([(16, cards)], pending=100)) for name, cards in (("a", 2), ("b", 4))
 )
-
-
 DELETING = a_view("x", closed=Reason.POOL_DELETING)
 OBSERVING = a_view("x", closed=Reason.POOL_OBSERVES)
 
@@ -73,21 +71,19 @@ OBSERVING = a_view("x", closed=Reason.POOL_OBSERVES)
 def test_each_loss_has_its_sentence(
     pod: Mapping[str, Any], pool: PoolView, other: PoolView, reason: Reason, says: str
 ) -> None:
-    lost = build_node_context(pod, other, pool)[pool.name]
+    lost = judge(pod, other, pool)[pool.name]
     assert lost.reason is reason
     assert says in lost.message
 
 
 def test_where_no_pool_takes_it_the_first_is_told_with_its_largest_card() -> None:
-    (only,) = build_node_context(build_pod("p", gib=40), ROOMY).values()
+    (only,) = judge(build_pod("p", gib=40), ROOMY).values()
     assert only.message.startswith("no other takes it; ")
     assert "40 GiB: the largest has 16" in only.message
 
 
 def test_who_asks_for_one_pool_has_no_other_looked_at() -> None:
-    verdicts = build_node_context(
-        build_pod("p", annotations={"gpushare.io/pool": "busy"}), ROOMY, BUSY
-    )
+    verdicts = judge(build_pod("p", annotations={"gpushare.io/pool": "busy"}), ROOMY, BUSY)
     assert verdicts["busy"].message.startswith("the pod's annotation gpushare.io/pool asks for it")
     assert verdicts["roomy"].outcome is PoolOutcome.ASIDE
     assert verdicts["roomy"].message == "not looked at: the pod asks for busy"
@@ -95,7 +91,7 @@ def test_who_asks_for_one_pool_has_no_other_looked_at() -> None:
 
 def test_a_namespaces_pool_is_told_as_its() -> None:
     space = Namespace("vision", {"gpushare.io/default-pool": "busy"})
-    verdicts = build_node_context(build_pod("p"), ROOMY, BUSY, namespace=space)
+    verdicts = judge(build_pod("p"), ROOMY, BUSY, namespace=space)
     assert verdicts["busy"].message.startswith("namespace vision sends its pods there")
     assert verdicts["roomy"].message == "not looked at: busy is its namespace's"
 
@@ -109,7 +105,7 @@ def test_a_namespaces_pool_is_told_as_its() -> None:
     ids=["annotation", "node selector"],
 )
 def test_a_pool_that_there_is_not_is_told_with_one_that_looks_alike(pod: Mapping[str, Any]) -> None:
-    lost = build_node_context(pod, ROOMY)["rommy"]
+    lost = judge(pod, ROOMY)["rommy"]
     assert (lost.outcome, lost.reason) == (PoolOutcome.LOST, Reason.POOL_NOT_FOUND)
     assert lost.message == "there is no such pool; did you mean roomy?"
 
@@ -117,14 +113,14 @@ def test_a_pool_that_there_is_not_is_told_with_one_that_looks_alike(pod: Mapping
 def test_pools_that_the_owner_selects_are_told_apart_from_the_others() -> None:
     pod = build_pod("p", selects={"ack.node.gpu.schedule": "share"})
     pools = (ROOMY, a_view("plain", "share"), a_view("late", "share", closed=Reason.POOL_DELETING))
-    verdicts = build_node_context(pod, *pools)
+    verdicts = judge(pod, *pools)
     assert verdicts["plain"].outcome is PoolOutcome.SELECTED
     assert verdicts["roomy"].reason is Reason.EXCLUDED_BY_POD
     assert verdicts["late"].reason is Reason.POOL_DELETING
 
 
 def test_a_pod_that_opts_out_has_no_pool_looked_at() -> None:
-    (verdict,) = build_node_context(
+    (verdict,) = judge(
         build_pod("p", annotations={"gpushare.io/inject": "disabled"}), BUSY
     ).values()
     assert verdict.message == "not looked at (OptedOut)"

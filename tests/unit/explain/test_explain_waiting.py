@@ -22,8 +22,6 @@ from tests.kit.values.pool_views import a_room, a_view
 
 UNREACHED = 'Post "http://10.0.0.9:32766/gpushare-scheduler/filter": dial tcp: connection refused'
 REFUSED = "0/1 nodes are available: 1 Insufficient GPU Memory in one device."
-
-
 FULL = "0/1 nodes are available: 1 Insufficient aliyun.com/gpu-mem."
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
+from aiohttp.test_utils import RawTestServer, TestServer
 
 from gpushare.kube.auth.credentials import Credentials
 from gpushare.kube.client import ApiClient, Json, connect
@@ -120,13 +120,11 @@ async def listening() -> AsyncIterator[tuple[str, list[str]]]:
     """The address of a server, and the Authorization of each call that reaches it."""
     heard: list[str] = []
 
-    async def answer(request: web.Request) -> web.Response:
+    async def answer(request: web.BaseRequest) -> web.Response:
         heard.append(request.headers.get("Authorization", ""))
         return web.json_response({})
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    async with TestServer(app) as server:
+    async with RawTestServer(answer) as server:
         yield str(server.make_url("/elsewhere")), heard
 
 

@@ -18,8 +18,6 @@ from tests.kit.values.fake_api import says, served_by
 
 OURS = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": {}}
 THEIRS = {"manager": "kubectl", "operation": "Update", "fieldsV1": {}}
-
-
 DAEMONSETS = "apis/apps/v1/namespaces/kube-system/daemonsets"
 BODY = {"metadata": {"uid": "1"}}
 

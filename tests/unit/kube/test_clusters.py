@@ -16,33 +16,22 @@ from tests.kit.values.fake_api import served_by
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-class Counted:
-    """An API server that always answers so, and how often it was asked."""
+@pytest.mark.parametrize(
+    ("status", "headers", "times"), [(500, {}, ATTEMPTS), (429, {"Retry-After": "30"}, 1)]
+)
+async def test_a_server_that_fails_is_asked_again_and_one_that_wants_to_be_left_alone_for_long_not(
+    status: int, headers: dict[str, str], times: int
+) -> None:
+    asked: list[str] = []
 
-    def __init__(self, status: int, **headers: str) -> None:
-        self._answer = status, headers
-        self.times = 0
-
-    async def answer(self, request: web.Request) -> web.Response:
-        self.times += 1
-        status, headers = self._answer
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
         return web.Response(status=status, headers=headers)
 
-
-async def test_a_server_that_fails_is_asked_again() -> None:
-    failing = Counted(500)
-    async with served_by(failing.answer) as api:
+    async with served_by(answer) as api:
         with pytest.raises(ApiError):
             await read_cluster(api, (Kind.NODES,), NOW)
-    assert failing.times == ATTEMPTS
-
-
-async def test_a_server_that_wants_to_be_left_alone_for_long_is() -> None:
-    busy = Counted(429, **{"Retry-After": "30"})
-    async with served_by(busy.answer) as api:
-        with pytest.raises(ApiError):
-            await read_cluster(api, (Kind.NODES,), NOW)
-    assert busy.times == 1
+    assert len(asked) == times
 
 
 async def test_a_server_that_hangs_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:

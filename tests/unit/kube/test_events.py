@@ -55,11 +55,6 @@ def api() -> Api:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def events(api: Api, clock: Clock) -> Events:
     return Events(api, "me", clock)  # type: ignore[arg-type]
 

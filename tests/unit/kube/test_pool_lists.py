@@ -88,8 +88,6 @@ async def test_a_pool_that_is_gone_has_no_finalizer_to_drop() -> None:
         assert not await drop_finalizer(api, pool)
 
 
-# Whether they are served.
-
 GROUP = "gpushare.io"
 VERSION = "gpushare.io/v1alpha1"
 POOLS = f"apis/{VERSION}/gpusharepools"

@@ -16,11 +16,6 @@ LIMIT_SECONDS = 90.0
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def watch_health(clock: Clock) -> WatchHealth:
     return WatchHealth("nodes", clock)
 

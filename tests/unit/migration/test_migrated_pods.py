@@ -43,9 +43,6 @@ def pair(gpus: int = 1) -> Json:
     return build_whole_pod(build_gpu_container(gpus), second(gpus))
 
 
-# What it asks for.
-
-
 def test_it_asks_for_all_of_a_card_where_nothing_else_is_said() -> None:
     migrated = migrate(build_whole_pod())
     assert list(list_limits(migrated)[0].items()) == [("cpu", "1"), (MEMORY, 15)]
@@ -87,9 +84,6 @@ def test_memory_is_given_in_the_plugins_unit() -> None:
 
 def test_a_share_fits_cards_that_differ() -> None:
     assert list_limits(migrate(build_whole_pod(), 8, UNLIKE))[0][MEMORY] == 8
-
-
-# What it is left with.
 
 
 def asking(**resources: Json) -> Json:
@@ -153,9 +147,6 @@ def test_a_pod_whose_memory_no_card_has_is_left_and_told_why(
     (finding,) = migrated.findings
     assert finding.code is code
     assert told in finding.message
-
-
-# What is to be looked at.
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,6 @@ selectors = st.fixed_dictionaries(
 resources = st.sampled_from(
     [{WHOLE: 1}, {WHOLE: "1"}, {WHOLE: 2}, {WHOLE: 0}, {MEMORY: 3}, {"cpu": "1"}, {WHOLE: "x"}]
 )
-
-
 needs = st.sampled_from(sorted(LABELS)).flatmap(
     lambda key: st.builds(
         lambda operator, values: need(key, operator, *values),

@@ -22,11 +22,6 @@ class Place:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def flood(clock: Clock) -> Flood:
     return Flood(clock)
 

@@ -31,8 +31,6 @@ from tests.unit.controller.reconcile_loop import (
 
 Deed = Callable[[Metrics, pytest.MonkeyPatch], Awaitable[None]]
 
-# What the controller does.
-
 
 async def lead(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     async def at_once(*_: object) -> None:
@@ -109,9 +107,6 @@ async def request(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def exist(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     return None
-
-
-"""In test_sight_metrics.py, where each has its story."""
 
 
 OF_THE_CLUSTER = (*PoolCollector.families, *ApplicationFigures.families, *cards.FAMILIES)

@@ -43,9 +43,6 @@ def read_memory(sight: Sight, pool: str = "training") -> dict[str, float | None]
     return {name: read(metrics, f"pool_memory_{name}bytes", pool=pool) for name in names}
 
 
-# Pools.
-
-
 def test_a_pools_memory_is_told_in_bytes() -> None:
     assert read_memory(SIGHT) == {
         "": 30 * GIB,
@@ -161,9 +158,6 @@ def test_a_process_that_stands_by_tells_of_no_pool() -> None:
         assert read_all(metrics, family.name) == {}
 
 
-# Pods without a place.
-
-
 def an_unschedulable(
     pool: str = "training", reason: Reason = Reason.NO_FREE_BLOCK
 ) -> UnschedulablePod:
@@ -180,9 +174,6 @@ def test_unschedulable_pods_are_counted_by_pool_and_reason_and_there_is_a_zero_f
     assert found.pop(("training", "NoFreeBlock")) == 2
     assert found.pop(("", "NoFreeBlock")) == 1
     assert found == {("", reason): 0 for reason in REASONS if reason is not Reason.NO_FREE_BLOCK}
-
-
-# Applications.
 
 
 def read_application(sight: Sight, **labels: str) -> list[float | None]:
@@ -224,9 +215,6 @@ def test_applications_nodes_and_cards_are_told_of_only_where_that_is_switched_on
     assert unseen.isdisjoint(labels)
 
 
-# Nodes and cards.
-
-
 def test_each_card_says_what_it_has_and_what_of_it_is_given_out() -> None:
     metrics = measure(SIGHT)
     cards = {("training", "gpu-1", "0"): 15.0 * GIB, ("training", "gpu-1", "1"): 15.0 * GIB}
@@ -260,9 +248,6 @@ def test_of_two_pools_a_node_is_told_of_in_the_one_that_acts() -> None:
         of_pools = {pool for (pool,), value in read_all(metrics, f"pool_{series}").items() if value}
         assert of_pools == {"training"}
     assert read(metrics, "pool_memory_bytes", pool="training") == 30 * GIB
-
-
-# How many there are.
 
 
 def test_a_node_of_four_cards_is_as_many_series_as_the_page_says_of_five_thousand() -> None:

@@ -42,8 +42,6 @@ OPTING_OUT = SharingContainer("main", opts_out=True)
 UNCLEAR = SharingContainer("main", opts_out=None)
 PLUGIN = a_plugin_pod()
 CGPU, SHARE = (MODES[Edition.BASIC, mode].labels for mode in (Schedule.CGPU, Schedule.SHARE))
-
-
 KNOWN: dict[str, Any] = {"before": ("uid-of-train-1",), "admitted": {"uid-of-train-1": "cgpu"}}
 SHARED: dict[str, Any] = {**KNOWN, "admitted": {"uid-of-train-1": "share"}}
 

@@ -125,8 +125,6 @@ NO_NODES = PoolRoom(nodes=0, ready=0, capacity=a_capacity())
 DOWN: Pools = {"training": PoolRoom(nodes=2, ready=0, capacity=A_CAPACITY)}
 RESTARTING = PoolRoom(nodes=2, ready=1, capacity=a_capacity(memory_total=40, free=10))
 CARDS: Pools = {"training": PoolRoom(nodes=2, ready=2, capacity=a_capacity(gpus=8))}
-
-
 UNREACHED = 'Post "http://10.0.0.9:32766/gpushare-scheduler/filter": dial tcp: connection refused'
 
 

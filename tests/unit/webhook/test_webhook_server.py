@@ -207,11 +207,10 @@ async def test_an_answer_that_can_not_be_noted_is_given_all_the_same(
 def build_workload_review(kind: str = "deployments", **request: Any) -> Json:
     pod = build_gpu_pod(**request.pop("spec", {}))
     pod["metadata"] = request.pop("metadata", {})
-    group = "batch" if kind in ("jobs", "cronjobs") else "apps"
     spec: Json = {"template": pod}
     workload = {"metadata": {"name": "work"}, "spec": spec}
     return build_review(
-        workload, resource={"group": group, "version": "v1", "resource": kind}, **request
+        workload, resource={"group": "apps", "version": "v1", "resource": kind}, **request
     )
 
 
