@@ -39,12 +39,6 @@ class Api(LoopApi):
         return {}
 
 
-@pytest.fixture(autouse=True)
-def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpushare.controller.executor.GONE_SECONDS", 0.0)
-    monkeypatch.setattr("gpushare.controller.reconciler.EVICTION_RETRY_SECONDS", 0.0)
-
-
 async def evict(api: Api, metrics: Metrics, *, wanted: bool = True) -> None:
     action, reason = EvictPods("gpu-1", PODS), Reason.WORKLOADS_PRESENT
     await carry_out(api, action, reason=reason, metrics=metrics, wanted=wanted)

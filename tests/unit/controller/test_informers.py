@@ -14,7 +14,6 @@ from tests.kit.values.manifests import build_bound_pod
 from tests.kit.values.node_plans import applied, under_way
 from tests.kit.values.objects import MEMORY, a_gpu_pod, a_node
 
-CONFIG_MAPS = "api/v1/namespaces/kube-system/configmaps"
 NEEDED = (
     *("api/v1/nodes", "api/v1/pods", "api/v1/namespaces"),
     "apis/apps/v1/namespaces/kube-system/daemonsets",
@@ -23,7 +22,7 @@ NEEDED = (
 
 async def test_without_the_right_to_config_maps_all_else_goes_on() -> None:
     fake = FakeApi(*NEEDED)
-    fake.forbidden.add(CONFIG_MAPS)
+    fake.forbidden.add("api/v1/namespaces/kube-system/configmaps")
     async with fake.connected() as api:
         metrics = Metrics()
         informers = Informers(api, Settings(), on_change=lambda: None, metrics=metrics)

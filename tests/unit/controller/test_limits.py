@@ -32,7 +32,6 @@ LIMIT = Settings(namespace="ns").write_concurrency
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUSHARE_RECHECK_SECONDS", "0")
-    monkeypatch.setattr("gpushare.controller.executor.GONE_SECONDS", 0.0)
 
 
 def build(api: SlowApi, count: int) -> Reconciler:

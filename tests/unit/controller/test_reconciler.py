@@ -12,8 +12,9 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod_owner import Workload
 from gpushare.api.pool import Pool, Schedule
 from gpushare.api.status import PoolStatus, Releasing
+from gpushare.controller.backoff import LONGEST_RETRY_SECONDS, find_delay
 from gpushare.core.records.change_record import ChangePhase, PluginPod
-from gpushare.core.snapshot.actions import DeletePlugins
+from gpushare.core.snapshot.actions import DeletePlugins, ReleaseNode
 from gpushare.kube.errors import ApiError
 from gpushare.kube.resources import pools as pools_api
 from gpushare.kube.resources.nodes import PATH as NODES
@@ -122,10 +123,7 @@ async def test_a_change_that_begins_takes_its_place_before_the_watch_shows_it() 
     reconciler._busy["gpu-2"].cancel()
 
 
-async def test_after_a_conflict_the_node_is_known_as_it_is_now(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("gpushare.controller.reconciler.CONFLICT_SECONDS", 0.0)
+async def test_after_a_conflict_the_node_is_known_as_it_is_now() -> None:
     api = LoopApi(refusal=409)
     api.objects[f"{NODES}/gpu-1"] = build_cordoned("gpu-1", CGPU)
     reconciler = build_reconciler(api, [a_pool()], a_node(labels=CGPU))
@@ -146,16 +144,13 @@ async def test_a_plugins_pod_that_is_gone_keeps_no_other_from_its_restart(
         return {}
 
     monkeypatch.setattr("gpushare.controller.executor.delete_plugin", delete)
-    monkeypatch.setattr("gpushare.controller.executor.GONE_SECONDS", 0.0)
     plugins = tuple(PluginPod(name=name, uid=name) for name in ("gone", "there"))
     restart = DeletePlugins("gpu-1", plugins)
     await carry_out(LoopApi(), restart, reason=Reason.PLUGIN_RESTARTING)
     assert deleted == ["there"]
 
 
-async def test_a_refused_write_shows_in_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpushare.controller.reconciler.RETRY_SECONDS", 0.0)
-    monkeypatch.setattr("gpushare.controller.status_writer.PERIOD_SECONDS", 0.0)
+async def test_a_refused_write_shows_in_the_status() -> None:
     api = LoopApi(refusal=403)
     reconciler = build_reconciler(api, [a_pool()], a_node(labels=CGPU))
     await pass_and_settle(reconciler)
@@ -164,7 +159,10 @@ async def test_a_refused_write_shows_in_the_status(monkeypatch: pytest.MonkeyPat
     assert [(s.node, s.reason) for s in pool.status.samples] == [("gpu-1", "WriteRefused")]
 
 
-async def test_a_pool_that_may_not_be_written_does_not_stop_the_others() -> None:
+async def test_a_pool_that_may_not_be_written_does_not_stop_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpushare.controller.reconciler.RETRY_SECONDS", 1.0)
     api = LoopApi(refusal=403, refused="/other")
     elsewhere = a_pool("other", finalizers=frozenset(), nodes={"names": ("gpu-2",)})
     pools = [elsewhere, a_pool()]
@@ -232,10 +230,7 @@ def _unseen() -> Node:
     return replace(ours, owned=ours.owned - {key}, managers={key: "other"}, written_at=moments)
 
 
-async def test_a_doubt_goes_with_its_node_and_is_not_another_nodes_of_that_name(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("gpushare.controller.reconciler.RETRY_SECONDS", 0.0)
+async def test_a_doubt_goes_with_its_node_and_is_not_another_nodes_of_that_name() -> None:
     api = LoopApi(refusal=500)
     pool = a_pool(schedule="share")
     reconciler = build_reconciler(api, [pool], _unseen(), pods=[a_plugin_pod()])
@@ -248,11 +243,8 @@ async def test_a_doubt_goes_with_its_node_and_is_not_another_nodes_of_that_name(
     assert not reconciler._mode_unsaved
 
 
-async def test_a_doubt_that_could_not_be_stored_outlives_the_label_that_brought_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_doubt_that_could_not_be_stored_outlives_the_label_that_brought_it() -> None:
     """It changed again before our write."""
-    monkeypatch.setattr("gpushare.controller.reconciler.RETRY_SECONDS", 0.0)
     api, key, foreign = LoopApi(refusal=500), names.LABEL_SCHEDULE, _unseen()
     pool = a_pool(schedule="share")
     reconciler = build_reconciler(api, [pool], foreign, pods=[a_plugin_pod()])
@@ -271,3 +263,28 @@ async def test_a_doubt_that_could_not_be_stored_outlives_the_label_that_brought_
     )
     assert names.ANNOTATION_MODULE in annotations
     assert json.loads(annotations[names.ANNOTATION_APPLIED])["modeUnknown"] is True
+
+
+@pytest.mark.parametrize("note", ["it stays cordoned: its last change failed", ""])
+async def test_a_node_that_is_left_cordoned_is_told_of_in_an_event(note: str) -> None:
+    """Nothing on it will say so any more."""
+    api, path = LoopApi(), f"{NODES}/gpu-1"
+    api.objects[path] = {"metadata": {"name": "gpu-1", "uid": "uid-1", "resourceVersion": "1"}}
+    await carry_out(api, ReleaseNode("gpu-1", "uid-1", note=note), reason=Reason.RELEASING)
+    told = [(event["regarding"]["name"], event["note"]) for event in api.created]
+    assert [name for name, _ in told] == (["gpu-1"] if note else [])
+    assert all(note in text for _, text in told)
+
+
+@pytest.mark.parametrize(
+    ("refusals", "seconds"), [(0, 1), (1, 2), (2, 4), (100, LONGEST_RETRY_SECONDS)]
+)
+def test_a_write_that_failed_is_left_alone_for_longer_after_each_refusal(
+    refusals: int, seconds: float
+) -> None:
+    assert find_delay(ApiError(403, b"{}", what="write"), refusals) == seconds
+
+
+def test_a_write_that_failed_is_left_alone_for_as_long_as_the_api_server_asks_for() -> None:
+    asked = ApiError(429, b"{}", what="write", retry_after=7)
+    assert (find_delay(asked), find_delay(asked, 10)) == (7, LONGEST_RETRY_SECONDS)

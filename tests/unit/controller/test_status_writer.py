@@ -27,7 +27,6 @@ from tests.unit.controller.reconcile_loop import (
 
 @pytest.fixture(autouse=True)
 def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpushare.controller.status_writer.PERIOD_SECONDS", 0.0)
     monkeypatch.setattr("gpushare.controller.backoff.RETRY_SECONDS", 0.0)
 
 

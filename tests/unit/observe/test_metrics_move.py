@@ -116,7 +116,7 @@ ELSEWHERE = {
     *("pool_containers", "pool_stale_containers", "pool_opted_out_containers"),
     # unit/controller: test_evictions.py, test_caches.py.
     *("evictions_total", "watch_last_event_timestamp_seconds"),
-    # unit/webhook: test_webhook_metrics.py, test_webhook_server.py, test_webhook_certificate*.py.
+    # unit/webhook: test_webhook_server.py, test_webhook_certificate*.py.
     *("admission_requests_total", "admission_duration_seconds"),
     "workload_admission_requests_total",
     *("certificate_expiry_timestamp_seconds", "certificate_refused"),

@@ -19,14 +19,12 @@ from tests.kit.values.webhook_server import DEFAULT, until
 from tests.unit.webhook.webhook_certificate import CONFIGURATION, build_fake_api, trusted_ca
 from tests.unit.webhook.webhook_client import BODY, build_call
 
-SETTINGS = Settings(webhook_host="127.0.0.1", webhook_port=0)
-
 
 @contextlib.asynccontextmanager
 async def starting(fake: FakeApi) -> AsyncIterator[tuple[Webhook, asyncio.Task[None]]]:
     """A webhook on a free port, and the task that runs it."""
     async with fake.connected() as api:
-        webhook = Webhook(api, SETTINGS, Metrics())
+        webhook = Webhook(api, Settings(webhook_host="127.0.0.1", webhook_port=0), Metrics())
         running = asyncio.create_task(webhook.run())
         try:
             yield webhook, running

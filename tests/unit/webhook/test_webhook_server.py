@@ -1,4 +1,4 @@
-"""What the API server gets back from the webhook."""
+"""What the API server gets back from the webhook, and what is counted of calls."""
 
 import asyncio
 import base64
@@ -24,7 +24,7 @@ from gpushare.webhook import handler as handler
 from gpushare.webhook.cache import PoolCache
 from gpushare.webhook.decision_log import DecisionLog
 from gpushare.webhook.server import MAX_BODY_BYTES, PODS_PATH, WORKLOADS_PATH, AdmissionServer
-from tests.kit.values.manifests import Json, build_container, build_gpu_pod, build_review
+from tests.kit.values.manifests import Json, build_container, build_gpu_pod, build_review, encode
 from tests.kit.values.webhook_server import INFERENCE, TRAINING, build_memory, build_webhook, until
 from tests.unit.webhook.webhook_client import ask, connected, count
 
@@ -225,9 +225,6 @@ async def warn(review: Json, server: AdmissionServer | None = None) -> list[str]
     return warnings
 
 
-NO_GPU = {"containers": [{"name": "main"}]}
-
-
 @pytest.mark.parametrize(
     ("review", "pools", "told"),
     [
@@ -240,7 +237,7 @@ NO_GPU = {"containers": [{"name": "main"}]}
         ),
         (build_workload_review(), (), "not sent to a pool"),
         (build_workload_review("daemonsets"), (TRAINING,), "its DaemonSet"),
-        (build_workload_review(spec=NO_GPU), (TRAINING,), None),
+        (build_workload_review(spec={"containers": [{"name": "main"}]}), (TRAINING,), None),
         (build_workload_review(operation="DELETE", object=None), (TRAINING,), None),
         (build_workload_review(subResource="scale"), (TRAINING,), None),
     ],
@@ -272,3 +269,44 @@ async def test_a_workload_gives_nothing_away() -> None:
     assert [(await warn(build_workload_review(), server))[0] for _ in range(2)] == [
         "its pods go to pool a (cgpu)"
     ] * 2
+
+
+async def test_calls_about_workloads_that_fail_are_none_about_pods() -> None:
+    metrics = Metrics()
+    async with connected(build_webhook(metrics=metrics)) as webhook:
+        await webhook.post(WORKLOADS_PATH, data=b"nonsense")
+    told = metrics.registry.get_sample_value
+    assert count(metrics, "MalformedReview") is None
+    asked = "gpushare_workload_admission_requests_total"
+    assert told(asked, {"reason": "MalformedReview"}) == 1
+
+
+async def test_a_slow_body_is_no_part_of_a_calls_duration(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = Metrics()
+    now = [0.0]
+
+    async def dawdle(body: bytes) -> AsyncIterator[bytes]:
+        yield body[:10]
+        now[0] += 4.0
+        yield body[10:]
+
+    monkeypatch.setattr("gpushare.webhook.server.time.perf_counter", lambda: now[0])
+    async with connected(build_webhook(metrics=metrics)) as webhook:
+        await webhook.post(PODS_PATH, data=dawdle(encode(build_review(build_gpu_pod()))))
+    assert metrics.registry.get_sample_value("gpushare_admission_duration_seconds_sum") == 0.0
+    assert metrics.registry.get_sample_value("gpushare_admission_duration_seconds_count") == 1
+
+
+async def test_what_a_call_waits_for_is_in_its_duration(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = Metrics()
+    server = build_webhook(metrics=metrics)
+    now = [0.0]
+
+    async def wait(name: str) -> None:
+        now[0] += 0.75
+
+    monkeypatch.setattr("gpushare.webhook.server.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr(server, "_wait_for_namespace", wait)
+    async with connected(server) as webhook:
+        await ask(webhook, build_review(build_gpu_pod(), namespace="unheard-of"))
+    assert metrics.registry.get_sample_value("gpushare_admission_duration_seconds_sum") == 0.75
