@@ -60,14 +60,6 @@ def test_the_resources_and_the_isolation_give_the_mode(
     assert decision.pool in {pool and pool.name for pool in chosen}
 
 
-def test_a_routed_pod_selects_its_pool_and_tolerates_its_taints() -> None:
-    taint = {"key": "gpu", "operator": "Exists"}
-    decision = admit(PLAIN, a_view(tolerations=(taint,)))
-    assert decision.selector == (("gpushare.io/pool", "training"),)
-    assert decision.tolerations == (taint,)
-    assert decision.reserved == 3
-
-
 def test_a_pod_that_no_card_can_take_holds_no_room() -> None:
     asks_for_pool = {"gpushare.io/pool": "training"}
     decision = admit(build_pod("a", gib=9_999_999, annotations=asks_for_pool), a_view())
@@ -215,6 +207,12 @@ def test_a_whole_card_pod_is_sent_only_where_it_asks_to_go(resource: str, pool: 
     assert admit(pod, *ALL).reason is Reason.REQUESTED_POOL_UNAVAILABLE
 
 
+def test_whole_cards_need_no_isolation() -> None:
+    asks = {"gpushare.io/isolation": "required", "gpushare.io/pool": "whole"}
+    decision = admit(build_whole_card_pod("a", annotations=asks), WHOLE)
+    assert decision.reason is Reason.ROUTED_ON_REQUEST
+
+
 OF_INFERENCE = Namespace("team", {"gpushare.io/default-pool": "inference"})
 
 
@@ -236,12 +234,6 @@ def test_where_its_namespaces_pool_cannot_take_it_another_does_and_the_warning_s
     decision = admit(PLAIN, *pools, namespace=OF_INFERENCE)
     assert (decision.reason, decision.pool) == (Reason.ROUTED, "training")
     assert words in decision.warnings[0]
-
-
-def test_selectors_see_the_labels_of_the_namespace_and_of_the_pod() -> None:
-    pod = build_pod("a", labels={"team": "a"})
-    pool = a_view(namespace_selector=TEAM_A, pod_selector=TEAM_A)
-    assert admit(pod, pool, namespace=Namespace("default", {"team": "a"})).pool == "training"
 
 
 @pytest.mark.parametrize(

@@ -101,11 +101,6 @@ def test_to_avoid_a_pool_or_a_mode_leaves_the_choice_among_the_others(pod: Json,
     assert '"ExcludedByPod"' in decision.annotation
 
 
-def test_a_pool_is_avoided_only_where_every_term_avoids_it() -> None:
-    pod = _selecting([_need(POOL, "NotIn", "training")], [_need(MODE, "NotIn", "share")])
-    assert admit(pod, CGPU).pool == "training"
-
-
 def test_a_pod_that_avoids_every_pool_is_told_so() -> None:
     decision = admit(_selecting([_need(POOL, "DoesNotExist")]), CGPU, SHARE)
     assert decision.reason is Reason.NO_ELIGIBLE_POOL

@@ -4,15 +4,9 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.k8s.namespace import Namespace
 from gpushare.names import Reason
-from tests.kit.values.manifests import (
-    build_affinity,
-    build_container,
-    build_pod,
-    build_whole_card_pod,
-)
-from tests.kit.values.pool_views import Json, a_view, admit, apply_decision
+from tests.kit.values.manifests import build_affinity, build_container, build_pod
+from tests.kit.values.pool_views import Json, a_view, admit
 from tests.unit.admission.test_admission_decisions import CGPU, CORE_MEM, MPS, SHARE
 
 MODE, POOL = "ack.node.gpu.schedule", "gpushare.io/pool"
@@ -40,10 +34,6 @@ def test_the_mode_is_selected_too_since_a_pool_may_be_half_way(
     assert decision.reason is Reason.ROUTED
     bound = labels | ({} if selects_mode else {POOL: "training"})
     assert dict(decision.selector) == bound | dict([VERIFIED])
-
-
-def test_cores_are_isolated_by_core_mem() -> None:
-    assert admit(_requiring(core=30), CGPU, CORE_MEM).pool == "slices"
 
 
 @pytest.mark.parametrize(
@@ -131,11 +121,6 @@ def test_a_container_that_turns_isolation_off_or_may_do_so_contradicts_it(pod: J
     assert "CGPU_DISABLE" in decision.message
 
 
-def test_a_namespace_that_opts_out_is_no_way_around_it() -> None:
-    namespace = Namespace("team", OPTED_OUT)
-    assert admit(_requiring(), CGPU, namespace=namespace).is_refused
-
-
 @pytest.mark.parametrize(
     "selector", [{MODE: "cgpu"}, {MODE: "core_mem"},
                  {"cgpu": "true", "cgpu.disable.isolation": "false"}],
@@ -170,15 +155,3 @@ def test_of_several_pools_that_a_pod_selects_one_that_isolates_gives_the_mode() 
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     decision = admit(_requiring(affinity=affinity), SHARE, CGPU)
     assert decision.selector == ((MODE, "cgpu"), VERIFIED)
-
-
-def test_a_pod_that_was_routed_keeps_its_isolation_when_it_comes_again() -> None:
-    pod = _requiring()
-    again = admit(apply_decision(pod, admit(pod, CGPU, SHARE)), CGPU, SHARE)
-    assert (again.reason, again.is_refused) == (Reason.ALREADY_ROUTED, False)
-
-
-def test_whole_cards_need_no_isolation() -> None:
-    pod = build_whole_card_pod("a")
-    pod["metadata"]["annotations"] = {"gpushare.io/isolation": "required", POOL: "whole"}
-    assert admit(pod, a_view("whole", "default")).reason is Reason.ROUTED_ON_REQUEST

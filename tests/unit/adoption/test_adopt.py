@@ -88,12 +88,7 @@ MEMBERS: dict[str, tuple[list[LabelledNode], dict[str, Json], Code | None]] = {
         {"nodes-share": {"names": ["a", "c"]}},
         Code.BY_NAME,
     ),
-    "a node pool whose nodes differ is not selected": (
-        [LabelledNode("a", schedule="cgpu"), LabelledNode("b")],
-        {"np1-cgpu": {"names": ["a"]}, "np1-share": {"names": ["b"]}},
-        Code.MIXED_NODE_POOL,
-    ),
-    "one with an unlabelled node neither": (
+    "a node pool with an unlabelled node is not selected": (
         [LabelledNode("a"), LabelledNode("b", labels={MODE_LABEL: None})],
         {"np1-share": {"names": ["a"]}},
         Code.MIXED_NODE_POOL,
@@ -159,15 +154,12 @@ def test_another_label_can_name_the_node_pool() -> None:
     assert spec["nodes"] == {"selector": {"matchLabels": {key: "gpus"}}}
 
 
-SWITCHED_OFF = "cgpu.disable.isolation"
-
-
 @pytest.mark.parametrize(
     ("labels", "code"),
     [
         ({MODE_LABEL: "mig"}, Code.UNKNOWN_VALUE),
         ({MODE_LABEL: None, "cgpu": "yes"}, Code.UNKNOWN_VALUE),
-        ({MODE_LABEL: None, "cgpu": "true", SWITCHED_OFF: "maybe"}, Code.UNKNOWN_VALUE),
+        ({MODE_LABEL: None, "cgpu": "true", "cgpu.disable.isolation": "maybe"}, Code.UNKNOWN_VALUE),
         ({"cgpu": "true"}, Code.CONFLICTING_LABELS),
         ({MODE_LABEL: None, "cgpu": "true", "gpushare": "true"}, Code.CONFLICTING_LABELS),
         ({MODE_LABEL: None}, Code.UNLABELLED),

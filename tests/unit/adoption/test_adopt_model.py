@@ -27,7 +27,6 @@ from tests.kit.histories.labelled_cluster import CONTROL_PLANE, LabelledNode
 from tests.kit.values.found_clusters import READ_AT
 from tests.unit.adoption.test_adopt import EVERY_MODE, adopt, describe, observe
 
-ISOLATION = "cgpu.disable.isolation"
 _NODE_POOLS = ("np1", "np2", "NP_3.x", "")
 _ODDITIES: Sequence[Mapping[str, str | None]] = (
     *({},) * 4,
@@ -87,7 +86,7 @@ def expect_change(node: LabelledNode, pool: AdoptedPool) -> bool:
     if labels.get(POOL_LABEL, pool.name) != pool.name:
         return True
     if labels.get(MODE_LABEL) in (None, "default") and labels.get("cgpu") == "true":
-        return ISOLATION not in labels
+        return "cgpu.disable.isolation" not in labels
     # The cGPU kernel module outlives its mode.
     return labels.get(MODE_LABEL) == "share" and "cgpu-installer" in node.plugins
 

@@ -118,7 +118,6 @@ def test_a_pod_fits_where(found: NodeFit) -> None:
 
 
 USES_CORE = a_gpu_pod(requests={CORE: 180})
-WITHOUT_CARD = a_gpu_pod(requests={MEMORY: 30})
 OWN_CORDON = a_sharing_node(unschedulable=True, owns_cordon=True)
 CHANGING = a_sharing_node(unschedulable=True, allocatable={})
 OTHER_POOL = asks(3, selects={"gpushare.io/pool": "other", "zone": "a"})
@@ -160,7 +159,7 @@ IN_THE_WAY = {
             fit(asks(4, core=30), USES_CORE, node=CORE_NODE, schedule="core_mem"),
             f"of its 200 there are 20 free -> wait until pods free 10 {CORE} more, or ask for 20.",
         ),
-        (fit(asks(4), WITHOUT_CARD), "wait until pods free 2 "),
+        (fit(asks(4), a_gpu_pod(requests={MEMORY: 30})), "wait until pods free 2 "),
     ],
     Reason.RESOURCE_NOT_OFFERED: [
         (fit(asks(4, core=30)), "-> ask for what mode cgpu offers (aliyun.com/gpu-mem)."),

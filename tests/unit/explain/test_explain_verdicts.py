@@ -16,7 +16,6 @@ from tests.kit.values.pool_views import HERE, a_room, a_view
 
 ROOMY = a_view("roomy", room=a_room([(16, 8)]))
 BUSY = a_view("busy", room=a_room([(16, 2)]))
-FULL = a_view("full", room=a_room([(3, 1)]))
 
 
 def judge(
@@ -42,7 +41,6 @@ def test_the_pool_that_gets_it_stands_first_and_says_what_room_it_has() -> None:
 
 
 POD = build_pod("p")
-UNISOLATED = build_pod("p", env={"CGPU_DISABLE": "true"})
 PLAIN = a_view("plain", "share")
 CROWDED, EMPTIER = (
     a_view(name, room=a_room([(16, cards)], pending=100)) for name, cards in (("a", 2), ("b", 4))
@@ -57,10 +55,7 @@ OBSERVING = a_view("x", closed=Reason.POOL_OBSERVES)
         (POD, a_view("x", priority=50), ROOMY, Reason.LOWER_PRIORITY, "is 50, that of roomy"),
         (POD, a_view("z"), ROOMY, Reason.LATER_NAME, "equal to roomy in room, priority and fill"),
         (POD, CROWDED, EMPTIER, Reason.FULLER, "others may come first, the emptiest is chosen"),
-        (POD, PLAIN, ROOMY, Reason.NOT_ISOLATED, "keeps no container to its share"),
-        (UNISOLATED, ROOMY, PLAIN, Reason.ISOLATED, "switches that off (CGPU_DISABLE)"),
         (POD, a_view("x", on_request=True), ROOMY, Reason.ON_REQUEST_ONLY, "that ask for it"),
-        (POD, a_view("x", "default"), ROOMY, Reason.OTHER_MODE, "not serve aliyun.com/gpu-mem"),
         (POD, DELETING, ROOMY, Reason.POOL_DELETING, "it is being deleted"),
         (POD, OBSERVING, ROOMY, Reason.POOL_OBSERVES, "reconcile is Observe"),
         (POD, a_view("x", nodes=0), ROOMY, Reason.NO_ROOM, "it has no nodes yet"),
