@@ -157,9 +157,8 @@ def test_a_mode_is_not_recorded_as_verified_while_another_plugin_may_serve_it() 
 )
 def test_in_a_change_the_plugin_that_goes_competes_with_nobody(of: str, leaves: Pod) -> None:
     node = _offering(memory=15, whole=1)
-    previous_mode = _mode(of)
-    share = _mode("share")
-    assert verify_mode(node, [PLUGIN, leaves], share, AT, previous_mode=previous_mode) is None
+    missing = verify_mode(node, [PLUGIN, leaves], _mode("share"), AT, previous_mode=_mode(of))
+    assert missing is None
 
 
 def test_a_change_is_not_over_while_a_third_plugin_serves_its_resource() -> None:
@@ -241,15 +240,12 @@ def test_a_node_that_counts_in_another_unit_can_still_leave_its_pool() -> None:
     assert isinstance(expect_release(node, PLUGIN, pool=pool, now=AT.now).action, ReleaseNode)
 
 
-AWAY = a_plugin_pod(ready=False, ready_since=None)
-
-
 @pytest.mark.parametrize(
     ("cards", "pod", "schedule", "reason"),
     [
         (0, PLUGIN, "share", Reason.NO_CARDS),
         (1, PLUGIN, "share", Reason.RESOURCE_NOT_READY),
-        (0, AWAY, "share", Reason.PLUGIN_RESTARTING),
+        (0, a_plugin_pod(ready=False, ready_since=None), "share", Reason.PLUGIN_RESTARTING),
         (0, WHOLE_PLUGIN, "default", Reason.RESOURCE_NOT_READY),
     ],
     ids=["no card", "a silent plugin", "it has not looked", "whole cards are not counted"],

@@ -178,7 +178,6 @@ MIG_NODE = a_node(allocatable={"nvidia.com/mig-1g.5gb": 1})
 ELSEWHERE = {"GPUSHARE_PLUGIN_NAMESPACE": "gpu-plugins"}
 HALTED = see(has_failed(), a_settled("gpu-2"), pools=(a_pool(),))
 HALTED_POOL = [each for each in HALTED if each.object == "pool training"]
-SAID_TWICE = see(a_settled(allocatable=BOTH), pods=(PLUGIN, NVIDIA))
 UNANSWERED = see(SETTLED, pods=(PLUGIN,), unbound=tuple(WAITING))
 POOLS: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
     (
@@ -190,7 +189,7 @@ POOLS: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
     (see(), INFO, Reason.NO_NODES, "pool training"),
     (HALTED, ERROR, Reason.DEADLINE_EXCEEDED, "node gpu-0"),
     (HALTED_POOL, ERROR, Reason.ROLLOUT_HALTED, "gpushare retry training"),
-    (SAID_TWICE, ERROR, Reason.COMPETING_PLUGINS, ""),
+    (see(a_settled(allocatable=BOTH), pods=(PLUGIN, NVIDIA)), ERROR, Reason.COMPETING_PLUGINS, ""),
     (see(MIG_NODE), WARNING, Reason.MIG_NODE, "gpushare explain node gpu-1"),
     (UNANSWERED, ERROR, Reason.SCHEDULER_UNAVAILABLE, "http://10.0.0.9:32766"),
     (UNANSWERED, ERROR, Reason.SCHEDULER_UNAVAILABLE, "pods wait for it (2)"),

@@ -27,7 +27,6 @@ from tests.unit.doctor.expect_findings import expect_one, list_codes
 
 Json = dict[str, Any]
 NS = "gpushare-system"
-ISOLATION = names.ANNOTATION_ISOLATION
 FORBIDDEN = Unseen("a right is missing: no")
 WARNING, ERROR, OK, INFO = Severity.WARNING, Severity.ERROR, Severity.OK, Severity.INFO
 
@@ -234,7 +233,10 @@ def answer_with(*warnings: str) -> Answer:
     [
         ((), Trial.SILENT),
         (('would violate PodSecurity \\"restricted\\"',), Trial.SILENT),
-        (("spec is old", f"annotation {ISOLATION} is not required"), Trial.ANSWERED),
+        (
+            ("spec is old", f"annotation {names.ANNOTATION_ISOLATION} is not required"),
+            Trial.ANSWERED,
+        ),
     ],
 )
 async def test_a_deployment_is_answered_where_the_webhook_warns(

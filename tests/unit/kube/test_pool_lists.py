@@ -88,12 +88,11 @@ async def test_a_pool_that_is_gone_has_no_finalizer_to_drop() -> None:
         assert not await drop_finalizer(api, pool)
 
 
-GROUP = "gpushare.io"
 VERSION = "gpushare.io/v1alpha1"
 POOLS = f"apis/{VERSION}/gpusharepools"
 SERVED = {
     POOLS: {"metadata": {"resourceVersion": "1"}, "items": []},
-    "apis": {"groups": [{"name": "apps"}, {"name": GROUP}]},
+    "apis": {"groups": [{"name": "apps"}, {"name": "gpushare.io"}]},
     f"apis/{VERSION}": {"resources": [{"name": "gpusharepools"}, {"name": "gpusharepools/status"}]},
 }
 

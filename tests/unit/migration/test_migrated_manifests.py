@@ -1,6 +1,5 @@
 """Objects of any kind: where their pods are found, and what is said of those that limit pods."""
 
-from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -19,8 +18,6 @@ from tests.unit.migration.whole_card_pods import (
     build_whole_pod,
 )
 
-TEMPLATE = {"metadata": {"annotations": {}}, "spec": {"containers": [build_gpu_container()]}}
-
 
 def migrate(raw: Any) -> Migrated:
     return migrate_manifest(raw, Target(Cards(memory_everywhere=15)))
@@ -31,7 +28,8 @@ def tell(raw: Any) -> list[tuple[str, Code]]:
 
 
 def test_a_custom_resource_has_its_templates_migrated() -> None:
-    spec = {"pytorchReplicaSpecs": {"Master": {"template": deepcopy(TEMPLATE)}}}
+    template = {"metadata": {"annotations": {}}, "spec": {"containers": [build_gpu_container()]}}
+    spec = {"pytorchReplicaSpecs": {"Master": {"template": template}}}
     migrated = migrate({"kind": "PyTorchJob", "metadata": {"name": "train"}, "spec": spec})
     assert WHOLE not in str(migrated.raw)
     assert migrated.findings == ()

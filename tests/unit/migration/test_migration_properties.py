@@ -40,7 +40,6 @@ LABELS = {
     MODE: ["share", "cgpu", "default"],
     "card": ["T4", "V100"],
 }
-POOLS = [a_view("isolated", "cgpu"), a_view("shared", "share")]
 TAKEN = {Reason.ROUTED, Reason.ROUTED_WITHOUT_ISOLATION, Reason.ALREADY_SELECTS}
 
 selectors = st.fixed_dictionaries(
@@ -133,7 +132,6 @@ plain_needs = [
     need("cgpu", "In", "true"),
 ]
 plain_terms = st.lists(st.sampled_from(plain_needs).map(lambda each: [each]), max_size=1)
-ANY_CARD = Cards(memory_everywhere=15)
 
 
 @given(
@@ -149,14 +147,14 @@ def test_the_webhook_takes_what_is_made_of_a_pod_with_whole_cards(
     pod = build_whole_pod(
         build_gpu_container(cards), nodeSelector=selector, **build_affinity(terms)
     )
-    target = Target(ANY_CARD, share, unisolated=unisolated)
+    target = Target(Cards(memory_everywhere=15), share, unisolated=unisolated)
     migrated = migrate_manifest(pod, target)
     if migrated.raw == pod:
         event("left as it is")
         assert migrated.findings
         return
     assert parse_pod_request(migrated.raw).asked == {MEMORY}
-    decision = admit(migrated.raw, *POOLS)
+    decision = admit(migrated.raw, a_view("isolated", "cgpu"), a_view("shared", "share"))
     event(str(decision.reason))
     assert decision.reason in TAKEN
 

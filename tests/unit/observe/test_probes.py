@@ -11,10 +11,8 @@ from gpushare.observe.http import MAX_CONNECTIONS, Check, ProcessServer
 from gpushare.observe.metrics import Metrics
 
 
-async def get(
-    path: str, *, liveness: list[Check], readiness: list[Check], method: str = "GET"
-) -> tuple[int, str]:
-    server = ProcessServer(Metrics().generate, liveness=liveness, readiness=readiness)
+async def get(path: str, *readiness: Check, method: str = "GET") -> tuple[int, str]:
+    server = ProcessServer(Metrics().generate, readiness=readiness)
     async with (
         RawTestServer(server.handle) as raw,
         aiohttp.ClientSession() as session,
@@ -69,14 +67,14 @@ async def test_more_connections_than_a_few_are_not_kept_open(unused_tcp_port: in
 
 
 async def test_nothing_else_is_answered() -> None:
-    assert (await get("/metrics/", liveness=[], readiness=[]))[0] == 404
+    assert (await get("/metrics/"))[0] == 404
     for method in ("HEAD", "POST"):
-        assert (await get("/metrics", liveness=[], readiness=[], method=method))[0] == 405
+        assert (await get("/metrics", method=method))[0] == 405
 
 
 async def test_a_process_that_is_not_ready_says_each_reason_and_stays_live() -> None:
-    assert await get("/readyz", liveness=[], readiness=[lambda: None]) == (200, "ok\n")
+    assert await get("/readyz", lambda: None) == (200, "ok\n")
     problems: list[Check] = [lambda: "pools are not known yet", lambda: None, lambda: "no lease"]
-    status, text = await get("/readyz", liveness=[], readiness=problems)
+    status, text = await get("/readyz", *problems)
     assert (status, text) == (503, "pools are not known yet\nno lease\n")
-    assert (await get("/livez", liveness=[], readiness=problems))[0] == 200
+    assert (await get("/livez", *problems))[0] == 200

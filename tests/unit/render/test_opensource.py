@@ -17,11 +17,10 @@ from gpushare.render.opensource import (
     render_scheduler_extender,
 )
 
-IMAGE = "registry.example.com/gpushare-plugin:v2"
 SHARE = MODES[Edition.OPEN_SOURCE, Schedule.SHARE]
 
 
-def render(image: str = IMAGE) -> dict[str, Any]:
+def render(image: str = "registry.example.com/gpushare-plugin:v2") -> dict[str, Any]:
     """Its DaemonSet."""
     objects = {each["kind"]: each for each in yaml.safe_load_all(render_device_plugin(image))}
     daemonset: dict[str, Any] = objects["DaemonSet"]

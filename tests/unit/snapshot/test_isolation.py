@@ -38,7 +38,6 @@ from tests.kit.values.objects import (
 from tests.kit.values.teardown_plans import a_teardown
 
 MAIN = SharingContainer("main")
-OPTING_OUT = SharingContainer("main", opts_out=True)
 UNCLEAR = SharingContainer("main", opts_out=None)
 PLUGIN = a_plugin_pod()
 CGPU, SHARE = (MODES[Edition.BASIC, mode].labels for mode in (Schedule.CGPU, Schedule.SHARE))
@@ -122,7 +121,7 @@ def test_who_takes_isolation_off_has_none_under_any_mode_but_mps(
     edition: str, isolated: bool | None
 ) -> None:
     node = a_member("cgpu", Edition(edition), before=("uid-of-train-1",))
-    assert claim_of(node, a_train(OPTING_OUT)).isolated is isolated
+    assert claim_of(node, a_train(SharingContainer("main", opts_out=True))).isolated is isolated
 
 
 def test_of_a_container_whose_environment_comes_from_elsewhere_nothing_is_claimed() -> None:
@@ -218,7 +217,6 @@ def test_a_pool_shows_so_many_stale_ones_and_counts_all() -> None:
 REPORT = a_pool(schedule="share", edition="Basic")
 EVICT = a_pool(schedule="share", edition="Basic", rollout={"stale_workloads": "Evict"})
 PARTS = (a_plugin_pod(), a_plugin_pod("installer", daemonset="cgpu-installer"))
-TRAIN = EvictedPod("default", "train-1", "uid-of-train-1")
 
 
 def a_flipped(name: str = "gpu-1", *stale: str, **more: Any) -> Node:
@@ -243,7 +241,7 @@ def test_pods_with_the_isolation_of_a_former_mode_are_only_reported(pool: Pool, 
 def test_pods_with_the_isolation_of_a_former_mode_are_evicted_where_the_pool_says_so() -> None:
     plan = plan_of(a_flipped(), EVICT, *PARTS, a_train(), a_train(name="new"), may_evict=True)
     assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.STALE_ISOLATION)
-    assert plan.action == EvictPods("gpu-1", (TRAIN,))
+    assert plan.action == EvictPods("gpu-1", (EvictedPod("default", "train-1", "uid-of-train-1"),))
 
 
 @pytest.mark.parametrize(

@@ -164,12 +164,10 @@ def test_a_rollout_is_complete_when_nothing_is_under_way_or_left(plans: list[Ste
 
 
 STRANGE = a_node(labels={**OURS, "ack.node.gpu.schedule": "egpu"})
-JOINED_TOO_LATE = has_failed("gpu-1", initializing=True)
 CORDONED = replace(
     a_settled(unschedulable=True, owns_cordon=True),
     annotations=under_way(ChangePhase.CORDONED).annotations(),
 )
-WAITS = a_pool(rollout={"workloads": "CordonAndWait"})
 MANUAL = a_pool(rollout={"approval": "Manual"})
 GIVEN_BACK = a_pool(deleting=True, deletion_policy="WholeCard", rollout={"approval": "Manual"})
 
@@ -179,8 +177,8 @@ GIVEN_BACK = a_pool(deleting=True, deletion_policy="WholeCard", rollout={"approv
     [
         (a_pool(), [a_settled()], Reason.WORKLOADS_PRESENT),
         (a_pool(), [STRANGE], Reason.REQUIRES_MANUAL_ACTION),
-        (WAITS, [CORDONED], Reason.UPDATING),
-        (a_pool(), [JOINED_TOO_LATE], Reason.UPDATING),
+        (a_pool(rollout={"workloads": "CordonAndWait"}), [CORDONED], Reason.UPDATING),
+        (a_pool(), [has_failed("gpu-1", initializing=True)], Reason.UPDATING),
         (MANUAL, [has_failed("gpu-0"), a_settled("gpu-2")], Reason.ROLLOUT_HALTED),
         (GIVEN_BACK, [a_settled()], Reason.WORKLOADS_PRESENT),
     ],

@@ -5,12 +5,11 @@ import pytest
 from gpushare.cli.ui.guard import HEADERS, find_refusal
 
 PORT = 8765
-OWN = {"Host": f"127.0.0.1:{PORT}"}
 
 
 def find_status(method: str = "GET", **headers: str) -> int:
     """Of the refusal; 200 for none."""
-    refusal = find_refusal(method, OWN | headers, PORT)
+    refusal = find_refusal(method, {"Host": f"127.0.0.1:{PORT}"} | headers, PORT)
     return 200 if refusal is None else refusal[0]
 
 

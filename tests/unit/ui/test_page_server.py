@@ -27,7 +27,6 @@ from tests.kit.cluster.command_line import run_command
 
 SNAPSHOT = Path(__file__).parents[2] / "browser/cluster.json"
 CLUSTER = parse_snapshot(SNAPSHOT.read_bytes(), "cluster.json")
-STATE = build_state(CLUSTER)
 Read = Callable[[], Awaitable[Cluster]]
 
 
@@ -207,7 +206,7 @@ async def test_a_failure_is_told_with_its_code_and_the_old_data_stay_until_a_rea
         told = await tell_when(feed, lambda told: told["problem"] is not None)
         assert (told["problem"]["code"], told["problem"]["message"]) == (5, "a right is missing")
         assert told["takenAt"] == CLUSTER.taken_at.isoformat(timespec="seconds")
-        assert told["pools"] == STATE["pools"]
+        assert told["pools"] == build_state(CLUSTER)["pools"]
         since = told["problem"]["since"]
 
         reads.results.put_nowait(ValueError("a mistake"))
