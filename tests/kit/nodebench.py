@@ -11,11 +11,9 @@ from devcluster.node.plugins import WITHOUT_CARDS, install_plugin
 from devcluster.node.realnode import RealNode
 from devcluster.node.release import NodeRelease
 from devcluster.waiting import wait_until
-from tests.kit.bench import NODES, PODS, POOLS, Bench
+from tests.kit.bench import NODES, PODS, POOLS, Bench, Json
 from tests.kit.cluster.expect import expect, expect_gpu_memory, expect_pool_ready, expect_running
 from tests.kit.values.manifests import NODE_POOL, NODE_POOL_LABEL, build_pod, build_pool
-
-Json = dict[str, Any]
 
 CARDS, CARD_GIB = 2, 8
 POOL = "gpushare.io/pool"

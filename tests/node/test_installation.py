@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -18,7 +17,7 @@ from devcluster.node.release import DEV, REPOSITORY, NodeRelease
 from devcluster.release import COMPONENTS
 from gpushare.core.snapshot.actions import CreateJob, JobPhase
 from gpushare.render.teardown import render_teardown_job
-from tests.kit.bench import PODS, POOLS, Bench
+from tests.kit.bench import PODS, POOLS, Bench, Json
 from tests.kit.cluster.audit_log import OURS
 from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.dry_run_pods import no_call_lost
@@ -29,8 +28,6 @@ from tests.kit.cluster.object_diff import take_inventory
 from tests.kit.cluster.replicas import LEASES, Replicas, measure_hand_over
 from tests.kit.cluster.teardown_jobs import TEARDOWN_JOBS, TEARDOWN_PODS
 from tests.node.conftest import given_release
-
-Json = dict[str, Any]
 
 PODS_PER_SECOND = 20
 AFTER_A_CRASH_SECONDS = 15

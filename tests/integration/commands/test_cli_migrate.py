@@ -4,16 +4,14 @@ takes what it prints."""
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.kit.bench import Bench
+from tests.kit.bench import Bench, Json
 from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.namespaces import temporary_namespace
 
-Json = dict[str, Any]
 NAMESPACE = "vision"
 MANIFESTS = Path(__file__).parents[2] / "golden/manifests/whole-cards.yaml"
 """A workload of each kind, each with whole cards, and what limits them."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import BUDGETS, PODS, Bench
+from tests.kit.bench import BUDGETS, PODS, Bench, Json
 from tests.kit.cluster.expect import (
     expect,
     expect_gone,
@@ -25,8 +25,6 @@ from tests.kit.cluster.sharing_pools import (
     place_pod,
 )
 from tests.kit.values.manifests import build_pod, build_workload
-
-Json = dict[str, Any]
 
 EVICT = {"workloads": "Evict"}
 SWITCHED_ON = {"eviction.enabled": "true"}

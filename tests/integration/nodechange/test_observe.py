@@ -1,19 +1,16 @@
 """A pool that only says what it would do."""
 
 import re
-from typing import Any
 
 import pytest
 
-from tests.kit.bench import Bench
+from tests.kit.bench import Bench, Json
 from tests.kit.cluster.expect import (
     expect,
     expect_pool_ready,
     expect_reason,
 )
 from tests.kit.values.manifests import build_pool
-
-Json = dict[str, Any]
 
 MODE = "ack.node.gpu.schedule"
 PLACEMENT = "ack.node.gpu.placement"

@@ -4,12 +4,11 @@
 """
 
 from http import HTTPStatus
-from typing import Any
 
 import pytest
 
 from devcluster import names
-from tests.kit.bench import GPU_MEM, NO_REPORT_SECONDS, SYSTEM_PODS, Bench
+from tests.kit.bench import GPU_MEM, NO_REPORT_SECONDS, SYSTEM_PODS, Bench, Json
 from tests.kit.cluster.audit_log import Call
 from tests.kit.cluster.expect import (
     expect,
@@ -34,8 +33,6 @@ from tests.kit.cluster.sharing_pools import (
     plugin_uids,
 )
 from tests.kit.values.manifests import build_pod
-
-Json = dict[str, Any]
 
 MODE = "ack.node.gpu.schedule"
 

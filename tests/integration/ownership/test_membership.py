@@ -2,17 +2,14 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from devcluster.nodes import build_gpu_node
-from tests.kit.bench import NODES, Bench
+from tests.kit.bench import NODES, Bench, Json
 from tests.kit.cluster.expect import expect, expect_pool_ready, find_condition, list_traces
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import NODE_POOL_LABEL, build_pool
-
-Json = dict[str, Any]
 
 MODE = "ack.node.gpu.schedule"
 POOL = "gpushare.io/pool"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.integration.nodechange.node_modes import EXPECTED_MODES, expect_offer
-from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.bench import NODES, POOLS, Bench, Json
 from tests.kit.cluster.denying_policy import SENTENCE, node_writes_denied
 from tests.kit.cluster.expect import (
     expect,
@@ -20,8 +20,6 @@ from tests.kit.cluster.expect import (
 )
 from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
 from tests.kit.values.manifests import build_pool
-
-Json = dict[str, Any]
 
 MODE = "ack.node.gpu.schedule"
 PLACEMENT = "ack.node.gpu.placement"

@@ -4,12 +4,11 @@ The list of differences was written down beforehand; anything else is a trace th
 """
 
 import re
-from typing import Any
 
 import pytest
 
 from tests.integration.ownership.label_conflict import LabelConflict, write_label
-from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.bench import NODES, POOLS, Bench, Json
 from tests.kit.cluster.expect import (
     expect,
     expect_gone,
@@ -21,8 +20,6 @@ from tests.kit.cluster.expect import (
 )
 from tests.kit.cluster.object_diff import find_differences
 from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_pool
-
-Json = dict[str, Any]
 
 MODE = "ack.node.gpu.schedule"
 PLACEMENT = "ack.node.gpu.placement"

@@ -9,7 +9,7 @@ import pytest
 
 from devcluster import names
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import NODES, PODS, SYSTEM_PODS, Bench
+from tests.kit.bench import NODES, PODS, SYSTEM_PODS, Bench, Json
 from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.expect import (
     expect,
@@ -27,8 +27,6 @@ from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.pod_admission import decision_of, expect_known, pool_of
 from tests.kit.cluster.scheduler import scheduled_by
 from tests.kit.values.manifests import IMAGE, build_container, build_pod, build_pool
-
-Json = dict[str, Any]
 
 CARD_GIB = 15
 SENT = {"gpushare.io/pool": "training"}

@@ -1,12 +1,11 @@
 """How an isolation change goes over a pool: its budget, its canaries, and how it stops."""
 
 import time
-from typing import Any
 
 import pytest
 
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.bench import NODES, POOLS, Bench, Json
 from tests.kit.cluster.expect import (
     expect,
     expect_condition,
@@ -25,7 +24,6 @@ from tests.kit.cluster.sharing_pools import (
     plugin_names,
 )
 
-Json = dict[str, Any]
 DISABLED = "cgpu.disable.isolation"
 ROLLOUT = "RolloutComplete"
 RETRY = "gpushare.io/retry"

@@ -1,12 +1,11 @@
 """Isolation that shall go for good, by Jobs: nodes side by side, each with another end."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from devcluster.installation import TEARDOWN_NAMESPACE
-from tests.kit.bench import POOLS, Bench
+from tests.kit.bench import POOLS, Bench, Json
 from tests.kit.cluster.expect import expect_reason
 from tests.kit.cluster.installations import teardown_jobs_allowed
 from tests.kit.cluster.node_teardown import (
@@ -20,8 +19,6 @@ from tests.kit.cluster.node_teardown import (
     reboot,
 )
 from tests.kit.cluster.teardown_jobs import TEARDOWN_JOBS
-
-Json = dict[str, Any]
 
 HOSTILE = "{{ 7 * 7 }}\n---\nkind: Pod\n\"'$(reboot)" * 6_000
 KURED = {"sim.devcluster/kured": "true"}

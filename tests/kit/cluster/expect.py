@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 from devcluster import names
 from devcluster.apiserver import ApiError
-from tests.kit.bench import GPU_MEM, Bench
+from tests.kit.bench import GPU_MEM, Bench, Json
 
-Json = dict[str, Any]
 Found = TypeVar("Found")
 
 WITHIN_SECONDS = 90.0

@@ -16,8 +16,6 @@ from tests.kit.cluster.expect import (
 from tests.kit.cluster.watch_recording import Recording
 from tests.kit.values.manifests import build_pod, build_pool
 
-Json = dict[str, Any]
-
 POOL = "gpushare.io/pool"
 
 

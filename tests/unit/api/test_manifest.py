@@ -1,17 +1,14 @@
 """Pools in files: taken and refused as the API server takes and refuses them."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from gpushare.api.crd import build_crd
 from gpushare.api.manifest import ManifestError, find_check, parse_manifest
-from tests.kit.values.manifests import build_pool
+from tests.kit.values.manifests import Json, build_pool
 from tests.kit.values.objects import NOW
 from tests.unit.api.pool_specs import BY_LABEL, REFUSED, TAKEN
-
-Json = dict[str, Any]
 
 
 def list_rules(schema: Json) -> Iterator[Json]:

@@ -1,16 +1,13 @@
 """What the benches fail for, and what they take for a finished node and a lost pod."""
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
 from bench import labels, load, rollout
 from bench.core.figure import Figure, find_misses, tell
 from bench.core.stream import LOST, judge_pods
-from tests.kit.values.manifests import build_pod
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json, build_pod
 
 
 def measure_labels(seconds: float = 12.0, node_writes: int = 300) -> list[Figure]:

@@ -18,9 +18,8 @@ from gpushare.api.pruned.cluster import Cluster, Kind, keep_object
 from gpushare.cli.cluster.snapshot_file import build_snapshot, parse_snapshot, write_file
 from gpushare.cli.exit_codes import CommandError, Exit
 from tests.kit.cluster.command_line import expect_error, run_command
-from tests.kit.values.manifests import build_bound_pod, build_node, build_pool, list_places
+from tests.kit.values.manifests import Json, build_bound_pod, build_node, build_pool, list_places
 
-Json = dict[str, Any]
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
