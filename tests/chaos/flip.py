@@ -14,7 +14,7 @@ from devcluster import names
 from devcluster.installation import OperatorProcess
 from tests.chaos.crash import Crash, Side, Write
 from tests.chaos.watching import Watching
-from tests.kit.bench import Bench
+from tests.kit.bench import MODE, Bench
 from tests.kit.cluster.expect import (
     expect,
     expect_gpu_memory,
@@ -31,7 +31,6 @@ from tests.kit.values.manifests import Json, build_pool
 MEMBERS = ("n1", "n2", "n3", "n4")
 SLOW, BLOCKED = "n1", "n2"
 BUDGET = 2
-MODE = "ack.node.gpu.schedule"
 SETTINGS = {
     "GPUSHARE_RECHECK_SECONDS": "0.2",
     "GPUSHARE_RESOURCE_SETTLE_SECONDS": "0.5",

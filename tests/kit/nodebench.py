@@ -16,7 +16,6 @@ from tests.kit.cluster.expect import expect, expect_gpu_memory, expect_pool_read
 from tests.kit.values.manifests import NODE_POOL, NODE_POOL_LABEL, build_pod, build_pool
 
 CARDS, CARD_GIB = 2, 8
-POOL = "gpushare.io/pool"
 CGPU_DISABLE = "CGPU_DISABLE"
 _OURS = ("gpushare.io/", "cgpu", "gpushare")
 _EMPTY_SECONDS = 60

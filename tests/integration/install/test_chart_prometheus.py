@@ -9,7 +9,7 @@ import yaml
 from devcluster.startup import CHART
 from devcluster.waiting import wait_until
 from tests.integration.install.prometheus_server import Prometheus, prometheus
-from tests.kit.bench import Bench
+from tests.kit.bench import PLACEMENT, POOL, Bench
 from tests.kit.cluster.expect import (
     expect,
     expect_condition,
@@ -23,8 +23,6 @@ from tests.kit.http_page import served_page
 from tests.kit.values.manifests import build_pod, build_workload
 
 GIB, MIB = 2**30, 2**20
-POOL = "gpushare.io/pool"
-PLACEMENT = "ack.node.gpu.placement"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 NODES = ("n1", "n2", "n3")
 EXPORTERS = """\

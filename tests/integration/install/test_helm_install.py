@@ -11,7 +11,7 @@ import pytest
 
 from devcluster.errors import CommandError
 from devcluster.release import Release
-from tests.kit.bench import POOLS, Bench
+from tests.kit.bench import MODE, POOL, POOLS, Bench
 from tests.kit.cluster.dry_run_pods import expect_routed
 from tests.kit.cluster.expect import expect, expect_pool_ready, list_traces, read_change
 from tests.kit.cluster.helm_release import (
@@ -23,11 +23,10 @@ from tests.kit.cluster.helm_release import (
 )
 from tests.kit.cluster.object_diff import take_inventory
 from tests.kit.cluster.replicas import Replicas
-from tests.kit.cluster.sharing_pools import POOL, expect_each_restarted_once, plugin_names
+from tests.kit.cluster.sharing_pools import expect_each_restarted_once, plugin_names
 from tests.kit.values.manifests import build_pool
 
 AT_ONCE = "5s"
-MODE = "ack.node.gpu.schedule"
 KEPT = {
     "customresourcedefinitions.apiextensions.k8s.io /gpusharepools.gpushare.io",
     "apiservices.apiregistration.k8s.io /v1alpha1.gpushare.io",

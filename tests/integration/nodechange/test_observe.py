@@ -4,18 +4,10 @@ import re
 
 import pytest
 
-from tests.kit.bench import Bench, Json
-from tests.kit.cluster.expect import (
-    expect,
-    expect_pool_ready,
-    expect_reason,
-)
+from tests.kit.bench import MODE, PLACEMENT, POOL, VERIFIED, Bench, Json
+from tests.kit.cluster.expect import expect, expect_pool_ready, expect_reason
 from tests.kit.values.manifests import build_pool
 
-MODE = "ack.node.gpu.schedule"
-PLACEMENT = "ack.node.gpu.placement"
-POOL = "gpushare.io/pool"
-VERIFIED = "gpushare.io/isolation-verified"
 CGPU = {MODE: "cgpu", VERIFIED: "true"}
 CARRIED = {POOL, PLACEMENT, *CGPU}
 

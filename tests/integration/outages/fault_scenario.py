@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import NODES, Bench, Json
+from tests.kit.bench import NODES, POOL, Bench, Json
 from tests.kit.cluster.expect import expect, expect_labels, expect_pool_ready
 from tests.kit.cluster.fault_proxy import FaultProxy, Request, Rule
 from tests.kit.cluster.sharing_pools import (
@@ -19,7 +19,6 @@ from tests.kit.cluster.sharing_pools import (
 from tests.kit.cluster.watch_recording import Recording
 
 MEMBERS = ("n1", "n2", "n3")
-POOL = "gpushare.io/pool"
 ISOLATION = "cgpu.disable.isolation"
 OURS = frozenset({POOL, "cgpu", ISOLATION})
 CONVERGES_SECONDS = 30.0

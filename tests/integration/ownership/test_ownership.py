@@ -12,7 +12,7 @@ from devcluster.installation import OperatorProcess
 from gpushare.core.snapshot.node import Timing
 from tests.integration.nodechange.node_modes import our_node_writes
 from tests.integration.ownership.label_conflict import LabelConflict, write_label
-from tests.kit.bench import NODES, POOLS, Bench, Json
+from tests.kit.bench import MODE, NODES, PLACEMENT, POOL, POOLS, Bench, Json
 from tests.kit.cluster.audit_log import Call
 from tests.kit.cluster.expect import (
     expect,
@@ -27,9 +27,6 @@ from tests.kit.cluster.expect import (
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import given_sharing_pool, plugin_uids
 
-MODE = "ack.node.gpu.schedule"
-PLACEMENT = "ack.node.gpu.placement"
-POOL = "gpushare.io/pool"
 ISOLATION = "cgpu.disable.isolation"
 DRIFT = "gpushare.io/drift"
 CONFLICTING = "Conflicting"

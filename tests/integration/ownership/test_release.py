@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.integration.nodechange.node_modes import EXPECTED_MODES, expect_offer
-from tests.kit.bench import NODES, POOLS, Bench, Json
+from tests.kit.bench import MODE, NODES, PLACEMENT, POOL, POOLS, Bench, Json
 from tests.kit.cluster.denying_policy import SENTENCE, node_writes_denied
 from tests.kit.cluster.expect import (
     expect,
@@ -21,9 +21,6 @@ from tests.kit.cluster.expect import (
 from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
 from tests.kit.values.manifests import build_pool
 
-MODE = "ack.node.gpu.schedule"
-PLACEMENT = "ack.node.gpu.placement"
-POOL = "gpushare.io/pool"
 TRAINING = f"{POOLS}/training"
 OURS = {MODE, PLACEMENT, POOL, "cgpu", "cgpu.disable.isolation", "gpushare"}
 """Labels that the operator writes, in whatever edition."""

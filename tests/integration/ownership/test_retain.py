@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.integration.ownership.label_conflict import LabelConflict, write_label
-from tests.kit.bench import NODES, POOLS, Bench, Json
+from tests.kit.bench import MODE, NODES, PLACEMENT, POOL, POOLS, Bench, Json
 from tests.kit.cluster.expect import (
     expect,
     expect_gone,
@@ -20,10 +20,6 @@ from tests.kit.cluster.expect import (
 )
 from tests.kit.cluster.object_diff import find_differences
 from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_pool
-
-MODE = "ack.node.gpu.schedule"
-PLACEMENT = "ack.node.gpu.placement"
-POOL = "gpushare.io/pool"
 
 KEYS = "|".join(re.escape(key) for key in (MODE, PLACEMENT, POOL))
 

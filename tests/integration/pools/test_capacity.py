@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import Bench, Json
+from tests.kit.bench import POOL, Bench, Json
 from tests.kit.cluster.expect import (
     expect,
     expect_capacity,
@@ -17,7 +17,6 @@ from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import build_pod, build_pool
 
-POOL = "gpushare.io/pool"
 UNSCHEDULABLE = "gpushare_unschedulable_pods"
 
 

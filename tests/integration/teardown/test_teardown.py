@@ -1,10 +1,9 @@
 """Isolation that shall go for good, by hand: the node says what it waits for, to the end."""
 
 from devcluster import names
-from tests.kit.bench import NODES, Bench
+from tests.kit.bench import MODE, NODES, Bench
 from tests.kit.cluster.expect import expect, expect_reason, expect_running, is_isolated
 from tests.kit.cluster.node_teardown import (
-    MODE,
     expect_event,
     expect_isolating,
     expect_shared_for_good,

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from devcluster.installation import TEARDOWN_NAMESPACE
-from tests.kit.bench import POOLS, Bench, Json
+from tests.kit.bench import MODE, POOLS, Bench, Json
 from tests.kit.cluster.expect import expect_reason
 from tests.kit.cluster.installations import teardown_jobs_allowed
 from tests.kit.cluster.node_teardown import (
-    MODE,
     boot_id,
     expect_event,
     expect_isolating,

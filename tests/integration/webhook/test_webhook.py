@@ -4,7 +4,7 @@ import pytest
 
 from devcluster.apiserver import ApiError
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import Bench
+from tests.kit.bench import POOL, Bench
 from tests.kit.cluster.expect import (
     expect,
     expect_bound,
@@ -12,7 +12,7 @@ from tests.kit.cluster.expect import (
     expect_pool_ready,
     expect_running,
 )
-from tests.kit.cluster.sharing_pools import POOL, given_sharing_pool
+from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import Json, build_pod, build_pool
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from devcluster.installation import NAMESPACE
-from tests.kit.bench import Bench
+from tests.kit.bench import POOL, Bench
 from tests.kit.cluster.namespaces import Namespace, default_namespace, temporary_namespace
-from tests.kit.cluster.pod_admission import POOL, count_calls
+from tests.kit.cluster.pod_admission import count_calls
 from tests.kit.values.manifests import (
     Json,
     build_container,

@@ -7,13 +7,12 @@ import pytest
 
 from devcluster.apiserver import ApiError
 from devcluster.installation import NAMESPACE, Installation
-from tests.kit.bench import Bench
+from tests.kit.bench import MODE, POOL, Bench
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.namespaces import Namespace, default_namespace, temporary_namespace
-from tests.kit.cluster.pod_admission import ISOLATION, POOL
+from tests.kit.cluster.pod_admission import ISOLATION
 from tests.kit.values.manifests import Json, build_container, build_pod
 
-MODE = "ack.node.gpu.schedule"
 REFUSED = "ValidatingAdmissionPolicy 'gpushare-isolation'"
 VERIFIED = {"gpushare.io/isolation-verified": "true"}
 REQUIRED = {ISOLATION: "required"}

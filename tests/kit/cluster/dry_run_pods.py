@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from devcluster.apiserver import ApiError
-from tests.kit.bench import PODS, Bench, Json
+from tests.kit.bench import PODS, POOL, Bench, Json
 from tests.kit.cluster.background_thread import Background
 from tests.kit.cluster.expect import expect
-from tests.kit.cluster.sharing_pools import POOL
 from tests.kit.values.manifests import build_pod
 
 _IN_FLIGHT = 8

@@ -8,7 +8,7 @@ from pathlib import Path
 from devcluster.cluster import Cluster
 from devcluster.installation import NAMESPACE
 from devcluster.release import Release
-from tests.kit.bench import Bench, Json
+from tests.kit.bench import VERIFIED, Bench, Json
 from tests.kit.cluster.audit_log import expect_rights_sufficed
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.namespaces import expect_account
@@ -17,7 +17,6 @@ from tests.kit.cluster.operator_processes import KUBELET_PERIOD_SECONDS
 from tests.kit.cluster.sharing_pools import plugin_uids
 
 GPU_NODES = ("n1", "n2")
-VERIFIED = "gpushare.io/isolation-verified"
 
 
 @contextmanager

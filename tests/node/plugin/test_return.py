@@ -6,17 +6,9 @@ from contextlib import contextmanager
 import pytest
 
 from devcluster.installation import NAMESPACE
-from tests.kit.bench import SYSTEM_PODS
+from tests.kit.bench import POOL, SYSTEM_PODS
 from tests.kit.cluster.expect import expect, expect_gpu_memory, expect_reason
-from tests.kit.nodebench import (
-    CARD_GIB,
-    CARDS,
-    POOL,
-    NodeBench,
-    expect_shared,
-    expect_truth,
-    given_pool,
-)
+from tests.kit.nodebench import CARD_GIB, CARDS, NodeBench, expect_shared, expect_truth, given_pool
 
 DISABLED = "cgpu.disable.isolation"
 CONTROLLER = "deployment/gpushare-controller"

@@ -18,12 +18,7 @@ from gpushare.core.planner.planner import Planner
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, Failure, PluginPod
 from gpushare.core.records.node_records import NodeRecords, parse_records
-from gpushare.core.snapshot.actions import (
-    NodeState,
-    RecheckPods,
-    RecordPlugins,
-    StepResult,
-)
+from gpushare.core.snapshot.actions import NodeState, RecheckPods, RecordPlugins, StepResult
 from gpushare.core.snapshot.change_policy import Policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
 from gpushare.names import Reason

@@ -43,14 +43,7 @@ from tests.kit.values.node_plans import (
     unlabelled,
     written,
 )
-from tests.kit.values.objects import (
-    LATER,
-    MEMORY,
-    NOW,
-    a_node,
-    a_plugin_pod,
-    a_pool,
-)
+from tests.kit.values.objects import LATER, MEMORY, NOW, a_node, a_plugin_pod, a_pool
 from tests.kit.values.teardown_plans import (
     PLUGIN,
     a_teardown,

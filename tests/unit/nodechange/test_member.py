@@ -34,14 +34,7 @@ from tests.kit.values.node_plans import (
     under_way,
     unlabelled,
 )
-from tests.kit.values.objects import (
-    MEMORY,
-    PRO_DAEMONSETS,
-    a_gpu_pod,
-    a_node,
-    a_plugin_pod,
-    a_pool,
-)
+from tests.kit.values.objects import MEMORY, PRO_DAEMONSETS, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 PLUGIN = a_plugin_pod()
 DEFERRED = a_node(labels={**SHARE, **OURS}, records=deferred(0.4))
