@@ -193,7 +193,7 @@ def test_a_teardowns_job_enters_the_node_and_does_nothing_else(
     other["spec"]["template"]["spec"]["containers"][0]["command"][-2] = "id"
     expect(place, "another script is refused", lambda: POLICY in refuse(place, other))
 
-    create_as_controller(place, job)
+    place.cluster.kubectl("create", f"--as={CONTROLLER}", "-f", "-", stdin=yaml.safe_dump(job))
     path = f"{TEARDOWN_JOBS}/{wanted.name}"
 
     def find_end() -> set[str]:
@@ -215,10 +215,6 @@ def test_a_teardowns_job_enters_the_node_and_does_nothing_else(
         place.call("POST", f"{TEARDOWN_PODS}/{pod['metadata']['name']}/exec?command=id")
     place.call("DELETE", f"{path}?propagationPolicy=Foreground")
     expect(place, "its pod is gone", lambda: not place.pods(TEARDOWN_PODS))
-
-
-def create_as_controller(place: Bench, job: Json) -> None:
-    place.cluster.kubectl("create", f"--as={CONTROLLER}", "-f", "-", stdin=yaml.safe_dump(job))
 
 
 def refuse(place: Bench, job: Json) -> str:

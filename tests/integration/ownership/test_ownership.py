@@ -125,15 +125,12 @@ def test_the_third_write_of_a_rival_is_left_and_said_once(bench: Bench) -> None:
     expect_labels(bench, "n2", {MODE: "share"})
     assert len(writes) <= fought + 1 <= 5
     assert bench.audit.our_deletions(mark) == []
-    assert count_changes([is_conflicting(pool) for pool in watch.history]) == 1
+    states = [is_conflicting(pool) for pool in watch.history]
+    assert sum(before != after for before, after in pairwise(states)) == 1
 
 
 def our_writes(bench: Bench, mark: int) -> list[Call]:
     return [call for call in our_node_writes(bench, mark, ["n1"]) if call.succeeded]
-
-
-def count_changes(states: list[bool]) -> int:
-    return sum(before != after for before, after in pairwise(states))
 
 
 @pytest.mark.usefixtures("operator")

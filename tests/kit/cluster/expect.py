@@ -45,6 +45,15 @@ def expect(
         time.sleep(_POLL_SECONDS)
 
 
+def find_refusal(send: Callable[[], object]) -> str:
+    """What the API server says that refuses this; nothing where it doesn't."""
+    try:
+        send()
+    except ApiError as error:
+        return str(error)
+    return ""
+
+
 def expect_quiet(bench: Bench, sentence: str, read: Callable[[], Any]) -> None:
     """Until what `read` brings has been the same for a second: ten readings in a row."""
     states: list[Any] = []

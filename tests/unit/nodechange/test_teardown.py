@@ -54,11 +54,8 @@ def test_it_begins_like_any_change_with_a_cordon(pool: Pool) -> None:
     plan = plan_teardown(an_isolating(teardown=START), pool)
     change = expect_change(plan)
     assert plan.uses_budget
-    assert (change.from_mode, change.to, change.phase) == (
-        Schedule.CGPU,
-        Schedule.SHARE,
-        ChangePhase.CORDONED,
-    )
+    assert (change.from_mode, change.to) == (Schedule.CGPU, Schedule.SHARE)
+    assert change.phase is ChangePhase.CORDONED
     assert change.teardown is not None
     assert not change.restart
 
@@ -208,11 +205,8 @@ def test_the_deadline_runs_from_when_the_node_was_seen_down(phase: ChangePhase) 
     not_ready = write(node, plan_teardown(node, manual_pool(), now=LONG_AFTER))
     change = change_of(not_ready)
     assert change.teardown is not None
-    assert (change.phase, change.teardown.not_ready, change.labelled_at) == (
-        phase,
-        True,
-        LONG_AFTER,
-    )
+    assert (change.phase, change.labelled_at) == (phase, LONG_AFTER)
+    assert change.teardown.not_ready is True
     plan = plan_teardown(not_ready, manual_pool(), now=LONG_AFTER + timedelta(minutes=4))
     assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.REBOOT_NEEDED)
     assert plan.deadline == LONG_AFTER + timedelta(minutes=10)
@@ -226,11 +220,8 @@ def test_one_that_comes_back_late_is_finished_and_after_a_retry_forgiven() -> No
     assert (late.phase, late.failure) == (ChangePhase.REBOOTED, failure)
     again = expect_written(plan_teardown(node, manual_pool(generation=2), now=LATER))
     assert again.teardown is not None
-    assert (again.phase, again.failure, again.teardown.not_ready) == (
-        ChangePhase.UNINSTALLED,
-        None,
-        None,
-    )
+    assert again.phase is ChangePhase.UNINSTALLED
+    assert (again.failure, again.teardown.not_ready) == (None, None)
 
 
 def test_one_that_fails_when_the_module_is_gone_is_not_taken_back_to_its_reboot() -> None:
@@ -257,11 +248,8 @@ def test_after_the_reboot_the_module_is_looked_for_again_and_the_plugin_restarte
     verified = replace(node, annotations=a_teardown(ChangePhase.RESTARTING).annotations())
     change = expect_written(plan_teardown(_label_by_hand(verified), manual_pool()))
     assert change.teardown is not None
-    assert (change.phase, change.restart, change.teardown.attempt) == (
-        ChangePhase.REBOOTED,
-        True,
-        2,
-    )
+    assert change.phase is ChangePhase.REBOOTED
+    assert (change.restart, change.teardown.attempt) == (True, 2)
     again = replace(node, annotations=NodeRecords(change=change).annotations())
     again = replace(again, owned=frozenset({*SHARE, *OURS, *again.annotations}))
     plan = plan_teardown(again, manual_pool(), now=LONG_AFTER)
@@ -281,11 +269,8 @@ def test_a_silent_plugin_is_restarted_once_more_and_the_module_is_not_removed_ag
     node = teardown_node(ChangePhase.RESTARTING, boot="boot-2", records=records, **silent)
     plan = plan_teardown(node, manual_pool(), now=NOW + timedelta(minutes=2))
     change = expect_written(plan)
-    assert (change.phase, change.restarted_again, change.restart) == (
-        ChangePhase.REBOOTED,
-        True,
-        True,
-    )
+    assert change.phase is ChangePhase.REBOOTED
+    assert (change.restarted_again, change.restart) == (True, True)
 
 
 def test_a_node_without_a_pool_is_finished_by_hand() -> None:
