@@ -22,7 +22,7 @@ from tests.kit.cluster.audit_log import OURS
 from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.dry_run_pods import no_call_lost
 from tests.kit.cluster.expect import expect
-from tests.kit.cluster.helm_release import expect_left
+from tests.kit.cluster.helm_release import OUTLIVING, expect_left
 from tests.kit.cluster.namespaces import expect_account
 from tests.kit.cluster.object_diff import take_inventory
 from tests.kit.cluster.replicas import LEASES, Replicas, measure_hand_over
@@ -38,11 +38,6 @@ MOUNTS = "print(open('/proc/mounts').read())"
 CONTROLLER = f"{OURS}gpushare-controller"
 POLICY = "ValidatingAdmissionPolicy 'gpushare-teardown-jobs'"
 SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/gpushare-webhook-tls"
-NOBODYS = {
-    "customresourcedefinitions.apiextensions.k8s.io /gpusharepools.gpushare.io",
-    "apiservices.apiregistration.k8s.io /v1alpha1.gpushare.io",
-    "gpusharepools.gpushare.io /training",
-}
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +231,7 @@ def test_uninstalled_by_its_hooks_job_it_leaves_the_pools_and_nothing_else(
     place: Bench, replicas: Replicas, before: set[str]
 ) -> None:
     replicas.release.uninstall()
-    expect_left(place, before, NOBODYS)
+    expect_left(place, before, OUTLIVING)
     assert "finalizers" not in place.pool()["metadata"]
     place.delete_pool()
     expect(place, "the pool is gone", lambda: not place.call("GET", POOLS)["items"])

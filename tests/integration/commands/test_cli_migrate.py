@@ -20,11 +20,6 @@ GROUPS = {"Deployment": "apis/apps/v1", "StatefulSet": "apis/apps/v1", "DaemonSe
 GROUPS |= {"Job": "apis/batch/v1", "CronJob": "apis/batch/v1"}
 
 
-def path_of(raw: Json) -> str:
-    group = GROUPS.get(raw["kind"], "api/v1")
-    return f"/{group}/namespaces/{NAMESPACE}/{raw['kind'].lower()}s"
-
-
 @pytest.fixture(scope="module")
 def cluster(installed: Bench) -> Iterator[Bench]:
     """Two GPU nodes with cards of 15 GiB, and a namespace full of workloads."""
@@ -34,7 +29,8 @@ def cluster(installed: Bench) -> Iterator[Bench]:
     with temporary_namespace(installed, name=NAMESPACE):
         for raw in yaml.safe_load_all(MANIFESTS.read_text()):
             raw["spec"] |= {"replicas": 0} if "replicas" in raw["spec"] else {}
-            installed.call("POST", path_of(raw), raw)
+            group, kind = GROUPS.get(raw["kind"], "api/v1"), raw["kind"].lower()
+            installed.call("POST", f"/{group}/namespaces/{NAMESPACE}/{kind}s", raw)
         yield installed
     installed.clear()
 

@@ -16,6 +16,7 @@ from tests.kit.cluster.dry_run_pods import expect_routed
 from tests.kit.cluster.expect import expect, expect_pool_ready, list_traces, read_change
 from tests.kit.cluster.helm_release import (
     GPU_NODES,
+    OUTLIVING,
     expect_left,
     list_nodes,
     no_node_notices,
@@ -27,11 +28,6 @@ from tests.kit.cluster.sharing_pools import expect_each_restarted_once, plugin_n
 from tests.kit.values.manifests import build_pool
 
 AT_ONCE = "5s"
-KEPT = {
-    "customresourcedefinitions.apiextensions.k8s.io /gpusharepools.gpushare.io",
-    "apiservices.apiregistration.k8s.io /v1alpha1.gpushare.io",
-    "gpusharepools.gpushare.io /training",
-}
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +94,7 @@ def test_uninstalled_it_leaves_the_pools_which_nothing_holds_and_nothing_else(
 
     place.cluster.kubectl("delete", "gsp", "spare", f"--timeout={AT_ONCE}")
     assert "finalizers" not in place.pool()["metadata"]
-    expect_left(place, before, KEPT)
+    expect_left(place, before, OUTLIVING)
 
 
 def test_a_removal_that_waits_too_long_removes_nothing_says_why_and_can_be_taken_back(

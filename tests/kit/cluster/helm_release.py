@@ -17,6 +17,12 @@ from tests.kit.cluster.operator_processes import KUBELET_PERIOD_SECONDS
 from tests.kit.cluster.sharing_pools import plugin_uids
 
 GPU_NODES = ("n1", "n2")
+OUTLIVING = {
+    "customresourcedefinitions.apiextensions.k8s.io /gpusharepools.gpushare.io",
+    "apiservices.apiregistration.k8s.io /v1alpha1.gpushare.io",
+    "gpusharepools.gpushare.io /training",
+}
+"""What outlives a release that is uninstalled."""
 
 
 @contextmanager
