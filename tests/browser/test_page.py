@@ -75,14 +75,8 @@ def test_it_shows_every_node_with_its_cards_and_pods_as_inspect_says(seen: "Seen
                 text = seen.row(node["name"]).inner_text()
                 assert f"{node['state']}: {node['reason']}" in text
                 assert node["message"] in text
-    waiting = [pod["name"] for pod in said["waiting"]]
-    assert seen.names() == [
-        *named,
-        "In no pool",
-        "cn-beijing.10.0.1.41",
-        "Pods that wait",
-        *waiting,
-    ]
+    named += ["In no pool", "cn-beijing.10.0.1.41", "Pods that wait"]
+    assert seen.names() == [*named, *(pod["name"] for pod in said["waiting"])]
     for pod in said["waiting"]:
         text = seen.row(pod["name"]).inner_text()
         asks = f"asks for {pod['requested']} {said['unit']}, pool {' or '.join(pod['pools'])}"

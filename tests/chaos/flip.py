@@ -17,7 +17,7 @@ from tests.chaos.watching import Watching
 from tests.kit.bench import MODE, Bench
 from tests.kit.cluster.expect import (
     expect,
-    expect_gpu_memory,
+    expect_offered,
     expect_pool_ready,
     expect_running,
     find_condition,
@@ -96,7 +96,7 @@ class Flip:
         self.bench.add_nodes(*MEMBERS, labels={MODE: "share"})
         self.bench.create_pool(build_pool(rollout={"maxUnavailable": BUDGET}))
         for node in MEMBERS:
-            expect_gpu_memory(self.bench, node)
+            expect_offered(self.bench, node)
         expect_pool_ready(self.bench, nodes=len(MEMBERS))
         expect_running(self.bench, place_pod(self.bench, "blocker", BLOCKED))
         self.bench.set_faults(SLOW, start_delay_seconds=SLOW_SECONDS)

@@ -15,7 +15,7 @@ from tests.kit.cluster.expect import (
     expect,
     expect_bound,
     expect_capacity,
-    expect_gpu_memory,
+    expect_offered,
     expect_pool_ready,
     expect_reason,
     expect_running,
@@ -56,7 +56,7 @@ def set_cards(bench: Bench, cards: int) -> None:
     bench.call("PATCH", f"{NODES}/n1", {"metadata": {"annotations": notes, "labels": labels}})
     (plugin,) = bench.plugins().values()
     bench.annotate(f"{SYSTEM_PODS}/{plugin['metadata']['name']}", {names.RESTART: "1"})
-    expect_gpu_memory(bench, "n1", CARD_GIB * cards)
+    expect_offered(bench, "n1", CARD_GIB * cards)
 
 
 def run_pods(bench: Bench, *pods: str, gib: int) -> None:

@@ -17,11 +17,8 @@ from tests.kit.values.manifests import (
     build_workload,
 )
 
-PODS, OTHERS, WORKLOADS = (
-    "pods.gpushare.io",
-    "pods-of-the-other-policy.gpushare.io",
-    "workloads.gpushare.io",
-)
+PODS, OTHERS = "pods.gpushare.io", "pods-of-the-other-policy.gpushare.io"
+WORKLOADS = "workloads.gpushare.io"
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 
 pytestmark = pytest.mark.usefixtures("operator")

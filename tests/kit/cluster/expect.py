@@ -211,11 +211,11 @@ def is_unschedulable(pod: Json) -> bool:
     )
 
 
-def expect_gpu_memory(bench: Bench, node: str, gib: int = 15) -> None:
+def expect_offered(bench: Bench, node: str, amount: int = 15, *, resource: str = GPU_MEM) -> None:
     expect(
         bench,
-        f"{node} offers {gib} GiB",
-        lambda: bench.node(node)["status"]["allocatable"].get(GPU_MEM) == str(gib),
+        f"{node} offers {amount} {resource}",
+        lambda: bench.node(node)["status"]["allocatable"].get(resource) == str(amount),
     )
 
 

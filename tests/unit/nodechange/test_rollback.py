@@ -96,12 +96,8 @@ def _after_look(node: Node, *pods: Pod) -> Node:
 def _rolled_back() -> Node:
     """The node in service again, in the mode that it had."""
     labels = {**MODES[BASIC, Schedule.SHARE].labels, **OURS}
-    back: dict[str, Any] = {
-        "from_mode": Schedule.CGPU,
-        "plugins": {"new": 0},
-        "failure": a_failure(),
-    }
-    records = applied(Schedule.SHARE, edition=BASIC, **back)
+    back: dict[str, Any] = {"plugins": {"new": 0}, "failure": a_failure()}
+    records = applied(Schedule.SHARE, edition=BASIC, from_mode=Schedule.CGPU, **back)
     records = records.model_copy(update={"initial_values": dict.fromkeys(labels)})
     return a_node(labels=labels, records=records, allocatable={MEMORY: 15})
 
@@ -250,6 +246,7 @@ def test_a_node_that_leaves_on_its_way_back_stays_cordoned() -> None:
 
 
 LABELS = {**CGPU, **OURS}
+ON_ITS_WAY_BACK = under_way(ChangePhase.RESTARTING, rolls_back=a_failure())
 
 
 def write(before: NodeRecords, after: NodeRecords, *, now: Any = LATER) -> WriteOutcome:
@@ -262,11 +259,7 @@ def write(before: NodeRecords, after: NodeRecords, *, now: Any = LATER) -> Write
     [
         (under_way(ChangePhase.RESTARTING), applied(), ChangeOutcome.COMPLETED),
         (failed(), applied(), ChangeOutcome.COMPLETED),
-        (
-            under_way(ChangePhase.RESTARTING, rolls_back=a_failure()),
-            applied(),
-            ChangeOutcome.ROLLED_BACK,
-        ),
+        (ON_ITS_WAY_BACK, applied(), ChangeOutcome.ROLLED_BACK),
         (under_way(ChangePhase.RESTARTING), failed(), ChangeOutcome.FAILED),
         (under_way(ChangePhase.CORDONED), applied(), ChangeOutcome.WITHDRAWN),
         (under_way(ChangePhase.CORDONED), deferred(1), ChangeOutcome.WITHDRAWN),
