@@ -12,8 +12,8 @@ from bench.core.session import own_cluster, run, say
 from bench.core.stream import LOST, PodStream
 from bench.core.ways import WAYS
 from devcluster.cluster import Cluster
-from tests.kit.bench import Bench
-from tests.kit.cluster.sharing_pools import POOL, expect_isolated_from_now_on
+from tests.kit.bench import POOL, Bench
+from tests.kit.cluster.sharing_pools import expect_isolated_from_now_on
 
 _RUN_SECONDS = 1.5
 _AROUND_SECONDS = 5

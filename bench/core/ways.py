@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from devcluster import names
-from tests.kit.bench import Bench
-from tests.kit.cluster.expect import expect, expect_gpu_memory, expect_pool_ready
+from tests.kit.bench import POOL, Bench
+from tests.kit.cluster.expect import expect, expect_offered, expect_pool_ready
 from tests.kit.cluster.operator_processes import wait_ready
 from tests.kit.cluster.replicas import is_ready
-from tests.kit.cluster.sharing_pools import POOL, expect_each_restarted_once, plugin_names
+from tests.kit.cluster.sharing_pools import expect_each_restarted_once, plugin_names
 from tests.kit.values.manifests import build_pool
 
 _CARDS = 4
@@ -89,4 +89,4 @@ def _add_nodes(place: Bench, nodes: Sequence[str]) -> None:
     place.install("Basic")
     place.add_nodes(*nodes, cards=_CARDS, labels=SHARE, faults=PACE)
     for node in nodes:
-        expect_gpu_memory(place, node, _CARDS * _CARD_GIB)
+        expect_offered(place, node, _CARDS * _CARD_GIB)

@@ -15,6 +15,8 @@ from tests.kit.cluster.command_line import start_command
 if TYPE_CHECKING:
     from playwright.sync_api import ViewportSize
 
+    from tests.browser.seen import Seen
+
 Serve = Callable[[str], UiServer]
 
 TALL: "ViewportSize" = {"width": 1280, "height": 1600}
@@ -37,6 +39,12 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
         yield serve_text
 
 
+@pytest.fixture
+def seen(shown: UiServer, open_page: Open) -> "Seen":
+    """The page of the snapshot, on a desk."""
+    return open_page(shown.url, viewport=TALL)
+
+
 def inspect_pools() -> Json:
     ended = start_command("inspect", "--pools", "-o", "json", "--snapshot", str(SNAPSHOT))
     said: Json = json.loads(ended.out)
@@ -52,10 +60,7 @@ def describe_card(card: Json, unit: str) -> str:
     return f"{said}: {held}" if held else said
 
 
-def test_it_shows_every_node_with_its_cards_and_pods_as_inspect_says(
-    shown: UiServer, open_page: Open
-) -> None:
-    seen = open_page(shown.url, viewport=TALL)
+def test_it_shows_every_node_with_its_cards_and_pods_as_inspect_says(seen: "Seen") -> None:
     said = inspect_pools()
     seen.row("inference").wait_for()
 
@@ -70,14 +75,8 @@ def test_it_shows_every_node_with_its_cards_and_pods_as_inspect_says(
                 text = seen.row(node["name"]).inner_text()
                 assert f"{node['state']}: {node['reason']}" in text
                 assert node["message"] in text
-    waiting = [pod["name"] for pod in said["waiting"]]
-    assert seen.names() == [
-        *named,
-        "In no pool",
-        "cn-beijing.10.0.1.41",
-        "Pods that wait",
-        *waiting,
-    ]
+    named += ["In no pool", "cn-beijing.10.0.1.41", "Pods that wait"]
+    assert seen.names() == [*named, *(pod["name"] for pod in said["waiting"])]
     for pod in said["waiting"]:
         text = seen.row(pod["name"]).inner_text()
         asks = f"asks for {pod['requested']} {said['unit']}, pool {' or '.join(pod['pools'])}"
@@ -85,10 +84,7 @@ def test_it_shows_every_node_with_its_cards_and_pods_as_inspect_says(
         assert pod["message"] in text
 
 
-def test_stale_isolation_has_a_sign_and_a_word_and_says_of_what(
-    shown: UiServer, open_page: Open
-) -> None:
-    seen = open_page(shown.url, viewport=TALL)
+def test_stale_isolation_has_a_sign_and_a_word_and_says_of_what(seen: "Seen") -> None:
     stale, kept = seen.row("cn-beijing.10.0.1.11"), seen.row("cn-beijing.10.0.1.13")
     assert "⚠ stale\n4 of 4 containers" in stale.inner_text().replace("\n\n", "\n")
     assert "✓ as labelled\n2 of 2 isolated" in kept.inner_text().replace("\n\n", "\n")
@@ -99,8 +95,7 @@ def test_stale_isolation_has_a_sign_and_a_word_and_says_of_what(
     assert "main of pod vision/resnet-0 is not isolated: admitted under share" in panel.inner_text()
 
 
-def test_a_change_under_way_shows_its_modes_and_its_step(shown: UiServer, open_page: Open) -> None:
-    seen = open_page(shown.url, viewport=TALL)
+def test_a_change_under_way_shows_its_modes_and_its_step(seen: "Seen") -> None:
     text = seen.row("cn-beijing.10.0.1.31").inner_text()
     assert "↻ updating: PluginRestarting" in text
     assert "share → cgpu, Restarting" in text
@@ -129,9 +124,8 @@ def test_a_card_of_which_more_is_given_out_than_it_has_says_so_and_needs_attenti
 
 
 def test_a_pool_a_part_of_a_name_a_namespace_and_trouble_each_leave_their_rows(
-    shown: UiServer, open_page: Open
+    seen: "Seen",
 ) -> None:
-    seen = open_page(shown.url, viewport=TALL)
     page = seen.page
     seen.row("training").wait_for()
 
@@ -152,18 +146,14 @@ def test_a_pool_a_part_of_a_name_a_namespace_and_trouble_each_leave_their_rows(
     assert numbers == ["23", "31", "32", "33", "11", "12"]
 
 
-def test_other_namespaces_fade_in_the_bars_of_the_one_that_is_chosen(
-    shown: UiServer, open_page: Open
-) -> None:
-    seen = open_page(shown.url, viewport=TALL)
+def test_other_namespaces_fade_in_the_bars_of_the_one_that_is_chosen(seen: "Seen") -> None:
     seen.page.get_by_label("Namespace").select_option("speech")
     bar = seen.row("cn-beijing.10.0.1.11").locator(".bar").first
     assert bar.locator(".held:not(.other)").all_inner_texts() == ["whisper-train"]
     assert bar.locator(".held.other").all_inner_texts() == ["resnet-0"]
 
 
-def test_the_filters_outlive_a_reload(shown: UiServer, open_page: Open) -> None:
-    seen = open_page(shown.url, viewport=TALL)
+def test_the_filters_outlive_a_reload(seen: "Seen") -> None:
     seen.page.get_by_label("Pool").select_option("training")
     seen.page.get_by_role("searchbox", name="Node").fill("1.12")
     seen.page.reload()
@@ -172,9 +162,8 @@ def test_the_filters_outlive_a_reload(shown: UiServer, open_page: Open) -> None:
 
 
 def test_an_address_with_other_filters_is_followed_without_a_reload(
-    shown: UiServer, open_page: Open
+    shown: UiServer, seen: "Seen"
 ) -> None:
-    seen = open_page(shown.url, viewport=TALL)
     seen.page.get_by_label("Namespace").select_option("notebooks")
     seen.page.goto(f"{shown.url}#pool=training&node=1.12")
     seen.expect_gone("notebooks")
@@ -273,10 +262,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(shown: UiServer, open_page:
     assert seen.page.evaluate(width) == PHONE["width"]
 
 
-def test_who_can_t_see_it_is_told_rows_their_headers_and_their_number(
-    shown: UiServer, open_page: Open
-) -> None:
-    seen = open_page(shown.url, viewport=TALL)
+def test_who_can_t_see_it_is_told_rows_their_headers_and_their_number(seen: "Seen") -> None:
     seen.row("inference").wait_for()
     grid = seen.page.get_by_role("grid", name="Nodes and their cards")
     rows = seen.rows.all()

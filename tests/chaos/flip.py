@@ -14,10 +14,10 @@ from devcluster import names
 from devcluster.installation import OperatorProcess
 from tests.chaos.crash import Crash, Side, Write
 from tests.chaos.watching import Watching
-from tests.kit.bench import Bench
+from tests.kit.bench import MODE, Bench
 from tests.kit.cluster.expect import (
     expect,
-    expect_gpu_memory,
+    expect_offered,
     expect_pool_ready,
     expect_running,
     find_condition,
@@ -31,7 +31,6 @@ from tests.kit.values.manifests import Json, build_pool
 MEMBERS = ("n1", "n2", "n3", "n4")
 SLOW, BLOCKED = "n1", "n2"
 BUDGET = 2
-MODE = "ack.node.gpu.schedule"
 SETTINGS = {
     "GPUSHARE_RECHECK_SECONDS": "0.2",
     "GPUSHARE_RESOURCE_SETTLE_SECONDS": "0.5",
@@ -97,7 +96,7 @@ class Flip:
         self.bench.add_nodes(*MEMBERS, labels={MODE: "share"})
         self.bench.create_pool(build_pool(rollout={"maxUnavailable": BUDGET}))
         for node in MEMBERS:
-            expect_gpu_memory(self.bench, node)
+            expect_offered(self.bench, node)
         expect_pool_ready(self.bench, nodes=len(MEMBERS))
         expect_running(self.bench, place_pod(self.bench, "blocker", BLOCKED))
         self.bench.set_faults(SLOW, start_delay_seconds=SLOW_SECONDS)

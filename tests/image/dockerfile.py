@@ -41,10 +41,6 @@ def parse_dockerfile(text: str) -> tuple[Stage, ...]:
     return tuple(stages)
 
 
-def parse_pairs(rest: str) -> dict[str, str]:
-    return dict(pair.split("=", 1) for pair in shlex.split(rest))
-
-
 def _logical_lines(text: str) -> Iterator[tuple[str, str]]:
     kept = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     for line in "\n".join(kept).replace("\\\n", "").splitlines():
@@ -104,7 +100,7 @@ class Replay:
                 str(self._place(part)) if part.startswith("/") else Template(part).substitute(known)
                 for part in value.split(":")
             )
-            for key, value in parse_pairs(rest).items()
+            for key, value in (pair.split("=", 1) for pair in shlex.split(rest))
         }
 
     def _place(self, path: str) -> Path:

@@ -23,6 +23,10 @@ Json = dict[str, Any]
 
 PLUGIN = "gpushare-device-plugin-ds"
 GPU_MEM = "aliyun.com/gpu-mem"
+POOL = "gpushare.io/pool"
+MODE = "ack.node.gpu.schedule"
+PLACEMENT = "ack.node.gpu.placement"
+VERIFIED = "gpushare.io/isolation-verified"
 POOLS = "/apis/gpushare.io/v1alpha1/gpusharepools"
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"

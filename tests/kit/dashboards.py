@@ -4,13 +4,11 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from devcluster.startup import CHART
 from gpushare import names
 from gpushare.observe.metrics import Metrics
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 FILES = tuple(sorted((CHART / "dashboards").glob("*.json")))
 _DCGM_MEMORY = {"AllocateMode", "Hostname", "NamespaceName", "NodeName", "PodName", "gpu"}

@@ -11,14 +11,11 @@ from devcluster.node.plugins import WITHOUT_CARDS, install_plugin
 from devcluster.node.realnode import RealNode
 from devcluster.node.release import NodeRelease
 from devcluster.waiting import wait_until
-from tests.kit.bench import NODES, PODS, POOLS, Bench
-from tests.kit.cluster.expect import expect, expect_gpu_memory, expect_pool_ready, expect_running
+from tests.kit.bench import NODES, PODS, POOLS, Bench, Json
+from tests.kit.cluster.expect import expect, expect_offered, expect_pool_ready, expect_running
 from tests.kit.values.manifests import NODE_POOL, NODE_POOL_LABEL, build_pod, build_pool
 
-Json = dict[str, Any]
-
 CARDS, CARD_GIB = 2, 8
-POOL = "gpushare.io/pool"
 CGPU_DISABLE = "CGPU_DISABLE"
 _OURS = ("gpushare.io/", "cgpu", "gpushare")
 _EMPTY_SECONDS = 60
@@ -177,7 +174,7 @@ def given_pool(bench: NodeBench, edition: Edition, schedule: str = "") -> None:
 def expect_shared(bench: NodeBench) -> None:
     """Until the pool is Ready, and its node offers all of its cards."""
     expect_pool_ready(bench, nodes=1)
-    expect_gpu_memory(bench, bench.host.name, CARDS * CARD_GIB)
+    expect_offered(bench, bench.host.name, CARDS * CARD_GIB)
 
 
 def expect_truth(bench: NodeBench, *, may_not_know: bool = False) -> None:

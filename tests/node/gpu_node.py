@@ -8,12 +8,10 @@ from typing import Any
 
 from devcluster import names
 from devcluster.nodes import reboot_node, restart_kubelet, signal_plugin
-from tests.kit.bench import GPU_MEM, PODS, SYSTEM_PODS, Bench
+from tests.kit.bench import GPU_MEM, PODS, SYSTEM_PODS, Bench, Json
 from tests.kit.cluster.expect import expect, is_isolated
 from tests.kit.nodebench import CARD_GIB, CARDS, NodeBench
 from tests.kit.values.manifests import build_pod
-
-Json = dict[str, Any]
 
 ALL_GIB = str(CARDS * CARD_GIB)
 _LABELS = ("cgpu", "cgpu.disable.isolation")

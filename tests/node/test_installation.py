@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -18,19 +17,17 @@ from devcluster.node.release import DEV, REPOSITORY, NodeRelease
 from devcluster.release import COMPONENTS
 from gpushare.core.snapshot.actions import CreateJob, JobPhase
 from gpushare.render.teardown import render_teardown_job
-from tests.kit.bench import PODS, POOLS, Bench
+from tests.kit.bench import PODS, POOLS, Bench, Json
 from tests.kit.cluster.audit_log import OURS
 from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.dry_run_pods import no_call_lost
 from tests.kit.cluster.expect import expect
-from tests.kit.cluster.helm_release import expect_left
+from tests.kit.cluster.helm_release import OUTLIVING, expect_left
 from tests.kit.cluster.namespaces import expect_account
 from tests.kit.cluster.object_diff import take_inventory
 from tests.kit.cluster.replicas import LEASES, Replicas, measure_hand_over
 from tests.kit.cluster.teardown_jobs import TEARDOWN_JOBS, TEARDOWN_PODS
 from tests.node.conftest import given_release
-
-Json = dict[str, Any]
 
 PODS_PER_SECOND = 20
 AFTER_A_CRASH_SECONDS = 15
@@ -41,11 +38,6 @@ MOUNTS = "print(open('/proc/mounts').read())"
 CONTROLLER = f"{OURS}gpushare-controller"
 POLICY = "ValidatingAdmissionPolicy 'gpushare-teardown-jobs'"
 SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/gpushare-webhook-tls"
-NOBODYS = {
-    "customresourcedefinitions.apiextensions.k8s.io /gpusharepools.gpushare.io",
-    "apiservices.apiregistration.k8s.io /v1alpha1.gpushare.io",
-    "gpusharepools.gpushare.io /training",
-}
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +188,7 @@ def test_a_teardowns_job_enters_the_node_and_does_nothing_else(
     other["spec"]["template"]["spec"]["containers"][0]["command"][-2] = "id"
     expect(place, "another script is refused", lambda: POLICY in refuse(place, other))
 
-    create_as_controller(place, job)
+    place.cluster.kubectl("create", f"--as={CONTROLLER}", "-f", "-", stdin=yaml.safe_dump(job))
     path = f"{TEARDOWN_JOBS}/{wanted.name}"
 
     def find_end() -> set[str]:
@@ -220,10 +212,6 @@ def test_a_teardowns_job_enters_the_node_and_does_nothing_else(
     expect(place, "its pod is gone", lambda: not place.pods(TEARDOWN_PODS))
 
 
-def create_as_controller(place: Bench, job: Json) -> None:
-    place.cluster.kubectl("create", f"--as={CONTROLLER}", "-f", "-", stdin=yaml.safe_dump(job))
-
-
 def refuse(place: Bench, job: Json) -> str:
     """Why the controller's account may not create that; nothing where it may."""
     try:
@@ -243,7 +231,7 @@ def test_uninstalled_by_its_hooks_job_it_leaves_the_pools_and_nothing_else(
     place: Bench, replicas: Replicas, before: set[str]
 ) -> None:
     replicas.release.uninstall()
-    expect_left(place, before, NOBODYS)
+    expect_left(place, before, OUTLIVING)
     assert "finalizers" not in place.pool()["metadata"]
     place.delete_pool()
     expect(place, "the pool is gone", lambda: not place.call("GET", POOLS)["items"])

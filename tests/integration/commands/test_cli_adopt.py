@@ -7,12 +7,9 @@ import pytest
 from devcluster.editions import EDITIONS, Edition
 from gpushare.cli.exit_codes import Exit
 from tests.integration.nodechange.node_modes import EXPECTED_MODES, expect_offer
-from tests.kit.bench import POOLS, SYSTEM_PODS, Bench
+from tests.kit.bench import POOL, POOLS, SYSTEM_PODS, VERIFIED, Bench
 from tests.kit.cluster.command_line import CommandResult, run_command
 from tests.kit.cluster.expect import expect_pool_ready
-
-POOL = "gpushare.io/pool"
-VERIFIED = "gpushare.io/isolation-verified"
 
 
 def run(bench: Bench, *arguments: str) -> CommandResult:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -13,14 +12,12 @@ from devcluster.installation import NAMESPACE, Installation
 from gpushare.cli.exit_codes import Exit
 from gpushare.core.analysis.doctor import chart
 from gpushare.core.analysis.doctor.webhook import judge_configuration
-from tests.kit.bench import Bench
+from tests.kit.bench import Bench, Json
 from tests.kit.cluster.command_line import expect_error, run_command
 from tests.kit.cluster.expect import expect_pool_ready
 from tests.kit.cluster.rbac_rights import list_rights
 from tests.kit.cluster.users import as_user
 from tests.kit.values.manifests import build_pool
-
-Json = dict[str, Any]
 
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 

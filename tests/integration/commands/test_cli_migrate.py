@@ -4,27 +4,20 @@ takes what it prints."""
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.kit.bench import Bench
+from tests.kit.bench import Bench, Json
 from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.namespaces import temporary_namespace
 
-Json = dict[str, Any]
 NAMESPACE = "vision"
 MANIFESTS = Path(__file__).parents[2] / "golden/manifests/whole-cards.yaml"
 """A workload of each kind, each with whole cards, and what limits them."""
 MEMORY = "aliyun.com/gpu-mem"
 GROUPS = {"Deployment": "apis/apps/v1", "StatefulSet": "apis/apps/v1", "DaemonSet": "apis/apps/v1"}
 GROUPS |= {"Job": "apis/batch/v1", "CronJob": "apis/batch/v1"}
-
-
-def path_of(raw: Json) -> str:
-    group = GROUPS.get(raw["kind"], "api/v1")
-    return f"/{group}/namespaces/{NAMESPACE}/{raw['kind'].lower()}s"
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +29,8 @@ def cluster(installed: Bench) -> Iterator[Bench]:
     with temporary_namespace(installed, name=NAMESPACE):
         for raw in yaml.safe_load_all(MANIFESTS.read_text()):
             raw["spec"] |= {"replicas": 0} if "replicas" in raw["spec"] else {}
-            installed.call("POST", path_of(raw), raw)
+            group, kind = GROUPS.get(raw["kind"], "api/v1"), raw["kind"].lower()
+            installed.call("POST", f"/{group}/namespaces/{NAMESPACE}/{kind}s", raw)
         yield installed
     installed.clear()
 

@@ -2,13 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from gpushare.cli.exit_codes import Exit
-from tests.kit.bench import POOLS, Bench
+from tests.kit.bench import POOLS, Bench, Json
 from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 from tests.kit.cluster.expect import (
     expect,
@@ -21,8 +20,6 @@ from tests.kit.cluster.expect import (
 )
 from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
 from tests.kit.values.manifests import build_pool
-
-Json = dict[str, Any]
 
 
 def run(bench: Bench, *arguments: str) -> CommandResult:

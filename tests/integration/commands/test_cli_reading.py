@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -17,7 +16,7 @@ import yaml
 from devcluster.installation import NAMESPACE, Installation
 from devcluster.kubectlplugin import write_plugin
 from gpushare.cli.exit_codes import Exit
-from tests.kit.bench import Bench
+from tests.kit.bench import Bench, Json
 from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 from tests.kit.cluster.expect import (
     expect,
@@ -31,8 +30,6 @@ from tests.kit.cluster.namespaces import default_namespace
 from tests.kit.cluster.pod_admission import expect_sent
 from tests.kit.cluster.users import as_user, policy_rule, write_kubeconfig
 from tests.kit.values.manifests import build_pod, build_pool
-
-Json = dict[str, Any]
 
 GROUP = "gpushare.io"
 FIRST, SECOND, ISOLATING = (f"gpu.10.0.0.{number}" for number in (1, 2, 3))

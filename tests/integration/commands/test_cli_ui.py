@@ -2,20 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from gpushare.cli.exit_codes import Exit
 from tests.browser.ui_server import UiServer, serve_ui
-from tests.kit.bench import Bench
+from tests.kit.bench import Bench, Json
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.fault_proxy import FaultProxy, Rule
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.cluster.users import as_reader
-
-Json = dict[str, Any]
 
 READER = "/apis/rbac.authorization.k8s.io/v1/clusterroles/reader"
 

@@ -9,7 +9,6 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import yaml
 
@@ -18,8 +17,7 @@ from devcluster.ports import is_free
 from devcluster.startup import CHART
 from devcluster.toolchain import PROMETHEUS, ensure_binaries
 from devcluster.waiting import wait_until
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 _READY_SECONDS = 90
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -9,7 +9,7 @@ import yaml
 from devcluster.startup import CHART
 from devcluster.waiting import wait_until
 from tests.integration.install.prometheus_server import Prometheus, prometheus
-from tests.kit.bench import Bench
+from tests.kit.bench import PLACEMENT, POOL, Bench
 from tests.kit.cluster.expect import (
     expect,
     expect_condition,
@@ -23,8 +23,6 @@ from tests.kit.http_page import served_page
 from tests.kit.values.manifests import build_pod, build_workload
 
 GIB, MIB = 2**30, 2**20
-POOL = "gpushare.io/pool"
-PLACEMENT = "ack.node.gpu.placement"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 NODES = ("n1", "n2", "n3")
 EXPORTERS = """\
@@ -135,6 +133,8 @@ def find_query(page: str, panel: str, part: str) -> str:
 CARDS = ("gpu-node", "Cards")
 APPLICATIONS = ("gpu-app", "Allocated by application, used by pod")
 OF_CARDS, OF_PODS = ("pool", "node", "card"), ("namespace", "pod")
+USED = {("default", "web-1"): 3293 * MIB, ("other", "x"): 7}
+WHOLE_CARDS = {("default", "one-0"): 16130 * MIB, ("other", "x"): 16}
 
 
 def of_nodes(*values: float) -> dict[tuple[str, ...], float]:
@@ -147,16 +147,8 @@ def of_nodes(*values: float) -> dict[tuple[str, ...], float]:
     [
         (find_query(*CARDS, "memory_used_bytes"), OF_CARDS, of_nodes(4301 * MIB, 3193 * MIB, 7)),
         (find_query(*CARDS, "FB_FREE"), OF_CARDS, of_nodes(16130 * MIB, 16130 * MIB, 16)),
-        (
-            find_query(*APPLICATIONS, "PROCESS_MEM_USED"),
-            OF_PODS,
-            {("default", "web-1"): 3293 * MIB, ("other", "x"): 7},
-        ),
-        (
-            find_query(*APPLICATIONS, "FB_FREE"),
-            OF_PODS,
-            {("default", "one-0"): 16130 * MIB, ("other", "x"): 16},
-        ),
+        (find_query(*APPLICATIONS, "PROCESS_MEM_USED"), OF_PODS, USED),
+        (find_query(*APPLICATIONS, "FB_FREE"), OF_PODS, WHOLE_CARDS),
         (
             'gpushare_application_memory_allocated_bytes{workload="web"}',
             ("pool", "namespace", "kind", "workload"),

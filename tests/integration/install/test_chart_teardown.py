@@ -19,7 +19,7 @@ from tests.integration.install.teardown_job_attacks import (
     build_teardown_pod,
 )
 from tests.kit.bench import Bench, Json
-from tests.kit.cluster.expect import expect, expect_gone
+from tests.kit.cluster.expect import expect, expect_gone, find_refusal
 from tests.kit.cluster.installations import teardown_jobs_allowed
 from tests.kit.cluster.teardown_jobs import TEARDOWN_JOBS, TEARDOWN_PODS, build_teardown_job
 
@@ -66,11 +66,7 @@ def entry_refusal(bench: Bench) -> str:
 
 def refusal_of(bench: Bench, path: str, body: Json) -> str:
     """Why the cluster's administrator may not create that; nothing where they may."""
-    try:
-        bench.call("POST", f"{path}?dryRun=All", body)
-    except ApiError as error:
-        return str(error)
-    return ""
+    return find_refusal(lambda: bench.call("POST", f"{path}?dryRun=All", body))
 
 
 # What is right.

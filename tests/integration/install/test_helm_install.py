@@ -11,11 +11,12 @@ import pytest
 
 from devcluster.errors import CommandError
 from devcluster.release import Release
-from tests.kit.bench import POOLS, Bench
+from tests.kit.bench import MODE, POOL, POOLS, Bench
 from tests.kit.cluster.dry_run_pods import expect_routed
 from tests.kit.cluster.expect import expect, expect_pool_ready, list_traces, read_change
 from tests.kit.cluster.helm_release import (
     GPU_NODES,
+    OUTLIVING,
     expect_left,
     list_nodes,
     no_node_notices,
@@ -23,16 +24,10 @@ from tests.kit.cluster.helm_release import (
 )
 from tests.kit.cluster.object_diff import take_inventory
 from tests.kit.cluster.replicas import Replicas
-from tests.kit.cluster.sharing_pools import POOL, expect_each_restarted_once, plugin_names
+from tests.kit.cluster.sharing_pools import expect_each_restarted_once, plugin_names
 from tests.kit.values.manifests import build_pool
 
 AT_ONCE = "5s"
-MODE = "ack.node.gpu.schedule"
-KEPT = {
-    "customresourcedefinitions.apiextensions.k8s.io /gpusharepools.gpushare.io",
-    "apiservices.apiregistration.k8s.io /v1alpha1.gpushare.io",
-    "gpusharepools.gpushare.io /training",
-}
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +94,7 @@ def test_uninstalled_it_leaves_the_pools_which_nothing_holds_and_nothing_else(
 
     place.cluster.kubectl("delete", "gsp", "spare", f"--timeout={AT_ONCE}")
     assert "finalizers" not in place.pool()["metadata"]
-    expect_left(place, before, KEPT)
+    expect_left(place, before, OUTLIVING)
 
 
 def test_a_removal_that_waits_too_long_removes_nothing_says_why_and_can_be_taken_back(

@@ -6,7 +6,7 @@ import pytest
 
 from devcluster.editions import Edition
 from tests.integration.install.previous_version import PreviousVersion
-from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.bench import NODES, POOLS, VERIFIED, Bench
 from tests.kit.cluster.expect import (
     expect,
     expect_isolated,
@@ -14,7 +14,6 @@ from tests.kit.cluster.expect import (
     expect_running,
     expect_step,
 )
-from tests.kit.cluster.helm_release import VERIFIED
 from tests.kit.cluster.object_diff import find_differences
 from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod, plugin_names
 from tests.kit.values.manifests import Json, build_pool

@@ -7,11 +7,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from devcluster import names
 from devcluster.editions import Edition
-from tests.kit.bench import GPU_MEM, Bench
+from tests.kit.bench import GPU_MEM, MODE, Bench, Json
 from tests.kit.cluster.audit_log import Call
 from tests.kit.cluster.expect import (
     expect,
@@ -23,9 +22,6 @@ from tests.kit.cluster.expect import (
 )
 from tests.kit.values.manifests import build_pod, build_pool
 
-Json = dict[str, Any]
-
-MODE = "ack.node.gpu.schedule"
 CORE, TOPOLOGY, WHOLE = "aliyun.com/gpu-core.percentage", "aliyun.com/gpu", "nvidia.com/gpu"
 RESOURCES = (GPU_MEM, CORE, TOPOLOGY, WHOLE)
 GPUSHARE = "gpushare-device-plugin-ds"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import BUDGETS, PODS, Bench
+from tests.kit.bench import BUDGETS, PODS, POOL, Bench, Json
 from tests.kit.cluster.expect import (
     expect,
     expect_gone,
@@ -19,14 +19,11 @@ from tests.kit.cluster.expect import (
 )
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import (
-    POOL,
     expect_isolated_from_now_on,
     given_sharing_pool,
     place_pod,
 )
 from tests.kit.values.manifests import build_pod, build_workload
-
-Json = dict[str, Any]
 
 EVICT = {"workloads": "Evict"}
 SWITCHED_ON = {"eviction.enabled": "true"}

@@ -6,9 +6,9 @@ from devcluster.editions import Edition
 from tests.kit.bench import SYSTEM_PODS, Bench
 from tests.kit.cluster.expect import (
     expect,
-    expect_gpu_memory,
     expect_labels,
     expect_not_lost,
+    expect_offered,
     expect_pool_ready,
     expect_running,
     find_condition,
@@ -85,7 +85,7 @@ def test_a_changed_label_that_a_new_plugin_has_read_is_mended_by_a_restart(bench
     expect(
         bench, "another plugin", lambda: plugin_uids(bench).get("n1", "") not in ("", stale["uid"])
     )
-    expect_gpu_memory(bench, "n1")
+    expect_offered(bench, "n1")
     before = plugin_names(bench)
     mark = bench.audit.mark()
 

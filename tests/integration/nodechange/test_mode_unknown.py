@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.kit.bench import Bench
+from tests.kit.bench import VERIFIED, Bench
 from tests.kit.cluster.expect import (
     expect,
     expect_isolation,
@@ -23,7 +23,6 @@ from tests.kit.cluster.sharing_pools import (
 from tests.kit.values.manifests import build_pod
 
 DISABLE = "cgpu.disable.isolation"
-VERIFIED = "gpushare.io/isolation-verified"
 CGPU = {"cgpu": "true", DISABLE: "false"}
 REQUIRED = {"gpushare.io/isolation": "required"}
 

@@ -7,14 +7,13 @@ import pytest
 from gpushare.names import Reason
 from tests.integration.nodechange.node_modes import (
     EXPECTED_MODES,
-    MODE,
     expect_mode,
     expect_offer,
     given_nodes_in,
     our_node_writes,
     take_tour,
 )
-from tests.kit.bench import Bench
+from tests.kit.bench import MODE, Bench
 from tests.kit.cluster.expect import expect, expect_labels, expect_reason, list_traces
 from tests.kit.values.manifests import build_pool
 

@@ -1,24 +1,13 @@
 """A pool that only says what it would do."""
 
 import re
-from typing import Any
 
 import pytest
 
-from tests.kit.bench import Bench
-from tests.kit.cluster.expect import (
-    expect,
-    expect_pool_ready,
-    expect_reason,
-)
+from tests.kit.bench import MODE, PLACEMENT, POOL, VERIFIED, Bench, Json
+from tests.kit.cluster.expect import expect, expect_pool_ready, expect_reason
 from tests.kit.values.manifests import build_pool
 
-Json = dict[str, Any]
-
-MODE = "ack.node.gpu.schedule"
-PLACEMENT = "ack.node.gpu.placement"
-POOL = "gpushare.io/pool"
-VERIFIED = "gpushare.io/isolation-verified"
 CGPU = {MODE: "cgpu", VERIFIED: "true"}
 CARRIED = {POOL, PLACEMENT, *CGPU}
 

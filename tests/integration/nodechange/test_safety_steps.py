@@ -4,12 +4,11 @@
 """
 
 from http import HTTPStatus
-from typing import Any
 
 import pytest
 
 from devcluster import names
-from tests.kit.bench import GPU_MEM, NO_REPORT_SECONDS, SYSTEM_PODS, Bench
+from tests.kit.bench import GPU_MEM, MODE, NO_REPORT_SECONDS, POOL, SYSTEM_PODS, Bench, Json
 from tests.kit.cluster.audit_log import Call
 from tests.kit.cluster.expect import (
     expect,
@@ -25,7 +24,6 @@ from tests.kit.cluster.expect import (
 )
 from tests.kit.cluster.fault_proxy import FaultProxy, Rule
 from tests.kit.cluster.sharing_pools import (
-    POOL,
     expect_each_restarted_once,
     expect_isolated_from_now_on,
     given_sharing_pool,
@@ -34,10 +32,6 @@ from tests.kit.cluster.sharing_pools import (
     plugin_uids,
 )
 from tests.kit.values.manifests import build_pod
-
-Json = dict[str, Any]
-
-MODE = "ack.node.gpu.schedule"
 
 
 def test_cordon_keeps_pods_off_a_node_whose_plugin_is_away(bench: Bench) -> None:

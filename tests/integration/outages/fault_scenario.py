@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import NODES, Bench
+from tests.kit.bench import NODES, POOL, Bench, Json
 from tests.kit.cluster.expect import expect, expect_labels, expect_pool_ready
 from tests.kit.cluster.fault_proxy import FaultProxy, Request, Rule
 from tests.kit.cluster.sharing_pools import (
@@ -19,10 +18,7 @@ from tests.kit.cluster.sharing_pools import (
 )
 from tests.kit.cluster.watch_recording import Recording
 
-Json = dict[str, Any]
-
 MEMBERS = ("n1", "n2", "n3")
-POOL = "gpushare.io/pool"
 ISOLATION = "cgpu.disable.isolation"
 OURS = frozenset({POOL, "cgpu", ISOLATION})
 CONVERGES_SECONDS = 30.0

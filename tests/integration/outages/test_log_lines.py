@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
 
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import Bench
+from tests.kit.bench import PLACEMENT, POOL, Bench, Json
 from tests.kit.cluster.audit_log import Call
 from tests.kit.cluster.denying_policy import node_writes_denied
 from tests.kit.cluster.expect import (
@@ -23,10 +22,8 @@ from tests.kit.cluster.expect import (
     expect_reason,
     list_running,
 )
-from tests.kit.cluster.sharing_pools import POOL, given_sharing_pool
+from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import build_pod, build_workload
-
-Json = dict[str, Any]
 
 ALWAYS = ("ts", "level", "logger", "msg")
 """Keys of every line, in this order."""
@@ -51,7 +48,6 @@ def parse_line(line: bytes) -> Json:
     return parsed
 
 
-PLACEMENT = "ack.node.gpu.placement"
 SECRET = "hunter2-of-the-tenant"
 VERBOSE = {
     "GPUSHARE_LOG_LEVEL": "DEBUG",

@@ -10,10 +10,9 @@ import pytest
 
 from devcluster.apiserver import ApiError
 from gpushare.api.selector import LabelSelector, matches_selector
-from tests.kit.bench import POOLS, Bench
+from tests.kit.bench import POOLS, Bench, Json
 from tests.kit.values.manifests import build_pool
 
-Json = dict[str, Any]
 Labels = dict[str, str]
 
 LONGEST_KEY = ".".join(["p" * 63] * 3 + ["p" * 61]) + "/" + "n" * 63

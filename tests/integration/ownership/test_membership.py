@@ -2,20 +2,15 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from devcluster.nodes import build_gpu_node
-from tests.kit.bench import NODES, Bench
+from tests.kit.bench import MODE, NODES, POOL, Bench, Json
 from tests.kit.cluster.expect import expect, expect_pool_ready, find_condition, list_traces
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import NODE_POOL_LABEL, build_pool
 
-Json = dict[str, Any]
-
-MODE = "ack.node.gpu.schedule"
-POOL = "gpushare.io/pool"
 MEMBER = {NODE_POOL_LABEL: "np1"}
 OURS = {MODE: "share", POOL: "training"}
 LIMIT_SECONDS = 2.0

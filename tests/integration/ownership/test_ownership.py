@@ -12,7 +12,7 @@ from devcluster.installation import OperatorProcess
 from gpushare.core.snapshot.node import Timing
 from tests.integration.nodechange.node_modes import our_node_writes
 from tests.integration.ownership.label_conflict import LabelConflict, write_label
-from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.bench import MODE, NODES, PLACEMENT, POOL, POOLS, Bench, Json
 from tests.kit.cluster.audit_log import Call
 from tests.kit.cluster.expect import (
     expect,
@@ -27,11 +27,6 @@ from tests.kit.cluster.expect import (
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import given_sharing_pool, plugin_uids
 
-Json = dict[str, Any]
-
-MODE = "ack.node.gpu.schedule"
-PLACEMENT = "ack.node.gpu.placement"
-POOL = "gpushare.io/pool"
 ISOLATION = "cgpu.disable.isolation"
 DRIFT = "gpushare.io/drift"
 CONFLICTING = "Conflicting"
@@ -130,15 +125,12 @@ def test_the_third_write_of_a_rival_is_left_and_said_once(bench: Bench) -> None:
     expect_labels(bench, "n2", {MODE: "share"})
     assert len(writes) <= fought + 1 <= 5
     assert bench.audit.our_deletions(mark) == []
-    assert count_changes([is_conflicting(pool) for pool in watch.history]) == 1
+    states = [is_conflicting(pool) for pool in watch.history]
+    assert sum(before != after for before, after in pairwise(states)) == 1
 
 
 def our_writes(bench: Bench, mark: int) -> list[Call]:
     return [call for call in our_node_writes(bench, mark, ["n1"]) if call.succeeded]
-
-
-def count_changes(states: list[bool]) -> int:
-    return sum(before != after for before, after in pairwise(states))
 
 
 @pytest.mark.usefixtures("operator")

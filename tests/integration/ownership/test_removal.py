@@ -3,14 +3,13 @@
 import subprocess
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 from urllib.error import HTTPError
 
 import pytest
 
 from devcluster.installation import NAMESPACE, OperatorProcess
 from tests.integration.install.uninstall_hook import POOLS_GO, uninstall
-from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.bench import MODE, NODES, POOL, POOLS, Bench, Json
 from tests.kit.cluster.expect import (
     expect,
     expect_gone,
@@ -24,10 +23,6 @@ from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.doc_pages import DOCS, Page
 from tests.kit.values.manifests import build_pool
 
-Json = dict[str, Any]
-
-MODE = "ack.node.gpu.schedule"
-POOL = "gpushare.io/pool"
 CRD = "gpusharepools.gpushare.io"
 CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}"
 CONFIGURATION = "mutatingwebhookconfiguration/gpushare-webhook"

@@ -1,17 +1,13 @@
 """What the API server takes for a GPUSharePool, and what it says of the rest."""
 
-from typing import Any
-
 import pytest
 import yaml
 
 from devcluster.apiserver import ApiError
 from devcluster.errors import CommandError
-from tests.kit.bench import POOLS, Bench
+from tests.kit.bench import POOLS, Bench, Json
 from tests.kit.values.manifests import build_pool
 from tests.unit.api.pool_specs import BY_LABEL, REFUSED, TAKEN
-
-Json = dict[str, Any]
 
 
 @pytest.mark.parametrize(("spec", "sentence"), REFUSED.values(), ids=REFUSED.keys())

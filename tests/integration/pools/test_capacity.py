@@ -1,12 +1,11 @@
 """What a pool has to give, in its status, and GPU pods that found no place, on the pods."""
 
 from datetime import datetime
-from typing import Any
 
 import pytest
 
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import Bench
+from tests.kit.bench import POOL, Bench, Json
 from tests.kit.cluster.expect import (
     expect,
     expect_capacity,
@@ -18,9 +17,6 @@ from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import build_pod, build_pool
 
-Json = dict[str, Any]
-
-POOL = "gpushare.io/pool"
 UNSCHEDULABLE = "gpushare_unschedulable_pods"
 
 

@@ -1,15 +1,11 @@
 """What the operator tells again is counted on the Event that is there."""
 
-from typing import Any
-
 import pytest
 
-from tests.kit.bench import Bench
+from tests.kit.bench import Bench, Json
 from tests.kit.cluster.expect import expect, expect_pool_ready, read_events
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import NODE_POOL, NODE_POOL_LABEL
-
-Json = dict[str, Any]
 
 
 def leave_and_join(bench: Bench) -> None:

@@ -9,13 +9,13 @@ import pytest
 
 from devcluster import names
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import NODES, PODS, SYSTEM_PODS, Bench
+from tests.kit.bench import NODES, PODS, SYSTEM_PODS, Bench, Json
 from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.expect import (
     expect,
     expect_bound,
     expect_capacity,
-    expect_gpu_memory,
+    expect_offered,
     expect_pool_ready,
     expect_reason,
     expect_running,
@@ -27,8 +27,6 @@ from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.pod_admission import decision_of, expect_known, pool_of
 from tests.kit.cluster.scheduler import scheduled_by
 from tests.kit.values.manifests import IMAGE, build_container, build_pod, build_pool
-
-Json = dict[str, Any]
 
 CARD_GIB = 15
 SENT = {"gpushare.io/pool": "training"}
@@ -58,7 +56,7 @@ def set_cards(bench: Bench, cards: int) -> None:
     bench.call("PATCH", f"{NODES}/n1", {"metadata": {"annotations": notes, "labels": labels}})
     (plugin,) = bench.plugins().values()
     bench.annotate(f"{SYSTEM_PODS}/{plugin['metadata']['name']}", {names.RESTART: "1"})
-    expect_gpu_memory(bench, "n1", CARD_GIB * cards)
+    expect_offered(bench, "n1", CARD_GIB * cards)
 
 
 def run_pods(bench: Bench, *pods: str, gib: int) -> None:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import POOLS, Bench
+from tests.kit.bench import POOL, POOLS, Bench
 from tests.kit.cluster.expect import (
     expect,
     expect_gone,
@@ -15,12 +15,8 @@ from tests.kit.cluster.expect import (
 )
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.replicas import LEASES, measure_hand_over
-from tests.kit.cluster.sharing_pools import (
-    expect_isolated_from_now_on,
-    given_sharing_pool,
-)
+from tests.kit.cluster.sharing_pools import expect_isolated_from_now_on, given_sharing_pool
 
-POOL = "gpushare.io/pool"
 REAL_LEASE = {"GPUSHARE_LEASE_DURATION_SECONDS": "10", "GPUSHARE_LEASE_RENEW_SECONDS": "2"}
 HAND_OVER_AFTER_CRASH_SECONDS = 15
 HAND_OVER_AFTER_STOP_SECONDS = 2

@@ -1,12 +1,11 @@
 """How an isolation change goes over a pool: its budget, its canaries, and how it stops."""
 
 import time
-from typing import Any
 
 import pytest
 
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.bench import NODES, POOLS, Bench, Json
 from tests.kit.cluster.expect import (
     expect,
     expect_condition,
@@ -25,7 +24,6 @@ from tests.kit.cluster.sharing_pools import (
     plugin_names,
 )
 
-Json = dict[str, Any]
 DISABLED = "cgpu.disable.isolation"
 ROLLOUT = "RolloutComplete"
 RETRY = "gpushare.io/retry"
@@ -98,12 +96,9 @@ def test_canaries_that_succeed_let_the_others_begin(bench: Bench) -> None:
         expect_pool_ready(bench, nodes=4)
 
     history = watch.history
-    late = next(i for i, n in enumerate(history) if is_cordoned(n) and not is_canary(n))
+    others = [is_cordoned(n) and n["metadata"]["name"] in ("n3", "n4") for n in history]
+    late = others.index(True)
     assert {n["metadata"]["name"] for n in history[:late] if is_done(n)} == {"n1", "n2"}
-
-
-def is_canary(node: Json) -> bool:
-    return node["metadata"]["name"] in ("n1", "n2")
 
 
 def is_cordoned(node: Json) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from devcluster.nodes import build_gpu_node
-from tests.kit.bench import NODES, PLUGIN, Bench
+from tests.kit.bench import NODES, PLUGIN, POOL, Bench
 from tests.kit.cluster.expect import (
     expect_bound,
     expect_gone,
@@ -16,7 +16,7 @@ from tests.kit.cluster.expect import (
 )
 from tests.kit.cluster.namespaces import default_namespace
 from tests.kit.cluster.pod_admission import expect_sent
-from tests.kit.cluster.sharing_pools import POOL, given_sharing_pool
+from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_pool
 
 ELASTIC = "np-elastic"

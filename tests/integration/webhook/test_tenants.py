@@ -8,9 +8,9 @@ import json
 import pytest
 
 from devcluster.apiserver import ApiError
-from tests.kit.bench import Bench
+from tests.kit.bench import POOL, Bench
 from tests.kit.cluster.namespaces import Namespace, default_namespace, temporary_namespace
-from tests.kit.cluster.pod_admission import POOL, count_calls, given_pools, kubectl_create, pool_of
+from tests.kit.cluster.pod_admission import count_calls, given_pools, kubectl_create, pool_of
 from tests.kit.values.manifests import build_pod
 
 INJECT = "gpushare.io/inject"

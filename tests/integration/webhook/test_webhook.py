@@ -2,17 +2,17 @@
 
 import pytest
 
-from devcluster.apiserver import ApiError
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import Bench
+from tests.kit.bench import POOL, Bench
 from tests.kit.cluster.expect import (
     expect,
     expect_bound,
     expect_isolated,
     expect_pool_ready,
     expect_running,
+    find_refusal,
 )
-from tests.kit.cluster.sharing_pools import POOL, given_sharing_pool
+from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import Json, build_pod, build_pool
 
 
@@ -48,10 +48,6 @@ def test_a_pod_that_requires_isolation_is_sent_to_it_or_refused(bench: Bench) ->
     def refusal() -> str:
         # Until the webhook has heard that the pool is gone, pods are still sent there.
         bench.delete_pod("p")
-        try:
-            bench.create_pod(pod)
-        except ApiError as error:
-            return str(error)
-        return ""
+        return find_refusal(lambda: bench.create_pod(pod))
 
     assert "IsolationUnavailable: isolation is required" in expect(bench, "it is refused", refusal)

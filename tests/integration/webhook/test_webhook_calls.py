@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from devcluster.installation import NAMESPACE
-from tests.kit.bench import Bench
+from tests.kit.bench import POOL, Bench
 from tests.kit.cluster.namespaces import Namespace, default_namespace, temporary_namespace
-from tests.kit.cluster.pod_admission import POOL, count_calls
+from tests.kit.cluster.pod_admission import count_calls
 from tests.kit.values.manifests import (
     Json,
     build_container,
@@ -17,11 +17,8 @@ from tests.kit.values.manifests import (
     build_workload,
 )
 
-PODS, OTHERS, WORKLOADS = (
-    "pods.gpushare.io",
-    "pods-of-the-other-policy.gpushare.io",
-    "workloads.gpushare.io",
-)
+PODS, OTHERS = "pods.gpushare.io", "pods-of-the-other-policy.gpushare.io"
+WORKLOADS = "workloads.gpushare.io"
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 
 pytestmark = pytest.mark.usefixtures("operator")

@@ -7,13 +7,12 @@ import pytest
 
 from devcluster.apiserver import ApiError
 from devcluster.installation import NAMESPACE, Installation
-from tests.kit.bench import Bench
-from tests.kit.cluster.expect import expect
+from tests.kit.bench import MODE, POOL, Bench
+from tests.kit.cluster.expect import expect, find_refusal
 from tests.kit.cluster.namespaces import Namespace, default_namespace, temporary_namespace
-from tests.kit.cluster.pod_admission import ISOLATION, POOL
+from tests.kit.cluster.pod_admission import ISOLATION
 from tests.kit.values.manifests import Json, build_container, build_pod
 
-MODE = "ack.node.gpu.schedule"
 REFUSED = "ValidatingAdmissionPolicy 'gpushare-isolation'"
 VERIFIED = {"gpushare.io/isolation-verified": "true"}
 REQUIRED = {ISOLATION: "required"}
@@ -28,16 +27,9 @@ def no_webhook(bench: Bench) -> None:
 def space(bench: Bench) -> Namespace:
     """The namespace `default`, where the policy is in force: the API server takes its time."""
     space = default_namespace(bench)
-    expect(bench, "the policy is in force", lambda: is_refused(space, strict_pod()))
+    strict = strict_pod()
+    expect(bench, "the policy is in force", lambda: find_refusal(lambda: space.send(strict)))
     return space
-
-
-def is_refused(space: Namespace, pod: Json) -> bool:
-    try:
-        space.send(pod)
-    except ApiError:
-        return True
-    return False
 
 
 def strict_pod(**pod: Any) -> Json:

@@ -2,10 +2,9 @@
 
 import pytest
 
-from devcluster.apiserver import ApiError
 from tests.kit.bench import Bench
-from tests.kit.cluster.expect import expect
-from tests.kit.cluster.namespaces import Namespace, default_namespace, temporary_namespace
+from tests.kit.cluster.expect import expect, find_refusal
+from tests.kit.cluster.namespaces import default_namespace, temporary_namespace
 from tests.kit.cluster.pod_admission import (
     decision_of,
     expect_sent,
@@ -48,22 +47,14 @@ def test_who_applies_a_workload_reads_what_becomes_of_its_pods(pools: Bench) -> 
     assert first == "its pods go to pool isolated (cgpu)"
 
 
-def is_refused(space: Namespace) -> str:
-    """What the refusal of a pod that no pool takes says; empty where it is created."""
-    try:
-        space.send(NOBODYS)
-    except ApiError as error:
-        return str(error)
-    return ""
-
-
 def test_an_installation_that_denies_leaves_the_choice_to_its_namespaces(bench: Bench) -> None:
     bench.operators.start(env={"GPUSHARE_ON_NO_POOL": "deny"})
     given_pools(bench, training={"schedule": "share"})
 
-    assert "NoEligiblePool" in is_refused(default_namespace(bench))
+    default = default_namespace(bench)
+    assert "NoEligiblePool" in find_refusal(lambda: default.send(NOBODYS))
     with temporary_namespace(bench, {ON_NO_POOL: "allow"}) as space:
-        expect(bench, "it is created", lambda: not is_refused(space))
+        expect(bench, "it is created", lambda: not find_refusal(lambda: space.send(NOBODYS)))
 
 
 def test_the_webhook_learns_of_a_namespace_that_is_as_new_as_its_first_pod(pools: Bench) -> None:

@@ -5,16 +5,12 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
 
 from devcluster.apiserver import ApiError
-from tests.kit.bench import PODS, Bench
+from tests.kit.bench import PODS, POOL, Bench, Json
 from tests.kit.cluster.background_thread import Background
 from tests.kit.cluster.expect import expect
-from tests.kit.cluster.sharing_pools import POOL
 from tests.kit.values.manifests import build_pod
-
-Json = dict[str, Any]
 
 _IN_FLIGHT = 8
 _PROBES_PER_SECOND = 50

@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 from devcluster import names
 from devcluster.apiserver import ApiError
-from tests.kit.bench import GPU_MEM, Bench
+from tests.kit.bench import GPU_MEM, Bench, Json
 
-Json = dict[str, Any]
 Found = TypeVar("Found")
 
 WITHIN_SECONDS = 90.0
@@ -44,6 +43,15 @@ def expect(
         if is_late:
             raise AssertionError(f"{sentence}: not within {within_seconds:g} s\n{bench.describe()}")
         time.sleep(_POLL_SECONDS)
+
+
+def find_refusal(send: Callable[[], object]) -> str:
+    """What the API server says that refuses this; nothing where it doesn't."""
+    try:
+        send()
+    except ApiError as error:
+        return str(error)
+    return ""
 
 
 def expect_quiet(bench: Bench, sentence: str, read: Callable[[], Any]) -> None:
@@ -203,11 +211,11 @@ def is_unschedulable(pod: Json) -> bool:
     )
 
 
-def expect_gpu_memory(bench: Bench, node: str, gib: int = 15) -> None:
+def expect_offered(bench: Bench, node: str, amount: int = 15, *, resource: str = GPU_MEM) -> None:
     expect(
         bench,
-        f"{node} offers {gib} GiB",
-        lambda: bench.node(node)["status"]["allocatable"].get(GPU_MEM) == str(gib),
+        f"{node} offers {amount} {resource}",
+        lambda: bench.node(node)["status"]["allocatable"].get(resource) == str(amount),
     )
 
 

@@ -4,12 +4,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from devcluster.cluster import Cluster
 from devcluster.installation import NAMESPACE
 from devcluster.release import Release
-from tests.kit.bench import Bench
+from tests.kit.bench import VERIFIED, Bench, Json
 from tests.kit.cluster.audit_log import expect_rights_sufficed
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.namespaces import expect_account
@@ -17,10 +16,13 @@ from tests.kit.cluster.object_diff import take_inventory
 from tests.kit.cluster.operator_processes import KUBELET_PERIOD_SECONDS
 from tests.kit.cluster.sharing_pools import plugin_uids
 
-Json = dict[str, Any]
-
 GPU_NODES = ("n1", "n2")
-VERIFIED = "gpushare.io/isolation-verified"
+OUTLIVING = {
+    "customresourcedefinitions.apiextensions.k8s.io /gpusharepools.gpushare.io",
+    "apiservices.apiregistration.k8s.io /v1alpha1.gpushare.io",
+    "gpusharepools.gpushare.io /training",
+}
+"""What outlives a release that is uninstalled."""
 
 
 @contextmanager

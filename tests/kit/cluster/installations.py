@@ -3,17 +3,14 @@
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import yaml
 
 from devcluster.installation import NAMESPACE, TEARDOWN_NAMESPACE, Installation
 from gpushare.certs.identity import Identity
-from tests.kit.bench import Bench
+from tests.kit.bench import Bench, Json
 from tests.kit.cluster.namespaces import expect_account
 from tests.kit.values.manifests import build_pool
-
-Json = dict[str, Any]
 
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 NAME = "gpushare-webhook-tls"

@@ -3,12 +3,9 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
-from tests.kit.bench import Bench
+from tests.kit.bench import Bench, Json
 from tests.kit.cluster.expect import expect
-
-Json = dict[str, Any]
 
 _SPACES = "/api/v1/namespaces"
 

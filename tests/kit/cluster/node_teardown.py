@@ -5,13 +5,9 @@ from typing import Any
 
 from devcluster import names
 from devcluster.nodes import reboot_node
-from tests.kit.bench import NODES, Bench
+from tests.kit.bench import MODE, NODES, Bench, Json
 from tests.kit.cluster.expect import expect, expect_pool_ready, read_change, read_events
 from tests.kit.values.manifests import build_pool
-
-Json = dict[str, Any]
-
-MODE = "ack.node.gpu.schedule"
 
 
 def given_isolating_pool(bench: Bench, name: str, *nodes: str, **more: Any) -> None:

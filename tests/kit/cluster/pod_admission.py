@@ -8,14 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.kit.bench import Bench
+from tests.kit.bench import POOL, Bench, Json
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.namespaces import Namespace, default_namespace
 from tests.kit.values.manifests import build_pod, build_pool
 
-Json = dict[str, Any]
-
-POOL = "gpushare.io/pool"
 ISOLATION = "gpushare.io/isolation"
 DECISION = "gpushare.io/decision"
 CONFIGURATION = (

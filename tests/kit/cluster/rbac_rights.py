@@ -3,11 +3,9 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 from tests.kit.cluster.audit_log import Call
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 _ROLES = ("ClusterRole", "Role")
 _BINDINGS = ("ClusterRoleBinding", "RoleBinding")

@@ -3,15 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 from devcluster.installation import NAMESPACE
 from devcluster.release import COMPONENTS, Release
-from tests.kit.bench import Bench
+from tests.kit.bench import Bench, Json
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.watch_recording import Recording
-
-Json = dict[str, Any]
 
 REPLICAS = 2
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"

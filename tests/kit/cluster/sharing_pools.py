@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from devcluster.editions import Edition
-from tests.kit.bench import Bench
+from tests.kit.bench import POOL, Bench
 from tests.kit.cluster.expect import (
     expect,
     expect_isolated,
@@ -15,10 +15,6 @@ from tests.kit.cluster.expect import (
 )
 from tests.kit.cluster.watch_recording import Recording
 from tests.kit.values.manifests import build_pod, build_pool
-
-Json = dict[str, Any]
-
-POOL = "gpushare.io/pool"
 
 
 def given_sharing_pool(

@@ -3,15 +3,12 @@
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from devcluster.kubeconfig import build_token_kubeconfig, read_own_kubeconfig
-from tests.kit.bench import Bench
+from tests.kit.bench import Bench, Json
 from tests.kit.cluster.expect import expect
-
-Json = dict[str, Any]
 
 _ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

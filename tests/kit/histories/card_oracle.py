@@ -82,7 +82,8 @@ def find_nodes(
         for pool in pools
         if not pool.is_tainted or _tolerates(tolerated, pool.name)
         for node in pool.nodes
-        if _matches_node(selects, pod.terms, pool, node) and _has_card(pool, node, pod.memory)
+        if _matches_labels(selects, pod.terms, {**pool.node_labels, HOSTNAME_LABEL: node.name})
+        and _has_card(pool, node, pod.memory)
     )
 
 
@@ -166,15 +167,6 @@ def _has_card(pool: GpuPool, node: GpuNode, memory: int) -> bool:
         node.card_memory - sum(holder.cards.get(card, 0) for holder in node.holders) >= memory
         for card in range(node.cards)
     )
-
-
-def _matches_node(
-    selects: Mapping[str, str],
-    terms: tuple[tuple[Requirement, ...], ...],
-    pool: GpuPool,
-    node: GpuNode,
-) -> bool:
-    return _matches_labels(selects, terms, {**pool.node_labels, HOSTNAME_LABEL: node.name})
 
 
 def _matches_labels(

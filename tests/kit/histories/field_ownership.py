@@ -87,16 +87,14 @@ def write_field(
     return replace(node, fields=fields)
 
 
-def release_fields(
-    node: SimulatedNode, removed: Mapping[str, str], manager: str = names.FIELD_MANAGER
-) -> SimulatedNode:
-    """The manager owns nothing any more: our records go, and the labels in `removed`. Of those only
+def release_fields(node: SimulatedNode, removed: Mapping[str, str]) -> SimulatedNode:
+    """Our manager owns nothing any more: our records go, and the labels in `removed`. Of those only
     the ones that still are the manager's, with this value; all else stays."""
     fields: dict[str, Field] = {}
     for key, known in node.fields.items():
-        is_removed = removed.get(key) == known.value and manager in known.managers
+        is_removed = removed.get(key) == known.value and names.FIELD_MANAGER in known.managers
         if key not in _RELEASED and not is_removed:
-            fields[key] = replace(known, managers=known.managers - {manager})
+            fields[key] = replace(known, managers=known.managers - {names.FIELD_MANAGER})
     return replace(node, fields=fields)
 
 

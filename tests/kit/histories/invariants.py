@@ -274,10 +274,8 @@ class InvariantChecker:
             )
             assert is_kept or not node.carries_ours, node
         for each in pools:
-            winner, plan = (
-                find_pool(node, pools, also=each),
-                pool_states[each.name].plans.get(node.name),
-            )
+            winner = find_pool(node, pools, also=each)
+            plan = pool_states[each.name].plans.get(node.name)
             if plan is not None:
                 is_others = winner is not None and winner is not each
                 assert (plan.reason is Reason.OWNED_BY_OTHER_POOL) is is_others, plan

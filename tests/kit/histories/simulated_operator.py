@@ -230,10 +230,9 @@ def _is_restarting(node: Node) -> bool:
 
 
 def _shows_zero(node: Node) -> bool:
-    if not _is_restarting(node):
-        return False
     change = parse_records(node).change
-    assert change is not None
+    if change is None or change.phase is not ChangePhase.RESTARTING:
+        return False
     resource = MODES[change.edition, change.to].resource
     return bool(resource) and not node.allocatable.get(resource)
 

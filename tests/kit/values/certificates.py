@@ -14,11 +14,7 @@ from cryptography.x509.oid import NameOID
 
 from gpushare.certs.identity import Authority, Identity
 from gpushare.certs.issue import issue_authority, issue_identity
-from gpushare.certs.validation import (
-    find_authority_problem,
-    find_certificate_problem,
-    general_name,
-)
+from gpushare.certs.validation import find_authority_problem, find_certificate_problem, general_name
 from gpushare.webhook.certificates import load_identity
 
 HOST = "gpushare-webhook.gpushare-system.svc"

@@ -39,14 +39,13 @@ def build_memory(
 def build_webhook(
     cache: PoolCache | None = None,
     *,
-    rules: Rules | None = None,
     metrics: Metrics | None = None,
     replicas: int = 1,
     max_calls: int = 256,
 ) -> AdmissionServer:
     """What `gpushare webhook` serves, out of this memory."""
     metrics = metrics or Metrics()
-    handler = build_handler(cache, rules=rules, metrics=metrics, replicas=replicas)
+    handler = build_handler(cache, metrics=metrics, replicas=replicas)
     return AdmissionServer(handler, metrics, max_calls)
 
 

@@ -6,17 +6,9 @@ from contextlib import contextmanager
 import pytest
 
 from devcluster.installation import NAMESPACE
-from tests.kit.bench import SYSTEM_PODS
-from tests.kit.cluster.expect import expect, expect_gpu_memory, expect_reason
-from tests.kit.nodebench import (
-    CARD_GIB,
-    CARDS,
-    POOL,
-    NodeBench,
-    expect_shared,
-    expect_truth,
-    given_pool,
-)
+from tests.kit.bench import POOL, SYSTEM_PODS
+from tests.kit.cluster.expect import expect, expect_offered, expect_reason
+from tests.kit.nodebench import CARD_GIB, CARDS, NodeBench, expect_shared, expect_truth, given_pool
 
 DISABLED = "cgpu.disable.isolation"
 CONTROLLER = "deployment/gpushare-controller"
@@ -74,7 +66,7 @@ def test_of_a_label_that_was_read_while_no_controller_ran_nothing_false_is_claim
         else:
             bench.restart_kubelet()
         expect_built_again(bench, times)
-        expect_gpu_memory(bench, node, CARDS * CARD_GIB)
+        expect_offered(bench, node, CARDS * CARD_GIB)
         meanwhile = bench.run_pod("meanwhile", selects={POOL: "training"})
 
     expect(
@@ -96,7 +88,7 @@ def test_a_node_whose_plugin_comes_back_without_cards_is_not_ready(bench: NodeBe
 
     bench.change_pool(schedule=schedule)
 
-    expect_gpu_memory(bench, bench.host.name, 0)
+    expect_offered(bench, bench.host.name, 0)
     expect_reason(bench, bench.host.name, "ResourceNotReady")
     assert bench.node(bench.host.name)["spec"].get("unschedulable") is True
     bench.take_cards(away=False)

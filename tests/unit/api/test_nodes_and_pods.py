@@ -16,13 +16,9 @@ from gpushare.api.k8s.pod_shape import parse_pod_shape
 
 
 def _entry(manager: str, operation: str = "Apply", **more: Any) -> dict[str, Any]:
-    fields = {
-        "f:metadata": {
-            "f:labels": {"f:cgpu": {}},
-            "f:annotations": {"f:gpushare.io/initial-values": {}},
-        },
-        "f:spec": {"f:unschedulable": {}},
-    }
+    notes: dict[str, Any] = {"f:gpushare.io/initial-values": {}}
+    metadata = {"f:labels": {"f:cgpu": {}}, "f:annotations": notes}
+    fields = {"f:metadata": metadata, "f:spec": {"f:unschedulable": {}}}
     return {"manager": manager, "operation": operation, "fieldsV1": fields, **more}
 
 
@@ -234,8 +230,7 @@ def test_memory_is_spread_over_the_cards_that_a_label_counts(label: str, per_car
 
 
 def test_the_extender_counts_containers_and_kube_scheduler_sidecars_too() -> None:
-    sidecar = {**_asks(3), "restartPolicy": "Always"}
-    spec = {"containers": [_asks(2)], "initContainers": [sidecar], "nodeName": "gpu-1"}
+    spec = {"containers": [_asks(2)], "initContainers": [_sidecar(3)], "nodeName": "gpu-1"}
     pod = _parsed(spec=spec, annotations={"ALIYUN_COM_GPU_MEM_IDX": "1"})
     assert (pod.gpu_memory, pod.gpu_memory_per_card, pod.cards) == (5, 2, {1: 2})
 

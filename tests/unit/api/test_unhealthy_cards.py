@@ -1,13 +1,10 @@
 """Which cards are unhealthy, by the ConfigMap that the scheduler extender reads."""
 
-from typing import Any
-
 import pytest
 
 from gpushare.api.k8s.unhealthy_cards import MAX_TEXT, UnhealthyCards, parse_unhealthy_cards
 from gpushare.api.pruned.cluster import Kind, keep_object
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 
 def build_report(node: str, **data: str) -> Json:

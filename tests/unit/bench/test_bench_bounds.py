@@ -1,16 +1,13 @@
 """What the benches fail for, and what they take for a finished node and a lost pod."""
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
 from bench import labels, load, rollout
 from bench.core.figure import Figure, find_misses, tell
 from bench.core.stream import LOST, judge_pods
-from tests.kit.values.manifests import build_pod
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json, build_pod
 
 
 def measure_labels(seconds: float = 12.0, node_writes: int = 300) -> list[Figure]:
@@ -31,21 +28,15 @@ def test_a_run_within_its_bounds_misses_none() -> None:
     assert [find_misses(figures) for figures in runs] == [[], []]
 
 
-@pytest.mark.parametrize(
-    ("figures", "missed"),
-    [
-        (measure_labels(14), ["ratio=1.40"]),
-        (measure_labels(node_writes=299), ["stray_writes=1"]),
-        (measure_labels(node_writes=301), ["stray_writes=1"]),
-        (measure_load(lost=1), ["lost_by_operator=1"]),
-    ],
-    ids=[
-        "labels that take too long",
-        "a node without its write",
-        "a node with two writes",
-        "a pod that the operator lost",
-    ],
-)
+MISSES = {
+    "labels that take too long": (measure_labels(14), ["ratio=1.40"]),
+    "a node without its write": (measure_labels(node_writes=299), ["stray_writes=1"]),
+    "a node with two writes": (measure_labels(node_writes=301), ["stray_writes=1"]),
+    "a pod that the operator lost": (measure_load(lost=1), ["lost_by_operator=1"]),
+}
+
+
+@pytest.mark.parametrize(("figures", "missed"), MISSES.values(), ids=MISSES)
 def test_a_figure_beyond_its_bound_is_a_miss(figures: list[Figure], missed: list[str]) -> None:
     assert [miss.partition(",")[0] for miss in find_misses(figures)] == missed
 

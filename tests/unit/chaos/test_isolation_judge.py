@@ -11,10 +11,8 @@ from devcluster import names
 from gpushare.core.snapshot.isolation import ContainerIsolation, observe_containers
 from gpushare.core.snapshot.node import NodeSnapshot
 from tests.chaos.isolation_judge import Finding, Tally, Verdict, judge_node
-from tests.kit.values.manifests import build_node, build_pod
+from tests.kit.values.manifests import Json, build_node, build_pod
 from tests.kit.values.node_plans import applied
-
-Json = dict[str, Any]
 
 BOOT = "boot-1"
 PLUGIN = "uid-of-plugin"

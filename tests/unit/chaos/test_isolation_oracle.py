@@ -7,9 +7,7 @@ import pytest
 
 from devcluster import names
 from tests.chaos.isolation_oracle import Oracle, Span
-from tests.kit.values.manifests import build_pod
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json, build_pod
 
 ISOLATING, SHARING = {"cgpu.disable.isolation": "false"}, {"cgpu.disable.isolation": "true"}
 

@@ -15,8 +15,7 @@ LONG_AGO, NOW = 0.0, 100.0
 
 
 def a_node(name: str, revision: int, **more: Any) -> NodeSeen:
-    node = NodeSeen(name, revision, pools=frozenset({"training"}))
-    return replace(node, **more)
+    return replace(NodeSeen(name, revision, pools=frozenset({"training"})), **more)
 
 
 def a_changing_node(name: str, revision: int, **more: Any) -> NodeSeen:
@@ -32,8 +31,7 @@ def a_plugin(name: str, revision: int, *, node: str = "n1", **more: Any) -> PodS
 
 
 def a_deletion(name: str, **more: Any) -> Deletion:
-    deletion = Deletion("kube-system", name)
-    return replace(deletion, **more)
+    return replace(Deletion("kube-system", name), **more)
 
 
 def a_judge_of_pool(rules: Rules = RULES) -> Judge:

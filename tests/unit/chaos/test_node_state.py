@@ -19,10 +19,8 @@ CHANGE = {
 }
 
 
-def build_node(
-    *, owned: Json | None = None, manager: str = "gpushare-operator", **more: Any
-) -> Json:
-    entry = {"manager": manager, "operation": "Apply", "fieldsV1": owned or {}}
+def build_node(*, owned: Json | None = None, **more: Any) -> Json:
+    entry = {"manager": "gpushare-operator", "operation": "Apply", "fieldsV1": owned or {}}
     meta = {"name": "n1", "uid": "u1", "resourceVersion": "7", "managedFields": [entry], **more}
     return {"metadata": meta, "spec": {}, "status": {}}
 

@@ -129,6 +129,9 @@ def test_an_installation_starts_with_the_programs_own_defaults(value: str, setti
     assert values_at(value) == (list(default) if isinstance(default, tuple) else default)
 
 
+CONFIGURATION = str(Settings.model_fields["webhook_configuration"].default)
+
+
 @pytest.mark.parametrize(
     ("template", "words"),
     [
@@ -138,10 +141,7 @@ def test_an_installation_starts_with_the_programs_own_defaults(value: str, setti
         ("isolation-policy.yaml", {names.ANNOTATION_ISOLATION, names.ISOLATION_REQUIRED}),
         ("account-policy.yaml", {names.ANNOTATION_RETRY, names.FINALIZER, names.GROUP}),
         ("account-policy.yaml", {names.PLURAL, names.VERSION}),
-        (
-            "account-policy-webhook.yaml",
-            {str(Settings.model_fields["webhook_configuration"].default)},
-        ),
+        ("account-policy-webhook.yaml", {CONFIGURATION}),
     ],
 )
 def test_what_is_matched_is_spelt_as_the_program_spells_it(template: str, words: set[str]) -> None:

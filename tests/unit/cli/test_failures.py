@@ -21,34 +21,26 @@ def refused(status: int) -> ApiError:
     return ApiError(status, b"{}", what="GET nodes")
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "says"),
-    [
-        (KeyError("name"), Exit.FAILURE, ["please report it", "KeyError: 'name'", TRACEBACK]),
-        (OSError(2, "No such\n  file", "a"), Exit.FAILURE, ["a: No such file"]),
-        (refused(401), Exit.NO_CREDENTIALS, []),
-        # On ACK RAM alone gives no right.
-        (refused(403), Exit.FORBIDDEN, ["Authorizations page"]),
-        (refused(429), Exit.INCOMPLETE, []),
-        (refused(500), Exit.INCOMPLETE, []),
-        (TimeoutError(), Exit.NO_CLUSTER, []),
-        (
-            ClientHttpProxyError(PROXY, (), status=407),
-            Exit.NO_CLUSTER,
-            ["10.0.0.3:3128", "HTTPS_PROXY"],
-        ),
-    ],
-    ids=[
-        "a mistake of the program",
-        "a message of several lines",
-        "no credentials",
-        "no right",
-        "too many calls",
-        "an error of the server",
-        "no answer",
-        "a proxy is no API server",
-    ],
-)
+MISTAKE, LINES = KeyError("name"), OSError(2, "No such\n  file", "a")
+BY_PROXY = ClientHttpProxyError(PROXY, (), status=407)
+FAILURES: dict[str, tuple[Exception, Exit, list[str]]] = {
+    "a mistake of the program": (
+        MISTAKE,
+        Exit.FAILURE,
+        ["please report it", "KeyError: 'name'", TRACEBACK],
+    ),
+    "a message of several lines": (LINES, Exit.FAILURE, ["a: No such file"]),
+    "no credentials": (refused(401), Exit.NO_CREDENTIALS, []),
+    # On ACK RAM alone gives no right.
+    "no right": (refused(403), Exit.FORBIDDEN, ["Authorizations page"]),
+    "too many calls": (refused(429), Exit.INCOMPLETE, []),
+    "an error of the server": (refused(500), Exit.INCOMPLETE, []),
+    "no answer": (TimeoutError(), Exit.NO_CLUSTER, []),
+    "a proxy is no API server": (BY_PROXY, Exit.NO_CLUSTER, ["10.0.0.3:3128", "HTTPS_PROXY"]),
+}
+
+
+@pytest.mark.parametrize(("error", "code", "says"), FAILURES.values(), ids=FAILURES)
 def test_what_went_wrong_is_one_sentence_and_has_its_code(
     error: Exception, code: Exit, says: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

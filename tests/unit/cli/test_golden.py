@@ -16,7 +16,7 @@ from gpushare.cli.cluster.snapshot_file import build_snapshot, parse_snapshot
 from tests.kit.cluster.command_line import run_command
 from tests.kit.histories.gpu_cluster import MODE_LABEL, PLACEMENT_LABEL
 from tests.kit.histories.labelled_cluster import LabelledNode, build_labelled_cluster
-from tests.kit.values.manifests import build_node, build_pod
+from tests.kit.values.manifests import Json, build_node, build_pod
 from tests.unit.cli.test_snapshot_files import build_cluster, build_raw_pool
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -60,22 +60,14 @@ def build_clusters() -> dict[str, Cluster]:
     open_source = [LabelledNode(name, "OpenSource", "share") for name in ("a", "b")]
     agreed, later, shared = build_raw_pool(), build_raw_pool(), build_raw_pool()
     agreed["spec"]["rollout"] = {"approval": "Manual", "approvedPlan": "21626ecea6bf"}
-    agreed["metadata"]["managedFields"] = [
-        {
-            "manager": "gpushare-cli",
-            "operation": "Apply",
-            "fieldsV1": {"f:spec": {"f:rollout": {"f:approvedPlan": {}}}},
-        }
-    ]
+    approved: Json = {"f:spec": {"f:rollout": {"f:approvedPlan": {}}}}
+    entry = {"manager": "gpushare-cli", "operation": "Apply", "fieldsV1": approved}
+    agreed["metadata"]["managedFields"] = [entry]
     later["metadata"]["name"], later["spec"]["schedule"] = "later", "quantum"
     shared["spec"]["placement"] = "spread"
-    shared["metadata"]["managedFields"] = [
-        {
-            "manager": "boss",
-            "operation": "Update",
-            "fieldsV1": {"f:spec": {"f:placement": {}}},
-        }
-    ]
+    placed: Json = {"f:spec": {"f:placement": {}}}
+    entry = {"manager": "boss", "operation": "Update", "fieldsV1": placed}
+    shared["metadata"]["managedFields"] = [entry]
     bare = build_node("bare", gpus=None, total=None)
     unlabelled = LabelledNode("plain", "Basic", "cgpu", labels={"cgpu.disable.isolation": None})
     whole = read_cluster("shared.json")

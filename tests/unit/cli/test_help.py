@@ -1,4 +1,4 @@
-"""Help: quick, with examples, under the name by which the program was called; and the manual."""
+"""Help: quick, with examples; and the name by which the program was called, in all that it says."""
 
 import re
 import subprocess
@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import typer
+from typer.main import get_command
 
 from gpushare.cli.main import app
+from gpushare.cli.program_name import CALLED, NAME, NAMED, name_program
 from tests.kit.cluster.command_line import CommandResult, run_command, start_command, start_python
 
 PROCESSES = {"controller", "webhook", "run", "uninstall"}
@@ -24,7 +25,7 @@ def list_commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str,
             yield (*path, name)
 
 
-COMMANDS = sorted(set(list_commands(typer.main.get_command(app))) - {(p,) for p in PROCESSES})
+COMMANDS = sorted(set(list_commands(get_command(app))) - {(p,) for p in PROCESSES})
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -93,3 +94,51 @@ def test_bash_takes_its_script() -> None:
 )
 def test_kubectl_offers_files_only_where_an_option_wants_one(words: list[str], answer: str) -> None:
     assert start_plugin("__complete", *words).out == answer
+
+
+PLUGIN = "kubectl gpushare"
+
+
+@pytest.fixture
+def by_kubectl() -> Iterator[None]:
+    token = CALLED.set(PLUGIN)
+    yield
+    CALLED.reset(token)
+
+
+def test_all_commands_but_those_that_start_a_process_are_known() -> None:
+    assert set(NAMED) | PROCESSES == set(get_command(app).commands)  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("by_kubectl")
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("to agree to it: gpushare approve p", "to agree to it: kubectl gpushare approve p"),
+        ("`gpushare render teardown n`", "`kubectl gpushare render teardown n`"),
+        ("(gpushare explain node n)", "(kubectl gpushare explain node n)"),
+        ("kubectl gpushare plan pool p", "kubectl gpushare plan pool p"),
+        ("kubectl-gpushare plan", "kubectl-gpushare plan"),
+        ("vision/gpushare plan-b", "vision/gpushare plan-b"),
+        ("the gpushare webhook is away", "the gpushare webhook is away"),
+        ("gpushare: there is no pool p", "gpushare: there is no pool p"),
+    ],
+)
+def test_a_hint_is_for_kubectl_where_kubectl_called_us(text: str, named: str) -> None:
+    assert name_program(text) == named
+
+
+def test_else_it_is_as_it_stands() -> None:
+    assert CALLED.get() == NAME
+    assert name_program("gpushare approve p") == "gpushare approve p"
+
+
+def test_the_plugin_names_itself_in_errors_too() -> None:
+    script = (
+        "import sys\n"
+        "from gpushare.cli import main\n"
+        "from gpushare.cli.output.answer import print_note\n"
+        "main.app = lambda prog_name: print_note('first: gpushare plan pool p')\n"
+        "main.kubectl_gpushare()"
+    )
+    assert start_python("-c", script).err == "first: kubectl gpushare plan pool p\n"

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Callable
 from copy import deepcopy
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,16 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from gpushare.api.pruned.cluster import Cluster, Kind, keep_object
+from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.cluster.snapshot_file import build_snapshot, parse_snapshot, write_file
 from gpushare.cli.exit_codes import CommandError, Exit
 from tests.kit.cluster.command_line import expect_error, run_command
-from tests.kit.values.manifests import build_bound_pod, build_node, build_pool, list_places
-
-Json = dict[str, Any]
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+from tests.kit.values.found_clusters import READ_AT, build_found_cluster, build_found_pool
+from tests.kit.values.manifests import Json, build_bound_pod, build_node, list_places
 
 
 def build_raw_pool() -> Json:
-    pool = build_pool(nodes={"names": ["n1", "n2"]})
-    meta = {"uid": "pool-1", "creationTimestamp": "2026-02-01T00:00:00Z", "generation": 1}
-    return {**pool, "metadata": {**pool["metadata"], **meta}}
+    return build_found_pool(nodes={"names": ["n1", "n2"]})
 
 
 def build_cluster(**kinds: Any) -> Cluster:
@@ -41,11 +36,7 @@ def build_cluster(**kinds: Any) -> Cluster:
         "daemonsets": [],
         "namespaces": [{"metadata": {"name": "default", "uid": "ns-1"}}],
     }
-    kept = {
-        kind: tuple(found for raw in items if (found := keep_object(Kind(kind), raw)) is not None)
-        for kind, items in {**given, **kinds}.items()
-    }
-    return Cluster(NOW, **kept)  # type: ignore[arg-type]
+    return build_found_cluster(**{**given, **kinds})
 
 
 @pytest.fixture
@@ -57,7 +48,7 @@ def test_a_snapshot_is_read_as_it_was_written() -> None:
     cluster = build_cluster()
     again = parse_snapshot(build_snapshot(cluster), "file")
     assert build_snapshot(again) == build_snapshot(cluster)
-    assert again.taken_at == NOW
+    assert again.taken_at == READ_AT
 
 
 def test_the_vendors_limits_show_from_a_snapshot_too(file: Path) -> None:
@@ -79,12 +70,12 @@ def test_the_vendors_limits_show_from_a_snapshot_too(file: Path) -> None:
 
 
 def test_kinds_that_a_cluster_has_not_are_none_in_its_snapshot() -> None:
-    again = parse_snapshot(build_snapshot(Cluster(NOW, pools=None, deployments=None)), "file")
+    again = parse_snapshot(build_snapshot(Cluster(READ_AT, pools=None, deployments=None)), "file")
     assert (again.pools, again.deployments) == (None, None)
 
 
 def test_config_maps_that_could_not_be_listed_are_not_taken_for_none() -> None:
-    for cluster in (build_cluster(), Cluster(NOW, unread={Kind.CONFIGMAPS: "forbidden"})):
+    for cluster in (build_cluster(), Cluster(READ_AT, unread={Kind.CONFIGMAPS: "forbidden"})):
         document = json.loads(build_snapshot(cluster))
         assert (document["configmaps"] is None) is bool(cluster.unread)
         del document["configmaps"]

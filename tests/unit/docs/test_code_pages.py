@@ -1,4 +1,4 @@
-"""Pages that explain codes, and the codes in the program, are one."""
+"""Pages that explain codes, and the codes in the program, are one; so are pages rendered of it."""
 
 import re
 from collections.abc import Iterable
@@ -9,6 +9,7 @@ from gpushare.core.analysis.adoption.notes import Code as Note
 from gpushare.core.analysis.finding import Code as Problem
 from gpushare.core.analysis.migration.finding import Code
 from gpushare.names import Reason
+from tests.generated_pages import PAGES, render
 from tests.kit.values.doc_pages import DOCS
 
 ROW = r"^\| `([A-Z]\w+)` \| .+ \|$"
@@ -56,3 +57,8 @@ def test_what_the_page_on_migration_says_is_left_as_it_is_is_so() -> None:
     table = read("migration").split("| left as it is | why |")[1].split("\n\n")[0]
     left = {code for code in Code if code.is_left}
     assert set(re.findall(r"^\| `([A-Z]\w+)` ", table, re.MULTILINE)) == left
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_says_what_the_program_says(page: str) -> None:
+    assert (DOCS / f"{page}.md").read_text() == render(page), "run `make program-docs`"

@@ -17,10 +17,6 @@ each_pair = pytest.mark.parametrize(
 _CODE = re.compile(r"`([^`\n]+)`")
 
 
-def list_code(row: str) -> list[str]:
-    return sorted(_CODE.findall(row))
-
-
 @each_pair
 def test_code_and_headings_are_the_same_in_both_languages(english: Page, chinese: Page) -> None:
     assert english.blocks or english.path == DOCS / "README.md"
@@ -30,7 +26,8 @@ def test_code_and_headings_are_the_same_in_both_languages(english: Page, chinese
 @each_pair
 def test_each_row_of_a_table_names_the_same_in_both_languages(english: Page, chinese: Page) -> None:
     # Names, fields and messages stand in backquotes, and are not translated.
-    rows = [[list_code(row) for row in page.table_rows] for page in (english, chinese)]
+    pages = (english, chinese)
+    rows = [[sorted(_CODE.findall(row)) for row in page.table_rows] for page in pages]
     assert rows[0] == rows[1]
 
 

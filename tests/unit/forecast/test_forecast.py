@@ -17,20 +17,8 @@ from gpushare.core.analysis.forecast.pools import PoolForecast, forecast_pools
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.rollout.change_kinds import hash_kinds
 from gpushare.settings import Settings
-from tests.kit.values.node_plans import (
-    a_kind,
-    a_settled,
-    has_failed,
-    some_settled,
-)
-from tests.kit.values.objects import (
-    NOW,
-    a_gpu_pod,
-    a_node,
-    a_plugin_pod,
-    a_pool,
-    a_snapshot,
-)
+from tests.kit.values.node_plans import a_kind, a_settled, has_failed, some_settled
+from tests.kit.values.objects import NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_snapshot
 from tests.kit.values.teardown_plans import manual_pool, teardown_node
 
 SETUP = Settings(allow_eviction=True)

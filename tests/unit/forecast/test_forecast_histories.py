@@ -145,26 +145,19 @@ def test_what_is_foretold_is_what_happens(
 
     # Of a node that one pool would have, and another one has, the latter tells more.
     ranked = sorted(forecasts, key=lambda each: each.pool.observes)
-    listed = [step for each in reversed(ranked) for step in each.steps if not is_ceded(step)]
-    steps = {step.node: step for step in listed}
+    listed = [step for each in reversed(ranked) for step in each.steps]
+    steps = {s.node: s for s in listed if s.plan.reason is not Reason.OWNED_BY_OTHER_POOL}
     after = history.read_labels()
     for node in NODES:
         expect_as_told(steps.get(node), node, before[node], after[node], history)
     told = {pod for step in steps.values() for pod in step.evicted if is_done(step, history)}
     assert history.evicted == told
     # What leaves waits for no agreement, and a node whose pods end may wait for nobody any more.
-    agreed = [each.pool.name for each in forecasts if not waits_for_people(each.pool)]
+    ruled = {each.pool.name: each.pool.spec.rollout for each in forecasts}
+    agreed = {pool for pool, r in ruled.items() if r.approval is not ApprovalPolicy.MANUAL}
     begun = (steps[node] for node in history.cordoned)
     waves = [s.wave for s in begun if s.wave is not None and not s.pods and s.pool in agreed]
     assert waves == sorted(waves), history.cordoned
-
-
-def waits_for_people(pool: Pool) -> bool:
-    return pool.spec.rollout.approval is ApprovalPolicy.MANUAL
-
-
-def is_ceded(step: NodeForecast) -> bool:
-    return step.plan.reason is Reason.OWNED_BY_OTHER_POOL
 
 
 def is_done(step: NodeForecast, history: History) -> bool:

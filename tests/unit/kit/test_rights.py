@@ -1,15 +1,13 @@
 """Granted minus used is what nobody needed, and nothing else."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from tests.kit.cluster.audit_log import THIEF, Call, find_held_back
 from tests.kit.cluster.rbac_rights import Right, find_used, list_rights
+from tests.kit.values.manifests import Json
 from tests.unit.kit.calls import a_call
-
-Json = dict[str, Any]
 
 RULES = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},

@@ -43,14 +43,7 @@ from tests.kit.values.node_plans import (
     unlabelled,
     written,
 )
-from tests.kit.values.objects import (
-    LATER,
-    MEMORY,
-    NOW,
-    a_node,
-    a_plugin_pod,
-    a_pool,
-)
+from tests.kit.values.objects import LATER, MEMORY, NOW, a_node, a_plugin_pod, a_pool
 from tests.kit.values.teardown_plans import (
     PLUGIN,
     a_teardown,
@@ -227,10 +220,6 @@ def _on(labels: dict[str, str], records: NodeRecords) -> Node:
 NOTED = replace(_on(DEFAULT, applied("default", module=True)), allocatable={"nvidia.com/gpu": 1})
 
 
-def _annotate(value: str) -> dict[str, str]:
-    return {**NOTED.annotations, names.ANNOTATION_MODULE: value}
-
-
 def _settle(node: Node) -> Node:
     """As its pool of whole cards leaves it."""
     action = plan_of(node, POOL, WHOLE_CARDS).action
@@ -238,9 +227,8 @@ def _settle(node: Node) -> Node:
 
 
 def test_a_replaced_disk_asks_for_no_teardown() -> None:
-    assert (
-        plan_teardown(NOTED, manual_pool(), pods=[WHOLE_CARDS]).reason is Reason.REQUIRES_TEARDOWN
-    )
+    plan = plan_teardown(NOTED, manual_pool(), pods=[WHOLE_CARDS])
+    assert plan.reason is Reason.REQUIRES_TEARDOWN
     replaced = replace(NOTED, boot_id="boot-2", **OTHER_DISK)
     plan = plan_teardown(replaced, manual_pool(), pods=[WHOLE_CARDS])
     assert plan.reason is not Reason.REQUIRES_TEARDOWN
@@ -249,33 +237,25 @@ def test_a_replaced_disk_asks_for_no_teardown() -> None:
     assert plan_of(settled, POOL, WHOLE_CARDS).action is None
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"machine_id": "machine-2"},
-        {"kernel_version": "kernel-2"},
-        {"boot_id": "boot-2"},
-        {"machine_id": "", "kernel_version": "kernel-2"},
-        {"machine_id": "machine-2", "kernel_version": ""},
-        {**OTHER_DISK, "owned": NOTED.owned - {names.LABEL_SCHEDULE}},
-        {**OTHER_DISK, "owned": NOTED.owned - {names.ANNOTATION_MODULE}},
-        {**OTHER_DISK, "annotations": _annotate("loaded")},
-        {**OTHER_DISK, "annotations": _annotate('{"v":1,"machineID":"","kernelVersion":""}')},
-        {**OTHER_DISK, "annotations": _annotate('{"v":2,"machineID":"m","kernelVersion":"k"}')},
-    ],
-    ids=[
-        "another machineID alone",
-        "another kernel alone",
-        "another boot",
-        "a machineID that is not told",
-        "a kernel that is not told",
-        "a label of others",
-        "a note of others",
-        "no disk noted",
-        "an empty disk noted",
-        "a note of another version",
-    ],
-)
+def _on_other_disk(value: str) -> dict[str, Any]:
+    return {**OTHER_DISK, "annotations": {**NOTED.annotations, names.ANNOTATION_MODULE: value}}
+
+
+NO_PROOF: dict[str, dict[str, Any]] = {
+    "another machineID alone": {"machine_id": "machine-2"},
+    "another kernel alone": {"kernel_version": "kernel-2"},
+    "another boot": {"boot_id": "boot-2"},
+    "a machineID that is not told": {"machine_id": "", "kernel_version": "kernel-2"},
+    "a kernel that is not told": {"machine_id": "machine-2", "kernel_version": ""},
+    "a label of others": {**OTHER_DISK, "owned": NOTED.owned - {names.LABEL_SCHEDULE}},
+    "a note of others": {**OTHER_DISK, "owned": NOTED.owned - {names.ANNOTATION_MODULE}},
+    "no disk noted": _on_other_disk("loaded"),
+    "an empty disk noted": _on_other_disk('{"v":1,"machineID":"","kernelVersion":""}'),
+    "a note of another version": _on_other_disk('{"v":2,"machineID":"m","kernelVersion":"k"}'),
+}
+
+
+@pytest.mark.parametrize("change", NO_PROOF.values(), ids=NO_PROOF)
 def test_what_proves_no_other_disk_leaves_the_module_noted(change: dict[str, Any]) -> None:
     node = replace(NOTED, **change)
     assert parse_records(node).module

@@ -34,14 +34,7 @@ from tests.kit.values.node_plans import (
     under_way,
     unlabelled,
 )
-from tests.kit.values.objects import (
-    MEMORY,
-    PRO_DAEMONSETS,
-    a_gpu_pod,
-    a_node,
-    a_plugin_pod,
-    a_pool,
-)
+from tests.kit.values.objects import MEMORY, PRO_DAEMONSETS, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 PLUGIN = a_plugin_pod()
 DEFERRED = a_node(labels={**SHARE, **OURS}, records=deferred(0.4))
@@ -192,11 +185,9 @@ def test_a_node_that_gave_way_is_no_step_towards_a_mode_that_nobody_wants_any_mo
 def test_a_node_of_whole_cards_starts_its_change_to_a_mode_of_another_edition() -> None:
     records = applied(Schedule.DEFAULT, plugins={})
     labels = {**MODES[Edition.PROFESSIONAL, Schedule.DEFAULT].labels, **OURS}
-    mode = MODES[Edition.BASIC, Schedule.CGPU]
-    pool = a_pool(edition="Basic")
-    plan = plan_of(
-        a_node(labels=labels, records=records), pool, daemonsets=frozenset(mode.daemonsets)
-    )
+    node = a_node(labels=labels, records=records)
+    installed = frozenset(MODES[Edition.BASIC, Schedule.CGPU].daemonsets)
+    plan = plan_of(node, a_pool(edition="Basic"), daemonsets=installed)
     assert plan.starts, plan
 
 

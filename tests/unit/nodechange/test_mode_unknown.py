@@ -65,18 +65,16 @@ def a_member(schedule: str = "cgpu", **record: Any) -> Node:
     return a_node(labels=labels, records=records, allocatable={MEMORY: 15})
 
 
-def a_foreign(
-    value: str | None, at: datetime | None, node: Node | None = None, key: str = DISABLE
-) -> Node:
+def a_foreign(value: str | None, at: datetime | None, node: Node | None = None) -> Node:
     """The same with a label that somebody else wrote or removed."""
     node = node or a_member()
-    labels = {k: v for k, v in node.labels.items() if k != key}
+    labels = {k: v for k, v in node.labels.items() if k != DISABLE}
     return replace(
         node,
-        labels=labels if value is None else {**labels, key: value},
-        owned=node.owned - {key},
-        managers={} if value is None else {key: "kubectl-label"},
-        written_at={} if at is None else {key: at},
+        labels=labels if value is None else {**labels, DISABLE: value},
+        owned=node.owned - {DISABLE},
+        managers={} if value is None else {DISABLE: "kubectl-label"},
+        written_at={} if at is None else {DISABLE: at},
     )
 
 

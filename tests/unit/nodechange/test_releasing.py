@@ -128,9 +128,8 @@ def test_for_a_pool_that_a_node_leaves_no_pod_is_evicted() -> None:
 
 
 def test_the_policy_is_that_of_the_pool_whose_label_the_node_carries() -> None:
-    records = applied("share", pool="a", plugins={}).model_copy(
-        update={"initial_values": NOTHING_FOUND}
-    )
+    found = {"initial_values": NOTHING_FOUND}
+    records = applied("share", pool="a", plugins={}).model_copy(update=found)
     node = a_node(labels={**SHARE, names.LABEL_POOL: "b"}, records=records)
     policies = {"a": "WholeCard", "b": "Retain"}
     pools = tuple(a_pool(n, deleting=True, deletion_policy=p) for n, p in policies.items())

@@ -106,10 +106,8 @@ def test_an_empty_cordoned_node_is_labelled_in_the_write_that_says_so() -> None:
 
 def test_what_the_node_came_with_is_recorded_in_the_write_of_its_labels() -> None:
     node = _at(ChangePhase.CORDONED, SHARE, node={"owned": frozenset()})
-    found = parse_records(
-        replace(node, annotations=expect_recheck(node, OLD).annotations)
-    ).initial_values
-    assert found == SHARE
+    noted = expect_recheck(node, OLD).annotations
+    assert parse_records(replace(node, annotations=noted)).initial_values == SHARE
 
 
 def test_a_write_fails_where_the_node_moved_on_since_it_was_decided() -> None:
@@ -126,6 +124,8 @@ def _sharing(said: Mapping[str, str], before: LastApplied | None = None, **chang
 ONCE_SHARED = applied(Schedule.SHARE, plugins={OLD.uid: 0}).applied
 OF_AN_EARLIER_START = applied(Schedule.SHARE, plugins={OLD.uid: 1}).applied
 FOREIGN = members.CGPU
+ON_BASIC = _sharing({"cgpu": "true"}, edition=Edition.BASIC, to=Schedule.CGPU)
+ON_OPEN_SOURCE = _sharing({"gpushare": "false"}, edition=Edition.OPEN_SOURCE)
 
 
 @pytest.mark.parametrize(
@@ -136,18 +136,8 @@ FOREIGN = members.CGPU
         pytest.param(_sharing(SHARE), (OLD,), False, id="has read ours"),
         pytest.param(_sharing(FOREIGN, ONCE_SHARED), (OLD,), False, id="never left"),
         pytest.param(_sharing(FOREIGN, OF_AN_EARLIER_START), (OLD,), True, id="came anew"),
-        pytest.param(
-            _sharing({"cgpu": "true"}, edition=Edition.BASIC, to=Schedule.CGPU),
-            (OLD,),
-            False,
-            id="a label says ours in short",
-        ),
-        pytest.param(
-            _sharing({"gpushare": "false"}, edition=Edition.OPEN_SOURCE),
-            (OLD,),
-            False,
-            id="reads no label",
-        ),
+        pytest.param(ON_BASIC, (OLD,), False, id="a label says ours in short"),
+        pytest.param(ON_OPEN_SOURCE, (OLD,), False, id="reads no label"),
     ],
 )
 def test_a_plugin_that_came_by_anothers_label_is_restarted_under_ours(

@@ -198,9 +198,8 @@ def test_a_retry_in_yet_another_boot_looks_for_the_module_before_it_asks_for_one
     assert plan.action.phase is JobPhase.VERIFY
     seen = a_job(again, JobPhase.VERIFY, JobState.FAILED, BROKEN)
     loaded = write(again, plan_teardown(again, AGAIN, seen, now=LATER))
-    assert (
-        expect_written(plan_teardown(loaded, job_pool(generation=3))).phase is ChangePhase.LABELLED
-    )
+    anew = expect_written(plan_teardown(loaded, job_pool(generation=3)))
+    assert anew.phase is ChangePhase.LABELLED
 
 
 def test_no_job_removes_the_module_beside_a_pod_that_came_since_it_was_planned() -> None:

@@ -195,9 +195,8 @@ def test_a_foreign_value_that_takes_the_whole_sequence_counts_when_it_is_replace
     # Not at the cordon: a node that is let go of twice would make one write a fight.
     isolation = names.LABEL_CGPU_DISABLE_ISOLATION
     labels = {names.LABEL_CGPU: "true", isolation: "false", **OURS}
-    records = applied("share", edition="Basic").model_copy(
-        update={"initial_values": dict.fromkeys(labels)}
-    )
+    found = {"initial_values": dict.fromkeys(labels)}
+    records = applied("share", edition="Basic").model_copy(update=found)
     node = a_node(labels=labels, records=records, managers={isolation: "sync"})
     lost = replace(node, owned=node.owned - {isolation})
     new = a_plugin_pod("new")
@@ -232,9 +231,8 @@ def test_a_fight_over_the_pool_label_does_not_stop_a_change() -> None:
     drift = Drift(claim="training/1", conflicts=(conflict,))
     labels = {**CGPU, key: "theirs"}
     node = _conflicting(labels, records, key, drift=drift, unschedulable=True)
-    plan = plan_of(
-        node, a_pool(), a_plugin_pod("plugin-2"), INSTALLER, now=NOW + timedelta(seconds=20)
-    )
+    later = NOW + timedelta(seconds=20)
+    plan = plan_of(node, a_pool(), a_plugin_pod("plugin-2"), INSTALLER, now=later)
     assert key not in expect_apply(plan).labels
     assert not expect_apply(plan).cordon
 
@@ -289,9 +287,8 @@ def test_while_force_fights_for_the_mode_no_change_begins_and_it_keeps_its_pace(
     writes: int,
 ) -> None:
     key = names.LABEL_SCHEDULE
-    node = _conflicting(
-        {key: "default", **OURS}, applied("share"), key, drift=_repairs(key, writes)
-    )
+    labels = {key: "default", **OURS}
+    node = _conflicting(labels, applied("share"), key, drift=_repairs(key, writes))
     plan = plan_of(node, a_pool(conflicts="Force"), PLUGIN, now=NOW + timedelta(seconds=1))
     assert plan.reason is Reason.LABEL_CONFLICT
     if writes < WRITES_PER_PACE:
@@ -302,9 +299,8 @@ def test_while_force_fights_for_the_mode_no_change_begins_and_it_keeps_its_pace(
 
 def test_a_label_that_a_person_prepares_for_the_pool_is_not_put_back() -> None:
     node = _conflicting({**CGPU, **OURS}, applied("share"), names.LABEL_SCHEDULE)
-    held = find_enforced_labels(
-        NodeSnapshot(node, (PLUGIN,), parse_records(node)), a_pool(), "share"
-    )
+    seen = NodeSnapshot(node, (PLUGIN,), parse_records(node))
+    held = find_enforced_labels(seen, a_pool(), "share")
     assert held[names.LABEL_SCHEDULE] == "cgpu"
 
 

@@ -79,13 +79,8 @@ def test_a_node_whose_cordon_is_being_written_is_not_held_up_by_a_halt() -> None
 
 
 def test_nodes_that_join_are_changed_all_at_once_and_hold_up_nobody() -> None:
-    nodes = (
-        a_node("gpu-0"),
-        a_node("gpu-1"),
-        changing("gpu-2", initializing=True),
-        a_settled("gpu-3"),
-    )
-    snapshot = a_snapshot(pools=(a_pool(),), nodes=nodes)
+    new = (a_node("gpu-0"), a_node("gpu-1"), changing("gpu-2", initializing=True))
+    snapshot = a_snapshot(pools=(a_pool(),), nodes=(*new, a_settled("gpu-3")))
     assert _cordoned(plan_snapshot(snapshot)) == ["gpu-0", "gpu-1", "gpu-3"]
 
 

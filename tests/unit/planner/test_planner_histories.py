@@ -251,7 +251,8 @@ class Histories(Disturbances):
             before = self.cluster
             self.attend()
             if self.operator.busy or told != self.cluster.pools or before != self.cluster:
-                self._carry_out_all()
+                for node in sorted(self.operator.busy):
+                    self._carry_out(node)
                 continue
             due = simulated_kubelets.next_due(self.cluster)
             # The controller looks again in any case; a pool that is being deleted waits for that.
@@ -293,10 +294,6 @@ class Histories(Disturbances):
         self.checker.expect_fair_write(task, before, self.cluster)
         if (of := self._rules[node]) is not None and node in before.nodes:
             expect_to_lead(of, read_phase(before, node), read_phase(self.cluster, node))
-
-    def _carry_out_all(self) -> None:
-        for node in sorted(self.operator.busy):
-            self._carry_out(node)
 
 
 @pytest.mark.timeout(100 + 5 * EXAMPLES)

@@ -48,6 +48,7 @@ FAILURE = Failure(
 )
 
 
+LATE = APPLIED.model_copy(update={"from_mode": Schedule.CGPU, "failure": FAILURE})
 ODD = FAILURE.model_copy(update={"reason": "Sulks"})
 _SINCE = NOW.isoformat(timespec="milliseconds")
 
@@ -64,9 +65,7 @@ def _with(annotation: str, text: str) -> Node:
         NodeRecords(change=CHANGE.model_copy(update={"failure": FAILURE, "restarted_again": True})),
         NodeRecords(change=CHANGE.model_copy(update={"rolls_back": FAILURE})),
         NodeRecords(change=CHANGE.model_copy(update={"failure": ODD})),
-        NodeRecords(
-            applied=APPLIED.model_copy(update={"from_mode": Schedule.CGPU, "failure": FAILURE})
-        ),
+        NodeRecords(applied=LATE),
     ],
     ids=["none", "at rest", "failed", "taken back", "for an unknown reason", "came too late"],
 )
@@ -88,10 +87,8 @@ _OLD_APPLIED = (
 
 
 def test_old_records_read_as_they_were_meant_and_are_written_as_they_were() -> None:
-    change, mode = (
-        Change.model_validate_json(_OLD_CHANGE),
-        LastApplied.model_validate_json(_OLD_APPLIED),
-    )
+    change = Change.model_validate_json(_OLD_CHANGE)
+    mode = LastApplied.model_validate_json(_OLD_APPLIED)
     assert (change, mode) == (CHANGE.model_copy(update={"claim": "training/1"}), APPLIED)
     assert (change.dump(), mode.dump()) == (_OLD_CHANGE, _OLD_APPLIED)
 
@@ -165,9 +162,8 @@ def test_found_keeps_the_value_that_was_there_before_we_came(
     before: dict[str, str | None] | None, owned: bool, found: dict[str, str | None]
 ) -> None:
     node = a_node(labels={"cgpu": "true"}, owned=frozenset({"cgpu"} if owned else ()))
-    assert (
-        extend_initial_values(before, node, frozenset({"cgpu", "cgpu.disable.isolation"})) == found
-    )
+    keys = frozenset({"cgpu", "cgpu.disable.isolation"})
+    assert extend_initial_values(before, node, keys) == found
 
 
 @pytest.mark.parametrize(

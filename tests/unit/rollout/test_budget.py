@@ -117,10 +117,8 @@ def test_a_node_that_waits_is_counted_once_for_each_reason() -> None:
 
 
 def _progress(**more: int | str) -> RolloutProgress:
-    values: dict[str, int | str] = {
-        "total": 10, "unavailable": 0, "changing": 0, "verified": 0, **more,
-    }  # fmt: skip
-    return RolloutProgress(**values)  # type: ignore[arg-type]
+    none = RolloutProgress(total=10, unavailable=0, changing=0, verified=0)
+    return replace(none, **more)  # type: ignore[arg-type]
 
 
 def _refuse(
@@ -252,9 +250,8 @@ def _installing(node: Node, *, max_unavailable: int = 1, halted: bool = False) -
     installer = replace(INSTALLER, node=node.name)
     nodes = (node, has_failed("gpu-0")) if halted else (node,)
     pool = a_pool(rollout={"max_unavailable": max_unavailable})
-    return plan_snapshot(a_snapshot(pools=(pool,), nodes=nodes, pods=(installer,))).decided[
-        node.name
-    ]
+    snapshot = a_snapshot(pools=(pool,), nodes=nodes, pods=(installer,))
+    return plan_snapshot(snapshot).decided[node.name]
 
 
 def test_what_is_noted_of_the_kernel_module_goes_along_with_the_cordon() -> None:
