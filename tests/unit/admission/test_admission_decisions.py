@@ -287,3 +287,17 @@ def test_a_routed_pod_that_came_to_ask_for_more_than_its_pool_gives_is_told_so()
 def test_our_annotation_alone_is_worth_nothing(annotation: str) -> None:
     pod = build_pod("a", annotations={"gpushare.io/decision": annotation})
     assert admit(pod, SHARE, CGPU).reason is Reason.ROUTED
+
+
+def test_a_routed_pod_selects_its_pool_and_tolerates_its_taints() -> None:
+    taint = {"key": "gpu", "operator": "Exists"}
+    decision = admit(PLAIN, a_view(tolerations=(taint,)))
+    assert decision.selector == (("gpushare.io/pool", "training"),)
+    assert decision.tolerations == (taint,)
+    assert decision.reserved == 3
+
+
+def test_selectors_see_the_labels_of_the_namespace_and_of_the_pod() -> None:
+    pod = build_pod("a", labels={"team": "a"})
+    pool = a_view(namespace_selector=TEAM_A, pod_selector=TEAM_A)
+    assert admit(pod, pool, namespace=Namespace("default", {"team": "a"})).pool == "training"

@@ -145,3 +145,8 @@ def test_a_selection_that_is_too_long_to_read_leads_nowhere(denies: bool) -> Non
     assert (decision.reason, decision.is_refused) == (Reason.NO_ELIGIBLE_POOL, denies)
     assert "more than 1000 requirements" in decision.message
     assert bool(decision.warnings) is not denies
+
+
+def test_a_pool_is_avoided_only_where_every_term_avoids_it() -> None:
+    pod = _selecting([_need(POOL, "NotIn", "training")], [_need(MODE, "NotIn", "share")])
+    assert admit(pod, CGPU).pool == "training"

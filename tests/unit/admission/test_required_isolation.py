@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from gpushare.api.k8s.namespace import Namespace
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_affinity, build_container, build_pod
-from tests.kit.values.pool_views import Json, a_view, admit
+from tests.kit.values.pool_views import Json, a_view, admit, apply_decision
 from tests.unit.admission.test_admission_decisions import CGPU, CORE_MEM, MPS, SHARE
 
 MODE, POOL = "ack.node.gpu.schedule", "gpushare.io/pool"
@@ -155,3 +156,18 @@ def test_of_several_pools_that_a_pod_selects_one_that_isolates_gives_the_mode() 
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     decision = admit(_requiring(affinity=affinity), SHARE, CGPU)
     assert decision.selector == ((MODE, "cgpu"), VERIFIED)
+
+
+def test_cores_are_isolated_by_core_mem() -> None:
+    assert admit(_requiring(core=30), CGPU, CORE_MEM).pool == "slices"
+
+
+def test_a_namespace_that_opts_out_is_no_way_around_it() -> None:
+    namespace = Namespace("team", OPTED_OUT)
+    assert admit(_requiring(), CGPU, namespace=namespace).is_refused
+
+
+def test_a_pod_that_was_routed_keeps_its_isolation_when_it_comes_again() -> None:
+    pod = _requiring()
+    again = admit(apply_decision(pod, admit(pod, CGPU, SHARE)), CGPU, SHARE)
+    assert (again.reason, again.is_refused) == (Reason.ALREADY_ROUTED, False)
