@@ -33,8 +33,8 @@ _START_SECONDS = 300
 _TAIL_LINES = 15
 _CLEARED = "The start was cleared away; call again. The end of its log:"
 _GAVE_UP = "timed out waiting for the condition"
-"""The last words of kube-controller-manager and of KWOK where the API server takes longer than 10 s
-and 15 s, as on a busy machine. A kubelet would start them again, and so does this."""
+"""What kube-controller-manager says at its end where the API server takes longer than 10 s, and
+KWOK after 15 s, as on a busy machine. A kubelet would start them again, and so does this."""
 
 
 def start_control_plane(folder: ClusterFolder, environment: Mapping[str, str]) -> None:
@@ -209,11 +209,14 @@ def _expect(
     def holds() -> bool:
         # kwokctl itself would go on waiting for the API server for two minutes.
         if ended := ended_component(folder):
-            said = tail(_log(folder, ended))
+            own_log = _log(folder, ended)
+            said = tail(own_log)
             if _GAVE_UP not in said:
                 raise ClusterError(
                     f"cluster {folder.name}: {ended} ended while starting. {_CLEARED}\n{said}"
                 )
+            # What the next one says at its end must not be taken for this.
+            own_log.replace(own_log.with_suffix(".gave-up.log"))
             _start_again(folder, ended)
             return False
         return condition()

@@ -167,7 +167,8 @@ class PoolSpec(ApiModel):
             rule(
                 "!has(self.placement) || self.edition in "
                 f"{sorted(map(str, EDITIONS_WITH_PLACEMENT))}",
-                "placement exists in the Professional edition only; leave it out",
+                f"placement exists in the {' and '.join(sorted(EDITIONS_WITH_PLACEMENT))} edition "
+                "only; leave it out",
             ),
             *(
                 rule(

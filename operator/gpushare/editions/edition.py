@@ -32,8 +32,8 @@ class Mode:
     """DaemonSet that puts the manifest of the static whole-card plugin back, on clusters that have
     no DaemonSet `plugin`."""
     reads_label: bool = False
-    """Its plugin serves other modes too: which one, it reads when it starts. Also of a plugin that
-    follows its label by itself: it is restarted all the same."""
+    """Its plugin serves other modes too: which one, it reads when it starts. Set it also for one
+    that follows its label while it runs: it is restarted all the same."""
     isolated_by_module: bool = False
     """It does not isolate, but a cGPU kernel module that is still loaded does so all the same."""
     isolated: bool = False
@@ -112,17 +112,19 @@ class EditionDescription:
     """What one edition differs in from another. A new one is a module that fills this, and:
 
     its entry in `registry.py`; its name in `Edition`, its modes in `Schedule` and
-    `EDITION_SCHEDULES` (which gives Professional all of them: list those first), and where it has
-    placement `EDITIONS_WITH_PLACEMENT` (`api/pool.py`, for the CRD: `make crds`); in `names.py` its
-    labels (`MODE_LABELS`), resources (`GPU_RESOURCES`, and `SHARED_RESOURCES` of parts of cards)
-    and DaemonSets (`STANDARD_DAEMONSETS`; one that `plugins.py` names leaves that list); its table
-    in docs/transitions.md; the chart's values; what `devcluster/editions` plays. Tests name most of
-    what is missing.
+    `EDITION_SCHEDULES` (which gives Professional each Schedule: list its own there once another
+    edition has one that it lacks), and where it has placement `EDITIONS_WITH_PLACEMENT`
+    (`api/pool.py`, for the CRD: `make crds`); in `names.py` its labels (`MODE_LABELS`), resources
+    (`GPU_RESOURCES`, and `SHARED_RESOURCES` of parts of cards) and DaemonSets
+    (`STANDARD_DAEMONSETS`; one that `plugins.py` names as nobody's, such as NVIDIA's, is taken out
+    there); its table in docs/transitions.md; the chart's values; what `devcluster/editions` plays.
+    Tests name most of what is missing.
 
     A mode must be set by node labels, the same on all nodes, and show by the resource that its
     plugin offers. DEFAULT is whole cards, and each edition has it. A Schedule means the same in
-    all: a new one that isolates goes into `core/snapshot/isolation.py` and
-    `core/admission/pool_view.py`, too. Capacity and isolation are observed of gpu-mem alone.
+    all: a new one that isolates by the kernel goes into `core/snapshot/isolation.py`
+    (`_BY_KERNEL`), one that isolates otherwise, as MPS does, there and into
+    `core/admission/pool_view.py`. Capacity and isolation are observed for gpu-mem only.
     """
 
     edition: Edition

@@ -78,6 +78,11 @@ def _fit(pod: Json, pool: Any) -> Fit:
     return judge_fit(parse_pod_request(pod), pool, 0)
 
 
+def test_a_promise_of_part_of_a_card_counts() -> None:
+    room = a_view(room=a_room([(8, 1)]))
+    assert judge_fit(parse_pod_request(_pod()), room, 1) is Fit.CARD
+
+
 def test_a_pod_larger_than_any_card_waits_in_vain() -> None:
     assert _fit(_pod(CARD + 1), a_view()) is Fit.TOO_LARGE
     unknown = a_view(room=Room(((CARD, 1),), total=CARD))

@@ -1,4 +1,4 @@
-"""Pools are those that a test gives the loop, and it rests between none of its tries."""
+"""Pools are those that a test gives the loop, which rests after failed calls only."""
 
 import pytest
 
@@ -8,7 +8,6 @@ RESTS = (
     "executor.GONE_SECONDS",
     "reconciler.CONFLICT_SECONDS",
     "reconciler.EVICTION_RETRY_SECONDS",
-    "reconciler.RETRY_SECONDS",
     "status_writer.PERIOD_SECONDS",
 )
 

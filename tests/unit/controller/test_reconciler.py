@@ -12,7 +12,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod_owner import Workload
 from gpushare.api.pool import Pool, Schedule
 from gpushare.api.status import PoolStatus, Releasing
-from gpushare.controller.backoff import LONGEST_RETRY_SECONDS, find_delay
+from gpushare.controller.backoff import LONGEST_RETRY_SECONDS, RETRY_SECONDS, find_delay
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.snapshot.actions import DeletePlugins, ReleaseNode
 from gpushare.kube.errors import ApiError
@@ -159,15 +159,12 @@ async def test_a_refused_write_shows_in_the_status() -> None:
     assert [(s.node, s.reason) for s in pool.status.samples] == [("gpu-1", "WriteRefused")]
 
 
-async def test_a_pool_that_may_not_be_written_does_not_stop_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("gpushare.controller.reconciler.RETRY_SECONDS", 1.0)
+async def test_a_pool_that_may_not_be_written_does_not_stop_the_others() -> None:
     api = LoopApi(refusal=403, refused="/other")
     elsewhere = a_pool("other", finalizers=frozenset(), nodes={"names": ("gpu-2",)})
     pools = [elsewhere, a_pool()]
     reconciler = build_reconciler(api, pools, a_node(labels=CGPU))
-    assert await reconciler._pass_safely() == 1
+    assert await reconciler._pass_safely() == RETRY_SECONDS
     await settle(reconciler)
     assert api.written("/nodes/") == ["APPLY"]
     assert api.written("/training/status") == ["APPLY"]

@@ -12,6 +12,7 @@ from devcluster.folder import ClusterFolder, State
 from devcluster.processes import is_alive, kill_processes
 from devcluster.startup import expect_ready
 
+_GAVE_UP = "apiserver: timed out waiting for the condition"
 STATE = State("demo", binaries="/b", first_port=21000)
 
 
@@ -56,7 +57,7 @@ def test_a_start_that_fails_is_cleared(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_component_that_gave_up_on_a_slow_api_server_is_started_again(tmp_path: Path) -> None:
     manager = "kube-controller-manager"
-    folder = _have_ended(tmp_path, manager, "apiserver: timed out waiting for the condition")
+    folder = _have_ended(tmp_path, manager, _GAVE_UP)
     try:
         expect_ready(folder, _Ready())  # type: ignore[arg-type]
         assert is_alive(int((folder.components / "pids" / f"{manager}.pid").read_text()))
@@ -70,6 +71,13 @@ def test_a_component_that_ended_for_another_reason_is_told(tmp_path: Path) -> No
         expect_ready(folder, _Ready())  # type: ignore[arg-type]
 
 
+class _NotReady:
+    """An API server that does not come."""
+
+    def is_ready(self) -> bool:
+        return False
+
+
 class _Ready:
     """An API server that is ready."""
 
@@ -77,8 +85,14 @@ class _Ready:
         return True
 
 
-def _have_ended(path: Path, component: str, said: str) -> ClusterFolder:
-    """A folder of a cluster of which a component ended; it would sleep, where it is started."""
+def test_a_component_that_ends_at_once_when_it_is_started_again_is_told(tmp_path: Path) -> None:
+    folder = _have_ended(tmp_path, "kwok-controller", _GAVE_UP, program="false")
+    with pytest.raises(ClusterError, match="kwok-controller ended"):
+        expect_ready(folder, _NotReady())  # type: ignore[arg-type]
+
+
+def _have_ended(path: Path, component: str, said: str, *, program: str = "sleep") -> ClusterFolder:
+    """A folder of a cluster of which a component ended; it is `program`, where it is started."""
     folder, ended = ClusterFolder("demo", path), subprocess.Popen(["true"])
     ended.wait()
     folder.record(STATE)
@@ -86,6 +100,6 @@ def _have_ended(path: Path, component: str, said: str) -> ClusterFolder:
         (folder.components / name).mkdir(parents=True)
     (folder.components / "pids" / f"{component}.pid").write_text(str(ended.pid))
     (folder.components / "logs" / f"{component}.log").write_text(said)
-    noted = {"components": [{"name": component, "binary": "sleep", "args": ["60"]}]}
+    noted = {"components": [{"name": component, "binary": program, "args": ["60"]}]}
     (folder.components / "kwok.yaml").write_text(f"---\n{json.dumps(noted)}\n")
     return folder

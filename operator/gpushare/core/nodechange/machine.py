@@ -10,8 +10,8 @@ a user uncordons it  nothing    aborted                cordoned again           
 it becomes NotReady  no start   aborted                the deadline runs on        no rollback yet
 a GPU pod is bound   no start   aborted or waited for  waited for, see below       no rollback yet
 deleted with Retain  released   aborted, released      finished, released          released as it is
-CordonAndWait, Evict: a change starts beside pods, and waits for them or evicts them. After the
-labels, the restart and the module's removal wait for pods, the end for those of another mode.
+CordonAndWait, Evict: a change starts beside pods, and waits for them or evicts them. From Labelled
+on, recording the plugin's pods and the module's removal wait for pods, the end for another mode's.
 While a user is waited for the deadline does not run, until the node is NotReady. Back in a change
 that failed, it stays cordoned. With WholeCard and Restore it changes first (`releasing.py`).
 """
@@ -95,7 +95,7 @@ STABLE: Phase[MemberStep] = Phase(
     ),
 )
 _FROM_CORDONED = ("Stable", "Labelled", "Failed")
-"""Uncordoned; or back in the change that failed: Failed from its rollback, else Labelled."""
+"""Uncordoned; labelled by a look; or back in what failed: Failed from a rollback, else Labelled."""
 CORDONED: Phase[MemberStep] = Phase(
     "Cordoned",
     "The node is cordoned, and its labels are as they were.",
@@ -144,7 +144,7 @@ REBOOTED: Phase[Step] = Phase(
         Rule("module-unverified", teardown.verify_module, ("Restarting", "Failed")),
     ),
 )
-_AGAIN = ("Labelled", "Rebooted")  # The plugin is restarted once more.
+_AGAIN = ("Labelled", "Rebooted")  # Restarted once more: labels were undone, or resources stay 0.
 RESTARTING: Phase[Step] = Phase(
     "Restarting",
     "The plugin's pods that must go are recorded; after a teardown there may be none.",

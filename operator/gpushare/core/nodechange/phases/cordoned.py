@@ -108,7 +108,7 @@ def recheck_pods(step: Step) -> StepResult:
 
 
 def report_unreadable_pods(step: Step) -> StepResult | None:
-    """The API server has refused to read the pods for too long: told as failed, and read again.
+    """The API server has refused to read the pods for too long: reported as failed, and read again.
 
     Nothing is written on the node, since nothing was: it goes on as soon as they can be read.
     """

@@ -34,7 +34,7 @@ def leave_alone(step: MemberStep) -> StepResult | None:
 
 
 def wait_after_abort(step: MemberStep) -> StepResult | None:
-    """A change was aborted for a pod, a user, or to leave the node alone: tried 30 s later."""
+    """A change was aborted before its labels were written: it is tried again 30 s later."""
     change, pool = step.seen.records.change, step.pool
     if change is None or change.not_before is None:
         return None
@@ -49,8 +49,9 @@ def wait_after_abort(step: MemberStep) -> StepResult | None:
         step.seen.node.name,
         NodeState.WAITING,
         Reason.WAITING_AFTER_LATE_BINDING,
-        "the change was aborted for a pod that was bound during the cordon, for a user who "
-        "uncordoned the node, or for what must be left alone on it; tried again at "
+        "the change was aborted before its labels were written: a pod was bound during the cordon, "
+        "a user uncordoned the node, something on it must be left alone, or its plugin needs a "
+        "restart that devicePlugin.restart forbids; tried again at "
         f"{change.not_before.isoformat(timespec='seconds')}",
         requeue_after_seconds=left.total_seconds(),
         kind=kind if is_same else None,
