@@ -4,6 +4,8 @@ import re
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from devcluster.release import COMPONENTS, Release, find_pid
 from devcluster.startup import PROJECT
 from tests.integration.install.previous_version import PreviousVersion
@@ -22,6 +24,7 @@ from tests.kit.values.manifests import build_pool
 PODS_PER_SECOND = 20
 
 
+@pytest.mark.timeout(600)  # Three releases after one another, and a removal.
 def test_an_older_release_is_upgraded_rolled_back_and_upgraded_again_and_then_removed(
     tmp_path: Path,
 ) -> None:
