@@ -3,6 +3,8 @@
 import json
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -59,7 +61,7 @@ def test_a_component_that_gave_up_on_a_slow_api_server_is_started_again(tmp_path
     manager = "kube-controller-manager"
     folder = _have_ended(tmp_path, manager, _GAVE_UP)
     try:
-        expect_ready(folder, _Ready())  # type: ignore[arg-type]
+        expect_ready(folder, _a_server(is_ready=True))
         assert is_alive(int((folder.components / "pids" / f"{manager}.pid").read_text()))
     finally:
         kill_processes(folder.path)
@@ -68,27 +70,17 @@ def test_a_component_that_gave_up_on_a_slow_api_server_is_started_again(tmp_path
 def test_a_component_that_ended_for_another_reason_is_told(tmp_path: Path) -> None:
     folder = _have_ended(tmp_path, "etcd", "no space left on device")
     with pytest.raises(ClusterError, match=r"(?s)etcd.*no space left"):
-        expect_ready(folder, _Ready())  # type: ignore[arg-type]
-
-
-class _NotReady:
-    """An API server that does not come."""
-
-    def is_ready(self) -> bool:
-        return False
-
-
-class _Ready:
-    """An API server that is ready."""
-
-    def is_ready(self) -> bool:
-        return True
+        expect_ready(folder, _a_server(is_ready=True))
 
 
 def test_a_component_that_ends_at_once_when_it_is_started_again_is_told(tmp_path: Path) -> None:
     folder = _have_ended(tmp_path, "kwok-controller", _GAVE_UP, program="false")
     with pytest.raises(ClusterError, match="kwok-controller ended"):
-        expect_ready(folder, _NotReady())  # type: ignore[arg-type]
+        expect_ready(folder, _a_server(is_ready=False))
+
+
+def _a_server(*, is_ready: bool) -> Any:
+    return SimpleNamespace(is_ready=lambda: is_ready)
 
 
 def _have_ended(path: Path, component: str, said: str, *, program: str = "sleep") -> ClusterFolder:
