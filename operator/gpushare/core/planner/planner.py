@@ -14,6 +14,7 @@ from gpushare.core.capacity.pool_capacity import NodeCapacity, observe_node_capa
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.releasing import has_stalled, plan_release
 from gpushare.core.ownership.claims import decide_claim, find_owner
+from gpushare.core.ownership.pool_index import PoolIndex
 from gpushare.core.ownership.releases import Releases
 from gpushare.core.planner.decisions import Decision, Plan
 from gpushare.core.planner.pool_state import PoolState
@@ -59,8 +60,7 @@ class Planner:
         self._memory_unit = memory_unit
         self._listed: tuple[Pool, ...] | None = None
         self._pools: dict[str, Pool] = {}
-        self._acting: list[Pool] = []
-        self._observing: list[Pool] = []
+        self._index = PoolIndex()
         self._deleting: list[Pool] = []
         self._versions: list[object] = []
         self._basis: object = None
@@ -319,7 +319,8 @@ class Planner:
             return
         owner = find_owner(node, context.seen.records)
         # A pool that turned to observing keeps its nodes; one that never had them takes none.
-        acting = [*self._acting, *(pool for pool in self._observing if pool.name == owner)]
+        candidates = self._index.find_candidates(node)
+        acting = [pool for pool in candidates if not pool.observes or pool.name == owner]
         if claim := decide_claim(node, owner, acting):
             yield claim.winner.name, _Task(context, is_member=True)
             for loser in claim.losers:
@@ -327,8 +328,12 @@ class Planner:
         elif remembered or node.carries_ours:
             self.releases.enter(context.name, remembered)
             yield owner or "", _Task(context, is_member=False)
-        for pool in self._observing:
-            if pool.name != owner and (claim := decide_claim(node, owner, [*acting, pool])):
+        for pool in candidates:
+            if (
+                pool.observes
+                and pool.name != owner
+                and (claim := decide_claim(node, owner, [*acting, pool]))
+            ):
                 if claim.winner is pool:
                     yield pool.name, _Task(context, is_member=True)
                 elif pool in claim.losers:
@@ -358,8 +363,7 @@ class Planner:
         ordered = sorted(pools, key=lambda pool: pool.name)
         self._pools = {pool.name: pool for pool in ordered}
         # Before our finalizer is on it, a pool takes nobody's nodes.
-        self._acting = [p for p in ordered if not p.observes and p.has_our_finalizer]
-        self._observing = [pool for pool in ordered if pool.observes]
+        self._index = PoolIndex(p for p in ordered if p.observes or p.has_our_finalizer)
         self._deleting = [p for p in ordered if p.deleting and p.has_our_finalizer]
         self._versions = [
             (p.uid, p.name, p.generation, p.has_our_finalizer, p.retry, p.status.approval)

@@ -1,0 +1,32 @@
+"""Pools by what their membership asks for: of hundreds, few need to be asked about one node."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from gpushare.api.k8s.node import Node
+from gpushare.api.pool import Pool
+
+
+class PoolIndex:
+    """Some pools, each under one label that its selector asks for, and under the names it lists."""
+
+    def __init__(self, pools: Iterable[Pool] = ()):
+        self._by_label: defaultdict[tuple[str, str], list[Pool]] = defaultdict(list)
+        self._by_name: defaultdict[str, list[Pool]] = defaultdict(list)
+        self._others: list[Pool] = []
+        for pool in pools:
+            nodes = pool.spec.nodes
+            for name in nodes.named:
+                self._by_name[name].append(pool)
+            if nodes.selector is None:
+                continue
+            labels = nodes.selector.match_labels
+            # Any label that it asks for will do; none of them is left out by another.
+            (self._by_label[min(labels.items())] if labels else self._others).append(pool)
+
+    def find_candidates(self, node: Node) -> list[Pool]:
+        """All pools that may claim `node`, and some that don't, by their names."""
+        found = [*self._others, *self._by_name.get(node.name, ())]
+        for label in node.labels.items():
+            found += self._by_label.get(label, ())
+        return sorted({pool.name: pool for pool in found}.values(), key=lambda pool: pool.name)
