@@ -49,8 +49,9 @@ def measure_cards(
         return ()
     total = max(node.memory_capacity, memory) // gpus
     is_limited = _is_isolated(node)
-    used = count_used(pods)
-    holders = Counter(card for held in _list_held(pods) for card in held if held[card])
+    held = _list_held(pods)
+    used = _sum_units(held)
+    holders = Counter(card for cards in held for card in cards if cards[card])
     return tuple(
         [
             CardMemory(
@@ -72,8 +73,12 @@ def _is_isolated(node: Node) -> bool:
 
 def count_used(pods: Iterable[Pod]) -> dict[int, int]:
     """Units of GPU memory that the ledger gives to the pods of one node, by index of the card."""
+    return _sum_units(_list_held(pods))
+
+
+def _sum_units(held: Iterable[Mapping[int, int]]) -> dict[int, int]:
     used: dict[int, int] = {}
-    for cards in _list_held(pods):
+    for cards in held:
         for card, units in cards.items():
             used[card] = used.get(card, 0) + units
     return used

@@ -192,7 +192,8 @@ def plan_labels(
     cordon = seen.node.owns_cordon and missing is not None
     message = "labels put back" if verdict.reverts else "labels and records are written"
     action = build_apply(seen.node, labels, noted, cordon=cordon, message=message)
-    if _is_settled(seen, action.labels, needed.annotations(), cordon=cordon):
+    annotations = action.annotations if needed is noted else needed.annotations()
+    if _is_settled(seen, action.labels, annotations, cordon=cordon):
         wait = trouble.wait.total_seconds() if trouble is not None and trouble.wait else None
         return replace(seen.plan(state, reason, told), requeue_after_seconds=wait)
     why = Reason.DRIFT_REVERTED if verdict.reverts else Reason.UPDATING

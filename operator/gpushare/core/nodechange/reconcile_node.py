@@ -30,23 +30,26 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResu
     _, _, plan = find_rule(step)
     if seen.node.carries_ours and step.reason_to_stay_away is None:
         plan = plan_module_noted(seen, plan, MODES[pool.spec.edition, pool.spec.schedule])
+    requeue_after_seconds = plan.requeue_after_seconds
+    if (wait := find_unknown_mode_wait(seen, ctx)) is not None and plan.action is None:
+        wakes = [wait.total_seconds(), requeue_after_seconds or wait.total_seconds()]
+        requeue_after_seconds = min(wakes)
+    change, failure = seen.records.change, _find_failure(seen.records)
+    halts, applied = failure is not None and failure.attempt == policy.attempt, seen.records.applied
     # Where nothing is written, nothing is ever ours.
     held = pool.observes or wanted.keys() <= seen.node.owned
-    if held and wanted.items() <= seen.node.labels.items():
-        plan = replace(plan, labelled=True)
-    if (wait := find_unknown_mode_wait(seen, ctx)) is not None and plan.action is None:
-        wakes = [wait.total_seconds(), plan.requeue_after_seconds or wait.total_seconds()]
-        plan = replace(plan, requeue_after_seconds=min(wakes))
-    change = seen.records.change
-    if change is not None and change.is_under_way:
+    is_verified = applied is not None and applied.from_mode is not None
+    plan = replace(
+        plan,
+        labelled=held and wanted.items() <= seen.node.labels.items(),
+        requeue_after_seconds=requeue_after_seconds,
         # Also where it gives way, or another change is to follow the one that failed.
-        plan = replace(plan, under_way=True)
-    failure, applied = _find_failure(seen.records), seen.records.applied
-    if failure is not None and failure.attempt == policy.attempt:
+        under_way=change is not None and change.is_under_way,
+        verified=not halts and plan.state is NodeState.READY and is_verified,
+    )
+    if failure is not None and halts:
         # Whatever is done to the node meanwhile: completed late, rolled back, fought over.
         return replace(plan, halts=plan.halts or describe_failure(seen.node.name, failure))
-    is_verified = applied is not None and applied.from_mode is not None
-    plan = replace(plan, verified=plan.state is NodeState.READY and is_verified)
     evicts = pool.spec.rollout.stale_workloads is StaleWorkloadPolicy.EVICT
     return plan_stale(seen, plan, ctx) if evicts else plan
 

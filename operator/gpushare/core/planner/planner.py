@@ -377,7 +377,9 @@ class Planner:
         self._requeue = RequeueQueue()
 
     def _pool_state(self, pool: str) -> PoolState:
-        return self.pool_states.setdefault(pool, PoolState())
+        if (found := self.pool_states.get(pool)) is None:
+            found = self.pool_states[pool] = PoolState()
+        return found
 
     def _is_over(self, pool: Pool, now: datetime) -> bool:
         """Whether a pool that is being deleted is done, or waits for nothing."""

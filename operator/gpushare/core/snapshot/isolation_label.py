@@ -8,6 +8,8 @@ from gpushare.core.records.node_records import NodeRecords
 from gpushare.editions.edition import Mode
 from gpushare.editions.registry import MODES
 
+_ISOLATING = tuple(mode for mode in MODES.values() if mode.isolated)
+
 
 def find_isolation_label(
     node: Node, labels: Mapping[str, str], records: NodeRecords
@@ -23,9 +25,8 @@ def find_isolation_label(
         is_true = is_verified and is_labelled
         return {names.LABEL_ISOLATION_VERIFIED: names.VERIFIED if is_true else names.UNVERIFIED}
     # Labelled, and no record says so yet.
-    isolating = (each for each in MODES.values() if each.isolated)
     is_strange = names.LABEL_ISOLATION_VERIFIED in node.labels.keys() - node.owned
-    if is_strange or any(each.labels.items() <= labels.items() for each in isolating):
+    if is_strange or any(each.labels.items() <= labels.items() for each in _ISOLATING):
         return {names.LABEL_ISOLATION_VERIFIED: names.UNVERIFIED}
     return {}
 
