@@ -32,7 +32,8 @@ class Informers:
     """Nodes, the pods that matter, namespaces, the DaemonSets of the plugins' namespace, and the
     Jobs of teardowns where there may be any.
 
-    `on_change` is called whenever something in them changed, `on_pod` for each pod.
+    `on_change` is called whenever something in them changed, `on_pod` for each pod. A change of a
+    node that is not relevant is taken in, and nobody is told.
     """
 
     def __init__(
@@ -42,10 +43,12 @@ class Informers:
         *,
         on_change: Callable[[], None],
         on_pod: Listener = lambda key, old, new: None,
+        is_relevant: Callable[[Node, Node], bool] = lambda old, new: True,
         metrics: Metrics,
     ):
         self._notify = on_change
         self._note_pod = on_pod
+        self._is_relevant = is_relevant
         self._metrics = metrics
         self._last_event_at: dict[str, float] = {}
         self._changed: set[str] = set()
@@ -174,6 +177,8 @@ class Informers:
         return pools
 
     def _on_node(self, key: str, old: Node | None, new: Node | None) -> None:
+        if old is not None and new is not None and not self._is_relevant(old, new):
+            return
         restarting = _find_restart(new) if new is not None else None
         if new is not None and restarting is not None:
             resource = MODES[restarting.edition, restarting.to].resource

@@ -69,18 +69,19 @@ class Reconciler:
 
     def __init__(self, api: ApiClient, settings: Settings, metrics: Metrics):
         self._figures = Figures()
+        self._planner = build_planner(settings)
         self.informers = Informers(
             api,
             settings,
             on_change=self.mark_changed,
             on_pod=self._figures.put_pod,
+            is_relevant=self._planner.is_relevant,
             metrics=metrics,
         )
         self._settings = settings
         self._metrics = metrics
         metrics.look = self._look
         timing = build_timing(settings)
-        self._planner = build_planner(settings)
         self._events = Events(api, settings.identity)
         self.pools = Pools(api, self._events, timing, self.mark_changed)
         """What Kopf tells of them goes there."""

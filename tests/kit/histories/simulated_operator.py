@@ -82,7 +82,9 @@ class SimulatedOperator:
         jobs: dict[str, dict[str, Job]] = {name: {} for name in cluster.nodes}
         for name, each in cluster.jobs.items():
             jobs[each.job.node][name] = each.job
-        changed = {name for name in nodes if nodes[name] != self._nodes.get(name)}
+        known = self._nodes.keys() & nodes.keys()
+        changed = {n for n in known if self.planner.is_relevant(self._nodes[n], nodes[n])}
+        changed |= nodes.keys() - known
         changed |= {name for name in nodes if pods[name] != self._pods.get(name)}
         changed |= {name for name in nodes if jobs[name] != self._jobs.get(name)}
         changed |= self._nodes.keys() - nodes.keys()

@@ -75,3 +75,20 @@ def test_a_pod_that_has_ended_waits_for_no_place() -> None:
     assert informers.unschedulable_pods
     informers._on_pod("default/train-1", waits, replace(waits, phase="Failed"))
     assert not informers.unschedulable_pods
+
+
+def test_a_change_of_a_node_that_is_not_relevant_is_taken_in_and_told_to_nobody() -> None:
+    api: Any = None
+    told: list[str] = []
+    informers = Informers(
+        api,
+        Settings(),
+        on_change=lambda: told.append("change"),
+        is_relevant=lambda old, new: False,
+        metrics=Metrics(),
+    )
+    for version in ("1", "2"):
+        meta = {"name": "gpu-1", "uid": "1", "resourceVersion": version, "labels": {"v": version}}
+        informers.nodes.offer({"metadata": meta})
+    assert told == ["change"]
+    assert informers.nodes.records["gpu-1"].labels == {"v": "2"}

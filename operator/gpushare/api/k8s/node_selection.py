@@ -143,6 +143,11 @@ class NodeSelection:
     """The affinity was not read: nobody needs so many requirements."""
 
     @property
+    def keys(self) -> frozenset[str]:
+        """All that it asks of: labels, and a field of nodes that is none."""
+        return frozenset(self.labels).union(*(self.terms or ()))
+
+    @property
     def chosen_keys(self) -> tuple[str, ...]:
         """Labels of ours that it asks for; to avoid a value of one is not to choose."""
         return tuple(sorted(key for key in CHOOSING if self._asks_for(key)))
@@ -180,7 +185,7 @@ class NodeSelection:
     def admits(self, name: str, labels: Mapping[str, str], ignored: Set[str] = frozenset()) -> bool:
         """Whether the node of this name, with these labels, satisfies it; what it asks of the
         `ignored` labels does not count."""
-        asked = {*self.labels, *(key for term in self.terms or () for key in term)} - ignored
+        asked = self.keys - ignored
         known = {key: (name if key == _NODE_NAME else labels.get(key),) for key in asked}
         return self.may_hold(known)
 

@@ -5,10 +5,11 @@ plans, whatever the order of the events.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.core.capacity.pool_capacity import NodeCapacity, observe_node_capacity
 from gpushare.core.nodechange.reconcile_node import plan_node
@@ -17,6 +18,7 @@ from gpushare.core.ownership.claims import decide_claim, find_owner
 from gpushare.core.ownership.pool_index import PoolIndex
 from gpushare.core.ownership.releases import Releases
 from gpushare.core.planner.decisions import Decision, Plan
+from gpushare.core.planner.node_predicate import is_relevant, list_label_keys
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.planner.requeue import RequeueQueue
 from gpushare.core.planner.suppressed import (
@@ -63,6 +65,8 @@ class Planner:
         self._index = PoolIndex()
         self._deleting: list[Pool] = []
         self._versions: list[object] = []
+        self._label_keys: Set[str] = frozenset()
+        """Of nodes, those that decisions read."""
         self._basis: object = None
         """What all decisions rest on: where it changes, all are made anew."""
         self._entered: dict[str, frozenset[str]] = {}
@@ -81,6 +85,8 @@ class Planner:
         self.seen = set()
         if changed is None or basis != self._basis:
             self._basis = basis
+            found = snapshot.plugin_daemonsets.found
+            self._label_keys = list_label_keys(snapshot.pools, found)
             self.seen.update(self._entered)
             self._begin_anew()
             changed = snapshot.nodes.keys()
@@ -91,6 +97,11 @@ class Planner:
             release=tuple(p for p in self._deleting if self._is_over(p, now)),
             requeue_at=self._requeue.find_next(),
         )
+
+    def is_relevant(self, old: Node, new: Node) -> bool:
+        """Whether a node must be decided about anew that was `old` and is `new`, as long as pools
+        and DaemonSets are the same; where they change, all nodes are anyway."""
+        return is_relevant(old, new, self._label_keys)
 
     def build_context(self, snapshot: ClusterSnapshot, now: datetime) -> ReconcileContext:
         """What holds for all decisions about `snapshot`."""
