@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape
-from gpushare.core.admission import Decision, PoolView, Rules, decide
+from gpushare.core.admission import Decision, PoolView, Rules, Shortlists, decide
 from gpushare.core.admission.decision import cut
 from gpushare.core.admission.reservations import Reservations
 from gpushare.observe.metrics import Metrics
@@ -51,6 +51,7 @@ class AdmissionHandler:
         self._decision_log = decision_log
         self._rules = rules
         self._reservations = Reservations(replicas)
+        self._shortlists = Shortlists()
         # Looking a series up costs more than counting in it.
         self._pods = functools.cache(metrics.admissions.labels)
         self._workloads = functools.cache(metrics.workload_admissions.labels)
@@ -64,7 +65,9 @@ class AdmissionHandler:
         namespace, pools = self._cache.recall(review.namespace or "")
         now = time.monotonic()
         reserved = self._reservations.count(pools, now)
-        decision = decide(read_pod_request(pod), namespace, pools, self._rules, reserved)
+        decision = decide(
+            read_pod_request(pod), namespace, pools, self._rules, reserved, self._shortlists
+        )
         patch = plan_patch(pod, decision)
         if decision.pool is not None and decision.reserved and not review.dry_run:
             self._reservations.reserve(decision.pool, decision.reserved, now)
@@ -86,7 +89,7 @@ class AdmissionHandler:
         namespace, pools = self._cache.recall(review.namespace or "")
         pod = read_pod_request(template)
         reserved = self._reservations.count(pools, time.monotonic())
-        decision = decide(pod, namespace, pools, self._rules, reserved)
+        decision = decide(pod, namespace, pools, self._rules, reserved, self._shortlists)
         answer = build_answer(review.uid, warnings=_warn(decision, pools))
         return Answered(answer, self._workloads(decision.reason).inc)
 

@@ -5,5 +5,6 @@ from gpushare.core.admission.decision import Decision
 from gpushare.core.admission.pool_view import PoolView, view_pool
 from gpushare.core.admission.request import Rules
 from gpushare.core.admission.reservations import Reservations
+from gpushare.core.admission.shortlist import Shortlists
 
-__all__ = ["Decision", "PoolView", "Reservations", "Rules", "decide", "view_pool"]
+__all__ = ["Decision", "PoolView", "Reservations", "Rules", "Shortlists", "decide", "view_pool"]

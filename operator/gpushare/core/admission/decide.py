@@ -25,7 +25,8 @@ from gpushare.core.admission.request import (
     select,
 )
 from gpushare.core.admission.routing import route, route_on_request, skip_unread
-from gpushare.core.admission.score import rank
+from gpushare.core.admission.score import Contest
+from gpushare.core.admission.shortlist import Shortlists
 from gpushare.core.admission.warnings import find_card_trouble, find_ignored_words, find_warnings
 from gpushare.names import Reason
 
@@ -44,13 +45,15 @@ def decide(
     pools: Sequence[PoolView],
     rules: Rules = _DEFAULT,
     reserved: Mapping[str, int] = NO_RESERVATIONS,
+    shortlists: Shortlists | None = None,
 ) -> Decision:
     """Where `pod` goes; the order of `pools` does not matter.
 
     `reserved` are units of gpu-mem by pool that were given away and its capacity does not show yet.
+    `shortlists` remembers what is the same for many pods.
     """
     request = AdmissionRequest(pod, namespace, pools, rules, reserved)
-    decision = _decide(request)
+    decision = _decide(request, shortlists or Shortlists())
     if not pod.asks_for_share:
         return decision
     if pod.requires_isolation:
@@ -60,7 +63,7 @@ def decide(
     return decision
 
 
-def _decide(request: AdmissionRequest) -> Decision:
+def _decide(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
     pod = request.pod
     if pod.opts_out or request.namespace.opts_out:
         who = "the pod" if pod.opts_out else "its namespace"
@@ -91,7 +94,7 @@ def _decide(request: AdmissionRequest) -> Decision:
             return _skip(Reason.CONTRADICTORY_SELECTION, message, "mend them")
         if keys := pod.selection.chosen_keys:
             return _respect(request, keys)
-    return route_on_request(request) if pod.pool else route(request)
+    return route_on_request(request) if pod.pool else route(request, shortlists)
 
 
 def _skip(reason: Reason, message: str, advice: str) -> Decision:
@@ -200,7 +203,7 @@ def _respect(request: AdmissionRequest, keys: Sequence[str]) -> Decision:
     warnings += [trouble[1] for trouble in troubles if trouble is not None][:1]
     selector: Labels = ()
     if pod.requires_isolation and fitting and not request.is_isolated():
-        selector = request.missing(rank(request, fitting).pool.mode_labels)
+        selector = request.missing(Contest(pod, fitting).decide(request.reserved).pool.mode_labels)
     return Decision(
         Reason.ALREADY_SELECTS,
         message,

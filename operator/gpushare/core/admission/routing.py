@@ -16,7 +16,8 @@ from gpushare.core.admission.decision import (
 from gpushare.core.admission.filter import explain_rejection, find_rejection
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.request import AdmissionRequest, select
-from gpushare.core.admission.score import Fit, Ranking, judge_fit, rank
+from gpushare.core.admission.score import Fit, Ranking, judge_fit
+from gpushare.core.admission.shortlist import Shortlists
 from gpushare.core.admission.warnings import find_warnings, find_warnings_in
 from gpushare.names import Reason
 
@@ -27,7 +28,7 @@ def route_on_request(request: AdmissionRequest) -> Decision:
     pool = request.find(name)
     rejection = find_rejection(request, pool)
     if pool is not None and rejection is None:
-        return _send(request, _accept(request, pool), Reason.ROUTED_ON_REQUEST)
+        return _send(request, _accept(request, pool, Reason.ROUTED_ON_REQUEST))
     return _leave_without(
         request,
         Reason.REQUESTED_POOL_UNAVAILABLE,
@@ -37,42 +38,31 @@ def route_on_request(request: AdmissionRequest) -> Decision:
     )
 
 
-def route(request: AdmissionRequest) -> Decision:
+def route(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
     """To the namespace's pool if that can take the pod, else to the best of those that can."""
     warnings: list[str] = []
     if name := request.namespace.default_pool:
         default = request.find(name)
         rejection = find_rejection(request, default)
         if default is not None and rejection is None:
-            return _send(request, _accept(request, default), Reason.ROUTED_BY_NAMESPACE)
+            return _send(request, _accept(request, default, Reason.ROUTED_BY_NAMESPACE))
         why = explain_rejection(rejection, request, default)
         warnings.append(f"not sent to its namespace's pool {name}: {why}")
 
-    candidates: list[PoolView] = []
-    lost: list[Loser] = []
-    for pool in request.pools:
-        rejection = find_rejection(request, pool)
-        if rejection is None and pool.on_request:
-            rejection = Reason.ON_REQUEST_ONLY
-        if rejection is None:
-            candidates.append(pool)
-        else:
-            lost.append((rejection, pool.name))
-    lost.sort()
-    if not candidates:
+    shortlist = shortlists.find(request)
+    if shortlist.contest is None:
+        lost = shortlist.lost
         causes = _group_causes(request, lost)
         return _leave_without(
             request, Reason.NO_ELIGIBLE_POOL, causes, _advise(request), lost, warnings
         )
-    ranking = rank(request, candidates)
-    reason = Reason.ROUTED
-    if not ranking.is_preferred:
+    ranking = shortlist.contest.decide(request.reserved)
+    if not shortlist.contest.is_preferred:
         others = "where others count on isolation: no pool without it takes this pod"
         if not ranking.pool.isolates:
-            reason = Reason.ROUTED_WITHOUT_ISOLATION
             others = "which does not isolate GPU memory: no pool that does takes this pod"
         warnings.append(f"sent to pool {ranking.pool.name} ({ranking.pool.schedule}), {others}")
-    return _send(request, ranking, reason, lost, warnings)
+    return _send(request, ranking, warnings)
 
 
 def skip_unread(request: AdmissionRequest) -> Decision:
@@ -86,37 +76,30 @@ def skip_unread(request: AdmissionRequest) -> Decision:
     )
 
 
-def _accept(request: AdmissionRequest, pool: PoolView) -> Ranking:
+def _accept(request: AdmissionRequest, pool: PoolView, reason: Reason) -> Ranking:
     """A pool that was named, so that no other was looked at."""
     fit = judge_fit(request.pod, pool, request.reserved.get(pool.name, 0))
-    return Ranking(pool, fit, is_preferred=True, lost=())
+    return Ranking(pool, fit, reason)
 
 
-def _send(
-    request: AdmissionRequest,
-    ranking: Ranking,
-    reason: Reason,
-    lost: Sequence[Loser] = (),
-    warnings: Sequence[str] = (),
-) -> Decision:
+def _send(request: AdmissionRequest, ranking: Ranking, warnings: Sequence[str] = ()) -> Decision:
     pool = ranking.pool
     pod_warnings = (
         *warnings,
         *find_warnings(request.pod),
         *find_warnings_in(request.pod, pool, ranking.fit),
     )
-    lost = (*ranking.lost, *lost)
     return Decision(
-        reason,
+        ranking.reason,
         f"sent to pool {pool.name} ({pool.schedule})",
         pool.name,
         request.missing(select(pool, request.pod)),
         pool.tolerations,
-        build_annotation(reason, pool.name, lost),
+        ranking.annotation,
         tuple(map(cut, pod_warnings)),
         # What no card can take now will not take what others find free.
         reserved=request.pod.memory if ranking.fit <= Fit.CARD else 0,
-        lost=lost,
+        lost=ranking.lost,
     )
 
 

@@ -1,15 +1,13 @@
 """How well a pod fits into a pool, which of the eligible ones gets it, and why others lost."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
-
-import msgspec
+from functools import cached_property
 
 from gpushare import names
 from gpushare.api.k8s.pod_request import PodRequest
-from gpushare.core.admission.decision import Loser
+from gpushare.core.admission.decision import Loser, build_annotation
 from gpushare.core.admission.pool_view import PoolView, Room
-from gpushare.core.admission.request import AdmissionRequest
 from gpushare.editions.registry import EDITIONS
 from gpushare.names import Reason
 
@@ -77,44 +75,75 @@ def free_share(room: Room | None, reserved: int) -> float:
     return (room.free - reserved) / room.total if room is not None and room.total else 0.0
 
 
+_MAX_RANKINGS = 100
+"""That are remembered: what is given away makes others."""
 Rank = tuple[Fit, int, float, str, PoolView]
 """Of unequal names, so that pools themselves are never compared."""
-_STEPS = (Reason.NO_ROOM, Reason.LOWER_PRIORITY, Reason.LESS_FULL, Reason.LATER_NAME)
-"""What it means to be beaten at each step of the ranking."""
+_Outcome = tuple[str, Fit, Sequence[Reason | None]]
+"""Who was chosen, with what fit, and what each was beaten by; that one by nothing."""
 _WORSE = {Fit.CARD: Reason.RESERVED, Fit.UNKNOWN: Reason.CAPACITY_UNKNOWN}
 """A fit that is worse, though nobody knows that there is no room."""
 
 
-class Ranking(msgspec.Struct, frozen=True):
-    """The pool that gets the pod."""
+class Ranking:
+    """The pool that gets the pod, and why."""
 
-    pool: PoolView
-    fit: Fit
-    is_preferred: bool
-    """It is of the kind, isolated or not, that the pod seems to want."""
-    lost: tuple[Loser, ...]
+    def __init__(self, pool: PoolView, fit: Fit, reason: Reason, lost: Sequence[Loser] = ()):
+        self.pool, self.fit, self.reason = pool, fit, reason
+        self.lost = tuple(lost)
+        """The others, as far as they were looked at."""
+
+    @cached_property
+    def annotation(self) -> str:
+        """Value of `gpushare.io/decision`."""
+        return build_annotation(self.reason, self.pool.name, self.lost)
 
 
-def rank(request: AdmissionRequest, candidates: Sequence[PoolView]) -> Ranking:
-    """The best of the `candidates` pools, of which there is at least one.
+class Contest:
+    """Pools that can take the pods of one kind, of which the best gets each.
 
     Isolation that nobody asked for in words is a wish, and goes before all else. Then a pool with
     room goes before one without; higher priority; and the fullest that has room, so that large
     blocks stay whole. Among pools whose room others may take first the emptiest goes first: when
     in doubt, spread. Fit never excludes: a full pool may be one that grows.
     """
-    wanted = _list_wanted(request.pod, candidates)
-    ranks = [_rank(request, pool) for pool in wanted or candidates]
-    best = min(ranks)
-    fit, chosen = best[0], best[-1]
-    lost: list[Loser] = []
-    if len(ranks) > 1:
-        lost = [(_compare(best, rank), rank[3]) for rank in ranks if rank is not best]
-    if len(ranks) < len(candidates):
-        reason = Reason.NOT_ISOLATED if chosen.isolates else Reason.ISOLATED
-        lost += [(reason, pool.name) for pool in candidates if pool.isolates is not chosen.isolates]
-    lost.sort()
-    return Ranking(chosen, fit, bool(wanted), tuple(lost))
+
+    def __init__(self, pod: PodRequest, candidates: Sequence[PoolView], lost: Sequence[Loser] = ()):
+        """There is at least one candidate; the pools of `lost` are none."""
+        self._pod = pod
+        wanted = _list_wanted(pod, candidates)
+        self._ranks = {pool.name: _rank(pod, pool, 0) for pool in wanted or candidates}
+        self._reason = Reason.ROUTED
+        if not wanted and not candidates[0].isolates:
+            self._reason = Reason.ROUTED_WITHOUT_ISOLATION
+        self.is_preferred = bool(wanted)
+        """They are of the kind, isolated or not, that the pods seem to want."""
+        self._others = [
+            (Reason.ISOLATED if pool.isolates else Reason.NOT_ISOLATED, pool.name)
+            for pool in candidates
+            if pool.name not in self._ranks
+        ]
+        self._lost = lost
+        self._rankings: dict[_Outcome, Ranking] = {}
+
+    def decide(self, reserved: Mapping[str, int]) -> Ranking:
+        """Who gets a pod of this kind, of whose pools so much is given away unseen."""
+        ranks = self._ranks.copy()
+        for name in reserved.keys() & ranks.keys():
+            ranks[name] = _rank(self._pod, ranks[name][-1], reserved[name])
+        best = min(ranks.values())
+        key = (best[3], best[0], tuple([_compare(best, rank) for rank in ranks.values()]))
+        if (found := self._rankings.get(key)) is None:
+            if len(self._rankings) >= _MAX_RANKINGS:
+                self._rankings.clear()
+            found = self._rankings[key] = self._tell(key)
+        return found
+
+    def _tell(self, key: _Outcome) -> Ranking:
+        name, fit, beaten = key
+        lost = [(why, other) for why, other in zip(beaten, self._ranks, strict=True) if why]
+        lost += self._others
+        return Ranking(self._ranks[name][-1], fit, self._reason, (*sorted(lost), *self._lost))
 
 
 def _list_wanted(pod: PodRequest, candidates: Sequence[PoolView]) -> Sequence[PoolView]:
@@ -124,18 +153,20 @@ def _list_wanted(pod: PodRequest, candidates: Sequence[PoolView]) -> Sequence[Po
     return [pool for pool in candidates if pool.isolates is not pod.disables_isolation]
 
 
-def _rank(request: AdmissionRequest, pool: PoolView) -> Rank:
-    reserved = request.reserved.get(pool.name, 0)
-    fit = judge_fit(request.pod, pool, reserved)
+def _rank(pod: PodRequest, pool: PoolView, reserved: int) -> Rank:
+    fit = judge_fit(pod, pool, reserved)
     free = free_share(pool.room, reserved)
     return fit, -pool.priority, -free if fit is Fit.CARD else free, pool.name, pool
 
 
-def _compare(best: Rank, other: Rank) -> Reason:
-    """The step at which `other` was beaten."""
-    step = next(step for step in range(len(_STEPS)) if best[step] != other[step])
-    if _STEPS[step] is Reason.NO_ROOM:
+def _compare(best: Rank, other: Rank) -> Reason | None:
+    """By what `other` was beaten; None for the best itself."""
+    if other is best:
+        return None
+    if other[0] is not best[0]:
         return _WORSE.get(other[0], Reason.NO_ROOM)
-    if _STEPS[step] is Reason.LESS_FULL and best[0] == Fit.CARD:
-        return Reason.FULLER
-    return _STEPS[step]
+    if other[1] != best[1]:
+        return Reason.LOWER_PRIORITY
+    if other[2] != best[2]:
+        return Reason.FULLER if best[0] is Fit.CARD else Reason.LESS_FULL
+    return Reason.LATER_NAME
