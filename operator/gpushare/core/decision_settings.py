@@ -3,8 +3,6 @@
 from datetime import timedelta
 from typing import Any
 
-from gpushare import names
-from gpushare.core.admission.request import Rules
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.node import Timing
 from gpushare.settings import Settings
@@ -23,14 +21,6 @@ def build_timing(settings: Settings) -> Timing:
         settle=timedelta(seconds=settings.resource_settle_seconds),
         release_patience=timedelta(seconds=settings.release_patience_seconds),
         zero_patience=timedelta(seconds=settings.zero_patience_seconds),
-    )
-
-
-def build_rules(settings: Settings) -> Rules:
-    """What admission goes by."""
-    return Rules(
-        denies=settings.on_no_pool == names.ON_NO_POOL_DENY,
-        schedulers=frozenset(settings.schedulers),
     )
 
 

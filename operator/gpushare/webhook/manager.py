@@ -12,7 +12,7 @@ from functools import partial
 
 from gpushare.api.k8s.namespace import Namespace, parse_namespace
 from gpushare.core.admission import PoolView, view_pool
-from gpushare.core.decision_settings import build_rules
+from gpushare.core.admission.request import build_rules
 from gpushare.kube.client import ApiClient, connect
 from gpushare.kube.informer import Informer
 from gpushare.kube.resources import pools

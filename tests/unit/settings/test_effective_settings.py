@@ -10,6 +10,7 @@ import pytest
 from gpushare.api.container_env import Variable
 from gpushare.api.status import ConditionStatus, NodeSample, PoolStatus
 from gpushare.core.admission import Rules
+from gpushare.core.admission.request import build_rules
 from gpushare.core.analysis.effective_settings import (
     ASSUMED,
     DEFAULT,
@@ -18,7 +19,7 @@ from gpushare.core.analysis.effective_settings import (
     KnownSetup,
     read_setup,
 )
-from gpushare.core.decision_settings import assume_settings, build_rules, build_timing
+from gpushare.core.decision_settings import assume_settings, build_timing
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import SETTINGS_PREFIX, Reason
 from gpushare.settings import Settings

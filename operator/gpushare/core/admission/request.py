@@ -11,6 +11,7 @@ from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import PodRequest
 from gpushare.core.admission.pool_view import Labels, PoolView
 from gpushare.editions.registry import MODES
+from gpushare.settings import Settings
 
 _ISOLATING_LABELS = tuple(mode.labels for mode in MODES.values() if mode.isolated)
 VERIFIED: Labels = ((names.LABEL_ISOLATION_VERIFIED, names.VERIFIED),)
@@ -26,6 +27,14 @@ class Rules:
     """Pods that no pool takes are refused, where their namespace says nothing."""
     schedulers: frozenset[str] = frozenset({names.DEFAULT_SCHEDULER})
     """Those that give out GPU memory card by card."""
+
+
+def build_rules(settings: Settings) -> Rules:
+    """What admission goes by."""
+    return Rules(
+        denies=settings.on_no_pool == names.ON_NO_POOL_DENY,
+        schedulers=frozenset(settings.schedulers),
+    )
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True):

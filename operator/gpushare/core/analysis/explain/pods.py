@@ -13,7 +13,7 @@ from gpushare.api.k8s.pod_shape import PodShape, Spec
 from gpushare.api.k8s.taint import Taint
 from gpushare.api.pool import DEFAULT_EDITION, Edition, Schedule
 from gpushare.core.admission import Decision, PoolView, decide
-from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest
+from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest, build_rules
 from gpushare.core.admission.score import Fit
 from gpushare.core.admission.warnings import find_card_trouble
 from gpushare.core.analysis.explain.admitted_pod import apply_decision, rewind
@@ -25,7 +25,6 @@ from gpushare.core.analysis.explain.node_fit import (
     judge_place,
 )
 from gpushare.core.analysis.explain.verdicts import PoolVerdict, list_verdicts
-from gpushare.core.decision_settings import build_rules
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot
