@@ -59,7 +59,7 @@ test-all: ## Run every test there is: hours
 
 .PHONY: test-unit
 test-unit: $(READY) ## Run the unit tests
-	$(BIN)/pytest tests/unit --timeout=60 $(SHARDS)
+	$(BIN)/pytest tests/unit --timeout=180 $(SHARDS)
 
 .PHONY: test-image
 test-image: $(READY) ## Carry out the Dockerfile's steps without an engine, and start the program from there
@@ -76,7 +76,7 @@ test-chart: $(READY) ## Render the chart with many values, and apply each as a d
 	$(BIN)/pytest tests/integration/chart -p no:randomly --timeout=180 $(SHARDS)
 
 # What every run leaves to longer suites, by the markers of pyproject.toml.
-DEFAULT = -p no:randomly --timeout=180 -m "not long and not chaos and not soak"
+DEFAULT = -p no:randomly --timeout=300 -m "not long and not chaos and not soak"
 MAIN_JOB = ownership pools nodechange rollout teardown webhook commands
 .PHONY: test-integration
 test-integration: $(READY) ## Run the main job's tests against the real control plane
@@ -295,9 +295,9 @@ clean: ## Remove what the targets made here (built binaries stay in the user's c
 	rm -rf $(VENV) .dev build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-BENCHES = event labels rollout memory admission answers load
+BENCHES = event labels rollout memory admission answers load planner
 .PHONY: bench
-bench: $(READY) ## Measure one thing: BENCH=event, labels, rollout, memory, admission, answers or load (ARGS="--help")
+bench: $(READY) ## Measure one thing: BENCH=event, labels, rollout, memory, admission, answers, load or planner (ARGS="--help")
 	@test -n "$(filter $(BENCHES),$(BENCH))" || { echo "make bench: say which, BENCH=event; there are $(BENCHES)" >&2; exit 1; }
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	$(LIMIT) 7200 $(BIN)/python -m bench.$(BENCH) $(ARGS)

@@ -6,14 +6,12 @@ plans, whatever the order of the events.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
-from gpushare.core.capacity.pool_capacity import NodeCapacity, observe_node_capacity
-from gpushare.core.nodechange.reconcile_node import plan_node
-from gpushare.core.nodechange.releasing import has_stalled, plan_release
+from gpushare.core.nodechange.releasing import has_stalled
 from gpushare.core.ownership.claims import decide_claim, find_owner
 from gpushare.core.ownership.pool_index import PoolIndex
 from gpushare.core.ownership.releases import Releases
@@ -27,6 +25,7 @@ from gpushare.core.planner.suppressed import (
     plan_lost_claim,
     suppress,
 )
+from gpushare.core.planner.task import Task
 from gpushare.core.rollout.budget import Refusal, RolloutProgress, find_start_refusal
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
@@ -36,12 +35,6 @@ from gpushare.names import Reason
 
 LONGEST_WAIT_SECONDS = 600.0
 """Every node is looked at again after this."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    context: NodeContext
-    is_member: bool
 
 
 class Planner:
@@ -119,7 +112,7 @@ class Planner:
     def _decide(
         self, snapshot: ClusterSnapshot, changed: set[str], ctx: ReconcileContext
     ) -> Iterator[Decision]:
-        tasks: defaultdict[str, dict[str, _Task]] = defaultdict(dict)
+        tasks: defaultdict[str, dict[str, Task]] = defaultdict(dict)
         touched: set[str] = set()
         self.seen |= changed
         for name in sorted(changed):
@@ -146,7 +139,7 @@ class Planner:
             yield from self._decide_pool(pool, tasks[pool], snapshot, ctx)
 
     def _decide_pool(
-        self, name: str, tasks: dict[str, _Task], snapshot: ClusterSnapshot, ctx: ReconcileContext
+        self, name: str, tasks: dict[str, Task], snapshot: ClusterSnapshot, ctx: ReconcileContext
     ) -> Iterator[Decision]:
         """First what every node needs; then which starts are admitted, since that depends on all of
         them. A pool that only tells what it would do admits none."""
@@ -161,7 +154,7 @@ class Planner:
             yield from self._admit(name, tasks, planned, snapshot, ctx)
 
     def _plan_tasks(
-        self, name: str, tasks: dict[str, _Task], snapshot: ClusterSnapshot, ctx: ReconcileContext
+        self, name: str, tasks: dict[str, Task], snapshot: ClusterSnapshot, ctx: ReconcileContext
     ) -> Iterator[tuple[str, StepResult]]:
         """What each node needs. Where the rollout is halted from now on, or is not any more, those
         that are only cordoned are asked again: no other depends on it, and none of them decides it
@@ -182,7 +175,7 @@ class Planner:
             if (plan := self._plan_and_enter(task, name, halted)) is not None:
                 yield node, plan
 
-    def _plan_and_enter(self, task: _Task, name: str, ctx: ReconcileContext) -> StepResult | None:
+    def _plan_and_enter(self, task: Task, name: str, ctx: ReconcileContext) -> StepResult | None:
         pool_state, pool = self.pool_states[name], self._pools.get(name)
         plan = self._plan(task, pool, ctx)
         if plan is None:
@@ -196,7 +189,7 @@ class Planner:
     def _admit(
         self,
         name: str,
-        tasks: Mapping[str, _Task],
+        tasks: Mapping[str, Task],
         planned: Mapping[str, StepResult],
         snapshot: ClusterSnapshot,
         ctx: ReconcileContext,
@@ -284,14 +277,14 @@ class Planner:
         if context.is_in_change if deleting else context.is_unavailable:
             pool_state.unavailable.add(context.name)
 
-    def _find_task(self, snapshot: ClusterSnapshot, node: str) -> _Task:
-        return _Task(build_node_context(snapshot, node), node not in self.releases)
+    def _find_task(self, snapshot: ClusterSnapshot, node: str) -> Task:
+        return Task(build_node_context(snapshot, node), node not in self.releases)
 
     def _enter(
         self,
         pool_state: PoolState,
         pool: Pool | None,
-        task: _Task,
+        task: Task,
         plan: StepResult,
         ctx: ReconcileContext,
     ) -> None:
@@ -304,7 +297,7 @@ class Planner:
             self._requeue.set(plan.node, ctx.now + timedelta(seconds=seconds))
         if task.is_member:
             pool_state.record(plan)
-            pool_state.measure(plan.node, _measure(task.context, plan))
+            pool_state.measure(plan.node, task.measure(plan))
             pool_state.claim(plan.node, observe_isolation(task.context.seen))
             if plan.uses_budget and not plan.starts:
                 # It began earlier, and nothing on the node says so.
@@ -322,7 +315,7 @@ class Planner:
 
     def _place(
         self, context: NodeContext, snapshot: ClusterSnapshot
-    ) -> Iterator[tuple[str, _Task | StepResult]]:
+    ) -> Iterator[tuple[str, Task | StepResult]]:
         """The pools that a node matters to, each with what is to be planned or is clear already."""
         node, remembered = context.seen.node, context.remembered_pools
         if remembered & snapshot.unreadable_pools:
@@ -333,12 +326,12 @@ class Planner:
         candidates = self._index.find_candidates(node)
         acting = [pool for pool in candidates if not pool.observes or pool.name == owner]
         if claim := decide_claim(node, owner, acting):
-            yield claim.winner.name, _Task(context, is_member=True)
+            yield claim.winner.name, Task(context, is_member=True)
             for loser in claim.losers:
                 yield loser.name, plan_lost_claim(context.name, claim.winner, loser)
         elif remembered or node.carries_ours:
             self.releases.enter(context.name, remembered)
-            yield owner or "", _Task(context, is_member=False)
+            yield owner or "", Task(context, is_member=False)
         for pool in candidates:
             if (
                 pool.observes
@@ -346,14 +339,14 @@ class Planner:
                 and (claim := decide_claim(node, owner, [*acting, pool]))
             ):
                 if claim.winner is pool:
-                    yield pool.name, _Task(context, is_member=True)
+                    yield pool.name, Task(context, is_member=True)
                 elif pool in claim.losers:
                     yield pool.name, plan_lost_claim(context.name, claim.winner, pool)
 
-    def _plan(self, task: _Task, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
+    def _plan(self, task: Task, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
         context = task.context
         try:
-            plan = context.unreadable or _plan_task(task, pool, ctx)
+            plan = context.unreadable or task.plan(pool, ctx)
         except Exception as error:
             # One node that can't be judged must stop neither the others nor the process.
             message = f"not understood, and left alone; please report this: {error!r}"
@@ -397,21 +390,3 @@ class Planner:
         return self.releases.count(pool.name) == 0 or has_stalled(
             pool, now, self._timing.release_patience
         )
-
-
-def _plan_task(task: _Task, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
-    if not task.is_member:
-        plan = plan_release(task.context.seen, pool, ctx)
-        if plan is None or pool is None or pool.deleting:
-            return plan
-        # What is given back needs nobody's agreement: it is no part of the plan for the members.
-        return replace(plan, kind=None)
-    assert pool is not None
-    return plan_node(task.context.seen, pool, ctx)
-
-
-def _measure(context: NodeContext, plan: StepResult) -> NodeCapacity:
-    """What a member offers; of one that is not understood, nothing is known."""
-    if plan.reason is Reason.INTERNAL_ERROR:
-        return NodeCapacity()
-    return observe_node_capacity(context.seen.node, context.seen.pods, context.seen.unhealthy_cards)

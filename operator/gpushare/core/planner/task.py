@@ -1,0 +1,39 @@
+"""One node, and what is to be planned for it in one pool."""
+
+from dataclasses import dataclass, replace
+
+from gpushare.api.pool import Pool
+from gpushare.core.capacity.pool_capacity import NodeCapacity, observe_node_capacity
+from gpushare.core.nodechange.reconcile_node import plan_node
+from gpushare.core.nodechange.releasing import plan_release
+from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.cluster import NodeContext
+from gpushare.core.snapshot.node import ReconcileContext
+from gpushare.names import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A node that is a member of the pool, or is to leave it."""
+
+    context: NodeContext
+    is_member: bool
+
+    def plan(self, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
+        """What the node needs next; None where it has left a pool, which may be gone."""
+        seen = self.context.seen
+        if self.is_member:
+            assert pool is not None
+            return plan_node(seen, pool, ctx)
+        plan = plan_release(seen, pool, ctx)
+        if plan is None or pool is None or pool.deleting:
+            return plan
+        # What is given back needs nobody's agreement: it is no part of the plan for the members.
+        return replace(plan, kind=None)
+
+    def measure(self, plan: StepResult) -> NodeCapacity:
+        """What a member offers; of one that is not understood, nothing is known."""
+        if plan.reason is Reason.INTERNAL_ERROR:
+            return NodeCapacity()
+        seen = self.context.seen
+        return observe_node_capacity(seen.node, seen.pods, seen.unhealthy_cards)
