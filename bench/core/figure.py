@@ -1,9 +1,13 @@
 """Figures of a benchmark, the bounds that they must keep, and how both are told."""
 
+import math
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+FEWEST_ROUNDS, MOST_ROUNDS = 5, 25
+_CONFIDENCE, _WIDEST = 0.9, 0.15
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,25 @@ class Figure:
 def find_ratio(pairs: Iterable[tuple[float, float]]) -> float:
     """The second of each pair by the first, which is the floor; the median of the rounds."""
     return statistics.median(value / floor for floor, value in pairs)
+
+
+def find_median_range(values: Sequence[float]) -> tuple[float, float]:
+    """Between which of the `values` the median of all possible ones lies, with 90 % confidence.
+
+    Whether a value is below that median is a coin's toss, so the range follows from their order
+    alone; of fewer than five values it is all of them.
+    """
+    ordered, left_out = sorted(values), 0
+    unlikely = (1 - _CONFIDENCE) * 2 ** len(values) / 2
+    while sum(math.comb(len(values), index) for index in range(left_out + 2)) <= unlikely:
+        left_out += 1
+    return ordered[left_out], ordered[-1 - left_out]
+
+
+def is_steady(values: Sequence[float]) -> bool:
+    """Whether enough was measured: the median is known to 15 % to either side."""
+    median, (low, high) = statistics.median(values), find_median_range(values)
+    return len(values) >= FEWEST_ROUNDS and max(high - median, median - low) <= _WIDEST * median
 
 
 def find_misses(figures: Iterable[Figure]) -> list[str]:

@@ -265,5 +265,5 @@ async def test_a_key_with_a_password_is_refused_rather_than_asked_for(tmp_path: 
 async def test_without_the_package_that_reads_it_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "kubernetes.aio.client", None)
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
     await expect_told(tmp_path, TOKEN, "the Python package kubernetes")

@@ -1,5 +1,5 @@
-"""The credentials of a kubeconfig, read by `kubernetes`. Outside of the cluster only: its import
-takes half a second, and the image has none.
+"""The credentials of a kubeconfig, read by `kubernetes`. Outside of the cluster only: the
+image has none.
 
 What it reads otherwise than kubectl is read here. It drops `as`, reads a token file once, only logs
 that a credential plugin failed, and leaves private keys in temporary files. To renew a token of
@@ -20,6 +20,7 @@ from yarl import URL
 from gpushare.kube.auth.contexts import Context, Fields
 from gpushare.kube.auth.credentials import Credentials, Header, TokenFile
 from gpushare.kube.auth.exec_plugin import CredentialPlugin, build_cluster_info
+from gpushare.kube.auth.kubernetes_import import import_kube_config
 from gpushare.kube.auth.proxies import is_supported
 from gpushare.kube.auth.tls import build_client_tls
 from gpushare.kube.errors import CredentialsError
@@ -89,19 +90,17 @@ async def _load(context: Context) -> Credentials:
 
 async def _read(cluster: Fields, user: Fields) -> Any:
     """The Configuration that `kubernetes` makes of them."""
-    from kubernetes.aio.client import Configuration
-    from kubernetes.aio.config import ConfigException, load_kube_config_from_dict
-
+    reader = import_kube_config()
     kubeconfig = {
         "current-context": "it",
         "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
         "clusters": [{"name": "it", "cluster": cluster}],
         "users": [{"name": "it", "user": user}],
     }
-    configuration = Configuration()
+    configuration = reader.Configuration()
     try:
-        await load_kube_config_from_dict(kubeconfig, client_configuration=configuration)
-    except ConfigException as error:
+        await reader.load_kube_config_from_dict(kubeconfig, client_configuration=configuration)
+    except reader.ConfigException as error:
         raise ValueError(error) from error
     return configuration
 
