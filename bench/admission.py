@@ -7,12 +7,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
 import orjson
 
 from bench.core import reviewclient, reviewserver
-from bench.core.figure import Figure, find_ratio, tell
+from bench.core.figure import Figure, is_steady, tell
 from bench.core.processes import Partner, read_cpu_seconds, running
 from bench.core.reviewclient import Loop
 from bench.core.session import run, say
@@ -22,10 +23,13 @@ CONNECTIONS = (1, 8, 32)
 SLICE = 100
 """Calls on end of one server. Its own turns are short, since a machine's speed changes within
 seconds, by more than what is measured."""
-_ROUNDS, _SLICES = 5, 40
-FLOOR, SOME, MANY = 0, 3, 20
-"""Contestants, by their number of pools: the floor has none."""
-_MOST_RATIO = 1.5
+_SLICES = 40
+FLOOR = 0
+"""A contestant without pools, that decides nothing."""
+MOST_RATIOS = {3: 1.3, 20: 1.35, 100: 1.5}
+"""The others, by their number of pools, and what CPU time they may take on `BOUNDED` connections,
+by the floor's."""
+BOUNDED = 8
 
 
 Round = Mapping[tuple[int, int], Loop]
@@ -37,17 +41,27 @@ Pairs = Mapping[int, tuple[Partner, Partner]]
 def list_figures(rounds: Sequence[Round]) -> list[Figure]:
     """Ratios to the floor of the same round."""
     figures = []
-    for pools, suffix, most in ((SOME, "", _MOST_RATIO), (MANY, "_many_pools", None)):
+    for pools, most in MOST_RATIOS.items():
         for count in CONNECTIONS:
             for name, read, bound in (
-                ("cpu", attrgetter("cpu_us"), most),
+                ("cpu", attrgetter("cpu_us"), most if count == BOUNDED else None),
                 ("p50", attrgetter("p50_ms"), None),
                 ("rate", attrgetter("per_second"), None),
             ):
-                pairs = [(read(each[FLOOR, count]), read(each[pools, count])) for each in rounds]
-                figure = Figure(f"{name}_ratio_{count}{suffix}", find_ratio(pairs), most=bound)
-                figures.append(figure)
+                ratio = median(
+                    read(each[pools, count]) / read(each[FLOOR, count]) for each in rounds
+                )
+                figures.append(Figure(f"{name}_ratio_{count}_{pools}_pools", ratio, most=bound))
     return figures
+
+
+def _are_steady(rounds: Sequence[Round]) -> bool:
+    """Whether what has a bound is known well enough."""
+    costs = [
+        [each[pools, BOUNDED].cpu_us / each[FLOOR, BOUNDED].cpu_us for each in rounds]
+        for pools in MOST_RATIOS
+    ]
+    return all(map(is_steady, costs))
 
 
 def bench() -> None:
@@ -58,12 +72,12 @@ def bench() -> None:
 async def _measure() -> list[Round]:
     rounds: list[Round] = []
     async with _open_pairs() as pairs:
-        for number in range(1, _ROUNDS + 1):
+        while not _are_steady(rounds):
             found: dict[tuple[int, int], Loop] = {}
             for connections in CONNECTIONS:
                 found |= await _take_turns(pairs, connections)
             rounds.append(found)
-            say(f"round {number}: {found}")
+            say(f"round {len(rounds)}: {found}")
     return rounds
 
 
@@ -92,7 +106,7 @@ async def _open_pairs() -> AsyncIterator[Pairs]:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpushare-bench-")))
         certificate, ca = _write_certificate(folder)
         pairs = {}
-        for pools in (FLOOR, SOME, MANY):
+        for pools in (FLOOR, *MOST_RATIOS):
             asked = (str(certificate), str(pools), str(folder / f"{pools}.log"))
             server = await stack.enter_async_context(running(reviewserver.__name__, *asked))
             port = await server.listen()

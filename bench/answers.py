@@ -1,4 +1,5 @@
-"""``python -m bench.answers``: how soon a command answers, beside a bare Python and a bare LIST."""
+"""``python -m bench.answers``: how soon a command answers, beside a bare LIST, and how soon a
+process of the operator is ready."""
 
 import asyncio
 import os
@@ -6,23 +7,30 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from statistics import median
 
-from bench.core.figure import Figure, find_ratio, tell
+from bench.core.figure import Figure, find_ratio, is_steady, tell
 from bench.core.rig import open_rig
 from bench.core.session import own_cluster, run, say
 from devcluster.cluster import Cluster
+from devcluster.installation import Installation, OperatorProcess, Role
+from tests.kit.cluster.operator_processes import is_ready, wait_ready
 
 _GPUSHARE = (sys.executable, "-m", "gpushare")
-_NODES, _ROUNDS = 100, 15
-_MOST_HELP, _MOST_INSPECT = 13.0, 7.0
+_NODES = 100
+_ROLES: tuple[Role, ...] = ("controller", "webhook")
+_MOST_SECONDS = {"help": 0.3, "controller": 1.0, "webhook": 1.0}
+_MOST_INSPECT = 2.0
+_POLL_SECONDS = 0.01
 
 
 def bench() -> None:
     """Measure, print a line of figures, and fail where one misses its bound."""
     with own_cluster() as cluster:
         asyncio.run(_fill(cluster))
-        _answer(cluster)
+        figures = _answer(cluster)
+    tell("answers", figures)
 
 
 async def _fill(cluster: Cluster) -> None:
@@ -31,37 +39,52 @@ async def _fill(cluster: Cluster) -> None:
         await rig.fleet.add_gpu_pods()
 
 
-def _answer(cluster: Cluster) -> None:
+def _answer(cluster: Cluster) -> list[Figure]:
     kubectl = (str(cluster.binaries / "kubectl"), "get", "--raw")
-    commands = {
-        "python": ((sys.executable, "-c", "pass"),),
-        "help": ((*_GPUSHARE, "--help"),),
-        "list": ((*kubectl, "/api/v1/nodes"), (*kubectl, "/api/v1/pods")),
-        "inspect": ((*_GPUSHARE, "inspect"),),
-    }
     environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig)}
-    seconds: dict[str, list[float]] = {name: [] for name in commands}
-    for _ in range(_ROUNDS):
-        for name, parts in commands.items():
-            seconds[name].append(_measure(parts, environment))
+    installation = Installation(cluster, all_in_one=False)
+    measures = {
+        "help": partial(_run, [(*_GPUSHARE, "--help")], environment),
+        "list": partial(
+            _run, [(*kubectl, "/api/v1/nodes"), (*kubectl, "/api/v1/pods")], environment
+        ),
+        "inspect": partial(_run, [(*_GPUSHARE, "inspect")], environment),
+    }
+    for role in _ROLES:
+        process = installation.start(role, identity=role)
+        wait_ready(process)
+        process.stop()
+        measures[role] = partial(_start, installation, process)
+    seconds: dict[str, list[float]] = {name: [] for name in measures}
+    while not all(map(is_steady, seconds.values())):
+        for name, measure in measures.items():
+            seconds[name].append(measure())
     for name, found in seconds.items():
         say(f"{name}: {median(found):.3f} s ({min(found):.3f} to {max(found):.3f})")
-    help_ratio = find_ratio(zip(seconds["python"], seconds["help"], strict=True))
     inspect_ratio = find_ratio(zip(seconds["list"], seconds["inspect"], strict=True))
-    tell(
-        "answers",
-        [
-            Figure("help", help_ratio, most=_MOST_HELP),
-            Figure("inspect", inspect_ratio, most=_MOST_INSPECT),
-        ],
-    )
+    return [
+        *(Figure(f"{n}_s", median(seconds[n]), most=most) for n, most in _MOST_SECONDS.items()),
+        Figure("inspect_ratio", inspect_ratio, most=_MOST_INSPECT),
+    ]
 
 
-def _measure(parts: Sequence[Sequence[str]], environment: dict[str, str]) -> float:
+def _run(parts: Sequence[Sequence[str]], environment: dict[str, str]) -> float:
+    """Seconds that these commands take, one after the other."""
     started = time.perf_counter()
     for part in parts:
         subprocess.run(part, check=True, env=environment, stdout=subprocess.DEVNULL)
     return time.perf_counter() - started
+
+
+def _start(installation: Installation, ended: OperatorProcess) -> float:
+    """Seconds until a process that is started again is ready."""
+    started = time.perf_counter()
+    process = installation.restart(ended)
+    while not is_ready(process):
+        time.sleep(_POLL_SECONDS)
+    seconds = time.perf_counter() - started
+    process.stop()
+    return seconds
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import typer
 
 from bench.core.api import MERGE_PATCH, Json, for_each
 from bench.core.figure import Figure, find_ratio, tell
-from bench.core.fleet import TICK_LABEL
+from bench.core.fleet import READ_LABEL, TICK_LABEL
 from bench.core.nodewatch import NODES
 from bench.core.processes import measure_cores, read_cpu_seconds, until_quiet
 from bench.core.rig import LABELS, Rig, is_labelled, open_rig
@@ -40,7 +40,11 @@ class Result:
 
     few_us: float
     all_us: float
-    """CPU time for one event with few nodes, and with all."""
+    """CPU time for another value of a foreign label, with few nodes, and with all."""
+    decided_us: float
+    """Of a label that the pool's selector reads, so that the node is decided about."""
+    unread_us: float
+    """Of an annotation that nobody reads; the echo of a write of ours is not even projected."""
     at_rest: Sequence[Sequence[float]]
     """Seconds until a label was back, by round."""
     scraped: Sequence[Sequence[float]]
@@ -53,7 +57,9 @@ class Result:
             for rest, scraped in zip(self.at_rest, self.scraped, strict=True)
         ]
         return [
-            Figure("event_us", self.all_us, form=".0f"),
+            Figure("event_us", self.all_us, most=400, form=".0f"),
+            Figure("decided_us", self.decided_us, form=".0f"),
+            Figure("unread_us", self.unread_us, most=150, form=".0f"),
             Figure("event_cost_ratio", self.all_us / self.few_us, most=2),
             *_build_times("rest", self.at_rest),
             *_build_times("scraped", self.scraped),
@@ -88,11 +94,13 @@ async def _measure(cluster: Cluster, nodes: int, rounds: int) -> Result:
     async with open_rig(cluster) as rig:
         await rig.grow(min(_FEW, nodes))
         await rig.settle()
-        few_us = await _measure_cost(rig)
+        few_us = await _measure_cost(rig, "labels", TICK_LABEL)
         await rig.clear()
         await rig.grow(nodes)
         await rig.settle()
-        all_us = await _measure_cost(rig)
+        all_us = await _measure_cost(rig, "labels", TICK_LABEL)
+        decided_us = await _measure_cost(rig, "labels", READ_LABEL)
+        unread_us = await _measure_cost(rig, "annotations", TICK_LABEL)
         choice, at_rest, scraped = random.Random(_SEED), [], []
         # Each node once: who takes a label off for the third time is a rival and given way to.
         left = choice.sample(sorted(rig.nodes.metadata), nodes)
@@ -110,11 +118,12 @@ async def _measure(cluster: Cluster, nodes: int, rounds: int) -> Result:
         rig.audit.read_our_writes()
         idle = await measure_cores(rig.pid, _REST_SECONDS)
         writes = len(rig.audit.read_our_writes())
-        return Result(few_us, all_us, at_rest, scraped, writes, idle)
+        return Result(few_us, all_us, decided_us, unread_us, at_rest, scraped, writes, idle)
 
 
-async def _measure_cost(rig: Rig) -> float:
-    """Microseconds of CPU for the change of a foreign label on one node: all over the pool."""
+async def _measure_cost(rig: Rig, part: str, key: str) -> float:
+    """Microseconds of CPU for another value under `key` on one node, all over the pool; `part` is
+    `labels` or `annotations`."""
     await until_quiet(rig.pid)
     idle = await measure_cores(rig.pid, _EVENTS / _EVENTS_PER_SECOND)
     started, cpu = time.monotonic(), read_cpu_seconds(rig.pid)
@@ -122,13 +131,13 @@ async def _measure_cost(rig: Rig) -> float:
 
     async def tick(index: int) -> None:
         await _sleep_until(started + index / _EVENTS_PER_SECOND)
-        await _label(rig, nodes[index % len(nodes)], TICK_LABEL, str(index))
+        await _write(rig, nodes[index % len(nodes)], part, key, str(index))
 
     await for_each(tick, range(_EVENTS))
     await until_quiet(rig.pid)
     used = read_cpu_seconds(rig.pid) - cpu - idle * (time.monotonic() - started)
     microseconds = 1e6 * used / _EVENTS
-    say(f"event at {len(nodes)} nodes: {microseconds:.0f} us of CPU (idle: {idle:.2%} of a core)")
+    say(f"{key} in {part} of {len(nodes)} nodes: {microseconds:.0f} us of CPU (idle: {idle:.2%})")
     return microseconds
 
 
@@ -166,7 +175,7 @@ async def _scraping(rig: Rig) -> AsyncIterator[None]:
 
 async def _remove(rig: Rig, node: str, key: str) -> float:
     """Take a label off; seconds from the answer until the watch has shown it there again."""
-    removed = await _label(rig, node, key, None)
+    removed = await _write(rig, node, "labels", key, None)
     answered = time.monotonic()
     version = int(removed["metadata"]["resourceVersion"])
 
@@ -180,8 +189,8 @@ async def _remove(rig: Rig, node: str, key: str) -> float:
     return max(0.0, seen - answered)
 
 
-async def _label(rig: Rig, node: str, key: str, value: str | None) -> Json:
-    body = {"metadata": {"labels": {key: value}}}
+async def _write(rig: Rig, node: str, part: str, key: str, value: str | None) -> Json:
+    body = {"metadata": {part: {key: value}}}
     return await rig.api.call("PATCH", f"{NODES}/{node}", body, content_type=MERGE_PATCH)
 
 

@@ -3,18 +3,19 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import median
 
 import orjson
 
 from bench.core import loop
-from bench.core.figure import Figure, find_ratio, tell
+from bench.core.figure import Figure, is_steady, tell
 from bench.core.processes import read_cpu_seconds, running
 from bench.core.rig import LABELS, Rig, is_labelled, open_rig
 from bench.core.session import own_cluster, run, say
 from devcluster.cluster import Cluster
 
-_NODES, _ROUNDS = 5000, 5
+_SIZES = (1000, 5000)
 _WITHIN_SECONDS = 900
 _MOST_RATIO = 1.3
 
@@ -32,42 +33,42 @@ class Round:
     other_writes: int
     """To the pool and its status, and Events."""
 
+    @property
+    def ratio(self) -> float:
+        """The operator's time by the loop's."""
+        return self.operator_seconds / self.floor_seconds
+
 
 def list_figures(rounds: Sequence[Round]) -> list[Figure]:
-    """What all rounds come to; the worst of them counts for the writes."""
-    return [
-        Figure("nodes", rounds[0].nodes, form="d"),
-        Figure(
-            "ratio",
-            find_ratio((each.floor_seconds, each.operator_seconds) for each in rounds),
-            most=_MOST_RATIO,
-        ),
+    """What the rounds of one size come to; the worst of them counts for the writes."""
+    nodes = rounds[0].nodes
+    figures = (
+        Figure("ratio", median(each.ratio for each in rounds), most=_MOST_RATIO),
         Figure("cpu_s", max(each.cpu_seconds for each in rounds), form=".1f"),
-        Figure(
-            "stray_writes",
-            max(abs(each.node_writes - each.nodes) for each in rounds),
-            most=0,
-            form="d",
-        ),
+        Figure("stray_writes", max(abs(r.node_writes - nodes) for r in rounds), most=0, form="d"),
         Figure("other_writes", max(each.other_writes for each in rounds), form="d"),
-    ]
+    )
+    return [replace(figure, name=f"{figure.name}_{nodes}") for figure in figures]
 
 
 def bench() -> None:
     """Measure, print each round and a line of figures, and fail where one misses its bound."""
     with own_cluster() as cluster:
         found = asyncio.run(_measure(cluster))
-    tell("labels", list_figures(found))
+    tell("labels", found)
 
 
-async def _measure(cluster: Cluster) -> list[Round]:
-    rounds = []
+async def _measure(cluster: Cluster) -> list[Figure]:
+    figures: list[Figure] = []
     async with open_rig(cluster) as rig:
-        await rig.grow(_NODES)
-        for number in range(1, _ROUNDS + 1):
-            rounds.append(await _measure_round(rig))
-            say(f"round {number}: {rounds[-1]}")
-    return rounds
+        for size in _SIZES:
+            await rig.grow(size)
+            rounds: list[Round] = []
+            while not is_steady([each.ratio for each in rounds]):
+                rounds.append(await _measure_round(rig))
+                say(f"round {len(rounds)}: {rounds[-1]}")
+            figures += list_figures(rounds)
+    return figures
 
 
 async def _measure_round(rig: Rig) -> Round:

@@ -1,20 +1,24 @@
-"""``python -m bench.memory``: how much memory the controller needs, by the size of the fleet."""
+"""``python -m bench.memory``: how much memory the processes need, by the size of the fleet."""
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.core.figure import Figure, tell
-from bench.core.processes import read_peak_rss_mib, read_rss_mib
+from bench.core.processes import read_peak_rss_mib, read_rss_mib, until_quiet
 from bench.core.rig import Rig, open_rig
 from bench.core.session import own_cluster, run, say
 from devcluster.cluster import Cluster
+from tests.kit.cluster.operator_processes import wait_ready
 
 _SIZES = (100, 1000, 5000)
+_MOST_MIB = {"controller": 120, "webhook": 64}
+"""At the largest of these sizes."""
 
 
 @dataclass(frozen=True)
-class PoolCache:
-    """Resident memory of the controller with its pool Ready, MiB."""
+class Memory:
+    """Resident memory with the pool Ready, MiB."""
 
     nodes: int
     after_labelling: float
@@ -23,21 +27,25 @@ class PoolCache:
     """Of one that was started when everything was as it should be."""
     peak: float
     """The most that either of them ever had."""
+    webhook: float
+    """Of a webhook that was started beside it."""
 
-    def figure(self) -> Figure:
-        """The larger of the two, with its bound."""
-        settled, most = max(self.after_labelling, self.after_start), 100 + 0.05 * self.nodes
-        return Figure(f"rss_mib_{self.nodes}", settled, most=most, form=".0f")
+    def list_figures(self) -> Iterator[Figure]:
+        """The controller's is the larger of the two."""
+        settled = max(self.after_labelling, self.after_start)
+        for role, found in (("controller", settled), ("webhook", self.webhook)):
+            most = _MOST_MIB[role] if self.nodes == _SIZES[-1] else None
+            yield Figure(f"{role}_mib_{self.nodes}", found, most=most, form=".0f")
 
 
 def bench() -> None:
-    """Measure at each size, smallest first, and fail where the memory is beyond its bound."""
+    """Measure at each size, smallest first, and fail where the last is beyond its bound."""
     with own_cluster() as cluster:
         found = asyncio.run(_measure(cluster))
-    tell("memory", [memory.figure() for memory in found])
+    tell("memory", [each for memory in found for each in memory.list_figures()])
 
 
-async def _measure(cluster: Cluster) -> list[PoolCache]:
+async def _measure(cluster: Cluster) -> list[Memory]:
     found = []
     async with open_rig(cluster) as rig:
         for size in _SIZES:
@@ -48,8 +56,8 @@ async def _measure(cluster: Cluster) -> list[PoolCache]:
     return found
 
 
-async def _measure_size(rig: Rig) -> PoolCache:
-    """Both processes one after the other; nothing of the operator is there before and after."""
+async def _measure_size(rig: Rig) -> Memory:
+    """Both controllers one after the other; nothing of the operator is there before and after."""
     await rig.settle()
     after_labelling, peak = read_rss_mib(rig.pid), read_peak_rss_mib(rig.pid)
     await rig.stop_operator()
@@ -57,8 +65,13 @@ async def _measure_size(rig: Rig) -> PoolCache:
     await rig.until_ready()
     after_start = read_rss_mib(rig.pid)
     peak = max(peak, read_peak_rss_mib(rig.pid))
+    webhook = rig.installation.start("webhook", identity="measured-too")
+    await asyncio.to_thread(wait_ready, webhook)
+    await until_quiet(webhook.process.pid)
+    webhook_mib = read_rss_mib(webhook.process.pid)
+    await asyncio.to_thread(webhook.stop)
     await rig.clear()
-    return PoolCache(len(rig.fleet), after_labelling, after_start, peak)
+    return Memory(len(rig.fleet), after_labelling, after_start, peak, webhook_mib)
 
 
 if __name__ == "__main__":

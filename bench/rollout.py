@@ -26,7 +26,7 @@ from tests.kit.cluster.audit_log import AuditTail
 from tests.kit.cluster.operator_processes import wait_ready
 from tests.kit.values.manifests import build_pool
 
-_MOST_RATIO = 1.2
+_MOST_RATIO = 1.1
 """The longest that a rollout may take, by what its nodes would take one budget after another."""
 _FLEET = "fleet"
 _ALONE = 5
@@ -106,8 +106,8 @@ class Result:
 
 
 def bench(
-    nodes: Annotated[int, typer.Option(min=2, help="Nodes of the large pool.")] = 200,
-    percent: Annotated[int, typer.Option(min=1, max=100, help="Its maxUnavailable.")] = 10,
+    nodes: Annotated[int, typer.Option(min=2, help="Nodes of the large pool.")] = 100,
+    percent: Annotated[int, typer.Option(min=1, max=100, help="Its maxUnavailable.")] = 50,
 ) -> None:
     """Measure, print a line of figures; fail where the rollout took too long."""
     with own_cluster() as cluster:

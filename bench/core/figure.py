@@ -6,7 +6,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-FEWEST_ROUNDS, MOST_ROUNDS = 5, 25
+from bench.core.waiting import BenchError
+
+_FEWEST, _MOST = 5, 25
 _CONFIDENCE, _WIDEST = 0.9, 0.15
 
 
@@ -43,9 +45,18 @@ def find_median_range(values: Sequence[float]) -> tuple[float, float]:
 
 
 def is_steady(values: Sequence[float]) -> bool:
-    """Whether enough was measured: the median is known to 15 % to either side."""
-    median, (low, high) = statistics.median(values), find_median_range(values)
-    return len(values) >= FEWEST_ROUNDS and max(high - median, median - low) <= _WIDEST * median
+    """Whether enough was measured: the median is known to 15 % to either side.
+
+    Raises `BenchError` where so many values did not do.
+    """
+    if len(values) < _FEWEST:
+        return False
+    middle, (low, high) = statistics.median(values), find_median_range(values)
+    if max(high - middle, middle - low) <= _WIDEST * middle:
+        return True
+    if len(values) >= _MOST:
+        raise BenchError(f"the median of {_MOST} values is still between {low:g} and {high:g}")
+    return False
 
 
 def find_misses(figures: Iterable[Figure]) -> list[str]:

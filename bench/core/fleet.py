@@ -21,10 +21,12 @@ PLUGIN = "gpushare-device-plugin-ds"
 POOL_LABEL = "gpushare.io/pool"
 PLACEMENT_LABEL = "ack.node.gpu.placement"
 TICK_LABEL = "bench.example/tick"
+READ_LABEL = "bench.example/read"
+"""The pool's selector reads it, and takes any value that is written."""
 GPU_PODS_PER_NODE = 4
 
 _OUR_PREFIX = "gpushare.io/"
-_OUR_LABELS = frozenset({POOL_LABEL, PLACEMENT_LABEL, TICK_LABEL})
+_OUR_LABELS = frozenset({POOL_LABEL, PLACEMENT_LABEL, TICK_LABEL, READ_LABEL})
 _WRITERS = frozenset({loop.MANAGER, "gpushare-operator", MANAGER})
 _CREATOR = "gpushare-bench-creator"
 _DAEMONSETS = f"apis/apps/v1/namespaces/{names.SYSTEM_NAMESPACE}/daemonsets"

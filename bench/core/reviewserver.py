@@ -78,7 +78,7 @@ async def _serving_ours(tls: ssl.SSLContext, pools: int) -> AsyncIterator[int]:
 def _build_view(number: int) -> PoolView:
     """A pool of 400 cards; modes take turns."""
     room = a_room([(CARD - number % 4, 400)], cards=400)
-    return a_view(f"pool-{number:02}", _SCHEDULES[number % 3], nodes=100, priority=100, room=room)
+    return a_view(f"pool-{number:03}", _SCHEDULES[number % 3], nodes=100, priority=100, room=room)
 
 
 async def _main(certificate: Path, pools: int, log: Path) -> None:

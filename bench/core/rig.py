@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.core.api import MERGE_PATCH, Api, Json
-from bench.core.fleet import PLACEMENT_LABEL, POOL, POOL_LABEL, Fleet
+from bench.core.fleet import PLACEMENT_LABEL, POOL, POOL_LABEL, READ_LABEL, Fleet
 from bench.core.nodewatch import NodeWatch
 from bench.core.processes import measure_cores, until_quiet
 from bench.core.session import say
@@ -106,7 +106,10 @@ class Rig:
 
     async def create_pool(self) -> None:
         """All nodes, in the mode that they are in, with a placement."""
-        await self.api.call("POST", _POOLS, build_pool(POOL, placement=PLACEMENT))
+        pool = build_pool(POOL, placement=PLACEMENT)
+        read = {"key": READ_LABEL, "operator": "NotIn", "values": ["never"]}
+        pool["spec"]["nodes"]["selector"]["matchExpressions"] = [read]
+        await self.api.call("POST", _POOLS, pool)
 
     async def until_ready(self) -> None:
         """Until the pool is Ready on all nodes, and the controller is idle."""

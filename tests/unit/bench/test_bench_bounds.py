@@ -1,12 +1,16 @@
 """What the benches fail for, and what they take for a finished node and a lost pod."""
 
+import subprocess
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from bench import labels, load, rollout
-from bench.core.figure import Figure, find_misses, tell
+from bench.core.figure import Figure, find_median_range, find_misses, is_steady, tell
 from bench.core.stream import LOST, judge_pods
+from bench.core.waiting import BenchError
+from tests.kit.values.doc_pages import PROJECT
 from tests.kit.values.manifests import Json, build_pod
 
 
@@ -29,9 +33,9 @@ def test_a_run_within_its_bounds_misses_none() -> None:
 
 
 MISSES = {
-    "labels that take too long": (measure_labels(14), ["ratio=1.40"]),
-    "a node without its write": (measure_labels(node_writes=299), ["stray_writes=1"]),
-    "a node with two writes": (measure_labels(node_writes=301), ["stray_writes=1"]),
+    "labels that take too long": (measure_labels(14), ["ratio_300=1.40"]),
+    "a node without its write": (measure_labels(node_writes=299), ["stray_writes_300=1"]),
+    "a node with two writes": (measure_labels(node_writes=301), ["stray_writes_300=1"]),
     "a pod that the operator lost": (measure_load(lost=1), ["lost_by_operator=1"]),
 }
 
@@ -42,8 +46,58 @@ def test_a_figure_beyond_its_bound_is_a_miss(figures: list[Figure], missed: list
 
 
 def test_a_miss_ends_the_run_as_failed() -> None:
-    with pytest.raises(SystemExit, match=r"ratio=1\.40"):
+    with pytest.raises(SystemExit, match=r"ratio_300=1\.40"):
         tell("labels", measure_labels(14))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([3, 1, 2], (1, 3)),
+        ([5, 1, 4, 2, 3], (1, 5)),
+        ([8, 1, 7, 2, 6, 3, 5, 4], (2, 7)),
+        (list(range(1, 12)), (3, 9)),
+    ],
+)
+def test_the_more_values_the_fewer_of_them_the_median_may_lie_between(
+    values: list[float], expected: tuple[float, float]
+) -> None:
+    assert find_median_range(values) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "steady"),
+    [
+        ([1.0] * 4, False),
+        ([1.0, 0.86, 1.14, 1.0, 1.0], True),
+        ([1.0, 0.86, 1.16, 1.0, 1.0], False),
+        ([1.0, 0.84, 1.0, 1.0, 1.0], False),
+        # One of each side may be anything.
+        ([0.1, *[1.0] * 6, 9.0], True),
+    ],
+)
+def test_it_is_measured_until_the_median_is_known_to_15_percent(
+    values: list[float], steady: bool
+) -> None:
+    assert is_steady(values) is steady
+
+
+def test_what_never_becomes_steady_ends_the_run() -> None:
+    with pytest.raises(BenchError, match="between 1 and 2"):
+        is_steady([1.0, 2.0] * 13)
+
+
+def test_a_missed_bound_fails_the_check_once_all_is_measured(tmp_path: Path) -> None:
+    stub = tmp_path / "python"
+    stub.write_text('#!/bin/sh\necho "$2" >>"$0.log"\ntest "$2" != bench.labels\n')
+    stub.chmod(0o755)
+    command = ["make", "bench-check", "READY=", f"BIN={tmp_path}"]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
+    measured = (tmp_path / "python.log").read_text().split()
+    assert done.returncode != 0
+    assert "labels" in done.stderr
+    assert measured[0] == "devcluster"
+    assert measured[-1] != "bench.labels"
 
 
 @pytest.mark.parametrize(
