@@ -15,7 +15,7 @@ from bench.core.rig import open_rig
 from bench.core.session import own_cluster, run, say
 from devcluster.cluster import Cluster
 from devcluster.installation import Installation, OperatorProcess, Role
-from tests.kit.cluster.operator_processes import is_ready, wait_ready
+from tests.kit.cluster.operator_processes import wait_ready
 
 _GPUSHARE = (sys.executable, "-m", "gpushare")
 _NODES = 100
@@ -77,11 +77,11 @@ def _run(parts: Sequence[Sequence[str]], environment: dict[str, str]) -> float:
 
 
 def _start(installation: Installation, ended: OperatorProcess) -> float:
-    """Seconds until a process that is started again is ready."""
+    """Seconds until a process that is started again is ready: it knows its objects, and a controller
+    stands by at least."""
     started = time.perf_counter()
     process = installation.restart(ended)
-    while not is_ready(process):
-        time.sleep(_POLL_SECONDS)
+    wait_ready(process, poll_seconds=_POLL_SECONDS)
     seconds = time.perf_counter() - started
     process.stop()
     return seconds

@@ -40,11 +40,12 @@ class Result:
 
     few_us: float
     all_us: float
-    """CPU time for another value of a foreign label, with few nodes, and with all."""
-    decided_us: float
-    """Of a label that the pool's selector reads, so that the node is decided about."""
+    """CPU time for another value of a label that the pool's selector reads, so that the node is
+    decided about: with few nodes, and with all."""
+    foreign_us: float
+    """Of a label that no decision reads."""
     unread_us: float
-    """Of an annotation that nobody reads; the echo of a write of ours is not even projected."""
+    """Of an annotation that nobody reads, after which the node is what it was."""
     at_rest: Sequence[Sequence[float]]
     """Seconds until a label was back, by round."""
     scraped: Sequence[Sequence[float]]
@@ -58,7 +59,7 @@ class Result:
         ]
         return [
             Figure("event_us", self.all_us, most=400, form=".0f"),
-            Figure("decided_us", self.decided_us, form=".0f"),
+            Figure("foreign_us", self.foreign_us, form=".0f"),
             Figure("unread_us", self.unread_us, most=150, form=".0f"),
             Figure("event_cost_ratio", self.all_us / self.few_us, most=2),
             *_build_times("rest", self.at_rest),
@@ -94,12 +95,12 @@ async def _measure(cluster: Cluster, nodes: int, rounds: int) -> Result:
     async with open_rig(cluster) as rig:
         await rig.grow(min(_FEW, nodes))
         await rig.settle()
-        few_us = await _measure_cost(rig, "labels", TICK_LABEL)
+        few_us = await _measure_cost(rig, "labels", READ_LABEL)
         await rig.clear()
         await rig.grow(nodes)
         await rig.settle()
-        all_us = await _measure_cost(rig, "labels", TICK_LABEL)
-        decided_us = await _measure_cost(rig, "labels", READ_LABEL)
+        all_us = await _measure_cost(rig, "labels", READ_LABEL)
+        foreign_us = await _measure_cost(rig, "labels", TICK_LABEL)
         unread_us = await _measure_cost(rig, "annotations", TICK_LABEL)
         choice, at_rest, scraped = random.Random(_SEED), [], []
         # Each node once: who takes a label off for the third time is a rival and given way to.
@@ -118,7 +119,7 @@ async def _measure(cluster: Cluster, nodes: int, rounds: int) -> Result:
         rig.audit.read_our_writes()
         idle = await measure_cores(rig.pid, _REST_SECONDS)
         writes = len(rig.audit.read_our_writes())
-        return Result(few_us, all_us, decided_us, unread_us, at_rest, scraped, writes, idle)
+        return Result(few_us, all_us, foreign_us, unread_us, at_rest, scraped, writes, idle)
 
 
 async def _measure_cost(rig: Rig, part: str, key: str) -> float:

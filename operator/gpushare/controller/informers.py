@@ -32,8 +32,8 @@ class Informers:
     """Nodes, the pods that matter, namespaces, the DaemonSets of the plugins' namespace, and the
     Jobs of teardowns where there may be any.
 
-    `on_change` is called whenever something in them changed, `on_pod` for each pod. A change of a
-    node that is not relevant is taken in, and nobody is told.
+    `on_change` is called whenever something in them changed, but for a change of a node that is
+    not `is_relevant`; `on_pod` for each pod.
     """
 
     def __init__(

@@ -4,7 +4,6 @@ import os
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from devcluster.cluster import Cluster
 from devcluster.installation import NAMESPACE, Installation, OperatorProcess, Role
@@ -107,24 +106,24 @@ class Operators:
             self._standard = None
 
 
-def wait_ready(process: OperatorProcess) -> None:
+def wait_ready(process: OperatorProcess, *, poll_seconds: float = 0.1) -> None:
     """Return once /readyz of the process says ok."""
+
+    def ready() -> bool:
+        if not process.alive:
+            raise AssertionError(f"the operator ended:\n{process.log.read_text()[-3000:]}")
+        try:
+            return "ok" in fetch(process, "/readyz")
+        except OSError:
+            return False
+
     wait_until(
-        partial(is_ready, process),
+        ready,
         expectation=f"{process.identity} is ready",
         timeout_seconds=_READY_SECONDS,
         advice=lambda: process.log.read_text()[-3000:],
+        poll_seconds=poll_seconds,
     )
-
-
-def is_ready(process: OperatorProcess) -> bool:
-    """Whether /readyz of the process says ok."""
-    if not process.alive:
-        raise AssertionError(f"the operator ended:\n{process.log.read_text()[-3000:]}")
-    try:
-        return "ok" in fetch(process, "/readyz")
-    except OSError:
-        return False
 
 
 def fetch(process: OperatorProcess, path: str) -> str:

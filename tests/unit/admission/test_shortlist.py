@@ -1,5 +1,6 @@
 """What is remembered for many pods decides as if it were worked out for each."""
 
+import tracemalloc
 from itertools import product
 from random import Random
 from typing import Any
@@ -87,10 +88,25 @@ def test_a_namespace_that_changed_is_looked_at_anew() -> None:
     assert _choose(shortlists, pools, team="a") == "team"
 
 
-def test_of_the_kinds_of_pods_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shortlist, "MAX_KINDS", 3)
-    shortlists, pools = Shortlists(), (a_view(),)
+def test_only_so_much_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shortlist, "MOST_REMEMBERED", 6)
+    shortlists, pools = Shortlists(), (a_view("one"), a_view("two"))
     for gib in range(1, 9):
         pod = parse_pod_request(build_pod("train", gib=gib))
         decide(pod, Namespace("default"), pools, shortlists=shortlists)
         assert len(shortlists._by_kind) <= 3
+
+
+def test_nothing_is_kept_that_a_pods_creator_wrote() -> None:
+    shortlists, pools = Shortlists(), (a_view("one"), a_view("two", pod_selector=_SELECTS_TEAM))
+    long = 2**20
+    tracemalloc.start()
+    for number in range(20):
+        text = f"{number}" * long
+        annotations = {names.ANNOTATION_ISOLATION: text, names.ANNOTATION_POOL: ""}
+        raw = build_pod("train", gib=number, annotations=annotations, labels={"app": text})
+        decide(parse_pod_request(raw), Namespace("default"), pools, shortlists=shortlists)
+    del raw, text, annotations
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < long

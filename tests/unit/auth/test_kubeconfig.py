@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import serialization
 
 from gpushare.certs.issue import issue_authority, issue_identity
 from gpushare.kube.auth.credentials import Credentials
+from gpushare.kube.auth.kubernetes_import import import_kube_config
 from gpushare.kube.client import connect
 from gpushare.kube.errors import CredentialsError
 from gpushare.kube.session import load_credentials
@@ -266,4 +267,5 @@ async def test_without_the_package_that_reads_it_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "kubernetes", None)
+    import_kube_config.cache_clear()
     await expect_told(tmp_path, TOKEN, "the Python package kubernetes")

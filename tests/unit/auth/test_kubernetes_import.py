@@ -5,29 +5,39 @@ import sys
 
 import pytest
 
-from gpushare.kube.auth import kubernetes_import
-
-_IMPORT = """
+_ALONE = """
 import sys
 from gpushare.kube.auth.kubernetes_import import import_kube_config
 assert import_kube_config().Configuration().verify_ssl
-print(sum(name.startswith("kubernetes") for name in sys.modules))
-import kubernetes.client
+assert "kubernetes.client" not in sys.modules and "kubernetes.aio.client.models" not in sys.modules
+import kubernetes.aio.config
+assert kubernetes.aio.config.kube_config.ApiClient.__init__.__code__.co_argcount > 1
 assert kubernetes.client.V1Node
+"""
+_WHOLE = """
+import sys
+from gpushare.kube.auth import kubernetes_import
+def pretend(root):
+    raise TypeError(root)
+kubernetes_import._pretend = pretend
+assert kubernetes_import.import_kube_config().Configuration().verify_ssl
+assert "kubernetes.client" in sys.modules
+"""
+_AFTER = """
+import kubernetes.aio.config
+from gpushare.kube.auth.kubernetes_import import import_kube_config
+assert import_kube_config() is kubernetes.aio.config.kube_config
 """
 
 
-def test_only_what_reads_a_kubeconfig_is_imported_and_the_rest_can_still_be() -> None:
-    done = subprocess.run([sys.executable, "-c", _IMPORT], capture_output=True, text=True)
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(_ALONE, id="what reads a kubeconfig, and the rest can still be imported"),
+        pytest.param(_WHOLE, id="all of a release that is laid out otherwise"),
+        pytest.param(_AFTER, id="nothing where it is imported already"),
+    ],
+)
+def test_of_kubernetes_is_imported(program: str) -> None:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 20
-
-
-def test_a_release_that_is_laid_out_otherwise_is_imported_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def pretend(root: str) -> None:
-        raise ModuleNotFoundError(root)
-
-    monkeypatch.setattr(kubernetes_import, "_pretend", pretend)
-    assert kubernetes_import.import_kube_config().Configuration

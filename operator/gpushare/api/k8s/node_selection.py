@@ -144,7 +144,7 @@ class NodeSelection:
 
     @property
     def keys(self) -> frozenset[str]:
-        """All that it asks of: labels, and a field of nodes that is none."""
+        """Label keys that it asks for, and `metadata.name`."""
         return frozenset(self.labels).union(*(self.terms or ()))
 
     @property

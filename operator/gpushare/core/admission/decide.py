@@ -25,7 +25,7 @@ from gpushare.core.admission.request import (
     select,
 )
 from gpushare.core.admission.routing import route, route_on_request, skip_unread
-from gpushare.core.admission.score import Contest
+from gpushare.core.admission.score import PoolRanker
 from gpushare.core.admission.shortlist import Shortlists
 from gpushare.core.admission.warnings import find_card_trouble, find_ignored_words, find_warnings
 from gpushare.names import Reason
@@ -203,7 +203,9 @@ def _respect(request: AdmissionRequest, keys: Sequence[str]) -> Decision:
     warnings += [trouble[1] for trouble in troubles if trouble is not None][:1]
     selector: Labels = ()
     if pod.requires_isolation and fitting and not request.is_isolated():
-        selector = request.missing(Contest(pod, fitting).decide(request.reserved).pool.mode_labels)
+        selector = request.missing(
+            PoolRanker(pod, fitting).find_best(request.reserved).pool.mode_labels
+        )
     return Decision(
         Reason.ALREADY_SELECTS,
         message,

@@ -49,15 +49,15 @@ def route(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
         why = explain_rejection(rejection, request, default)
         warnings.append(f"not sent to its namespace's pool {name}: {why}")
 
-    shortlist = shortlists.find(request)
-    if shortlist.contest is None:
+    shortlist = shortlists.get_or_build(request)
+    if shortlist.ranker is None:
         lost = shortlist.lost
         causes = _group_causes(request, lost)
         return _leave_without(
             request, Reason.NO_ELIGIBLE_POOL, causes, _advise(request), lost, warnings
         )
-    ranking = shortlist.contest.decide(request.reserved)
-    if not shortlist.contest.is_preferred:
+    ranking = shortlist.ranker.find_best(request.reserved)
+    if not shortlist.ranker.is_preferred:
         others = "where others count on isolation: no pool without it takes this pod"
         if not ranking.pool.isolates:
             others = "which does not isolate GPU memory: no pool that does takes this pod"

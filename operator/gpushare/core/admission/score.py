@@ -75,12 +75,10 @@ def free_share(room: Room | None, reserved: int) -> float:
     return (room.free - reserved) / room.total if room is not None and room.total else 0.0
 
 
-_MAX_RANKINGS = 100
-"""That are remembered: what is given away makes others."""
 Rank = tuple[Fit, int, float, str, PoolView]
 """Of unequal names, so that pools themselves are never compared."""
 _Outcome = tuple[str, Fit, Sequence[Reason | None]]
-"""Who was chosen, with what fit, and what each was beaten by; that one by nothing."""
+"""Who was chosen, with what fit, and why each of the others lost."""
 _WORSE = {Fit.CARD: Reason.RESERVED, Fit.UNKNOWN: Reason.CAPACITY_UNKNOWN}
 """A fit that is worse, though nobody knows that there is no room."""
 
@@ -99,8 +97,8 @@ class Ranking:
         return build_annotation(self.reason, self.pool.name, self.lost)
 
 
-class Contest:
-    """Pools that can take the pods of one kind, of which the best gets each.
+class PoolRanker:
+    """Finds the best of the pools that can take the pods of one kind.
 
     Isolation that nobody asked for in words is a wish, and goes before all else. Then a pool with
     room goes before one without; higher priority; and the fullest that has room, so that large
@@ -110,40 +108,54 @@ class Contest:
 
     def __init__(self, pod: PodRequest, candidates: Sequence[PoolView], lost: Sequence[Loser] = ()):
         """There is at least one candidate; the pools of `lost` are none."""
-        self._pod = pod
+        # Not the pod itself, with its texts: this is kept.
+        self._pod = PodRequest(
+            memory=pod.memory,
+            card_memory=pod.card_memory,
+            card_count=pod.card_count,
+            wants_whole_card=pod.wants_whole_card,
+        )
         wanted = _list_wanted(pod, candidates)
-        self._ranks = {pool.name: _rank(pod, pool, 0) for pool in wanted or candidates}
+        self._pools = {pool.name: pool for pool in wanted or candidates}
+        self._ranks: dict[str, Rank] = {}
+        """Of pools of which nothing is given away unseen."""
+        self.is_preferred = bool(wanted)
+        """They are of the kind, isolated or not, that the pods seem to want."""
         self._reason = Reason.ROUTED
         if not wanted and not candidates[0].isolates:
             self._reason = Reason.ROUTED_WITHOUT_ISOLATION
-        self.is_preferred = bool(wanted)
-        """They are of the kind, isolated or not, that the pods seem to want."""
-        self._others = [
+        self._not_preferred = [
             (Reason.ISOLATED if pool.isolates else Reason.NOT_ISOLATED, pool.name)
             for pool in candidates
-            if pool.name not in self._ranks
+            if pool.name not in self._pools
         ]
         self._lost = lost
-        self._rankings: dict[_Outcome, Ranking] = {}
+        self._last: tuple[_Outcome, Ranking] | None = None
+        """Mostly the next pod's, too."""
 
-    def decide(self, reserved: Mapping[str, int]) -> Ranking:
+    def find_best(self, reserved: Mapping[str, int]) -> Ranking:
         """Who gets a pod of this kind, of whose pools so much is given away unseen."""
-        ranks = self._ranks.copy()
-        for name in reserved.keys() & ranks.keys():
-            ranks[name] = _rank(self._pod, ranks[name][-1], reserved[name])
-        best = min(ranks.values())
-        key = (best[3], best[0], tuple([_compare(best, rank) for rank in ranks.values()]))
-        if (found := self._rankings.get(key)) is None:
-            if len(self._rankings) >= _MAX_RANKINGS:
-                self._rankings.clear()
-            found = self._rankings[key] = self._tell(key)
-        return found
+        ranks = [
+            _rank(self._pod, pool, units)
+            if (units := reserved.get(name, 0))
+            else self._ranks.get(name) or self._remember(pool)
+            for name, pool in self._pools.items()
+        ]
+        best = min(ranks)
+        outcome = (best[3], best[0], [_compare(best, rank) for rank in ranks])
+        if self._last is None or self._last[0] != outcome:
+            self._last = outcome, self._build_ranking(outcome)
+        return self._last[1]
 
-    def _tell(self, key: _Outcome) -> Ranking:
-        name, fit, beaten = key
-        lost = [(why, other) for why, other in zip(beaten, self._ranks, strict=True) if why]
-        lost += self._others
-        return Ranking(self._ranks[name][-1], fit, self._reason, (*sorted(lost), *self._lost))
+    def _remember(self, pool: PoolView) -> Rank:
+        rank = self._ranks[pool.name] = _rank(self._pod, pool, 0)
+        return rank
+
+    def _build_ranking(self, outcome: _Outcome) -> Ranking:
+        name, fit, beaten = outcome
+        lost = [(why, other) for why, other in zip(beaten, self._pools, strict=True) if why]
+        lost += self._not_preferred
+        return Ranking(self._pools[name], fit, self._reason, (*sorted(lost), *self._lost))
 
 
 def _list_wanted(pod: PodRequest, candidates: Sequence[PoolView]) -> Sequence[PoolView]:
@@ -160,7 +172,7 @@ def _rank(pod: PodRequest, pool: PoolView, reserved: int) -> Rank:
 
 
 def _compare(best: Rank, other: Rank) -> Reason | None:
-    """By what `other` was beaten; None for the best itself."""
+    """Why `other` lost; None for the best itself."""
     if other is best:
         return None
     if other[0] is not best[0]:

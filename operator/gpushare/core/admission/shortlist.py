@@ -4,49 +4,57 @@ from collections.abc import Hashable, Sequence
 
 import msgspec
 
+from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.node_selection import ANYWHERE
+from gpushare.api.selector import LabelSelector, matches_selector
 from gpushare.core.admission.decision import Loser
 from gpushare.core.admission.filter import find_rejection
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.request import AdmissionRequest
-from gpushare.core.admission.score import Contest
+from gpushare.core.admission.score import PoolRanker
 from gpushare.names import Reason
 
-MAX_KINDS = 1000
-"""Of pods that are remembered: anybody may ask for any amount."""
+MOST_REMEMBERED = 20_000
+"""Kinds of pods by pools: anybody may ask for any amount."""
+_ISOLATIONS = (names.ISOLATION_REQUIRED, names.ISOLATION_NONE)
 
 
 class Shortlist(msgspec.Struct, frozen=True):
     """The pools for pods of one kind in one namespace."""
 
     lost: tuple[Loser, ...]
-    """Those that can't take them."""
-    contest: Contest | None
-    """Between the others; None where there is none."""
+    """Where none can take them, all of them."""
+    ranker: PoolRanker | None
+    """Of those that can take them; None where there is none."""
     namespace: Namespace
 
 
 class Shortlists:
-    """Those of one process; forgotten where a pool changes."""
+    """Those of one process; forgotten where a pool changes.
+
+    Nothing is kept that a pod's creator wrote: before it is validated a text may be of any length.
+    """
 
     def __init__(self) -> None:
         self._pools: Sequence[PoolView] = ()
+        self._pod_selectors: Sequence[LabelSelector] = ()
         self._by_kind: dict[Hashable, Shortlist] = {}
-        self._pods_matter = False
 
-    def find(self, request: AdmissionRequest) -> Shortlist:
+    def get_or_build(self, request: AdmissionRequest) -> Shortlist:
         """That of a pod. `request.pools` is the same object for as long as no pool changes."""
         pod, pools = request.pod, request.pools
         if pod.selection is not ANYWHERE:
             return _build(request)
-        if pools is not self._pools or len(self._by_kind) >= MAX_KINDS:
+        if pools is not self._pools or len(self._by_kind) * len(pools) >= MOST_REMEMBERED:
             self._pools, self._by_kind = pools, {}
-            self._pods_matter = any(pool.pod_selector is not None for pool in pools)
+            selectors = (pool.pod_selector for pool in pools)
+            self._pod_selectors = [each for each in selectors if each is not None]
         kind = (
             *(request.namespace.name, pod.asked, pod.memory, pod.card_memory, pod.card_count),
-            *(pod.wants_whole_card, pod.isolation, pod.disables_isolation),
-            frozenset(pod.labels.items()) if self._pods_matter else None,
+            *(pod.wants_whole_card, pod.disables_isolation),
+            pod.isolation if pod.isolation in _ISOLATIONS else "",
+            *(matches_selector(selector, pod.labels) for selector in self._pod_selectors),
         )
         found = self._by_kind.get(kind)
         if found is None or found.namespace is not request.namespace:
@@ -66,5 +74,6 @@ def _build(request: AdmissionRequest) -> Shortlist:
         else:
             lost.append((rejection, pool.name))
     lost.sort()
-    contest = Contest(request.pod, candidates, lost) if candidates else None
-    return Shortlist(tuple(lost), contest, request.namespace)
+    if not candidates:
+        return Shortlist(tuple(lost), None, request.namespace)
+    return Shortlist((), PoolRanker(request.pod, candidates, lost), request.namespace)

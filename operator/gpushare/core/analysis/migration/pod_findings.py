@@ -128,8 +128,7 @@ def note_migration(
             "unless the cluster has that RuntimeClass and its nodes the handler"
         )
         yield Finding(Code.RUNTIME_CLASS, message)
-    keys = {*selection.labels, *(key for term in selection.terms or () for key in term)}
-    if labels := sorted(key for key in keys if key.startswith(_NVIDIA)):
+    if labels := sorted(key for key in selection.keys if key.startswith(_NVIDIA)):
         message = (
             f"it selects by {', '.join(labels)}, which NVIDIA's GPU feature discovery writes; "
             "where that does not run, select by aliyun.accelerator/nvidia_name"
