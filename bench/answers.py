@@ -77,8 +77,7 @@ def _run(parts: Sequence[Sequence[str]], environment: dict[str, str]) -> float:
 
 
 def _start(installation: Installation, ended: OperatorProcess) -> float:
-    """Seconds until a process that is started again is ready: it knows its objects, and a controller
-    stands by at least."""
+    """Seconds until a process that is started again is ready; a controller may stand by."""
     started = time.perf_counter()
     process = installation.restart(ended)
     wait_ready(process, poll_seconds=_POLL_SECONDS)
