@@ -4,11 +4,14 @@ import os
 import random
 import statistics
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 
 from bench.core.figure import Figure, tell
 from bench.core.processes import read_rss_mib
 from bench.core.session import run, say
+from bench.core.waiting import BenchError
 from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.core.planner.planner import Planner
@@ -42,7 +45,7 @@ class Result:
     event_us: float
     """CPU time of a pass after one node's event."""
     rss_mib: float
-    """The whole process, with the fleet at rest."""
+    """The process with the planner and what it has planned for, without informers and Kopf."""
 
 
 def list_figures(results: list[Result]) -> list[Figure]:
@@ -60,7 +63,9 @@ def bench() -> None:
     """Measure each size, smallest first, and fail where an event costs more with more nodes."""
     results = []
     for size in _SIZES:
-        results.append(_measure(size))
+        # What one size leaves behind is no part of the next one's memory.
+        with ProcessPoolExecutor(1, get_context("spawn")) as alone:
+            results.append(alone.submit(_measure, size).result())
         say(str(results[-1]))
     tell("planner", list_figures(results))
 
@@ -111,7 +116,8 @@ def _build_settled(planner: Planner, size: int) -> ClusterSnapshot:
     everywhere = {pool.name for pool in pools}
     snapshot, _ = settle(planner, snapshot, decisions, everywhere, LATER)
     ready = sum(state.counts[NodeState.READY] for state in planner.pool_states.values())
-    assert ready == size, f"{ready} of {size} nodes are ready"
+    if ready != size:
+        raise BenchError(f"{ready} of {size} nodes are ready")
     return snapshot
 
 

@@ -143,7 +143,9 @@ class Pools:
             known = [pool for _, pool in sorted(self._known.items())]
             self.all = tuple(pool for pool in known if isinstance(pool, Pool))
             self.unreadable = tuple(p for p in known if isinstance(p, UnreadablePool))
-        await asyncio.gather(*(self._adopt(pool) for pool in self.all))
+        new = [p for p in self.all if not (p.deleting or p.has_our_finalizer or p.observes)]
+        if new:
+            await asyncio.gather(*map(self._adopt, new))
         return is_listed
 
     async def _list(self) -> bool:
@@ -231,8 +233,6 @@ class Pools:
 
     async def _adopt(self, pool: Pool) -> None:
         """Our finalizer is on a pool before the first label is on a node."""
-        if pool.deleting or pool.has_our_finalizer or pool.observes:
-            return
         try:
             self.take(await pools_api.apply_finalizer(self._api, pool))
         except CALL_FAILURES as error:

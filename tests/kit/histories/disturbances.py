@@ -212,6 +212,12 @@ class Disturbances(RuleBasedStateMachine):
         if node in self.cluster.nodes:
             self.cluster = sim.write_node(self.cluster, node, names.LABEL_POOL, value)
 
+    @rule(node=a_node_name, key=st.sampled_from(("group", "rack")), value=a_group)
+    def label_for_others(self, node: str, key: str, value: str) -> None:
+        """By the label `group` pools select nodes; nothing reads `rack`."""
+        if node in self.cluster.nodes:
+            self.cluster = sim.write_node(self.cluster, node, key, value)
+
     def speak_of_teardown(self, node: str, word: str) -> None:
         """A person annotates the node, also where that is untrue."""
         if node not in self.cluster.nodes:
