@@ -7,13 +7,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 
 import orjson
 
 from bench.core import reviewclient, reviewserver
-from bench.core.figure import Figure, is_steady, tell
+from bench.core.figure import Figure, find_ratio, is_steady, tell
 from bench.core.processes import Partner, read_cpu_seconds, running
 from bench.core.reviewclient import Loop
 from bench.core.session import run, say
@@ -48,10 +47,9 @@ def list_figures(rounds: Sequence[Round]) -> list[Figure]:
                 ("p50", attrgetter("p50_ms"), None),
                 ("rate", attrgetter("per_second"), None),
             ):
-                ratio = median(
-                    read(each[pools, count]) / read(each[FLOOR, count]) for each in rounds
-                )
-                figures.append(Figure(f"{name}_ratio_{count}_{pools}_pools", ratio, most=bound))
+                pairs = [(read(each[FLOOR, count]), read(each[pools, count])) for each in rounds]
+                name_of = f"{name}_ratio_{count}_{pools}_pools"
+                figures.append(Figure(name_of, find_ratio(pairs), most=bound))
     return figures
 
 

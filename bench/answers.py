@@ -43,6 +43,8 @@ def _answer(cluster: Cluster) -> list[Figure]:
     kubectl = (str(cluster.binaries / "kubectl"), "get", "--raw")
     environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig)}
     installation = Installation(cluster, all_in_one=False)
+    # With the webhooks that its nodes and pods were made without: else none is ready.
+    installation.apply()
     measures = {
         "help": partial(_run, [(*_GPUSHARE, "--help")], environment),
         "list": partial(

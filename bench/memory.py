@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.core.figure import Figure, tell
-from bench.core.processes import read_peak_rss_mib, read_rss_mib, until_quiet
+from bench.core.processes import read_peak_rss_mib, read_rss_mib
 from bench.core.rig import Rig, open_rig
 from bench.core.session import own_cluster, run, say
 from devcluster.cluster import Cluster
-from tests.kit.cluster.operator_processes import wait_ready
 
 _SIZES = (100, 1000, 5000)
 _MOST_MIB = {"controller": 120, "webhook": 64}
@@ -65,11 +64,7 @@ async def _measure_size(rig: Rig) -> Memory:
     await rig.until_ready()
     after_start = read_rss_mib(rig.pid)
     peak = max(peak, read_peak_rss_mib(rig.pid))
-    webhook = rig.installation.start("webhook", identity="measured-too")
-    await asyncio.to_thread(wait_ready, webhook)
-    await until_quiet(webhook.process.pid)
-    webhook_mib = read_rss_mib(webhook.process.pid)
-    await asyncio.to_thread(webhook.stop)
+    webhook_mib = await rig.measure_webhook()
     await rig.clear()
     return Memory(len(rig.fleet), after_labelling, after_start, peak, webhook_mib)
 

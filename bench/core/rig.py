@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.core.api import MERGE_PATCH, Api, Json
 from bench.core.fleet import PLACEMENT_LABEL, POOL, POOL_LABEL, READ_LABEL, Fleet
 from bench.core.nodewatch import NodeWatch
-from bench.core.processes import measure_cores, until_quiet
+from bench.core.processes import measure_cores, read_rss_mib, until_quiet
 from bench.core.session import say
 from bench.core.waiting import BenchError, until
 from devcluster.cluster import Cluster
@@ -26,6 +26,7 @@ from tests.kit.values.manifests import build_pool
 PLACEMENT = "binpack"
 LABELS = {POOL_LABEL: POOL, PLACEMENT_LABEL: PLACEMENT}
 """Those that are measured."""
+_HOOKS = "apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 _POOLS = "apis/gpushare.io/v1alpha1/gpusharepools"
 _ACTIVE_SECONDS = 60
 _CONVERGED_SECONDS = 600
@@ -97,6 +98,21 @@ class Rig:
             process, self.process = self.process, None
             await asyncio.to_thread(process.stop)
 
+    async def measure_webhook(self) -> float:
+        """Resident memory in MiB of a webhook that is ready; it ends, and no pod asks it."""
+        await asyncio.to_thread(self.installation.apply)
+        webhook = self.installation.start("webhook", identity="measured-too")
+        await asyncio.to_thread(wait_ready, webhook)
+        await until_quiet(webhook.process.pid)
+        rss_mib = read_rss_mib(webhook.process.pid)
+        await asyncio.to_thread(webhook.stop)
+        await self.remove_webhooks()
+        return rss_mib
+
+    async def remove_webhooks(self) -> None:
+        """Thousands of pods need not try to reach one."""
+        await self.api.call("DELETE", f"{_HOOKS}/gpushare-webhook")
+
     async def guard(self) -> None:
         """Run beside everything: raise `BenchError` once the controller ends by itself."""
         while True:
@@ -147,15 +163,13 @@ async def open_rig(cluster: Cluster) -> AsyncIterator[Rig]:
     installation = Installation(cluster, all_in_one=False)
     installation.apply()
     async with Api(cluster.kubeconfig) as api, asyncio.TaskGroup() as tasks:
-        # No webhook is measured, and thousands of pods need not try to reach one.
-        hooks = "apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-        await api.call("DELETE", f"{hooks}/gpushare-webhook")
         nodes = NodeWatch(api)
         await nodes.start()
         fleet = Fleet(api, nodes)
         await fleet.install_edition()
         audit = AuditTail(cluster.audit_log)
         rig = Rig(api, nodes, fleet, audit, installation)
+        await rig.remove_webhooks()
         beside = [tasks.create_task(work) for work in (nodes.run(), rig.guard())]
         try:
             yield rig

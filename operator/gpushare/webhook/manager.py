@@ -123,8 +123,8 @@ class Webhook:
 def spare_collector() -> None:
     """Have the garbage collector leave alone what is there already, and collect less often.
 
-    To be called when everything is imported: that never becomes garbage. Each call of the API
-    server leaves next to none.
+    To be called when everything is imported: that never becomes garbage. A call of the API
+    server leaves next to none, but where a pool changed: what was remembered of pods goes then.
     """
     gc.collect()
     gc.freeze()
