@@ -20,6 +20,7 @@ from gpushare.cli.completion import (
 from gpushare.cli.doctor.command import add_doctor_command
 from gpushare.cli.errors.failures import errors_as_sentences
 from gpushare.cli.explain.command import add_explain_commands
+from gpushare.cli.imports import importing
 from gpushare.cli.input.examples import CommandWithExamples
 from gpushare.cli.inspect.command import add_inspect_commands
 from gpushare.cli.migrate.command import add_migrate
@@ -74,7 +75,8 @@ def begin(
 @app.command()
 def webhook() -> None:
     """Send pods that ask for shared GPU to a pool: the admission webhook, until SIGTERM."""
-    from gpushare.webhook.manager import run_webhook
+    with importing():
+        from gpushare.webhook.manager import run_webhook
 
     _run_role(run_webhook)
 
@@ -82,7 +84,8 @@ def webhook() -> None:
 @app.command()
 def controller() -> None:
     """Keep the nodes of all pools as their specs say, until SIGTERM; one is active by a Lease."""
-    from gpushare.controller.manager import run_controller
+    with importing():
+        from gpushare.controller.manager import run_controller
 
     _run_role(run_controller)
 
@@ -90,8 +93,9 @@ def controller() -> None:
 @app.command()
 def run() -> None:
     """Controller and webhook in one process, for small clusters and development."""
-    from gpushare.controller.manager import run_controller
-    from gpushare.webhook.manager import Webhook
+    with importing():
+        from gpushare.controller.manager import run_controller
+        from gpushare.webhook.manager import Webhook
 
     async def run_both(settings: "Settings") -> None:
         await run_controller(settings, build_webhook=Webhook)
@@ -198,6 +202,7 @@ def _run(role: "Role") -> str | None:
     import asyncio
 
     from gpushare.kube.errors import KubeError
+    from gpushare.observe.connections import shrink_read_buffers
     from gpushare.observe.logs import configure_logs
     from gpushare.settings import Settings
 
@@ -206,6 +211,7 @@ def _run(role: "Role") -> str | None:
         configure_logs(settings.log_level)
     except ValueError as error:
         return str(error)
+    shrink_read_buffers()
     try:
         asyncio.run(role(settings))
     except (KubeError, OSError) as error:

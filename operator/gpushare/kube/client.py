@@ -32,8 +32,9 @@ APPLY_PATCH = "application/apply-patch+yaml"
 """Server-side apply; JSON is YAML."""
 
 Json = dict[str, Any]
-PAGE = 500
-"""Objects that are asked for at once: a list that is long is neither made nor held whole."""
+PAGE = 100
+"""Objects that are asked for at once. What is parsed of a page is there until the next: of 500 Pods
+it is 10 MiB and more, which the process keeps."""
 
 
 class RequestObserver(Protocol):

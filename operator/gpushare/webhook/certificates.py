@@ -62,6 +62,8 @@ class Certificate:
         )
         self._metrics = metrics
         self._clock = clock
+        self.checked = asyncio.Event()
+        """Set once the first check is over, whatever came of it."""
         self._identity: Identity | None = None
         self._trust = Trust((), clock())
         self._installed: bool | None = None
@@ -102,6 +104,7 @@ class Certificate:
                 await self.ensure()
             except CALL_FAILURES as error:
                 log.warning("certificate not checked: %s", describe_failure(error))
+            self.checked.set()
             seconds = self._lifetimes.check.total_seconds()
             await asyncio.sleep(seconds if self._identity else RETRY_SECONDS)
 

@@ -18,7 +18,6 @@ from gpushare.kube.informer import Informer
 from gpushare.kube.resources import pools
 from gpushare.kube.session import load_credentials
 from gpushare.observe import http
-from gpushare.observe.connections import shrink_read_buffers
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 from gpushare.webhook.cache import NAMESPACES, POOLS, PoolCache
@@ -82,7 +81,6 @@ class Webhook:
         Raises OSError where the port is taken.
         """
         settings, tls = self._settings, self._certificate.tls
-        shrink_read_buffers()
         async with asyncio.TaskGroup() as tasks:
             for run in (self._pools.run, self._namespaces.run, self._certificate.run):
                 tasks.create_task(run())
@@ -91,6 +89,8 @@ class Webhook:
                     tls, host=settings.webhook_host, port=settings.webhook_port
                 ) as port:
                     try:
+                        # Before, a call can't succeed, and takes the machine's CAs: 3 MiB.
+                        await self._certificate.checked.wait()
                         # For ever: it ends with the group.
                         await tasks.create_task(self._self_call.run(port))
                     except asyncio.CancelledError:

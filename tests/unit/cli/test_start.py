@@ -1,9 +1,12 @@
-"""A program that is told to stop while it is still being read."""
+"""A program that is still being read: it heeds who stops it, and reads no more than it must."""
 
 import signal
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+from gpushare.certs.issue import issue_authority
 from tests.kit.cluster.command_line import start_python
 
 _PROGRAM = """
@@ -21,6 +24,14 @@ sys.meta_path.insert(0, Stop())
 from gpushare.cli.entrypoint import gpushare
 sys.argv[1:] = ["--version"]
 gpushare()
+"""
+_ROLES = """
+import os
+from gpushare.cli.imports import importing
+with importing():
+    import gpushare.controller.manager, gpushare.webhook.manager
+from aiohttp.connector import _SSL_CONTEXT_VERIFIED as default
+print(default.cert_store_stats()["x509_ca"], os.environ["SSL_CERT_FILE"])
 """
 
 
@@ -41,3 +52,10 @@ def test_the_first_process_of_a_container_heeds_it_as_any_other_does(told: signa
 
 def test_ctrl_c_ends_it_without_a_word_however_early() -> None:
     assert run(7, signal.SIGINT, module="typer") == -signal.SIGINT
+
+
+def test_a_role_reads_no_ca_of_the_machine_for_contexts_that_it_never_uses(tmp_path: Path) -> None:
+    authorities = tmp_path / "ca.pem"
+    authorities.write_bytes(issue_authority(datetime.now(UTC)).certificate_pem)
+    ended = start_python("-c", _ROLES, SSL_CERT_FILE=str(authorities))
+    assert ended.out.split() == ["0", str(authorities)], ended.err

@@ -85,16 +85,15 @@ def ports(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return ports
 
 
-async def until_called(webhook: Webhook) -> None:
+async def until_called(webhook: Webhook, ports: list[int]) -> None:
     """Until it can be called about pods of the namespace `default`."""
-    await until(lambda: "call to ourselves" in (webhook.find_unready() or ""))
+    await until(lambda: ports and "call to ourselves" in (webhook.find_unready() or ""))
     webhook._cache.put_namespace("default", None, DEFAULT)
 
 
 async def connect(
     ports: list[int], fake: FakeApi
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    await until(lambda: ports)
     tls = ssl.create_default_context(cadata=trusted_ca(fake).decode())
     return await asyncio.open_connection("127.0.0.1", ports[0], ssl=tls)
 
@@ -103,7 +102,7 @@ async def test_while_it_drains_whoever_has_not_heard_of_it_is_answered(
     fake: FakeApi, ports: list[int]
 ) -> None:
     async with starting(fake) as (webhook, running):
-        await until_called(webhook)
+        await until_called(webhook, ports)
         running.cancel()
         await until(lambda: webhook._server.calls.ending)
         for _ in range(2):
@@ -122,7 +121,7 @@ async def test_a_call_whose_body_comes_at_the_very_end_is_answered_and_in_the_lo
     monkeypatch.setattr(decision_log, "FLUSH_SECONDS", 60.0)
     caplog.set_level(logging.DEBUG, decision_log.log.name)
     async with starting(fake) as (webhook, running):
-        await until_called(webhook)
+        await until_called(webhook, ports)
         reader, writer = await connect(ports, fake)
         writer.write(build_call(b"", length=len(BODY)))
         await until(lambda: webhook._server.calls.count)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from gpushare.cli.errors.failures import errors_as_sentences
+from gpushare.cli.imports import importing
 from gpushare.cli.output.answer import Answer, Format, print_answer
 
 Kubeconfig = Annotated[
@@ -89,7 +90,8 @@ def _build_command(
         **typed: Any,
     ) -> None:
         with errors_as_sentences():
-            from gpushare.cli.cluster.access import Access
+            with importing():
+                from gpushare.cli.cluster.access import Access
 
             told = answer(Access(kubeconfig, context, snapshot), **typed)
             print_answer(told, output)
