@@ -31,14 +31,41 @@ class Fit(IntEnum):
 
 def judge_fit(pod: PodRequest, pool: PoolView, reserved: int) -> Fit:
     """How well `pod` fits into `pool`, of which `reserved` units are given away unseen."""
+    return PoolFit(pod, pool).judge(reserved)
+
+
+class PoolFit:
+    """How well the pods of one kind fit into a pool, whatever is given away of it unseen."""
+
+    __slots__ = ("_fit", "_spare_units", "pool")
+
+    def __init__(self, pod: PodRequest, pool: PoolView) -> None:
+        self.pool = pool
+        self._fit, self._spare_units = _judge(pod, pool)
+
+    def judge(self, reserved: int) -> Fit:
+        """The fit where `reserved` units are given away unseen."""
+        if self._fit is Fit.ROOM and reserved > self._spare_units:
+            return Fit.CARD
+        return self._fit
+
+    def rank(self, reserved: int) -> "Rank":
+        """Where the pool stands among others, the best first."""
+        fit, pool = self.judge(reserved), self.pool
+        free = free_share(pool.room, reserved)
+        return fit, -pool.priority, -free if fit is Fit.CARD else free, pool.name, pool
+
+
+def _judge(pod: PodRequest, pool: PoolView) -> tuple[Fit, int]:
+    """The fit where nothing is given away unseen, and so many units may be before ROOM is CARD."""
     room = pool.room
     if pool.nodes == 0:
-        return Fit.TOO_LARGE
+        return Fit.TOO_LARGE, 0
     if room is None:
-        return Fit.UNKNOWN
+        return Fit.UNKNOWN, 0
     units, cards = ask_per_card(pod, pool)
     if units > room.largest_card > 0:
-        return Fit.TOO_LARGE
+        return Fit.TOO_LARGE, 0
     least = (room.largest_card or units) if needs_whole_card(pod, pool) else units
     large_enough = places = 0
     for size, count in room.free_blocks:
@@ -47,11 +74,10 @@ def judge_fit(pod: PodRequest, pool: PoolView, reserved: int) -> Fit:
         large_enough += count
         places += count * (size // units)
     if large_enough < cards:
-        return Fit.FULL
+        return Fit.FULL, 0
     if room.free_pods is not None:
         places = min(places, room.free_pods)
-    wanted = room.pending + _DOUBT * reserved + units * cards
-    return Fit.ROOM if places * units >= wanted else Fit.CARD
+    return Fit.ROOM, ((places - cards) * units - room.pending) // _DOUBT
 
 
 def needs_whole_card(pod: PodRequest, pool: PoolView) -> bool:
@@ -77,8 +103,10 @@ def free_share(room: Room | None, reserved: int) -> float:
 
 Rank = tuple[Fit, int, float, str, PoolView]
 """Of unequal names, so that pools themselves are never compared."""
-_Outcome = tuple[str, Fit, Sequence[Reason | None]]
+_Outcome = tuple[str, Fit, tuple[Reason | None, ...]]
 """Who was chosen, with what fit, and why each of the others lost."""
+_MOST_RANKINGS = 16
+"""That are remembered of one kind of pods: 2 KiB each with 20 pools."""
 _WORSE = {Fit.CARD: Reason.RESERVED, Fit.UNKNOWN: Reason.CAPACITY_UNKNOWN}
 """A fit that is worse, though nobody knows that there is no room."""
 
@@ -108,17 +136,9 @@ class PoolRanker:
 
     def __init__(self, pod: PodRequest, candidates: Sequence[PoolView], lost: Sequence[Loser] = ()):
         """There is at least one candidate; the pools of `lost` are none."""
-        # Not the pod itself, with its texts: this is kept.
-        self._pod = PodRequest(
-            memory=pod.memory,
-            card_memory=pod.card_memory,
-            card_count=pod.card_count,
-            wants_whole_card=pod.wants_whole_card,
-        )
         wanted = _list_wanted(pod, candidates)
-        self._pools = {pool.name: pool for pool in wanted or candidates}
-        self._ranks: dict[str, Rank] = {}
-        """Of pools of which nothing is given away unseen."""
+        # Not the pod itself, with its texts: this is kept.
+        self._fits = {pool.name: PoolFit(pod, pool) for pool in wanted or candidates}
         self.is_preferred = bool(wanted)
         """They are of the kind, isolated or not, that the pods seem to want."""
         self._reason = Reason.ROUTED
@@ -127,35 +147,28 @@ class PoolRanker:
         self._not_preferred = [
             (Reason.ISOLATED if pool.isolates else Reason.NOT_ISOLATED, pool.name)
             for pool in candidates
-            if pool.name not in self._pools
+            if pool.name not in self._fits
         ]
         self._lost = lost
-        self._last: tuple[_Outcome, Ranking] | None = None
-        """Mostly the next pod's, too."""
+        self._rankings: dict[_Outcome, Ranking] = {}
+        """Of late: pods that come one after another are spread over a few pools."""
 
     def find_best(self, reserved: Mapping[str, int]) -> Ranking:
         """Who gets a pod of this kind, of whose pools so much is given away unseen."""
-        ranks = [
-            _rank(self._pod, pool, units)
-            if (units := reserved.get(name, 0))
-            else self._ranks.get(name) or self._remember(pool)
-            for name, pool in self._pools.items()
-        ]
+        ranks = [fit.rank(reserved.get(name, 0)) for name, fit in self._fits.items()]
         best = min(ranks)
-        outcome = (best[3], best[0], [_compare(best, rank) for rank in ranks])
-        if self._last is None or self._last[0] != outcome:
-            self._last = outcome, self._build_ranking(outcome)
-        return self._last[1]
-
-    def _remember(self, pool: PoolView) -> Rank:
-        rank = self._ranks[pool.name] = _rank(self._pod, pool, 0)
-        return rank
+        outcome = (best[3], best[0], tuple(_compare(best, rank) for rank in ranks))
+        if (ranking := self._rankings.get(outcome)) is None:
+            if len(self._rankings) == _MOST_RANKINGS:
+                self._rankings.clear()
+            ranking = self._rankings[outcome] = self._build_ranking(outcome)
+        return ranking
 
     def _build_ranking(self, outcome: _Outcome) -> Ranking:
         name, fit, beaten = outcome
-        lost = [(why, other) for why, other in zip(beaten, self._pools, strict=True) if why]
+        lost = [(why, other) for why, other in zip(beaten, self._fits, strict=True) if why]
         lost += self._not_preferred
-        return Ranking(self._pools[name], fit, self._reason, (*sorted(lost), *self._lost))
+        return Ranking(self._fits[name].pool, fit, self._reason, (*sorted(lost), *self._lost))
 
 
 def _list_wanted(pod: PodRequest, candidates: Sequence[PoolView]) -> Sequence[PoolView]:
@@ -163,12 +176,6 @@ def _list_wanted(pod: PodRequest, candidates: Sequence[PoolView]) -> Sequence[Po
     if pod.isolation in (names.ISOLATION_REQUIRED, names.ISOLATION_NONE):
         return candidates
     return [pool for pool in candidates if pool.isolates is not pod.disables_isolation]
-
-
-def _rank(pod: PodRequest, pool: PoolView, reserved: int) -> Rank:
-    fit = judge_fit(pod, pool, reserved)
-    free = free_share(pool.room, reserved)
-    return fit, -pool.priority, -free if fit is Fit.CARD else free, pool.name, pool
 
 
 def _compare(best: Rank, other: Rank) -> Reason | None:
