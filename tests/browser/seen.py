@@ -1,11 +1,8 @@
 """The page as a person sees it."""
 
-from typing import Any
 from urllib.parse import urlsplit
 
 from playwright.sync_api import ConsoleMessage, Locator, Page, Request, expect
-
-Json = dict[str, Any]
 
 _SECONDS = 20
 expect.set_options(timeout=_SECONDS * 1000)

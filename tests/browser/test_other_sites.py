@@ -37,15 +37,3 @@ def test_what_another_site_asks_for_its_own_page_is_kept_from_it(
     with attacker.expect_event("requestfailed") as failed:
         attacker.evaluate("url => { fetch(url, {mode: 'no-cors'}); }", f"{shown.url}state")
     assert failed.value.failure == "net::ERR_BLOCKED_BY_RESPONSE.NotSameOrigin"
-
-
-def test_a_name_of_an_attacker_s_that_leads_here_is_refused(
-    shown: UiServer, browser: "Browser"
-) -> None:
-    """DNS rebinding: browsers resolve every name below localhost to this machine by themselves."""
-    with browser.new_context() as context:
-        page = context.new_page()
-        answer = page.goto(shown.url.replace("127.0.0.1", "attacker.localhost"))
-        assert answer is not None
-        assert answer.status == 421
-        assert "inference" not in page.content()

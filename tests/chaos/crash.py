@@ -4,13 +4,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 
 import orjson
 
 from tests.kit.cluster.fault_proxy import Request, Rule
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 _METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _PATH = re.compile(

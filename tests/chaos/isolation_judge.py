@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from devcluster import names
 from gpushare.api.k8s.node import parse_node
@@ -17,8 +16,8 @@ from gpushare.api.k8s.pod import parse_pod
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.isolation import ContainerIsolation, observe_containers
 from gpushare.core.snapshot.node import NodeSnapshot
+from tests.kit.values.manifests import Json
 
-Json = dict[str, Any]
 Claims = Callable[[NodeSnapshot], Iterable[ContainerIsolation]]
 Admission = tuple[str, str, str]
 """UID of the pod, name of the container, and the boot in which it was admitted."""

@@ -7,11 +7,10 @@ seen. Between two looks anything may have happened in any order.
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from devcluster import names
+from tests.kit.values.manifests import Json
 
-Json = dict[str, Any]
 Values = tuple[str | None, ...]
 Instance = tuple[str, str, int]
 """A plugin's process: the boot, the UID of its pod, and its restart count."""

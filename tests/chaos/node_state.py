@@ -7,9 +7,8 @@ found even if its own list of keys names it.
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 MANAGER = "gpushare-operator"
 POOL = "gpushare.io/pool"

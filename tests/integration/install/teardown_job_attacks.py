@@ -3,8 +3,7 @@
 from typing import Any
 
 from tests.kit.cluster.teardown_jobs import ENTER, TEARDOWN_LABELS, build_teardown_job, pin
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 _OTHER = {"name": "other", "image": "other:1"}
 _OTHER_SCRIPT = [*ENTER, "/bin/sh", "-c", "id", "gpushare-teardown"]

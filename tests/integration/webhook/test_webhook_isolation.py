@@ -42,6 +42,7 @@ def asks_at_its_start() -> Json:
     return strict_pod(gib=None, initContainers=[asking])
 
 
+SELECT_IT, VERIFY_IT = f"Or select {MODE}=cgpu", "gpushare.io/isolation-verified"
 UNISOLATED = {
     "no selection": strict_pod(),
     "a pool alone": strict_pod(selects={POOL: "isolated"}),
@@ -67,6 +68,10 @@ UNVERIFIED = {
     "Basic": strict_pod(selects=BASIC_CGPU),
     "nodes that are not": strict_pod(selects={**CGPU, **dict.fromkeys(VERIFIED, "false")}),
 }
+UNSAFE = {
+    **{name: (pod, SELECT_IT) for name, pod in UNISOLATED.items()},
+    **{f"unverified: {name}": (pod, VERIFY_IT) for name, pod in UNVERIFIED.items()},
+}
 UNCONCERNED = {
     "requires nothing": build_pod("p"),
     "wants none": build_pod("p", annotations={ISOLATION: "none"}),
@@ -75,21 +80,14 @@ UNCONCERNED = {
 }
 
 
-@pytest.mark.parametrize("pod", UNISOLATED.values(), ids=list(UNISOLATED))
-def test_a_pod_that_nothing_keeps_on_isolated_nodes_is_refused(space: Namespace, pod: Json) -> None:
-    with pytest.raises(ApiError, match=REFUSED) as refusal:
-        space.send(pod)
-    assert refusal.value.status == HTTPStatus.UNPROCESSABLE_ENTITY
-    assert f"Or select {MODE}=cgpu" in str(refusal.value)
-
-
-@pytest.mark.parametrize("pod", UNVERIFIED.values(), ids=list(UNVERIFIED))
-def test_a_pod_that_could_start_where_isolation_is_not_verified_is_refused(
-    space: Namespace, pod: Json
+@pytest.mark.parametrize(("pod", "told"), UNSAFE.values(), ids=UNSAFE)
+def test_a_pod_that_could_run_where_isolation_is_not_verified_is_refused_and_told_what_to_select(
+    space: Namespace, pod: Json, told: str
 ) -> None:
     with pytest.raises(ApiError, match=REFUSED) as refusal:
         space.send(pod)
-    assert "gpushare.io/isolation-verified" in str(refusal.value)
+    assert refusal.value.status == HTTPStatus.UNPROCESSABLE_ENTITY
+    assert told in str(refusal.value)
 
 
 @pytest.mark.parametrize("pod", ISOLATED.values(), ids=list(ISOLATED))

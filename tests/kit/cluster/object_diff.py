@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from devcluster.cluster import Cluster
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 _PASSING = frozenset({"events"})
 """What goes by itself."""

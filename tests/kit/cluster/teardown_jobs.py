@@ -5,8 +5,7 @@ from typing import Any
 
 from devcluster.installation import TEARDOWN_IMAGE, TEARDOWN_NAMESPACE
 from devcluster.startup import PROJECT
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 TEARDOWN_JOBS = f"/apis/batch/v1/namespaces/{TEARDOWN_NAMESPACE}/jobs"
 TEARDOWN_PODS = f"/api/v1/namespaces/{TEARDOWN_NAMESPACE}/pods"

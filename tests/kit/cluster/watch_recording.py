@@ -7,15 +7,14 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 import orjson
 
 from devcluster.cluster import Cluster
 from devcluster.kubeconfig import read_own_kubeconfig
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 _CATCH_UP_SECONDS = 60
 

@@ -46,12 +46,6 @@ def test_without_a_pool_that_isolates_by_the_kernel_it_is_refused(pools: Any) ->
     assert "schedule cgpu" in decision.message
 
 
-def _expect_refused(pod: Json) -> None:
-    decision = admit(pod, CGPU, SHARE, MPS)
-    assert (decision.reason, decision.is_refused) == (Reason.ISOLATION_UNAVAILABLE, True)
-    assert "gpushare.io/isolation" in decision.message
-
-
 OPTED_OUT = {"gpushare.io/inject": "disabled"}
 TO_TRAINING, TO_INFERENCE = (
     {"gpushare.io/decision": f'{{"pool":"{pool}"}}'} for pool in ("training", "inference")
@@ -73,6 +67,12 @@ WITHOUT = {
     "it selects pools by affinity": _requiring(affinity=build_affinity(POOL)),
     "a DaemonSet places it": _requiring(owner="DaemonSet"),
     "a forged decision": _requiring(annotations=TO_INFERENCE, selects={POOL: "inference"}),
+    "it selects unverified nodes": _requiring(selects={MODE: "cgpu", VERIFIED[0]: "false"}),
+    "it selects nodes of which nothing is verified": _requiring(
+        selects={MODE: "cgpu", VERIFIED[0]: ""}
+    ),
+    # It is left as it is, so it must say itself that its node must be verified.
+    "it opts out and does not say": _requiring(selects={MODE: "cgpu"}, annotations=OPTED_OUT),
 }
 
 
@@ -80,23 +80,9 @@ WITHOUT = {
 def test_a_pod_that_would_or_could_run_without_isolation_is_refused_whoever_places_it(
     pod: Json,
 ) -> None:
-    _expect_refused(pod)
-
-
-@pytest.mark.parametrize(
-    "pod",
-    [
-        _requiring(selects={MODE: "cgpu", VERIFIED[0]: "false"}),
-        _requiring(selects={MODE: "cgpu", VERIFIED[0]: ""}),
-        # It is left as it is, so it must say itself that its node must be verified.
-        _requiring(selects={MODE: "cgpu"}, annotations=OPTED_OUT),
-    ],
-    ids=["unverified ones", "an empty value", "it opts out and does not say"],
-)
-def test_a_pod_that_selects_an_isolated_mode_where_that_is_not_verified_is_refused(
-    pod: Json,
-) -> None:
-    _expect_refused(pod)
+    decision = admit(pod, CGPU, SHARE, MPS)
+    assert (decision.reason, decision.is_refused) == (Reason.ISOLATION_UNAVAILABLE, True)
+    assert "gpushare.io/isolation" in decision.message
 
 
 def _turned_off(selects: dict[str, str] | None = None, **variable: Any) -> Json:

@@ -163,16 +163,13 @@ def test_another_label_can_name_the_node_pool() -> None:
         ({"cgpu": "true"}, Code.CONFLICTING_LABELS),
         ({MODE_LABEL: None, "cgpu": "true", "gpushare": "true"}, Code.CONFLICTING_LABELS),
         ({MODE_LABEL: None}, Code.UNLABELLED),
+        ({}, Code.MIG_NODE),
     ],
 )
 def test_a_node_that_no_pool_can_say_is_left_out(labels: dict[str, Any], code: Code) -> None:
-    described = describe(LabelledNode("odd", labels=labels))
+    offers = {"nvidia.com/mig-1g.5gb": "7"} if code is Code.MIG_NODE else {}
+    described = describe(LabelledNode("odd", labels=labels, offers=offers))
     assert (described.pools, list_codes(described)) == ((), {"odd": code})
-
-
-def test_a_node_that_offers_mig_devices_is_left_out() -> None:
-    described = describe(LabelledNode("odd", offers={"nvidia.com/mig-1g.5gb": "7"}))
-    assert (described.pools, list_codes(described)) == ((), {"odd": Code.MIG_NODE})
 
 
 def test_a_node_without_gpus_and_labels_is_not_mentioned() -> None:

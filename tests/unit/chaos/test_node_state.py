@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.node_state import ChangeSeen, parse_node
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 CHANGE = {
     "pool": "training",

@@ -1,4 +1,4 @@
-"""`gpushare adopt` and `migrate pools` as they are typed, on nodes with hostile and odd names."""
+"""`gpushare adopt` and `migrate pools` as they are typed, on nodes with odd names."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,6 @@ from tests.kit.cluster.command_line import run_command
 from tests.kit.histories.labelled_cluster import LabelledNode, build_labelled_cluster
 
 TypeIn = Callable[..., str]
-HOSTILE = "a\n---\nkind: ConfigMap\u2028x\x85y"
 
 
 @pytest.fixture
@@ -26,16 +25,6 @@ def type_in(tmp_path: Path) -> TypeIn:
     return type_in
 
 
-@pytest.mark.parametrize("command", [["adopt"], ["migrate", "pools"]])
-def test_a_name_with_a_lines_end_is_no_document_of_its_own(
-    type_in: TypeIn, command: list[str]
-) -> None:
-    node = LabelledNode(HOSTILE, "OpenSource", "share", node_pool="")
-    shown = type_in(node, *command, "-o", "yaml")
-    kinds = [each["kind"] for each in yaml.safe_load_all(shown) if each]
-    assert kinds in ([], ["GPUSharePool"])
-
-
 def test_a_node_pool_that_no_selector_can_name_is_none(type_in: TypeIn) -> None:
     shown = type_in(LabelledNode("a", node_pool="x y\n"), "adopt", "-o", "yaml")
     assert yaml.safe_load(shown)["spec"]["nodes"] == {"names": ["a"]}
@@ -44,8 +33,3 @@ def test_a_node_pool_that_no_selector_can_name_is_none(type_in: TypeIn) -> None:
 def test_a_command_names_a_node_as_one_word(type_in: TypeIn) -> None:
     shown = type_in(LabelledNode("a; reboot", "OpenSource", "share"), "migrate", "pools")
     assert "kubectl label nodes 'a; reboot' ack.node.gpu.schedule=share" in shown
-
-
-def test_a_node_pools_name_stays_text_in_the_file(type_in: TypeIn) -> None:
-    shown = type_in(LabelledNode("a", node_pool="1e3"), "adopt", "-o", "yaml")
-    assert "alibabacloud.com/nodepool-id: '1e3'\n" in shown

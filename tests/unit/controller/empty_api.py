@@ -4,15 +4,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.kit.cluster.kubeconfigs import write_kubeconfig
 from tests.kit.values.certificates import build_tls
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 GROUP, VERSION, POOLS = "gpushare.io", "v1alpha1", "gpusharepools"
 LEASES = "apis/coordination.k8s.io/v1/namespaces/here/leases"

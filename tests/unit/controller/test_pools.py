@@ -12,7 +12,8 @@ from gpushare.controller.pool_store import Pools
 from gpushare.core.snapshot.node import Timing
 from gpushare.kube.errors import ApiError
 from gpushare.kube.events import Events
-from tests.kit.values.manifests import Json, build_pool
+from tests.kit.values.found_clusters import build_found_pool
+from tests.kit.values.manifests import Json
 
 READY = PoolStatus(nodes=NodeCounts(matched=3, ready=3))
 
@@ -36,10 +37,8 @@ class Server:
     def store(self, name: str, **parts: Any) -> Json:
         """Create or change a pool; the object, as an event shows it."""
         self.version += 1
-        before = self.pools.get(name) or build_pool(name)
+        before = self.pools.get(name) or build_found_pool(name)
         metadata = {
-            "uid": f"uid-of-{name}",
-            "creationTimestamp": "2026-01-01T00:00:00Z",
             "finalizers": [names.FINALIZER],
             **before["metadata"],
             **parts.pop("metadata", {}),

@@ -10,11 +10,11 @@ from aiohttp import web
 from gpushare import names
 from gpushare.controller import uninstall
 from gpushare.controller.uninstall import remove_pools
-from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import PoolsRemainError
 from gpushare.names import PoolFate
 from tests.kit.values.fake_api import served_by
-from tests.kit.values.manifests import Json, build_pool
+from tests.kit.values.found_clusters import build_found_pool
+from tests.kit.values.manifests import Json
 
 TIMEOUT_SECONDS = 3600.0
 
@@ -25,13 +25,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stored(name: str = "training", **more: Any) -> Json:
-    pool = build_pool(name)
-    pool["metadata"] |= {
-        "uid": f"uid-of-{name}",
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-        "finalizers": [names.FINALIZER],
-        **more,
-    }
+    pool = build_found_pool(name)
+    pool["metadata"] |= {"finalizers": [names.FINALIZER], **more}
     return pool
 
 
@@ -74,18 +69,18 @@ class Server:
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": found})
 
 
-async def remove(api: ApiClient, fate: PoolFate) -> list[str]:
+async def remove(server: Server, fate: PoolFate) -> list[str]:
+    """What is told of it."""
     told: list[str] = []
-    await remove_pools(
-        api, fate, timeout_seconds=TIMEOUT_SECONDS, namespace="gpushare-system", tell=told.append
-    )
+    wishes: Json = {"timeout_seconds": TIMEOUT_SECONDS, "namespace": "gpushare-system"}
+    async with served_by(server.answer) as api:
+        await remove_pools(api, fate, tell=told.append, **wishes)
     return told
 
 
 async def test_a_pool_is_deleted_once_and_its_end_awaited() -> None:
     server = Server([stored()], [ENDING], [ENDING], [])
-    async with served_by(server.answer) as api:
-        deleted, waits, _ = await remove(api, PoolFate.DELETE)
+    deleted, waits, _ = await remove(server, PoolFate.DELETE)
     assert server.writes == ["DELETE training"]
     assert "Retain" in deleted
     assert "waits for the controller" in waits
@@ -93,23 +88,18 @@ async def test_a_pool_is_deleted_once_and_its_end_awaited() -> None:
 
 async def test_kept_pools_lose_the_finalizer_again_where_a_controller_put_it_back() -> None:
     server = Server([stored()], [stored()], [stored(finalizers=[])])
-    async with served_by(server.answer) as api:
-        await remove(api, PoolFate.KEEP)
+    await remove(server, PoolFate.KEEP)
     assert server.writes == ["PATCH training", "PATCH training"]
 
 
 @pytest.mark.parametrize("fate", PoolFate)
 async def test_without_the_crd_there_is_nothing_to_do(fate: PoolFate) -> None:
-    server = Server(404)
-    async with served_by(server.answer) as api:
-        assert "CRD is gone" in (await remove(api, fate))[0]
+    assert "CRD is gone" in (await remove(Server(404), fate))[0]
 
 
 @pytest.mark.parametrize("status", [403, 429, 500])
 async def test_an_outage_is_sat_out(status: int) -> None:
-    server = Server(status, [])
-    async with served_by(server.answer) as api:
-        outage, _ = await remove(api, PoolFate.DELETE)
+    outage, _ = await remove(Server(status, []), PoolFate.DELETE)
     assert str(status) in outage
 
 
@@ -139,16 +129,14 @@ async def test_a_removal_that_comes_to_no_end_fails_and_says_why(
             server.deadline = timeout
         return timeout
 
-    async with served_by(server.answer) as api:
-        monkeypatch.setattr(uninstall.asyncio, "timeout", begin)  # type: ignore[attr-defined]
-        with pytest.raises(PoolsRemainError, match=words):
-            await remove(api, fate)
+    monkeypatch.setattr(uninstall.asyncio, "timeout", begin)  # type: ignore[attr-defined]
+    with pytest.raises(PoolsRemainError, match=words):
+        await remove(server, fate)
     assert server.writes == []
 
 
 async def test_a_pool_that_another_version_wrote_is_removed_all_the_same() -> None:
     odd = stored() | {"spec": {"new": 1}, "status": {"nodes": "many", "releasing": "soon"}}
     server = Server([odd], [])
-    async with served_by(server.answer) as api:
-        await remove(api, PoolFate.DELETE)
+    await remove(server, PoolFate.DELETE)
     assert server.writes == ["DELETE training"]

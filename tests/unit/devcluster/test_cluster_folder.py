@@ -1,16 +1,23 @@
-"""A cluster's folder and processes: what is removed and ended, and what never is."""
+"""A cluster's folder and processes: what is removed and ended, and what never is; and that nothing
+acts on a cluster that is not a devcluster."""
 
 import json
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
+from devcluster.apiserver import ApiServer
+from devcluster.client import Client
 from devcluster.cluster import Cluster
-from devcluster.errors import ClusterError
+from devcluster.errors import ClusterError, ForeignContextError
 from devcluster.folder import ClusterFolder, State
+from devcluster.kubeconfig import expect_own_context
 from devcluster.processes import is_alive, kill_processes
 from devcluster.startup import expect_ready
 
@@ -67,16 +74,20 @@ def test_a_component_that_gave_up_on_a_slow_api_server_is_started_again(tmp_path
         kill_processes(folder.path)
 
 
-def test_a_component_that_ended_for_another_reason_is_told(tmp_path: Path) -> None:
-    folder = _have_ended(tmp_path, "etcd", "no space left on device")
-    with pytest.raises(ClusterError, match=r"(?s)etcd.*no space left"):
-        expect_ready(folder, _a_server(is_ready=True))
-
-
-def test_a_component_that_ends_at_once_when_it_is_started_again_is_told(tmp_path: Path) -> None:
-    folder = _have_ended(tmp_path, "kwok-controller", _GAVE_UP, program="false")
-    with pytest.raises(ClusterError, match="kwok-controller ended"):
-        expect_ready(folder, _a_server(is_ready=False))
+@pytest.mark.parametrize(
+    ("component", "said", "told"),
+    [
+        ("etcd", "no space left on device", r"(?s)etcd.*no space left"),
+        ("kwok-controller", _GAVE_UP, "kwok-controller ended"),
+    ],
+    ids=["for another reason", "at once when it is started again"],
+)
+def test_a_component_that_ends_is_told(
+    tmp_path: Path, component: str, said: str, told: str
+) -> None:
+    folder = _have_ended(tmp_path, component, said, program="false")
+    with pytest.raises(ClusterError, match=told):
+        expect_ready(folder, _a_server(is_ready=said != _GAVE_UP))
 
 
 def _a_server(*, is_ready: bool) -> Any:
@@ -95,3 +106,56 @@ def _have_ended(path: Path, component: str, said: str, *, program: str = "sleep"
     noted = {"components": [{"name": component, "binary": program, "args": ["60"]}]}
     (folder.components / "kwok.yaml").write_text(f"---\n{json.dumps(noted)}\n")
     return folder
+
+
+OWN = "kwok-devcluster-demo"
+
+
+def kubeconfig(
+    *, context: str = OWN, current: str = OWN, server: str = "https://127.0.0.1:21002"
+) -> dict[str, Any]:
+    return {
+        "current-context": current,
+        "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
+        "clusters": [{"name": context, "cluster": {"server": server}}],
+        "users": [{"name": context, "user": {"client-key": "/k"}}],
+    }
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        kubeconfig(current="prod"),
+        kubeconfig(context="prod"),
+        kubeconfig(current="kwok-mine", context="kwok-mine"),
+        kubeconfig(server="https://10.0.0.1:6443"),
+        kubeconfig(server="https://127.0.0.1.example.com:6443"),
+        {},
+    ],
+    ids=["current", "another context", "someone's kwok", "remote", "remote lookalike", "empty"],
+)
+def test_a_kubeconfig_that_leads_elsewhere_is_refused(foreign: dict[str, Any]) -> None:
+    with pytest.raises(ForeignContextError, match="Nothing was sent"):
+        expect_own_context(foreign, where=Path("k"))
+
+
+@pytest.mark.parametrize("connect", [ApiServer, partial(Client, user_agent="t")])
+def test_no_client_is_made_for_another_cluster(
+    tmp_path: Path, connect: Callable[[Path], object]
+) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump(kubeconfig(current="prod")))
+    with pytest.raises(ForeignContextError):
+        connect(file)
+
+
+def test_kubectl_is_not_even_started_for_another_cluster(tmp_path: Path) -> None:
+    cluster = Cluster("demo", tmp_path)
+    cluster._folder.record(State("demo", binaries=str(tmp_path), first_port=21000))
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    kubectl.chmod(0o755)
+    cluster.kubeconfig.write_text(yaml.safe_dump(kubeconfig(current="prod")))
+    with pytest.raises(ForeignContextError, match="prod"):
+        cluster.kubectl("get", "nodes")
+    assert not (tmp_path / "started").exists()

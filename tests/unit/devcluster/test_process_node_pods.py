@@ -11,8 +11,7 @@ from devcluster.cluster import Cluster
 from devcluster.processnode.host import find_source, load_image
 from devcluster.processnode.pod import UnplayableError, parse_container
 from devcluster.startup import PROJECT
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 ADDRESS = "10.96.0.1"
 

@@ -71,11 +71,17 @@ def test_a_lease_that_nobody_holds_is_silent_and_one_that_may_not_be_read_skippe
     assert judge_leader(leader, NS, NOW).code is code
 
 
-def _properties(version: Json, *path: str) -> Json:
-    schema: Json = version["schema"]["openAPIV3Schema"]["properties"]
-    for field in path:
-        schema = schema[field]["properties"]
+def _root(version: Json) -> Json:
+    schema: Json = version["schema"]["openAPIV3Schema"]
     return schema
+
+
+def _properties(version: Json, *path: str) -> Json:
+    schema = _root(version)
+    for field in path:
+        schema = schema["properties"][field]
+    properties: Json = schema["properties"]
+    return properties
 
 
 def _lack_fields(version: Json) -> None:
@@ -88,46 +94,24 @@ def _have_otherwise(version: Json) -> None:
     expressions["items"]["properties"]["operator"]["enum"] = ["In"]
 
 
+CURRENT, DIFFERS, TEXT = Code.CRD_CURRENT, Code.CRD_DIFFERS, {"type": "string"}
+OPERATOR = "otherwise spec.nodes.selector.matchExpressions[].operator"
 CRDS: dict[str, tuple[Callable[[Json], object], Code, str]] = {
-    "it is the program's own": (dict, Code.CRD_CURRENT, ""),
-    "its words do not count": (
-        lambda version: version["schema"]["openAPIV3Schema"].update(description="Other."),
-        Code.CRD_CURRENT,
-        "",
-    ),
-    "it lacks fields": (
-        _lack_fields,
-        Code.CRD_DIFFERS,
-        "lacks spec.rollout.canary, status.isolation",
-    ),
-    "it has a list's field otherwise": (
-        _have_otherwise,
-        Code.CRD_DIFFERS,
-        "otherwise spec.nodes.selector.matchExpressions[].operator",
-    ),
+    "it is the program's own": (dict, CURRENT, ""),
+    "its words do not count": (lambda it: _root(it).update(description="Other."), CURRENT, ""),
+    "it lacks fields": (_lack_fields, DIFFERS, "lacks spec.rollout.canary, status.isolation"),
+    "it has a list's field otherwise": (_have_otherwise, DIFFERS, OPERATOR),
     "it is newer": (
-        lambda version: _properties(version, "spec").update(later={"type": "string"}),
+        lambda it: _properties(it, "spec").update(later=TEXT),
         Code.CRD_NEWER,
         "spec.later",
     ),
-    "the root of the schema is another": (
-        lambda version: version["schema"]["openAPIV3Schema"].update(nullable=True),
-        Code.CRD_DIFFERS,
-        "nullable",
-    ),
-    "it does not serve the version": (
-        lambda version: version.update(served=False),
-        Code.CRD_DIFFERS,
-        "v1alpha1",
-    ),
-    "it keeps no status apart": (
-        lambda version: version.pop("subresources"),
-        Code.CRD_DIFFERS,
-        "subresources.status",
-    ),
+    "its root is another": (lambda it: _root(it).update(nullable=True), DIFFERS, "nullable"),
+    "it does not serve the version": (lambda it: it.update(served=False), DIFFERS, "v1alpha1"),
+    "it keeps no status apart": (lambda it: it.pop("subresources"), DIFFERS, "subresources.status"),
     "many fields are not all listed": (
-        lambda version: _properties(version, "spec").clear(),
-        Code.CRD_DIFFERS,
+        lambda it: _properties(it, "spec").clear(),
+        DIFFERS,
         " more",
     ),
 }

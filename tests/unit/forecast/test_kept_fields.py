@@ -7,8 +7,7 @@ import pytest
 
 from gpushare import names
 from gpushare.core.analysis.forecast.kept_fields import find_kept_fields, keep_fields
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 SELECTOR = {"matchLabels": {"pool": "a"}}
 FILE: Json = {

@@ -1,7 +1,6 @@
 """Events as the API server gets them: what is told again is counted on the one that is there."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -10,8 +9,7 @@ from gpushare.kube.errors import ApiError
 from gpushare.kube.events import Events, Subject
 from gpushare.names import Reason
 from tests.kit.values.clock import Clock
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 POOL = Subject("gpushare.io/v1alpha1", "GPUSharePool", "training", "uid-1")
 POD = Subject("v1", "Pod", "job", "uid-2", "team-a")

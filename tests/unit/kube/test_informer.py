@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from typing import Any
 
 import orjson
 import pytest
@@ -10,8 +9,7 @@ import pytest
 from gpushare.kube.errors import ApiError, KubeError, SilentWatchError
 from gpushare.kube.informer import REMEMBERED_DELETIONS, Informer
 from gpushare.kube.watch_health import WatchHealth
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 
 class Server:

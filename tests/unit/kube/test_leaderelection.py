@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -12,8 +11,7 @@ from gpushare.kube.errors import ApiError
 from gpushare.kube.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLostError
 from gpushare.settings import LONGEST_LEASE_SECONDS
 from tests.kit.values.clock import Clock
-
-Json = dict[str, Any]
+from tests.kit.values.manifests import Json
 
 
 class Store:
@@ -34,20 +32,17 @@ class Store:
         if call in self.meanwhile:
             await self.meanwhile.pop(call)()
 
-    async def get(self, path: str) -> Json:
+    async def find(self, path: str) -> Json | None:
         self._check()
         await self._wait("get")
         if self.lease is None:
-            raise ApiError(404, b"{}", what="lease")
+            return None
         return {**self.lease, "spec": dict(self.lease["spec"]), "version": self.version}
 
-    async def find(self, path: str) -> Json | None:
-        try:
-            return await self.get(path)
-        except ApiError as error:
-            if error.is_not_found:
-                return None
-            raise
+    async def get(self, path: str) -> Json:
+        lease = await self.find(path)
+        assert lease is not None
+        return lease
 
     async def create(self, path: str, body: Json) -> None:
         self._check()

@@ -14,20 +14,15 @@ from gpushare.kube.resources.pools import (
     list_pools_for_removal,
 )
 from tests.kit.values.fake_api import Answer, FakeApi, served_by
-from tests.kit.values.manifests import Json, build_pool
+from tests.kit.values.found_clusters import build_found_pool
+from tests.kit.values.manifests import Json
 
 
 def stored(name: str, **metadata: Any) -> Json:
     """A pool as an API server lists it; None takes a field off."""
-    pool = build_pool(name)
-    whole = {
-        "name": name,
-        "uid": f"uid-of-{name}",
-        "resourceVersion": "7",
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-        **metadata,
-    }
-    return {**pool, "metadata": {k: v for k, v in whole.items() if v is not None}}
+    pool = build_found_pool(name)
+    pool["metadata"] |= {"uid": f"uid-of-{name}", "resourceVersion": "7", **metadata}
+    return {**pool, "metadata": {k: v for k, v in pool["metadata"].items() if v is not None}}
 
 
 def pages_of(*pages: list[Json]) -> Answer:

@@ -1,10 +1,12 @@
-"""The card-level scheduler: ledger, fit, card choice."""
+"""The card-level scheduler: ledger, fit, card choice; and what its open-source extender remembers,
+as that one (c0b6141), faults included."""
 
 import json
 from typing import Any
 
 from devcluster import names
 from devcluster.simulator.cards import NO_CARD, NOT_MATCHED, Card, choose_cards, count_cards
+from devcluster.simulator.extendercache import ExtenderCache, NodeInfo
 from devcluster.simulator.ledger import build_entry
 from devcluster.simulator.objects import Container, Node, Pod
 
@@ -58,3 +60,22 @@ def test_professionals_ledger_names_units_by_container_and_card() -> None:
     assert json.loads(entry[names.ALLOCATION]) == {"0": {"0": 4, "1": 4}}
     assert json.loads(entry[names.CORE_PERCENTAGE]) == {"0": {"0": 25, "1": 25}}
     assert (entry[names.ASSIGNED], entry[names.ASSUME_TIME]) == ("false", "7000000000")
+
+
+NODE = Node("n1", capacity={names.GPU_COUNT: "1", names.GPU_MEM: "15"})
+
+
+def test_a_card_that_is_given_out_twice_has_almost_infinitely_much_free() -> None:
+    cache = ExtenderCache(lambda name: NODE, lambda name: None)
+    taken = {names.MEM_IDX: "0", names.MEM_POD: "18"}
+    cache.take(None, pod(18, node="n1", annotations=taken))
+    assert cache.choose(pod(15, node="n1"), cache.nodes["n1"]) == 0
+
+
+def test_a_node_that_is_gone_is_still_listed() -> None:
+    there = {"n1": NODE}
+    cache = ExtenderCache(there.get, lambda name: None)
+    assert isinstance(cache.find("n1"), NodeInfo)
+    there.clear()
+    assert cache.find("n1") is None
+    assert list(cache.nodes) == ["n1"]

@@ -1,5 +1,6 @@
 """Pods that were sent to no pool, or have no node."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -63,28 +64,21 @@ def _reason(pod: Pod, **pools: PoolRoom | None) -> str | None:
     return unschedulable.reason if unschedulable is not None else None
 
 
-@pytest.mark.parametrize(
-    ("pod", "pools"),
-    [
-        (a_gpu_pod(selects=frozenset({(names.LABEL_POOL, "training")}), created=OLD), ONE),
-        (_unrouted(), {}),
-        (_unrouted(phase="Failed"), ONE),
-        (_unrouted(deleting=True), ONE),
-        (_waiting(deleting=True), ONE),
-        (_waiting(unschedulable=""), ONE),
-        (_waiting(requests={names.RESOURCE_WHOLE_GPU: 1}, selects=frozenset()), {}),
-    ],
-    ids=[
-        "runs where sent",
-        "without any pool",
-        "ended",
-        "goes",
-        "waits and goes",
-        "is only new",
-        "whole cards, and not ours",
-    ],
-)
-def test_a_pod_that_nothing_is_wrong_with_is_no_case(pod: Pod, pools: dict[str, PoolRoom]) -> None:
+TO_TRAINING = frozenset({(names.LABEL_POOL, "training")})
+WHOLE = _waiting(requests={names.RESOURCE_WHOLE_GPU: 1})
+FINE: dict[str, tuple[Pod, Pools]] = {
+    "runs where sent": (a_gpu_pod(selects=TO_TRAINING, created=OLD), ONE),
+    "without any pool": (_unrouted(), {}),
+    "ended": (_unrouted(phase="Failed"), ONE),
+    "goes": (_unrouted(deleting=True), ONE),
+    "waits and goes": (_waiting(deleting=True), ONE),
+    "is only new": (_waiting(unschedulable=""), ONE),
+    "whole cards, and not ours": (replace(WHOLE, selects=frozenset()), {}),
+}
+
+
+@pytest.mark.parametrize(("pod", "pools"), FINE.values(), ids=FINE)
+def test_a_pod_that_nothing_is_wrong_with_is_no_case(pod: Pod, pools: Pools) -> None:
     assert _reason(pod, **pools) is None
 
 
@@ -132,7 +126,6 @@ def _failed(message: str, asks: int = 4, **more: Any) -> Pod:
     return _waiting(asks, unschedulable=message, unscheduled=("SchedulerError", message), **more)
 
 
-WHOLE = _waiting(requests={names.RESOURCE_WHOLE_GPU: 1})
 BOTH: dict[str, Any] = {"pools": ("inference", "training")}
 LARGER = PoolRoom(2, 2, a_capacity(memory_total=160, largest_card=80))
 PLACES: dict[str, tuple[Pod, Pools, Reason]] = {

@@ -18,7 +18,7 @@ def find_status(method: str = "GET", **headers: str) -> int:
     [
         (200, "Host", [f"127.0.0.1:{PORT}", f"localhost:{PORT}", f"LOCALHOST:{PORT}"]),
         (421, "Host", ["", "127.0.0.1", "localhost", "127.0.0.1:80", f"[::1]:{PORT}"]),
-        (421, "Host", [f"attacker.example:{PORT}", f"127.0.0.1.attacker.example:{PORT}"]),
+        (421, "Host", [f"attacker.localhost:{PORT}", f"127.0.0.1.attacker.example:{PORT}"]),
         (421, "Host", [f"127.0.0.1:{PORT}@attacker.example", f"0.0.0.0:{PORT}"]),
         (421, "Host", [f"127.0.0.1:{PORT}, attacker.example"]),
         (200, "Sec-Fetch-Site", ["same-origin", "none"]),

@@ -4,19 +4,24 @@ import asyncio
 import contextlib
 import tracemalloc
 from asyncio.sslproto import SSLProtocol
+from datetime import UTC, datetime
 
+import aiohttp
 import pytest
 
 from gpushare.api.k8s.namespace import Namespace
+from gpushare.certs.issue import issue_identity
 from gpushare.observe.connections import READ_BUFFER_BYTES, Connections, shrink_read_buffers
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import cache as memory_module
 from gpushare.webhook import calls
 from gpushare.webhook import server as server_module
+from gpushare.webhook.certificates import load_identity
 from gpushare.webhook.server import PODS_PATH
+from tests.kit.values.certificates import HOST, build_tls
 from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 from tests.kit.values.webhook_server import build_memory, build_webhook, until
-from tests.unit.webhook.webhook_client import BODY, crowded
+from tests.unit.webhook.webhook_client import BODY, Crowd, count, crowded
 
 SLOW = 600
 REAL_CALLS = 200
@@ -56,8 +61,7 @@ async def test_of_too_many_that_wait_the_slowest_has_to_go(monkeypatch: pytest.M
         await until(lambda: server.calls.count == 1)
         second.write(BODY[1:])
         await until(lambda: server.calls.count == 0)
-        name, labels = "gpushare_admission_requests_total", {"reason": "Routed"}
-        await until(lambda: metrics.registry.get_sample_value(name, labels) == 1)
+        await until(lambda: count(metrics, "Routed") == 1)
 
 
 async def test_nobody_has_to_go_before_it_could_be_called_slow() -> None:
@@ -153,3 +157,25 @@ def is_reading_no_more(transport: asyncio.Transport) -> bool:
 def count_buffered(transport: asyncio.Transport) -> int:
     """Bytes that came, and that nobody has decrypted."""
     return int(transport.get_read_buffer_size())  # type: ignore[attr-defined]
+
+
+async def test_a_new_certificate_holds_for_new_connections_and_cuts_none() -> None:
+    server, trusting, authority = build_tls()
+    async with (
+        build_webhook().listening(server, host="127.0.0.1", port=0) as port,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting, limit=1)) as session,
+    ):
+        crowd = Crowd(port, trusting)
+        assert await crowd.ask(session) == 200
+        before = await read_certificate(crowd)
+        load_identity(server, issue_identity(authority, (HOST, "127.0.0.1"), datetime.now(UTC)))
+        assert await read_certificate(crowd) != before
+        assert await crowd.ask(session) == 200
+        crowd.disperse()
+
+
+async def read_certificate(crowd: Crowd) -> bytes:
+    """What is shown on a new connection."""
+    _, writer = await crowd.open()
+    certificate: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    return certificate

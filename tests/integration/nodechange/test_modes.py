@@ -1,9 +1,10 @@
-"""The Professional edition: every change that is allowed works, every other one changes nothing."""
+"""Every change of mode that an edition allows works, every other one changes nothing."""
 
 from itertools import pairwise, permutations
 
 import pytest
 
+from devcluster.editions import Edition
 from gpushare.names import Reason
 from tests.integration.nodechange.node_modes import (
     EXPECTED_MODES,
@@ -13,10 +14,18 @@ from tests.integration.nodechange.node_modes import (
     our_node_writes,
     take_tour,
 )
-from tests.kit.bench import MODE, Bench
-from tests.kit.cluster.expect import expect, expect_labels, expect_reason, list_traces
+from tests.kit.bench import GPU_MEM, MODE, Bench
+from tests.kit.cluster.expect import (
+    expect,
+    expect_labels,
+    expect_pool_ready,
+    expect_reason,
+    list_traces,
+)
 from tests.kit.values.manifests import build_pool
 
+BASIC = ("default", "share", "cgpu", "share", "default", "cgpu", "default")
+OPEN_SOURCE = ("default", "share", "default", "share")
 WITHOUT_MODULE = (
     "default", "topology", "default", "mps", "default", "share", "default", "disabled",
 )  # fmt: skip
@@ -24,18 +33,24 @@ WITH_MODULE = (
     "default", "share", "cgpu", "default", "cgpu", "topology",
     "default", "core_mem", "topology", "default", "core_mem", "default",
 )  # fmt: skip
-TOURS = (WITHOUT_MODULE, WITH_MODULE)
-ALLOWED = {pair for tour in TOURS for pair in pairwise(tour)}
+TOURS: dict[str, tuple[Edition, tuple[str, ...]]] = {
+    "Basic": ("Basic", BASIC),
+    "OpenSource": ("OpenSource", OPEN_SOURCE),
+    "Professional without the module": ("Professional", WITHOUT_MODULE),
+    "Professional with the module": ("Professional", WITH_MODULE),
+}
+assert set(pairwise(BASIC)) == set(permutations(EXPECTED_MODES["Basic"], 2))
+ALLOWED = {*pairwise(WITHOUT_MODULE), *pairwise(WITH_MODULE)}
 REFUSED = [pair for pair in permutations(EXPECTED_MODES["Professional"], 2) if pair not in ALLOWED]
 
 pytestmark = pytest.mark.usefixtures("operator")
 
 
-@pytest.mark.parametrize("tour", TOURS, ids=["without-the-module", "with-the-module"])
+@pytest.mark.parametrize(("edition", "tour"), TOURS.values(), ids=TOURS)
 def test_a_node_goes_through_the_modes_and_each_of_them_works(
-    bench: Bench, tour: tuple[str, ...]
+    bench: Bench, edition: Edition, tour: tuple[str, ...]
 ) -> None:
-    take_tour(bench, "Professional", *tour)
+    take_tour(bench, edition, *tour)
 
 
 def test_a_pair_that_is_not_allowed_is_reported_and_nothing_is_written(bench: Bench) -> None:
@@ -74,3 +89,26 @@ def test_a_person_takes_the_node_through_default_outside_the_pool(bench: Bench) 
 
     expect_mode(bench, "Professional", "share")
     assert bench.audit.our_deletions(mark) == []
+
+
+# The whole-card plugin of the open-source edition is nobody's duty.
+
+
+def test_a_whole_card_plugin_that_stays_away_is_reported_and_holds_no_node_up(
+    bench: Bench,
+) -> None:
+    bench.install("OpenSource")
+    bench.add_nodes("n1", "n2", faults={"whole_card_never_returns": True})
+    bench.create_pool(build_pool(edition="OpenSource", schedule="share"))
+    expect_pool_ready(bench, nodes=2)
+
+    bench.change_pool(schedule="default")
+
+    for name in ("n1", "n2"):
+        expect_reason(bench, name, "WholeCardPluginMissing")
+        node = expect_labels(bench, name, EXPECTED_MODES["OpenSource"]["default"].labels)
+        assert not node["spec"].get("unschedulable")
+        assert not int(node["status"]["allocatable"].get(GPU_MEM, 0))
+    for name in ("n1", "n2"):
+        bench.set_faults(name)
+    expect_pool_ready(bench, nodes=2)
