@@ -9,8 +9,9 @@ from tests.chaos.rollout import CONVERGES_SECONDS, standing_rollout
 from tests.kit.bench import Bench
 
 PAUSE_SECONDS = 30
-CONTROLLERS_SECONDS = 30
-"""So long kube-controller-manager may wait before it watches again; no plugin comes back before."""
+CONTROLLERS_SECONDS = 60
+"""So long kube-controller-manager may wait before it watches again; no plugin comes back before.
+client-go's reflectors wait 30 s, and up to as much again, where one outage soon follows another."""
 
 
 @pytest.mark.parametrize("restarts", [1, pytest.param(4, marks=pytest.mark.chaos)])
