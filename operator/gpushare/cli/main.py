@@ -211,6 +211,7 @@ def _run(role: "Role") -> str | None:
         configure_logs(settings.log_level)
     except ValueError as error:
         return str(error)
+    # Connections to the API server, too, have 256 KiB each otherwise.
     shrink_read_buffers()
     try:
         asyncio.run(role(settings))

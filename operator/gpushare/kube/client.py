@@ -32,9 +32,8 @@ APPLY_PATCH = "application/apply-patch+yaml"
 """Server-side apply; JSON is YAML."""
 
 Json = dict[str, Any]
-PAGE = 100
-"""Objects that are asked for at once. What is parsed of a page is there until the next: of 500 Pods
-it is 10 MiB and more, which the process keeps."""
+PAGE = 500
+"""Objects that are asked for at once: a list that is long is neither made nor held whole."""
 
 
 class RequestObserver(Protocol):
@@ -251,7 +250,7 @@ async def list_pages(api: ApiClient, path: str, **params: str) -> AsyncIterator[
     Raises what a call may raise, at any page: what came before it is then no whole list. A list
     that takes minutes expires (410).
     """
-    params = {**params, "limit": str(PAGE)}
+    params = {"limit": str(PAGE), **params}
     while True:
         answer = await api.get(path, **params)
         meta, items = answer.get("metadata"), answer.get("items") or []

@@ -24,6 +24,9 @@ from gpushare.kube.watch_health import WATCH_SECONDS, WatchHealth
 
 log = logging.getLogger(__name__)
 
+PAGE = 100
+"""Objects that a list asks for at once. A page as parsed is held until the next one is, and Python
+keeps that memory: of 500 Pods 10 MiB and more."""
 RETURN_SECONDS = 2.0
 """The first watch after a failure: where nothing changes, its end alone says that all is well."""
 HEALTHY_SECONDS = 1.0
@@ -155,7 +158,7 @@ class Informer(Generic[Record]):
     async def _list(self) -> str:
         seen: set[str] = set()
         version = ""
-        async for page in list_pages(self._api, self._path, **self._params):
+        async for page in list_pages(self._api, self._path, limit=str(PAGE), **self._params):
             self.watch_health.note()
             self._on_alive()
             for raw in page.items:

@@ -62,8 +62,8 @@ class Certificate:
         )
         self._metrics = metrics
         self._clock = clock
-        self.checked = asyncio.Event()
-        """Set once the first check is over, whatever came of it."""
+        self.usable = asyncio.Event()
+        """Set once calls of the API server can succeed."""
         self._identity: Identity | None = None
         self._trust = Trust((), clock())
         self._installed: bool | None = None
@@ -104,7 +104,8 @@ class Certificate:
                 await self.ensure()
             except CALL_FAILURES as error:
                 log.warning("certificate not checked: %s", describe_failure(error))
-            self.checked.set()
+            if self.find_problem() is None:
+                self.usable.set()
             seconds = self._lifetimes.check.total_seconds()
             await asyncio.sleep(seconds if self._identity else RETRY_SECONDS)
 

@@ -89,8 +89,9 @@ class Webhook:
                     tls, host=settings.webhook_host, port=settings.webhook_port
                 ) as port:
                     try:
-                        # Before, a call can't succeed, and takes the machine's CAs: 3 MiB.
-                        await self._certificate.checked.wait()
+                        # Until then a call can't succeed; without a caBundle it would load the
+                        # machine's CAs, 3 MiB.
+                        await self._certificate.usable.wait()
                         # For ever: it ends with the group.
                         await tasks.create_task(self._self_call.run(port))
                     except asyncio.CancelledError:

@@ -24,7 +24,7 @@ OURS = frozenset({POOL, "cgpu", ISOLATION})
 CONVERGES_SECONDS = 30.0
 ON_ITS_WAY_SECONDS = 1.0
 WATCH = "watch=true"
-LIST_OF_POOLS = "/gpusharepools[?].*limit="
+LIST_OF_POOLS = "/gpusharepools[?].*limit=500"
 """Kopf's and ours; where the CRD is looked for, one is asked for."""
 TOO_OLD = b'{"type":"ERROR","object":{"code":410,"message":"too old"}}\n'
 """What a watch brings whose place in history is gone: a list has to follow."""

@@ -1,7 +1,7 @@
 """What is remembered for many pods decides as if it were worked out for each."""
 
 import tracemalloc
-from itertools import product
+from itertools import permutations, product
 from random import Random
 from typing import Any
 
@@ -11,7 +11,8 @@ from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import PodRequest, parse_pod_request
 from gpushare.api.selector import LabelSelector
-from gpushare.core.admission import PoolView, Rules, Shortlists, decide, shortlist
+from gpushare.core.admission import PoolView, Rules, Shortlists, decide, score, shortlist
+from gpushare.core.admission.score import PoolRanker
 from tests.kit.values.manifests import build_container, build_pod
 from tests.kit.values.pool_views import CARD, a_room, a_view
 
@@ -95,6 +96,16 @@ def test_only_so_much_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
         pod = parse_pod_request(build_pod("train", gib=gib))
         decide(pod, Namespace("default"), pools, shortlists=shortlists)
         assert len(shortlists._by_kind) <= 3
+
+
+def test_of_one_kind_only_so_many_outcomes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(score, "_MOST_RANKINGS", 2)
+    pools = [a_view(name) for name in ("one", "two", "three")]
+    ranker = PoolRanker(parse_pod_request(build_pod("train")), pools)
+    taken = [dict.fromkeys(pair, 9999) for pair in permutations(ranker._fits, 2)]
+    chosen = {ranker.find_best(reserved).pool.name for reserved in taken}
+    assert chosen == {"one", "two", "three"}
+    assert len(ranker._rankings) <= 2
 
 
 def test_nothing_is_kept_that_a_pods_creator_wrote() -> None:

@@ -21,8 +21,8 @@ from tests.kit.cluster.command_line import SOURCE, run_command, start_command
 from tests.kit.values.manifests import build_bound_pod, build_node
 from tests.unit.cli.test_snapshot_files import build_cluster
 
-HOSTILE = "a\x1b[31m\nb\x9bc\x7f\t\u202egnp\u2066"
-HARMLESS = r"a\x1b[31m\x0ab\x9bc\x7f\x09\u202egnp\u2066"
+HOSTILE = "a\x1b[31m\nb\x9bc\x7f\t\u202egnp\u2066\u2028\x85"
+HARMLESS = r"a\x1b[31m\x0ab\x9bc\x7f\x09\u202egnp\u2066\u2028\x85"
 TEXT = "节点 [red]ü[/red] é"
 
 

@@ -360,6 +360,6 @@ def test_in_rollouts_that_are_interrupted_every_promise_holds_and_many_reach_eve
                 mode = chance.choice((None, "default"))
                 history.fight_over("training", chance.choice(NODES), mode, conflicts, times=8)
         history.teardown()
-    # Those of the other test count, too.
+    # Those of the other tests count, too: it must be the last (`-p no:randomly` in the Makefile).
     if EXAMPLES >= MANY:
         assert not Histories.log.list_unreached()

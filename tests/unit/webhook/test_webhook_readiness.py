@@ -62,6 +62,7 @@ async def test_where_nobody_would_call_it_it_is_not_ready(fake: FakeApi) -> None
     fake.objects.pop(CONFIGURATION)
     async with starting(fake) as (webhook, _):
         await until(lambda: "is not installed" in (webhook.find_unready() or ""))
+        assert "not called yet" in (webhook._self_call.find_problem() or "")
 
 
 async def test_as_soon_as_it_is_to_stop_it_is_not_ready(fake: FakeApi) -> None:

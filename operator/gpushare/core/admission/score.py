@@ -29,6 +29,10 @@ class Fit(IntEnum):
     """No card is so large, or there is no node."""
 
 
+Rank = tuple[Fit, int, float, str, PoolView]
+"""Of unequal names, so that pools themselves are never compared."""
+
+
 def judge_fit(pod: PodRequest, pool: PoolView, reserved: int) -> Fit:
     """How well `pod` fits into `pool`, of which `reserved` units are given away unseen."""
     return PoolFit(pod, pool).judge(reserved)
@@ -41,7 +45,7 @@ class PoolFit:
 
     def __init__(self, pod: PodRequest, pool: PoolView) -> None:
         self.pool = pool
-        self._fit, self._spare_units = _judge(pod, pool)
+        self._fit, self._spare_units = _measure(pod, pool)
 
     def judge(self, reserved: int) -> Fit:
         """The fit where `reserved` units are given away unseen."""
@@ -49,15 +53,16 @@ class PoolFit:
             return Fit.CARD
         return self._fit
 
-    def rank(self, reserved: int) -> "Rank":
+    def rank(self, reserved: int) -> Rank:
         """Where the pool stands among others, the best first."""
         fit, pool = self.judge(reserved), self.pool
         free = free_share(pool.room, reserved)
         return fit, -pool.priority, -free if fit is Fit.CARD else free, pool.name, pool
 
 
-def _judge(pod: PodRequest, pool: PoolView) -> tuple[Fit, int]:
-    """The fit where nothing is given away unseen, and so many units may be before ROOM is CARD."""
+def _measure(pod: PodRequest, pool: PoolView) -> tuple[Fit, int]:
+    """The fit; of ROOM also how many units may be given away unseen until it is only CARD, which it
+    is already where that is below 0."""
     room = pool.room
     if pool.nodes == 0:
         return Fit.TOO_LARGE, 0
@@ -101,12 +106,10 @@ def free_share(room: Room | None, reserved: int) -> float:
     return (room.free - reserved) / room.total if room is not None and room.total else 0.0
 
 
-Rank = tuple[Fit, int, float, str, PoolView]
-"""Of unequal names, so that pools themselves are never compared."""
 _Outcome = tuple[str, Fit, tuple[Reason | None, ...]]
 """Who was chosen, with what fit, and why each of the others lost."""
 _MOST_RANKINGS = 16
-"""That are remembered of one kind of pods: 2 KiB each with 20 pools."""
+"""Kept for each kind of pods: 2 KiB each with 20 pools."""
 _WORSE = {Fit.CARD: Reason.RESERVED, Fit.UNKNOWN: Reason.CAPACITY_UNKNOWN}
 """A fit that is worse, though nobody knows that there is no room."""
 
@@ -151,7 +154,7 @@ class PoolRanker:
         ]
         self._lost = lost
         self._rankings: dict[_Outcome, Ranking] = {}
-        """Of late: pods that come one after another are spread over a few pools."""
+        """Of late: pods that come one after another go to one of a few pools."""
 
     def find_best(self, reserved: Mapping[str, int]) -> Ranking:
         """Who gets a pod of this kind, of whose pools so much is given away unseen."""

@@ -15,8 +15,9 @@ from gpushare.core.admission.request import AdmissionRequest
 from gpushare.core.admission.score import PoolRanker
 from gpushare.names import Reason
 
-MOST_REMEMBERED = 10_000
-"""Kinds of pods by pools: anybody may ask for any amount."""
+MOST_REMEMBERED = 20_000
+"""Kinds of pods by pools: anybody may ask for any amount. They take 24 MiB
+at most, with 20 pools."""
 _ISOLATIONS = (names.ISOLATION_REQUIRED, names.ISOLATION_NONE)
 
 
