@@ -1,30 +1,18 @@
 """``python -m bench.admission``: what a call costs the webhook, beside a bare handler, in turns."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import orjson
-
-from bench.core import reviewclient, reviewserver
 from bench.core.figure import Figure, find_ratio, is_steady, tell
-from bench.core.processes import Partner, read_cpu_seconds, running
 from bench.core.reviewclient import Loop
 from bench.core.session import run, say
-from gpushare.certs.issue import issue_authority, issue_identity
+from bench.core.turns import FLOOR, Pair, open_pair, take_turns, write_certificate
 
 CONNECTIONS = (1, 8, 32)
-SLICE = 100
-"""Calls on end of one server. Its own turns are short, since a machine's speed changes within
-seconds, by more than what is measured."""
-_SLICES = 40
-FLOOR = 0
-"""A contestant without pools, that decides nothing."""
 MOST_RATIOS = {3: 1.3, 20: 1.35, 100: 1.5}
 """The others, by their number of pools, and what CPU time they may take on `BOUNDED` connections,
 by the floor's."""
@@ -33,8 +21,6 @@ BOUNDED = 8
 
 Round = Mapping[tuple[int, int], Loop]
 """What the calls took and cost, by pools and connections."""
-Pairs = Mapping[int, tuple[Partner, Partner]]
-"""Server and client, by pools."""
 
 
 def list_figures(rounds: Sequence[Round]) -> list[Figure]:
@@ -73,63 +59,20 @@ async def _measure() -> list[Round]:
         while not _are_steady(rounds):
             found: dict[tuple[int, int], Loop] = {}
             for connections in CONNECTIONS:
-                found |= await _take_turns(pairs, connections)
+                turns = await take_turns(pairs, connections)
+                found |= {(pools, connections): loop for pools, loop in turns.items()}
             rounds.append(found)
             say(f"round {len(rounds)}: {found}")
     return rounds
 
 
-async def _take_turns(pairs: Pairs, connections: int) -> Round:
-    """A slice of calls to one server after another, until each had all of them."""
-    for _, client in pairs.values():
-        await client.ask(b"open %d" % connections)
-    seconds = dict.fromkeys(pairs, 0.0)
-    for _ in range(_SLICES):
-        for pools, (server, client) in pairs.items():
-            before = read_cpu_seconds(server.pid)
-            await client.ask(b"call %d" % SLICE)
-            seconds[pools] += read_cpu_seconds(server.pid) - before
-    turns = {}
-    for pools, (_, client) in pairs.items():
-        loop = orjson.loads(await client.ask(b"close"))
-        loop["cpu_us"] = 1e6 * seconds[pools] / loop["calls"]
-        turns[pools, connections] = Loop(**loop)
-    return turns
-
-
 @asynccontextmanager
-async def _open_pairs() -> AsyncIterator[Pairs]:
-    """The servers' processes and the clients' for as long as the block lasts."""
+async def _open_pairs() -> AsyncIterator[Mapping[int, Pair]]:
+    """The servers' processes and the clients', by pools, for as long as the block lasts."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpushare-bench-")))
-        certificate, ca = _write_certificate(folder)
-        pairs = {}
-        for pools in (FLOOR, *MOST_RATIOS):
-            asked = (str(certificate), str(pools), str(folder / f"{pools}.log"))
-            server = await stack.enter_async_context(running(reviewserver.__name__, *asked))
-            port = await server.listen()
-            client = await stack.enter_async_context(running(reviewclient.__name__, port, str(ca)))
-            pairs[pools] = server, client
-            _separate(server, client)
-        yield pairs
-
-
-def _separate(server: Partner, client: Partner) -> None:
-    """A core for each, where there are two: CPU time grows with each move from one to another."""
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) > 1:
-        os.sched_setaffinity(server.pid, cores[:1])
-        os.sched_setaffinity(client.pid, cores[1:2])
-
-
-def _write_certificate(folder: Path) -> tuple[Path, Path]:
-    """Files for 127.0.0.1: the certificate with its key, and the CA that it is trusted by."""
-    now = datetime.now(UTC)
-    authority, certificate, ca = issue_authority(now), folder / "tls.pem", folder / "ca.pem"
-    identity = issue_identity(authority, ("127.0.0.1",), now)
-    certificate.write_bytes(identity.key_pem + identity.certificate_pem)
-    ca.write_bytes(authority.certificate_pem)
-    return certificate, ca
+        write_certificate(folder)
+        yield {pools: await open_pair(stack, folder, pools) for pools in (FLOOR, *MOST_RATIOS)}
 
 
 if __name__ == "__main__":

@@ -1,22 +1,17 @@
 """``python -m bench.labels``: a new pool labels its nodes, beside a loop of the same writes."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-import orjson
-
-from bench.core import loop
 from bench.core.figure import Figure, is_steady, tell
-from bench.core.processes import read_cpu_seconds, running
-from bench.core.rig import LABELS, Rig, is_labelled, open_rig
+from bench.core.labelling import label_bare, label_by_operator
+from bench.core.rig import Rig, open_rig
 from bench.core.session import own_cluster, run, say
 from devcluster.cluster import Cluster
 
 _SIZES = (1000, 5000)
-_WITHIN_SECONDS = 900
 _MOST_RATIO = 1.3
 
 
@@ -73,43 +68,19 @@ async def _measure(cluster: Cluster) -> list[Figure]:
 
 async def _measure_round(rig: Rig) -> Round:
     """The nodes are as they joined before and after it, and no controller runs."""
-    floor_seconds = await _measure_floor(rig)
+    floor = await label_bare(rig)
     await rig.fleet.reset()
     await rig.start_operator()
-    rig.audit.read_our_writes()
-    cpu = read_cpu_seconds(rig.pid)
-    operator_seconds = await _time(rig, rig.create_pool, "the operator labels the nodes")
-    # A second write to a node would come late.
-    await rig.until_ready()
-    cpu = read_cpu_seconds(rig.pid) - cpu
-    writes = [write.resource for write in rig.audit.read_our_writes()]
+    ours = await label_by_operator(rig)
     await rig.clear()
-    to_nodes = writes.count("nodes")
-    others = len(writes) - to_nodes
-    return Round(len(rig.fleet), floor_seconds, operator_seconds, cpu, to_nodes, others)
-
-
-async def _measure_floor(rig: Rig) -> float:
-    """Seconds that the bare loop takes; its labels stay on the nodes."""
-    uids = {name: meta["uid"] for name, meta in rig.nodes.metadata.items()}
-    asked = orjson.dumps([LABELS, uids])
-    async with running(loop.__name__, str(rig.installation.cluster.kubeconfig)) as bare:
-        await bare.listen()
-
-        async def label() -> None:
-            await bare.ask(asked)
-
-        return await _time(rig, label, "the bare loop labels the nodes")
-
-
-async def _time(rig: Rig, start: Callable[[], Awaitable[None]], what: str) -> float:
-    """Seconds from `start` until the watch has shown every node labelled."""
-    await rig.until_server_rests()
-    labelled = rig.nodes.when_all(is_labelled)
-    started = time.monotonic()
-    await start()
-    finished = await rig.nodes.wait(labelled, what, seconds=_WITHIN_SECONDS)
-    return finished - started
+    return Round(
+        len(rig.fleet),
+        floor.seconds,
+        ours.seconds,
+        ours.cpu_seconds,
+        ours.node_writes,
+        ours.other_writes,
+    )
 
 
 if __name__ == "__main__":

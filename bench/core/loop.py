@@ -1,6 +1,7 @@
 """``python -m bench.core.loop KUBECONFIG``: a bare loop of server-side applies, the floor.
 
 It says that it is ready, takes labels and the UIDs of the nodes as JSON, and says when it is done.
+It stays until it is ended, so that what it used can be read.
 """
 
 import asyncio
@@ -37,6 +38,7 @@ async def _main(kubeconfig: Path) -> None:
         labels, uids = orjson.loads(await asyncio.to_thread(sys.stdin.buffer.readline))
         await for_each(partial(_apply, api, labels), uids.items())
         print("done", flush=True)
+        await asyncio.to_thread(sys.stdin.buffer.read)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``python -m bench.core.reviewclient PORT CA``: reviews in a closed loop, over TLS.
+"""``python -m bench.core.reviewclient PORT CA WHOSE``: reviews in a closed loop, over TLS.
 
 By lines on stdin: ``open N`` connections, ``call`` N times, ``close`` and tell the times as JSON.
 """
@@ -14,12 +14,12 @@ from itertools import cycle
 
 import orjson
 
-from bench.core.reviews import build_bodies
+from bench.core.reviews import PATHS, Whose, build_bodies
 
 _BODIES = 64
 _WARM_CALLS = 50
 _HEAD = (
-    "POST /mutate-pods HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUser-Agent: kube-apiserver-admission"
+    "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUser-Agent: kube-apiserver-admission"
     "\r\nContent-Length: {length}\r\nAccept: application/json, */*\r\n"
     "Content-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n"
 )
@@ -89,10 +89,11 @@ async def _call(connection: Connection, request: Request) -> None:
         raise RuntimeError(f"expected a patch, got {head[:40]!r} {body[:200]!r}")
 
 
-async def _main(port: int, ca: str) -> None:
+async def _main(port: int, ca: str, whose: Whose) -> None:
     tls = ssl.create_default_context(cafile=ca)
     requests = cycle(
-        (_HEAD.format(port=port, length=len(body)).encode(), body) for body in build_bodies(_BODIES)
+        (_HEAD.format(path=PATHS[whose], port=port, length=len(body)).encode(), body)
+        for body in build_bodies(_BODIES, whose)
     )
     client = Client([], requests)
     for line in sys.stdin:
@@ -114,4 +115,5 @@ async def _main(port: int, ca: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(int(sys.argv[1]), sys.argv[2]))
+    (asked,) = (each for each in PATHS if each == sys.argv[3])
+    asyncio.run(_main(int(sys.argv[1]), sys.argv[2], asked))

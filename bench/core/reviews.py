@@ -1,9 +1,13 @@
 """AdmissionReviews as large as the API server sends them for an ordinary pod."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from tests.kit.values.manifests import Json, build_pod, build_review, encode
+
+Whose = Literal["ours", "hami"]
+PATHS: dict[Whose, str] = {"ours": "/mutate-pods", "hami": "/webhook"}
+"""Where a webhook answers, by whose it is."""
 
 _FEWEST_VARIABLES, _MOST_VARIABLES = 15, 19
 _TOKEN = "kube-api-access-x7k2p"
@@ -37,17 +41,22 @@ _SPEC: Json = {
 """Much of what the API server adds before it asks webhooks."""
 
 
-def build_bodies(count: int) -> Sequence[bytes]:
+def build_bodies(count: int, whose: Whose) -> Sequence[bytes]:
     """So many reviews on the wire, each of another pod: no two in a row are of one length."""
-    return [encode(_build_review(number)) for number in range(count)]
+    return [encode(_build_review(number, whose)) for number in range(count)]
 
 
-def _build_review(number: int) -> Json:
+def _build_review(number: int, whose: Whose) -> Json:
+    """The pod asks for memory of a card by the names that `whose` webhook looks at."""
     variables = range(_FEWEST_VARIABLES + number % (1 + _MOST_VARIABLES - _FEWEST_VARIABLES))
     environment = {f"SETTING_{variable}": f"value-{variable}" for variable in variables}
-    pod = build_pod(f"inference-5c9f7d9d8b-{number:05}", gib=3 + number % 6, env=environment)
+    gib = 3 + number % 6
+    pod = build_pod(f"inference-5c9f7d9d8b-{number:05}", gib=gib, env=environment)
     for container in pod["spec"]["containers"]:
         container |= _CONTAINER
+        if whose == "hami":
+            limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(1024 * gib)}
+            container["resources"] = {"limits": limits}
     pod["spec"] |= _SPEC
     written = {
         "manager": "kube-controller-manager",

@@ -1,0 +1,104 @@
+"""All nodes of a rig get two labels: by the operator, and by a bare loop of the same writes."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import orjson
+
+from bench.core import loop
+from bench.core.nodewatch import Holds
+from bench.core.processes import read_cpu_seconds, read_peak_rss_mib, read_rss_mib, running
+from bench.core.rig import LABELS, Rig, is_labelled
+from tests.kit.cluster.audit_log import Call
+
+_WITHIN_SECONDS = 900
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """What it took, and what it cost the process that did it."""
+
+    seconds: float
+    """Until the benchmark's watch has shown every node labelled."""
+    cpu_seconds: float
+    """Until the process is idle again."""
+    rest_mib: float
+    """Resident memory then, and the most that it ever was."""
+    peak_mib: float
+    node_writes: int
+    other_writes: int
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Somebody who can label the nodes: a process that is idle until `start` is awaited."""
+
+    name: str
+    pid: int
+    start: Callable[[], Awaitable[object]]
+    rests: Callable[[], Awaitable[object]]
+    """Returns once it has nothing more to do."""
+    read_writes: Callable[[], Sequence[Call]]
+    """What it wrote since the last reading."""
+    holds: Holds = is_labelled
+
+
+async def label_bare(rig: Rig) -> Labelling:
+    """The bare loop's; its labels stay on the nodes."""
+    uids = {name: meta["uid"] for name, meta in rig.nodes.metadata.items()}
+    asked = orjson.dumps([LABELS, uids])
+    async with running(loop.__name__, str(rig.installation.cluster.kubeconfig)) as bare:
+        await bare.listen()
+        contestant = Contestant(
+            "the bare loop", bare.pid, partial(bare.ask, asked), _at_once, writes(rig, loop.MANAGER)
+        )
+        return await measure(rig, contestant)
+
+
+async def label_by_operator(rig: Rig) -> Labelling:
+    """The operator's, of a new pool; its controller was started before, and runs on.
+
+    It ends once the pool is Ready: a second write to a node would come late.
+    """
+    read_writes = rig.audit.read_our_writes
+    contestant = Contestant("the operator", rig.pid, rig.create_pool, rig.until_ready, read_writes)
+    return await measure(rig, contestant)
+
+
+async def measure(rig: Rig, contestant: Contestant) -> Labelling:
+    """From its start, once the API server has come to rest, until it rests itself."""
+    await rig.until_server_rests()
+    contestant.read_writes()
+    pid, cpu = contestant.pid, read_cpu_seconds(contestant.pid)
+    labelled = rig.nodes.when_all(contestant.holds)
+    started = time.monotonic()
+    await contestant.start()
+    what = f"{contestant.name} labels the nodes"
+    finished = await rig.nodes.wait(labelled, what, seconds=_WITHIN_SECONDS)
+    await contestant.rests()
+    cpu = read_cpu_seconds(pid) - cpu
+    written = [write.resource.partition("/")[0] for write in contestant.read_writes()]
+    to_nodes = written.count("nodes")
+    return Labelling(
+        finished - started,
+        cpu,
+        read_rss_mib(pid),
+        read_peak_rss_mib(pid),
+        to_nodes,
+        len(written) - to_nodes,
+    )
+
+
+def writes(rig: Rig, mark: str) -> Callable[[], Sequence[Call]]:
+    """Reads what was written since by calls whose line in the audit log has this mark."""
+
+    def read() -> Sequence[Call]:
+        return [call for call in rig.audit.read(about=(mark.encode(),)) if call.is_write]
+
+    return read
+
+
+async def _at_once() -> None:
+    """A loop that has said that it is done has nothing more to do."""

@@ -1,0 +1,91 @@
+"""Webhook servers that take turns, each with a client of its own: what a call costs, and takes."""
+
+import os
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import orjson
+
+from bench.core import reviewclient, reviewserver
+from bench.core.processes import Partner, read_cpu_seconds, running
+from bench.core.reviewclient import Loop
+from bench.core.reviews import Whose
+from gpushare.certs.issue import issue_authority, issue_identity
+
+FLOOR = 0
+"""Pools of a server that decides nothing."""
+SLICE = 100
+"""Calls on end of one server. Its own turns are short, since a machine's speed changes within
+seconds, by more than what is measured."""
+_SLICES = 40
+
+Name = TypeVar("Name")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A server, and who calls it."""
+
+    server_pid: int
+    client: Partner
+
+
+async def take_turns(pairs: Mapping[Name, Pair], connections: int) -> dict[Name, Loop]:
+    """A slice of calls to one server after another, until each had all of them."""
+    for pair in pairs.values():
+        await pair.client.ask(b"open %d" % connections)
+    seconds = dict.fromkeys(pairs, 0.0)
+    for _ in range(_SLICES):
+        for name, pair in pairs.items():
+            before = read_cpu_seconds(pair.server_pid)
+            await pair.client.ask(b"call %d" % SLICE)
+            seconds[name] += read_cpu_seconds(pair.server_pid) - before
+    found = {}
+    for name, pair in pairs.items():
+        loop = Loop(**orjson.loads(await pair.client.ask(b"close")))
+        found[name] = replace(loop, cpu_us=1e6 * seconds[name] / loop.calls)
+    return found
+
+
+async def open_pair(stack: AsyncExitStack, folder: Path, pools: int) -> Pair:
+    """A server of ours with so many pools, or the floor, as long as the stack; and its client.
+
+    `folder` holds what `write_certificate` wrote, and takes the server's log.
+    """
+    asked = (str(folder / "tls.pem"), str(pools), str(folder / f"{pools}.log"))
+    server = await stack.enter_async_context(running(reviewserver.__name__, *asked))
+    return await open_client(stack, folder, server.pid, await server.listen())
+
+
+async def open_client(
+    stack: AsyncExitStack, folder: Path, server_pid: int, port: str, whose: Whose = "ours"
+) -> Pair:
+    """A client of a server that listens. Each gets a core of its own where there are two: CPU time
+    grows with each move from one to another."""
+    asked = (port, str(folder / "ca.pem"), whose)
+    client = await stack.enter_async_context(running(reviewclient.__name__, *asked))
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) > 1:
+        _pin(server_pid, cores[0])
+        _pin(client.pid, cores[1])
+    return Pair(server_pid, client)
+
+
+def _pin(pid: int, core: int) -> None:
+    """All of its threads; new ones follow that which starts them."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        os.sched_setaffinity(int(thread), [core])
+
+
+def write_certificate(folder: Path) -> Path:
+    """The certificate of 127.0.0.1 with its key, in one file; beside it the CA that signed it."""
+    now = datetime.now(UTC)
+    authority, certificate = issue_authority(now), folder / "tls.pem"
+    identity = issue_identity(authority, ("127.0.0.1",), now)
+    certificate.write_bytes(identity.key_pem + identity.certificate_pem)
+    (folder / "ca.pem").write_bytes(authority.certificate_pem)
+    return certificate
