@@ -49,6 +49,8 @@ class GoModule:
     """Binaries that Go names otherwise than everybody does: Go's name to theirs."""
     tags: str = ""
     """Build tags."""
+    flags: tuple[str, ...] = _FLAGS
+    """Of the compiler; none for what is measured itself."""
 
     @property
     def binaries(self) -> tuple[str, ...]:
@@ -276,7 +278,7 @@ def _compile(
     module: GoModule, go: Path, target: Path, settings: Mapping[str, str], line: ProgressLine
 ) -> None:
     # -mod=readonly wins over a GOFLAGS of the user's that would rewrite go.mod.
-    flags = ["-mod=readonly", "-tags", module.tags, *_FLAGS]
+    flags = ["-mod=readonly", "-tags", module.tags, *module.flags]
     stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
     listing = [str(go), "list", *flags, "-deps", "-f", stale, *module.packages]
     listed = _follow(module.folder, listing, settings, BuildProgress(), line)

@@ -25,9 +25,11 @@ READ_LABEL = "bench.example/read"
 """The pool's selector reads it, and takes any value that is written."""
 GPU_PODS_PER_NODE = 4
 
-_OUR_PREFIX = "gpushare.io/"
 _OUR_LABELS = frozenset({POOL_LABEL, PLACEMENT_LABEL, TICK_LABEL, READ_LABEL})
-_WRITERS = frozenset({loop.MANAGER, "gpushare-operator", MANAGER})
+_NOTES = ("gpushare.io/", "nfd.node.kubernetes.io/")
+"""Prefixes of what is noted on a node by who labels it: the operator, or NFD."""
+_NFD_LABELS = "feature.node.kubernetes.io/"
+_WRITERS = frozenset({loop.MANAGER, "gpushare-operator", "nfd-master", MANAGER})
 _CREATOR = "gpushare-bench-creator"
 _DAEMONSETS = f"apis/apps/v1/namespaces/{names.SYSTEM_NAMESPACE}/daemonsets"
 _PODS = "api/v1/namespaces/default/pods"
@@ -163,8 +165,8 @@ def build_running_status(pod: Json) -> Json:
 
 def build_reset(meta: Json) -> list[Json]:
     """The JSON patch that makes a node what it was when it joined; empty where it is that."""
-    labels = _OUR_LABELS & meta["labels"].keys()
-    notes = [key for key in meta["annotations"] if key.startswith(_OUR_PREFIX)]
+    labels = [key for key in meta["labels"] if key in _OUR_LABELS or key.startswith(_NFD_LABELS)]
+    notes = [key for key in meta["annotations"] if key.startswith(_NOTES)]
     entries = meta["managedFields"]
     owned = [index for index, entry in enumerate(entries) if entry["manager"] in _WRITERS]
     if not (labels or notes or owned):
