@@ -309,3 +309,9 @@ bench-check: $(READY) ## Measure all of them, one after another; fails where one
 		$(LIMIT) 7200 $(BIN)/python -m bench.$$each || missed="$$missed $$each"; \
 	done; \
 	test -z "$$missed" || { echo "make bench-check: a bound is missed, or was not measured:$$missed" >&2; exit 1; }
+
+HAMI ?=
+.PHONY: bench-peers
+bench-peers: $(READY) ## Measure NFD, and HAMi (HAMI=FOLDER of its source), at the operator's work (ARGS="--help")
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	$(LIMIT) 10800 $(BIN)/python -m bench.peers $(if $(HAMI),--hami "$(HAMI)") $(ARGS)
