@@ -24,7 +24,10 @@ WORKERS = (10, 64)
 """nfd-master's own default, and as many as our controller and the loop have in flight."""
 _CONNECTIONS = 8
 _POOLS = 3
-_HAMI = {"HAMi's webhook, as shipped": (), "HAMi's webhook, log level 0": ("-v=0",)}
+_HAMI: Mapping[str, Sequence[str]] = {
+    "HAMi's webhook, as shipped": (),
+    "HAMi's webhook, log level 0": ("-v=0",),
+}
 """Flags, by what is told. Its chart has it log at level 4, some nine lines a call."""
 _LEFT_OUT = "HAMi is left out: say with --hami where its source is."
 
