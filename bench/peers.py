@@ -29,7 +29,6 @@ _HAMI: Mapping[str, Sequence[str]] = {
     "HAMi's webhook, log level 0": ("-v=0",),
 }
 """Flags, by what is told. Its chart has it log at level 4, some nine lines a call."""
-_LEFT_OUT = "HAMi is left out: say with --hami where its source is."
 
 Run = TypeVar("Run")
 Found = Mapping[str, Sequence[Run]]
@@ -93,7 +92,7 @@ def bench(
     print(*list_rows(f"{nodes} nodes labelled, {rounds} rounds", _LABELS, labels), "", sep="\n")
     print(*list_rows(f"admission, {_CONNECTIONS} connections", _CALLS, calls), sep="\n")
     if hami is None:
-        print(_LEFT_OUT)
+        print("HAMi is left out: say with --hami where its source is.")
 
 
 async def _call(cluster: Cluster, rounds: int, hami: Path | None) -> Found[Loop]:
@@ -125,13 +124,13 @@ async def _label(cluster: Cluster, nodes: int, rounds: int, master: Path) -> Fou
         await install(rig)
         found: dict[str, list[Labelling]] = {}
         for number in range(rounds):
-            async for name, labelling in _take_turns(rig, master):
+            async for name, labelling in _label_in_turns(rig, master):
                 found.setdefault(name, []).append(labelling)
                 say(f"round {number + 1}: {name}: {labelling}")
         return found
 
 
-async def _take_turns(rig: Rig, master: Path) -> AsyncIterator[tuple[str, Labelling]]:
+async def _label_in_turns(rig: Rig, master: Path) -> AsyncIterator[tuple[str, Labelling]]:
     """One after another; the nodes are as they joined before each, and after the last."""
     yield "a bare loop", await label_bare(rig)
     await rig.fleet.reset()

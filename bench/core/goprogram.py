@@ -49,7 +49,7 @@ async def serving(
     cluster: Cluster, command: Sequence[str], port: int, env: Mapping[str, str]
 ) -> AsyncIterator[int]:
     """The pid of a process that listens on `port` as administrator, for as long as the block."""
-    name = Path(command[0]).name
+    name = f"{Path(command[0]).name}-{port}"
     process = cluster.spawn(command, log=f"{name}.log", env={**cluster.environment, **env})
 
     async def listens() -> bool:

@@ -50,7 +50,8 @@ async def serving_hami(
     }
     here = (f"--{name}={value}" for name, value in own.items())
     command = (str(folder / "scheduler"), *shipped[1:], *here, *flags)
-    async with serving(cluster, command, port, {}) as pid:
+    # It gets one core, as each server here.
+    async with serving(cluster, command, port, {"GOMAXPROCS": "1"}) as pid:
         yield pid, str(port)
 
 
