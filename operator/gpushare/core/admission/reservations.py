@@ -71,10 +71,10 @@ class Reservations:
         """
         if pools is not self._seen:
             self._look_at(pools, at)
-        counted = {}
+        counted, oldest = {}, at - PATIENCE_SECONDS
         for name, reserved in self._by_pool.items():
             if reserved.units:
-                reserved.drop_until(at - PATIENCE_SECONDS)
+                reserved.drop_until(oldest)
                 if reserved.units:
                     counted[name] = reserved.units
         return counted
