@@ -160,7 +160,6 @@ class Informer(Generic[Record]):
         version = ""
         async for page in list_pages(self._api, self._path, limit=str(PAGE), **self._params):
             self.watch_health.note()
-            self._on_alive()
             for raw in page.items:
                 seen.add(_key(raw["metadata"]))
                 self._take(raw, deleted=False)
@@ -170,6 +169,8 @@ class Informer(Generic[Record]):
             if self._versions[key] <= int(version):
                 self._drop(key, int(version))
         self._last_event = max(self._last_event, int(version))
+        # Only now: whoever hears it takes the copy for whole.
+        self._on_alive()
         return version
 
     async def _watch(self, version: str, seconds: float) -> None:

@@ -79,7 +79,7 @@ def open_session(
     tracing.on_request_chunk_sent.append(look_again)
     return aiohttp.ClientSession(
         base_url=credentials.host.rstrip("/") + "/",
-        # True is for plain HTTP alone: aiohttp's own context has no CAs here (cli/imports.py).
+        # True is for plain HTTP alone: aiohttp's own context has no CA file (cli/imports.py).
         connector=aiohttp.TCPConnector(
             ssl=credentials.tls or True, limit=0, force_close=credentials.renews_certificate
         ),

@@ -90,7 +90,7 @@ def test_a_namespace_that_changed_is_looked_at_anew() -> None:
 
 
 def test_only_so_much_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shortlist, "MOST_REMEMBERED", 6)
+    monkeypatch.setattr(shortlist, "MOST_REMEMBERED", 3 * (score.MOST_RANKINGS + 2))
     shortlists, pools = Shortlists(), (a_view("one"), a_view("two"))
     for gib in range(1, 9):
         pod = parse_pod_request(build_pod("train", gib=gib))
@@ -99,7 +99,7 @@ def test_only_so_much_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_of_one_kind_only_so_many_outcomes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(score, "_MOST_RANKINGS", 2)
+    monkeypatch.setattr(score, "MOST_RANKINGS", 2)
     pools = [a_view(name) for name in ("one", "two", "three")]
     ranker = PoolRanker(parse_pod_request(build_pod("train")), pools)
     taken = [dict.fromkeys(pair, 9999) for pair in permutations(ranker._fits, 2)]

@@ -112,7 +112,10 @@ async def test_nothing_counts_as_known_before_the_first_list_is_taken_in() -> No
 
 async def test_a_list_that_fails_half_way_is_not_complete() -> None:
     server = Server(_list(9, _object("a", 1), more="next"), _error(500), _list(9, _object("a", 1)))
-    informer, _ = await _run(server)
+    left: list[int] = []
+    informer, _ = await _run(server, on_alive=lambda: left.append(len(server.answers)))
+    # A webhook that was told so after the first page answered without the others.
+    assert left == [0]
     assert "continue" not in server.asked[2]
     assert informer.synced.is_set()
 

@@ -41,11 +41,12 @@ def judge_fit(pod: PodRequest, pool: PoolView, reserved: int) -> Fit:
 class PoolFit:
     """How well the pods of one kind fit into a pool, whatever is given away of it unseen."""
 
-    __slots__ = ("_fit", "_spare_units", "pool")
+    __slots__ = ("_fit", "_spare_units", "_unreserved", "pool")
 
     def __init__(self, pod: PodRequest, pool: PoolView) -> None:
         self.pool = pool
         self._fit, self._spare_units = _measure(pod, pool)
+        self._unreserved = self._rank(0)
 
     def judge(self, reserved: int) -> Fit:
         """The fit where `reserved` units are given away unseen."""
@@ -55,6 +56,9 @@ class PoolFit:
 
     def rank(self, reserved: int) -> Rank:
         """Where the pool stands among others, the best first."""
+        return self._rank(reserved) if reserved else self._unreserved
+
+    def _rank(self, reserved: int) -> Rank:
         fit, pool = self.judge(reserved), self.pool
         free = free_share(pool.room, reserved)
         return fit, -pool.priority, -free if fit is Fit.CARD else free, pool.name, pool
@@ -108,8 +112,8 @@ def free_share(room: Room | None, reserved: int) -> float:
 
 _Outcome = tuple[str, Fit, tuple[Reason | None, ...]]
 """Who was chosen, with what fit, and why each of the others lost."""
-_MOST_RANKINGS = 16
-"""Kept for each kind of pods: 2 KiB each with 20 pools."""
+MOST_RANKINGS = 16
+"""Kept for each kind of pods: 1 KiB each with 3 pools, 3 KiB with 20, 10 KiB with 100."""
 _WORSE = {Fit.CARD: Reason.RESERVED, Fit.UNKNOWN: Reason.CAPACITY_UNKNOWN}
 """A fit that is worse, though nobody knows that there is no room."""
 
@@ -162,7 +166,7 @@ class PoolRanker:
         best = min(ranks)
         outcome = (best[3], best[0], tuple(_compare(best, rank) for rank in ranks))
         if (ranking := self._rankings.get(outcome)) is None:
-            if len(self._rankings) == _MOST_RANKINGS:
+            if len(self._rankings) == MOST_RANKINGS:
                 self._rankings.clear()
             ranking = self._rankings[outcome] = self._build_ranking(outcome)
         return ranking

@@ -12,12 +12,11 @@ from gpushare.core.admission.decision import Loser
 from gpushare.core.admission.filter import find_rejection
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.request import AdmissionRequest
-from gpushare.core.admission.score import PoolRanker
+from gpushare.core.admission.score import MOST_RANKINGS, PoolRanker
 from gpushare.names import Reason
 
 MOST_REMEMBERED = 20_000
-"""Kinds of pods by pools: anybody may ask for any amount. They take 24 MiB
-at most, with 20 pools."""
+"""Kinds of pods, by their rankings and pools: anybody may ask for any amount."""
 _ISOLATIONS = (names.ISOLATION_REQUIRED, names.ISOLATION_NONE)
 
 
@@ -47,7 +46,7 @@ class Shortlists:
         pod, pools = request.pod, request.pools
         if pod.selection is not ANYWHERE:
             return _build(request)
-        if pools is not self._pools or len(self._by_kind) * len(pools) >= MOST_REMEMBERED:
+        if pools is not self._pools or self._is_full(len(pools)):
             self._pools, self._by_kind = pools, {}
             selectors = (pool.pod_selector for pool in pools)
             self._pod_selectors = [each for each in selectors if each is not None]
@@ -61,6 +60,9 @@ class Shortlists:
         if found is None or found.namespace is not request.namespace:
             found = self._by_kind[kind] = _build(request)
         return found
+
+    def _is_full(self, pools: int) -> bool:
+        return len(self._by_kind) * (MOST_RANKINGS + pools) >= MOST_REMEMBERED
 
 
 def _build(request: AdmissionRequest) -> Shortlist:
