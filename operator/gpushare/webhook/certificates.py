@@ -63,7 +63,7 @@ class Certificate:
         self._metrics = metrics
         self._clock = clock
         self.usable = asyncio.Event()
-        """Set once calls of the API server can succeed."""
+        """Set while calls of the API server can succeed, by the last check."""
         self._identity: Identity | None = None
         self._trust = Trust((), clock())
         self._installed: bool | None = None
@@ -106,6 +106,8 @@ class Certificate:
                 log.warning("certificate not checked: %s", describe_failure(error))
             if self.find_problem() is None:
                 self.usable.set()
+            else:
+                self.usable.clear()
             seconds = self._lifetimes.check.total_seconds()
             await asyncio.sleep(seconds if self._identity else RETRY_SECONDS)
 

@@ -43,7 +43,10 @@ class Webhook:
         self._cache = PoolCache(settings.stale_seconds, time.monotonic)
         self._certificate = certificate = Certificate(api, settings, metrics)
         self._self_call = ReadinessCall(
-            settings.webhook_host, certificate.hosts[0], lambda: certificate.trust_pem
+            settings.webhook_host,
+            certificate.hosts[0],
+            lambda: certificate.trust_pem,
+            certificate.usable,
         )
         self._pools: Informer[PoolView] = Informer(
             api,
@@ -89,9 +92,6 @@ class Webhook:
                     tls, host=settings.webhook_host, port=settings.webhook_port
                 ) as port:
                     try:
-                        # Until then a call can't succeed; without a caBundle it would load the
-                        # machine's CAs, 3 MiB.
-                        await self._certificate.usable.wait()
                         # For ever: it ends with the group.
                         await tasks.create_task(self._self_call.run(port))
                     except asyncio.CancelledError:

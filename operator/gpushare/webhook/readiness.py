@@ -19,13 +19,20 @@ class ReadinessCall:
     """Calls our own server again and again, over real TLS, under `server_name`.
 
     `find_trust` finds the CAs that the API server trusts, as PEM; None where it takes those of its
-    own machine.
+    own machine. While `usable` is not set no call can succeed, and none is made.
     """
 
-    def __init__(self, host: str, server_name: str, find_trust: Callable[[], bytes | None]) -> None:
+    def __init__(
+        self,
+        host: str,
+        server_name: str,
+        find_trust: Callable[[], bytes | None],
+        usable: asyncio.Event,
+    ) -> None:
         self._host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)
         self._server_name = server_name
         self._find_trust = find_trust
+        self._usable = usable
         self._problem: str | None = "not called yet"
 
     def find_problem(self) -> str | None:
@@ -35,6 +42,7 @@ class ReadinessCall:
     async def run(self, port: int) -> None:
         """Call `port` for ever."""
         while True:
+            await self._usable.wait()
             self._problem = await self._call(port)
             await asyncio.sleep(RETRY_SECONDS if self._problem else PERIOD_SECONDS)
 

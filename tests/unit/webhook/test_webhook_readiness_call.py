@@ -17,11 +17,17 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness_call, "RETRY_SECONDS", 0.01)
 
 
+def build_set_event() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
 async def find_problem(
     trusted: bytes | None, server: ssl.SSLContext, name: str = HOST
 ) -> str | None:
     """What is wrong once a call was made."""
-    call = ReadinessCall("0.0.0.0", name, lambda: trusted)
+    call = ReadinessCall("0.0.0.0", name, lambda: trusted, build_set_event())
     before = call.find_problem()
     assert before is not None
     async with build_webhook().listening(server, host="127.0.0.1", port=0) as port:
@@ -53,7 +59,7 @@ async def test_a_certificate_that_the_api_server_would_not_take_is_a_flaw(
 async def test_it_heals_when_the_server_does() -> None:
     server, _, authority = build_tls()
     trusted = [b""]
-    call = ReadinessCall("127.0.0.1", HOST, lambda: trusted[-1])
+    call = ReadinessCall("127.0.0.1", HOST, lambda: trusted[-1], build_set_event())
     async with build_webhook().listening(server, host="127.0.0.1", port=0) as port:
         running = asyncio.create_task(call.run(port))
         await until(lambda: call.find_problem() != "a call to ourselves failed: not called yet")
@@ -61,3 +67,21 @@ async def test_it_heals_when_the_server_does() -> None:
         trusted.append(authority.certificate_pem)
         await until(lambda: call.find_problem() is None)
         running.cancel()
+
+
+async def test_while_no_call_can_succeed_none_is_made() -> None:
+    server, _, authority = build_tls()
+    trusted: bytes = authority.certificate_pem
+    usable, asked = build_set_event(), list[None]()
+
+    def find_trust() -> bytes:
+        asked.append(None)
+        usable.clear()
+        return trusted
+
+    call = ReadinessCall("127.0.0.1", HOST, find_trust, usable)
+    async with build_webhook().listening(server, host="127.0.0.1", port=0) as port:
+        running = asyncio.create_task(call.run(port))
+        await until(lambda: len(usable._waiters) == 1)
+        running.cancel()
+    assert (len(asked), call.find_problem()) == (1, None)
