@@ -169,7 +169,7 @@ class Informer(Generic[Record]):
             if self._versions[key] <= int(version):
                 self._drop(key, int(version))
         self._last_event = max(self._last_event, int(version))
-        # Only now: whoever hears it takes the copy for whole.
+        # Only now: a listener takes the copy for whole.
         self._on_alive()
         return version
 
