@@ -148,7 +148,8 @@ test-safety: $(READY) ## Show that each safety rule is held by tests: take it ou
 fuzz: $(READY) ## Play hundreds of random histories, thousands of pods and calls, each new (HISTORIES=N REVIEWS=N)
 	$(BIN)/pytest tests/unit --hypothesis-profile=fuzz -m hypothesis $(SHARDS)
 	GPUSHARE_HISTORIES=$(or $(HISTORIES),400) GPUSHARE_REVIEWS=$(or $(REVIEWS),1000) \
-		$(BIN)/pytest -p no:randomly --hypothesis-profile=fuzz tests/unit/planner/test_planner_histories.py \
+		$(BIN)/pytest -p no:randomly -o faulthandler_timeout=0 --hypothesis-profile=fuzz \
+		tests/unit/planner/test_planner_histories.py \
 		tests/unit/forecast/test_forecast_histories.py tests/unit/snapshot/test_admission_histories.py \
 		tests/unit/admission/test_placement_oracle.py tests/unit/webhook/test_webhook_robustness.py
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import yaml
 
 from devcluster.cluster import Cluster
-from devcluster.errors import ClusterError
+from devcluster.errors import ClusterError, CommandError
 from devcluster.kubeconfig import (
     build_token_kubeconfig,
     read_own_kubeconfig,
@@ -54,8 +54,7 @@ _TEARDOWN_SETTINGS = {
 }
 _TOKEN_SECONDS = 24 * 3600
 _STOP_SECONDS = 30
-_ESTABLISHED_SECONDS = 180
-_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_SERVED_SECONDS = 180
 
 
 @dataclass(frozen=True)
@@ -227,19 +226,20 @@ def apply_crds(cluster: Cluster, crds: Sequence[dict[str, Any]]) -> None:
     for crd in crds:
         name = crd["metadata"]["name"]
         wait_until(
-            partial(_is_established, cluster, name),
+            partial(_is_served, cluster, name),
             expectation=f"the API server serves {name}",
-            timeout_seconds=_ESTABLISHED_SECONDS,
+            timeout_seconds=_SERVED_SECONDS,
         )
-        # A new kind's first request is answered 429 until its storage is up; kubectl waits.
-        cluster.kubectl("get", name)
 
 
-def _is_established(cluster: Cluster, crd: str) -> bool:
-    # `kubectl wait` fails at once while the conditions are not there yet.
-    found = cluster.api.call("GET", f"{_CRDS}/{crd}")
-    conditions = found.get("status", {}).get("conditions") or []
-    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+def _is_served(cluster: Cluster, crd: str) -> bool:
+    # A kind that is Established may be missing from discovery still, and its first request is
+    # answered 429 until its storage is up, for which kubectl waits.
+    try:
+        cluster.kubectl("get", crd)
+    except CommandError:
+        return False
+    return True
 
 
 def split_crds(manifests: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
