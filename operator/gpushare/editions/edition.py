@@ -33,7 +33,7 @@ class Mode:
     no DaemonSet `plugin`."""
     reads_label: bool = False
     """Its plugin serves other modes too: which one, it reads when it starts. Set it also for one
-    that follows its label while it runs: it is restarted all the same."""
+    that follows its label while it runs. A change restarts it only by `APPLY_AND_RESTART`."""
     isolated_by_module: bool = False
     """It does not isolate, but a cGPU kernel module that is still loaded does so all the same."""
     isolated: bool = False
@@ -71,7 +71,8 @@ class Transition:
     message: str
     source: str
     keeps_workloads: bool = False
-    """Running pods keep their GPUs: the resource stays, only what new pods get changes."""
+    """Running pods keep their GPUs: the resource stays, only what new pods get changes. Otherwise
+    live pods that ask for the old resource block the change (`nodechange/blockers.py`)."""
     steps: tuple[str, ...] = ()
     """What a person does instead."""
 
@@ -121,7 +122,8 @@ class EditionDescription:
     Tests name most of what is missing.
 
     A mode must be set by node labels, the same on all nodes, and show by the resource that its
-    plugin offers. DEFAULT is whole cards, and each edition has it. A Schedule means the same in
+    plugin offers; modes of one plugin may share a resource, with `reads_label`. DEFAULT is whole
+    cards, each edition has it, and it is what no label means. A Schedule means the same in
     all: a new one that isolates by the kernel goes into `core/snapshot/isolation.py`
     (`_BY_KERNEL`), one that isolates otherwise, as MPS does, there and into
     `core/admission/pool_view.py`. Capacity and isolation are observed for gpu-mem only.
@@ -142,7 +144,7 @@ class EditionDescription:
     has_scheduler_extender: bool = True
     """Such an extender gives one card to a pod, and none to init containers."""
     card_annotation: str = names.ANNOTATION_CARD
-    """By which the scheduler notes on a pod which cards it holds."""
+    """By which the scheduler notes on a pod which cards it holds; empty where it notes none."""
     successor: Edition | None = None
     """The edition to which the vendor moves its clusters."""
     unisolated: Schedule | None = None

@@ -1,4 +1,4 @@
-"""The API server's verbs, with raw JSON.
+"""The API server's verbs, with raw JSON: all calls but those that Kopf makes.
 
 No generated models: a third of the CPU time, and unknown fields survive.
 """

@@ -1,4 +1,7 @@
-"""A pod that is explained: as data, and as a page for people."""
+"""A pod that is explained: as data, and as a page for people.
+
+The reasons in it are worded in `core.analysis.explain`.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -5,15 +5,17 @@ node's records, so a process that starts anew goes on wherever the node says: St
 record of a change, or with one to be tried again (Deferred); Failed where the record has a failure.
 The machine knows no budget: a start is admitted by `core/rollout/budget.py`.
 
-What happens when    Stable     Cordoned               Labelled to Restarting      Failed
-a user uncordons it  nothing    aborted                cordoned again              cordoned again
-it becomes NotReady  no start   aborted                the deadline runs on        no rollback yet
-a GPU pod is bound   no start   aborted or waited for  waited for, see below       no rollback yet
-deleted with Retain  released   aborted, released      finished, released          released as it is
+What happens when     Stable    Cordoned               Labelled to Restarting     Failed
+a user uncordons it   nothing   aborted                cordoned again             cordoned again
+it becomes NotReady   no start  aborted                the deadline runs          no rollback yet
+a GPU pod is bound    no start  aborted or waited for  waited for, see below      no rollback yet
+pool deleted, Retain  released  aborted, released      finished, released         released, cordoned
 CordonAndWait, Evict: a change starts beside pods, and waits for them or evicts them. From Labelled
 on, recording the plugin's pods and the module's removal wait for pods, the end for another mode's.
-While a user is waited for the deadline does not run, until the node is NotReady. Back in a change
-that failed, it stays cordoned. With WholeCard and Restore it changes first (`releasing.py`).
+No deadline runs while pods are waited for, nor, until the node is NotReady, while a user is. An
+abort back to a change that failed leaves it cordoned. With WholeCard and Restore a labelled change
+is finished, then the node changes as a member does (`releasing.py`). It is uncordoned once
+`deviceplugin/verification.py` finds nothing missing: new plugin and resource there, old ones gone.
 """
 
 from collections.abc import Callable, Iterable
@@ -114,7 +116,7 @@ _REVERTED = Rule("labels-or-cordon-undone", labelled.revert, ("Failed",))
 _REBOOTING = Rule("rebooting", teardown.wait_for_reboot_to_end, ("Failed",))
 LABELLED: Phase[Step] = Phase(
     "Labelled",
-    "The labels are written. From here the deadline runs; not while pods or a user are waited for.",
+    "The labels are written. From here the deadline runs; in a teardown anew with each step.",
     (
         Rule("teardown-progressed", teardown.note_progress, ("Uninstalled", "Rebooted")),
         _REVERTED,

@@ -3,6 +3,8 @@
 A foreign change is drift, and is put back at once. The third by the same manager on the same node
 and key within ten minutes makes that manager a rival: `Report` gives way and says so, `Force` goes
 on at a slow pace. What is counted is kept on the node, so that a restart does not begin anew.
+
+What is put back is written by `nodechange.labels_in_force` and the rules of the phases.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Which starts are admitted: how many nodes of a pool may change at once, and what comes first."""
+"""Which nodes of a pool may begin to change: approval, halt, canary, and `maxUnavailable`.
+
+`core.planner.planner` counts the nodes that are unavailable, and asks.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""The rules of a node that is cordoned, and the writes that label or uncordon it."""
+"""The rules of a node that is cordoned, and the writes that label or uncordon it.
+
+The cordon itself is written by `stable.start`.
+"""
 
 from dataclasses import replace
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The rules of a node on which no change is under way: its labels, and the start of a change."""
+"""The rules of a node on which no change is under way: its labels, and the cordon of a new one."""
 
 from dataclasses import replace
 from datetime import timedelta
