@@ -102,7 +102,7 @@ def play(
         helm = " HELM=1" if installation is Installed.HELM else ""
         advice = _ADVICE.format(logs=KEPT_LOGS, scene=failed[0], helm=helm)
         console.print(advice, soft_wrap=True)
-    console.print(f"\n{story.summary()}")
+    console.print(f"\n{story.summary()}", markup=False, soft_wrap=True)
     sys.exit(1 if failed else 0)
 
 

@@ -3,7 +3,7 @@
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
@@ -62,7 +62,8 @@ class Story:
     stage: Stage
     console: Console
     passed: int = 0
-    failed: int = 0
+    failures: list[str] = field(default_factory=list)
+    """What did not come about, each with its scene and its step."""
 
     def play(self, scene: Scene) -> bool:
         """Play the scene up to its end or to the first step that fails; whether none did."""
@@ -72,20 +73,21 @@ class Story:
         try:
             self.stage.set(scene.edition, scene.nodes)
         except Exception as error:
-            self._fail(error)
+            self._fail(scene.title, error)
             return False
         for number, step in enumerate(scene.steps, start=1):
-            if not self._play_step(step):
+            if not self._play_step(scene, step):
                 if left := len(scene.steps) - number:
                     self._lines("", [f"{left} more steps of this scene were left out"])
                 return False
         return True
 
     def summary(self) -> str:
-        """The score, as the last line has it."""
-        return f"demo: {self.passed} passed, {self.failed} failed"
+        """What failed, and the score as the last line has it."""
+        score = f"demo: {self.passed} passed, {len(self.failures)} failed"
+        return "\n".join([*self.failures, score])
 
-    def _play_step(self, step: Step) -> bool:
+    def _play_step(self, scene: Scene, step: Step) -> bool:
         self.console.print()
         self.console.print(Text(f"  {step.title}", style="bold"))
         self._lines("you run", step.commands, style="cyan")
@@ -102,16 +104,16 @@ class Story:
                     self._lines("kubectl", lines, style="yellow")
             self._lines("happens", step.see(self.stage.view))
         except Exception as error:  # whatever goes wrong in a step is this step's failure
-            self._fail(error)
+            self._fail(f"{scene.title} / {step.title}", error)
             return False
         self.passed += 1
         self._lines("", [f"✓ {time.monotonic() - begin:.1f} s"], style="green")
         return True
 
-    def _fail(self, error: Exception) -> None:
-        self.failed += 1
+    def _fail(self, where: str, error: Exception) -> None:
         expected = isinstance(error, DevclusterError)
         message = str(error) if expected else f"{type(error).__name__}: {error}"
+        self.failures.append(f"✗ {where}: {message}")
         self._lines("", [f"✗ {message}"], style="red")
         for title, evidence in self.stage.evidence():
             self._lines("", [f"{title}:"])

@@ -84,5 +84,7 @@ def test_a_demo_that_fails_shows_the_evidence_and_how_to_see_more(
         assert part in told
     assert str(KEPT_LOGS) in told
     assert f"make demo SCENE=faulty KEEP=1{how} " in told
+    summary = told[told.index("One that does not / A look:") :]
+    assert "the pods that were counted" in summary
     assert told.endswith("demo: 2 passed, 1 failed")
     assert stage.ends == ["logs kept", "closed"]
