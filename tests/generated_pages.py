@@ -113,10 +113,19 @@ def _list_rules() -> Iterator[str]:
             yield f"| {rule.name} | {rule.summary} | {', '.join(rule.leads_to)} |\n"
 
 
+def _draw_phases() -> Iterator[str]:
+    yield "```mermaid\nstateDiagram-v2\n    [*] --> Stable\n"
+    for phase in MACHINE:
+        for other in dict.fromkeys(other for rule in phase.rules for other in rule.leads_to):
+            yield f"    {phase.name} --> {other}\n"
+    yield "```\n"
+
+
 PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "exit codes": _list_exit_codes,
     "commands": partial(_list_help, typer.main.get_command(app), "gpushare"),
     "snapshot": _list_snapshot,
+    "phases": _draw_phases,
     "rules": _list_rules,
     "metrics": partial(_list_metrics, Metrics(per_application=False).families),
     "metrics of applications": partial(_list_metrics, ApplicationFigures.families),
