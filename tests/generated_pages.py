@@ -13,17 +13,36 @@ import typer
 
 from gpushare import names
 from gpushare.api.container_env import Variable
+from gpushare.api.pool import Schedule
 from gpushare.api.pruned.fields import GPU_PREFIXES, KEPT
 from gpushare.api.pruned.keep import Items, Shape
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.main import app
 from gpushare.core.nodechange.machine import MACHINE
+from gpushare.editions.edition import Mode
+from gpushare.editions.registry import MODES
 from gpushare.observe.metrics import Metrics, cards
 from gpushare.observe.metrics.applications import ApplicationFigures
 from gpushare.observe.metrics.family import Family
 from tests.kit.values.doc_pages import DOCS
 
 WIDTH = 100
+_MODES_HEAD = (
+    "| edition | `schedule` | labels on the node | resources | isolates "
+    "| DaemonSets in `kube-system` |"
+)
+_MODES_HEAD_CHINESE = (
+    "| 版本 | `schedule` | 节点标签 | 资源 | 隔离 | `kube-system` 中的 DaemonSet |"
+)
+_ISOLATION = {
+    "-": "-",
+    "no": "否",
+    "whole cards": "整卡",
+    "memory": "显存",
+    "memory and compute": "显存与算力",
+    "memory, with cGPU only": "显存，仅与 cGPU 一起使用时",
+}
+"""How a mode isolates, in English and in Chinese."""
 _PART = re.compile(r"(?<=<!-- from the program: )([\w ]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _SNAPSHOT = """\
 Of `limits`, `requests`, `allocatable` and `capacity` what begins with {prefixes}; of `env`
@@ -121,17 +140,48 @@ def _draw_phases() -> Iterator[str]:
     yield "```\n"
 
 
+def _list_modes(head: str, isolation: Mapping[str, str]) -> Iterator[str]:
+    """The table of modes; each word of `isolation` as the page's language has it."""
+
+    def code(words: Iterable[str]) -> str:
+        return ", ".join(f"`{word}`" for word in words) or "-"
+
+    yield f"\n{head}\n|---|---|---|---|---|---|\n"
+    for mode in MODES.values():
+        cells = (
+            f"`{mode.edition}`",
+            f"`{mode.schedule}`",
+            code(f"{key}={value}" for key, value in mode.labels.items()),
+            code(mode.resources),
+            isolation[_name_isolation(mode)],
+            code(mode.daemonsets),
+        )
+        yield f"| {' | '.join(cells)} |\n"
+
+
+def _name_isolation(mode: Mode) -> str:
+    if mode.schedule is Schedule.MPS:
+        return "memory, with cGPU only"
+    if mode.resource != names.RESOURCE_GPU_MEMORY:
+        return "-" if mode.schedule is Schedule.DISABLED else "whole cards"
+    if not mode.isolated:
+        return "no"
+    return "memory and compute" if mode.companions else "memory"
+
+
 PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "exit codes": _list_exit_codes,
     "commands": partial(_list_help, typer.main.get_command(app), "gpushare"),
     "snapshot": _list_snapshot,
     "phases": _draw_phases,
     "rules": _list_rules,
+    "modes": partial(_list_modes, _MODES_HEAD, {word: word for word in _ISOLATION}),
+    "modes in Chinese": partial(_list_modes, _MODES_HEAD_CHINESE, _ISOLATION),
     "metrics": partial(_list_metrics, Metrics(per_application=False).families),
     "metrics of applications": partial(_list_metrics, ApplicationFigures.families),
     "metrics of nodes and cards": partial(_list_metrics, cards.FAMILIES),
 }
-PAGES = ("cli", "metrics", "nodes")
+PAGES = ("cli", "metrics", "nodes", "pools", "pools.zh-CN")
 
 if __name__ == "__main__":
     for page in PAGES:
