@@ -1,4 +1,4 @@
-"""How the roles, and what `options` builds commands of, are imported: most of their start."""
+"""Imports the roles, and what commands need, quickly: that is most of their start."""
 
 import gc
 import os
