@@ -93,7 +93,10 @@ def test_plugins_that_are_not_where_commands_look_are_told() -> None:
 
 @pytest.mark.parametrize(
     ("deployments", "why"),
-    [(None, "no Deployment of the operator can be read"), ({}, "no Deployment of the operator exists")],
+    [
+        (None, "no Deployment of the operator can be read"),
+        ({}, "no Deployment of the operator exists"),
+    ],
 )
 def test_without_deployments_the_defaults_are_assumed(
     deployments: Mapping[str, Any] | None, why: str

@@ -1,4 +1,4 @@
-"""The command `adopt`, as it is typed."""
+"""Defines the command `adopt` and its options."""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -1,4 +1,4 @@
-"""The command `doctor`, as it is typed."""
+"""Defines the command `doctor` and its options."""
 
 from typing import TYPE_CHECKING, Annotated
 

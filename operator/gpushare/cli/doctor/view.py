@@ -1,4 +1,4 @@
-"""`gpushare doctor`: one page of findings about the operator, the plugins and the pools."""
+"""Builds the answer of `gpushare doctor`: findings about the operator, plugins and pools."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The command `explain`, as it is typed."""
+"""Defines the command `explain` and its options."""
 
 from enum import StrEnum
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The commands `inspect` and `snapshot`, as they are typed."""
+"""Defines the commands `inspect` and `snapshot` and their options."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""The commands under `migrate`, as they are typed."""
+"""Defines the commands under `migrate` and their options."""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -1,4 +1,4 @@
-"""The command `migrate workloads`, as it is typed."""
+"""Defines the command `migrate workloads` and its options."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The commands `plan`, `approve` and `retry`, as they are typed."""
+"""Defines the commands `plan`, `approve` and `retry` and their options."""
 
 from dataclasses import replace
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""The commands under `render`, as they are typed; they apply nothing."""
+"""Defines the commands under `render` and their options; they apply nothing."""
 
 from enum import StrEnum
 from pathlib import Path

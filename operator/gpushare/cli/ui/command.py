@@ -1,4 +1,4 @@
-"""The command `ui`, as it is typed."""
+"""Defines the command `ui` and its options."""
 
 from typing import Annotated
 

@@ -149,7 +149,7 @@ def judge_cgpu(node: Node) -> Iterator[Finding]:
             name_node(node),
             f"The node runs {node.os_image}, where cGPU needs ack-ai-installer 1.12.6 or newer. "
             "The API does not show the installed version",
-            "Check the version. Run: helm list -n kube-system --filter ack-ai-installer",
+            "Check the version with `helm list -n kube-system --filter ack-ai-installer`",
         )
 
 

@@ -74,7 +74,7 @@ def list_steps(
     yield Step("Create the pools", ("kubectl apply -f professional.yaml",))
     selecting = waiting + sum(len(upgrade.selecting) for upgrade in upgrades)
     yield Step(
-        f"Migrate workloads that select removed labels ({selecting} pods now), in their owners' "
+        f"Migrate workloads whose pods select removed labels ({selecting} now), in their owners' "
         f"templates. Quotas on {names.RESOURCE_GPU_MEMORY} stay valid: both editions count the "
         "same",
         (f"gpushare migrate workloads -A{chosen}",),
