@@ -124,7 +124,7 @@ def test_each_trouble_of_a_node_has_its_code_and_a_remedy(
 def test_two_units_in_a_cluster_are_an_error_and_mib_alone_is_worth_a_word() -> None:
     gib, mib = a_sharing_node("a"), a_sharing_node("b", memory=15360)
     mixed = judge_units([gib, mib, replace(gib, name="c")])
-    expect_one(mixed, Code.UNITS_MIXED, ERROR, "GiB on 2 nodes", "MiB on 1 nodes")
+    expect_one(mixed, Code.UNITS_MIXED, ERROR, "GiB (nodes: 2,", "MiB (nodes: 1,")
     expect_one(judge_units([mib]), Code.UNIT_IS_MIB, INFO)
     assert list(judge_units([gib])) == []
 
@@ -192,7 +192,7 @@ POOLS: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
     (see(a_settled(allocatable=BOTH), pods=(PLUGIN, NVIDIA)), ERROR, Reason.COMPETING_PLUGINS, ""),
     (see(MIG_NODE), WARNING, Reason.MIG_NODE, "gpushare explain node gpu-1"),
     (UNANSWERED, ERROR, Reason.SCHEDULER_UNAVAILABLE, "http://10.0.0.9:32766"),
-    (UNANSWERED, ERROR, Reason.SCHEDULER_UNAVAILABLE, "2 pods wait"),
+    (UNANSWERED, ERROR, Reason.SCHEDULER_UNAVAILABLE, "extender (2)"),
     (see(a_sharing_node(), pools=(), settings=ELSEWHERE), INFO, Code.SKIPPED, "gpu-plugins"),
 ]
 

@@ -81,7 +81,7 @@ def judge_units(nodes: Sequence[Node]) -> Iterator[Finding]:
             by_unit.setdefault(tell_unit(card), []).append(node.name)
     if len(by_unit) > 1:
         counts = " and ".join(
-            f"{unit} on {len(found)} nodes (for example {found[0]})"
+            f"{unit} (nodes: {len(found)}, for example {found[0]})"
             for unit, found in sorted(by_unit.items())
         )
         told = f"Device plugins count GPU memory in {counts}"

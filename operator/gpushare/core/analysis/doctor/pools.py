@@ -46,7 +46,7 @@ def judge_pools(
     yield from found
     if snapshot.pools and all(finding.severity is Severity.INFO for finding in found):
         count = len(snapshot.pools)
-        told = f"{count} of {count} pools are readable, none is in conflict or halted"
+        told = f"Pools readable, not in conflict and not halted: {count} of {count}"
         yield find(Code.POOLS_AS_PLANNED, "pools", told)
 
 
@@ -74,5 +74,5 @@ def judge_extender(waiting: Sequence[UnschedulablePod]) -> Iterator[Finding]:
         pods = [each for each in waiting if each.reason == reason]
         if pods:
             first = f"{pods[0].pod.namespace}/{pods[0].pod.name}"
-            told = f"{len(pods)} pods wait for the extender. Pod {first}: {pods[0].message}"
+            told = f"Pods wait for the extender ({len(pods)}). Pod {first}: {pods[0].message}"
             yield Finding(severity, reason, "scheduler extender", told, look_up(reason))

@@ -139,7 +139,7 @@ def judge_endpoints(ready: int | Unseen, service: str) -> Finding:
         remedy = f"Check the webhook's logs, and run: kubectl -n {namespace} get pods"
         told = "The Service has no ready endpoint"
         return find(Code.WEBHOOK_WITHOUT_ENDPOINTS, about, told, remedy)
-    return find(Code.WEBHOOK_SERVED, about, f"{ready} endpoints are ready")
+    return find(Code.WEBHOOK_SERVED, about, f"Ready endpoints: {ready}")
 
 
 def judge_trials(
