@@ -132,9 +132,9 @@ def mistakes(view: View) -> Facts:
     by_hand="0/3 nodes are available; compare the pod's labels with those of each node",
 )
 def in_the_way(view: View) -> Facts:
-    expect_said(view.said, NODES["training"], "the pod's required node affinity rules it out")
-    expect_said(view.said, NODES["inference"], "it does not carry gpushare.io/pool=training")
-    expect_said(view.said, f"on {NODES['training']}: change the pod's node affinity")
+    expect_said(view.said, NODES["training"], "required node affinity excludes the node")
+    expect_said(view.said, NODES["inference"], "the node lacks gpushare.io/pool=training")
+    expect_said(view.said, f"On node {NODES['training']}: change the pod's node affinity")
     yield "torn: node by node what keeps it out, and the least that would let it in"
     expect_said(view.said, "trainign", "PoolNotFound", "did you mean training?")
     yield "misspelt: what its author meant"

@@ -22,7 +22,7 @@ TOLD = {
     "observedGeneration": 1,
     "conditions": [READY | {"lastTransitionTime": "2026-02-01T00:00:00Z"}],
 }
-NOT_TAKEN_ON = "no controller has taken the pool on yet"
+NOT_TAKEN_ON = "no controller has adopted the pool"
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def build_stale() -> dict[str, list[Json]]:
 
 
 def test_a_pod_is_told_that_its_isolation_is_of_a_former_mode(explain: Asked) -> None:
-    stale = "c0 of pod default/old is isolated: admitted under cgpu, and the node is share"
+    stale = "c0 of pod default/old is isolated: admitted under cgpu, but the node is share"
     for named in (("pod", "old"), ("node", "n1")):
         assert re.search(rf"  Stale +{re.escape(stale)}\n", explain(*named, **build_stale()))
     placed = explain.tell(build_found_cluster(**build_stale()), "pod", "old")["placed"]

@@ -147,7 +147,7 @@ def test_they_are_typed_once_the_node_is_labelled_and_nothing_puts_the_module_ba
 def test_elsewhere_it_is_said_where_the_node_is_and_what_comes_first(
     node: Node, pool: Pool, told: str
 ) -> None:
-    with pytest.raises(CommandError, match="somebody annotate it ") as no:
+    with pytest.raises(CommandError, match="annotate the node ") as no:
         ask(node, pool)
     assert told in str(no.value)
 
