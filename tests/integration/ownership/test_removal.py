@@ -103,7 +103,7 @@ def test_a_controller_that_is_dead_stops_the_removal_and_is_named(bench: Bench) 
     done = uninstall(bench, POOLS_GO, timeout_seconds=10)
 
     assert done.returncode == 1
-    assert "pool training: waits for the controller" in done.stderr
+    assert "Pool training waits for the controller" in done.stderr
     assert "kubectl -n gpushare-system get pods" in done.stderr
     assert read_nodes(bench) == before
     bench.operators.restart(controller)
