@@ -90,15 +90,15 @@ QUANTUM = a_node(labels={"ack.node.gpu.schedule": "quantum"})
 OPEN_SOURCE = a_sharing_node(memory=30, gpu_count=2, labels={"gpushare": "true"})
 JUST_STARTED = replace(AT, now=NOW)
 NODES: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
-    (find(a_sharing_node()), WARNING, Reason.PLUGIN_RESTARTING, "is not Ready on the node"),
-    (find(NO_CARDS, PLUGIN), ERROR, Reason.NO_CARDS, "mend the driver"),
+    (find(a_sharing_node()), WARNING, Reason.PLUGIN_RESTARTING, "no Ready pod on the node"),
+    (find(NO_CARDS, PLUGIN), ERROR, Reason.NO_CARDS, "fix the driver"),
     (find(NO_CARDS, PLUGIN, ctx=JUST_STARTED), INFO, Reason.RESOURCE_NOT_READY, ""),
     (find(a_sharing_node(memory=0), PLUGIN), WARNING, Reason.RESOURCE_NOT_READY, "is 0"),
     (
         find(a_sharing_node(allocatable=BOTH), PLUGIN, NVIDIA),
         ERROR,
         Reason.COMPETING_PLUGINS,
-        "keep the DaemonSet nvidia-device-plugin-daemonset off the node",
+        "Keep DaemonSet nvidia-device-plugin-daemonset off the node",
     ),
     (find(TWO_LABELS, PLUGIN), ERROR, Reason.OTHER_EDITION_LABELS, "cgpu=true"),
     (
@@ -258,4 +258,4 @@ def test_nodes_with_the_same_trouble_are_one_finding_that_leads_to_the_worst_of_
     found = see(*nodes, pods=plugins, pools=())
     told = expect_one(found, Reason.RESOURCE_NOT_READY, WARNING, "gpushare explain node gpu-1")
     assert told.object == "3 nodes"
-    assert told.message.startswith("For example node gpu-1: the node does not offer ")
+    assert told.message.startswith("For example node gpu-1: The node does not offer ")

@@ -129,7 +129,7 @@ def test_a_pod_that_runs_and_has_no_pool_does_not_wait(shown: Shown) -> None:
         (None, ("Pending", "No scheduler has tried to place the pod yet")),
         (
             {"reason": "SchedulerError", "message": "extender: connection refused"},
-            ("Unschedulable", "the scheduler failed: extender: connection refused"),
+            ("Unschedulable", "The scheduler failed: extender: connection refused"),
         ),
         (
             {"reason": "SchedulingGated", "message": "Scheduling is blocked"},
