@@ -18,10 +18,13 @@ from gpushare.api.pruned.keep import Items, Shape
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.main import app
 from gpushare.core.nodechange.machine import MACHINE
+from gpushare.editions.edition import Outcome
+from gpushare.editions.registry import EDITIONS, UNKNOWN_STEPS
 from gpushare.observe.metrics import Metrics, cards
 from gpushare.observe.metrics.applications import ApplicationFigures
 from gpushare.observe.metrics.family import Family
 from tests.kit.values.doc_pages import DOCS
+from tests.node.behaviours import render_table
 
 WIDTH = 100
 _PART = re.compile(r"(?<=<!-- from the program: )([\w ]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -121,17 +124,50 @@ def _draw_phases() -> Iterator[str]:
     yield "```\n"
 
 
+def _list_needs() -> Iterator[str]:
+    yield "| need | outcome | why | source |\n|---|---|---|---|\n"
+    for edition in EDITIONS.values():
+        for need, change in edition.needs.items():
+            yield f"| {need} | {change.outcome} | {change.message} | {change.source} |\n"
+
+
+def _list_procedures() -> Iterator[str]:
+    for edition in EDITIONS.values():
+        for need, change in edition.needs.items():
+            if change.outcome is Outcome.REQUIRES_MANUAL_ACTION:
+                yield from _list_steps(need, change.steps)
+    yield from _list_steps("unknown", UNKNOWN_STEPS)
+
+
+def _list_steps(need: str, steps: Iterable[str]) -> Iterator[str]:
+    yield f"\n### {need}\n\n"
+    yield from (f"{number}. {step}\n" for number, step in enumerate(steps, start=1))
+
+
+def _list_matrices() -> Iterator[str]:
+    for edition in EDITIONS.values():
+        labels = " and ".join(f"`{label}`" for label in sorted(edition.labels))
+        yield f"\n### {edition.edition}: {labels}\n\n"
+        head, *rows = map(str.split, edition.matrix.strip().splitlines())
+        yield f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n"
+        yield from (f"| {' | '.join(row)} |\n" for row in rows)
+
+
 PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "exit codes": _list_exit_codes,
     "commands": partial(_list_help, typer.main.get_command(app), "gpushare"),
     "snapshot": _list_snapshot,
     "phases": _draw_phases,
     "rules": _list_rules,
+    "needs": _list_needs,
+    "procedures": _list_procedures,
+    "matrices": _list_matrices,
+    "behaviours": lambda: iter([render_table()]),
     "metrics": partial(_list_metrics, Metrics(per_application=False).families),
     "metrics of applications": partial(_list_metrics, ApplicationFigures.families),
     "metrics of nodes and cards": partial(_list_metrics, cards.FAMILIES),
 }
-PAGES = ("cli", "metrics", "nodes")
+PAGES = ("cli", "metrics", "nodes", "transitions")
 
 if __name__ == "__main__":
     for page in PAGES:
