@@ -167,7 +167,7 @@ PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "metrics of applications": partial(_list_metrics, ApplicationFigures.families),
     "metrics of nodes and cards": partial(_list_metrics, cards.FAMILIES),
 }
-PAGES = ("cli", "metrics", "nodes", "transitions")
+PAGES = ("cli", "metrics", "nodes", "testing", "transitions")
 
 if __name__ == "__main__":
     for page in PAGES:
