@@ -5,7 +5,7 @@
 #   gpushare-teardown verify                no module is loaded
 #
 # Runs on the node itself, in the namespaces of its process 1, and takes no values: whoever could
-# write here would be root on every node. May run any number of times. Exit status 1 needs a person
+# write here would be root on every node. May run any number of times. Exit status 1 needs manual steps
 # and is not tried again; one that was killed, as with the container runtime, is.
 #
 # Order and uninstaller: vendor's page on upgrading the cGPU version on a node.

@@ -60,7 +60,7 @@ class Outcome(StrEnum):
     APPLY_AND_RESTART = "apply and restart the plugin"
     """The same plugin serves both modes and reads its label only when it or its kubelet starts."""
     REQUIRES_TEARDOWN = "needs a teardown"
-    REQUIRES_MANUAL_ACTION = "needs a person"
+    REQUIRES_MANUAL_ACTION = "needs manual steps"
 
 
 @dataclass(frozen=True, slots=True)
