@@ -55,7 +55,7 @@ OBSERVING = a_view("x", closed=Reason.POOL_OBSERVES)
         (POD, a_view("x", priority=50), ROOMY, Reason.LOWER_PRIORITY, "is 50, that of roomy"),
         (POD, a_view("z"), ROOMY, Reason.LATER_NAME, "equal to roomy in room, priority and fill"),
         (POD, CROWDED, EMPTIER, Reason.FULLER, "others may come first, the emptiest is chosen"),
-        (POD, a_view("x", on_request=True), ROOMY, Reason.ON_REQUEST_ONLY, "that ask for it"),
+        (POD, a_view("x", on_request=True), ROOMY, Reason.ON_REQUEST_ONLY, "that request it"),
         (POD, DELETING, ROOMY, Reason.POOL_DELETING, "it is being deleted"),
         (POD, OBSERVING, ROOMY, Reason.POOL_OBSERVES, "reconcile is Observe"),
         (POD, a_view("x", nodes=0), ROOMY, Reason.NO_ROOM, "it has no nodes yet"),

@@ -38,12 +38,12 @@ _NO_SPEC = Spec()
 
 
 class Placer(StrEnum):
-    """What decides on which node a pod runs, as part of a sentence."""
+    """What chooses the node of a pod, as a clause."""
 
-    DAEMONSET = "its DaemonSet"
-    NODE_NAME = "its nodeName"
-    NODE_SELECTION = "its selection of a node's name"
-    KUEUE = "its Kueue queue"
+    DAEMONSET = "the pod's DaemonSet chooses the node"
+    NODE_NAME = "the pod's nodeName sets the node"
+    NODE_SELECTION = "the pod selects a node by name"
+    KUEUE = "Kueue chooses the node"
 
 
 class PodRequest(msgspec.Struct, frozen=True):
