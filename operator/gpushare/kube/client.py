@@ -169,8 +169,8 @@ class ApiClient:
                 raise MalformedAnswerError(f"watch {path}: an event is too long") from error
             except TimeoutError as error:
                 raise SilentWatchError(
-                    f"watch {path}: open for {timeout.total:g} s, and not ended after "
-                    f"{timeout_seconds:g} s as it should have been"
+                    f"watch {path}: still open after {timeout.total:g} s, but the server should "
+                    f"have ended it after {timeout_seconds:g} s"
                 ) from error
 
     async def _request(
@@ -190,7 +190,7 @@ class ApiClient:
 
         def check() -> None:
             if method != "GET" and not self._may_write():
-                raise NotLeaderError(f"{verb} {path} not sent: the Lease is not held any more")
+                raise NotLeaderError(f"{verb} {path} not sent: the Lease is no longer held")
 
         check()
         try:
@@ -226,7 +226,7 @@ class ApiClient:
         body = await response.read()
         if response.status < 400:
             target = response.headers.get("Location", "nowhere")
-            body = f"it points to {target}, and no token is taken there; name that server".encode()
+            body = f"the redirect to {target} is not followed; set that server instead".encode()
         return ApiError(response.status, body, what=what, retry_after=seconds)
 
 
@@ -255,7 +255,7 @@ async def list_pages(api: ApiClient, path: str, **params: str) -> AsyncIterator[
         answer = await api.get(path, **params)
         meta, items = answer.get("metadata"), answer.get("items") or []
         if not (isinstance(meta, dict) and meta.get("resourceVersion") and isinstance(items, list)):
-            raise MalformedAnswerError(f"list {path}: the answer is no list")
+            raise MalformedAnswerError(f"list {path}: the answer is not a list")
         yield Page(meta["resourceVersion"], tuple(items))
         token = meta.get("continue")
         if not token:

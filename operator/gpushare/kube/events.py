@@ -87,7 +87,7 @@ class Events:
         if series.is_busy or (once and series.path):
             return
         if len(self._tasks) >= MAX_WAITING:
-            log.warning("Event %s not posted: too many wait", reason)
+            log.warning("Event %s not posted: too many Events are waiting", reason)
             self._correlator.forget(key)
             return
         unique = f"{subject.uid}/{said}" if once else uuid.uuid4().hex

@@ -121,7 +121,7 @@ class Informer(Generic[Record]):
     def _forget(self) -> None:
         """Nothing is known any more: what is there must be listed anew, once that is allowed."""
         if self.synced.is_set():
-            log.warning("nothing is known of %s until it may be read again", self._path)
+            log.warning("no right to read %s: its objects are unknown until it is back", self._path)
         self._version = None
         self.synced.clear()
         known = dict(self._records)

@@ -83,7 +83,7 @@ class LeaderElector:
             try:
                 unsynced = find_unsynced()
                 if unsynced is not None and not was_unsynced:
-                    log.warning("Lease %s is left to others: %s", self._config.name, unsynced)
+                    log.warning("Lease %s is not acquired: %s", self._config.name, unsynced)
                 was_unsynced = unsynced is not None
                 if not was_unsynced and await self._try():
                     return

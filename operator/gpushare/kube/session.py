@@ -37,8 +37,7 @@ async def load_credentials(
         return read_service_account(service_account, environ)
     except CredentialsError as error:
         raise CredentialsError(
-            f"{error}. Run inside a cluster, or set {names.SETTINGS_PREFIX}KUBECONFIG to a "
-            "kubeconfig file."
+            f"{error}. Run in a cluster, or set {names.SETTINGS_PREFIX}KUBECONFIG to a kubeconfig"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Where the API server is, and by what it knows us."""
+"""Holds the address of the API server and the credentials for it."""
 
 import contextlib
 import ssl
@@ -34,10 +34,10 @@ class Credentials:
 
 
 def build_bearer(token: str) -> str:
-    """The header Authorization for a token. Raises ValueError for what can't be one."""
+    """Build the header Authorization for a token. Raises ValueError for what can't be one."""
     if not token or not token.isascii() or not token.isprintable():
         # It is not shown: it may be a good part of a secret.
-        raise ValueError("a token is one line of ASCII, and this one is not")
+        raise ValueError("the token is not one line of ASCII")
     return f"Bearer {token}"
 
 

@@ -35,7 +35,7 @@ class CredentialPlugin:
     def __init__(self, origin: str, spec: Fields, cluster: Fields, tls: ssl.SSLContext) -> None:
         if not (command := spec.get("command")):
             raise KeyError("command")
-        self._what = f"{origin}: its credential plugin {command}"
+        self._what = f"{origin}: credential plugin {command}"
         self._spec = spec
         self._cluster = {"cluster": cluster} if cluster else {}
         self._tls = tls
@@ -64,7 +64,7 @@ class CredentialPlugin:
         status = answer["status"]
         token, certificate = status.get("token"), status.get("clientCertificateData")
         if not token and not certificate:
-            raise ValueError("it gave neither a token nor a client certificate")
+            raise ValueError("it returned neither a token nor a client certificate")
         if certificate:
             load_pair(self._tls, certificate.encode(), status["clientKeyData"].encode())
             self.gives_certificates = True

@@ -24,7 +24,7 @@ def import_kube_config() -> Any:
     """
     found = find_spec("kubernetes")
     if found is None or not found.submodule_search_locations:
-        raise ModuleNotFoundError("there is no package kubernetes")
+        raise ModuleNotFoundError("package kubernetes is not installed")
     before = set(sys.modules)
     if before.isdisjoint(_PACKAGES):
         try:

@@ -87,7 +87,7 @@ def parse_pool(raw: Json) -> Pool | UnreadablePool:
     """
     meta = raw.get("metadata") if isinstance(raw, dict) else None
     if not (isinstance(meta, dict) and meta.get("name") and meta.get("uid")):
-        raise MalformedAnswerError("a GPUSharePool without a name or a UID")
+        raise MalformedAnswerError("a GPUSharePool has no name or no UID")
     try:
         return Pool.parse(raw)
     except ValidationError as error:
