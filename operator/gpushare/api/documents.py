@@ -78,7 +78,7 @@ def _count_nodes(node: Node, most: int, counted: dict[int, int | None]) -> int:
     if id(node) in counted:
         count = counted[id(node)]
         if count is None:
-            raise _fault("a value is a part of itself", node)
+            raise _fault("a value contains itself", node)
         return count
     counted[id(node)] = None
     parts = node.value
@@ -89,7 +89,7 @@ def _count_nodes(node: Node, most: int, counted: dict[int, int | None]) -> int:
     for part in parts:
         count += _count_nodes(part, most, counted)
         if count > most:
-            raise _fault("its aliases make it too large", node)
+            raise _fault("its aliases expand to too many values", node)
     counted[id(node)] = count
     return count
 
@@ -101,7 +101,7 @@ def _check_keys(node: MappingNode) -> None:
             first = seen.setdefault((key.tag, key.value), key)
             if first is not key:
                 line = first.start_mark.line + 1
-                raise _fault(f"key {key.value!r} is there already, in line {line}", key)
+                raise _fault(f"duplicate key {key.value!r}, already set in line {line}", key)
 
 
 def _fault(what: str, node: Node) -> yaml.YAMLError:

@@ -102,7 +102,7 @@ def test_a_namespaces_pool_is_told_as_its() -> None:
 def test_a_pool_that_there_is_not_is_told_with_one_that_looks_alike(pod: Mapping[str, Any]) -> None:
     lost = judge(pod, ROOMY)["rommy"]
     assert (lost.outcome, lost.reason) == (PoolOutcome.LOST, Reason.POOL_NOT_FOUND)
-    assert lost.message == "there is no such pool; did you mean roomy?"
+    assert "did you mean roomy?" in lost.message
 
 
 def test_pools_that_the_owner_selects_are_told_apart_from_the_others() -> None:

@@ -130,4 +130,4 @@ def parse_pod_shape(raw: Mapping[str, Any]) -> PodShape:
     try:
         return msgspec.convert(raw, PodShape)
     except msgspec.ValidationError as error:
-        raise MalformedPodError(f"no pod of the API: {error}") from error
+        raise MalformedPodError(f"not a valid Pod: {error}") from error
