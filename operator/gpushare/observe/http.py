@@ -66,7 +66,7 @@ class ProcessServer:
         try:
             text = self._generate()
         except Exception:
-            log.exception("the metrics can't be written")
+            log.exception("cannot write the metrics")
             return web.Response(status=500, text="internal error; see the log\n")
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_PLAIN_1_0_0})
 
