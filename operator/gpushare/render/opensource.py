@@ -75,9 +75,9 @@ def _complete_url(text: str) -> str:
     except ValueError:
         has_place = False
     if not has_place or url.scheme != "http" or re.search(r"[\s\x00-\x1f]", text):
-        raise ValueError(f"{text} is no URL of an extender: http://HOST:PORT/PATH is expected")
+        raise ValueError(f"{text} is not the URL of an extender: expected http://HOST:PORT/PATH")
     if url.query or url.fragment or url.username is not None:
         raise ValueError(
-            f"{text} has more than a host, a port and a path: kube-scheduler adds to it"
+            f"{text} must have only a host, a port and a path: kube-scheduler appends to it"
         )
     return f"http://{url.netloc}{url.path.rstrip('/') or EXTENDER_PATH}"
