@@ -50,7 +50,7 @@ class Document:
 
 
 def parse_documents(text: str) -> tuple[Document, ...]:
-    """The documents of YAML or JSON; empty ones are left out.
+    """Parse the documents of YAML or JSON; empty ones are left out.
 
     Raises `yaml.YAMLError`, also for a key that is there twice and for aliases that make a small
     text a huge document; and `RecursionError` for what is nested too deep.
@@ -130,7 +130,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def format_yaml(raw: Any) -> str:
-    """Lists, mappings, strings and numbers as YAML in which kubectl finds the same again.
+    """Format lists, mappings, strings and numbers as YAML that kubectl reads back unchanged.
 
     Every character that does not print, but for the ends of lines, is between double quotes.
     """

@@ -188,6 +188,6 @@ whether what a rule is about keeps it."""
 
 
 def find_check(sentence: str) -> Callable[[Any], bool]:
-    """What stands for the rule with this sentence."""
+    """Find the check for the rule with this message."""
     (check,) = (check for begin, check in _CHECKS.items() if sentence.startswith(begin))
     return check

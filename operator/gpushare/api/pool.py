@@ -276,7 +276,7 @@ class Pool(ApiModel):
 
     @property
     def observes(self) -> bool:
-        """Whether the pool only says what it would do."""
+        """Whether the pool only shows what it would do."""
         return self.spec.reconcile is ReconcilePolicy.OBSERVE
 
     @property
@@ -285,7 +285,7 @@ class Pool(ApiModel):
 
     @classmethod
     def parse(cls, raw: dict[str, Any], spec: PoolSpec | None = None) -> Self:
-        """A Pool from the API server's JSON; pydantic's ValidationError where it is none.
+        """Parse a Pool from the API server's JSON; pydantic's ValidationError where it is none.
 
         With `spec`, that counts in place of what stands there.
         """

@@ -44,7 +44,7 @@ class Identity:
         return x509.load_pem_x509_certificate(self.certificate_pem).not_valid_after_utc
 
     def to_secret_data(self) -> dict[str, bytes]:
-        """The data of a Secret of type kubernetes.io/tls, with CAs and the newest's key beside."""
+        """Build the data of a kubernetes.io/tls Secret, with the CAs and the newest's key."""
         return {
             "ca.crt": self.trust_pem,
             "ca.key": self.authority.key_pem,
@@ -54,7 +54,7 @@ class Identity:
 
     @classmethod
     def from_secret_data(cls, data: Mapping[str, bytes]) -> Self:
-        """The reverse; what is missing is empty, and `find_problem` says so."""
+        """Read such data; what is missing is empty, which `certs.validation` reports."""
         head, end, tail = data.get("ca.crt", b"").partition(_END)
         return cls(
             Authority(head + end + b"\n" if end else head, data.get("ca.key", b"")),

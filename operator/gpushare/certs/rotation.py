@@ -42,7 +42,7 @@ class Lifetimes:
 
     @property
     def check(self) -> timedelta:
-        """From one check to the next: several fit into the time that is left for a renewal."""
+        """Time between two checks: several fit into the time that is left for a renewal."""
         return min(CHECK, self._shortest / 10)
 
     @property
@@ -64,7 +64,7 @@ class Trust:
     """When they were first seen to be just these, so at the latest from then on."""
 
     def list_authorities(self, now: datetime) -> list[x509.Certificate]:
-        """The CAs that all of them hold and that have not expired."""
+        """List the CAs that all bundles hold and that have not expired."""
         first, *others = self.bundles or (b"",)
         held = [load_certificates(other) for other in others]
         return [ca for ca in list_living(first, now) if all(ca in other for other in held)]
@@ -82,7 +82,7 @@ class Renewal:
     lifetimes: Lifetimes
 
     def renew(self, stored: Identity | None) -> tuple[Identity, str | None]:
-        """The identity to store, and why it is not the `stored` one (None: it is).
+        """Plan the identity to store, and why it is not the `stored` one (None: it is).
 
         What is held is put back where nothing of use is stored.
         """
@@ -92,8 +92,8 @@ class Renewal:
         return wanted, no_authority or no_bundle or no_certificate
 
     def choose_served(self, wanted: Identity) -> Identity:
-        """The identity to serve with: the stored one, or, as long as clients may not have heard of
-        its CA, the one that is held and that they do trust."""
+        """Choose the identity to serve with: the stored one, or, as long as clients may not have
+        heard of its CA, the one that is held and that they do trust."""
         held = self.held
         if held is None or held.certificate_pem == wanted.certificate_pem:
             return wanted

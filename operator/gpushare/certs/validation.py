@@ -82,14 +82,14 @@ def is_vouched_for(chain_pem: bytes, trust_pem: bytes, now: datetime) -> bool:
 
 
 def list_living(pem: bytes, now: datetime) -> list[x509.Certificate]:
-    """The certificates of a PEM file that have not expired; none where it is broken."""
+    """List the certificates of a PEM file that have not expired; none where it is broken."""
     return [each for each in load_certificates(pem) if now < each.not_valid_after_utc]
 
 
 def find_issuer(
     certificate: x509.Certificate, authorities: Sequence[x509.Certificate]
 ) -> x509.Certificate | None:
-    """The one among `authorities` that issued a certificate."""
+    """Find the one among `authorities` that issued a certificate."""
     return next((each for each in authorities if _is_issued_by(certificate, each)), None)
 
 
@@ -118,7 +118,7 @@ def find_other_owner(raw: dict[str, Any], stored: Identity) -> str | None:
 
 
 def general_name(host: str) -> x509.GeneralName:
-    """A DNS name or IP address, as certificates have it."""
+    """Convert a DNS name or IP address to what certificates have."""
     try:
         return x509.IPAddress(ip_address(host))
     except ValueError:

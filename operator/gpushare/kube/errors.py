@@ -13,11 +13,11 @@ BUDGET_CAUSE = "DisruptionBudget"
 
 
 class KubeError(Exception):
-    """Base of what can go wrong between us and the API server."""
+    """Base of the errors between the operator and the API server."""
 
 
 class CredentialsError(KubeError):
-    """No usable credentials: the message says what was looked at and what to do."""
+    """No usable credentials; the message says which were tried and what to do."""
 
 
 class CrdMissingError(KubeError):
@@ -31,7 +31,7 @@ class CrdMissingError(KubeError):
 
 
 class OtherVersionError(KubeError):
-    """The cluster has GPUSharePools of other versions alone."""
+    """The cluster serves GPUSharePools only in other versions."""
 
     def __init__(self, served: Sequence[str]) -> None:
         super().__init__(
@@ -143,7 +143,7 @@ class ApiError(KubeError):
 
     @property
     def is_transient(self) -> bool:
-        """Worth another try without anybody doing anything.
+        """Whether another try may succeed without any change.
 
         403 is among them: an API server that has just started answers it for seconds.
         """

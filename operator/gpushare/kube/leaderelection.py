@@ -1,4 +1,4 @@
-"""One active controller: a lock on a Lease.
+"""Elects the one active controller by a lock on a Lease.
 
 The rules are those of client-go's leader election: who holds the Lease renews it; others take it
 once it was silent for its duration, measured by their own clock from when they last saw it change.

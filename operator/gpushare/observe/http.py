@@ -1,4 +1,4 @@
-"""/metrics, /livez and /readyz of a process, on a port of their own."""
+"""Serves /metrics, /livez and /readyz of a process on a port of their own."""
 
 import contextlib
 import logging
@@ -19,7 +19,7 @@ is read slowly."""
 
 
 class ProcessServer:
-    """Answers whoever reaches the port, and nobody is asked who they are.
+    """Answers every request without authentication.
 
     `generate` writes the metrics. A probe answers 200 `ok`, or 503 with a sentence a line.
     `liveness` finds what a restart of this process would mend, `readiness` why nobody should rely

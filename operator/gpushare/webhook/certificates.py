@@ -112,7 +112,7 @@ class Certificate:
             await asyncio.sleep(seconds if self._identity else RETRY_SECONDS)
 
     async def ensure(self) -> None:
-        """One check: Secret, live TLS context, caBundle, in this order.
+        """Check the Secret, the live TLS context and the caBundle once, in this order.
 
         Raises `ApiError` and connection errors; a configuration that is not installed is a
         warning only, since it may come later.

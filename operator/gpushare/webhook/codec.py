@@ -1,4 +1,4 @@
-"""AdmissionReview on the wire: a Kubernetes admission.k8s.io/v1 envelope in, an answer out.
+"""Decodes an AdmissionReview (admission.k8s.io/v1), and encodes the answer.
 
 Of the object only what decisions read is decoded; a patch names no more, so all else stays.
 """

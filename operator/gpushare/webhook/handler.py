@@ -1,4 +1,4 @@
-"""Answers the API server's questions about pods and workloads. It calls nobody: it knows enough."""
+"""Answers the API server's questions about pods and workloads from memory, without any call."""
 
 import functools
 import logging
@@ -24,7 +24,7 @@ def _nothing() -> None:
 
 
 class Answered(NamedTuple):
-    """An answer's body, and what is left to do: counting and noting it, for which nobody waits."""
+    """An answer's body, and what is done after it is sent: counting and logging it."""
 
     body: bytes
     account: Callable[[], object] = _nothing

@@ -15,7 +15,7 @@ class Resource(Shape, frozen=True):
 
 
 class WorkloadSpec(Shape, frozen=True):
-    """Of most workloads a template of their pods; of a CronJob one of its Jobs."""
+    """The template of a workload's pods, or of a CronJob's Jobs."""
 
     template: PodShape | None = None
     job_template: "WorkloadShape | None" = None

@@ -54,7 +54,7 @@ class Question:
 
 
 class AdmissionServer:
-    """Two paths take an AdmissionReview, and one says that it is served.
+    """Serves two paths for AdmissionReviews, and one that shows that it is served.
 
     A body of more than 8 MiB is a 413, one that takes more than 5 s a 408, and what is no review of
     a pod a 400. Where too many calls wait, the one that has waited longest is a 429. What memory
@@ -102,7 +102,7 @@ class AdmissionServer:
             await runner.cleanup()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """The answer to any request."""
+        """Answer any request."""
         response = await self._respond(request)
         if response.status == 200:
             self.connections.note_answer(request.protocol)

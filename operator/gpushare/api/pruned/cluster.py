@@ -84,7 +84,7 @@ class Cluster:
 
 
 def keep_object(kind: Kind, raw: Any) -> Json | None:
-    """`raw` cut to what is kept of its kind; None for what has nothing to do with GPUs.
+    """Cut `raw` to what is kept of its kind; None for what has nothing to do with GPUs.
 
     Raises `MalformedObjectError`.
     """

@@ -24,7 +24,7 @@ class MalformedFieldError(ValueError):
 
 
 def keep(value: Any, kept: Any) -> Any:
-    """What is kept of a value; None for nothing. null counts as left out.
+    """Cut a value to what is kept of it; None for nothing. null counts as left out.
 
     Raises `MalformedFieldError`.
     """
@@ -81,28 +81,28 @@ def _expect(value: Any, kind: type) -> Any:
 
 
 def required(value: Any) -> str:
-    """Text that every such object has."""
+    """Check text that every such object must have."""
     if not isinstance(value, str) or not value:
         raise ValueError("expected text that is not empty")
     return value
 
 
 def time(value: Any) -> str:
-    """Text that says a time."""
+    """Check text that is a time."""
     if not isinstance(value, str) or datetime.fromisoformat(value).tzinfo is None:
         raise ValueError("expected a time with its zone")
     return value
 
 
 def texts(value: Any) -> dict[str, str] | None:
-    """A map of texts, such as labels."""
+    """Check a map of texts, such as labels."""
     return keep_entries(value, ("",), str)
 
 
 def keep_entries(
     value: Any, prefixes: tuple[str, ...], kinds: type | tuple[type, ...]
 ) -> dict[str, Any] | None:
-    """Of a map the entries with these prefixes, whose values are of these types."""
+    """Keep the entries of a map with these prefixes; their values must be of these types."""
     found = {key: each for key, each in _expect(value, dict).items() if key.startswith(prefixes)}
     for key, each in found.items():
         if not isinstance(each, kinds):

@@ -46,7 +46,7 @@ TOKEN_SECONDS = 60.0
 
 
 class TokenFile:
-    """A token in a file, which somebody replaces before it ends: the kubelet, or who wrote it.
+    """Reads a token from a file that the kubelet or another writer replaces before it expires.
 
     Raises OSError or ValueError where there is none at first.
     """
@@ -58,7 +58,7 @@ class TokenFile:
         self._bearer = self._read()
 
     async def authorize(self) -> str:
-        """The header Authorization."""
+        """Return the header Authorization."""
         if self._clock() - self._read_at >= TOKEN_SECONDS:
             self._read_at = self._clock()
             # The older one may still do, and else the API server says so.

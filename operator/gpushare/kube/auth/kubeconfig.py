@@ -120,7 +120,10 @@ def _select(user: Fields) -> Fields:
     read = {field: value for field, value in user.items() if field not in ("exec", "tokenFile")}
     if provider := read.pop("auth-provider", None):
         if provider["name"] != "oidc":
-            raise ValueError(f"auth-provider {provider['name']!r} is not supported; use exec")
+            raise ValueError(
+                f"auth-provider {provider['name']!r} is not supported; use a credential plugin "
+                "(exec)"
+            )
         config = {key: value for key, value in provider["config"].items() if key != "refresh-token"}
         read["auth-provider"] = {"name": "oidc", "config": config}
     return read

@@ -36,7 +36,7 @@ def find_proxy(server: str, environ: Mapping[str, str]) -> str | None:
 
 
 def is_supported(proxy: str) -> bool:
-    """Whether it is spoken to in plain HTTP. What aiohttp says of others quotes a password."""
+    """Whether the proxy is called by plain HTTP. What aiohttp says of others quotes a password."""
     with contextlib.suppress(ValueError):
         url = URL(proxy)
         host = (url.host or "").strip().encode("idna")

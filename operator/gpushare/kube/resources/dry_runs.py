@@ -33,8 +33,8 @@ async def ask_for_rights(
 
 
 async def try_webhook(api: ApiClient, namespace: str, exempt: Collection[str]) -> Trials | Unseen:
-    """Create a pod that asks for GPU memory, and a Deployment of such pods, and see what the
-    webhook says of them; namespaces in `exempt` are not its business.
+    """Create a pod that asks for GPU memory, and a Deployment of such pods, and check what the
+    webhook answers; it is not called for namespaces in `exempt`.
 
     Both are dry runs, of which nothing is stored ("Dry-run" in the Kubernetes documentation of API
     concepts).

@@ -24,7 +24,7 @@ FAMILIES = (_NODE, _TOTAL, _ALLOCATED)
 
 
 def write_cards(figures: Figures) -> Iterator[str]:
-    """One series for each node and two for each card of it, as text.
+    """Write one series for each node and two for each of its cards, as text.
 
     All that the labels say are names, which need no escapes.
     """

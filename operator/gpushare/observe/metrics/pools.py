@@ -1,4 +1,4 @@
-"""Of each pool: where its nodes are, what its containers have, what its cards hold."""
+"""Reports the nodes, the containers and the GPU memory of each pool."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
