@@ -113,7 +113,7 @@ def misshape(nodes: list[Json]) -> list[Json]:
         (change("version", lambda _: True), "of version True"),
         (change("version", lambda _: 1.0), "of version 1.0"),
         (change("pods", lambda pods: pods * 2), "pods has default/one 2 times"),
-        (change("nodes", misshape), "one of its nodes (n1).status.addresses: it is a str"),
+        (change("nodes", misshape), "nodes: item n1.status.addresses: expected list, got str"),
     ],
 )
 def test_what_is_no_snapshot_of_this_version_is_said_so(

@@ -100,8 +100,8 @@ def test_a_bound_pod_that_selects_a_hostname_keeps_its_card(explain: Asked) -> N
     pod["metadata"]["annotations"]["gpushare.io/decision"] = '{"v":1,"reason":"NotRouted"}'
     pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
     said = explain("pod", "stuck", **cluster)
-    assert "its selection of a node's name decides" in said
-    assert "keeps no card" not in said
+    assert "the pod selects a node by name" in said
+    assert "reserves no card" not in said
 
 
 @pytest.mark.parametrize("unread", [Kind.POOLS, Kind.NAMESPACES])

@@ -51,7 +51,7 @@ OBSERVING = a_view("x", closed=Reason.POOL_OBSERVES)
         (POD, a_view("x", priority=50), ROOMY, Reason.LOWER_PRIORITY, "is 50, roomy has 100"),
         (POD, a_view("z"), ROOMY, Reason.LATER_NAME, "equal to roomy in room, priority and fill"),
         (POD, CROWDED, EMPTIER, Reason.FULLER, "the emptiest pool"),
-        (POD, a_view("x", on_request=True), ROOMY, Reason.ON_REQUEST_ONLY, "that ask for it"),
+        (POD, a_view("x", on_request=True), ROOMY, Reason.ON_REQUEST_ONLY, "that request it"),
         (POD, DELETING, ROOMY, Reason.POOL_DELETING, "it is being deleted"),
         (POD, OBSERVING, ROOMY, Reason.POOL_OBSERVES, "reconcile is Observe"),
         (POD, a_view("x", nodes=0), ROOMY, Reason.NO_ROOM, "it has no nodes yet"),
@@ -98,7 +98,7 @@ def test_a_namespaces_pool_is_told_as_its() -> None:
 def test_a_pool_that_there_is_not_is_told_with_one_that_looks_alike(pod: Mapping[str, Any]) -> None:
     lost = judge(pod, ROOMY)["rommy"]
     assert (lost.outcome, lost.reason) == (PoolOutcome.LOST, Reason.POOL_NOT_FOUND)
-    assert lost.message == "there is no such pool; did you mean roomy?"
+    assert "did you mean roomy?" in lost.message
 
 
 def test_pools_that_the_owner_selects_are_told_apart_from_the_others() -> None:
