@@ -203,7 +203,11 @@ def test_a_server_that_fails_says_nothing_of_the_webhook(status: int) -> None:
 
 @pytest.mark.parametrize(
     ("namespace", "told"),
-    [("kube-system", "exempt"), ("out", "inject=disabled"), ("nowhere", "Namespace nowhere does not exist")],
+    [
+        ("kube-system", "exempt"),
+        ("out", "inject=disabled"),
+        ("nowhere", "Namespace nowhere does not exist"),
+    ],
 )
 async def test_where_nothing_is_the_webhooks_business_nothing_is_tried(
     namespace: str, told: str
