@@ -184,7 +184,7 @@ POOLS: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
         see(pools=(), unreadable=(LATER_POOL,)),
         ERROR,
         Reason.SPEC_INVALID,
-        "left as they are: quantum",
+        "not changed: quantum",
     ),
     (see(), INFO, Reason.NO_NODES, "pool training"),
     (HALTED, ERROR, Reason.DEADLINE_EXCEEDED, "node gpu-0"),
