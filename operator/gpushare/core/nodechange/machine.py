@@ -1,9 +1,8 @@
 """A node's change as a state machine: its phases, and for each its rules in their order.
 
 The first rule that applies wins, and the last of a phase always applies. The phase is read from the
-node's records, so a process that starts anew goes on wherever the node says: Stable without a
-record of a change, or with one to be tried again (Deferred); Failed where the record has a failure.
-The machine knows no budget: a start is admitted by `core/rollout/budget.py`.
+node's records, also by a process that restarts: Stable without a change or with one to be tried
+again (Deferred), Failed if the change has a failure. `core/rollout/budget.py` admits the starts.
 
 What happens when     Stable    Cordoned               Labelled to Restarting     Failed
 a user uncordons it   nothing   aborted                cordoned again             cordoned again
@@ -13,9 +12,8 @@ pool deleted, Retain  released  aborted, released      finished, released       
 CordonAndWait, Evict: a change starts beside pods, and waits for them or evicts them. From Labelled
 on, recording the plugin's pods and the module's removal wait for pods, the end for another mode's.
 No deadline runs while pods are waited for, nor, until the node is NotReady, while a user is. An
-abort back to a change that failed leaves it cordoned. With WholeCard and Restore a labelled change
-is finished, then the node changes as a member does (`releasing.py`). It is uncordoned once
-`deviceplugin/verification.py` finds nothing missing: new plugin and resource there, old ones gone.
+abort back to a failed change leaves it cordoned. WholeCard and Restore end a labelled change first
+(`releasing.py`). Uncordoned: new plugin and resource there, old gone (deviceplugin/verification.py)
 """
 
 from collections.abc import Callable, Iterable
