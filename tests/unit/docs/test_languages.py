@@ -8,7 +8,16 @@ from tests.kit.values.doc_pages import DOCS, PROJECT, Page
 
 TRANSLATED = [
     PROJECT / "README.md",
-    *(DOCS / f"{name}.md" for name in ("README", "install", "pools", "security-questions")),
+    *(
+        DOCS / f"{name}.md"
+        for name in (
+            "README",
+            "install",
+            "pools",
+            "rollout",
+            "security-questions",
+        )
+    ),
 ]
 PAIRS = [(Page(path), Page(path.with_suffix(".zh-CN.md"))) for path in TRANSLATED]
 each_pair = pytest.mark.parametrize(
