@@ -12,6 +12,7 @@ TRANSLATED = [
         DOCS / f"{name}.md"
         for name in (
             "README",
+            "admission",
             "install",
             "pools",
             "rollout",
