@@ -17,6 +17,7 @@ TRANSLATED = [
             "pools",
             "rollout",
             "security-questions",
+            "tenants",
         )
     ),
 ]
