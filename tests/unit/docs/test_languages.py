@@ -14,6 +14,7 @@ TRANSLATED = [
             "README",
             "admission",
             "install",
+            "isolation",
             "pools",
             "rollout",
             "security-questions",
