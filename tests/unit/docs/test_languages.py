@@ -18,6 +18,7 @@ TRANSLATED = [
             "pools",
             "rollout",
             "security-questions",
+            "teardown",
             "tenants",
         )
     ),
