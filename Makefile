@@ -201,7 +201,7 @@ golden: $(READY) ## Write the answers in tests/golden/answers anew; review the d
 	GOLDEN=write $(BIN)/pytest tests/unit/cli/test_golden.py -q
 
 .PHONY: program-docs
-program-docs: $(READY) ## Write what docs/cli.md, metrics.md, nodes.md and pools.md have from the program
+program-docs: $(READY) ## Write the parts of pages in docs that are made from the program
 	$(BIN)/python -m tests.generated_pages
 
 .PHONY: cluster

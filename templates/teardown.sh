@@ -5,7 +5,7 @@
 #   gpushare-teardown verify                no module is loaded
 #
 # Runs on the node itself, in the namespaces of its process 1, and takes no values: whoever could
-# write here would be root on every node. May run any number of times. Exit status 1 needs a person
+# write here would be root on every node. May run any number of times. Exit status 1 needs manual steps
 # and is not tried again; one that was killed, as with the container runtime, is.
 #
 # Order and uninstaller: vendor's page on upgrading the cGPU version on a node.
@@ -32,7 +32,7 @@ job="${job%-*}"
 
 is_loaded() {
   [ ! -e "$instances" ] || return 0
-  [ -r "$root/proc/modules" ] || fail "/proc/modules can't be read: nobody knows what is loaded"
+  [ -r "$root/proc/modules" ] || fail "cannot read /proc/modules: the loaded modules are unknown"
   while read -r module _; do
     case "$module" in cgpu_km | cgpu_procfs | km) return 0 ;; esac
   done <"$root/proc/modules"
@@ -41,17 +41,17 @@ is_loaded() {
 
 leave_sentinel() {
   if [ "$1" = sentinel ]; then
-    touch "$root/var/run/reboot-required" || fail "/var/run/reboot-required can't be written"
-    say "left /var/run/reboot-required"
+    touch "$root/var/run/reboot-required" || fail "cannot write /var/run/reboot-required"
+    say "created /var/run/reboot-required"
   fi
 }
 
 # The runtime is stopped by a unit of the node's: with Docker, this very process ends with it.
 hand_over() {
   umask 077
-  mkdir -p "$state" || fail "$state can't be made: remove the module by hand"
+  mkdir -p "$state" || fail "cannot create $state: remove the module manually"
   # Another pod's unit may be reading the script: it is replaced, not written to.
-  cat >"$state/unit.sh.$job" <<'UNIT' || fail "$state/unit.sh.$job can't be written"
+  cat >"$state/unit.sh.$job" <<'UNIT' || fail "cannot write $state/unit.sh.$job"
 set -u
 root="${TEARDOWN_ROOT:-}"
 state="$root/var/lib/gpushare-teardown"
@@ -72,7 +72,7 @@ trap 'exit 1' HUP INT TERM
 systemctl stop $runtime || exit 1
 timeout -k 30 900 bash "$root/usr/local/cgpu-installer/uninstall.sh"
 status=$?
-echo "the uninstaller ended with $status; starting$runtime"
+echo "the uninstaller exited with $status; starting$runtime"
 trap - EXIT
 # shellcheck disable=SC2086
 systemctl start $runtime || exit 1
@@ -82,8 +82,8 @@ echo "$boot $2" >"$state/uninstalled.new" || exit 1
 mv "$state/uninstalled.new" "$state/uninstalled"
 if [ "$1" = sentinel ]; then touch "$root/var/run/reboot-required"; fi
 UNIT
-  mv "$state/unit.sh.$job" "$state/unit.sh" || fail "$state/unit.sh can't be written"
-  rm -f "$state/uninstalled" || fail "$state/uninstalled can't be removed"
+  mv "$state/unit.sh.$job" "$state/unit.sh" || fail "cannot write $state/unit.sh"
+  rm -f "$state/uninstalled" || fail "cannot remove $state/uninstalled"
   systemd-run --quiet --collect --unit="$unit" /bin/sh "$state/unit.sh" "$1" "$job" && return
   # Another pod may have started it a moment ago.
   systemctl is-active --quiet "$unit" && return
@@ -102,16 +102,16 @@ read_removal() {
 is_put_back() { [ "$removed_by" != "$job" ] && [ -e "$uninstaller" ] && is_loaded; }
 
 uninstall() {
-  read -r boot <"$root/proc/sys/kernel/random/boot_id" || fail "this boot's id can't be read"
+  read -r boot <"$root/proc/sys/kernel/random/boot_id" || fail "cannot read the id of this boot"
   read_removal
   if ! systemctl is-active --quiet "$unit"; then
     if [ "$removed_in" = "$boot" ] && ! is_put_back; then
-      say "the module was removed in this boot"
+      say "the module was already removed in this boot"
       leave_sentinel "$1"
       exit 0
     fi
     if [ -n "$job" ] && [ "$removed_by" = "$job" ]; then
-      ! is_loaded || fail "the module is loaded again after the reboot"
+      ! is_loaded || fail "the module was loaded again after the reboot"
       say "the module was removed in an earlier boot"
       exit 0
     fi
@@ -121,19 +121,19 @@ uninstall() {
       exit 0
     fi
     for each in "$instances"/[0-9]*/*/; do
-      [ ! -d "$each" ] || fail "a container has the cGPU instance $each: end it first"
+      [ ! -d "$each" ] || fail "a container uses the cGPU instance $each: end it first"
     done
-    [ -e "$uninstaller" ] || fail "$uninstaller is not there (as on nodes with containerd or" \
-      "ContainerOS): a person must remove the module, or replace the node"
-    command -v systemd-run >/dev/null || fail "systemd-run is not there: remove the module by hand"
+    [ -e "$uninstaller" ] || fail "$uninstaller does not exist (as on nodes with containerd or" \
+      "ContainerOS): remove the module manually, or replace the node"
+    command -v systemd-run >/dev/null || fail "systemd-run not found: remove the module manually"
     hand_over "$1"
   fi
   while systemctl is-active --quiet "$unit"; do sleep 1; done
   cat "$state/log"
   read_removal
   [ "$removed_in" = "$boot" ] ||
-    fail "the module was not removed; see above, and journalctl --unit=$unit on the node"
-  say "removed; it stays loaded until the node reboots"
+    fail "the module was not removed. Check the log above, and on the node: journalctl --unit=$unit"
+  say "module removed; it stays loaded until the node reboots"
 }
 
 case "${1:-}" in

@@ -19,12 +19,13 @@ from gpushare.api.pruned.keep import Items, Shape
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.main import app
 from gpushare.core.nodechange.machine import MACHINE
-from gpushare.editions.edition import Mode
-from gpushare.editions.registry import MODES
+from gpushare.editions.edition import Mode, Outcome
+from gpushare.editions.registry import EDITIONS, MODES, UNKNOWN_STEPS
 from gpushare.observe.metrics import Metrics, cards
 from gpushare.observe.metrics.applications import ApplicationFigures
 from gpushare.observe.metrics.family import Family
 from tests.kit.values.doc_pages import DOCS
+from tests.node.behaviours import render_table
 
 WIDTH = 100
 _MODES_HEAD = (
@@ -169,6 +170,35 @@ def _name_isolation(mode: Mode) -> str:
     return "memory and compute" if mode.companions else "memory"
 
 
+def _list_needs() -> Iterator[str]:
+    yield "| need | outcome | why | source |\n|---|---|---|---|\n"
+    for edition in EDITIONS.values():
+        for need, change in edition.needs.items():
+            yield f"| {need} | {change.outcome} | {change.message} | {change.source} |\n"
+
+
+def _list_procedures() -> Iterator[str]:
+    for edition in EDITIONS.values():
+        for need, change in edition.needs.items():
+            if change.outcome is Outcome.REQUIRES_MANUAL_ACTION:
+                yield from _list_steps(need, change.steps)
+    yield from _list_steps("unknown", UNKNOWN_STEPS)
+
+
+def _list_steps(need: str, steps: Iterable[str]) -> Iterator[str]:
+    yield f"\n### {need}\n\n"
+    yield from (f"{number}. {step}\n" for number, step in enumerate(steps, start=1))
+
+
+def _list_matrices() -> Iterator[str]:
+    for edition in EDITIONS.values():
+        labels = " and ".join(f"`{label}`" for label in sorted(edition.labels))
+        yield f"\n### {edition.edition}: {labels}\n\n"
+        head, *rows = map(str.split, edition.matrix.strip().splitlines())
+        yield f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n"
+        yield from (f"| {' | '.join(row)} |\n" for row in rows)
+
+
 PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "exit codes": _list_exit_codes,
     "commands": partial(_list_help, typer.main.get_command(app), "gpushare"),
@@ -177,11 +207,15 @@ PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "rules": _list_rules,
     "modes": partial(_list_modes, _MODES_HEAD, {word: word for word in _ISOLATION}),
     "modes in Chinese": partial(_list_modes, _MODES_HEAD_CHINESE, _ISOLATION),
+    "needs": _list_needs,
+    "procedures": _list_procedures,
+    "matrices": _list_matrices,
+    "behaviours": lambda: iter([render_table()]),
     "metrics": partial(_list_metrics, Metrics(per_application=False).families),
     "metrics of applications": partial(_list_metrics, ApplicationFigures.families),
     "metrics of nodes and cards": partial(_list_metrics, cards.FAMILIES),
 }
-PAGES = ("cli", "metrics", "nodes", "pools", "pools.zh-CN")
+PAGES = ("cli", "metrics", "nodes", "pools", "pools.zh-CN", "testing", "transitions")
 
 if __name__ == "__main__":
     for page in PAGES:

@@ -60,7 +60,7 @@ def pools(view: View) -> Facts:
     by_hand="a nodeSelector in every pod of everybody",
 )
 def plain(view: View) -> Facts:
-    expect_said(view.said, "Decision Routed: sent to pool training (cgpu)")
+    expect_said(view.said, "Decision Routed: Assigned to pool training (cgpu)")
     expect_said(view.said, "inference share", "lost NotIsolated")
     expect_said(view.said, "vision cgpu", "lost OnRequestOnly")
     yield from _expect_admitted(
@@ -103,9 +103,9 @@ def own_way(view: View) -> Facts:
             "pinned",
             "NotRouted",
             {"kubernetes.io/hostname": NODES["inference"]},
-            "its selection of a node's name decides",
+            "the pod selects a node by name",
         ),
-        Fate("batch", "OtherScheduler", warning="its scheduler is volcano"),
+        Fate("batch", "OtherScheduler", warning="scheduler volcano chooses the node"),
         Fate("web", ""),
     )
 
@@ -120,7 +120,7 @@ def mistakes(view: View) -> Facts:
         view,
         Fate("torn", "ContradictorySelection", TRAINING, "contradict each other"),
         Fate("misspelt", "SelectsNoPool", {POOL_LABEL: "trainign"}, "no pool has such nodes"),
-        Fate("without-request", "NoGPURequest", warning="asks for no GPU", noted=""),
+        Fate("without-request", "NoGPURequest", warning="requests no GPU", noted=""),
         Fate("all-cards", "UnaccountedGPU", warning="it sees every card", noted=""),
     )
 
@@ -132,9 +132,9 @@ def mistakes(view: View) -> Facts:
     by_hand="0/3 nodes are available; compare the pod's labels with those of each node",
 )
 def in_the_way(view: View) -> Facts:
-    expect_said(view.said, NODES["training"], "the pod's required node affinity rules it out")
-    expect_said(view.said, NODES["inference"], "it does not carry gpushare.io/pool=training")
-    expect_said(view.said, f"on {NODES['training']}: change the pod's node affinity")
+    expect_said(view.said, NODES["training"], "required node affinity excludes the node")
+    expect_said(view.said, NODES["inference"], "the node lacks gpushare.io/pool=training")
+    expect_said(view.said, f"On node {NODES['training']}: change the pod's node affinity")
     yield "torn: node by node what keeps it out, and the least that would let it in"
     expect_said(view.said, "trainign", "PoolNotFound", "did you mean training?")
     yield "misspelt: what its author meant"
@@ -148,8 +148,8 @@ def in_the_way(view: View) -> Facts:
 def allowed(view: View) -> Facts:
     yield from _expect_admitted(
         view,
-        Fate("half-a-card", "NoEligiblePool", warning="inference: its mode share does not serve"),
-        Fate("elsewhere", "RequestedPoolUnavailable", warning="render: there is no such pool"),
+        Fate("half-a-card", "NoEligiblePool", warning="inference: mode share does not offer"),
+        Fate("elsewhere", "RequestedPoolUnavailable", warning="render is unavailable"),
     )
 
 
@@ -187,9 +187,9 @@ def refused(view: View) -> Facts:
 def workloads(view: View) -> Facts:
     _expect_said(
         view,
-        Fate("trainer", "Routed", warning="its pods go to pool training (cgpu)"),
-        Fate("probe", "NotRouted", warning="its DaemonSet decides where it runs"),
-        Fate("yearly", "NoEligiblePool", warning="its pods will be refused: NoEligiblePool"),
+        Fate("trainer", "Routed", warning="will be assigned to pool training (cgpu)"),
+        Fate("probe", "NotRouted", warning="DaemonSet chooses the node"),
+        Fate("yearly", "NoEligiblePool", warning="will be refused: NoEligiblePool"),
     )
     trainers = view.started("trainer", pods=2)
     for pod in trainers:

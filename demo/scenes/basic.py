@@ -28,7 +28,7 @@ def _node(address: str, node_pool: str) -> dict[str, object]:
     by_hand="look at a Deployment, a Lease, a webhook's certificate and a dozen roles",
 )
 def in_place(view: View) -> Facts:
-    expect_said(view.said, "ok", "WebhookAnswers", "the webhook answered about a pod")
+    expect_said(view.said, "ok", "WebhookAnswers", "The webhook answers for a pod")
     expect_said(view.said, "ok", "ControllerActive", "gpushare-controller")
     expect_said(view.said, "0 error, 0 warning")
     yield "a controller is at work, and a pod for trial was decided on; nothing was stored"
@@ -149,7 +149,7 @@ def to_professional(view: View) -> Facts:
         for node in view.nodes(pool):
             mode = "cgpu" if pool == "cgpu" else "share"
             move = f"{node.name} {pool} Basic {mode} Professional cgpu"
-            expect_said(view.said, move, "its plugin is replaced")
+            expect_said(view.said, move, "plugin replaced")
             expect_said(view.said, "kubectl label nodes", node.name, f"{SCHEDULE}=cgpu")
     yield "node by node, then step by step with its commands; `-o yaml` prints the new pools"
     writes = view.node_writes()

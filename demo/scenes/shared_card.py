@@ -52,7 +52,7 @@ def waits_for_workloads(view: View) -> Facts:
 def two_on_one_card(view: View) -> Facts:
     expect_said(view.said, f"- {WHOLE_CARD}: 1")
     expect_said(view.said, f"+ {GPU_MEM}: 4")
-    expect_said(view.said, "its pods go to pool gpu (cgpu)")
+    expect_said(view.said, "will be assigned to pool gpu (cgpu)")
     yield "its old pod left, which was what the node's change waited for"
     (node,) = view.ready_pool("gpu", nodes=1)
     yield f"{node.name}: {node.shows(CGPU)}; offers {GPU_MEM}: {node.offers(GPU_MEM)}"

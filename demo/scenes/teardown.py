@@ -114,8 +114,8 @@ def rebooted(view: View) -> Facts:
 )
 def waits_for_proof(view: View) -> Facts:
     expect_said(view.said, f"Node {FIRST} Ready, cordoned by the operator")
-    expect_said(view.said, "Change cgpu -> share for pool vision, under way, in phase Rebooted")
-    yield expect_said(view.said, "Kernel module cGPU's may be loaded")
+    expect_said(view.said, "Change cgpu -> share for pool vision, in progress, in phase Rebooted")
+    yield expect_said(view.said, "Kernel module the cGPU module may be loaded")
 
 
 @step(

@@ -31,7 +31,7 @@ def pools(view: View) -> Facts:
     "the last two run without isolation",
 )
 def needs_isolation(view: View) -> Facts:
-    expect_said(view.said, "Decision Routed: sent to pool cgpu (cgpu)")
+    expect_said(view.said, "Decision Routed: Assigned to pool cgpu (cgpu)")
     expect_said(view.said, "cgpu-no-isolation share 100 30/30 GiB 15 lost NotIsolated")
     pods = view.started("job-b", pods=6)
     expect(all(pod.got.isolated for pod in pods), "every pod isolated", pods)

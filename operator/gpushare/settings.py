@@ -1,4 +1,4 @@
-"""What an installation can set: one frozen tree, read from GPUSHARE_* variables."""
+"""Reads the settings of an installation from the variables GPUSHARE_*, as one frozen tree."""
 
 import socket
 import uuid
@@ -22,9 +22,11 @@ def _check_daemonsets(given: Mapping[str, str]) -> Mapping[str, str]:
     owners: dict[str, str] = {}
     for key, name in {**{each: each for each in standard}, **given}.items():
         if key not in standard:
-            raise ValueError(f"unknown key {key} ({name}); allowed: {', '.join(standard)}")
+            raise ValueError(f"unknown key {key} ({name}). Allowed keys: {', '.join(standard)}")
         if (other := owners.setdefault(name, key)) != key:
-            raise ValueError(f"{other} and {key} are both called {name}: give each its own name")
+            raise ValueError(
+                f"{other} and {key} have the same name {name}. Set a different name for each"
+            )
     return given
 
 
@@ -36,13 +38,14 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 Lifetime = Annotated[float, Field(ge=10, le=100 * 365 * 86400, allow_inf_nan=False)]
 """Seconds; of more than a century no date might come (the last year is 9999)."""
 LONGEST_LEASE_SECONDS = 600.0
-"""A Lease that says more was not written by one of us, and nobody waits longer for its holder."""
+"""A Lease with a longer duration was not written by the operator; its holder is waited for no
+longer than this."""
 
 
 class Settings(BaseSettings):
     """The settings of one process.
 
-    Raises pydantic's ValidationError, which names the variable, where a value is of no use.
+    Raises pydantic's ValidationError, which names the variable, where a value is invalid.
     """
 
     model_config = SettingsConfigDict(env_prefix=SETTINGS_PREFIX, frozen=True, extra="ignore")
@@ -60,10 +63,10 @@ class Settings(BaseSettings):
     back at once, where another identity waits for it to expire. So no two may share one."""
 
     plugin_namespace: Namespace = names.PLUGIN_NAMESPACE
-    """Namespace of the device plugins' DaemonSets; no pod outside it is ever deleted."""
+    """Namespace of the device plugins' DaemonSets; pods are deleted in no other."""
     plugin_daemonsets: DaemonSetNames = {}
-    """What the cluster calls them, by the name that ACK's charts give them: of no other DaemonSet a
-    pod is ever deleted. Those that are not named have that name."""
+    """Their names in the cluster, by their names in ACK's charts, which are the default. Pods of
+    other DaemonSets are never deleted."""
     recheck_seconds: Seconds = 2.0
     """Gap between the two readings of a cordoned node's pods: longer than a binding that was
     under way when the node was cordoned takes to arrive."""
@@ -72,33 +75,33 @@ class Settings(BaseSettings):
     ready_timeout_seconds: Annotated[Seconds, Field(gt=0)] = 600.0
     """From the labels to the plugin's verified return; image pulls are part of it."""
     resource_settle_seconds: Seconds = 12.0
-    """How long a new plugin must be Ready before a resource that never went through zero is
-    believed: the kubelet reports its devices at most every 10 s."""
+    """How long a new plugin must be Ready before a resource counts that never went through zero:
+    the kubelet reports its devices at most every 10 s."""
     zero_patience_seconds: Seconds = 60.0
-    """A plugin that is Ready and does not offer its resource for so long is restarted once more."""
+    """How long a Ready plugin may not offer its resource before it is restarted once more."""
     allow_eviction: bool = False
-    """Pools may have pods evicted that hold a change up (`rollout.workloads: Evict`)."""
+    """Allows pools to evict pods that block a change (`rollout.workloads: Evict`)."""
     allow_teardown_jobs: bool = False
-    """Pools may have the kernel module removed by a privileged Job
+    """Allows pools to remove the kernel module by a privileged Job
     (`isolationTeardown.policy: Job`)."""
     teardown_namespace: Namespace = "gpushare-teardown"
     """Namespace of those Jobs, and of nothing else."""
     teardown_image: str = ""
-    """Image of those Jobs: a shell and nsenter are all that it needs."""
+    """Image of those Jobs; it needs a shell and nsenter."""
     memory_unit: Literal["GiB", "MiB"] = "GiB"
-    """In what the cluster's device plugins count GPU memory."""
+    """Unit in which the cluster's device plugins count GPU memory."""
     release_patience_seconds: Seconds = 600.0
-    """A pool that is being deleted waits so long for the next of its nodes to finish; then it goes,
-    and the rest keep their labels."""
+    """How long a pool that is being deleted waits for the next of its nodes to finish; then it is
+    removed, and the other nodes keep their labels."""
     resync_seconds: Annotated[Seconds, Field(gt=0)] = 30.0
-    """At least this often the loop looks whether something is due."""
+    """How often, at least, the loop checks whether something is due."""
     write_concurrency: int = Field(64, ge=1)
     """Writes to nodes in flight at once, and besides as many readings of a node, and as many
     evictions; the API server's own fairness is the rate limit."""
 
     lease_name: str = "gpushare-controller"
     lease_duration_seconds: Annotated[Seconds, Field(gt=0, le=LONGEST_LEASE_SECONDS)] = 10.0
-    """How long others wait for a holder that fell silent."""
+    """How long others wait for a holder that does not renew the Lease."""
     lease_renew_seconds: Annotated[Seconds, Field(gt=0)] = 2.0
 
     @model_validator(mode="after")
@@ -122,21 +125,21 @@ class Settings(BaseSettings):
     """Webhooks that answer side by side, or the most that an autoscaler may start: each counts its
     own decisions so many times, until the pools' capacity shows them."""
     on_no_pool: Literal["allow", "deny"] = "allow"
-    """What happens to pods that no pool takes; a namespace's label goes before it."""
+    """What happens to pods that no pool accepts; a namespace's label takes precedence."""
     schedulers: tuple[str, ...] = (names.DEFAULT_SCHEDULER,)
-    """Schedulers that give out GPU memory card by card: pods of others are left to those."""
+    """Schedulers that allocate GPU memory by card; pods of other schedulers are not changed."""
     stale_seconds: Annotated[Seconds, Field(ge=30)] = 60.0
-    """A watch that was not heard of for so long is not believed: calls fail, and /readyz says so.
-    The API server ends each watch after 20 s, so a healthy one is heard of at least that often."""
+    """How long a watch may be silent before it is no longer trusted: calls then fail, and so does
+    /readyz. The API server ends each watch after 20 s, so a healthy one has a sign that often."""
     drain_seconds: Seconds = 5.0
-    """From SIGTERM, so long calls are still taken while /readyz says no: Endpoints take a moment
+    """How long after SIGTERM calls are still accepted while /readyz fails: Endpoints take a moment
     to follow."""
     max_calls_in_flight: int = Field(256, ge=1)
-    """Calls whose body is waited for at once; the slowest of those beyond is refused."""
+    """How many calls may wait for their body at once; beyond that the slowest is rejected."""
 
     certificate_mode: Literal["self", "cert-manager", "provided"] = "self"
-    """Who issues the webhook's certificate: it itself, cert-manager, or somebody else. Where it is
-    another, its Secret is read and never written."""
+    """Who issues the webhook's certificate: the webhook, cert-manager, or the user. Of the latter
+    two the Secret is read and never written."""
     certificate_lifetime_seconds: Lifetime = 90 * 86400.0
     """Of the webhook's own certificate; a successor is issued when a third of it is left."""
     authority_lifetime_seconds: Annotated[Lifetime, Field(ge=30)] = 3650 * 86400.0
@@ -149,10 +152,10 @@ class Settings(BaseSettings):
     request that nobody answers is given up after 30 s, and an API server that asks to be left alone
     is left alone for at most 60 s: neither is deafness."""
     per_application_metrics: bool = True
-    """The controller tells of each workload what its pods hold, by its namespace and name."""
+    """The controller reports the GPU memory of each workload, by its namespace and name."""
     per_node_metrics: bool = False
-    """The controller tells of each node, and of each card, what is given out: one series for each
-    node, and two for each card."""
+    """The controller reports each node and the memory of each card: one series for each node, and
+    two for each card."""
     metrics_host: str = "0.0.0.0"
     metrics_port: Port = 8080
     log_level: str = "INFO"

@@ -43,7 +43,7 @@ def test_a_pod_appears_on_its_card_and_goes_and_a_change_of_mode_is_seen(
     assert seen.row("n1").get_by_text("cgpu", exact=True).is_visible()
 
     bench.cordon("n2")
-    seen.expect_text(seen.row("n2"), "it is cordoned")
+    seen.expect_text(seen.row("n2"), "cordoned")
     bench.delete_pod("trainer")
     seen.expect_card("n1", "GPU 0: 0 of 15 GiB allocated")
 
@@ -61,7 +61,7 @@ def test_a_name_that_means_something_to_scripts_is_a_name_like_others(
         seen = open_page(shown.url)
         seen.row("n2").wait_for()
         bench.cordon("n2")
-        seen.expect_text(seen.row("n2"), "it is cordoned")
+        seen.expect_text(seen.row("n2"), "cordoned")
         assert seen.page.get_by_role("alert").is_hidden()
 
 
@@ -88,11 +88,11 @@ def test_what_is_read_beside_the_rows_stays_while_others_change(
     seen.row("n1").click()
     seen.page.locator("#details-title").select_text()
     bench.cordon("n2")
-    seen.expect_text(seen.row("n2"), "it is cordoned")
+    seen.expect_text(seen.row("n2"), "cordoned")
     assert seen.page.evaluate("getSelection().toString()") == "n1"
 
     bench.cordon("n1")
-    seen.expect_text(seen.page.get_by_role("complementary"), "no, it is cordoned")
+    seen.expect_text(seen.page.get_by_role("complementary"), "no, cordoned")
 
 
 def test_a_program_that_has_ended_is_said_to_be_silent_and_what_is_shown_stays(
@@ -103,7 +103,7 @@ def test_a_program_that_has_ended_is_said_to_be_silent_and_what_is_shown_stays(
     shown.end()
     alert = seen.page.get_by_role("alert")
     seen.expect_text(alert, "has not answered since")
-    seen.expect_text(alert, "What you see is of")
+    seen.expect_text(alert, "The data shown is from")
     assert seen.names() == ["training", "n1", "n2"]
     # The browser logs each call that nobody answers.
     seen.complaints.clear()

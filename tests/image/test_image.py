@@ -221,7 +221,7 @@ def test_a_kubeconfig_is_refused_with_what_reads_it(image: Image, tmp_path: Path
         image.start("controller", GPUSHARE_KUBECONFIG=str(kubeconfig)),
     ):
         assert refused.returncode in (1, 4)
-        assert "the Python package kubernetes, which is not installed" in refused.stderr
+        assert "the Python package kubernetes is not installed" in refused.stderr
 
 
 def test_of_what_the_program_asks_for_kubernetes_alone_is_missing(image: Image) -> None:

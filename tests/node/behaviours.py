@@ -1,5 +1,5 @@
 """What a kubelet and a device plugin do, one row each: seen on a real node, and on a simulated one.
-``python -m tests.node.behaviours`` prints the table of docs/testing.md."""
+docs/testing.md has the table."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -159,7 +159,3 @@ def render_table() -> str:
         for each in BEHAVIOURS
     )
     return "\n".join(["| what happens | what is seen |", "|---|---|", *rows]) + "\n"
-
-
-if __name__ == "__main__":
-    print(render_table(), end="")

@@ -40,7 +40,7 @@ _KEPT = frozenset(
 
 
 def build_crd() -> dict[str, Any]:
-    """The CustomResourceDefinition as an object literal."""
+    """Build the CustomResourceDefinition as an object literal."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -80,17 +80,17 @@ def build_crd() -> dict[str, Any]:
 def _pool_schema() -> dict[str, Any]:
     return {
         "type": "object",
-        "description": "A pool of nodes that share their GPUs in one way.",
+        "description": "GPUSharePool sets one GPU sharing mode on a group of nodes.",
         "required": ["spec"],
         "x-kubernetes-validations": [
             {
                 "rule": "size(self.metadata.name) <= 63",
-                "message": f"the name becomes the value of the label {names.LABEL_POOL}; "
-                "63 characters at most",
+                "message": "must have at most 63 characters, as it becomes the value of the label "
+                f"{names.LABEL_POOL}",
             }
         ],
         "properties": {
-            "apiVersion": {"type": "string", "description": "Version of the API."},
+            "apiVersion": {"type": "string", "description": "API version of the object."},
             "kind": {"type": "string", "description": "GPUSharePool."},
             "metadata": {"type": "object"},
             "spec": _structural_model(PoolSpec),

@@ -50,7 +50,7 @@ class Document:
 
 
 def parse_documents(text: str) -> tuple[Document, ...]:
-    """The documents of YAML or JSON; empty ones are left out.
+    """Parse the documents of YAML or JSON; empty ones are left out.
 
     Raises `yaml.YAMLError`, also for a key that is there twice and for aliases that make a small
     text a huge document; and `RecursionError` for what is nested too deep.
@@ -78,7 +78,7 @@ def _count_nodes(node: Node, most: int, counted: dict[int, int | None]) -> int:
     if id(node) in counted:
         count = counted[id(node)]
         if count is None:
-            raise _fault("a value is a part of itself", node)
+            raise _fault("a value contains itself", node)
         return count
     counted[id(node)] = None
     parts = node.value
@@ -89,7 +89,7 @@ def _count_nodes(node: Node, most: int, counted: dict[int, int | None]) -> int:
     for part in parts:
         count += _count_nodes(part, most, counted)
         if count > most:
-            raise _fault("its aliases make it too large", node)
+            raise _fault("its aliases expand to too many values", node)
     counted[id(node)] = count
     return count
 
@@ -101,7 +101,7 @@ def _check_keys(node: MappingNode) -> None:
             first = seen.setdefault((key.tag, key.value), key)
             if first is not key:
                 line = first.start_mark.line + 1
-                raise _fault(f"key {key.value!r} is there already, in line {line}", key)
+                raise _fault(f"duplicate key {key.value!r}, already set in line {line}", key)
 
 
 def _fault(what: str, node: Node) -> yaml.YAMLError:
@@ -130,7 +130,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def format_yaml(raw: Any) -> str:
-    """Lists, mappings, strings and numbers as YAML in which kubectl finds the same again.
+    """Format lists, mappings, strings and numbers as YAML that kubectl reads back unchanged.
 
     Every character that does not print, but for the ends of lines, is between double quotes.
     """

@@ -1,4 +1,4 @@
-"""A pool as a person wrote it, judged by the CRD as the API server will, which need not have it."""
+"""Checks a pool's manifest by the rules of the CRD, as the API server will."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -26,18 +26,18 @@ Json = dict[str, Any]
 
 
 class ManifestError(ValueError):
-    """No GPUSharePool that the API server would take; the message says where, and what it lacks."""
+    """The API server would reject the GPUSharePool; the message says which field, and why."""
 
 
 def parse_manifest(raw: Json, now: datetime) -> Pool:
-    """The pool that an apply of `raw` would make at `now`. Raises `ManifestError`.
+    """Parse the pool that an apply of `raw` would create at `now`. Raises `ManifestError`.
 
     The first fault is told: a field that there is not, a value that is none, a rule of the CRD.
     """
     name = _read_name(raw)
     if raw.get("apiVersion") != names.API_VERSION:
         raise ManifestError(
-            f"{name}: apiVersion is {raw.get('apiVersion')}, and must be {names.API_VERSION}"
+            f"{name}: apiVersion must be {names.API_VERSION}, not {raw.get('apiVersion')}"
         )
     schema = _load_schema()
     spec = _drop_nulls(raw.get("spec"))
@@ -54,7 +54,7 @@ def parse_manifest(raw: Json, now: datetime) -> Pool:
         # As kubectl sends it: the keys of YAML may be numbers, those of JSON are text.
         dumped = orjson.dumps(spec, option=orjson.OPT_NON_STR_KEYS)
     except TypeError as error:
-        raise ManifestError(f"{name}: spec can't be written as JSON: {error}") from error
+        raise ManifestError(f"{name}: spec cannot be encoded as JSON: {error}") from error
     spec = orjson.loads(dumped)
     try:
         # Strictly, as the API server reads JSON: no number is made of text.
@@ -91,9 +91,9 @@ def _read_name(raw: Json) -> str:
     meta = raw.get("metadata")
     name = meta.get("name") if isinstance(meta, dict) else None
     if not isinstance(name, str) or not name:
-        raise ManifestError(f"a {names.KIND} has no metadata.name")
+        raise ManifestError(f"{names.KIND} has no metadata.name")
     if not re.fullmatch(DNS_NAME, name):
-        raise ManifestError(f"{name}: metadata.name is no DNS name in lower case")
+        raise ManifestError(f"{name}: metadata.name must be a DNS name in lower case")
     if len(name) > 63:
         rule = _load_schema()["x-kubernetes-validations"][0]
         raise ManifestError(f"{name}: metadata.name: {rule['message']}")
@@ -121,11 +121,11 @@ def _describe(error: ValidationError) -> str:
         elif part in known:
             where, schema = f"{where}.{part}", known[part]
         elif fault["type"] == "extra_forbidden":
-            return f"there is no field {where}.{part}{suggest(part, known)}"
+            return f"unknown field {where}.{part}{suggest(part, known)}"
         elif "additionalProperties" in schema:
             where, schema = f"{where}.{part}", schema["additionalProperties"]
         # All else is pydantic's name for one of several types.
-    found = "" if fault["type"] == "missing" else f", and it is {fault['input']!r}"
+    found = "" if fault["type"] == "missing" else f", but it is {fault['input']!r}"
     return f"{where}: {fault['msg']}{found}"
 
 
@@ -165,29 +165,29 @@ def _has_label_keys(value: Json) -> bool:
 
 
 _CHECKS: Mapping[str, Callable[[Any], bool]] = {
-    "placement exists": lambda spec: (
+    "placement is supported": lambda spec: (
         "placement" not in spec or spec.get("edition", DEFAULT_EDITION) in EDITIONS_WITH_PLACEMENT
     ),
-    "a pool needs members": _has_members,
-    "selects on a label": _selects_foreign,
-    "a label key is": _has_label_keys,
-    "In and NotIn need": lambda requirement: (
+    "must select members": _has_members,
+    "must not use a label": _selects_foreign,
+    "label keys must be": _has_label_keys,
+    "values must be set": lambda requirement: (
         (requirement["operator"] in ("In", "NotIn")) is bool(requirement.get("values"))
     ),
-    "without a key": lambda each: "key" in each or each.get("operator") == "Exists",
-    "operator Exists takes": lambda each: (
+    "operator must be Exists": lambda each: "key" in each or each.get("operator") == "Exists",
+    "value must not be set": lambda each: (
         "value" not in each or each.get("operator", "Equal") == "Equal"
     ),
-    "tolerationSeconds goes": lambda each: (
+    "effect must be NoExecute": lambda each: (
         "tolerationSeconds" not in each or each.get("effect") == "NoExecute"
     ),
-    **{f"the {edition} edition has no": partial(_has_mode, edition) for edition in Edition},
+    **{f"the {edition} edition supports": partial(_has_mode, edition) for edition in Edition},
 }
 """The CRD's rules once more, since nothing here reads CEL: by how its sentence begins in the CRD,
 whether what a rule is about keeps it."""
 
 
 def find_check(sentence: str) -> Callable[[Any], bool]:
-    """What stands for the rule with this sentence."""
+    """Find the check for the rule with this message."""
     (check,) = (check for begin, check in _CHECKS.items() if sentence.startswith(begin))
     return check

@@ -1,4 +1,4 @@
-"""The GPUSharePool: the one source of its CRD, its checks and its documentation."""
+"""Defines the GPUSharePool: the one source of its CRD, its checks and its documentation."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -52,14 +52,14 @@ class ReconcilePolicy(StrEnum):
 
 
 class ConflictPolicy(StrEnum):
-    """What happens to a label of ours that another manager keeps writing."""
+    """What happens to a label of the operator's that another manager keeps writing."""
 
     REPORT = "Report"
     FORCE = "Force"
 
 
 class DeletionPolicy(StrEnum):
-    """What a node keeps when its pool lets go of it."""
+    """What a node keeps when it leaves its pool."""
 
     RETAIN = "Retain"
     WHOLE_CARD = "WholeCard"
@@ -85,8 +85,8 @@ EDITIONS_WITH_PLACEMENT = frozenset({Edition.PROFESSIONAL})
 
 _WRITTEN = sorted(names.VENDOR_LABELS)
 _WRITTEN_MESSAGE = (
-    "selects on a label that the operator itself writes; select by a label that says which "
-    "nodes these are, such as alibabacloud.com/nodepool-id"
+    "must not use a label that the operator writes. Use a label that identifies the nodes, such "
+    "as alibabacloud.com/nodepool-id"
 )
 
 
@@ -107,8 +107,8 @@ class Nodes(ApiModel):
                 "(has(self.selector.matchLabels) && size(self.selector.matchLabels) > 0) || "
                 "(has(self.selector.matchExpressions) && "
                 "size(self.selector.matchExpressions) > 0)))",
-                "a pool needs members: give nodes.selector at least one label or expression, "
-                "or list node names in nodes.names",
+                "must select members: set at least one label or expression in nodes.selector, or "
+                "node names in nodes.names",
             )
         )
     )
@@ -130,13 +130,14 @@ class Nodes(ApiModel):
         ),
     ] = Field(
         default=None,
-        description="Members by label. Control-plane nodes are members only when they are named.",
+        description="Selects members by label. Control-plane nodes are members only if listed in "
+        "names.",
     )
     names: Annotated[tuple[NodeName, ...], Field(max_length=1000)] = Field(
-        default=(), description="Members by name, in addition to those selected."
+        default=(), description="Names of further members, in addition to the selected nodes."
     )
     exclude: Annotated[tuple[NodeName, ...], Field(max_length=1000)] = Field(
-        default=(), description="Names of nodes that are never members."
+        default=(), description="Names of nodes that are never members, even if selected."
     )
 
     @cached_property
@@ -153,28 +154,27 @@ class DevicePlugin(ApiModel):
 
     restart: RestartPolicy = Field(
         default=RestartPolicy.ON_ISOLATION_CHANGE,
-        description="OnIsolationChange: the plugin's pod is deleted once per change, on a "
-        "cordoned node. Never: labels are written, and the node is reported until somebody "
-        "restarts the plugin.",
+        description="When the operator restarts the device plugin. OnIsolationChange: its pod is "
+        "deleted once per isolation change, while the node is cordoned. Never: only the labels are "
+        "written, and the node is reported until a user restarts the plugin.",
     )
 
 
 class PoolSpec(ApiModel):
-    """What the nodes of a pool shall be."""
+    """The desired state of a pool's nodes."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
                 "!has(self.placement) || self.edition in "
                 f"{sorted(map(str, EDITIONS_WITH_PLACEMENT))}",
-                f"placement exists in the {' and '.join(sorted(EDITIONS_WITH_PLACEMENT))} edition "
-                "only; leave it out",
+                "placement is supported by the "
+                f"{' and '.join(sorted(EDITIONS_WITH_PLACEMENT))} edition only. Remove it",
             ),
             *(
                 rule(
                     f"self.edition != '{edition}' || self.schedule in {list(map(str, schedules))}",
-                    f"the {edition} edition has no such mode; schedule must be one of "
-                    + ", ".join(schedules),
+                    f"the {edition} edition supports only the schedules " + ", ".join(schedules),
                 )
                 for edition, schedules in EDITION_SCHEDULES.items()
                 if schedules != tuple(Schedule)
@@ -182,72 +182,74 @@ class PoolSpec(ApiModel):
         )
     )
 
-    nodes: Nodes = Field(description="Which nodes are members.")
+    nodes: Nodes = Field(description="Selects the nodes that are members of the pool.")
     edition: Annotated[
         Edition,
         Field(
             json_schema_extra=rules(
                 rule(
                     "self == oldSelf",
-                    "edition can't change: delete the pool (its nodes keep their labels) and "
-                    "create one of the other edition",
+                    "edition is immutable. Delete the pool (its nodes keep their labels), and "
+                    "create one with the other edition",
                 )
             )
         ),
     ] = Field(
         default=DEFAULT_EDITION,
-        description="Which product's labels are written: Professional (ack-ai-installer), Basic "
-        "(ack-cgpu on dedicated clusters) or OpenSource (gpushare-device-plugin).",
+        description="The product whose labels are written: Professional (ack-ai-installer), Basic "
+        "(ack-cgpu on dedicated clusters) or OpenSource (gpushare-device-plugin). Immutable.",
     )
     schedule: Schedule = Field(
-        description="How GPUs are given out: default (whole cards), share (memory is counted, "
-        "not isolated), cgpu (memory isolated), core_mem (memory and compute isolated), mps, "
-        "topology, disabled."
+        description="GPU sharing mode of the nodes: default (whole cards), share (memory is "
+        "counted, not isolated), cgpu (memory isolated), core_mem (memory and compute isolated), "
+        "mps, topology or disabled."
     )
     placement: Placement | None = Field(
         default=None,
-        description="Which card of a node is filled: binpack or spread. Professional only. "
-        "Absent: the label is not written; taking the field out again removes it.",
+        description="How pods are placed on the cards of a node: binpack or spread. Professional "
+        "edition only. If not set, the label is not written, or is removed again.",
     )
     priority: int = Field(
         default=100,
         ge=0,
         le=1_000_000,
-        description="Where two pools claim a node, the higher one wins; in admission the higher "
-        "one is preferred.",
+        description="If two pools claim a node, the pool with the higher priority gets it. "
+        "Admission prefers pools with a higher priority.",
     )
     reconcile: ReconcilePolicy = Field(
         default=ReconcilePolicy.ENFORCE,
-        description="Enforce: nodes are made what the spec says. Observe: nothing is written but "
-        "this status, which says what would be. Paused: nothing new begins, and what was changed "
-        "by hand stays; a node in the middle of its change is finished.",
+        description="Whether the operator acts. Enforce: nodes are changed as the spec requires. "
+        "Observe: only the status is written, which shows what would be done. Paused: no new "
+        "change begins and labels changed by users stay, but changes under way are finished.",
     )
     conflicts: ConflictPolicy = Field(
         default=ConflictPolicy.REPORT,
-        description="When another manager keeps writing a label of this pool. Report: at its third "
-        "write within 10 minutes the label is left to it and the condition Conflicting names it. "
-        "Force: it is put back, at most 6 times a minute on a node.",
+        description="What happens when another field manager keeps writing a label of this pool. "
+        "Report: after its third write within 10 minutes the operator leaves the label to it, and "
+        "the condition Conflicting names it. Force: the label is restored, at most 6 times a "
+        "minute on a node.",
     )
     deletion_policy: DeletionPolicy = Field(
         default=DeletionPolicy.RETAIN,
-        description="What a node keeps that leaves the pool, also because the pool is deleted. "
-        "Retain: every label. WholeCard: it is changed to the mode default. Restore: it is changed "
-        "to what was found on it.",
+        description="What happens to a node that leaves the pool, or whose pool is deleted. "
+        "Retain: it keeps its labels. WholeCard: it is changed to mode default. Restore: it is "
+        "changed back to the labels that it had before it joined.",
     )
     device_plugin: DevicePlugin = Field(
         default=DevicePlugin(),
-        description="What happens to the device plugin of a node whose isolation changes.",
+        description="How the device plugin of a node is restarted when its isolation changes.",
     )
     rollout: Rollout = Field(
-        default=Rollout(), description="How an isolation change goes over the pool's nodes."
+        default=Rollout(), description="How an isolation change is rolled out to the pool's nodes."
     )
     isolation_teardown: IsolationTeardown = Field(
         default=IsolationTeardown(),
-        description="How a node that leaves cgpu or core_mem for share stops isolating "
-        "(Professional only).",
+        description="How isolation is removed from a node that changes from cgpu or core_mem to "
+        "share (Professional edition only).",
     )
     workloads: Workloads = Field(
-        default=Workloads(), description="Which pods admission may send here, and what they get."
+        default=Workloads(),
+        description="Which pods admission may assign to the pool, and what is added to them.",
     )
 
 
@@ -263,7 +265,7 @@ class Pool(ApiModel):
     deleting: bool
     finalizers: frozenset[str]
     retry: str = ""
-    """What a person's annotation says; another value resumes a rollout that halted."""
+    """Value of the annotation `gpushare.io/retry`; a new value resumes a halted rollout."""
     spec: PoolSpec
     status: PoolStatus
 
@@ -274,7 +276,7 @@ class Pool(ApiModel):
 
     @property
     def observes(self) -> bool:
-        """Whether the pool only says what it would do."""
+        """Whether the pool only shows what it would do."""
         return self.spec.reconcile is ReconcilePolicy.OBSERVE
 
     @property
@@ -283,7 +285,7 @@ class Pool(ApiModel):
 
     @classmethod
     def parse(cls, raw: dict[str, Any], spec: PoolSpec | None = None) -> Self:
-        """A Pool from the API server's JSON; pydantic's ValidationError where it is none.
+        """Parse a Pool from the API server's JSON; pydantic's ValidationError where it is none.
 
         With `spec`, that counts in place of what stands there.
         """

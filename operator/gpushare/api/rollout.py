@@ -1,4 +1,4 @@
-"""How a pool wants its nodes changed: `spec.rollout` and `spec.isolationTeardown`."""
+"""Defines how a pool's nodes are changed: `spec.rollout` and `spec.isolationTeardown`."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -16,14 +16,14 @@ class FailurePolicy(StrEnum):
 
 
 class ApprovalPolicy(StrEnum):
-    """Whether a person must agree to a plan before it is carried out."""
+    """Whether a user must approve a plan before it is carried out."""
 
     AUTOMATIC = "Automatic"
     MANUAL = "Manual"
 
 
 class WorkloadPolicy(StrEnum):
-    """What is done about pods that hold a change up."""
+    """What is done about pods that block a change."""
 
     WAIT = "Wait"
     CORDON_AND_WAIT = "CordonAndWait"
@@ -49,47 +49,50 @@ class Rollout(ApiModel):
 
     max_unavailable: IntOrPercentage = Field(
         default=1,
-        description="Nodes that may be out of service at once: a number, or a percentage of the "
-        "pool's nodes (rounded down, at least 1). Nodes that are not ready or cordoned count.",
+        description="How many nodes may be unavailable at once: a number, or a percentage of the "
+        "pool's nodes (rounded down, at least 1). Nodes that are cordoned or not Ready count.",
     )
     canary: int = Field(
         default=0,
         ge=0,
         le=1000,
-        description="So many nodes must have been changed and verified before any other begins.",
+        description="How many nodes must be changed and verified before any other node begins.",
     )
     ready_timeout_seconds: int | None = Field(
         default=None,
         ge=1,
         le=86400,
-        description="From a node's labels to its plugin's verified return; later means failed. "
-        "Absent: as the installation says (600).",
+        description="How long after its labels are written a node's device plugin may take to "
+        "return and be verified, before the change fails. If not set, the setting of the "
+        "installation applies (600).",
     )
     on_failure: FailurePolicy = Field(
         default=FailurePolicy.HALT,
-        description="A node that fails halts the pool. Halt: the node stays cordoned as it is. "
-        "Rollback: it is changed back, where that needs no teardown.",
+        description="What happens to a node whose change fails; the pool is halted in any case. "
+        "Halt: the node stays cordoned. Rollback: it is changed back, if that needs no teardown.",
     )
     approval: ApprovalPolicy = Field(
         default=ApprovalPolicy.AUTOMATIC,
-        description="Manual: no change begins before approvedPlan carries the hash of status.plan.",
+        description="Automatic: changes begin at once. Manual: no change begins until approvedPlan "
+        "is the hash of status.plan.",
     )
     approved_plan: Annotated[str, Field(max_length=64)] | None = Field(
         default=None,
-        description="Hash of the plan that a person agreed to. It covers the kinds of change, not "
-        "the nodes: it holds until a kind appears that was not in it.",
+        description="Hash of the approved plan. It covers the kinds of change, not the nodes, and "
+        "remains valid until the plan contains a new kind of change.",
     )
     workloads: WorkloadPolicy = Field(
         default=WorkloadPolicy.WAIT,
-        description="Pods that hold a change up. Wait: the node stays in service until they are "
-        "gone. CordonAndWait: it is cordoned first, within the budget. Evict: they are evicted "
-        "from the cordoned node, where the installation allows that.",
+        description="How to deal with pods that block a change. Wait: the node is not cordoned "
+        "until they are gone. CordonAndWait: the node is cordoned first, within the budget. "
+        "Evict: they are evicted from the cordoned node, if the installation allows evictions.",
     )
     stale_workloads: StaleWorkloadPolicy = Field(
         default=StaleWorkloadPolicy.REPORT,
-        description="Containers that keep the isolation of a former mode, since they were admitted "
-        "under it. Report: they are counted and named. Evict: their pods are evicted too, within "
-        "maxUnavailable and their disruption budgets, where the installation allows that.",
+        description="How to deal with containers that still have the isolation of a former mode, "
+        "under which they were admitted. Report: they are counted and named. Evict: their pods are "
+        "also evicted, within maxUnavailable and their disruption budgets, if the installation "
+        "allows evictions.",
     )
 
 
@@ -108,7 +111,7 @@ class RebootPolicy(StrEnum):
 
 
 class IsolationTeardown(ApiModel):
-    """What leaving cgpu or core_mem for share takes on the Professional edition.
+    """How a node changes from cgpu or core_mem to share on the Professional edition.
 
     Isolation stays on until the kernel module is uninstalled and the node rebooted (vendor's guide
     on node pools, Professional edition).
@@ -116,13 +119,14 @@ class IsolationTeardown(ApiModel):
 
     policy: TeardownPolicy = Field(
         default=TeardownPolicy.MANUAL,
-        description="Manual: nothing begins on a node before somebody annotates it "
-        "gpushare.io/teardown=start; its Event says what to type there, and "
-        "gpushare.io/teardown=done says that it is done. Job: a privileged Job removes the module, "
-        "and another one looks after the reboot, where the installation allows that.",
+        description="Who removes the cGPU kernel module. Manual: a user begins on a node with the "
+        "annotation gpushare.io/teardown=start, runs the commands in the Event on the node, and "
+        "ends with gpushare.io/teardown=done. Job: a privileged Job removes the module, and "
+        "another one verifies it after the reboot, if the installation allows teardown Jobs.",
     )
     reboot: RebootPolicy = Field(
         default=RebootPolicy.MANUAL,
-        description="Manual: the node waits until somebody reboots it. Sentinel: the Job leaves "
-        "the file that kured watches, whose windows and locks then apply.",
+        description="Who reboots the node after the Job. Manual: the node waits until a user "
+        "reboots it. Sentinel: the Job creates the file that kured watches, and kured reboots the "
+        "node within its windows and locks.",
     )

@@ -12,7 +12,7 @@ DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 DNS_NAME = f"{DNS_LABEL}([.]{DNS_LABEL})*"
 LABEL_KEY = f"^({DNS_NAME}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
 _KEY_MESSAGE = (
-    "a label key is a name of at most 63 letters, digits, '-', '_' and '.', which may follow a "
+    "label keys must be a name of at most 63 letters, digits, '-', '_' and '.', optionally after a "
     "DNS name of at most 253 characters and a slash"
 )
 
@@ -45,7 +45,8 @@ class SelectorRequirement(ApiModel):
                 "self.operator in ['In', 'NotIn'] ? "
                 "(has(self.values) && size(self.values) > 0) : "
                 "(!has(self.values) || size(self.values) == 0)",
-                "In and NotIn need values; Exists and DoesNotExist take none",
+                "values must be set for In and NotIn, and must not be set for Exists and "
+                "DoesNotExist",
             ),
             rule(_is_key("self.key"), _KEY_MESSAGE),
         )
@@ -54,12 +55,12 @@ class SelectorRequirement(ApiModel):
     key: LabelKey = Field(description="Label key.")
     operator: SelectorOperator = Field(description="In, NotIn, Exists or DoesNotExist.")
     values: Annotated[tuple[LabelValue, ...], Field(max_length=100)] = Field(
-        default=(), description="Values for In and NotIn; none for Exists and DoesNotExist."
+        default=(), description="Values for In and NotIn. Not allowed with Exists and DoesNotExist."
     )
 
 
 class LabelSelector(ApiModel):
-    """Objects by their labels; all requirements must hold."""
+    """Selects objects by their labels; all requirements must hold."""
 
     match_labels: Annotated[
         dict[str, LabelValue],
@@ -67,7 +68,7 @@ class LabelSelector(ApiModel):
             max_length=50,
             json_schema_extra=rules(rule(f"self.all(k, {_is_key('k')})", _KEY_MESSAGE)),
         ),
-    ] = Field(default={}, description="Labels and the values they must have.")
+    ] = Field(default={}, description="Labels and their required values.")
     match_expressions: Annotated[tuple[SelectorRequirement, ...], Field(max_length=50)] = Field(
         default=(), description="Further requirements on labels."
     )

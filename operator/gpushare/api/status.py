@@ -1,4 +1,4 @@
-"""The status of a GPUSharePool: bounded, whatever the pool's size."""
+"""Defines the status of a GPUSharePool; its size is bounded, whatever the pool's."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -12,24 +12,24 @@ MemoryUnit = Literal["GiB", "MiB"]
 
 
 class NodeCounts(ApiModel):
-    """How many members are where."""
+    """The members of the pool by state."""
 
-    matched: int = Field(default=0, description="Members of the pool.")
-    ready: int = Field(default=0, description="Applied, verified, nothing under way.")
-    updating: int = Field(default=0, description="In their change.")
-    waiting: int = Field(default=0, description="For their turn, or to be Ready.")
-    blocked: int = Field(default=0, description="Held up by something else.")
-    failed: int = Field(default=0, description="Their change failed.")
+    matched: int = Field(default=0, description="Number of members.")
+    ready: int = Field(default=0, description="Members whose mode is applied and verified.")
+    updating: int = Field(default=0, description="Members whose change is under way.")
+    waiting: int = Field(default=0, description="Members that wait for the budget, or to be Ready.")
+    blocked: int = Field(default=0, description="Members whose change is blocked.")
+    failed: int = Field(default=0, description="Members whose change failed.")
 
 
 class NodeSample(ApiModel):
     """One node that is not ready, or ready with a warning, and why."""
 
     node: str = Field(description="Name of the node.")
-    reason: str = Field(description="Reason code.")
-    since: datetime = Field(description="Since when for this reason.")
-    message: str = Field(description="What it waits for, and what would unblock it.")
-    deadline: datetime | None = Field(default=None, description="When it counts as failed.")
+    reason: str = Field(description="Reason code of its state.")
+    since: datetime = Field(description="When this reason began.")
+    message: str = Field(description="The state of the node, its cause, and what to do.")
+    deadline: datetime | None = Field(default=None, description="When its change will fail.")
 
 
 class ConditionStatus(ApiModel):
@@ -37,59 +37,59 @@ class ConditionStatus(ApiModel):
 
     type: str = Field(description="Type of the condition.")
     status: Literal["True", "False", "Unknown"] = Field(description="True, False or Unknown.")
-    observed_generation: int = Field(default=0, description="Generation that it speaks of.")
+    observed_generation: int = Field(
+        default=0, description="Generation of the pool that the condition describes."
+    )
     last_transition_time: datetime = Field(description="When the status last changed.")
     reason: str = Field(description="Reason code.")
-    message: str = Field(description="A sentence for a person.")
+    message: str = Field(description="Human-readable details.")
 
 
 class FreeBlock(ApiModel):
-    """Cards that have the same amount of memory free."""
+    """Cards that have the same amount of free memory."""
 
-    size: int = Field(description="Free memory of each, in the unit of the device plugin.")
-    cards: int = Field(description="How many cards.")
+    size: int = Field(description="Free memory of each card, in the unit of the device plugin.")
+    cards: int = Field(description="Number of cards.")
 
 
 class PoolCapacity(ApiModel):
-    """What the pool's nodes offer, and what of it is given out; memory in GiB."""
+    """The GPU memory that the pool's nodes offer, and its use; in GiB unless said otherwise."""
 
-    summary: str = Field(
-        default="", description="Allocated and total memory in one word, for kubectl get."
-    )
+    summary: str = Field(default="", description="Allocated and total memory, for kubectl get.")
     observed_at: datetime = Field(description="When these figures last changed.")
-    gpus: int = Field(default=0, description="Cards.")
+    gpus: int = Field(default=0, description="Number of cards.")
     memory_total: int = Field(default=0, description="GPU memory that the nodes offer.")
     memory_allocated: int = Field(
-        default=0, description="GPU memory that the scheduler gave to pods, by its own ledger."
+        default=0, description="GPU memory allocated to pods, by the GPU scheduler's records."
     )
     memory_requested: int = Field(
         default=0,
-        description="GPU memory that pods ask for, those included that wait for a node here.",
+        description="GPU memory requested by pods, including pods that wait for a node here.",
     )
     largest_free_block: int = Field(
-        default=0, description="The most that one more pod can get: it must fit on one card."
+        default=0, description="The most memory that another pod can get, all on one card."
     )
     stranded_memory: int = Field(
         default=0,
-        description="Free memory on cards that have less of it than the pool's median request.",
+        description="Free memory on cards that have less free than the pool's median request.",
     )
     unit: MemoryUnit = Field(
-        default="GiB", description="Unit of the device plugin, in which pods ask."
+        default="GiB", description="Unit of the device plugin, in which pods request memory."
     )
     largest_card: int = Field(
         default=0,
-        description="Memory of the largest card, in that unit; 0 while some node offers none, "
+        description="Memory of the largest card, in that unit. 0 while a node offers no memory, "
         "since its cards may be larger.",
     )
     free_blocks: Annotated[tuple[FreeBlock, ...], Field(max_length=20)] = Field(
         default=(),
-        description="The free memory card by card, largest first. Where there are more sizes than "
-        "20, the sizes between are rounded down.",
+        description="Cards by their free memory, largest first. With more than 20 sizes, those in "
+        "between are rounded down.",
     )
     free_pods: int | None = Field(
         default=None,
-        description="How many more pods those cards take under cGPU, which serves 20 on a card; "
-        "absent where only memory limits that.",
+        description="How many more pods the cards accept under cGPU, which allows 20 on a card. "
+        "Not set if only memory limits that.",
     )
 
     @property
@@ -99,30 +99,32 @@ class PoolCapacity(ApiModel):
 
 
 class Releasing(ApiModel):
-    """Nodes that a pool which is being deleted must still give back."""
+    """Nodes that a deleted pool must still release."""
 
-    nodes: int = Field(description="How many.")
-    since: datetime = Field(description="Since when none of them finished.")
+    nodes: int = Field(description="Number of nodes that are left.")
+    since: datetime = Field(description="When the last node finished, or releasing began.")
 
 
 class PlanStep(ApiModel):
-    """What is still to be done to one node."""
+    """The change that is planned for one node."""
 
     node: str = Field(description="Name of the node.")
-    change: str = Field(description="The mode that it is in and the one that it gets.")
-    outcome: str = Field(description="What that change needs.")
-    restarts_plugin: bool = Field(default=False, description="Its device plugin is restarted.")
-    reboots: bool = Field(default=False, description="It must be rebooted.")
-    pods: int = Field(default=0, description="Pods on it that hold the change up.")
-    blocker: str = Field(default="", description="Reason code of what it waits for, if anything.")
+    change: str = Field(description="Its current mode and its new mode.")
+    outcome: str = Field(description="What the change requires.")
+    restarts_plugin: bool = Field(
+        default=False, description="Whether its device plugin is restarted."
+    )
+    reboots: bool = Field(default=False, description="Whether it must be rebooted.")
+    pods: int = Field(default=0, description="Number of pods on it that block the change.")
+    blocker: str = Field(default="", description="Reason code of what blocks it, if anything.")
 
 
 class Approval(ApiModel):
-    """What a person agreed to."""
+    """The plan that a user approved."""
 
-    hash: str = Field(description="The plan's hash at that time.")
+    hash: str = Field(description="Hash of the approved plan.")
     kinds: Annotated[tuple[str, ...], Field(max_length=50)] = Field(
-        default=(), description="Kinds of change that it covers."
+        default=(), description="Kinds of change that the approval covers."
     )
 
 
@@ -131,48 +133,56 @@ class PoolPlan(ApiModel):
 
     hash: str = Field(
         default="",
-        description="Of the kinds of change, for rollout.approvedPlan. Empty: nothing is left.",
+        description="Hash of the kinds of change, for rollout.approvedPlan. Empty if nothing is "
+        "left to do.",
     )
-    summary: str = Field(default="", description="The plan in a sentence.")
+    summary: str = Field(default="", description="Summary of the plan.")
     steps: Annotated[tuple[PlanStep, ...], Field(max_length=20)] = Field(
-        default=(), description="At most 20 nodes, in the order in which they are changed."
+        default=(), description="Planned changes of at most 20 nodes, in their order."
     )
     approved: Approval | None = Field(
-        default=None, description="With approval Manual: what rollout.approvedPlan agreed to."
+        default=None, description="The plan that rollout.approvedPlan approved, if Manual."
     )
 
 
 class StaleSample(ApiModel):
-    """A container whose isolation is not what its node's mode gives."""
+    """A container whose isolation differs from its node's mode."""
 
     node: str = Field(description="Name of the node.")
     pod: str = Field(description="Namespace and name of the pod.")
     container: str = Field(description="Name of the container.")
     admitted: str = Field(description="Mode under which its pod was admitted.")
-    isolated: bool = Field(description="Whether it is kept to its share of GPU memory.")
+    isolated: bool = Field(description="Whether it is limited to its share of GPU memory.")
 
 
 class Isolation(ApiModel):
-    """What isolation the containers that share the pool's cards really have."""
+    """The isolation that the containers on the pool's cards actually have."""
 
-    containers: int = Field(default=0, description="Containers that share cards.")
-    isolated: int = Field(default=0, description="Kept to their share of GPU memory.")
+    containers: int = Field(default=0, description="Number of containers that share cards.")
+    isolated: int = Field(
+        default=0, description="Containers that are limited to their share of GPU memory."
+    )
     stale: int = Field(
-        default=0, description="Their isolation is not what their node's mode gives."
+        default=0, description="Containers whose isolation differs from their node's mode."
     )
     opted_out: int = Field(
-        default=0, description="On a node that isolates, and without, by CGPU_DISABLE."
+        default=0,
+        description="Containers without isolation on isolating nodes, because of CGPU_DISABLE.",
     )
-    unknown: int = Field(default=0, description="Nobody knows under which mode they were admitted.")
+    unknown: int = Field(
+        default=0, description="Containers that were admitted under an unknown mode."
+    )
     samples: Annotated[tuple[StaleSample, ...], Field(max_length=20)] = Field(
-        default=(), description="At most 20 stale ones."
+        default=(), description="At most 20 containers with stale isolation."
     )
 
 
 class PoolStatus(ApiModel):
-    """What is."""
+    """The observed state of a pool."""
 
-    observed_generation: int = Field(default=0, description="Generation that was acted on.")
+    observed_generation: int = Field(
+        default=0, description="Generation of the spec that the operator acted on."
+    )
     conditions: Annotated[
         tuple[ConditionStatus, ...],
         Field(
@@ -184,30 +194,30 @@ class PoolStatus(ApiModel):
         ),
     ] = Field(
         default=(),
-        description="Ready: every member is as the spec says. "
-        "NodesLabelled: every member carries its labels. RolloutComplete: no isolation change is "
-        "under way or left to do. Conflicting: another manager keeps writing the labels. "
-        "IsolationConsistent: every container has the isolation that its node's mode gives.",
+        description="Ready: every member is as the spec requires. "
+        "NodesLabelled: every member has its labels. RolloutComplete: no isolation change is "
+        "under way or left to do. Conflicting: another field manager keeps writing the labels. "
+        "IsolationConsistent: every container has the isolation of its node's mode.",
     )
-    nodes: NodeCounts = Field(default=NodeCounts(), description="How many members are where.")
+    nodes: NodeCounts = Field(default=NodeCounts(), description="Number of members by state.")
     samples: Annotated[tuple[NodeSample, ...], Field(max_length=20)] = Field(
         default=(),
-        description="At most 20 nodes that are not ready, or ready with a warning, and why.",
+        description="At most 20 nodes that are not ready or have a warning, with the cause.",
     )
     capacity: PoolCapacity | None = Field(
-        default=None, description="What the nodes offer, and what of it is given out."
+        default=None, description="GPU memory that the nodes offer, and its use."
     )
     isolation: Isolation | None = Field(
-        default=None, description="What isolation the containers on the nodes really have."
+        default=None, description="Isolation that the containers on the nodes actually have."
     )
     plan: PoolPlan | None = Field(
-        default=None, description="Isolation changes that are left to do, before they are done."
+        default=None, description="Isolation changes that have not begun yet."
     )
     releasing: Releasing | None = Field(
-        default=None, description="While the pool is being deleted: what is left to do."
+        default=None, description="Nodes that are left to release while the pool is being deleted."
     )
 
     @property
     def approval(self) -> Approval | None:
-        """What a person agreed to of the plan."""
+        """The plan that a user approved."""
         return self.plan.approved if self.plan is not None else None

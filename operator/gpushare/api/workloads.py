@@ -1,4 +1,4 @@
-"""Which pods a pool takes, and what it gives them: `spec.workloads` of a GPUSharePool."""
+"""Defines which pods a pool accepts: `spec.workloads` of a GPUSharePool."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -17,7 +17,7 @@ class Selection(StrEnum):
 
 
 class Binding(StrEnum):
-    """Which node labels a pod that is sent to a pool selects."""
+    """Which node labels a pod selects that is assigned to a pool."""
 
     POOL = "Pool"
     MODE = "Mode"
@@ -45,52 +45,53 @@ class Toleration(ApiModel):
         json_schema_extra=rules(
             rule(
                 "has(self.key) || (has(self.operator) && self.operator == 'Exists')",
-                "without a key, operator must be Exists: it tolerates every taint",
+                "operator must be Exists if key is not set, which tolerates every taint",
             ),
             rule(
                 "!has(self.value) || !has(self.operator) || self.operator == 'Equal'",
-                "operator Exists takes no value",
+                "value must not be set if operator is Exists",
             ),
             rule(
                 "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
-                "tolerationSeconds goes with effect NoExecute only",
+                "effect must be NoExecute if tolerationSeconds is set",
             ),
         )
     )
 
     key: LabelKey | None = Field(default=None, description="Key of the taint.")
     operator: TolerationOperator | None = Field(
-        default=None, description="Equal (also when absent) or Exists."
+        default=None, description="Equal (default) or Exists."
     )
-    value: LabelValue | None = Field(default=None, description="Value of the taint, for Equal.")
+    value: LabelValue | None = Field(default=None, description="Value of the taint, with Equal.")
     effect: TaintEffect | None = Field(
-        default=None, description="Effect of the taint; absent: any effect."
+        default=None, description="Effect of the taint. If not set, every effect matches."
     )
     toleration_seconds: int | None = Field(
-        default=None, description="With NoExecute: how long the taint is tolerated."
+        default=None, description="How long the taint is tolerated, with effect NoExecute."
     )
 
 
 class Workloads(ApiModel):
-    """Which pods admission may send to a pool, and what they get."""
+    """Which pods admission may assign to a pool, and what is added to them."""
 
     namespace_selector: LabelSelector = Field(
-        default=LabelSelector(), description="Namespaces of the pods; empty: all."
+        default=LabelSelector(),
+        description="Selects the namespaces of the pods. Empty: every namespace.",
     )
     pod_selector: LabelSelector = Field(
-        default=LabelSelector(), description="Labels of the pods; empty: all."
+        default=LabelSelector(), description="Selects pods by their labels. Empty: every pod."
     )
     selection: Selection = Field(
         default=Selection.AUTOMATIC,
-        description="Automatic: pods are sent here whose request fits the pool's mode. OnRequest: "
-        "only pods that ask for the pool, by the annotation gpushare.io/pool or by their "
-        "namespace's label gpushare.io/default-pool.",
+        description="Which pods the pool accepts. Automatic: pods whose requests fit the pool's "
+        "mode. OnRequest: only pods that request the pool, by the annotation gpushare.io/pool or "
+        "by the label gpushare.io/default-pool of their namespace.",
     )
     binding: Binding = Field(
         default=Binding.POOL,
-        description="Pool: routed pods select gpushare.io/pool, which stays while the mode of the "
-        "pool changes. Mode: they select the labels of the mode.",
+        description="Which node labels assigned pods select. Pool: gpushare.io/pool, which stays "
+        "the same when the pool's mode changes. Mode: the labels of the mode.",
     )
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=20)] = Field(
-        default=(), description="Added to the pods that are sent here."
+        default=(), description="Tolerations that are added to the assigned pods."
     )

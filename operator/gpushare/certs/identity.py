@@ -1,4 +1,4 @@
-"""What the webhook serves with, and who vouches for it, as a Secret carries both."""
+"""Reads and writes the Secret with the webhook's certificate and the CAs that clients trust."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ class Identity:
         return x509.load_pem_x509_certificate(self.certificate_pem).not_valid_after_utc
 
     def to_secret_data(self) -> dict[str, bytes]:
-        """The data of a Secret of type kubernetes.io/tls, with CAs and the newest's key beside."""
+        """Build the data of a kubernetes.io/tls Secret, with the CAs and the newest's key."""
         return {
             "ca.crt": self.trust_pem,
             "ca.key": self.authority.key_pem,
@@ -54,7 +54,7 @@ class Identity:
 
     @classmethod
     def from_secret_data(cls, data: Mapping[str, bytes]) -> Self:
-        """The reverse; what is missing is empty, and `find_problem` says so."""
+        """Read such data; what is missing is empty, which `certs.validation` reports."""
         head, end, tail = data.get("ca.crt", b"").partition(_END)
         return cls(
             Authority(head + end + b"\n" if end else head, data.get("ca.key", b"")),
@@ -65,7 +65,7 @@ class Identity:
 
 
 def load_certificates(pem: bytes) -> list[x509.Certificate]:
-    """The certificates of a PEM file; none where it holds none, or something broken."""
+    """Load the certificates of a PEM file; none where it holds none, or something broken."""
     try:
         return x509.load_pem_x509_certificates(pem)
     except (ValueError, x509.InvalidVersion):
@@ -73,7 +73,7 @@ def load_certificates(pem: bytes) -> list[x509.Certificate]:
 
 
 def load_pair(certificate_pem: bytes, key_pem: bytes) -> tuple[x509.Certificate, PrivateKeyTypes]:
-    """A certificate and its key from PEM; ValueError where they are none, or not of each other."""
+    """Load a certificate and its key from PEM; ValueError where they are none or don't match."""
     try:
         certificate = x509.load_pem_x509_certificate(certificate_pem)
         key = serialization.load_pem_private_key(key_pem, password=None)
@@ -81,9 +81,9 @@ def load_pair(certificate_pem: bytes, key_pem: bytes) -> tuple[x509.Certificate,
     except TypeError as error:
         raise ValueError("its key is encrypted") from error
     except UnsupportedAlgorithm as error:
-        raise ValueError(f"its key is of an unknown kind: {error}") from error
+        raise ValueError(f"its key type is not supported: {error}") from error
     except x509.InvalidVersion as error:
         raise ValueError(str(error)) from error
     if not belongs:
-        raise ValueError("certificate and key don't belong together")
+        raise ValueError("certificate and key don't match")
     return certificate, key

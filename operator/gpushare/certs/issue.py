@@ -16,7 +16,7 @@ LIFETIME = timedelta(days=90)
 
 
 def issue_authority(now: datetime, lifetime: timedelta = CA_LIFETIME) -> Authority:
-    """A new self-signed CA."""
+    """Issue a new self-signed CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("gpushare-operator CA")
     certificate = (
@@ -32,13 +32,13 @@ def issue_authority(now: datetime, lifetime: timedelta = CA_LIFETIME) -> Authori
 def issue_identity(
     authority: Authority, hosts: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME
 ) -> Identity:
-    """A new certificate of `authority` for a server at `hosts`, DNS names or IP addresses.
+    """Issue a certificate of `authority` for a server at `hosts`, DNS names or IP addresses.
 
     It does not outlive its CA. Raises ValueError where the CA is not one of ours.
     """
     ca, ca_key = load_pair(authority.certificate_pem, authority.key_pem)
     if not isinstance(ca_key, ec.EllipticCurvePrivateKey):
-        raise ValueError("the CA's key is not an elliptic curve's")
+        raise ValueError("the CA's key is not an EC key")
     key = ec.generate_private_key(ec.SECP256R1())
     end = min(now + lifetime, ca.not_valid_after_utc)
     certificate = (

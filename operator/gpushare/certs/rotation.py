@@ -1,4 +1,4 @@
-"""When our certificates are replaced, so that at no time a client meets one that it can't trust.
+"""Replaces our certificates so that no client ever meets one that it can't trust.
 
 A CA is followed by another in three steps. The new one joins the bundle, while the certificate
 stays under the old one. The bundle goes to the clients, that is into the webhook configuration.
@@ -42,7 +42,7 @@ class Lifetimes:
 
     @property
     def check(self) -> timedelta:
-        """From one check to the next: several fit into the time that is left for a renewal."""
+        """Time between two checks: several fit into the time that is left for a renewal."""
         return min(CHECK, self._shortest / 10)
 
     @property
@@ -64,7 +64,7 @@ class Trust:
     """When they were first seen to be just these, so at the latest from then on."""
 
     def list_authorities(self, now: datetime) -> list[x509.Certificate]:
-        """The CAs that all of them hold and that have not expired."""
+        """List the CAs that all bundles hold and that have not expired."""
         first, *others = self.bundles or (b"",)
         held = [load_certificates(other) for other in others]
         return [ca for ca in list_living(first, now) if all(ca in other for other in held)]
@@ -82,7 +82,7 @@ class Renewal:
     lifetimes: Lifetimes
 
     def renew(self, stored: Identity | None) -> tuple[Identity, str | None]:
-        """The identity to store, and why it is not the `stored` one (None: it is).
+        """Plan the identity to store, and why it is not the `stored` one (None: it is).
 
         What is held is put back where nothing of use is stored.
         """
@@ -92,8 +92,8 @@ class Renewal:
         return wanted, no_authority or no_bundle or no_certificate
 
     def choose_served(self, wanted: Identity) -> Identity:
-        """The identity to serve with: the stored one, or, as long as clients may not have heard of
-        its CA, the one that is held and that they do trust."""
+        """Choose the identity to serve with: the stored one, or, as long as clients may not have
+        heard of its CA, the one that is held and that they do trust."""
         held = self.held
         if held is None or held.certificate_pem == wanted.certificate_pem:
             return wanted
@@ -108,7 +108,9 @@ class Renewal:
 
     def _plan_authority(self, stored: Identity | None) -> tuple[Identity, str | None]:
         now = self.now
-        problem = find_authority_problem(stored.authority, now) if stored else "nothing is stored"
+        problem = (
+            find_authority_problem(stored.authority, now) if stored else "no certificate is stored"
+        )
         found = next((each for each in (stored, self.held) if each and self._can_sign(each)), None)
         if found is None:
             return Identity(issue_authority(now, self.lifetimes.authority), b"", b""), problem
@@ -131,7 +133,7 @@ class Renewal:
         if kept == load_certificates(identity.older_pem):
             return identity, None
         older_pem = b"".join(ca.public_bytes(Encoding.PEM) for ca in kept)
-        return replace(identity, older_pem=older_pem), "the bundle of CAs is out of date"
+        return replace(identity, older_pem=older_pem), "the CA bundle is out of date"
 
     def _plan_certificate(self, identity: Identity) -> tuple[Identity, str | None]:
         problem = self._find_problem(identity)
@@ -141,7 +143,7 @@ class Renewal:
         # Of an older CA, or broken: only that CA's key could issue it anew.
         if self._is_of_use(identity) and not self._is_settled(newest):
             return identity, None
-        return self._issue(identity), problem or "clients know the new CA by now"
+        return self._issue(identity), problem or "all clients trust the new CA"
 
     def _issue(self, identity: Identity) -> Identity:
         """`identity` with a new certificate of its newest CA."""

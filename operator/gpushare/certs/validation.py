@@ -1,5 +1,4 @@
-"""Why a certificate can't be served or should be replaced, and why its Secret is not ours to write,
-as a sentence each."""
+"""Finds why a certificate can't be served or should be replaced, and who else owns its Secret."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -31,33 +30,33 @@ RENEW_AT = 1 / 3
 
 
 def find_authority_problem(authority: Authority, now: datetime, *, ages: bool = True) -> str | None:
-    """Why our CA can't be used at `now`, or, unless age does not count, should not be for long."""
+    """Find why our CA can't be used at `now`, or, with `ages`, should be replaced soon."""
     try:
         certificate, key = load_pair(authority.certificate_pem, authority.key_pem)
     except ValueError as error:
         return f"the CA is unusable: {error}"
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        return "the CA is unusable: its key is not an elliptic curve's"
+        return "the CA is unusable: its key is not an EC key"
     return _find_time_problem("the CA", certificate, now, ages=ages)
 
 
 def find_certificate_problem(
     identity: Identity, hosts: Sequence[str], now: datetime, *, ages: bool = True
 ) -> str | None:
-    """The same of the certificate under our CAs."""
+    """Find why the certificate under our CAs can't be used at `now`, or should be replaced soon."""
     try:
         certificate, _ = load_pair(identity.certificate_pem, identity.key_pem)
     except ValueError as error:
         return f"the certificate is unusable: {error}"
     if find_issuer(certificate, list_living(identity.trust_pem, now)) is None:
-        return "the certificate is not of this CA"
+        return "the certificate was not issued by this CA"
     return _find_host_problem(certificate, hosts) or _find_time_problem(
         "the certificate", certificate, now, ages=ages
     )
 
 
 def find_foreign_problem(identity: Identity, hosts: Sequence[str], now: datetime) -> str | None:
-    """Why what somebody else issued can't be served at `now`; when to replace it is up to them.
+    """Find why a certificate of another issuer can't be served at `now`, however old it is.
 
     Keys may be of any kind, and the chain may hold intermediates; without CAs nothing is said of
     who vouches for it.
@@ -72,7 +71,7 @@ def find_foreign_problem(identity: Identity, hosts: Sequence[str], now: datetime
     if problem:
         return problem
     if identity.trust_pem and not is_vouched_for(identity.certificate_pem, identity.trust_pem, now):
-        return "no CA in ca.crt vouches for the certificate"
+        return "the certificate does not chain to a CA in ca.crt"
     return None
 
 
@@ -83,19 +82,19 @@ def is_vouched_for(chain_pem: bytes, trust_pem: bytes, now: datetime) -> bool:
 
 
 def list_living(pem: bytes, now: datetime) -> list[x509.Certificate]:
-    """The certificates of a PEM file that have not expired; none where it is broken."""
+    """List the certificates of a PEM file that have not expired; none where it is broken."""
     return [each for each in load_certificates(pem) if now < each.not_valid_after_utc]
 
 
 def find_issuer(
     certificate: x509.Certificate, authorities: Sequence[x509.Certificate]
 ) -> x509.Certificate | None:
-    """The one among `authorities` that issued a certificate."""
+    """Find the one among `authorities` that issued a certificate."""
     return next((each for each in authorities if _is_issued_by(certificate, each)), None)
 
 
 def find_other_owner(raw: dict[str, Any], stored: Identity) -> str | None:
-    """Why a Secret is not ours to write, as a sentence; None where it is.
+    """Find why a Secret is not ours to write, as a clause; None where it is.
 
     `raw` is the Secret as the API server has it, `stored` what its data says. An empty or broken
     one is ours to fill, unless something says whose it is.
@@ -108,18 +107,18 @@ def find_other_owner(raw: dict[str, Any], stored: Identity) -> str | None:
     if raw.get("immutable"):
         return "it is immutable"
     if owners:
-        return f"it belongs to {owners[0].get('kind')} {owners[0].get('name')}"
+        return f"{owners[0].get('kind')} {owners[0].get('name')} owns it"
     if any(key.startswith(_CERT_MANAGER) for key in metadata.get("annotations") or ()):
         return "cert-manager writes it"
     if manager not in (None, names.FIELD_MANAGER):
         return f"its label {MANAGED_BY} is {manager}"
     if manager is None and not stored.authority.key_pem and _is_pair(stored):
-        return "it holds a certificate that is not ours"
+        return "its certificate was not issued by the operator"
     return None
 
 
 def general_name(host: str) -> x509.GeneralName:
-    """A DNS name or IP address, as certificates have it."""
+    """Convert a DNS name or IP address to what certificates have."""
     try:
         return x509.IPAddress(ip_address(host))
     except ValueError:
@@ -155,7 +154,7 @@ def _find_host_problem(certificate: x509.Certificate, hosts: Sequence[str]) -> s
     except _UNREADABLE_NAMES:
         found = set()
     missing = [host for host in hosts if not {general_name(host), _wildcard(host)} & found]
-    return f"the certificate lacks {', '.join(missing)}" if missing else None
+    return f"the certificate does not cover {', '.join(missing)}" if missing else None
 
 
 def _wildcard(host: str) -> x509.GeneralName:

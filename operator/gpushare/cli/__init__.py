@@ -1,1 +1,1 @@
-"""The command line: process roles, and what people read."""
+"""The command line: starts processes, and answers users."""

@@ -1,4 +1,4 @@
-"""Shell completion: scripts for the shells, and answers for kubectl, which asks its plugins."""
+"""Completes commands: scripts for shells, and answers for kubectl, which asks its plugins."""
 
 import os
 import shlex
@@ -22,7 +22,7 @@ COMPLETE = "__complete"
 
 
 class Shell(StrEnum):
-    """Who completes."""
+    """What completes."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -31,14 +31,14 @@ class Shell(StrEnum):
 
 
 def build_script(app: typer.Typer, shell: Shell) -> str:
-    """The script that has `shell` complete `gpushare`; for kubectl, `kubectl gpushare`."""
+    """Build the script with which `shell` completes `gpushare`; kubectl `kubectl gpushare`."""
     if shell is Shell.KUBECTL:
         return _KUBECTL_SCRIPT
     return _ask(app, f"source_{shell}")
 
 
 def complete_for_kubectl(app: typer.Typer, words: list[str]) -> str:
-    """What may stand in place of the last of `words`, a line each, as kubectl wants it."""
+    """Complete the last of `words`: a line for each proposal, as kubectl wants it."""
     os.environ |= {
         "COMP_WORDS": shlex.join(["gpushare", *words]),
         "COMP_CWORD": str(len(words)),
@@ -50,7 +50,7 @@ def complete_for_kubectl(app: typer.Typer, words: list[str]) -> str:
 
 
 def enable_completion() -> None:
-    """Where a shell asks, have typer know the shells; else it would take a while for nothing."""
+    """Register the shells with typer where a shell asks; otherwise that would only take time."""
     if _VARIABLE in os.environ:
         from typer.completion import get_completion_inspect_parameters
 

@@ -1,4 +1,4 @@
-"""Where the program begins: Ctrl-C ends it without a word, also while it is still being read."""
+"""Starts the program: Ctrl-C ends it without output, also while it is still being loaded."""
 
 import gc
 import os
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 def gpushare() -> None:
-    """The program."""
+    """Run the program."""
     _heed_stop()
     with _loading():
         from gpushare.cli.main import gpushare as begin
@@ -16,7 +16,7 @@ def gpushare() -> None:
 
 
 def kubectl_gpushare() -> None:
-    """The program as kubectl's plugin."""
+    """Run the program as kubectl's plugin."""
     with _loading():
         from gpushare.cli.main import kubectl_gpushare as begin
     begin()

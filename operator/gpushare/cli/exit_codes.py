@@ -1,4 +1,4 @@
-"""How commands end: exit codes that scripts can rely on, each with what it stands for."""
+"""Exit codes of commands, which scripts can rely on, each with its meaning."""
 
 from enum import IntEnum
 
@@ -14,30 +14,30 @@ class Exit(IntEnum):
         member.meaning = meaning
         return member
 
-    OK = 0, "what was asked for is on standard output"
-    FAILURE = 1, "something that none of the others says, such as a file that can't be written"
-    USAGE = 2, "the command line is not understood"
+    OK = 0, "the result is on standard output"
+    FAILURE = 1, "any other failure, such as a file that can't be written"
+    USAGE = 2, "the command line is invalid"
     NO_CLUSTER = 3, "the API server can't be reached, or does not answer in time"
     NO_CREDENTIALS = (
         4,
-        "no kubeconfig, or an incomplete one, or one that the API server does not know",
+        "the kubeconfig is missing or incomplete, or the API server rejects its credentials",
     )
     FORBIDDEN = 5, "a right is missing"
-    NOT_INSTALLED = 6, "the cluster has no GPUSharePools of our version, and the command needs them"
-    NOT_FOUND = 7, "there is nothing of that name"
-    SNAPSHOT = 8, "the snapshot is broken, or of another version"
-    INCOMPLETE = 9, "the API server failed on the way; nothing was printed"
-    CHANGES = 10, "all was printed, and says that there is something to do"
-    MANIFEST = 11, "a manifest can't be read, or the API server would refuse it"
+    NOT_INSTALLED = 6, "the command needs GPUSharePools, and the cluster has none of this version"
+    NOT_FOUND = 7, "an object or a file was not found"
+    SNAPSHOT = 8, "the snapshot is broken, or has another version"
+    INCOMPLETE = 9, "the API server failed during the command; nothing was printed"
+    CHANGES = 10, "the result was printed, and there is something to do"
+    MANIFEST = 11, "a manifest can't be read, or the API server would reject it"
     NOT_CALLED_FOR = (
         12,
-        "nothing was written: there is nothing to approve, to try again or to tear down now",
+        "nothing was written: there is nothing to approve, retry or tear down now",
     )
-    ERRORS_FOUND = 13, "all was printed, and says that something is wrong"
+    ERRORS_FOUND = 13, "the result was printed, and it has errors"
 
 
 class CommandError(Exception):
-    """A command can't do what it was asked; the message is a sentence for a person."""
+    """A command failed; the message follows "gpushare: ", so it begins in lower case."""
 
     def __init__(self, exit_code: Exit, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""How the roles, and what `options` builds commands of, are imported: most of their start."""
+"""Imports the roles, and what commands need, quickly: that is most of their start."""
 
 import gc
 import os
@@ -10,7 +10,7 @@ _CA_FILE_VARIABLE = "SSL_CERT_FILE"
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """A block that imports, with the garbage collector off: modules never become garbage.
+    """Import in a block with the garbage collector off: modules never become garbage.
 
     aiohttp is imported first, without the machine's CA file, which it reads for TLS contexts of its
     own. Each session here brings another context, and they take a tenth of a start and 2 MiB.

@@ -69,12 +69,12 @@ def begin(
         typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """GPU-sharing node pools: look at them, plan and change them; and the operator's processes."""
+    """Inspect, plan and change GPU-sharing node pools, and run the operator's processes."""
 
 
 @app.command()
 def webhook() -> None:
-    """Send pods that ask for shared GPU to a pool: the admission webhook, until SIGTERM."""
+    """Run the admission webhook, which assigns pods that ask for shared GPU to pools."""
     with importing():
         from gpushare.webhook.manager import run_webhook
 
@@ -83,7 +83,7 @@ def webhook() -> None:
 
 @app.command()
 def controller() -> None:
-    """Keep the nodes of all pools as their specs say, until SIGTERM; one is active by a Lease."""
+    """Run the controller, which keeps nodes as their pools specify; one is active, by a Lease."""
     with importing():
         from gpushare.controller.manager import run_controller
 
@@ -92,7 +92,7 @@ def controller() -> None:
 
 @app.command()
 def run() -> None:
-    """Controller and webhook in one process, for small clusters and development."""
+    """Run controller and webhook in one process, for small clusters and development."""
     with importing():
         from gpushare.controller.manager import run_controller
         from gpushare.webhook.manager import Webhook
@@ -108,15 +108,16 @@ def uninstall(
     pools: Annotated[
         PoolFate,
         typer.Option(
-            help="delete: give their nodes back as each deletionPolicy says; the controller must "
-            "run. keep: leave them for a later installation, and their nodes as they are."
+            help="delete: release their nodes as each deletionPolicy says; the controller must "
+            "run. keep: change neither pools nor nodes, for a later installation."
         ),
     ],
     timeout_seconds: Annotated[
-        float, typer.Option(min=1, help="Fail, and say what is waited for, after so long.")
+        float,
+        typer.Option(min=1, help="Fail after this time, and report what is still waited for."),
     ] = 210.0,
 ) -> None:
-    """See to the pools when the operator is removed. `helm uninstall` runs this by itself."""
+    """Delete or keep the pools when the operator is removed. `helm uninstall` runs this."""
     from gpushare.controller.uninstall import uninstall as uninstall_pools
 
     tell = partial(print, flush=True)
@@ -125,7 +126,7 @@ def uninstall(
         await uninstall_pools(settings, fate=pools, timeout_seconds=timeout_seconds, tell=tell)
 
     if (problem := _run(remove)) is not None:
-        # A person reads it, as the lines above it.
+        # A user reads it, as the lines above it.
         typer.echo(f"gpushare: {problem}", err=True)
         raise typer.Exit(1)
 
@@ -138,11 +139,11 @@ def uninstall(
     """,
 )
 def completion(
-    shell: Annotated[Shell, typer.Argument(help="Who is to complete.")],
+    shell: Annotated[Shell, typer.Argument(help="The shell, or kubectl.")],
 ) -> None:
-    """Print the script by which a shell completes `gpushare`, or kubectl `kubectl gpushare`.
+    """Print the script that completes `gpushare` in a shell, or `kubectl gpushare` in kubectl.
 
-    bash, zsh and fish read it at their start; for kubectl it is to be an executable file
+    bash, zsh and fish read it at their start; for kubectl, save it as the executable file
     `kubectl_complete-gpushare` in a folder of PATH.
     """
     with errors_as_sentences():
@@ -150,13 +151,13 @@ def completion(
 
 
 def gpushare() -> None:
-    """The program."""
+    """Run the program."""
     enable_completion()
     _start("gpushare")
 
 
 def kubectl_gpushare() -> None:
-    """The program as kubectl's plugin, under the name by which a person calls it."""
+    """Run the program as kubectl's plugin, under the name by which a user calls it."""
     if sys.argv[1:2] == [COMPLETE]:
         typer.echo(complete_for_kubectl(app, sys.argv[2:]), nl=False)
         return
@@ -193,12 +194,12 @@ def _run_role(role: "Role") -> None:
             return
         log.critical("%s", problem)
     except Exception:
-        log.critical("a mistake of the program, please report it", exc_info=True)
+        log.critical("internal error, please report it", exc_info=True)
     raise typer.Exit(1)
 
 
 def _run(role: "Role") -> str | None:
-    """Run `role` to its end; what ended it too soon, where a person can put that right."""
+    """Run `role` to its end; return what ended it too soon, if a user can fix that."""
     import asyncio
 
     from gpushare.kube.errors import KubeError

@@ -1,4 +1,4 @@
-"""How long a write that failed is left alone."""
+"""Decides how long to wait after a write that failed."""
 
 from gpushare.kube.errors import ApiError
 

@@ -109,7 +109,7 @@ class Executor:
                 async with self._writes:
                     await self._release(action)
                 if action.note:
-                    note = f"pool {pool} lets go of the node; {action.note}"
+                    note = f"Pool {pool} released the node. {action.note}"
                     self._tell_node(action.node, reason, note, warns=True)
 
     async def relist(self, name: str) -> None:
@@ -126,7 +126,7 @@ class Executor:
             log.info("%s", action.message)
         else:
             # Somebody else holds what we let go of: without a pause this would be sent for ever.
-            log.warning("%s: that changed nothing", action.message)
+            log.warning("a write changed nothing: %s", action.message)
             await asyncio.sleep(NO_CHANGE_SECONDS)
         now = datetime.now(UTC)
         outcome = judge_write(before, action, now) if before is not None else WriteOutcome()
@@ -134,7 +134,7 @@ class Executor:
         for flip in outcome.first_flips:
             # Where isolation is not verified, its label is removed, not put back.
             if (ours := action.labels.get(flip.key)) is not None:
-                note = f"pool {pool}: {describe_revert(flip, ours)}"
+                note = f"Pool {pool}: {describe_revert(flip, ours)}"
                 self._tell_node(action.node, Reason.DRIFT_REVERTED, note, warns=True)
 
     async def _release(self, action: ReleaseNode) -> None:
@@ -142,7 +142,7 @@ class Executor:
         if released.node is not None:
             self.informers.nodes.offer(released.node)
         level = logging.INFO if released.is_changed else logging.DEBUG
-        gone = f"labels taken away: {', '.join(action.remove)}" if action.remove else "labels stay"
+        gone = f"labels removed: {', '.join(action.remove)}" if action.remove else "labels stay"
         log.log(level, "%s", "; ".join(filter(None, ("released", gone, action.note))))
 
     async def _recheck_pods(
@@ -197,8 +197,8 @@ class Executor:
             self.metrics.plugin_restarts.labels(pool, reason).inc()
             log.info("deleted plugin pod %s", plugin.name)
             note = (
-                f"pool {pool}: deleted device-plugin pod {plugin.name}, so that it reads the "
-                "node's new labels"
+                f"Pool {pool}: Deleted device-plugin pod {plugin.name}, so that the plugin reads "
+                "the node's new labels"
             )
             self._tell_node(action.node, Reason.PLUGIN_RESTARTED, note)
 
@@ -216,12 +216,12 @@ class Executor:
             except EvictionRefusedError as error:
                 refused.append(str(error))
                 self.metrics.evictions.labels(pool, "refused").inc()
-                self._tell_pod(pod, Reason.EVICTION_REFUSED, f"pool {pool}: {error}", warns=True)
+                self._tell_pod(pod, Reason.EVICTION_REFUSED, f"Pool {pool}: {error}", warns=True)
                 continue
             self.metrics.evictions.labels(pool, "evicted" if is_evicted else "gone").inc()
             if is_evicted:
                 log.info("evicted pod %s", pod)
-                note = f"pool {pool}: evicted, since node {action.node} gives up what it uses"
+                note = f"Pool {pool}: Evicted, because the GPU mode of node {action.node} changes"
                 self._tell_pod(pod, Reason.POD_EVICTED, note)
         if refused:
             more = len(refused) - REFUSALS_SHOWN
@@ -231,7 +231,7 @@ class Executor:
         await asyncio.sleep(GONE_SECONDS)
 
     async def _create_job(self, action: CreateJob, pool: str, reason: Reason) -> None:
-        """Make the Job, or take in the one that is there.
+        """Create the Job, or adopt the one that exists.
 
         Who made that nobody can tell: the chart's admission policy sees to it that a Job of such a
         name does nothing but this phase of a teardown. It counts only on the node of its pods.
@@ -242,17 +242,17 @@ class Executor:
         job = parse_job(answer)
         if job is None or job.node != action.node or job.args[:1] != (action.phase,):
             raise JobTakenError(
-                f"Job {namespace}/{action.name} is there, and not pinned to node {action.node} or "
-                f"not made to {action.phase}; delete it"
+                f"Job {namespace}/{action.name} exists already, but is not pinned to node "
+                f"{action.node} or not for phase {action.phase}. Delete it"
             )
         if self.informers.jobs is not None:
             self.informers.jobs.offer(answer)
         if is_made:
-            log.info("made Job %s", job)
-            does = "removes its kernel module"
+            log.info("created Job %s", job)
+            does = "removes the kernel module"
             if action.phase is JobPhase.VERIFY:
-                does = "looks whether its kernel module is gone"
-            self._tell_node(action.node, reason, f"pool {pool}: Job {job} {does}")
+                does = "checks whether the kernel module is loaded"
+            self._tell_node(action.node, reason, f"Pool {pool}: Job {job} {does}")
 
     def _tell_node(self, name: str, reason: Reason, note: str, *, warns: bool = False) -> None:
         node = self.informers.nodes.records.get(name)

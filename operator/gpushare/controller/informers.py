@@ -104,12 +104,12 @@ class Informers:
         return informer
 
     def find_unlisted(self) -> str | None:
-        """What to say until each was listed once."""
+        """Tell what is missing until each was listed once; else None."""
         is_synced = all(r.synced.is_set() for r in self._informers)
         return None if is_synced else "nodes and pods are not known yet"
 
     def find_stalled(self, limit_seconds: float) -> str | None:
-        """The first watch that is open and brought nothing for longer than this, in a sentence."""
+        """Find the first watch that is open and brought nothing for longer than this."""
         stalled = (r.watch_health.find_stalled(limit_seconds) for r in self._informers)
         return next(filter(None, stalled), None)
 
@@ -119,14 +119,14 @@ class Informers:
         self._metrics.observe_watch(resource)
 
     def find_unsynced(self, limit_seconds: float) -> str | None:
-        """The first kind that nothing was heard of for longer than this, in a sentence.
+        """Find the first kind of which nothing was received for longer than this.
 
         What is known of it may be long gone, whether its watch is silent, refused or unreachable.
         """
         now = time.monotonic()
         for resource, last_event_at in self._last_event_at.items():
             if (silent := now - last_event_at) > limit_seconds:
-                return f"{resource} were last heard of {silent:.0f} s ago"
+                return f"nothing was received about {resource} for {silent:.0f} s"
         return None
 
     async def run(self) -> None:
@@ -167,12 +167,12 @@ class Informers:
         self._notify()
 
     def take_changed(self) -> set[str]:
-        """Names of the nodes that something happened to since the last call."""
+        """Name of the nodes that something happened to since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 
     def take_waited_for(self) -> set[str]:
-        """Names of the pools for which other pods wait than at the last call."""
+        """Name of the pools for which other pods wait than at the last call."""
         pools, self._waited_for = self._waited_for, set()
         return pools
 

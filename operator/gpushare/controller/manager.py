@@ -76,7 +76,7 @@ async def run_controller(
             await _run_with_crd(settings, metrics, build_webhook, stopping)
             break
         except* CrdMissingError:
-            log.warning("the pools' CRD was removed: nothing is done until it is back")
+            log.warning("the pools' CRD was removed: waiting until it is back")
     log.info("stopped")
 
 
@@ -215,7 +215,7 @@ class _Crd:
         except CALL_FAILURES as error:
             if isinstance(error, ApiError) and not error.is_transient:
                 raise
-            return f"API server not ready: {describe_failure(error)}"
+            return f"the API server is not ready: {describe_failure(error)}"
         return None
 
 

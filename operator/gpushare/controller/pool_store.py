@@ -103,18 +103,18 @@ class Pools:
         self._notify()
 
     def take_changed(self) -> set[str]:
-        """Names of the pools that something happened to since the last call."""
+        """Name of the pools that something happened to since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 
     def find_unsynced(self, limit_seconds: float) -> str | None:
-        """What to say where a list is due, and can't be had, for longer than this."""
+        """Tell that the pools could not be listed for longer than this; else None."""
         if self._due_since is None:
             return None
         waited = time.monotonic() - self._due_since
         if waited <= limit_seconds:
             return None
-        return f"the pools can't be listed for {waited:.0f} s, more than {limit_seconds:g} s"
+        return f"the pools could not be listed for {waited:.0f} s, more than {limit_seconds:g} s"
 
     async def refresh(self) -> bool:
         """Begin a pass with the pools as they are now, and adopt new ones; whether it listed them.
@@ -172,7 +172,7 @@ class Pools:
         now = time.monotonic()
         self._old_since = self._old_since or now
         log.warning(
-            "the list of pools is of version %d, and %d was seen before: nothing is done by it",
+            "the list of pools has version %d, older than %d, and is ignored",
             version,
             seen,
         )
@@ -185,7 +185,7 @@ class Pools:
     async def release(
         self, pools: Iterable[Pool], held: dict[str, list[str]], now: datetime
     ) -> None:
-        """Take our finalizer off; `held` are the nodes that did not finish, by pool."""
+        """Remove our finalizer; `held` are the nodes that did not finish, by pool."""
         await asyncio.gather(*(self._release(pool, held[pool.name], now) for pool in pools))
 
     async def _release(self, pool: Pool, left: list[str], now: datetime) -> None:
@@ -198,18 +198,18 @@ class Pools:
         if not is_dropped:
             # Done before, and its event is on its way.
             return
-        log.info("finalizer taken off: nothing is left to do", extra=about(pool, Reason.RELEASING))
+        log.info("finalizer removed: nothing is left to do", extra=about(pool, Reason.RELEASING))
         if left and has_stalled(pool, now, self._patience):
             shown = ", ".join(left[:SHOWN]) + (", ..." if len(left) > SHOWN else "")
             note = (
-                f"no node finished for {self._patience.total_seconds():g} s, so the pool goes "
-                f"without these {len(left)}, which keep their labels: {shown}"
+                f"No node was released for {self._patience.total_seconds():g} s. The pool is gone, "
+                f"and these nodes keep its labels: {shown}"
             )
             log.warning("%s", note, extra=about(pool, Reason.NODES_LEFT_BEHIND))
             self.tell(pool, Reason.NODES_LEFT_BEHIND, note)
 
     async def write_status(self, pool: Pool | UnreadablePool, status: PoolStatus) -> None:
-        """Raises what a call may raise."""
+        """Write the status. Raises what a call may raise."""
         self._in_flight[pool.uid] = status
         try:
             self.take(await pools_api.apply_status(self._api, pool, status))
@@ -241,7 +241,7 @@ class Pools:
             self._changed.add(pool.name)
             return
         self.not_adopted.pop(pool.uid, None)
-        log.info("finalizer set: its nodes come next", extra=about(pool, Reason.UPDATING))
+        log.info("finalizer set: nodes can be changed", extra=about(pool, Reason.UPDATING))
         self._update(pool.uid, finalizers=pool.finalizers | {names.FINALIZER})
 
     def _update(self, uid: str, **written: Any) -> None:
@@ -259,5 +259,5 @@ class Pools:
 
 
 def about(pool: Pool | UnreadablePool, reason: str) -> dict[str, object]:
-    """What a line of the log about `pool` carries."""
+    """Build the fields of a log line about `pool`."""
     return {"pool": pool.name, "generation": pool.generation, "reason": reason}

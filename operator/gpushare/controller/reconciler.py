@@ -58,6 +58,7 @@ STANDSTILL_SECONDS = 600.0
 """So much longer than the longest planned pause means that the loop hangs. A pass makes up to five
 calls one after the other, each of which an API server may hold off for 60 s and answer after 30."""
 CONFLICT_SECONDS = 0.2
+_AGAIN = "It is tried again automatically"
 EVICTION_RETRY_SECONDS = 5.0
 """How long a node rests whose pods may not be evicted, as `kubectl drain` does."""
 FULL_PASS_SECONDS = 600.0
@@ -118,11 +119,11 @@ class Reconciler:
         """Nodes on which a write is not stored yet that says that their mode is unknown."""
 
     def mark_changed(self) -> None:
-        """Something in the caches, or a pool, changed: decide anew."""
+        """Note that something in the caches, or a pool, changed: decide again."""
         self._changed.set()
 
     def _look(self) -> Sight:
-        """What the metrics tell of, when somebody reads them.
+        """Collect what the metrics show, when they are read.
 
         Nothing while it stands by: its caches are full, and what they hold another tells of.
         """
@@ -136,15 +137,15 @@ class Reconciler:
         )
 
     def find_standstill(self) -> str | None:
-        """Why the process should be restarted; None while it works or stands by."""
+        """Tell why the process should be restarted; None while it works or stands by."""
         if self._pass_started_at is None:
             return None
         age = time.monotonic() - self._pass_started_at
         limit = self._settings.resync_seconds + STANDSTILL_SECONDS
-        return f"no pass was begun for {age:.0f} s" if age > limit else None
+        return f"no pass has begun for {age:.0f} s" if age > limit else None
 
     def find_unsynced(self, limit_seconds: float) -> str | None:
-        """Of what nothing was heard for longer than this; None where all is known."""
+        """Tell of what nothing was received for longer than this; None where all is known."""
         return self.informers.find_unsynced(limit_seconds) or self.pools.find_unsynced(
             limit_seconds
         )
@@ -282,14 +283,14 @@ class Reconciler:
             if member.node in self._mode_unsaved and _is_mode_saved(member.action):
                 self._mode_unsaved.remove(member.node)
         except EvictionRefusedError as error:
-            self._note_refusal(member.node, Reason.EVICTION_REFUSED, f"{error}; tried again")
+            self._note_refusal(member.node, Reason.EVICTION_REFUSED, f"{error}. {_AGAIN}")
             await asyncio.sleep(EVICTION_RETRY_SECONDS)
         except JobTakenError as error:
-            self._note_refusal(member.node, Reason.WRITE_REFUSED, f"{error}; tried again")
+            self._note_refusal(member.node, Reason.WRITE_REFUSED, f"{error}. {_AGAIN}")
             await asyncio.sleep(LONGEST_RETRY_SECONDS)
         except CALL_FAILURES as error:
             if isinstance(error, ApiError) and error.is_refusal:
-                message = f"a write was refused, and is tried again: {error}"
+                message = f"The API server refused a write, which is tried again: {error}"
                 self._note_refusal(member.node, Reason.WRITE_REFUSED, message)
                 self._refused[member.node] += 1
             await self._rest(error, member.node)
@@ -298,7 +299,7 @@ class Reconciler:
             return
         except Exception:
             # One node that can't be dealt with must not stop the others.
-            log.exception("node not dealt with")
+            log.exception("node not handled")
             await asyncio.sleep(RETRY_SECONDS)
         finally:
             del self._busy[member.node], self._busy_for[member.node]
@@ -316,7 +317,7 @@ class Reconciler:
         del self._refused[node]
 
     async def _rest(self, error: BaseException, node: str) -> None:
-        """Leave a node alone for a while after a call failed."""
+        """Wait before a node is tried again after a call failed."""
         if isinstance(error, ApiError) and error.is_conflict:
             # Somebody wrote meanwhile, and our copy does not show it yet: else the same would be
             # tried for as long as the watch is behind.
@@ -337,8 +338,8 @@ def _is_mode_saved(done: Action) -> bool:
 
 
 def tell_commands(events: Events, pool: str, plan: StepResult, node: Node) -> None:
-    """Post what a person is to type on `node` to remove the kernel module, where `plan`, which is
-    that of the node, waits for that: once for each teardown, also by a process that starts anew.
+    """Post the commands that a user is to run on `node` to remove the kernel module, where its
+    `plan` waits for that: once for each teardown, also by a process that starts anew.
     """
     if not asks_for_commands(plan):
         return
@@ -349,7 +350,7 @@ def tell_commands(events: Events, pool: str, plan: StepResult, node: Node) -> No
         return
     if change is not None and change.teardown is not None:
         commands = render_teardown_commands(node.name, node.container_runtime)
-        note = f"pool {pool}; what to type:\n{commands}"
+        note = f"Pool {pool}: Run these commands:\n{commands}"
         occasion = f"{change.since.isoformat()}/{change.teardown.attempt}"
         subject = Subject("v1", "Node", node.name, node.uid)
         events.post(subject, plan.reason, note, warns=True, once=True, occasion=occasion)

@@ -1,4 +1,4 @@
-"""What people see of a pool: its status, and the Events that go with it."""
+"""Writes what users see of a pool: its status, and the Events that go with it."""
 
 import asyncio
 import logging
@@ -95,7 +95,7 @@ class StatusWriter:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def mark_stale(self, pools: Collection[str] | None = None) -> None:
-        """What stands in these pools (None: all) may not be what is."""
+        """Note that the status of these pools (None: all) may be out of date."""
         for name, pool_state in self._planner.pool_states.items():
             pool_state.is_stale |= pools is None or name in pools
 
@@ -150,7 +150,7 @@ class StatusWriter:
             if isinstance(error, CALL_FAILURES):
                 log.warning("status not written: %s", describe_failure(error), extra=keys)
             else:
-                log.exception("status not dealt with", extra=keys)
+                log.exception("status not handled", extra=keys)
             self._note_failure(pool, find_delay(error, self._failures[pool.uid]))
         finally:
             del self._in_flight[pool.uid]
@@ -178,8 +178,8 @@ class StatusWriter:
         waiting: Mapping[Reason, StepResult],
         shown: Sequence[StepResult],
     ) -> None:
-        """An Event for each condition that changed, and each reason that newly holds nodes up; the
-        log has the former, and of the latter the nodes that the status shows."""
+        """Post an Event for each condition that changed, and each reason that newly blocks nodes;
+        the log has the former, and of the latter the nodes that the status shows."""
         changed = _find_changed(pool.status, status)
         _log_status(pool, status, changed)
         told: set[str] = set()
@@ -195,7 +195,7 @@ class StatusWriter:
         for reason, plan in waiting.items():
             if reason not in known | told:
                 warns = plan.state is not NodeState.WAITING
-                self._pools.tell(pool, reason, f"{plan.node}: {plan.message}", warns=warns)
+                self._pools.tell(pool, reason, f"Node {plan.node}: {plan.message}", warns=warns)
                 if not warns:
                     _log_plan(pool, plan)
         known_nodes = {(sample.node, sample.reason) for sample in pool.status.samples}
@@ -209,10 +209,10 @@ class StatusWriter:
         node = self._nodes.get(plan.node)
         if node is not None:
             subject = Subject("v1", "Node", node.name, node.uid)
-            self._events.post(subject, plan.reason, f"pool {pool.name}: {plan.message}", warns=True)
+            self._events.post(subject, plan.reason, f"Pool {pool.name}: {plan.message}", warns=True)
 
     def _forget(self) -> None:
-        """Pools that are gone leave nothing behind."""
+        """Forget pools that are gone."""
         present = {p.uid for p in self._pools.all} | {p.uid for p in self._pools.unreadable}
         self._not_before = {k: v for k, v in self._not_before.items() if k in present}
         self._failures = Counter({k: v for k, v in self._failures.items() if k in present})
@@ -243,4 +243,4 @@ def _log_status(pool: Pool, status: PoolStatus, changed: Sequence[ConditionStatu
 
 def _log_plan(pool: Pool, plan: StepResult) -> None:
     keys = about(pool, plan.reason) | {"node": plan.node}
-    log.info("%s: %s", plan.state, plan.message, extra=keys)
+    log.info("node is %s: %s", plan.state, plan.message, extra=keys)

@@ -1,4 +1,4 @@
-"""The pools' part in the removal of the operator: `gpushare uninstall`, a hook of the chart."""
+"""Removes the pools before the operator: `gpushare uninstall`, a hook of the chart."""
 
 import asyncio
 import os
@@ -17,13 +17,13 @@ POLL_SECONDS = 1.0
 SHOWN = 10
 
 Tell = Callable[[str], None]
-"""Prints a line that a person reads."""
+"""Prints a line that a user reads."""
 
 
 async def uninstall(
     settings: Settings, *, fate: PoolFate, timeout_seconds: float, tell: Tell
 ) -> None:
-    """Return once no pool is in the way of removing the operator, or was never.
+    """Return once no pool prevents the removal of the operator.
 
     Raises `PoolsRemainError` after `timeout_seconds`, and `CredentialsError`.
     """
@@ -60,7 +60,7 @@ class _PoolRemoval:
     def __init__(self, api: ApiClient, fate: PoolFate, tell: Tell) -> None:
         self.remaining: list[Pool] = []
         """Not as they are to be yet."""
-        self.failure: str = "the API server has not answered"
+        self.failure: str = "The API server has not answered"
         """What was in the way at the last pass that came to its end. Empty where nothing was."""
         self._api = api
         self._fate = fate
@@ -72,10 +72,10 @@ class _PoolRemoval:
         try:
             pools = await list_pools_for_removal(self._api)
         except CrdMissingError:
-            self._tell("there are no GPUSharePools in this cluster: their CRD is gone")
+            self._tell("This cluster has no GPUSharePools: their CRD was not found")
             return True
         except CALL_FAILURES as error:
-            self.failure = f"the pools can't be listed: {describe_failure(error)}"
+            self.failure = f"The pools cannot be listed: {describe_failure(error)}"
             self._tell_once("", self.failure)
             return False
         deletes = self._fate is PoolFate.DELETE
@@ -83,11 +83,11 @@ class _PoolRemoval:
         failures = [await self._write(pool) for pool in self.remaining]
         self.failure = next(filter(None, failures), "")
         if not self.remaining:
-            self._tell("no pool is left" if deletes else "no pool is held")
+            self._tell("No pool is left" if deletes else "No pool has the operator's finalizer")
         return not self.remaining
 
     async def _write(self, pool: Pool) -> str:
-        """Delete the pool, or let it go, where that is still to do; what was in the way."""
+        """Delete or release the pool, where that is still to do; return what prevented it."""
         deletes = self._fate is PoolFate.DELETE
         if deletes and pool.deleting:
             self._tell_once(pool.name, describe_wait(pool))
@@ -95,8 +95,8 @@ class _PoolRemoval:
         try:
             await (delete_pool if deletes else drop_finalizer)(self._api, pool)
         except CALL_FAILURES as error:
-            what = "deleted" if deletes else "let go"
-            failure = f"pool {pool.name} can't be {what}: {describe_failure(error)}"
+            what = "deleted" if deletes else "released"
+            failure = f"Pool {pool.name} cannot be {what}: {describe_failure(error)}"
             self._tell_once(pool.name, failure)
             return failure
         self._tell_once(pool.name, describe_write(pool, self._fate))
@@ -109,62 +109,64 @@ class _PoolRemoval:
 
 
 def describe_write(pool: Pool, fate: PoolFate) -> str:
-    """What has been done to the pool."""
+    """Tell what has been done to the pool."""
     if fate is PoolFate.DELETE:
         policy = pool.spec.deletion_policy
-        return f"pool {pool.name}: deleted; its nodes are given back, deletionPolicy {policy}"
+        return (
+            f"Pool {pool.name} is being deleted. Its nodes are released (deletionPolicy {policy})"
+        )
     midway = pool.status.nodes.updating
     if not midway:
-        return f"pool {pool.name}: let go; its nodes stay as they are"
+        return f"Pool {pool.name} is released. Its nodes stay as they are"
     return (
-        f"pool {pool.name}: let go; {midway} of its nodes were in their change, stay as they are, "
-        "and may be cordoned: see `kubectl get nodes`"
+        f"Pool {pool.name} is released. {midway} of its nodes were in their change; they stay as "
+        "they are, and may be cordoned. To check, run: kubectl get nodes"
     )
 
 
 def describe_wait(pool: Pool) -> str:
-    """What keeps a pool that is being deleted."""
+    """Tell what a pool that is being deleted waits for."""
     others = pool.finalizers - {names.FINALIZER}
     if not pool.has_our_finalizer and others:
-        return f"pool {pool.name}: waits for finalizers of others: {', '.join(sorted(others))}"
+        return f"Pool {pool.name} waits for other finalizers: {', '.join(sorted(others))}"
     if pool.status.releasing is None:
-        return f"pool {pool.name}: waits for the controller, which has not looked at it yet"
+        return f"Pool {pool.name} waits for the controller, which has not reconciled it yet"
     nodes = pool.status.releasing.nodes
     if not pool.status.samples:
-        return f"pool {pool.name}: waits for {nodes} nodes"
+        return f"Pool {pool.name} waits for {nodes} nodes"
     first = pool.status.samples[0]
-    more = f", and {nodes - 1} more" if nodes > 1 else ""
-    return f"pool {pool.name}: waits for node {first.node}{more}: {first.message}"
+    more = f" and {nodes - 1} more" if nodes > 1 else ""
+    return f"Pool {pool.name} waits for node {first.node}{more}: {first.message}"
 
 
 def describe_remains(
     remaining: Sequence[Pool], fate: PoolFate, *, timeout_seconds: float, namespace: str
 ) -> str:
-    """Why the removal failed: what each pool waits for, and what to do."""
+    """Explain why the removal failed: what each pool waits for, and what to do."""
     if fate is PoolFate.KEEP:
         shown = ", ".join(pool.name for pool in remaining[:SHOWN])
         return (
-            f"after {timeout_seconds:g} s the finalizer {names.FINALIZER} is still on {shown}: a "
-            f"controller puts it back. Stop it (look in namespace {namespace}), and try again"
+            f"After {timeout_seconds:g} s, finalizer {names.FINALIZER} is still on {shown}: a "
+            f"controller adds it again. Stop the controller (namespace {namespace}), and try again"
         )
     count = f"{len(remaining)} pools are" if len(remaining) > 1 else "1 pool is"
     lines = [
-        f"{count} not gone after {timeout_seconds:g} s, so the operator stays. The deletion goes "
-        "on all the same:",
+        f"{count} not deleted after {timeout_seconds:g} s, so the operator stays. The deletion "
+        "continues:",
         *map(describe_wait, remaining[:SHOWN]),
     ]
     if (more := len(remaining) - SHOWN) > 0:
         lines.append(f"{more} more pools")
-    lines.append("What to do: see to what they wait for, and uninstall again, until it succeeds.")
+    lines.append("Resolve what the pools wait for, then uninstall again until it succeeds.")
     held = [pool for pool in remaining if pool.has_our_finalizer]
     if any(pool.status.releasing is None for pool in held):
         lines.append(
-            f"Does the controller run? kubectl -n {namespace} get pods "
+            f"To check that the controller runs, run: kubectl -n {namespace} get pods "
             "-l app.kubernetes.io/component=controller"
         )
     if held:
         lines.append(
-            "To have a pool leave its nodes as they are: kubectl patch gsp "
+            "To delete a pool and keep its nodes as they are, run: kubectl patch gsp "
             f'{held[0].name} --type=merge -p \'{{"spec":{{"deletionPolicy":"Retain"}}}}\''
         )
     return "\n  ".join(lines)

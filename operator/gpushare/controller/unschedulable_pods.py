@@ -1,4 +1,4 @@
-"""Finds GPU pods that no pool got, or that have no node, and tells of each by an Event."""
+"""Finds GPU pods that have no pool or no node, and posts an Event for each."""
 
 import logging
 import math

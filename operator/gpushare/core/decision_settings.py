@@ -1,4 +1,4 @@
-"""What decisions take from an installation's settings: in a process, and in an answer about one."""
+"""Builds what decisions need from an installation's settings, in a process or for a command."""
 
 from datetime import timedelta
 from typing import Any

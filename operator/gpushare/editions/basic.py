@@ -48,14 +48,14 @@ BASIC = EditionDescription(
     needs={
         "flip": Transition(
             Outcome.APPLY_AND_RESTART,
-            "the plugin reads cgpu.disable.isolation when it or its kubelet starts; pods admitted "
-            "afterwards get it",
+            "The plugin reads cgpu.disable.isolation when it or the kubelet starts; it holds for "
+            "pods admitted afterwards",
             "vendor's guide on node pools, Basic edition",
             keeps_workloads=True,
         ),
         "switch": Transition(
             Outcome.APPLY,
-            "the DaemonSets follow the label cgpu; the whole-card plugin is evicted or put back",
+            "The DaemonSets follow the label cgpu; the whole-card plugin is evicted or restored",
             "vendor's page on installing the cGPU component, Basic edition",
         ),
     },

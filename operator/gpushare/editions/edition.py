@@ -60,7 +60,7 @@ class Outcome(StrEnum):
     APPLY_AND_RESTART = "apply and restart the plugin"
     """The same plugin serves both modes and reads its label only when it or its kubelet starts."""
     REQUIRES_TEARDOWN = "needs a teardown"
-    REQUIRES_MANUAL_ACTION = "needs a person"
+    REQUIRES_MANUAL_ACTION = "needs manual steps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,11 @@ class Transition:
     """Running pods keep their GPUs: the resource stays, only what new pods get changes. Otherwise
     live pods that ask for the old resource block the change (`nodechange/blockers.py`)."""
     steps: tuple[str, ...] = ()
-    """What a person does instead."""
+    """What a user does instead."""
 
     @property
     def refusal(self) -> Reason | None:
-        """Why nothing is done, or not before somebody agrees."""
+        """Why nothing is done, or not before a user starts it."""
         if self.outcome is Outcome.REQUIRES_TEARDOWN:
             return Reason.REQUIRES_TEARDOWN
         if self.outcome is Outcome.REQUIRES_MANUAL_ACTION:
@@ -87,21 +87,21 @@ class Transition:
 
     @property
     def instructions(self) -> str:
-        """The message, and the steps by their numbers."""
+        """The message, and the numbered steps."""
         steps = "; ".join(f"{number}. {step}" for number, step in enumerate(self.steps, start=1))
-        return f"{self.message}: {steps}" if steps else self.message
+        return f"{self.message}. Steps: {steps}" if steps else self.message
 
 
 TEARDOWN = Transition(
     Outcome.REQUIRES_TEARDOWN,
-    "memory isolation stays on until the cGPU kernel module is uninstalled and the node rebooted",
+    "Memory isolation stays on until the cGPU kernel module is removed and the node rebooted",
     "vendor's guide on node pools, Professional edition",
 )
 """To `share` on a node on which the cGPU kernel module may be loaded, whichever mode it is in."""
 
 REPAIR = Transition(
     Outcome.APPLY_AND_RESTART,
-    "the plugin may have read other labels than those that are there",
+    "The plugin may have read other labels than the node has now",
     "open-source gpushare-device-plugin: it reads the labels when it is built",
     keeps_workloads=True,
 )

@@ -20,8 +20,8 @@ OPEN_SOURCE = EditionDescription(
     needs={
         "open-switch": Transition(
             Outcome.APPLY,
-            "the plugin follows the label gpushare; where the chart manages the whole-card plugin, "
-            "that is evicted or put back",
+            "The plugin follows the label gpushare; a whole-card plugin that the chart manages is "
+            "evicted or restored",
             "open-source gpushare-device-plugin and its chart",
         )
     },

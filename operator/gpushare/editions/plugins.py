@@ -17,7 +17,7 @@ NVIDIA_DAEMONSET = "nvidia-device-plugin-daemonset"
 """As NVIDIA's own manifest names it; no edition brings it, and it serves whole cards too."""
 MIG_DAEMONSET = "migparted-device-plugin"
 """ACK's for MIG devices: of the resources that are known here it serves none."""
-STATIC_PLUGIN = "the static pod nvidia-device-plugin"
+STATIC_PLUGIN = "static pod nvidia-device-plugin"
 """Whole cards up to Kubernetes 1.31, and what an upgrade left over of it (vendor's page on updating
 the device plugin): a file on the node, which its kubelet alone starts and ends."""
 _WHOLE_CARDS = frozenset({names.RESOURCE_WHOLE_GPU})

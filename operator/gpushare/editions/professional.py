@@ -20,7 +20,7 @@ _CGPU, _CORE = "cgpu-installer", "cgpu-core-installer"
 _VIA_DEFAULT = (
     "take the node out of the pool (spec.nodes.exclude)",
     "once it carries no annotation gpushare.io/applied, label it default",
-    "take it in again",
+    "add it to the pool again",
 )
 """The steps for one node; docs/transitions.md says how each is done."""
 
@@ -57,42 +57,41 @@ PROFESSIONAL = EditionDescription(
     ),
     needs={
         "follow": Transition(
-            Outcome.APPLY, "the DaemonSets of both modes select on the mode label", LABELS_PAGE
+            Outcome.APPLY, "The DaemonSets of both modes select on the mode label", LABELS_PAGE
         ),
         "mps": Transition(
             Outcome.APPLY,
-            "the mode label starts the MPS daemon and the plugin beside it",
+            "The mode label starts the MPS daemon and the plugin beside it",
             "vendor's page on ack-mps-control",
         ),
         "hand-over": Transition(
             Outcome.APPLY,
-            "the vendor's plugin leaves the node, and its cards to another",
+            "The vendor's plugin leaves the node; another one serves its cards",
             _DRA_GUIDE,
         ),
         "reset": Transition(
             Outcome.APPLY,
-            "setting default is how another mode is switched off; deleting the label is not",
+            "The label value default switches the former mode off; deleting the label does not",
             "vendor's pages on enabling GPU scheduling and on topology-aware scheduling",
         ),
         "module-stays": Transition(
-            Outcome.APPLY, "allowed; the cGPU kernel module stays loaded", LABELS_PAGE
+            Outcome.APPLY, "The cGPU kernel module stays loaded", LABELS_PAGE
         ),
         "isolate": Transition(
             Outcome.APPLY_AND_RESTART,
-            "memory isolation is enabled for the node; one plugin serves both modes",
+            "One plugin serves both modes and enables memory isolation for the node",
             TEARDOWN.source,
         ),
         "teardown": TEARDOWN,
         "two-steps": Transition(
             Outcome.REQUIRES_MANUAL_ACTION,
-            "not among the changes that the vendor lists; go by way of default",
+            "The vendor does not list this change. Go through mode default",
             LABELS_PAGE,
             steps=("end or move this node's GPU pods", *_VIA_DEFAULT),
         ),
         "rejoin": Transition(
             Outcome.REQUIRES_MANUAL_ACTION,
-            "not among the changes that the vendor lists, and the cGPU kernel module would stay "
-            "loaded",
+            "The vendor does not list this change, and the cGPU kernel module would stay loaded",
             LABELS_PAGE,
             steps=(
                 "drain the node",
@@ -102,12 +101,11 @@ PROFESSIONAL = EditionDescription(
         ),
         "foreign": Transition(
             Outcome.REQUIRES_MANUAL_ACTION,
-            "another plugin or a DRA driver may have given this node's cards out, unseen by the "
-            "new mode",
+            "Another plugin or a DRA driver may have allocated cards unseen by the new mode",
             _DRA_GUIDE,
             steps=(
                 "end the pods that use the node's cards",
-                "take that plugin or driver off the node",
+                "remove that plugin or driver from the node",
                 *_VIA_DEFAULT,
             ),
         ),

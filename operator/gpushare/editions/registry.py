@@ -43,13 +43,13 @@ UNKNOWN_STEPS = (
 
 
 def find_transition(edition: Edition, from_mode: str, to: Schedule) -> Transition:
-    """What the change needs; `from_mode` may be a value that we do not know: that needs a person.
+    """Find what the change needs; from an unknown value of `from_mode` it is done by hand.
 
     So does `mig`: nothing leads out of it by label (vendor's page on labels that control GPUs).
     """
     return TRANSITIONS.get((edition, from_mode, to)) or Transition(
         Outcome.REQUIRES_MANUAL_ACTION,
-        f"{from_mode!r} is no mode that this operator knows on the {edition} edition, and is kept",
+        f"{from_mode!r} is not a known mode of the {edition} edition, and is kept",
         LABELS_PAGE,
         steps=UNKNOWN_STEPS,
     )

@@ -78,14 +78,14 @@ class ApiClient:
         await self._session.close()
 
     def only_while(self, may_write: Callable[[], bool]) -> "ApiClient":
-        """The same API server; writes raise `NotLeaderError` while `may_write` says no."""
+        """Return a client whose writes raise `NotLeaderError` while `may_write` says no."""
         return ApiClient(self._session, self._observer, may_write, self._throttle)
 
     async def get(self, path: str, **params: str) -> Json:
         return await self._request("GET", path, params=params)
 
     async def find(self, path: str, **params: str) -> Json | None:
-        """What `get` gets; None where the API server has nothing there."""
+        """Get an object; None where the API server has nothing there."""
         try:
             return await self.get(path, **params)
         except ApiError as error:
@@ -97,7 +97,7 @@ class ApiClient:
         return await self._request("POST", path, params=params, body=body)
 
     async def try_create(self, path: str, body: Json) -> tuple[Json, tuple[str, ...]]:
-        """Create it as a dry run, of which nothing is stored: what would be, and the warnings."""
+        """Create it as a dry run, which stores nothing; return the object and the warnings."""
         warnings: list[str] = []
         created = await self._request(
             "POST", path, params={"dryRun": "All"}, body=body, warnings=warnings
@@ -121,7 +121,7 @@ class ApiClient:
         force: bool = True,
         dry_run: bool = False,
     ) -> Json:
-        """Server-side apply as a field manager; with `force` it takes over what others own.
+        """Apply on the server side as a field manager; with `force` it takes over what others own.
 
         `body` must carry `metadata.uid`: an apply without it creates what does not exist.
         """
@@ -141,7 +141,7 @@ class ApiClient:
     async def watch(
         self, path: str, *, timeout_seconds: float, **params: str
     ) -> AsyncGenerator[Json, None]:
-        """Events of a watch, until the server ends it.
+        """Yield the events of a watch, until the server ends it.
 
         Raises `SilentWatchError` where it does not: a connection that died without a word looks
         like a quiet one.
@@ -169,8 +169,8 @@ class ApiClient:
                 raise MalformedAnswerError(f"watch {path}: an event is too long") from error
             except TimeoutError as error:
                 raise SilentWatchError(
-                    f"watch {path}: open for {timeout.total:g} s, and not ended after "
-                    f"{timeout_seconds:g} s as it should have been"
+                    f"watch {path}: still open after {timeout.total:g} s, but the server should "
+                    f"have ended it after {timeout_seconds:g} s"
                 ) from error
 
     async def _request(
@@ -190,7 +190,7 @@ class ApiClient:
 
         def check() -> None:
             if method != "GET" and not self._may_write():
-                raise NotLeaderError(f"{verb} {path} not sent: the Lease is not held any more")
+                raise NotLeaderError(f"{verb} {path} not sent: the Lease is no longer held")
 
         check()
         try:
@@ -226,12 +226,12 @@ class ApiClient:
         body = await response.read()
         if response.status < 400:
             target = response.headers.get("Location", "nowhere")
-            body = f"it points to {target}, and no token is taken there; name that server".encode()
+            body = f"the redirect to {target} is not followed; set that server instead".encode()
         return ApiError(response.status, body, what=what, retry_after=seconds)
 
 
 def connect(credentials: Credentials, observer: RequestObserver = _unobserved) -> ApiClient:
-    """The API server of `credentials`; nothing is sent yet."""
+    """Connect to the API server of `credentials`; nothing is sent yet."""
     return ApiClient(open_session(credentials), observer)
 
 
@@ -245,7 +245,7 @@ class Page:
 
 
 async def list_pages(api: ApiClient, path: str, **params: str) -> AsyncIterator[Page]:
-    """The objects under `path`.
+    """List the objects under `path`, page by page.
 
     Raises what a call may raise, at any page: what came before it is then no whole list. A list
     that takes minutes expires (410).
@@ -255,7 +255,7 @@ async def list_pages(api: ApiClient, path: str, **params: str) -> AsyncIterator[
         answer = await api.get(path, **params)
         meta, items = answer.get("metadata"), answer.get("items") or []
         if not (isinstance(meta, dict) and meta.get("resourceVersion") and isinstance(items, list)):
-            raise MalformedAnswerError(f"list {path}: the answer is no list")
+            raise MalformedAnswerError(f"list {path}: the answer is not a list")
         yield Page(meta["resourceVersion"], tuple(items))
         token = meta.get("continue")
         if not token:

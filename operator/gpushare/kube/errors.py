@@ -1,4 +1,4 @@
-"""What the API server's refusals mean; the only place where status codes are read."""
+"""Interprets the API server's errors; the only place where status codes are read."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,11 +13,11 @@ BUDGET_CAUSE = "DisruptionBudget"
 
 
 class KubeError(Exception):
-    """Base of what can go wrong between us and the API server."""
+    """Base of the errors between the operator and the API server."""
 
 
 class CredentialsError(KubeError):
-    """No usable credentials: the message says what was looked at and what to do."""
+    """No usable credentials; the message says which were tried and what to do."""
 
 
 class CrdMissingError(KubeError):
@@ -25,18 +25,18 @@ class CrdMissingError(KubeError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"the CustomResourceDefinition {names.PLURAL}.{names.GROUP} is not in the cluster; "
-            "install the chart with crds.install=true, or apply crds/gpusharepools.yaml"
+            f"CustomResourceDefinition {names.PLURAL}.{names.GROUP} is not installed. Install the "
+            "chart with crds.install=true, or apply crds/gpusharepools.yaml"
         )
 
 
 class OtherVersionError(KubeError):
-    """The cluster has GPUSharePools of other versions alone."""
+    """The cluster serves GPUSharePools only in other versions."""
 
     def __init__(self, served: Sequence[str]) -> None:
         super().__init__(
-            f"the cluster serves {names.GROUP} in version {', '.join(served)}, and this program "
-            f"reads {names.VERSION}; use the program of the version that is installed there"
+            f"the cluster serves {names.GROUP} in version {', '.join(served)}, but this program "
+            f"reads {names.VERSION}. Use the program of the installed version"
         )
 
 
@@ -143,7 +143,7 @@ class ApiError(KubeError):
 
     @property
     def is_transient(self) -> bool:
-        """Worth another try without anybody doing anything.
+        """Whether another try may succeed without any change.
 
         403 is among them: an API server that has just started answers it for seconds.
         """
@@ -155,7 +155,7 @@ CALL_FAILURES = (ApiError, MalformedAnswerError, SilentWatchError, ClientError, 
 
 
 def describe_failure(error: BaseException) -> str:
-    """What it says, or else what it is: a timeout says nothing."""
+    """Describe a failure by its message, or else by its type: a timeout has no message."""
     if isinstance(error, ClientResponseError):
         # Its own text quotes the address, where that of a proxy may have a password.
         url = error.request_info.real_url.with_user(None)

@@ -1,4 +1,4 @@
-"""Events: what happened to an object, where people look for it (`kubectl describe`)."""
+"""Posts Events about what happened to an object, which `kubectl describe` shows."""
 
 import asyncio
 import hashlib
@@ -87,7 +87,7 @@ class Events:
         if series.is_busy or (once and series.path):
             return
         if len(self._tasks) >= MAX_WAITING:
-            log.warning("Event %s not posted: too many wait", reason)
+            log.warning("Event %s not posted: too many Events are waiting", reason)
             self._correlator.forget(key)
             return
         unique = f"{subject.uid}/{said}" if once else uuid.uuid4().hex
@@ -101,7 +101,7 @@ class Events:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Give up what has not been posted."""
+        """Drop the Events that have not been posted."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

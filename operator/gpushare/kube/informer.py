@@ -1,4 +1,4 @@
-"""A copy in memory of one kind of object, kept by a list and a watch.
+"""Keeps a copy of one kind of object in memory, by a list and a watch.
 
 Kopf's index of nodes costs quadratic time and never notices what vanished while a watch was cut;
 this one pages its lists, keeps small records, and after a relist reports exactly the difference.
@@ -89,7 +89,7 @@ class Informer(Generic[Record]):
         return MappingProxyType(self._records)
 
     async def run(self) -> None:
-        """List and watch for ever; every failure is met by waiting a little and going on."""
+        """List and watch for ever; after a failure it waits a little and tries again."""
         failures = 0
         while True:
             watched_since: float | None = None
@@ -121,7 +121,10 @@ class Informer(Generic[Record]):
     def _forget(self) -> None:
         """Nothing is known any more: what is there must be listed anew, once that is allowed."""
         if self.synced.is_set():
-            log.warning("nothing is known of %s until it may be read again", self._path)
+            log.warning(
+                "no right to read %s: its objects are unknown until that right is granted",
+                self._path,
+            )
         self._version = None
         self.synced.clear()
         known = dict(self._records)
@@ -131,7 +134,7 @@ class Informer(Generic[Record]):
             self._on_change(key, record, None)
 
     async def relist(self) -> None:
-        """Take in all objects as they are now, whatever the watch, which goes on, has told so far.
+        """List all objects again, whatever the watch, which continues, has reported so far.
 
         Tries until it succeeds.
         """
@@ -146,7 +149,7 @@ class Informer(Generic[Record]):
             failures += 1
 
     def offer(self, raw: Json) -> None:
-        """Take in an object that a write of ours was answered with, ahead of the watch's echo.
+        """Record an object that a write returned, before the watch reports it.
 
         Deciding on a copy that does not show our own writes yet would send them again. One that is
         unknown, and not newer than what the watch told, was deleted meanwhile.

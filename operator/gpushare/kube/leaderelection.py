@@ -1,4 +1,4 @@
-"""One active controller: a lock on a Lease.
+"""Elects the one active controller by a lock on a Lease.
 
 The rules are those of client-go's leader election: who holds the Lease renews it; others take it
 once it was silent for its duration, measured by their own clock from when they last saw it change.
@@ -83,7 +83,7 @@ class LeaderElector:
             try:
                 unsynced = find_unsynced()
                 if unsynced is not None and not was_unsynced:
-                    log.warning("Lease %s is left to others: %s", self._config.name, unsynced)
+                    log.warning("Lease %s is not acquired: %s", self._config.name, unsynced)
                 was_unsynced = unsynced is not None
                 if not was_unsynced and await self._try():
                     return

@@ -21,7 +21,7 @@ READ_BUFFER_BYTES = 2**20
 async def load_credentials(
     kubeconfig: Path | None, service_account: Path, environ: Mapping[str, str]
 ) -> Credentials:
-    """The credentials of `kubeconfig`, or else those in the folder of the Pod's ServiceAccount.
+    """Load the credentials of `kubeconfig`, or else those of the Pod's ServiceAccount folder.
 
     No proxy is looked for in the environment. Raises `CredentialsError` where there are none;
     nothing is sent to the API server.
@@ -37,15 +37,14 @@ async def load_credentials(
         return read_service_account(service_account, environ)
     except CredentialsError as error:
         raise CredentialsError(
-            f"{error}. Run inside a cluster, or set {names.SETTINGS_PREFIX}KUBECONFIG to a "
-            "kubeconfig file."
+            f"{error}. Run in a cluster, or set {names.SETTINGS_PREFIX}KUBECONFIG to a kubeconfig"
         ) from error
 
 
 def open_session(
     credentials: Credentials, *middlewares: aiohttp.ClientMiddlewareType
 ) -> aiohttp.ClientSession:
-    """A session with the API server of `credentials`; relative paths are below its address.
+    """Open a session with the API server of `credentials`; relative paths are below its address.
 
     A function that a request with a body brings along as `trace_request_ctx` is called right
     before it is sent. What it raises ends the request unsent, and is the cause of the

@@ -1,4 +1,4 @@
-"""Whether a watch still hears: what tells a quiet cluster from a deaf process.
+"""Tells whether a watch is still alive, so that a quiet cluster and a dead watch differ.
 
 A watch is never silent for long. The API server sends a bookmark about every minute and another
 2 s before the watch's time is up (`defaultBookmarkFrequency` and `nextBookmarkTime` in
@@ -27,7 +27,7 @@ _PATIENCE_SECONDS = WATCH_SECONDS + OVERTIME_SECONDS / 2
 
 
 class WatchHealth:
-    """When there was last a sign of one watch, or a sign that it can't be had.
+    """Records when there was last a sign of one watch, or a sign that it can't be opened.
 
     Signs of it are a page of its list, an event, a bookmark, its end. A refusal or a failed
     connection counts as much: the API server is away then, and that no restart of ours would mend.
@@ -53,15 +53,15 @@ class WatchHealth:
         self._sign_at = self._clock()
 
     def find_stalled(self, limit_seconds: float) -> str | None:
-        """What to say where there was none for longer than this; None before the first one."""
+        """Explain that there was no sign for longer than this; None before the first sign."""
         if self._sign_at is None:
             return None
         silent = self._clock() - self._sign_at
         if silent <= limit_seconds:
             return None
         return (
-            f"the watch of {self._what} is open and brought nothing for {silent:.0f} s, "
-            f"more than {limit_seconds:g} s: no event, no bookmark, no end"
+            f"the watch of {self._what} has been silent for {silent:.0f} s (limit "
+            f"{limit_seconds:g} s): no event, bookmark or end"
         )
 
     async def overhear(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:

@@ -1,4 +1,4 @@
-"""/metrics, /livez and /readyz of a process, on a port of their own."""
+"""Serves /metrics, /livez and /readyz of a process on a port of their own."""
 
 import contextlib
 import logging
@@ -19,7 +19,7 @@ is read slowly."""
 
 
 class ProcessServer:
-    """Answers whoever reaches the port, and nobody is asked who they are.
+    """Answers every request without authentication.
 
     `generate` writes the metrics. A probe answers 200 `ok`, or 503 with a sentence a line.
     `liveness` finds what a restart of this process would mend, `readiness` why nobody should rely
@@ -66,7 +66,7 @@ class ProcessServer:
         try:
             text = self._generate()
         except Exception:
-            log.exception("the metrics can't be written")
+            log.exception("cannot write the metrics")
             return web.Response(status=500, text="internal error; see the log\n")
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_PLAIN_1_0_0})
 

@@ -102,7 +102,7 @@ def log_what_nobody_caught() -> None:
 
     def log_of_thread(args: threading.ExceptHookArgs) -> None:
         if args.exc_value is not None:
-            log.critical("a thread ended by an error", exc_info=args.exc_value)
+            log.critical("a thread ended with an error", exc_info=args.exc_value)
 
     def log_unraisable(args: "UnraisableHookArgs") -> None:
         if args.exc_value is not None:

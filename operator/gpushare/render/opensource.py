@@ -1,4 +1,4 @@
-"""The components of open-source gpushare, and kube-scheduler's configuration that calls them."""
+"""Renders the components of open-source gpushare, and the scheduler configuration for them."""
 
 import re
 from urllib.parse import urlsplit
@@ -19,8 +19,8 @@ _EXTENDER_LABELS = {"app": "gpushare", "component": names.EXTENDER}
 def render_device_plugin(
     image: str, *, namespace: str = names.PLUGIN_NAMESPACE, memory_unit: str = "GiB"
 ) -> str:
-    """Its account, rights and DaemonSet, under the name by which the operator knows it, on the
-    nodes on which pools switch sharing on.
+    """Render its account, rights and DaemonSet, under the name by which the operator knows it, on
+    the nodes on which pools switch sharing on.
 
     What it runs as, and with which rights: its repository's device-plugin-ds.yaml, and the chart
     gpushare-installer, which gives no rights to kubelets.
@@ -37,7 +37,7 @@ def render_device_plugin(
 
 
 def render_scheduler_extender(image: str, *, node_port: int | None = None) -> str:
-    """Its account, rights, Deployment and Service, under the names of its own manifests.
+    """Render its account, rights, Deployment and Service, under the names of its own manifests.
 
     Unlike those it runs on the control plane of current clusters, outside the node's network, and
     is reached from within the cluster only, unless `node_port` opens a port on every node.
@@ -54,7 +54,7 @@ def render_scheduler_extender(image: str, *, node_port: int | None = None) -> st
 
 
 def render_scheduler_config(extender_url: str, kubeconfig: str | None = None) -> str:
-    """The file for kube-scheduler's --config; `kubeconfig` is the scheduler's own.
+    """Render the file for kube-scheduler's --config; `kubeconfig` is the scheduler's own.
 
     Raises `ValueError` for what kube-scheduler would refuse, or would take without saying what it
     leaves out.
@@ -75,9 +75,9 @@ def _complete_url(text: str) -> str:
     except ValueError:
         has_place = False
     if not has_place or url.scheme != "http" or re.search(r"[\s\x00-\x1f]", text):
-        raise ValueError(f"{text} is no URL of an extender: http://HOST:PORT/PATH is expected")
+        raise ValueError(f"{text} is not the URL of an extender: expected http://HOST:PORT/PATH")
     if url.query or url.fragment or url.username is not None:
         raise ValueError(
-            f"{text} has more than a host, a port and a path: kube-scheduler adds to it"
+            f"{text} must have only a host, a port and a path: kube-scheduler appends to it"
         )
     return f"http://{url.netloc}{url.path.rstrip('/') or EXTENDER_PATH}"

@@ -1,4 +1,4 @@
-"""What the webhook knows: pools and namespaces, as two watches last told."""
+"""Caches the pools and namespaces that the webhook decides by, as two watches report them."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ class PoolCache:
         self._came = asyncio.Event()
 
     def find_unsynced(self) -> UndecidedError | None:
-        """Why it can't be answered from now; None where it can."""
+        """Find why the cache can't be used now; None where it can."""
         now = self._clock()
         for kind, last_events in self._last_event.items():
             if last_events is None:
@@ -61,13 +61,13 @@ class PoolCache:
             if now - last_events > self._stale_seconds:
                 return UndecidedError(
                     Reason.STALE_CACHE,
-                    f"{kind} were last heard of {now - last_events:.0f} s ago, more than "
-                    f"{self._stale_seconds:g} s: check the connection to the API server",
+                    f"the watch of {kind} has been silent for {now - last_events:.0f} s (limit "
+                    f"{self._stale_seconds:g} s). Check the connection to the API server",
                 )
         return None
 
     def recall(self, name: str) -> tuple[Namespace, tuple[PoolView, ...]]:
-        """The namespace, and the pools. Raises `UndecidedError` where one is not known."""
+        """Return the namespace and the pools. Raises `UndecidedError` where one is not known."""
         if unsynced := self.find_unsynced():
             raise unsynced
         namespace = self._namespaces.get(name)
@@ -87,12 +87,12 @@ class PoolCache:
         self._last_event[kind] = self._clock()
 
     def put_pool(self, key: str, old: PoolView | None, new: PoolView | None) -> None:
-        """Take in a pool that came, changed or went; a listener of its informer."""
+        """Record a pool that was added, changed or deleted; a listener of its informer."""
         _put(self._pools, key, new)
         self.pools = tuple(self._pools.values())
 
     def put_namespace(self, key: str, old: Namespace | None, new: Namespace | None) -> None:
-        """Take in a namespace that came, changed or went; a listener of its informer."""
+        """Record a namespace that was added, changed or deleted; a listener of its informer."""
         _put(self._namespaces, key, new)
         if old is None:
             self._came.set()

@@ -1,4 +1,4 @@
-"""Keeps the webhook's certificate good: in its Secret, in the configuration, in live TLS."""
+"""Keeps the webhook's certificate valid in its Secret, in the configuration and in live TLS."""
 
 import asyncio
 import logging
@@ -88,7 +88,7 @@ class Certificate:
         return b"".join(ca.public_bytes(Encoding.PEM) for ca in trusted) or None
 
     def find_problem(self) -> str | None:
-        """Why calls of the API server fail; None where they don't."""
+        """Find why calls of the API server fail; None where they don't."""
         if self._identity is None:
             return self._refusal or "no certificate yet"
         if not self._installed:
@@ -98,7 +98,7 @@ class Certificate:
         return self._find_distrust(self._identity)
 
     async def run(self) -> None:
-        """Check for ever; a failure is logged and met by the next check."""
+        """Check for ever; after a failure the next check tries again."""
         while True:
             try:
                 await self.ensure()
@@ -112,7 +112,7 @@ class Certificate:
             await asyncio.sleep(seconds if self._identity else RETRY_SECONDS)
 
     async def ensure(self) -> None:
-        """One check: Secret, live TLS context, caBundle, in this order.
+        """Check the Secret, the live TLS context and the caBundle once, in this order.
 
         Raises `ApiError` and connection errors; a configuration that is not installed is a
         warning only, since it may come later.
@@ -170,8 +170,8 @@ class Certificate:
             is_ours = bool(stored.authority.key_pem)
             serves = is_ours and find_foreign_problem(stored, self.hosts, self._clock()) is None
             return (stored if serves else self._identity), (
-                f"Secret {name} is not renewed ({reason}), since {owner}: delete it, or set the "
-                "certificate's mode to who writes it (cert-manager or provided)"
+                f"Secret {name} is not renewed ({reason}) because {owner}. Delete it, or set "
+                "webhook.certificate.mode to cert-manager or provided"
             )
         else:
             await replace_secret(self._api, self._namespace, self._secret, secret, data)
@@ -186,13 +186,13 @@ class Certificate:
         """The identity that somebody else wrote; what is held goes on where it is of no use."""
         name = f"{self._namespace}/{self._secret}"
         if secret is None:
-            return self._identity, f"Secret {name} does not exist: {self._mode} is to write it"
+            return self._identity, f"Secret {name} does not exist: mode {self._mode} requires it"
         stored = Identity.from_secret_data(secret.data)
         # Only what the API server asks for: what others issue need not know this machine's names.
         problem = find_foreign_problem(stored, self.hosts[:1], self._clock())
         if problem is None:
             return stored, None
-        return self._identity, f"Secret {name} is refused ({problem}): have it issued anew"
+        return self._identity, f"Secret {name} is rejected: {problem}. Reissue it"
 
     def _serve(self, identity: Identity | None) -> str | None:
         """Serve with `identity` from the next handshake on; why not, where TLS takes it not."""
@@ -202,7 +202,7 @@ class Certificate:
         try:
             load_identity(context, identity)
         except ssl.SSLError as error:
-            return f"the certificate of Secret {self._namespace}/{self._secret} is refused: {error}"
+            return f"Secret {self._namespace}/{self._secret} is rejected by TLS: {error}"
         self._identity, self._serving = identity, context
         self._metrics.certificate_expiry.set(identity.expires.timestamp())
         log.info("serving with a certificate until %s", identity.expires.isoformat())
@@ -223,12 +223,12 @@ class Certificate:
         now = self._clock()
         if all(is_vouched_for(identity.certificate_pem, bundle, now) for bundle in bundles):
             return None
-        return f"{self._configuration} does not trust our CA yet"
+        return f"MutatingWebhookConfiguration {self._configuration} does not trust the webhook's CA"
 
     def _observe_configuration(self, configuration: Json | None) -> None:
         if configuration is None and self._installed is not False:
             log.warning(
-                "MutatingWebhookConfiguration %s is not installed: no pod is sent here",
+                "MutatingWebhookConfiguration %s is not installed: the webhook is not called",
                 self._configuration,
             )
         self._installed = configuration is not None
@@ -240,12 +240,12 @@ class Certificate:
 
     def _note_refusal(self, refusal: str | None) -> None:
         if refusal != self._refusal:
-            log.log(logging.WARNING if refusal else logging.INFO, refusal or "the Secret is good")
+            log.log(logging.WARNING if refusal else logging.INFO, refusal or "the Secret is valid")
         self._refusal = refusal
         self._metrics.certificate_refused.set(refusal is not None)
 
 
 def load_identity(tls: ssl.SSLContext, identity: Identity) -> None:
-    """Put the certificate of `identity` into a TLS context. Raises `ssl.SSLError` where it is of
-    no use there."""
+    """Load the certificate of `identity` into a TLS context. Raises `ssl.SSLError` where it is
+    unusable there."""
     load_pair(tls, identity.certificate_pem, identity.key_pem)

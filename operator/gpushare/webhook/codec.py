@@ -1,4 +1,4 @@
-"""AdmissionReview on the wire: a Kubernetes admission.k8s.io/v1 envelope in, an answer out.
+"""Decodes an AdmissionReview (admission.k8s.io/v1), and encodes the answer.
 
 Of the object only what decisions read is decoded; a patch names no more, so all else stays.
 """
@@ -49,12 +49,12 @@ _WORKLOAD = msgspec.json.Decoder(_Envelope[WorkloadShape])
 
 
 def parse_pod_review(body: bytes) -> Review[PodShape]:
-    """A question about a pod, from a request's body. Raises `MalformedReviewError`."""
+    """Parse a question about a pod from a request's body. Raises `MalformedReviewError`."""
     return _parse(body, _POD)
 
 
 def parse_workload_review(body: bytes) -> Review[WorkloadShape]:
-    """A question about a workload, from a request's body. Raises `MalformedReviewError`."""
+    """Parse a question about a workload from a request's body. Raises `MalformedReviewError`."""
     return _parse(body, _WORKLOAD)
 
 
@@ -63,7 +63,7 @@ def _parse(body: bytes, decoder: msgspec.json.Decoder[_Envelope[Object]]) -> Rev
         envelope = decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         # Of these none quotes the body.
-        raise MalformedReviewError(f"no {KIND} that can be answered: {error}") from error
+        raise MalformedReviewError(f"not an {KIND} that can be answered: {error}") from error
     if envelope.api_version != API_VERSION or envelope.kind != KIND:
         raise MalformedReviewError(f"expected an {KIND} of {API_VERSION}")
     if not envelope.request.uid:
@@ -78,7 +78,7 @@ def build_answer(
     warnings: Sequence[str] = (),
     refusal: str | None = None,
 ) -> bytes:
-    """The answer to the request `uid`: allowed with a patch and warnings, or refused with why."""
+    """Build the answer to the request `uid`: allowed with a patch and warnings, or refused."""
     response: dict[str, Any] = {"uid": uid, "allowed": refusal is None}
     if refusal is not None:
         response["status"] = {"code": 403, "reason": "Forbidden", "message": refusal}

@@ -1,4 +1,4 @@
-"""Answers the API server's questions about pods and workloads. It calls nobody: it knows enough."""
+"""Answers the API server's questions about pods and workloads from memory, without any call."""
 
 import functools
 import logging
@@ -24,7 +24,7 @@ def _nothing() -> None:
 
 
 class Answered(NamedTuple):
-    """An answer's body, and what is left to do: counting and noting it, for which nobody waits."""
+    """An answer's body, and what is done after it is sent: counting and logging it."""
 
     body: bytes
     account: Callable[[], object] = _nothing
@@ -57,7 +57,7 @@ class AdmissionHandler:
         self._workloads = functools.cache(metrics.workload_admissions.labels)
 
     def mutate_pod(self, body: bytes) -> Answered:
-        """Send a pod that is being created to its pool, or say why not."""
+        """Assign a pod that is being created to its pool, or explain why not."""
         review = parse_pod_review(body)
         if review.operation != "CREATE" or review.resource != PODS or review.sub_resource:
             return Answered(build_answer(review.uid))
@@ -79,7 +79,7 @@ class AdmissionHandler:
         )
 
     def warn_of_workload(self, body: bytes) -> Answered:
-        """Say where a workload's pods will go; it is allowed, and changed, in no case."""
+        """Warn where a workload's pods will be assigned; the workload is never changed."""
         review = parse_workload_review(body)
         if review.operation not in ("CREATE", "UPDATE") or review.sub_resource:
             return Answered(build_answer(review.uid))
@@ -113,8 +113,9 @@ def _name(pod: PodShape) -> str:
 
 def _warn(decision: Decision, pools: Sequence[PoolView]) -> tuple[str, ...]:
     if refusal := decision.refusal:
-        return (cut(f"its pods will be refused: {refusal}"), *decision.warnings)
+        return (cut(f"Pods of this workload will be refused: {refusal}"), *decision.warnings)
     if decision.pool is None:
         return decision.warnings
     schedule = next(pool.schedule for pool in pools if pool.name == decision.pool)
-    return (f"its pods go to pool {decision.pool} ({schedule})", *decision.warnings)
+    assigned = f"Pods of this workload will be assigned to pool {decision.pool} ({schedule})"
+    return (assigned, *decision.warnings)

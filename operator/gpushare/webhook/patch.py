@@ -1,4 +1,4 @@
-"""What a decision writes into a pod, as a JSON patch (RFC 6902) of just the paths that it sets."""
+"""Builds the JSON patch (RFC 6902) of a decision, with just the paths that it sets in a pod."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ Operation = dict[str, Any]
 
 
 def plan_patch(pod: PodShape, decision: Decision) -> list[Operation]:
-    """The patch that makes `pod` say what `decision` says.
+    """Plan the patch that writes `decision` into `pod`.
 
     What is there already is not written again, so applied twice it changes nothing more. A value
     that the pod's owner gave to a key of the selector stays. Raises `MalformedPodError` where
@@ -20,7 +20,7 @@ def plan_patch(pod: PodShape, decision: Decision) -> list[Operation]:
     patch: list[Operation] = []
     if decision.selector or decision.tolerations:
         if (spec := pod.spec) is None:
-            raise MalformedPodError("a pod has a spec")
+            raise MalformedPodError("the pod has no spec")
         selector = spec.node_selector
         missing = {k: v for k, v in decision.selector if selector is None or k not in selector}
         patch += _plan_entries("/spec/nodeSelector", selector, missing)
@@ -28,7 +28,7 @@ def plan_patch(pod: PodShape, decision: Decision) -> list[Operation]:
             patch += _plan_items("/spec/tolerations", spec.tolerations, decision.tolerations)
     if decision.annotation:
         if (metadata := pod.metadata) is None:
-            raise MalformedPodError("a pod has metadata")
+            raise MalformedPodError("the pod has no metadata")
         annotations = metadata.annotations
         entry = {names.ANNOTATION_DECISION: decision.annotation}
         if annotations is None or not entry.items() <= annotations.items():

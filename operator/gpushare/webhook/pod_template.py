@@ -1,4 +1,4 @@
-"""The pods that a workload will create, told from its template."""
+"""Finds the pods that a workload will create in its template."""
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ class Resource(Shape, frozen=True):
 
 
 class WorkloadSpec(Shape, frozen=True):
-    """Of most workloads a template of their pods; of a CronJob one of its Jobs."""
+    """The template of a workload's pods, or of a CronJob's Jobs."""
 
     template: PodShape | None = None
     job_template: "WorkloadShape | None" = None
@@ -47,7 +47,7 @@ WORKLOADS = frozenset(
 
 
 def find_template(resource: Resource, workload: WorkloadShape) -> PodShape | None:
-    """A pod as `workload` will create it; None for what is no workload.
+    """Find a pod as `workload` will create it; None for what is no workload.
 
     Its pods are known by more than the template: a DaemonSet owns them and chooses their nodes, and
     Kueue holds back those of a workload (or of a CronJob's Job) that carries its labels. Raises
@@ -60,7 +60,7 @@ def find_template(resource: Resource, workload: WorkloadShape) -> PodShape | Non
         workload = (workload.spec and workload.spec.job_template) or WorkloadShape()
         queued |= _find_queue(workload)
     if workload.spec is None or (template := workload.spec.template) is None:
-        raise NoTemplateError("the workload has no template of a pod")
+        raise NoTemplateError("the workload has no pod template")
     metadata = template.metadata or Metadata()
     metadata = replace(metadata, labels=queued | (metadata.labels or {}))
     if resource == _DAEMONSETS:

@@ -1,4 +1,4 @@
-"""A call to our own port, made as the API server makes its own: what it can't do, nobody can."""
+"""Calls our own port as the API server does, to find whether the API server could."""
 
 import asyncio
 import ssl
@@ -36,8 +36,8 @@ class ReadinessCall:
         self._problem: str | None = "not called yet"
 
     def find_problem(self) -> str | None:
-        """What went wrong with the last call; None where nothing did. A check for /readyz."""
-        return self._problem and f"a call to ourselves failed: {self._problem}"
+        """Find why the last call failed; None where it succeeded. A check for /readyz."""
+        return self._problem and f"the webhook's call to itself failed: {self._problem}"
 
     async def run(self, port: int) -> None:
         """Call `port` for ever."""
@@ -60,8 +60,8 @@ class ReadinessCall:
                     f"https://{self._host}:{port}{PATH}", server_hostname=self._server_name
                 ) as answer,
             ):
-                return None if answer.status == 200 else f"it was answered {answer.status}"
+                return None if answer.status == 200 else f"the answer was {answer.status}"
         except TimeoutError:
-            return f"it was not answered within {TIMEOUT_SECONDS:g} s"
+            return f"no answer within {TIMEOUT_SECONDS:g} s"
         except (aiohttp.ClientError, ssl.SSLError, ValueError) as error:
             return describe_failure(error)

@@ -54,7 +54,7 @@ class Question:
 
 
 class AdmissionServer:
-    """Two paths take an AdmissionReview, and one says that it is served.
+    """Serves two paths for AdmissionReviews, and one that shows that it is served.
 
     A body of more than 8 MiB is a 413, one that takes more than 5 s a 408, and what is no review of
     a pod a 400. Where too many calls wait, the one that has waited longest is a 429. What memory
@@ -102,7 +102,7 @@ class AdmissionServer:
             await runner.cleanup()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """The answer to any request."""
+        """Answer any request."""
         response = await self._respond(request)
         if response.status == 200:
             self.connections.note_answer(request.protocol)
@@ -130,9 +130,9 @@ class AdmissionServer:
         except (MalformedReviewError, MalformedPodError, NoTemplateError) as error:
             return self._fail(question, 400, Reason.MALFORMED_REVIEW, str(error))
         except UndecidedError as error:
-            return self._fail(question, 503, error.reason, f"{error}; try again")
+            return self._fail(question, 503, error.reason, f"{error}. Try again")
         except CrowdedOutError:
-            text = "too many calls wait, and this one has waited longest"
+            text = "too many calls are waiting, and this one has waited longest"
             return self._fail(question, 429, Reason.TOO_MANY_CALLS, text)
         except TimeoutError:
             text = f"the body took longer than {BODY_SECONDS:g} s"
@@ -171,7 +171,7 @@ class AdmissionServer:
             if answered is not None:
                 answered.account()
         except Exception as error:
-            _tell_failure("to count a decision", error)
+            _tell_failure("counting a decision", error)
 
     async def _read(self, request: web.BaseRequest) -> bytes:
         """The body. Raises `BodyTooLongError`, what `Calls.waiting` raises, and what a broken

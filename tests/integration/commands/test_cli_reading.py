@@ -151,7 +151,7 @@ def test_a_list_that_expires_half_way_is_begun_anew(scene: Scene, proxy: FaultPr
 @pytest.mark.parametrize(
     ("part", "broken", "code", "told"),
     [
-        ("user", {"token": "no one's"}, Exit.NO_CREDENTIALS, "does not know you"),
+        ("user", {"token": "no one's"}, Exit.NO_CREDENTIALS, "rejects your credentials"),
         ("cluster", {"certificate-authority": ""}, Exit.NO_CLUSTER, "certificate-authority"),
         ("cluster", {"server": "https://127.0.0.1:1"}, Exit.NO_CLUSTER, "127.0.0.1:1"),
     ],

@@ -51,7 +51,7 @@ def _node(refusal: str, **metadata: Any) -> Attack:
 
 
 _EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "tenant"}}
-_OF_NODES, _OF_PODS = "creates, deletes and connects to none", "and does nothing else to pods"
+_OF_NODES, _OF_PODS = "may only change Nodes", "may only delete pods of the device plugins"
 _LABELS, _ANNOTATIONS = "these labels of a Node: ", "these annotations of a Node: "
 _OTHER = "may not change of a Node: "
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
@@ -92,7 +92,11 @@ POOL = "victim"
 _POOL = f"{POOLS}/{POOL}"
 _MINE, _THEIRS = "example.com/mine", "example.com/theirs"
 _ALL_NODES = {"selector": {"matchLabels": {"kubernetes.io/os": "linux"}}}
-_OF_POOLS, _SPEC, _OF_A_POOL = "creates and deletes no pools", "the spec of a pool", "of a pool: "
+_OF_POOLS, _SPEC, _OF_A_POOL = (
+    "must not create or delete pools",
+    "the spec of a pool",
+    "of a pool: ",
+)
 
 
 def _pool(refusal: str, **metadata: Any) -> Attack:
@@ -117,8 +121,8 @@ POOL_ATTACKS = {
 
 CONFIGURATIONS = CONFIGURATION.rpartition("/")[0]
 _SERVER = "https://mine.example.com/mutate"
-_OF_CONFIGURATIONS = "creates and deletes no webhook configuration, and changes none but"
-_WEBHOOKS, _METADATA = "and nothing else of it", "nothing of the metadata"
+_OF_CONFIGURATIONS = "must not create or delete webhook configurations"
+_WEBHOOKS, _METADATA = "only the caBundle of each webhook", "must not change the metadata"
 _INJECTED = "cert-manager.io/inject-ca-from"
 _ENTRY = {
     "name": "mine.example.com",
@@ -153,7 +157,7 @@ WEBHOOK_ATTACKS = {
         "POST", CONFIGURATIONS, _OF_CONFIGURATIONS, {"metadata": {"name": "mine"}}
     ),
 }
-_OF_SECRETS, _OF_ITS_SECRET = "no Secret but gpushare-webhook-tls", "the data of its Secret"
+_OF_SECRETS, _OF_ITS_SECRET = "only Secret gpushare-webhook-tls", "the data of its Secret"
 
 
 def _create_secret(refusal: str, name: str, kind: str, **metadata: Any) -> Attack:

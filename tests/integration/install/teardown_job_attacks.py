@@ -40,19 +40,22 @@ _POD_FIELDS: Json = {
     "nodeName": "n2",
 }
 _CONTAINERS: dict[str, tuple[Json, str]] = {
-    **{name: ({name: it}, f"no use for: {name}") for name, it in _CONTAINER_FIELDS.items()},
-    "another image": ({"image": "attacker:1"}, "image is teardown.example.com/shell:v1"),
-    "another script": ({"command": _OTHER_SCRIPT}, "command is nsenter"),
-    "the image's command": ({"command": None}, "command is nsenter"),
-    "one argument more": ({"args": ["uninstall", "sentinel", "x"]}, "args are"),
-    "a verification that leaves the sentinel": ({"args": ["verify", "sentinel"]}, "args are"),
-    "no argument": ({"args": None}, "args are"),
-    "a device": ({"resources": {"limits": {"aliyun.com/gpu-mem": "1"}}}, "asks for cpu, memory"),
+    **{name: ({name: it}, f"must not set: {name}") for name, it in _CONTAINER_FIELDS.items()},
+    "another image": ({"image": "attacker:1"}, "must be teardown.example.com/shell:v1"),
+    "another script": ({"command": _OTHER_SCRIPT}, "must be nsenter"),
+    "the image's command": ({"command": None}, "must be nsenter"),
+    "one argument more": ({"args": ["uninstall", "sentinel", "x"]}, "The args of"),
+    "a verification that leaves the sentinel": (
+        {"args": ["verify", "sentinel"]},
+        "The args of",
+    ),
+    "no argument": ({"args": None}, "The args of"),
+    "a device": ({"resources": {"limits": {"aliyun.com/gpu-mem": "1"}}}, "only cpu, memory"),
     "no privileges": ({"securityContext": {}}, "privileged: true"),
 }
 _PODS: dict[str, tuple[Json, str]] = {
-    **{name: ({name: it}, f"no use for: spec.{name}") for name, it in _POD_FIELDS.items()},
-    "a second container": ({"containers": _containers(_OTHER)}, "has one container"),
+    **{name: ({name: it}, f"must not set: spec.{name}") for name, it in _POD_FIELDS.items()},
+    "a second container": ({"containers": _containers(_OTHER)}, "must have one container"),
     "no processes of the host": ({"hostPID": False}, "hostPID: true"),
     "a token": ({"automountServiceAccountToken": True}, _NO_TOKEN),
     "a token by default": ({"automountServiceAccountToken": None}, _NO_TOKEN),
@@ -61,16 +64,16 @@ _PODS: dict[str, tuple[Json, str]] = {
     "one node or any": ({"affinity": _or_any_node()}, _PINNED),
 }
 _JOBS: dict[str, tuple[Json, str]] = {
-    "two at once": ({"parallelism": 2, "completions": 2}, "has one pod"),
-    "one after another": ({"completions": 2}, "has one pod"),
+    "two at once": ({"parallelism": 2, "completions": 2}, "must have one pod"),
+    "one after another": ({"completions": 2}, "must have one pod"),
     "an index": ({"completionMode": "Indexed", "completions": 1}, "NonIndexed"),
     "pods of others": (
         {"manualSelector": True, "selector": {"matchLabels": TEARDOWN_LABELS}},
         "of its own",
     ),
-    "begun later": ({"suspend": True}, "begins at once"),
-    "endless": ({"activeDeadlineSeconds": None}, "ends by itself"),
-    "kept for ever": ({"ttlSecondsAfterFinished": None}, "goes by itself"),
+    "begun later": ({"suspend": True}, "begin at once"),
+    "endless": ({"activeDeadlineSeconds": None}, "end automatically"),
+    "kept for ever": ({"ttlSecondsAfterFinished": None}, "deleted automatically"),
 }
 
 
@@ -89,14 +92,14 @@ POD_ATTACKS = {
 ATTACKS = {
     **POD_ATTACKS,
     # Of a pod alone it may be the cluster's default.
-    "a priority": (build_teardown_job(pod=_PRIORITY), "asks for no priority"),
+    "a priority": (build_teardown_job(pod=_PRIORITY), "must not set priorityClassName"),
     "a removal that is called verification": (
         _name("verify", build_teardown_job("uninstall")),
-        "does what its name says",
+        "the args of that name",
     ),
     "a verification that is called removal": (
         _name("uninstall", build_teardown_job("verify")),
-        "does what its name says",
+        "the args of that name",
     ),
     **{name: (build_teardown_job(spec=it), said) for name, (it, said) in _JOBS.items()},
 }

@@ -131,13 +131,13 @@ def test_the_notes_give_the_next_three_commands_and_warn_of_nothing(installed: B
     ("values", "warning"),
     [
         ({"webhook.failurePolicy": "Fail"}, "while no webhook answers"),
-        ({"webhook.failurePolicy": "Fail", "webhook.replicas": "1"}, "make it 2 or more"),
+        ({"webhook.failurePolicy": "Fail", "webhook.replicas": "1"}, "Set it to 2 or more"),
         ({"webhook.replicas": "1"}, "webhook.replicas is below 2"),
         ({"allInOne": "true", "controller.replicas": "1"}, "controller.replicas is below 2"),
         ({"controller.replicas": "1"}, "stays cordoned"),
         ({"webhook.isolationPolicy.enabled": "false"}, "are created without it"),
         ({"crds.keep": "false"}, "deletes every pool"),
-        ({"uninstall.hook": "false"}, "leaves pools that nothing can delete"),
+        ({"uninstall.hook": "false"}, "leaves pools that cannot be deleted"),
         ({"eviction.enabled": "true"}, "evicted in every namespace"),
         (
             {
@@ -145,9 +145,9 @@ def test_the_notes_give_the_next_three_commands_and_warn_of_nothing(installed: B
                 "teardown.jobs.image.repository": "shell",
                 "teardown.jobs.image.tag": "v1",
             },
-            "who may push shell:v1 is root there",
+            "who can push shell:v1 is root there",
         ),
-        ({"webhook.certificate.mode": "provided"}, "nobody but you renews"),
+        ({"webhook.certificate.mode": "provided"}, "renew the certificate"),
         ({"webhook.certificate.lifetimeSeconds": "3600"}, "below a day"),
         ({"webhook.certificate.authorityLifetimeSeconds": "8000000"}, "bring a new CA"),
     ],

@@ -130,11 +130,11 @@ def test_a_pod_of_no_job_is_refused_however_right_it_is(allowed: Bench, owners: 
     pod = build_teardown_pod(build_teardown_job(), ownerReferences=owners)
     refusal = refusal_of(allowed, TEARDOWN_PODS, pod)
     assert REFUSED in refusal
-    assert "Here only Jobs make pods" in refusal
+    assert "Only Jobs may create pods" in refusal
 
 
 def test_no_job_is_left_to_another_controller(allowed: Bench) -> None:
-    if "no use for: spec.managedBy" not in refusal_of(allowed, TEARDOWN_JOBS, MANAGED):
+    if "must not set: spec.managedBy" not in refusal_of(allowed, TEARDOWN_JOBS, MANAGED):
         # Before 1.32 the API server drops the field, and no policy sees it.
         admitted = allowed.call("POST", f"{TEARDOWN_JOBS}?dryRun=All", MANAGED)
         assert "managedBy" not in admitted["spec"]
@@ -175,14 +175,14 @@ def pod(allowed: Bench, job: str) -> str:
 
 @pytest.mark.parametrize("change", [{"suspend": True}, {"activeDeadlineSeconds": 9999}], ids=str)
 def test_a_job_is_not_changed_any_more(allowed: Bench, job: str, change: Json) -> None:
-    with pytest.raises(ApiError, match="not changed once they are made") as refusal:
+    with pytest.raises(ApiError, match="must not be changed after their creation") as refusal:
         allowed.call("PATCH", job, {"spec": change})
     assert REFUSED in str(refusal.value)
 
 
 def test_its_pod_gets_no_other_image(allowed: Bench, pod: str) -> None:
     container = {**allowed.call("GET", pod)["spec"]["containers"][0], "image": "attacker:1"}
-    with pytest.raises(ApiError, match="not changed once they are made"):
+    with pytest.raises(ApiError, match="must not be changed after their creation"):
         allowed.call("PATCH", pod, {"spec": {"containers": [container]}})
 
 
@@ -255,8 +255,8 @@ def test_with_it_the_controller_is_told_and_the_namespace_is_set_apart(installed
     [
         ({"teardown.jobs.image.digest": ""}, "needs teardown.jobs.image"),
         ({"teardown.jobs.image.repository": ""}, "needs teardown.jobs.image"),
-        ({"teardown.jobs.namespace": "gpushare-system"}, "of the teardown's Jobs alone"),
-        ({"teardown.jobs.namespace": "kube-system"}, "of the teardown's Jobs alone"),
+        ({"teardown.jobs.namespace": "gpushare-system"}, "must contain only teardown Jobs"),
+        ({"teardown.jobs.namespace": "kube-system"}, "must contain only teardown Jobs"),
         ({"teardown.jobs.namespace": "Not.A.Name"}, "the schema"),
         ({"teardown.jobs.image.digest": "sha256:0"}, "the schema"),
         ({"memoryUnit": "GB"}, "the schema"),

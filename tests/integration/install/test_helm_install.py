@@ -106,7 +106,7 @@ def test_a_removal_that_waits_too_long_removes_nothing_says_why_and_can_be_taken
     place.create_pool(held)
 
     with no_node_notices(place):
-        with pytest.raises(CommandError, match="pool held: waits for finalizers of others"):
+        with pytest.raises(CommandError, match="Pool held waits for other finalizers"):
             replicas.release.uninstall()
         replicas.expect_whole()
         replicas.release.roll_back(1)

@@ -14,7 +14,7 @@ CARRIED = {POOL, PLACEMENT, *CGPU}
 
 def announced(message: str) -> dict[str, str]:
     """The labels that an observing pool's message says it would write."""
-    (listed,) = re.findall(r"labels to be written: ([^;]+)", message)
+    (listed,) = re.findall(r"Labels to write: ([^;]+)", message)
     return {} if listed == "none" else dict(each.split("=") for each in listed.split(", "))
 
 

@@ -118,7 +118,7 @@ def play(bench: Bench) -> Story:
 
     bench.delete_pool()
     expect_gone(bench, "/apis/gpushare.io/v1alpha1/gpusharepools/training")
-    expect_line(bench, controller, msg="finalizer taken off")
+    expect_line(bench, controller, msg="finalizer removed")
     controller.stop()
     webhook.stop()
     logs = controller.log.read_text() + webhook.log.read_text()

@@ -119,8 +119,8 @@ def test_the_third_write_of_a_rival_is_left_and_said_once(bench: Bench) -> None:
     writes = our_writes(bench, mark)
 
     assert "kubectl-label" in message
-    assert f"{MODE}: it writes 'cgpu', the pool says 'share'" in message
-    assert "on 1 nodes, such as n1" in message
+    assert f"{MODE}: it writes 'cgpu', the pool writes 'share'" in message
+    assert "Nodes in conflict: 1, such as node n1" in message
     expect_labels(bench, "n1", {MODE: "cgpu", POOL: "training"})
     expect_labels(bench, "n2", {MODE: "share"})
     assert len(writes) <= fought + 1 <= 5

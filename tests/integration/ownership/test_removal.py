@@ -88,8 +88,10 @@ def test_pools_that_go_give_their_nodes_back_as_each_policy_says(bench: Bench) -
     assert bench.call("GET", POOLS)["items"] == []
     expect_left(bench, "n1", {MODE: "share", POOL: "kept"})
     expect_left(bench, "n2", {MODE: None, POOL: None})
-    assert "pool kept: deleted; its nodes are given back, deletionPolicy Retain" in done.stdout
-    assert done.stdout.endswith("no pool is left\n")
+    assert (
+        "Pool kept is being deleted. Its nodes are released (deletionPolicy Retain)" in done.stdout
+    )
+    assert done.stdout.endswith("No pool is left\n")
 
 
 def test_a_controller_that_is_dead_stops_the_removal_and_is_named(bench: Bench) -> None:
@@ -101,7 +103,7 @@ def test_a_controller_that_is_dead_stops_the_removal_and_is_named(bench: Bench) 
     done = uninstall(bench, POOLS_GO, timeout_seconds=10)
 
     assert done.returncode == 1
-    assert "pool training: waits for the controller" in done.stderr
+    assert "Pool training waits for the controller" in done.stderr
     assert "kubectl -n gpushare-system get pods" in done.stderr
     assert read_nodes(bench) == before
     bench.operators.restart(controller)

@@ -64,8 +64,8 @@ def test_pods_without_a_place_are_told_why_once_and_counted(bench: Bench) -> Non
 
     assert "selects no pool" in notes["unrouted"]
     assert "pool nowhere, which does not exist" in notes["lost"]
-    assert "asks for 8 GiB on one card" in notes["large"]
-    assert "the largest of pool training has 15" in notes["huge"]
+    assert "requests 8 GiB on one card" in notes["large"]
+    assert "the largest card of pool training has 15" in notes["huge"]
     expect_counted(bench, controller, reasons)
 
     # A process that starts anew sees the same pods, and tells nobody twice.

@@ -68,7 +68,7 @@ def test_a_canary_that_fails_halts_the_pool_until_somebody_resumes_it(bench: Ben
     before, mark = plugin_names(bench), bench.audit.mark()
 
     bench.change_pool(schedule="cgpu")
-    assert "the first 1 must succeed" in expect_reason(bench, "n2", "WaitingForCanary")["message"]
+    assert "0 of 1 nodes" in expect_reason(bench, "n2", "WaitingForCanary")["message"]
     condition = expect_condition(bench, ROLLOUT, "False", "RolloutHalted")
     assert "n1 failed in phase Restarting" in condition["message"]
     told = expect(bench, "an Event", lambda: read_events(bench, bench.pool(), "RolloutHalted"))

@@ -122,7 +122,7 @@ def test_jobs_remove_the_module_and_person_or_kured_reboots(jobs: Bench) -> None
     for pool in ("person", "kured"):
         jobs.change_pool(pool, schedule="share")
 
-    expect_reason(jobs, "n1", "RebootNeeded", "reboot it", pool="person")
+    expect_reason(jobs, "n1", "RebootNeeded", "Reboot the node", pool="person")
     expect_shared_for_good(jobs, "n2")
     assert jobs_of(jobs, "n2") == ["uninstall sentinel", "verify"]
     assert boot_id(jobs, "n1") == boots["n1"]
@@ -130,8 +130,8 @@ def test_jobs_remove_the_module_and_person_or_kured_reboots(jobs: Bench) -> None
     boots["n1"] = reboot(jobs, "n1")
     expect_shared_for_good(jobs, "n1")
     assert jobs_of(jobs, "n1") == ["uninstall", "verify"]
-    expect_event(jobs, "n1", "ModuleRemoval", "pool person: Job")
-    expect_event(jobs, "n1", "ModuleUnverified", "pool person: Job")
+    expect_event(jobs, "n1", "ModuleRemoval", "Pool person: Job")
+    expect_event(jobs, "n1", "ModuleUnverified", "Pool person: Job")
 
 
 def test_a_job_that_fails_and_a_module_that_stays_halt_their_pools(jobs: Bench) -> None:

@@ -37,14 +37,14 @@ def test_pods_go_to_the_pool_of_their_namespaces_label(pools: Bench) -> None:
 
 def test_a_pod_that_no_pool_takes_is_created_with_a_warning(pools: Bench) -> None:
     (warning,) = kubectl_create(pools, NOBODYS).warnings
-    assert warning.startswith("not sent to a pool")
+    assert warning.startswith("No pool accepts this pod")
     assert decision_of(default_namespace(pools).send(NOBODYS))["reason"] == "NoEligiblePool"
 
 
 def test_who_applies_a_workload_reads_what_becomes_of_its_pods(pools: Bench) -> None:
     workload = build_workload("Deployment", "work", pod=build_pod("p"))
     first, *_ = kubectl_create(pools, workload).warnings
-    assert first == "its pods go to pool isolated (cgpu)"
+    assert first == "Pods of this workload will be assigned to pool isolated (cgpu)"
 
 
 def test_an_installation_that_denies_leaves_the_choice_to_its_namespaces(bench: Bench) -> None:

@@ -93,7 +93,7 @@ def test_a_gpu_variable_without_a_request_is_unaccounted(env: dict[str, str]) ->
 def test_a_pool_asked_for_without_any_gpu_draws_a_warning() -> None:
     decision = admit(_asking("training", gib=None), CGPU)
     assert decision.reason is Reason.NO_GPU_REQUEST
-    assert "does nothing" in decision.warnings[0]
+    assert "has no effect" in decision.warnings[0]
 
 
 @pytest.mark.parametrize("by", ["pod", "namespace"])
@@ -113,7 +113,7 @@ TO_A_NODE = build_affinity("metadata.name", part="matchFields")
     [
         ("DaemonSet", build_pod("a", owner="DaemonSet")),
         ("nodeName", build_pod("a", nodeName="gpu-1")),
-        ("node's name", build_pod("a", affinity=TO_A_NODE)),
+        ("by name", build_pod("a", affinity=TO_A_NODE)),
         ("Kueue", build_pod("a", labels={"kueue.x-k8s.io/queue-name": "team-a"})),
     ],
 )
@@ -169,7 +169,7 @@ TEAM_A = LabelSelector(match_labels={"team": "a"})
     [
         (a_view(closed=Reason.POOL_DELETING), "PoolDeleting", "being deleted"),
         (a_view(closed=Reason.POOL_OBSERVES), "PoolObserves", "Observe"),
-        (a_view(schedule="default"), "OtherMode", "default does not serve aliyun.com/gpu-mem"),
+        (a_view(schedule="default"), "OtherMode", "default does not offer aliyun.com/gpu-mem"),
         (a_view(namespace_selector=TEAM_A), "NamespaceNotSelected", "namespace default"),
         (a_view(pod_selector=TEAM_A), "PodNotSelected", "podSelector"),
     ],
@@ -188,7 +188,7 @@ def test_a_pool_that_cannot_take_a_pod_loses_it_and_who_asked_for_that_pool_lear
 def test_a_pod_that_asks_for_a_pool_that_is_not_there_gets_no_other() -> None:
     decision = admit(_asking("training"), a_view("other"), SHARE)
     assert (decision.reason, decision.pool) == (Reason.REQUESTED_POOL_UNAVAILABLE, None)
-    assert "no such pool" in decision.warnings[0]
+    assert "does not exist" in decision.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,10 @@ def test_the_pool_of_its_namespace_counts_as_asked_for_where_the_pod_asks_for_no
 
 @pytest.mark.parametrize(
     ("pools", "words"),
-    [((CGPU,), "no such pool"), ((CGPU, a_view("inference", "core_mem")), "does not serve")],
+    [
+        ((CGPU,), "does not exist"),
+        ((CGPU, a_view("inference", "core_mem")), "requires aliyun.com/gpu-core"),
+    ],
 )
 def test_where_its_namespaces_pool_cannot_take_it_another_does_and_the_warning_says_why(
     pools: tuple[PoolView, ...], words: str
@@ -264,8 +267,11 @@ def _asking_for_both() -> Json:
     [
         (WITH_CORE, "schedule core_mem"),
         (UNWANTED, "schedule share"),
-        (build_pod("a", core=30, annotations={"gpushare.io/isolation": "none"}), "one of the two"),
-        (_asking_for_both(), "No node offers all of it"),
+        (
+            build_pod("a", core=30, annotations={"gpushare.io/isolation": "none"}),
+            "requires isolation",
+        ),
+        (_asking_for_both(), "No node offers both"),
     ],
 )
 def test_the_advice_is_a_mode_that_would_take_the_pod_if_any(pod: Json, advice: str) -> None:
@@ -278,7 +284,7 @@ def test_a_routed_pod_that_came_to_ask_for_more_than_its_pool_gives_is_told_so()
     written = apply_decision(build_pod("a", core=30), admit(PLAIN, CGPU))
     again = admit(written, CGPU)
     assert again.reason is Reason.ALREADY_SELECTS
-    assert "does not serve" in again.warnings[0]
+    assert "does not offer" in again.warnings[0]
 
 
 @pytest.mark.parametrize(

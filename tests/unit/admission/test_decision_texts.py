@@ -41,7 +41,7 @@ def test_the_annotation_speaks_of_no_losers_where_there_are_none() -> None:
 
 def test_pools_that_lost_for_one_cause_are_named_together() -> None:
     message = admit(build_pod("a"), *MANY[:3], rules=Rules(denies=True)).message
-    assert "whole-000, whole-001, whole-002: its mode default does not serve" in message
+    assert "whole-000, whole-001, whole-002: mode default does not offer" in message
 
 
 def test_a_warning_shows_as_many_causes_as_it_holds_and_what_to_do() -> None:
@@ -50,7 +50,7 @@ def test_a_warning_shows_as_many_causes_as_it_holds_and_what_to_do() -> None:
         a_view("c", closed=Reason.POOL_OBSERVES),
         a_view("d", closed=Reason.POOL_DELETING),
     ]
-    for pools, last in ((causes, "more. Create a pool"), (VARIED, "and 99 more: ")):
+    for pools, last in ((causes, "rejected it. Create a pool"), (VARIED, "and 99 more: ")):
         (warning,) = admit(build_pod("a"), *pools).warnings
         assert last in warning
         assert len(warning) <= 256

@@ -104,7 +104,7 @@ def test_to_avoid_a_pool_or_a_mode_leaves_the_choice_among_the_others(pod: Json,
 def test_a_pod_that_avoids_every_pool_is_told_so() -> None:
     decision = admit(_selecting([_need(POOL, "DoesNotExist")]), CGPU, SHARE)
     assert decision.reason is Reason.NO_ELIGIBLE_POOL
-    assert "rules its nodes out" in decision.warnings[0]
+    assert "excludes its nodes" in decision.warnings[0]
 
 
 def test_the_card_placement_is_no_choice_of_a_pool() -> None:
@@ -119,7 +119,7 @@ def test_a_selection_counts_more_than_the_annotation_that_contradicts_it() -> No
     pod["metadata"]["annotations"] = {POOL: "training"}
     decision = admit(pod, CGPU, SHARE)
     assert (decision.reason, decision.selector) == (Reason.ALREADY_SELECTS, ())
-    assert "the selection counts" in decision.warnings[0]
+    assert "is ignored" in decision.warnings[0]
 
 
 def test_to_avoid_a_node_is_not_to_choose_one() -> None:
@@ -134,8 +134,8 @@ def test_of_several_pools_that_all_misfit_each_says_why() -> None:
     )
     assert decision.reason is Reason.ALREADY_SELECTS
     (warning,) = decision.warnings
-    assert "watching: its reconcile is Observe" in warning
-    assert "whole: its mode default does not serve" in warning
+    assert "watching: reconcile is Observe" in warning
+    assert "whole: mode default does not offer" in warning
 
 
 @pytest.mark.parametrize("denies", [False, True])

@@ -40,8 +40,8 @@ SEES_ALL = build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "all"})
             "a multiple of 5",
         ),
         (build_pod("a"), a_view(schedule="mps"), "hostIPC: true"),
-        (_with(_limited(**{COUNT: "1"})), a_view(), "gives no card"),
-        (_with(SEES_ALL), a_view(), "other cards"),
+        (_with(_limited(**{COUNT: "1"})), a_view(), "allocates no card"),
+        (_with(SEES_ALL), a_view(), "cards that are not allocated"),
         (_over("many"), a_view(), "a whole number above 0"),
         (_over("0"), a_view(), "a whole number above 0"),
         (_over("3"), a_view(), "divisible"),
@@ -50,12 +50,12 @@ SEES_ALL = build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "all"})
             a_view(schedule="core_mem"),
             "divisible",
         ),
-        (WHOLE_CARD, a_view(room=a_room([(10, 2)])), "no card is wholly free now"),
-        (_over("2"), a_view(edition="Basic"), "means nothing"),
-        (_with(build_container("b", memory="1")), a_view(edition="Basic"), "let one container ask"),
-        (INIT_ONLY, a_view(edition="Basic"), "only init containers ask"),
+        (WHOLE_CARD, a_view(room=a_room([(10, 2)])), "no card is entirely free"),
+        (_over("2"), a_view(edition="Basic"), "has no effect"),
+        (_with(build_container("b", memory="1")), a_view(edition="Basic"), "in one container"),
+        (INIT_ONLY, a_view(edition="Basic"), "Only init containers"),
         (build_pod("a"), a_view(schedule="share"), "does not isolate GPU memory"),
-        (build_pod("a", env={"CGPU_DISABLE": "1"}), a_view(), "others count on isolation"),
+        (build_pod("a", env={"CGPU_DISABLE": "1"}), a_view(), "rely on isolation"),
     ],
 )
 def test_who_creates_a_doubtful_pod_is_warned(pod: Json, pool: Any, words: str) -> None:
@@ -87,12 +87,12 @@ def test_a_pod_that_gets_what_it_asks_for_draws_no_warning(pod: Json, pool: Any)
 @pytest.mark.parametrize(
     ("annotations", "labels", "words"),
     [
-        ({"isolation": "maybe"}, {}, "annotation gpushare.io/isolation is not required or none"),
-        ({"isolation": "Required"}, {}, "annotation gpushare.io/isolation is not required or none"),
-        ({"inject": "Disabled"}, {}, "annotation gpushare.io/inject is not disabled or enabled"),
-        ({}, {"inject": "DISABLED"}, "label gpushare.io/inject of namespace a is not disabled"),
-        ({}, {"on-no-pool": "Deny"}, "label gpushare.io/on-no-pool of namespace a is not allow"),
-        ({}, {"failure-policy": "Fail"}, "label gpushare.io/failure-policy of namespace a is not"),
+        ({"isolation": "maybe"}, {}, "Annotation gpushare.io/isolation is ignored"),
+        ({"isolation": "Required"}, {}, "Annotation gpushare.io/isolation is ignored"),
+        ({"inject": "Disabled"}, {}, "Annotation gpushare.io/inject is ignored"),
+        ({}, {"inject": "DISABLED"}, "Label gpushare.io/inject of namespace a is ignored"),
+        ({}, {"on-no-pool": "Deny"}, "Label gpushare.io/on-no-pool of namespace a is ignored"),
+        ({}, {"failure-policy": "Fail"}, "Label gpushare.io/failure-policy of namespace a is"),
     ],
 )
 @pytest.mark.parametrize("scheduler", ["default-scheduler", "volcano"])
@@ -102,7 +102,7 @@ def test_a_word_that_means_nothing_as_it_is_written_is_said_wherever_the_pod_goe
     pod = build_pod("a", annotations=_ours(annotations), schedulerName=scheduler)
     *_, warning = admit(pod, a_view(), namespace=Namespace("a", _ours(labels))).warnings
     assert warning.startswith(words)
-    assert warning.endswith("in small letters, and was ignored")
+    assert warning.endswith("in lower case")
 
 
 def _ours(words: dict[str, str]) -> dict[str, str]:
@@ -111,8 +111,8 @@ def _ours(words: dict[str, str]) -> dict[str, str]:
 
 def test_doubts_are_told_of_a_pod_too_that_chose_for_itself() -> None:
     pod = _with(SEES_ALL, selects={"gpushare.io/pool": "training"})
-    assert "other cards" in admit(pod, a_view()).warnings[0]
+    assert "cards that are not allocated" in admit(pod, a_view()).warnings[0]
     pod = build_pod("a", gib=None, initContainers=[_limited(**{MEMORY: "3"})],
                     selects={"gpushare.io/pool": "training"})  # fmt: skip
     (warning,) = admit(pod, a_view(edition="Basic")).warnings
-    assert "only init containers ask" in warning
+    assert "Only init containers" in warning

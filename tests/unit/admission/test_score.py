@@ -109,7 +109,7 @@ def test_a_pod_that_shares_its_card_with_nobody_needs_one_that_is_free_as_a_whol
         (a_view(room=None), "not known yet"),
         (a_view(room=a_room([(4, 8)])), "no card has 8 GiB free"),
         (a_view(nodes=0), "no nodes yet"),
-        (a_view(room=Room(largest_card=4, total=4)), "the largest has 4"),
+        (a_view(room=Room(largest_card=4, total=4)), "the largest card has 4"),
     ],
 )
 def test_fit_never_excludes_and_who_must_wait_learns_why(pool: Any, words: str) -> None:

@@ -86,7 +86,7 @@ def test_pods_that_hold_a_shared_card_and_those_that_select_old_labels_are_told_
     found = migrate(LabelledNode("a", "Basic", "cgpu"), pods=pods)
     (node,) = found["nodes"]
     assert (node["podsToFinish"], node["podsThatSelectOldLabels"]) == (["default/holder"], [])
-    assert any("select labels that go: 1" in step["what"] for step in found["byHand"])
+    assert any("select removed labels (1 now)" in step["what"] for step in found["byHand"])
 
 
 def test_a_node_pool_that_is_half_relabelled_is_still_one_pool(migrate: Migrate) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 Json = dict[str, Any]
 
 BY_LABEL = {"selector": {"matchLabels": {"team": "vision"}}}
-WRITTEN = "selects on a label that the operator itself writes; select by a label that says which"
-MEMBERS = "a pool needs members: give nodes.selector at least one label or expression, or list"
-VALUES = "In and NotIn need values; Exists and DoesNotExist take none"
+WRITTEN = "must not use a label that the operator writes"
+MEMBERS = "must select members: set at least one label or expression in nodes.selector"
+VALUES = "values must be set for In and NotIn"
 
 
 def build_labels(key: str, value: str) -> Json:
@@ -31,15 +31,15 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "an unknown edition": ({"edition": "Enterprise"}, 'supported values: "Professional"'),
     "a mode that Basic lacks": (
         {"edition": "Basic", "schedule": "mps"},
-        "schedule must be one of default, share, cgpu",
+        "the Basic edition supports only the schedules default, share, cgpu",
     ),
     "a mode that OpenSource lacks": (
         {"edition": "OpenSource", "schedule": "cgpu"},
-        "schedule must be one of default, share",
+        "the OpenSource edition supports only the schedules default, share",
     ),
     "placement outside Professional": (
         {"edition": "Basic", "placement": "spread"},
-        "placement exists in the Professional edition only; leave it out",
+        "placement is supported by the Professional edition only",
     ),
     "an unknown placement": ({"placement": "pack"}, 'supported values: "binpack", "spread"'),
     "a selector on the mode's label": (build_labels("ack.node.gpu.schedule", "share"), WRITTEN),
@@ -53,19 +53,19 @@ REFUSED: dict[str, tuple[Json, str]] = {
     ),
     "a toleration of everything that does not say so": (
         build_toleration(value="gpu"),
-        "without a key, operator must be Exists: it tolerates every taint",
+        "operator must be Exists if key is not set",
     ),
     "a toleration with a value that counts for nothing": (
         build_toleration(key="gpu", operator="Exists", value="yes"),
-        "operator Exists takes no value",
+        "value must not be set if operator is Exists",
     ),
     "a toleration for a time of a taint that evicts nobody": (
         build_toleration(key="gpu", tolerationSeconds=3),
-        "tolerationSeconds goes with effect NoExecute only",
+        "effect must be NoExecute if tolerationSeconds is set",
     ),
     "a selector of pods that is none": (
         {"workloads": {"podSelector": {"matchLabels": {"not a key": "x"}}}},
-        "a label key is a name of at most 63 letters",
+        "label keys must be a name of at most 63 letters",
     ),
     "an unknown binding": ({"workloads": {"binding": "Node"}}, 'supported values: "Pool", "Mode"'),
     "a priority that is text": ({"priority": "high"}, "spec.priority in body must be of type"),

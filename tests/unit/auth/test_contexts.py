@@ -96,13 +96,16 @@ def test_entries_come_from_several_files_with_paths_from_the_folder_of_each(tmp_
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"current-context": ""}, "has no current-context; name one with --context (here, there)"),
-        ({"current-context": "hree"}, "has no context hree; did you mean here?"),
+        (
+            {"current-context": ""},
+            "has no current-context. Set --context to one that it has: here, there",
+        ),
+        ({"current-context": "hree"}, "has no context hree (did you mean here?)"),
         ({"contexts": [{"name": "here"}]}, "context here names the cluster None"),
-        ({"contexts": "here"}, "is no kubeconfig"),
-        ({"clusters": []}, "context here names the cluster 'c', which is not there"),
-        ({"users": None}, "context here names the user 'me', which is not there"),
-        ({"users": [{"user": {"token": "secret"}}]}, "is no kubeconfig"),
+        ({"contexts": "here"}, "is not a kubeconfig"),
+        ({"clusters": []}, "context here names the cluster 'c', which is not defined"),
+        ({"users": None}, "context here names the user 'me', which is not defined"),
+        ({"users": [{"user": {"token": "secret"}}]}, "is not a kubeconfig"),
         ({"contexts": [{"name": "here", "context": {"cluster": ["c"]}}]}, "the cluster \"['c']\""),
     ],
 )
@@ -120,9 +123,9 @@ def test_half_a_kubeconfig_is_told_by_what_is_missing(
 @pytest.mark.parametrize("content", ["a: [", "- here", "nonsense", "\0", "users: *secret"])
 def test_a_file_that_is_no_kubeconfig_is_said_so(tmp_path: Path, content: str) -> None:
     path = write(tmp_path / "config", content)
-    with pytest.raises(CredentialsError, match=f"{path} is no kubeconfig"):
+    with pytest.raises(CredentialsError, match=f"{path} is not a kubeconfig"):
         find(path)
-    with pytest.raises(CredentialsError, match="can't be read"):
+    with pytest.raises(CredentialsError, match="cannot read"):
         find(tmp_path)
 
 
@@ -140,7 +143,7 @@ async def test_a_pod_is_known_by_its_service_account_unless_it_asks_for_a_contex
     home: Path,
 ) -> None:
     environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
-    with pytest.raises(CredentialsError, match=f"no credentials from the ServiceAccount in {home}"):
+    with pytest.raises(CredentialsError, match=f"cannot use the ServiceAccount in {home}"):
         await load_own_credentials(None, None, environ, home)
-    with pytest.raises(CredentialsError, match="there is no kubeconfig"):
+    with pytest.raises(CredentialsError, match="no kubeconfig found"):
         await load_own_credentials(None, "here", environ, home)

@@ -63,13 +63,13 @@ async def test_a_token_is_read_again_and_kept_while_there_is_no_other(
 @pytest.mark.parametrize("missing", ["token", "ca.crt"])
 async def test_without_a_service_account_it_says_what_to_do(account: Path, missing: str) -> None:
     (account / missing).write_text("")
-    with pytest.raises(CredentialsError, match="set GPUSHARE_KUBECONFIG to a kubeconfig file"):
+    with pytest.raises(CredentialsError, match="set GPUSHARE_KUBECONFIG to a kubeconfig"):
         await load_credentials(None, account, ENVIRON)
 
 
 async def test_outside_a_cluster_it_says_what_to_do(account: Path) -> None:
     with pytest.raises(
         CredentialsError,
-        match=f"no credentials from the ServiceAccount in {account}: this is no Pod",
+        match=f"cannot use the ServiceAccount in {account}: this is not a Pod",
     ):
         await load_credentials(None, account, {})

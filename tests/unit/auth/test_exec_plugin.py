@@ -138,7 +138,7 @@ async def test_a_certificate_is_put_into_tls_each_time(
             f"echo '{build_answer(clientCertificateData='secret', clientKeyData='secret')}'",
             "failed: [SSL]",
         ),
-        (f"echo '{build_answer(token='secret✓')}'", "a token is one line of ASCII"),
+        (f"echo '{build_answer(token='secret✓')}'", "not one line of ASCII"),
         (
             f"echo '{build_answer(token='secret', expirationTimestamp='soon')}'",
             "Invalid isoformat string",
@@ -157,7 +157,7 @@ async def test_a_plugin_of_no_use_is_told_in_a_sentence(
     [
         ({"command": "/nowhere/plugin"}, "No such file or directory: '/nowhere/plugin'"),
         ({"command": "/etc"}, "Permission denied: '/etc'"),
-        ({"command": None}, "is of no use: "),
+        ({"command": None}, "context here: "),
         ({"env": "secret"}, "failed: "),
     ],
 )

@@ -78,7 +78,7 @@ def test_no_proxy_is_about_others(host: str, no_proxy: str) -> None:
     ],
 )
 def test_other_proxies_are_refused_and_their_password_is_not_shown(proxy: str) -> None:
-    with pytest.raises(CredentialsError, match="HTTPS_PROXY names no http://HOST:PORT") as refused:
+    with pytest.raises(CredentialsError, match="HTTPS_PROXY must be http://HOST:PORT") as refused:
         find_proxy("https://api.example", {"HTTPS_PROXY": proxy})
     assert "secret" not in str(refused.value)
     assert find_proxy("https://api.example", {"HTTPS_PROXY": proxy, "NO_PROXY": "*"}) is None

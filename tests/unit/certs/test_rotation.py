@@ -67,7 +67,7 @@ def test_a_successor_issues_when_clients_have_known_it_long_enough(
 ) -> None:
     trust = Trust((JOINED.trust_pem,), NOW)
     identity, reason = Renewal(JOINED, trust, HOSTS, NOW + known_for, LONG).renew(JOINED)
-    assert (reason == "clients know the new CA by now") is issues
+    assert (reason == "all clients trust the new CA") is issues
     assert (identity.certificate_pem == IDENTITY.certificate_pem) is not issues
 
 
@@ -83,12 +83,12 @@ def test_an_expired_ca_leaves_the_bundle() -> None:
     assert Renewal(joined, trust, HOSTS, NOW, LONG).renew(joined) == (joined, None)
     identity, reason = Renewal(joined, trust, HOSTS, NOW + timedelta(days=1), LONG).renew(joined)
     assert identity == IDENTITY
-    assert reason == "the bundle of CAs is out of date"
+    assert reason == "the CA bundle is out of date"
 
 
 def test_a_certificate_that_was_put_into_the_secret_waits_until_clients_know_it() -> None:
     wanted, reason = Renewal(IDENTITY, KNOWN, HOSTS, NOW, LONG).renew(OTHER)
-    assert reason == "the bundle of CAs is out of date"
+    assert reason == "the CA bundle is out of date"
     assert wanted == replace(OTHER, older_pem=AUTHORITY.certificate_pem)
     assert Renewal(IDENTITY, KNOWN, HOSTS, NOW, LONG).choose_served(wanted) == IDENTITY
     heard = Trust((wanted.trust_pem,), NOW)
@@ -115,7 +115,7 @@ def test_what_clients_trust_in_somebody_else_stays_until_our_ca_is_known() -> No
     foreign = issue_foreign(HOSTS, NOW)
     trust = Trust((foreign.trust_pem,), NOW)
     identity, reason = Renewal(None, trust, HOSTS, NOW, LONG).renew(None)
-    assert reason == "nothing is stored"
+    assert reason == "no certificate is stored"
     assert identity.older_pem == foreign.trust_pem
     assert find_problem(identity, HOSTS, NOW) is None
 

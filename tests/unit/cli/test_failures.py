@@ -24,7 +24,7 @@ def refused(status: int) -> ApiError:
 MISTAKE, LINES = KeyError("name"), OSError(2, "No such\n  file", "a")
 BY_PROXY = ClientHttpProxyError(PROXY, (), status=407)
 FAILURES: dict[str, tuple[Exception, Exit, list[str]]] = {
-    "a mistake of the program": (
+    "internal error": (
         MISTAKE,
         Exit.FAILURE,
         ["please report it", "KeyError: 'name'", TRACEBACK],

@@ -114,7 +114,10 @@ def test_all_commands_but_those_that_start_a_process_are_known() -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("to agree to it: gpushare approve p", "to agree to it: kubectl gpushare approve p"),
+        (
+            "to approve it, run: gpushare approve p",
+            "to approve it, run: kubectl gpushare approve p",
+        ),
         ("`gpushare render teardown n`", "`kubectl gpushare render teardown n`"),
         ("(gpushare explain node n)", "(kubectl gpushare explain node n)"),
         ("kubectl gpushare plan pool p", "kubectl gpushare plan pool p"),

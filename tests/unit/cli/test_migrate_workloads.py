@@ -64,9 +64,9 @@ def test_standard_input_is_a_file_too() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (b"a: {{ .Values.gpu }}\nb: [", "; a template is to be rendered first"),
-        (b"a: &a [*a]", "is no manifest: "),
-        (b"\xff\xfe", "is no UTF-8 text"),
+        (b"a: {{ .Values.gpu }}\nb: [", "Render the template first"),
+        (b"a: &a [*a]", "is not a manifest: "),
+        (b"\xff\xfe", "is not UTF-8 text"),
     ],
 )
 def test_one_broken_file_is_enough(folder: Path, text: bytes, why: str) -> None:

@@ -85,7 +85,7 @@ def test_a_node_pools_label_has_a_key_and_is_none_that_the_operator_writes(
 def test_an_unset_variable_is_no_wish_for_all_however_it_is_given(arguments: Words) -> None:
     ended = run_command(*arguments)
     assert (ended.code, ended.out) == (Exit.USAGE, "")
-    assert "is empty; is a variable not set?" in ended.err
+    assert "is empty. Is a variable not set?" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ async def test_a_doubt_that_could_not_be_stored_outlives_the_label_that_brought_
     assert json.loads(annotations[names.ANNOTATION_APPLIED])["modeUnknown"] is True
 
 
-@pytest.mark.parametrize("note", ["it stays cordoned: its last change failed", ""])
+@pytest.mark.parametrize("note", ["The last change of the node failed", ""])
 async def test_a_node_that_is_left_cordoned_is_told_of_in_an_event(note: str) -> None:
     """Nothing on it will say so any more."""
     api, path = LoopApi(), f"{NODES}/gpu-1"

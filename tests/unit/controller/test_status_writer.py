@@ -95,7 +95,9 @@ async def test_a_warning_that_comes_and_goes_in_other_words_is_told_once_of_each
     for number in range(5):
         for plan in (
             StepResult("gpu-1", state, reason, f"pod {number}"),
-            StepResult("gpu-1", NodeState.READY, Reason.APPLIED, "as the pool says"),
+            StepResult(
+                "gpu-1", NodeState.READY, Reason.APPLIED, "The node is as its pool specifies"
+            ),
         ):
             reconciler._planner.pool_states["training"].record(plan)
             reconciler._status_writer.write((), NOW)

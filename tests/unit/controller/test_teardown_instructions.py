@@ -110,7 +110,7 @@ async def test_none_is_made_where_the_node_is_another_than_it_was_planned_for(no
 
 @pytest.mark.parametrize(
     ("node", "does", "words"),
-    [("gpu-2", "uninstall", "not pinned to node"), ("gpu-1", "verify", "not made to uninstall")],
+    [("gpu-2", "uninstall", "not pinned to node"), ("gpu-1", "verify", "not for phase uninstall")],
 )
 async def test_one_of_another_node_or_another_kind_is_not_taken_for_ours(
     node: str, does: str, words: str

@@ -94,7 +94,7 @@ async def test_kept_pools_lose_the_finalizer_again_where_a_controller_put_it_bac
 
 @pytest.mark.parametrize("fate", PoolFate)
 async def test_without_the_crd_there_is_nothing_to_do(fate: PoolFate) -> None:
-    assert "CRD is gone" in (await remove(Server(404), fate))[0]
+    assert "CRD was not found" in (await remove(Server(404), fate))[0]
 
 
 @pytest.mark.parametrize("status", [403, 429, 500])
@@ -106,10 +106,10 @@ async def test_an_outage_is_sat_out(status: int) -> None:
 @pytest.mark.parametrize(
     ("listed", "refuses", "fate", "words"),
     [
-        (403, False, PoolFate.DELETE, r"can't be listed: .*403"),
-        ([ENDING], False, PoolFate.DELETE, "pool training: waits for the controller"),
-        ([stored()], True, PoolFate.DELETE, r"training can't be deleted: .*403"),
-        ([stored()], True, PoolFate.KEEP, r"training can't be let go: .*403"),
+        (403, False, PoolFate.DELETE, r"cannot be listed: .*403"),
+        ([ENDING], False, PoolFate.DELETE, "Pool training waits for the controller"),
+        ([stored()], True, PoolFate.DELETE, r"training cannot be deleted: .*403"),
+        ([stored()], True, PoolFate.KEEP, r"training cannot be released: .*403"),
     ],
     ids=["no list", "no end", "no deletion", "no release"],
 )

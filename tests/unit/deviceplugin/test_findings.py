@@ -82,9 +82,7 @@ def test_two_daemonsets_that_serve_one_resource_compete(
         trouble,
         Reason.COMPETING_PLUGINS,
         f"{own.daemonset} and {conflict.daemonset} both serve",
-        f"keep the DaemonSet {conflict.daemonset} off the node",
-        "Kubernetes up to 1.36",
-        "1.37 and newer",
+        f"Keep DaemonSet {conflict.daemonset} off the node",
     )
 
 
@@ -120,12 +118,12 @@ def test_whoever_brings_whole_cards_where_no_daemonset_does_is_alone_with_them(
 @pytest.mark.parametrize(
     ("node", "pods", "mode", "words"),
     [
-        (BOTH, (PLUGIN, NVIDIA_PLUGIN), ("share", "Professional"), (WHOLE, "given out twice")),
+        (BOTH, (PLUGIN, NVIDIA_PLUGIN), ("share", "Professional"), (WHOLE, "allocated twice")),
         (
             CARDS,
             (WHOLE_PLUGIN, STATIC),
             ("default", "Professional"),
-            ("the static pod", "move /etc/kubernetes/manifests/nvidia-device-plugin.yml"),
+            ("static pod", "Move /etc/kubernetes/manifests/nvidia-device-plugin.yml"),
         ),
         (CARDS, (STATIC, NVIDIA_PLUGIN), ("default", "OpenSource"), (NVIDIA_PLUGIN.daemonset,)),
         (MEMORY_ALONE, (PLUGIN,), ("default", "OpenSource"), (PLUGIN.daemonset, "twice")),
@@ -226,7 +224,7 @@ def test_a_plugin_that_counts_in_another_unit_than_the_installation_is_told(
     node, at = _offering(memory=memory, gpu_count=cards), replace(AT, memory_unit=told)
     trouble = find_plugin_problem(node, [PLUGIN], _mode("share"), at)
     if counted:
-        words = (f"its plugin counts {counted}", f"--memory-unit={told}")
+        words = (f"plugin counts {counted}", f"--memory-unit={told}")
         expect_not_yet(trouble, Reason.MEMORY_UNIT_DIFFERS, *words)
     else:
         assert trouble is None

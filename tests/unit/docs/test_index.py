@@ -3,7 +3,6 @@
 import re
 
 from tests.kit.values.doc_pages import DOCS, PROJECT, Page
-from tests.node.behaviours import render_table
 
 
 def test_the_index_leads_to_every_page() -> None:
@@ -37,8 +36,3 @@ def test_every_step_of_the_guides_has_its_answer_and_where_it_is_described() -> 
     rows = [line.replace(r"\|", "")[1:-1].split("|") for line in lines if line[:1] == "|"]
     assert len(rows) > 100
     assert [row for row in rows if not all(map(str.strip, row))] == []
-
-
-def test_the_page_has_the_table_of_what_was_seen_on_a_real_node() -> None:
-    page = (DOCS / "testing.md").read_text()
-    assert render_table() in page, "python -m tests.node.behaviours prints it"

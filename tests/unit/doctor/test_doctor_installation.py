@@ -95,11 +95,11 @@ def _have_otherwise(version: Json) -> None:
 
 
 CURRENT, DIFFERS, TEXT = Code.CRD_CURRENT, Code.CRD_DIFFERS, {"type": "string"}
-OPERATOR = "otherwise spec.nodes.selector.matchExpressions[].operator"
+OPERATOR = "differ: spec.nodes.selector.matchExpressions[].operator"
 CRDS: dict[str, tuple[Callable[[Json], object], Code, str]] = {
     "it is the program's own": (dict, CURRENT, ""),
     "its words do not count": (lambda it: _root(it).update(description="Other."), CURRENT, ""),
-    "it lacks fields": (_lack_fields, DIFFERS, "lacks spec.rollout.canary, status.isolation"),
+    "it lacks fields": (_lack_fields, DIFFERS, "missing: spec.rollout.canary, status.isolation"),
     "it has a list's field otherwise": (_have_otherwise, DIFFERS, OPERATOR),
     "it is newer": (
         lambda it: _properties(it, "spec").update(later=TEXT),
@@ -160,8 +160,8 @@ def test_a_rule_may_hold_more(role: Role, rules: tuple[Json, ...]) -> None:
         (a_rule("nodes", "get"), MINE, "may not patch nodes"),
         (a_rule("nodes", "*", "apps"), MINE, "may not get, patch nodes"),
         (a_rule("nodes", "*", resourceNames=["n1"]), MINE, "may not get, patch nodes"),
-        (None, MINE, "it is not in the cluster"),
-        (ALL, None, "no binding of its name"),
+        (None, MINE, "not in the cluster"),
+        (ALL, None, "No binding"),
         (ALL, OTHERS, "does not name account"),
     ],
 )
@@ -182,8 +182,8 @@ def test_one_account_may_have_both_roles() -> None:
 
 def test_what_a_person_may_not_is_said_by_what_it_is_for() -> None:
     allowed = {right: right.verb != "patch" and right.resource != "pods" for right in YOURS}
-    lacks = [each.message.partition(":")[0] for each in judge_user(allowed)]
-    assert lacks == [f"you may not {what}" for what in
+    lacks = [each.message.partition(".")[0] for each in judge_user(allowed)]
+    assert lacks == [f"You may not {what}" for what in
                      ("list pods", "patch gpusharepools", "patch nodes")]  # fmt: skip
     assert list_codes(judge_user(dict.fromkeys(YOURS, True))) == ["YourRights"]
     assert list_codes(judge_user(FORBIDDEN)) == ["Skipped"]

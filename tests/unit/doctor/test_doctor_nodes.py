@@ -90,15 +90,15 @@ QUANTUM = a_node(labels={"ack.node.gpu.schedule": "quantum"})
 OPEN_SOURCE = a_sharing_node(memory=30, gpu_count=2, labels={"gpushare": "true"})
 JUST_STARTED = replace(AT, now=NOW)
 NODES: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
-    (find(a_sharing_node()), WARNING, Reason.PLUGIN_RESTARTING, "is not Ready on the node"),
-    (find(NO_CARDS, PLUGIN), ERROR, Reason.NO_CARDS, "mend the driver"),
+    (find(a_sharing_node()), WARNING, Reason.PLUGIN_RESTARTING, "no Ready pod on the node"),
+    (find(NO_CARDS, PLUGIN), ERROR, Reason.NO_CARDS, "fix the driver"),
     (find(NO_CARDS, PLUGIN, ctx=JUST_STARTED), INFO, Reason.RESOURCE_NOT_READY, ""),
     (find(a_sharing_node(memory=0), PLUGIN), WARNING, Reason.RESOURCE_NOT_READY, "is 0"),
     (
         find(a_sharing_node(allocatable=BOTH), PLUGIN, NVIDIA),
         ERROR,
         Reason.COMPETING_PLUGINS,
-        "keep the DaemonSet nvidia-device-plugin-daemonset off the node",
+        "Keep DaemonSet nvidia-device-plugin-daemonset off the node",
     ),
     (find(TWO_LABELS, PLUGIN), ERROR, Reason.OTHER_EDITION_LABELS, "cgpu=true"),
     (
@@ -124,7 +124,7 @@ def test_each_trouble_of_a_node_has_its_code_and_a_remedy(
 def test_two_units_in_a_cluster_are_an_error_and_mib_alone_is_worth_a_word() -> None:
     gib, mib = a_sharing_node("a"), a_sharing_node("b", memory=15360)
     mixed = judge_units([gib, mib, replace(gib, name="c")])
-    expect_one(mixed, Code.UNITS_MIXED, ERROR, "GiB on 2 of them", "MiB on 1 of them")
+    expect_one(mixed, Code.UNITS_MIXED, ERROR, "GiB (nodes: 2,", "MiB (nodes: 1,")
     expect_one(judge_units([mib]), Code.UNIT_IS_MIB, INFO)
     assert list(judge_units([gib])) == []
 
@@ -184,7 +184,7 @@ POOLS: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
         see(pools=(), unreadable=(LATER_POOL,)),
         ERROR,
         Reason.SPEC_INVALID,
-        "left as they are: quantum",
+        "not changed: quantum",
     ),
     (see(), INFO, Reason.NO_NODES, "pool training"),
     (HALTED, ERROR, Reason.DEADLINE_EXCEEDED, "node gpu-0"),
@@ -192,7 +192,7 @@ POOLS: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
     (see(a_settled(allocatable=BOTH), pods=(PLUGIN, NVIDIA)), ERROR, Reason.COMPETING_PLUGINS, ""),
     (see(MIG_NODE), WARNING, Reason.MIG_NODE, "gpushare explain node gpu-1"),
     (UNANSWERED, ERROR, Reason.SCHEDULER_UNAVAILABLE, "http://10.0.0.9:32766"),
-    (UNANSWERED, ERROR, Reason.SCHEDULER_UNAVAILABLE, "pods wait for it (2)"),
+    (UNANSWERED, ERROR, Reason.SCHEDULER_UNAVAILABLE, "extender (2)"),
     (see(a_sharing_node(), pools=(), settings=ELSEWHERE), INFO, Code.SKIPPED, "gpu-plugins"),
 ]
 
@@ -215,7 +215,7 @@ def test_pods_with_the_isolation_of_a_former_mode_are_a_warning() -> None:
         a_gpu_pod(containers=(SharingContainer("main"),)),
     )
     found = see(node, pods=pods, pools=(a_pool(schedule="share", edition="Basic"),))
-    expect_one(found, Reason.STALE_ISOLATION, WARNING, "default/train-1", "delete those pods")
+    expect_one(found, Reason.STALE_ISOLATION, WARNING, "default/train-1")
 
 
 def test_rivals_of_a_pool_are_named() -> None:
@@ -258,4 +258,4 @@ def test_nodes_with_the_same_trouble_are_one_finding_that_leads_to_the_worst_of_
     found = see(*nodes, pods=plugins, pools=())
     told = expect_one(found, Reason.RESOURCE_NOT_READY, WARNING, "gpushare explain node gpu-1")
     assert told.object == "3 nodes"
-    assert told.message.startswith("such as node gpu-1: the node does not offer ")
+    assert told.message.startswith("For example node gpu-1: The node does not offer ")

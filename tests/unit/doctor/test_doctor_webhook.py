@@ -48,19 +48,24 @@ SERVICE = {"service": {"namespace": NS, "name": "gpushare-webhook", "port": 443,
 @pytest.mark.parametrize(
     ("index", "path", "value", "told"),
     [
-        (2, "failurePolicy", "Fail", "workloads.gpushare.io: failurePolicy is Fail, and Ignore"),
-        (1, "failurePolicy", "Ignore", f"{OTHER_PODS}: failurePolicy is Ignore, and Fail was"),
-        (0, "objectSelector", {"matchLabels": {"a": "b"}}, "objectSelector.matchLabels is there"),
+        (
+            2,
+            "failurePolicy",
+            "Fail",
+            "workloads.gpushare.io: failurePolicy is Fail, expected Ignore",
+        ),
+        (1, "failurePolicy", "Ignore", f"{OTHER_PODS}: failurePolicy is Ignore, expected Fail"),
+        (0, "objectSelector", {"matchLabels": {"a": "b"}}, "objectSelector.matchLabels is set"),
         (0, "rules", [], "rules.0 is missing"),
-        (0, "rules/0/operations", ["DELETE"], "rules.0.operations is [DELETE], and [CREATE] was"),
-        (2, "matchConditions/0/expression", "false", "concerns-gpu-sharing.expression is another"),
-        (1, "reinvocationPolicy", "Never", "reinvocationPolicy is Never, and IfNeeded"),
-        (0, "clientConfig", SERVICE, "clientConfig.service.path is /d, and /mutate-pods was"),
-        (0, "clientConfig/service/namespace", "b", f"service.namespace is b, and {NS} was"),
-        (2, "timeoutSeconds", 30, f"{WORKLOADS}: timeoutSeconds is 30, and 3 was expected"),
+        (0, "rules/0/operations", ["DELETE"], "rules.0.operations is [DELETE], expected"),
+        (2, "matchConditions/0/expression", "false", "concerns-gpu-sharing.expression differs"),
+        (1, "reinvocationPolicy", "Never", "reinvocationPolicy is Never, expected"),
+        (0, "clientConfig", SERVICE, "clientConfig.service.path is /d, expected"),
+        (0, "clientConfig/service/namespace", "b", f"service.namespace is b, expected {NS}"),
+        (2, "timeoutSeconds", 30, f"{WORKLOADS}: timeoutSeconds is 30, expected 3"),
         (0, "namespaceSelector/matchLabels", {"team": "a"}, "namespaceSelector.matchLabels is"),
-        (0, EXEMPT, ["kube-system", NS, "a", "b"], f"[kube-system, {NS}] was expected"),
-        (0, EXEMPT, ["kube-system"], f"is [kube-system], and [kube-system, {NS}] was expected"),
+        (0, EXEMPT, ["kube-system", NS, "a", "b"], f"expected [kube-system, {NS}]"),
+        (0, EXEMPT, ["kube-system"], f"is [kube-system], expected [kube-system, {NS}]"),
         (
             2,
             "namespaceSelector/matchExpressions/1/key",
@@ -92,14 +97,14 @@ def test_a_url_may_be_anywhere_and_all_three_webhooks_are_called_there() -> None
     raw = call_at("https://a:1", a_configuration())
     assert list_codes(judge_configuration(raw, NS)) == ["WebhookConfigured"]
     raw["webhooks"][2]["clientConfig"]["url"] = "https://b/warn-workloads"
-    told = f"{WORKLOADS}: clientConfig.url is https://b/warn-workloads, and https://a:1/warn"
+    told = f"{WORKLOADS}: clientConfig.url is https://b/warn-workloads, expected https://a:1/"
     expect_one(judge_configuration(raw, NS), Code.WEBHOOK_CHANGED, WARNING, told)
 
 
 def test_a_url_without_tls_is_none_that_the_chart_takes() -> None:
     found = list(judge_configuration(call_at("http://a", a_configuration()), NS))
     assert len(found) == 3
-    assert "http://a/mutate-pods, and https://HOST:PORT/mutate-pods was" in found[0].message
+    assert "http://a/mutate-pods, expected https://HOST:PORT/" in found[0].message
 
 
 def test_a_webhook_or_a_configuration_that_is_missing_is_an_error() -> None:
@@ -113,8 +118,8 @@ def test_a_webhook_or_a_configuration_that_is_missing_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("expiries", "code", "told"),
     [
-        ([80], Code.CERTIFICATE_TRUSTED, "80 days"),
-        ([-1, 9], Code.CERTIFICATE_EXPIRING, "9 days"),
+        ([80], Code.CERTIFICATE_TRUSTED, "80 more days"),
+        ([-1, 9], Code.CERTIFICATE_EXPIRING, "9 more days"),
         ([-1], Code.CERTIFICATE_UNTRUSTED, "expired at"),
         ([], Code.CERTIFICATE_UNTRUSTED, "no readable certificate"),
         (None, Code.CERTIFICATE_UNTRUSTED, "is empty"),
@@ -198,7 +203,11 @@ def test_a_server_that_fails_says_nothing_of_the_webhook(status: int) -> None:
 
 @pytest.mark.parametrize(
     ("namespace", "told"),
-    [("kube-system", "exempt"), ("out", "inject=disabled"), ("nowhere", "no namespace nowhere")],
+    [
+        ("kube-system", "exempt"),
+        ("out", "inject=disabled"),
+        ("nowhere", "Namespace nowhere does not exist"),
+    ],
 )
 async def test_where_nothing_is_the_webhooks_business_nothing_is_tried(
     namespace: str, told: str

@@ -199,8 +199,8 @@ def test_a_missing_daemonset_is_told_by_the_clusters_name_with_the_value_to_set(
     blocker = find_missing_daemonset(SHARE, [], ReconcileContext(NOW, plugin_daemonsets=names))
     assert blocker is not None
     assert blocker.reason is Reason.COMPONENT_MISSING
-    assert "needs the DaemonSet gone," in blocker.message
-    value = f"called gpushare-plugin here, set the chart's value pluginDaemonSets.{GPUSHARE_PLUGIN}"
+    assert "needs DaemonSet gone," in blocker.message
+    value = f"named gpushare-plugin, set the chart's value pluginDaemonSets.{GPUSHARE_PLUGIN}"
     assert value in blocker.message
 
 

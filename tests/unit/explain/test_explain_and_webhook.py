@@ -229,11 +229,11 @@ def test_of_a_workload_the_webhook_warns_of_what_is_shown(trials: list[Trial]) -
 def _head(explained: Json) -> Iterator[str]:
     decision = explained["decision"]
     if decision["refused"]:
-        refused = f"its pods will be refused: {decision['refused']}"
+        refused = f"Pods of this workload will be refused: {decision['refused']}"
         yield refused if len(refused) <= 256 else f"{refused[:253]}..."
     elif decision["pool"]:
         (pool,) = (pool for pool in explained["pools"] if pool["name"] == decision["pool"])
-        yield f"its pods go to pool {pool['name']} ({pool['schedule']})"
+        yield f"Pods of this workload will be assigned to pool {pool['name']} ({pool['schedule']})"
     yield from decision["warnings"]
 
 

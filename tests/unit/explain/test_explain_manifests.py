@@ -98,10 +98,10 @@ def test_pods_of_the_schedulers_that_the_installation_serves_are_sent(tmp_path: 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "nothing is in it"),
-        ("- a\n- b\n", "no object with a kind"),
-        ("kind: [", "is no manifest"),
-        ("kind: Pod\napiVersion: v1\nspec: []\n", "Pod/?: no pod of the API"),
+        ("", "it is empty"),
+        ("- a\n- b\n", "not an object with a kind"),
+        ("kind: [", "is not a manifest"),
+        ("kind: Pod\napiVersion: v1\nspec: []\n", "Pod/?: not a valid Pod"),
         ("kind: Job\napiVersion: batch/v1\nmetadata: {name: x}\nspec: {}\n", "Job/x: the workload"),
         ("kind: Job\napiVersion: batch/v1\nmetadata: {labels: {a: 1}}\n", "Job/?: Expected `str"),
     ],

@@ -132,7 +132,7 @@ IN_THE_WAY = {
         (fit(OWN_CARD, *holding(1, 1)), "-> wait until pods free 1 GiB more."),
         (
             fit(asks(9), *holding(8), node=HALF, unhealthy_cards=(1,)),
-            "ConfigMap kube-system/unhealthy-gpu-gpu-1 -> repair GPU 1",
+            "(ConfigMap kube-system/unhealthy-gpu-gpu-1) -> repair GPU 1",
         ),
         (fit(asks(1), *TWENTY, node=CGPU_NODE), "-> wait until a pod on GPU 0 ends."),
         # The Professional edition counts a sidecar on its card.
@@ -157,7 +157,7 @@ IN_THE_WAY = {
         (fit(SIDECAR, *holding(6), node=ONE_CARD, edition="OpenSource"), "wait until pods free 2 "),
         (
             fit(asks(4, core=30), USES_CORE, node=CORE_NODE, schedule="core_mem"),
-            f"of its 200 there are 20 free -> wait until pods free 10 {CORE} more, or ask for 20.",
+            f"20 of the node's 200 are free -> wait until pods free 10 {CORE} more, or ask for 20.",
         ),
         (fit(asks(4), a_gpu_pod(requests={MEMORY: 30})), "wait until pods free 2 "),
     ],
@@ -170,13 +170,15 @@ IN_THE_WAY = {
         (fit(asks(3, affinity=build_affinity("zone"))), "-> change the pod's node affinity"),
     ],
     Reason.NODE_CORDONED: [
-        (fit(POD, node=OWN_CORDON), "by the operator -> kubectl uncordon gpu-1."),
+        (fit(POD, node=OWN_CORDON), "by the operator -> run kubectl uncordon gpu-1."),
         (fit(POD, node=CORDONED), "by a user"),
     ],
     Reason.NODE_NOT_READY: [(fit(POD, node=a_sharing_node(ready=False)), "")],
     # A change is named in place of its cordon and its zero.
-    Reason.PLUGIN_RESTARTING: [(fit(POD, node=CHANGING, plan=UPDATING), "-> wait until its")],
-    Reason.DEADLINE_EXCEEDED: [(fit(POD, plan=FAILED), "no driver -> mend what its change")],
+    Reason.PLUGIN_RESTARTING: [
+        (fit(POD, node=CHANGING, plan=UPDATING), "-> wait for the isolation")
+    ],
+    Reason.DEADLINE_EXCEEDED: [(fit(POD, plan=FAILED), "no driver -> fix the failed")],
     Reason.TAINT_NOT_TOLERATED: [(fit(POD, taints=(TAINT,)), "team=vision:NoSchedule -> ")],
 }
 
@@ -237,14 +239,17 @@ CHANGES = {
     "where it fits there is none": ([lacking("gpu-1", 8), fit(POD)], "None"),
     "of full nodes the one that lacks least": (
         [lacking(f"gpu-{units}", units) for units in (8, 3, 5)],
-        "on gpu-3: wait until pods free 3 GiB more",
+        "On node gpu-3: wait until pods free 3 GiB more",
     ),
-    "what passes before what a pod can do": ([DOWN, TAINTED, lacking("gpu-2", 8)], "on gpu-2: "),
-    "what a pod can do before repairs": ([DOWN, TAINTED], "on gpu-1: "),
-    "repairs where nothing else helps": ([DOWN], "on gpu-0: "),
+    "what passes before what a pod can do": (
+        [DOWN, TAINTED, lacking("gpu-2", 8)],
+        "On node gpu-2: ",
+    ),
+    "what a pod can do before repairs": ([DOWN, TAINTED], "On node gpu-1: "),
+    "repairs where nothing else helps": ([DOWN], "On node gpu-0: "),
     "all that is in the way of one node": (
         [fit(POD, node=CORDONED, taints=(TAINT,))],
-        "on gpu-1: kubectl uncordon gpu-1, and tolerate team=vision:NoSchedule",
+        "On node gpu-1: run kubectl uncordon gpu-1, and tolerate team=vision:NoSchedule",
     ),
 }
 

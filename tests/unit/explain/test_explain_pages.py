@@ -22,7 +22,7 @@ TOLD = {
     "observedGeneration": 1,
     "conditions": [READY | {"lastTransitionTime": "2026-02-01T00:00:00Z"}],
 }
-NOT_TAKEN_ON = "no controller has taken the pool on yet"
+NOT_TAKEN_ON = "no controller has adopted the pool"
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def build_stale() -> dict[str, list[Json]]:
 
 
 def test_a_pod_is_told_that_its_isolation_is_of_a_former_mode(explain: Asked) -> None:
-    stale = "c0 of pod default/old is isolated: admitted under cgpu, and the node is share"
+    stale = "c0 of pod default/old is isolated: admitted under cgpu, but the node is share"
     for named in (("pod", "old"), ("node", "n1")):
         assert re.search(rf"  Stale +{re.escape(stale)}\n", explain(*named, **build_stale()))
     placed = explain.tell(build_found_cluster(**build_stale()), "pod", "old")["placed"]
@@ -100,8 +100,8 @@ def test_a_bound_pod_that_selects_a_hostname_keeps_its_card(explain: Asked) -> N
     pod["metadata"]["annotations"]["gpushare.io/decision"] = '{"v":1,"reason":"NotRouted"}'
     pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
     said = explain("pod", "stuck", **cluster)
-    assert "its selection of a node's name decides" in said
-    assert "keeps no card" not in said
+    assert "the pod selects a node by name" in said
+    assert "reserves no card" not in said
 
 
 @pytest.mark.parametrize("unread", [Kind.POOLS, Kind.NAMESPACES])

@@ -82,6 +82,6 @@ def test_a_pool_that_observes_counts_the_nodes_that_lack_a_label_whoever_wrote_t
     carries = a_node("a", labels={**SHARE, names.LABEL_POOL: pool.name})
     lacks = a_node("b", labels=SHARE)
     message = find(explain(pool, carries, lacks), Condition.NODES_LABELLED).message
-    assert message.startswith("1 of 2 nodes do not carry all of the pool's labels yet")
-    assert message.endswith("such as b")
+    assert message.startswith("1 of 2 nodes do not carry all labels of the pool")
+    assert message.endswith("such as node b")
     assert find(explain(pool, carries), Condition.NODES_LABELLED).reason == "AllNodesLabelled"

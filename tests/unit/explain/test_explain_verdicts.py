@@ -31,13 +31,9 @@ def test_the_pool_that_gets_it_stands_first_and_says_what_room_it_has() -> None:
     verdicts = judge(build_pod("p", gib=4), ROOMY, BUSY)
     first, second = verdicts.values()
     assert (first.pool, first.outcome, first.reason) == ("busy", PoolOutcome.CHOSEN, None)
-    assert first.message == (
-        "it is ranked first; there is room for 4 GiB: the largest free block is 16 GiB"
-    )
+    assert first.message == "ranked first: it has room for 4 GiB (largest free block 16 GiB)"
     assert (second.outcome, second.reason) == (PoolOutcome.LOST, Reason.LESS_FULL)
-    assert second.message == (
-        "100% of its memory is free, of that of busy 25%; the fullest with room is filled first"
-    )
+    assert "100% of its memory is free, 25% in busy" in second.message
 
 
 POD = build_pod("p")
@@ -52,10 +48,10 @@ OBSERVING = a_view("x", closed=Reason.POOL_OBSERVES)
 @pytest.mark.parametrize(
     ("pod", "pool", "other", "reason", "says"),
     [
-        (POD, a_view("x", priority=50), ROOMY, Reason.LOWER_PRIORITY, "is 50, that of roomy"),
+        (POD, a_view("x", priority=50), ROOMY, Reason.LOWER_PRIORITY, "is 50, roomy has 100"),
         (POD, a_view("z"), ROOMY, Reason.LATER_NAME, "equal to roomy in room, priority and fill"),
-        (POD, CROWDED, EMPTIER, Reason.FULLER, "others may come first, the emptiest is chosen"),
-        (POD, a_view("x", on_request=True), ROOMY, Reason.ON_REQUEST_ONLY, "that ask for it"),
+        (POD, CROWDED, EMPTIER, Reason.FULLER, "the emptiest pool"),
+        (POD, a_view("x", on_request=True), ROOMY, Reason.ON_REQUEST_ONLY, "that request it"),
         (POD, DELETING, ROOMY, Reason.POOL_DELETING, "it is being deleted"),
         (POD, OBSERVING, ROOMY, Reason.POOL_OBSERVES, "reconcile is Observe"),
         (POD, a_view("x", nodes=0), ROOMY, Reason.NO_ROOM, "it has no nodes yet"),
@@ -73,22 +69,22 @@ def test_each_loss_has_its_sentence(
 
 def test_where_no_pool_takes_it_the_first_is_told_with_its_largest_card() -> None:
     (only,) = judge(build_pod("p", gib=40), ROOMY).values()
-    assert only.message.startswith("no other takes it; ")
-    assert "40 GiB: the largest has 16" in only.message
+    assert only.message.startswith("no other pool")
+    assert "40 GiB (largest card 16" in only.message
 
 
 def test_who_asks_for_one_pool_has_no_other_looked_at() -> None:
     verdicts = judge(build_pod("p", annotations={"gpushare.io/pool": "busy"}), ROOMY, BUSY)
-    assert verdicts["busy"].message.startswith("the pod's annotation gpushare.io/pool asks for it")
+    assert verdicts["busy"].message.startswith("requested by the pod's annotation")
     assert verdicts["roomy"].outcome is PoolOutcome.ASIDE
-    assert verdicts["roomy"].message == "not looked at: the pod asks for busy"
+    assert verdicts["roomy"].message == "not considered: the pod requests pool busy"
 
 
 def test_a_namespaces_pool_is_told_as_its() -> None:
     space = Namespace("vision", {"gpushare.io/default-pool": "busy"})
     verdicts = judge(build_pod("p"), ROOMY, BUSY, namespace=space)
-    assert verdicts["busy"].message.startswith("namespace vision sends its pods there")
-    assert verdicts["roomy"].message == "not looked at: busy is its namespace's"
+    assert verdicts["busy"].message.startswith("default pool of namespace vision")
+    assert verdicts["roomy"].message == "not considered: busy is the default of its namespace"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +98,7 @@ def test_a_namespaces_pool_is_told_as_its() -> None:
 def test_a_pool_that_there_is_not_is_told_with_one_that_looks_alike(pod: Mapping[str, Any]) -> None:
     lost = judge(pod, ROOMY)["rommy"]
     assert (lost.outcome, lost.reason) == (PoolOutcome.LOST, Reason.POOL_NOT_FOUND)
-    assert lost.message == "there is no such pool; did you mean roomy?"
+    assert "did you mean roomy?" in lost.message
 
 
 def test_pools_that_the_owner_selects_are_told_apart_from_the_others() -> None:
@@ -118,4 +114,4 @@ def test_a_pod_that_opts_out_has_no_pool_looked_at() -> None:
     (verdict,) = judge(
         build_pod("p", annotations={"gpushare.io/inject": "disabled"}), BUSY
     ).values()
-    assert verdict.message == "not looked at (OptedOut)"
+    assert verdict.message == "not considered (OptedOut)"

@@ -134,14 +134,14 @@ def test_what_nobody_measured_is_not_guessed(pods: tuple[Pod, ...]) -> None:
     (forecasted,) = forecast_pools(snapshot, {"training"}, SETUP, NOW)
     found = _estimate(forecasted)
     assert (found.expected, found.longest) == (None, timedelta(seconds=602))
-    assert "no pod of gpushare-device-plugin-ds and cgpu-installer runs" in found.basis
+    assert "No pod of gpushare-device-plugin-ds and cgpu-installer runs" in found.basis
 
 
 def test_where_pods_must_go_first_nobody_knows_the_time() -> None:
     pool = a_pool(rollout={"workloads": "CordonAndWait"})
     found = _estimate(forecast(pool, some_settled(2), a_gpu_pod(node="gpu-1")))
     assert (found.expected, found.longest) == (None, None)
-    assert "on 1 node pods must go first" in found.basis
+    assert "Pods on 1 node must finish" in found.basis
 
 
 def test_what_shows_once_the_first_labels_are_written_is_told_with_them() -> None:

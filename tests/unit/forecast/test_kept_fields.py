@@ -48,16 +48,16 @@ def test_what_others_own_and_the_file_leaves_out_stays(operation: str) -> None:
         an_entry("tuner", {"f:rollout": {".": {}, "f:canary": {}}}, operation),
     )
     assert find(live, schedule="share") == [
-        "spec.nodes.exclude of boss",
-        "spec.priority of boss",
-        "spec.rollout.canary of tuner",
+        "spec.nodes.exclude (owned by boss)",
+        "spec.priority (owned by boss)",
+        "spec.rollout.canary (owned by tuner)",
     ]
 
 
 def test_what_the_file_says_counts() -> None:
     live = a_pool(an_entry("kubectl", FILE), an_entry("boss", {"f:priority": {}}))
     assert find(live, priority=100) == []
-    assert find(live, priority=None) == ["spec.priority of boss"]
+    assert find(live, priority=None) == ["spec.priority (owned by boss)"]
 
 
 def test_what_nobody_but_the_file_owned_goes() -> None:
@@ -66,7 +66,7 @@ def test_what_nobody_but_the_file_owned_goes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "kept"), [("Apply", ["spec.priority of boss"]), ("Update", [])]
+    ("operation", "kept"), [("Apply", ["spec.priority (owned by boss)"]), ("Update", [])]
 )
 def test_a_shared_field_stays_where_its_other_owner_keeps_it(
     operation: str, kept: list[str]
@@ -84,9 +84,12 @@ BEFORE: Json = {"nodes": {"selector": SELECTOR}, "rollout": {"canary": 1}}
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
-        (json.dumps({"spec": BEFORE}), ["spec.priority of boss"]),
-        ("{}", ["spec.priority of boss", "spec.rollout.maxUnavailable of boss"]),
-        ("no JSON", ["spec.priority of boss", "spec.rollout.maxUnavailable of boss"]),
+        (json.dumps({"spec": BEFORE}), ["spec.priority (owned by boss)"]),
+        ("{}", ["spec.priority (owned by boss)", "spec.rollout.maxUnavailable (owned by boss)"]),
+        (
+            "no JSON",
+            ["spec.priority (owned by boss)", "spec.rollout.maxUnavailable (owned by boss)"],
+        ),
     ],
 )
 def test_what_kubectl_applied_before_goes_with_all_that_is_in_it(
@@ -96,7 +99,7 @@ def test_what_kubectl_applied_before_goes_with_all_that_is_in_it(
     live = a_pool(an_entry("kubectl", FILE, "Update"), an_entry("boss", owned))
     live["metadata"]["annotations"] = {names.ANNOTATION_LAST_APPLIED: text}
     assert find(live) == kept
-    assert "spec.rollout.maxUnavailable of boss" in find(live, rollout={"canary": 2})
+    assert "spec.rollout.maxUnavailable (owned by boss)" in find(live, rollout={"canary": 2})
 
 
 def test_of_those_who_may_both_apply_files_neither_keeps_the_others_fields() -> None:

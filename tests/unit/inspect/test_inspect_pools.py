@@ -78,7 +78,7 @@ def shown(tmp_path: Path) -> Shown:
 
 
 def test_a_cluster_without_pools_is_said_to_have_none(shown: Shown) -> None:
-    assert shown.say(pools=[]) == "There are no pools.\n"
+    assert shown.say(pools=[]) == "No pools found\n"
 
 
 def test_any_allocation_shows_in_the_bar_and_too_much_fills_it(shown: Shown) -> None:
@@ -126,10 +126,10 @@ def test_a_pod_that_runs_and_has_no_pool_does_not_wait(shown: Shown) -> None:
 @pytest.mark.parametrize(
     ("condition", "why"),
     [
-        (None, ("Pending", "no scheduler has looked at it yet")),
+        (None, ("Pending", "No scheduler has tried to place the pod yet")),
         (
             {"reason": "SchedulerError", "message": "extender: connection refused"},
-            ("Unschedulable", "the scheduler failed: extender: connection refused"),
+            ("Unschedulable", "The scheduler failed: extender: connection refused"),
         ),
         (
             {"reason": "SchedulingGated", "message": "Scheduling is blocked"},

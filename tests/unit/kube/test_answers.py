@@ -130,7 +130,7 @@ async def listening() -> AsyncIterator[tuple[str, list[str]]]:
 
 async def test_nobody_is_asked_to_whom_the_api_server_points() -> None:
     async with listening() as (elsewhere, heard), served_by(points_to(elsewhere)) as api:
-        said = f"307 it points to {elsewhere}, and no token is taken there"
+        said = f"307 the redirect to {elsewhere} is not followed"
         with pytest.raises(ApiError, match=said):
             await api.get("api/v1/things")
         with pytest.raises(ApiError, match=said):

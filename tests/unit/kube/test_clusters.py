@@ -54,7 +54,7 @@ async def test_pools_of_another_version_are_not_missing() -> None:
         return web.Response(status=404)
 
     async with served_by(answer) as api:
-        with pytest.raises(OtherVersionError, match=r"in version v2, v1beta1, and this program"):
+        with pytest.raises(OtherVersionError, match=r"in version v2, v1beta1, but this program"):
             await read_cluster(api, (Kind.POOLS,), NOW)
         assert isinstance(await see(read_cluster(api, (Kind.POOLS,), NOW)), Unseen)
 

@@ -67,7 +67,7 @@ async def test_a_thousand_of_the_same_are_two_writes_and_later_another(
 ) -> None:
     api.may_answer.clear()
     for _ in range(1_000):
-        events.post(POOL, Reason.UPDATING, "n1: labels put back")
+        events.post(POOL, Reason.UPDATING, "Node n1: Labels are restored")
         await asyncio.sleep(0)
     api.may_answer.set()
     await drain(events)
@@ -75,7 +75,7 @@ async def test_a_thousand_of_the_same_are_two_writes_and_later_another(
     assert event["series"]["lastObservedTime"].endswith("Z")
     assert api.counts == [1_000]
     clock.now += SAME_SECONDS
-    events.post(POOL, Reason.UPDATING, "n1: labels put back")
+    events.post(POOL, Reason.UPDATING, "Node n1: Labels are restored")
     await drain(events)
     assert len(api.events) == 2
 
@@ -84,7 +84,7 @@ async def test_an_event_that_somebody_deleted_is_told_anew_the_next_time(
     api: Api, events: Events
 ) -> None:
     for time in range(3):
-        events.post(POOL, Reason.UPDATING, "n1: labels put back")
+        events.post(POOL, Reason.UPDATING, "Node n1: Labels are restored")
         await drain(events)
         if time == 0:
             api.events.clear()
@@ -135,7 +135,7 @@ async def test_it_is_told_again_for_another_occasion(api: Api, events: Events) -
 
 async def test_an_event_is_where_kubectl_describe_looks_for_it(api: Api, events: Events) -> None:
     events.post(POD, Reason.UNROUTED, "selects no pool", warns=True)
-    events.post(POOL, Reason.ALL_NODES_READY, "all 2 nodes are as the spec says")
+    events.post(POOL, Reason.ALL_NODES_READY, "2 of 2 nodes are ready")
     await drain(events)
     told = {
         (event["metadata"]["namespace"], event["type"], event["regarding"]["uid"])
@@ -151,7 +151,7 @@ async def test_one_that_is_refused_is_said_in_the_log(caplog: pytest.LogCaptureF
 
     events = Events(Closed(), "me")  # type: ignore[arg-type]
     for _ in range(2):
-        events.post(POOL, Reason.UPDATING, "n1: labels put back")
+        events.post(POOL, Reason.UPDATING, "Node n1: Labels are restored")
         await drain(events)
     assert [record.getMessage().partition(": ")[0] for record in caplog.records] == [
         "Event Updating not posted"

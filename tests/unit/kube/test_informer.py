@@ -240,7 +240,7 @@ async def test_what_may_be_listed_no_more_is_forgotten_until_it_may_be_again(
     assert changes == [("a", "x"), ("a", None), ("a", "x")]
     assert dict(informer.records) == {"a": "x"}
     assert informer.synced.is_set()
-    told = [record.message for record in caplog.records if "is known of" in record.message]
+    told = [record.message for record in caplog.records if "no right to read" in record.message]
     assert len(told) == 1
 
 

@@ -53,7 +53,7 @@ def test_a_card_that_nobody_knows_is_no_answer() -> None:
     found = cards.find_memory(ANYWHERE)
     assert isinstance(found, Finding)
     assert found.code is Code.CARD_MEMORY_UNKNOWN
-    assert "node dark" in found.message
+    assert "Node dark" in found.message
 
 
 def test_labels_that_no_node_has_are_no_answer() -> None:

@@ -83,7 +83,7 @@ def test_quotas_on_gpus_are_named(hard: Any, count: int) -> None:
 
 def test_a_quota_is_told_how_much_memory_its_cards_are_if_they_are_of_one_kind() -> None:
     quota = {"kind": "ResourceQuota", "spec": {"hard": {f"requests.{WHOLE}": "8"}}}
-    assert 'whole cards "120"' in migrate(quota).findings[0].message
+    assert '"120" for as many' in migrate(quota).findings[0].message
     unknown = migrate_manifest(quota, Target(Cards()))
     assert "whole cards" not in unknown.findings[0].message
 

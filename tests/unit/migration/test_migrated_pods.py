@@ -131,10 +131,10 @@ def test_a_pod_is_left_as_it_is(pod: Json, code: Code | None) -> None:
 @pytest.mark.parametrize(
     ("pod", "share", "cards", "code", "told"),
     [
-        (build_whole_pod(), 16, None, Code.SHARE_TOO_LARGE, "that it may get (15)"),
+        (build_whole_pod(), 16, None, Code.SHARE_TOO_LARGE, "--share 15 "),
         # Containers share a card, or each of their cards.
-        (pair(), None, None, Code.SHARE_TOO_LARGE, "may get (15); --share 7 "),
-        (pair(), 8, None, Code.SHARE_TOO_LARGE, "may get (15); --share 7 "),
+        (pair(), None, None, Code.SHARE_TOO_LARGE, "--share 7 "),
+        (pair(), 8, None, Code.SHARE_TOO_LARGE, "--share 7 "),
         (pair(2), 8, None, Code.SHARE_TOO_LARGE, "--share 7 "),
         (build_whole_pod(), None, UNLIKE, Code.CARDS_DIFFER, "15 GiB (1) and 31 GiB (1)"),
     ],

@@ -172,10 +172,15 @@ WAITED_FOR = (describe_wait(BUSY), describe_wait(UNSEEN))
     ("pools", "fate", "told", "left_out"),
     [
         ([BUSY, UNSEEN], PoolFate.DELETE, ("2 pools", "240 s", *WAITED_FOR, *COMMANDS), "more"),
-        ([BUSY], PoolFate.DELETE, ("1 pool is not gone after 240 s",), "get pods"),
+        ([BUSY], PoolFate.DELETE, ("1 pool is not deleted after 240 s",), "get pods"),
         ([OF_OTHERS], PoolFate.DELETE, (FOREIGN_NAME,), "kubectl patch"),
-        (MANY, PoolFate.DELETE, ("pool p09:", "3 more pools"), "pool p10:"),
-        ([a_pool()], PoolFate.KEEP, (f"{names.FINALIZER} is still on training", "Stop it"), "wait"),
+        (MANY, PoolFate.DELETE, ("Pool p09 ", "3 more pools"), "Pool p10 "),
+        (
+            [a_pool()],
+            PoolFate.KEEP,
+            (f"{names.FINALIZER} is still on training", "Stop the controller"),
+            "wait",
+        ),
     ],
     ids=["each is named", "it was looked at", "others hold it", "many", "a controller holds it"],
 )
@@ -190,15 +195,15 @@ def test_a_failed_removal_says_of_each_pool_what_helps_and_no_more(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({}, "waits for the controller, which has not looked at it yet"),
+        ({}, "waits for the controller, which has not reconciled it yet"),
         ({"status": releasing(1, HELD)}, "waits for node gpu-3: pod a/b runs"),
-        ({"status": releasing(4, HELD)}, "waits for node gpu-3, and 3 more: pod a/b runs"),
+        ({"status": releasing(4, HELD)}, "waits for node gpu-3 and 3 more: pod a/b runs"),
         ({"status": releasing(4)}, "waits for 4 nodes"),
-        ({"finalizers": FOREIGN}, "waits for finalizers of others: example.com/backup"),
+        ({"finalizers": FOREIGN}, "waits for other finalizers: example.com/backup"),
     ],
 )
 def test_what_a_pool_waits_for_is_said(more: dict[str, Any], said: str) -> None:
-    assert describe_wait(a_pool(deleting=True, **more)) == f"pool training: {said}"
+    assert describe_wait(a_pool(deleting=True, **more)) == f"Pool training {said}"
 
 
 def test_a_pool_that_is_let_go_of_in_a_change_says_that_nodes_may_be_cordoned() -> None:

@@ -123,13 +123,13 @@ def test_where_the_plugins_follow_the_labels_none_is_restarted_on_the_way_back()
 @pytest.mark.parametrize(
     ("node", "pool", "why"),
     [
-        (_node(PRO, phase=ChangePhase.LABELLED), _pool(PRO), "memory isolation stays on until"),
+        (_node(PRO, phase=ChangePhase.LABELLED), _pool(PRO), "Memory isolation stays on until"),
         (
             _node(PRO, Schedule.DEFAULT, Schedule.DISABLED, ChangePhase.LABELLED),
             _pool(PRO, "disabled"),
-            "another plugin or a DRA driver",
+            "Another plugin or a DRA driver",
         ),
-        (_node(from_mode=Schedule.CGPU), _pool(), "there is no other mode"),
+        (_node(from_mode=Schedule.CGPU), _pool(), "no former mode"),
         (_node(), _pool(device_plugin={"restart": "Never"}), "devicePlugin.restart is Never"),
     ],
     ids=["a teardown", "a person", "a restart alone", "no restart allowed"],
@@ -147,14 +147,14 @@ def test_what_can_not_be_taken_back_stays_cordoned_and_says_why(
 def test_pods_that_the_way_back_would_harm_are_waited_for() -> None:
     plan = _next(_node(), a_gpu_pod(phase="Pending"))
     assert (plan.state, plan.action) == (NodeState.FAILED, None)
-    assert "rolled back to share later: pods that have yet to start" in plan.message
+    assert "rollback to share waits. Pods that have not started" in plan.message
     assert _next(_node()).reason is Reason.ROLLED_BACK
 
 
 def test_a_node_that_offers_mig_devices_is_not_rolled_back() -> None:
     plan = _next(replace(_node(), allocatable={"nvidia.com/mig-1g.5gb": 7}))
     assert (plan.state, plan.action) == (NodeState.FAILED, None)
-    assert "rolled back to share later" in plan.message
+    assert "rollback to share waits" in plan.message
 
 
 def test_a_node_that_joins_is_not_rolled_back() -> None:

@@ -149,7 +149,7 @@ def test_a_word_that_is_taken_back_and_said_again_counts() -> None:
     rebooted = write(early, plan_teardown(early, manual_pool()))
     plan = plan_teardown(rebooted, manual_pool())
     assert (plan.reason, plan.action) == (Reason.MODULE_UNVERIFIED, None)
-    assert "annotate it start first" in plan.message
+    assert "was set too early" in plan.message
     taken_back = replace(rebooted, teardown=START)
     taken_back = write(taken_back, plan_teardown(taken_back, manual_pool()))
     again = replace(taken_back, teardown=DONE)

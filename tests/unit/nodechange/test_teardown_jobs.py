@@ -113,7 +113,7 @@ def test_a_teardown_that_failed_is_neither_rolled_back_nor_made_again(policy: st
     pool = job_pool(rollout={"on_failure": policy})
     plan = plan_teardown(_failed(ChangePhase.LABELLED), pool, now=LONG_AFTER)
     assert (plan.state, plan.action) == (NodeState.FAILED, None)
-    assert ("a teardown is not rolled back" in plan.message) is (policy == "Rollback")
+    assert ("A teardown is not rolled back" in plan.message) is (policy == "Rollback")
     assert plan.halts
 
 
@@ -139,10 +139,10 @@ REMOVAL, REBOOT = Reason.MODULE_REMOVAL, Reason.REBOOT_NEEDED
 WAITS: dict[str, tuple[Node, Pool, tuple[Job, ...], Reason, str]] = {
     "the removal runs": (LABELLED, JOBS, (RUNS,), REMOVAL, ""),
     "it runs, though the pool says by hand now": (LABELLED, manual_pool(), (RUNS,), REMOVAL, ""),
-    "a person is to reboot": (UNINSTALLED, JOBS, (), REBOOT, "reboot it"),
+    "a person is to reboot": (UNINSTALLED, JOBS, (), REBOOT, "Reboot the node"),
     "kured is to reboot": (UNINSTALLED, SENTINEL, (), REBOOT, "kured"),
-    "kured has nothing to go by": (UNINSTALLED, SENTINEL, (REMOVED,), REBOOT, "left nothing for"),
-    "kured has": (UNINSTALLED, JOBS, (FOR_KURED,), REBOOT, "kured reboots it"),
+    "kured has nothing to go by": (UNINSTALLED, SENTINEL, (REMOVED,), REBOOT, "so kured does not"),
+    "kured has": (UNINSTALLED, JOBS, (FOR_KURED,), REBOOT, "kured reboots the node"),
     "the verification runs": (REBOOTED, JOBS, (LOOKS,), Reason.MODULE_UNVERIFIED, ""),
     "the removal still runs": (REBOOTED, JOBS, (STILL_RUNS,), Reason.MODULE_UNVERIFIED, ""),
     "a former removal runs": (REBOOTED, JOBS, (FORMER,), Reason.MODULE_UNVERIFIED, ""),

@@ -80,7 +80,10 @@ class Fight:
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [("cgpu", ("sync keeps", "'cgpu'", "'share'")), (None, ("left no name", "removes it"))],
+    [
+        ("cgpu", ("sync keeps", "'cgpu'", "'share'")),
+        (None, ("unknown field manager", "removes it")),
+    ],
     ids=["written", "removed"],
 )
 def test_the_third_by_the_same_manager_makes_it_a_rival(

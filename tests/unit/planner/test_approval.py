@@ -187,7 +187,7 @@ def test_the_plans_hash_is_agreed_to_once(pool: Pool, value: str, seen: str) -> 
 @pytest.mark.parametrize(
     ("pool", "seen", "sentence"),
     [
-        (a_waiting_pool(), "ba9876543210", "is 0123456789ab by now, and not ba9876543210"),
+        (a_waiting_pool(), "ba9876543210", "is now 0123456789ab, not ba9876543210"),
         (a_waiting_pool(rollout={"approval": "Automatic"}), "", "is Automatic"),
         (a_waiting_pool(deleting=True), "", "is being deleted"),
         (a_waiting_pool(generation=2), "", "has not read the latest spec"),
@@ -210,7 +210,7 @@ def test_a_pool_with_a_node_that_failed_is_tried_again_once() -> None:
 
 
 def test_a_node_of_another_pool_is_no_reason() -> None:
-    with pytest.raises(NotCalledForError, match="no change of a node of pool other has failed"):
+    with pytest.raises(NotCalledForError, match="no node of pool other has failed"):
         judge_pool_retry(a_pool("other"), [has_failed(), done("gpu-1")], TIME)
 
 
@@ -222,14 +222,14 @@ def test_who_may_not_list_nodes_goes_by_what_the_controller_told(failed: int, re
 
 
 def test_who_may_not_list_nodes_writes_nothing_where_the_controller_told_of_no_failure() -> None:
-    with pytest.raises(NotCalledForError, match="can't be listed"):
+    with pytest.raises(NotCalledForError, match="cannot be listed"):
         judge_told_retry(a_waiting_pool(), TIME)
 
 
 def test_a_node_that_failed_is_tried_again_once() -> None:
     word = judge_node_retry(has_failed(), a_pool(), TIME)
     assert word.value == TIME
-    assert word.about.startswith("gpu-0 failed in phase Restarting: ")
+    assert word.about.startswith("Node gpu-0 failed in phase Restarting: ")
     assert judge_node_retry(has_failed(), a_pool(retry="meanwhile"), TIME).value == ""
 
 

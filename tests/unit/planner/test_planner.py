@@ -280,8 +280,8 @@ def test_the_labels_that_would_come_and_those_that_would_go_are_named() -> None:
     seen = NodeContext(NodeSnapshot(node, (), parse_records(node)), is_busy=False)
     held = suppress(plan_of(node, pool), seen, pool)
     assert (held.state, held.action) == (NodeState.WAITING, None)
-    _, _, listed = held.message.partition("; labels to be written: ")
-    written, _, removed = listed.partition("; to be removed: ")
+    _, _, listed = held.message.partition(". Labels to write: ")
+    written, _, removed = listed.partition("; to remove: ")
     assert written == "ack.node.gpu.schedule=cgpu, gpushare.io/isolation-verified=true"
     assert removed == "ack.node.gpu.placement"
 

@@ -55,14 +55,14 @@ def test_there_are_never_two_that_give_out_the_same_card() -> None:
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("127.0.0.1:32766", "is no URL"),
-        ("https://x", "is no URL"),
-        ("http://", "is no URL"),
-        ("http://x:99999999", "is no URL"),
-        ("http://x/\n", "is no URL"),
-        ("http://[x", "is no URL"),
-        ("http://a:b@x", "more than a host"),
-        ("http://x/?a=b", "more than a host"),
+        ("127.0.0.1:32766", "is not the URL"),
+        ("https://x", "is not the URL"),
+        ("http://", "is not the URL"),
+        ("http://x:99999999", "is not the URL"),
+        ("http://x/\n", "is not the URL"),
+        ("http://[x", "is not the URL"),
+        ("http://a:b@x", "must have only a host"),
+        ("http://x/?a=b", "must have only a host"),
     ],
 )
 def test_what_kube_scheduler_would_refuse_or_misread_is_refused(url: str, told: str) -> None:

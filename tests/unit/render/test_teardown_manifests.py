@@ -146,7 +146,7 @@ def test_the_runtime_that_the_node_has_is_stopped(runtime: str, stopped: str) ->
 
 def test_the_commands_fit_into_an_event_for_any_node_and_pool() -> None:
     commands = render_teardown_commands("x" * 253, "docker://26")
-    assert len(f"pool {'x' * 63}; what to type:\n{commands}".encode()) <= MAX_NOTE
+    assert len(f"Pool {'x' * 63}: Run these commands:\n{commands}".encode()) <= MAX_NOTE
 
 
 def test_a_person_and_a_job_run_the_same_uninstaller_and_look_for_the_same_modules() -> None:

@@ -180,7 +180,7 @@ def test_a_node_begins_where_budget_and_canaries_leave_it_a_place(
     refusal = _refuse(rollout, _progress(**out))
     assert (refusal and refusal.reason) is reason
     if refusal is not None and reason is CANARY:
-        assert f"{progress.get('verified', 0)} did so far" in refusal.message
+        assert f"{progress.get('verified', 0)} of 2 nodes" in refusal.message
 
 
 def test_a_halt_holds_where_budget_and_canary_would_not() -> None:

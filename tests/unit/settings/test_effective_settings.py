@@ -88,19 +88,22 @@ def test_the_names_of_plugins_are_read_and_none_that_two_share() -> None:
 
 def test_plugins_that_are_not_where_commands_look_are_told() -> None:
     assert read().elsewhere == ""
-    assert "plugins, and commands read kube-system" in read(PLUGIN_NAMESPACE="plugins").elsewhere
+    assert "plugins, but commands read kube-system" in read(PLUGIN_NAMESPACE="plugins").elsewhere
 
 
 @pytest.mark.parametrize(
     ("deployments", "why"),
-    [(None, "no Deployment of the operator can be read"), ({}, "no Deployment of the operator is")],
+    [
+        (None, "no Deployment of the operator can be read"),
+        ({}, "no Deployment of the operator exists"),
+    ],
 )
 def test_without_deployments_the_defaults_are_assumed(
     deployments: Mapping[str, Any] | None, why: str
 ) -> None:
     known = read_setup(deployments, NOTHING)
     assert has_defaults(known.setup)
-    assert known.tell_assumed(PLANNED_BY).startswith(f"assumed, since {why}")
+    assert known.tell_assumed(PLANNED_BY).startswith(f"Assumed because {why}")
     assert known.tell_assumed(PLANNED_BY).endswith(
         ": eviction.enabled false, teardown.jobs.enabled false, memoryUnit GiB"
     )

@@ -282,7 +282,13 @@ def _tell(node: Node) -> tuple[PoolStatus, ConditionStatus]:
 def test_the_condition_names_the_first_and_says_what_helps() -> None:
     status, condition = _tell(a_flipped())
     assert (condition.status, condition.reason) == ("False", Reason.STALE_ISOLATION)
-    for part in ("default/train-1", "gpu-1 is isolated", "under cgpu", "staleWorkloads"):
+    for part in (
+        "default/train-1",
+        "train-1 is isolated",
+        "node gpu-1",
+        "under cgpu",
+        "staleWorkloads",
+    ):
         assert part in condition.message
     assert status.isolation is not None
     assert (status.isolation.containers, status.isolation.stale) == (1, 1)

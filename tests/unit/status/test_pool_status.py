@@ -50,7 +50,9 @@ TURNS = {
     Reason.WAITING_FOR_APPROVAL,
     Reason.ROLLOUT_HALTED,
 }
-DONE = StepResult("done", NodeState.READY, Reason.APPLIED, "as the pool says", labelled=True)
+DONE = StepResult(
+    "done", NodeState.READY, Reason.APPLIED, "The node is as its pool specifies", labelled=True
+)
 
 
 def _waiting(
@@ -201,7 +203,7 @@ def test_a_halted_rollout_says_the_first_that_failed_and_how_many_are_left() -> 
     nodes = (*failures, a_settled("gpu-2"), a_settled("gpu-3"))
     holds, reason, message = _rollout(a_snapshot(pools=(a_pool(),), nodes=nodes))
     assert (holds, reason) == (False, Reason.ROLLOUT_HALTED)
-    for told in ("gpu-1 failed in phase Restarting", "2 nodes are left", "gpushare.io/retry"):
+    for told in ("gpu-1 failed in phase Restarting", "left to change: 2", "retry pool/training"):
         assert told in message
 
 
@@ -286,7 +288,7 @@ def test_room_that_moves_on_the_same_nodes_is_told_every_few_seconds() -> None:
     assert [capacity and capacity.largest_free_block for capacity in told] == [15, 7]
 
 
-NEWS = Key("uid-1", "AllNodesReady", "all 2 nodes are as the spec says")
+NEWS = Key("uid-1", "AllNodesReady", "2 of 2 nodes are ready")
 
 
 def note(number: int, uid: str = "uid-1") -> Key:
@@ -322,7 +324,7 @@ def test_what_differs_in_object_reason_or_note_is_another_event() -> None:
     others = [
         Key("uid-2", NEWS.reason, NEWS.note),
         Key(NEWS.uid, "Updating", NEWS.note),
-        Key(NEWS.uid, NEWS.reason, "all 3 nodes are as the spec says"),
+        Key(NEWS.uid, NEWS.reason, "3 of 3 nodes are ready"),
     ]
     assert len({id(correlator.admit(key, 0)) for key in [NEWS, *others]}) == 4
 

@@ -12,7 +12,9 @@ from gpushare.core.status.pool_status import build_status
 from gpushare.names import Condition, Reason
 from tests.kit.values.objects import NOW, a_gpu_pod, a_pool
 
-DONE = StepResult("done", NodeState.READY, Reason.APPLIED, "as the pool says", labelled=True)
+DONE = StepResult(
+    "done", NodeState.READY, Reason.APPLIED, "The node is as its pool specifies", labelled=True
+)
 
 
 def test_the_memory_of_a_node_that_has_just_become_ready_is_told_beside_its_count() -> None:

@@ -72,4 +72,4 @@ def test_while_the_browser_that_it_started_is_open(tmp_path: Path, pipe: Path, n
 @pytest.mark.parametrize("number", SIGNALS)
 def test_while_it_serves_without_another_word(number: int) -> None:
     with serve_ui("--snapshot", str(SNAPSHOT)) as shown:
-        assert shown.end(number) == CommandResult(0, "", "Ctrl-C ends it.\n")
+        assert shown.end(number) == CommandResult(0, "", "Press Ctrl-C to stop\n")

@@ -145,7 +145,7 @@ async def test_a_state_that_is_known_is_not_told_again() -> None:
 async def test_a_port_that_is_taken_is_said_in_a_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(CommandError, match=f"port {port} of 127.0.0.1 can't be had") as told:
+        with pytest.raises(CommandError, match=f"port {port} on 127.0.0.1") as told:
             async with PageServer(build_feed()).listening(port):
                 pass
     assert told.value.exit_code is Exit.FAILURE

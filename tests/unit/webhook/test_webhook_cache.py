@@ -31,7 +31,7 @@ def test_a_watch_that_fell_silent_is_not_believed_until_it_is_heard_of_again(sil
     unsynced = cache.find_unsynced()
     assert unsynced is not None
     assert unsynced.reason is Reason.STALE_CACHE
-    assert str(unsynced).startswith(f"{silent} were last heard of 61 s ago")
+    assert str(unsynced).startswith(f"the watch of {silent} has been silent for 61 s")
     cache.note_event(silent)
     assert cache.find_unsynced() is None
 

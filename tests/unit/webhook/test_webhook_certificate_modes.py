@@ -37,7 +37,7 @@ FOREIGN, OTHER = issue_foreign(HOSTS, NOW), issue_foreign(HOSTS, NOW, kind="ec")
     [
         ({"type": "Opaque"}, "its type is Opaque"),
         ({"immutable": True}, "it is immutable"),
-        ({"metadata": {"ownerReferences": [{"kind": "App", "name": "x"}]}}, "it belongs to App x"),
+        ({"metadata": {"ownerReferences": [{"kind": "App", "name": "x"}]}}, "App x owns it"),
         (
             {"metadata": {"annotations": {"cert-manager.io/certificate-name": "x"}}},
             "cert-manager writes it",
@@ -54,7 +54,7 @@ async def test_a_secret_of_somebody_else_is_not_overwritten_and_said(
     await certificate.ensure()
     problem = str(certificate.find_problem())
     assert words in problem
-    assert "delete it, or set the certificate's mode" in problem
+    assert "webhook.certificate.mode" in problem
     assert is_refused(metrics)
     assert fake.writes == []
     fake.objects.pop(SECRET)
@@ -103,7 +103,10 @@ async def test_what_cert_manager_wrote_is_served_and_nothing_is_written(
     put_foreign(fake, foreign)
     certificate = start(fake.api, mode="cert-manager")
     await certificate.ensure()
-    assert certificate.find_problem() == "gpushare-webhook does not trust our CA yet"
+    assert (
+        certificate.find_problem()
+        == "MutatingWebhookConfiguration gpushare-webhook does not trust the webhook's CA"
+    )
     put_bundle(fake, foreign.trust_pem)
     await certificate.ensure()
     assert certificate.find_problem() is None
@@ -129,7 +132,10 @@ async def test_without_a_provided_ca_the_charts_value_stands_and_is_compared(fak
     assert certificate.find_problem() is None
     put_bundle(fake, OTHER.trust_pem)
     await certificate.ensure()
-    assert certificate.find_problem() == "gpushare-webhook does not trust our CA yet"
+    assert (
+        certificate.find_problem()
+        == "MutatingWebhookConfiguration gpushare-webhook does not trust the webhook's CA"
+    )
     put_bundle(fake, FOREIGN.trust_pem)
     await certificate.ensure()
     assert certificate.find_problem() is None
@@ -164,5 +170,5 @@ async def test_while_a_secret_is_refused_a_lost_ca_bundle_comes_back(fake: TlsAp
 async def test_a_secret_that_somebody_else_is_to_write_is_awaited(fake: TlsApi, mode: Mode) -> None:
     certificate = start(fake.api, mode=mode)
     await certificate.ensure()
-    assert f"does not exist: {mode} is to write it" in str(certificate.find_problem())
+    assert f"does not exist: mode {mode} requires it" in str(certificate.find_problem())
     assert fake.writes == []

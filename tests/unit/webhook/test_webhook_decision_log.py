@@ -39,7 +39,7 @@ async def test_a_pod_that_is_sent_somewhere_is_one_line(logged: pytest.LogCaptur
     assert await read_lines(logged) == [
         {
             "level": "INFO",
-            "msg": "sent to pool training (cgpu)",
+            "msg": "Assigned to pool training (cgpu)",
             "pool": "training",
             "reason": "Routed",
             "namespace": "default",

@@ -62,7 +62,9 @@ async def test_it_heals_when_the_server_does() -> None:
     call = ReadinessCall("127.0.0.1", HOST, lambda: trusted[-1], build_set_event())
     async with build_webhook().listening(server, host="127.0.0.1", port=0) as port:
         running = asyncio.create_task(call.run(port))
-        await until(lambda: call.find_problem() != "a call to ourselves failed: not called yet")
+        await until(
+            lambda: call.find_problem() != "the webhook's call to itself failed: not called yet"
+        )
         assert call.find_problem() is not None
         trusted.append(authority.certificate_pem)
         await until(lambda: call.find_problem() is None)

@@ -235,8 +235,8 @@ async def warn(review: Json, server: AdmissionServer | None = None) -> list[str]
             (INFERENCE,),
             "IsolationUnavailable",
         ),
-        (build_workload_review(), (), "not sent to a pool"),
-        (build_workload_review("daemonsets"), (TRAINING,), "its DaemonSet"),
+        (build_workload_review(), (), "The cluster has no pool"),
+        (build_workload_review("daemonsets"), (TRAINING,), "pod's DaemonSet"),
         (build_workload_review(spec={"containers": [{"name": "main"}]}), (TRAINING,), None),
         (build_workload_review(operation="DELETE", object=None), (TRAINING,), None),
         (build_workload_review(subResource="scale"), (TRAINING,), None),
@@ -267,7 +267,7 @@ async def test_a_workload_gives_nothing_away() -> None:
     pools = [replace(TRAINING, name=name, room=room, nodes=1) for name in ("a", "b")]
     server = build_webhook(build_memory(pools))
     assert [(await warn(build_workload_review(), server))[0] for _ in range(2)] == [
-        "its pods go to pool a (cgpu)"
+        "Pods of this workload will be assigned to pool a (cgpu)"
     ] * 2
 
 

@@ -1,4 +1,4 @@
-"""A Pod that is being created: what it asks for, and what its owner already decided."""
+"""Reads what a Pod that is being created asks for, and what its owner already decided."""
 
 from collections.abc import Collection, Mapping
 from enum import StrEnum
@@ -38,12 +38,12 @@ _NO_SPEC = Spec()
 
 
 class Placer(StrEnum):
-    """What decides on which node a pod runs, as part of a sentence."""
+    """What chooses the node of a pod, as a clause."""
 
-    DAEMONSET = "its DaemonSet"
-    NODE_NAME = "its nodeName"
-    NODE_SELECTION = "its selection of a node's name"
-    KUEUE = "its Kueue queue"
+    DAEMONSET = "the pod's DaemonSet chooses the node"
+    NODE_NAME = "the pod's nodeName sets the node"
+    NODE_SELECTION = "the pod selects a node by name"
+    KUEUE = "Kueue chooses the node"
 
 
 class PodRequest(msgspec.Struct, frozen=True):
@@ -115,7 +115,7 @@ class PodRequest(msgspec.Struct, frozen=True):
 
 
 def parse_pod_request(raw: Mapping[str, Any]) -> PodRequest:
-    """A PodRequest from the JSON of a Pod under admission.
+    """Parse a PodRequest from the JSON of a Pod under admission.
 
     Raises `MalformedPodError` where a field has another shape than the API gives it.
     """
@@ -123,7 +123,7 @@ def parse_pod_request(raw: Mapping[str, Any]) -> PodRequest:
 
 
 def read_pod_request(pod: PodShape) -> PodRequest:
-    """What a pod asks for, as far as it was read."""
+    """Read a PodRequest from a pod's shape."""
     metadata, spec = pod.metadata or _NO_METADATA, pod.spec or _NO_SPEC
     annotations, labels = metadata.annotations or _NO_LABELS, metadata.labels or _NO_LABELS
     starting, running = spec.init_containers or (), spec.containers or ()

@@ -17,14 +17,14 @@ class Shape(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Resources(Shape, frozen=True):
-    """By resource a quantity, such as `"3"`."""
+    """Quantities by resource, such as `"3"`."""
 
     limits: dict[str, Any] | None = None
     requests: dict[str, Any] | None = None
 
 
 class Variable(Shape, frozen=True):
-    """Of a container's environment."""
+    """A variable of a container's environment."""
 
     name: str | None = None
     value: str | None = None
@@ -32,7 +32,7 @@ class Variable(Shape, frozen=True):
 
 
 class Container(Shape, frozen=True):
-    """Of a pod; an init container too."""
+    """A container or init container of a pod."""
 
     name: str | None = None
     env: tuple[Variable, ...] | None = None
@@ -48,7 +48,7 @@ class Owner(Shape, frozen=True):
 
 
 class Requirement(Shape, frozen=True):
-    """Of a node affinity, on one label or field."""
+    """A requirement of a node affinity on one label or field."""
 
     key: str | None = None
     operator: str | None = None
@@ -56,20 +56,20 @@ class Requirement(Shape, frozen=True):
 
 
 class Term(Shape, frozen=True):
-    """Of a node affinity."""
+    """A term of a node affinity."""
 
     match_expressions: tuple[Requirement, ...] | None = None
     match_fields: tuple[Requirement, ...] | None = None
 
 
 class RequiredNodes(Shape, frozen=True):
-    """What one of its terms must hold for."""
+    """Node selector terms, of which one must match."""
 
     node_selector_terms: tuple[Term, ...] | None = None
 
 
 class NodeAffinity(Shape, frozen=True):
-    """Less what is only preferred."""
+    """Node affinity, without what is only preferred."""
 
     required: RequiredNodes | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
@@ -77,7 +77,7 @@ class NodeAffinity(Shape, frozen=True):
 
 
 class Affinity(Shape, frozen=True):
-    """Less what is between pods."""
+    """Affinity of a pod, without that between pods."""
 
     node_affinity: NodeAffinity | None = None
 
@@ -89,7 +89,7 @@ class SchedulingGate(Shape, frozen=True):
 
 
 class Metadata(Shape, frozen=True):
-    """Of any object."""
+    """Metadata of an object."""
 
     name: str | None = None
     generate_name: str | None = None
@@ -100,7 +100,7 @@ class Metadata(Shape, frozen=True):
 
 
 class Spec(Shape, frozen=True):
-    """Of a pod."""
+    """Spec of a pod."""
 
     containers: tuple[Container, ...] | None = None
     init_containers: tuple[Container, ...] | None = None
@@ -126,8 +126,8 @@ class MalformedPodError(ValueError):
 
 
 def parse_pod_shape(raw: Mapping[str, Any]) -> PodShape:
-    """The shape of a pod from its JSON. Raises `MalformedPodError`."""
+    """Parse the shape of a pod from its JSON. Raises `MalformedPodError`."""
     try:
         return msgspec.convert(raw, PodShape)
     except msgspec.ValidationError as error:
-        raise MalformedPodError(f"no pod of the API: {error}") from error
+        raise MalformedPodError(f"not a valid Pod: {error}") from error

@@ -84,13 +84,13 @@ class Cluster:
 
 
 def keep_object(kind: Kind, raw: Any) -> Json | None:
-    """`raw` cut to what is kept of its kind; None for what has nothing to do with GPUs.
+    """Cut `raw` to what is kept of its kind; None for what has nothing to do with GPUs.
 
     Raises `MalformedObjectError`.
     """
     try:
         if not isinstance(raw, dict) or raw.get("metadata") is None:
-            raise MalformedFieldError(": it has no metadata")
+            raise MalformedFieldError(": metadata is missing")
         kept: Json = keep(raw, KEPT[kind])
     except MalformedFieldError as error:
         raise MalformedObjectError(f"{_describe(kind, raw)}{error}") from error
@@ -110,4 +110,4 @@ def _concerns_gpus(pod: Json) -> bool:
 def _describe(kind: Kind, raw: Any) -> str:
     meta = raw.get("metadata") if isinstance(raw, Mapping) else None
     name = meta.get("name") if isinstance(meta, Mapping) else None
-    return f"one of its {kind} ({name})" if isinstance(name, str) else f"one of its {kind}"
+    return f"{kind}: item {name}" if isinstance(name, str) else f"{kind}: item without a name"

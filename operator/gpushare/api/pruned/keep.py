@@ -24,7 +24,7 @@ class MalformedFieldError(ValueError):
 
 
 def keep(value: Any, kept: Any) -> Any:
-    """What is kept of a value; None for nothing. null counts as left out.
+    """Cut a value to what is kept of it; None for nothing. null counts as left out.
 
     Raises `MalformedFieldError`.
     """
@@ -61,7 +61,7 @@ def _keep_fields(value: Any, shape: Shape) -> dict[str, Any]:
 
 def _keep_items(items: Any, shape: Any) -> list[Any]:
     if None in items:
-        raise MalformedFieldError("[]: null is no item")
+        raise MalformedFieldError("[]: an item is null")
     return [keep(item, shape) for item in items]
 
 
@@ -76,35 +76,35 @@ def _has(item: Any, field: str, values: Collection[str]) -> bool:
 def _expect(value: Any, kind: type) -> Any:
     # To isinstance true is a number.
     if type(value) is not kind:
-        raise MalformedFieldError(f": it is a {type(value).__name__}, and no {kind.__name__}")
+        raise MalformedFieldError(f": expected {kind.__name__}, got {type(value).__name__}")
     return value
 
 
 def required(value: Any) -> str:
-    """Text that every such object has."""
+    """Check text that every such object must have."""
     if not isinstance(value, str) or not value:
-        raise ValueError("it is missing, or no text")
+        raise ValueError("expected text that is not empty")
     return value
 
 
 def time(value: Any) -> str:
-    """Text that says a time."""
+    """Check text that is a time."""
     if not isinstance(value, str) or datetime.fromisoformat(value).tzinfo is None:
-        raise ValueError("it is no time")
+        raise ValueError("expected a time with its zone")
     return value
 
 
 def texts(value: Any) -> dict[str, str] | None:
-    """A map of texts, such as labels."""
+    """Check a map of texts, such as labels."""
     return keep_entries(value, ("",), str)
 
 
 def keep_entries(
     value: Any, prefixes: tuple[str, ...], kinds: type | tuple[type, ...]
 ) -> dict[str, Any] | None:
-    """Of a map the entries with these prefixes, whose values are of these types."""
+    """Keep the entries of a map with these prefixes; their values must be of these types."""
     found = {key: each for key, each in _expect(value, dict).items() if key.startswith(prefixes)}
     for key, each in found.items():
         if not isinstance(each, kinds):
-            raise ValueError(f"{key} can't be {each!r}")
+            raise ValueError(f"{key} has the invalid value {each!r}")
     return found or None

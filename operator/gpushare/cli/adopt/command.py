@@ -1,4 +1,4 @@
-"""The command `adopt`, as it is typed."""
+"""Defines the command `adopt` and its options."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +17,7 @@ NODE_POOL = "--node-pool-label"
 NodePoolLabel = Annotated[
     str,
     typer.Option(
-        NODE_POOL, help="The label of nodes that names their node pool.", callback=check_label_key
+        NODE_POOL, help="The node label that names the node pool.", callback=check_label_key
     ),
 ]
 
@@ -41,18 +41,19 @@ def adopt(
     observe: Annotated[
         bool,
         typer.Option(
-            "--observe", help="Pools that only say what they would do (reconcile: Observe)."
+            "--observe",
+            help="Write pools that only report what they would do (reconcile: Observe).",
         ),
     ] = False,
 ) -> "Answer":
-    """Write the GPUSharePools that describe a cluster whose nodes people labelled.
+    """Print the GPUSharePools that describe a cluster whose nodes were labelled manually.
 
-    The operator need not be installed. Nodes of all three editions are put together by node pool
-    and by what they carry; a pool selects a node pool where all of it is alike, and names its
-    nodes elsewhere. The controller's own planner then says what creating the pools would do, node
-    by node; where that is anything but a pool's label and the operator's annotations, the exit
-    code is 10. What no pool can say is said with a code (docs/adoption.md). With -o yaml the pools
-    are printed for `kubectl apply`, with all of that in comments and on standard error.
+    The operator need not be installed. Nodes of all three editions are grouped by node pool and
+    mode; a pool selects a node pool if all its nodes are alike, and lists its nodes by name
+    otherwise. The controller's own planner then shows what creating the pools would do, node by
+    node; if that is more than a pool's label and the operator's annotations, the exit code is 10.
+    What pools can't express is reported with a code (docs/adoption.md). With -o yaml the pools are
+    printed for `kubectl apply`, with all of that in comments and on standard error.
     """
     check_node_pool_label(node_pool_label)
     from gpushare.cli.adopt.view import adopt as find_pools
@@ -63,4 +64,4 @@ def adopt(
 def check_node_pool_label(key: str) -> None:
     """Raise `BadParameter` for a label by which no pool may select."""
     if key in names.NODE_LABELS or key.startswith(f"{names.GROUP}/"):
-        raise typer.BadParameter("is a label that the operator writes", param_hint=NODE_POOL)
+        raise typer.BadParameter("the operator writes this label", param_hint=NODE_POOL)

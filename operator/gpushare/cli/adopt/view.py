@@ -1,4 +1,4 @@
-"""`gpushare adopt`: the pools that describe a cluster as it is, proved by the planner."""
+"""Builds the answer of `gpushare adopt`: the pools that describe a cluster, and their plan."""
 
 from collections.abc import Iterator, Sequence, Sized
 
@@ -16,16 +16,16 @@ from gpushare.core.analysis.adoption.notes import Note, gather, list_names
 from gpushare.core.analysis.adoption.simulation import Simulated
 
 EMPTY = (
-    f"The plan is empty: nodes get the operator's own labels and annotations ({names.GROUP}/), "
-    "and nothing else happens to them: no other label, no cordon, no restart, no reboot."
+    f"The plan is empty: nodes get only the operator's labels and annotations ({names.GROUP}/), no "
+    "other label, no cordon, no restart and no reboot"
 )
-NOTHING = "There is nothing to adopt: no node outside a pool carries a mode's label."
+NOTHING = "Nothing to adopt: no node outside a pool carries a mode's label"
 
 
 def adopt(access: Access, *, node_pool_label: str, observe: bool) -> Answer:
-    """The pools of all nodes that carry a mode's label and are in no pool.
+    """Describe all nodes that carry a mode's label and are in no pool, by pools.
 
-    `observe`: pools that only say what they would do; the proof is of pools that act.
+    `observe`: pools that only report what they would do; the plan is that of pools that act.
     """
     cluster = access.read(*PLANNED)
     snapshot = observe_cluster(cluster).snapshot
@@ -71,7 +71,7 @@ def _describe_node(each: Simulated) -> Json:
 
 
 def describe_note(note: Note) -> Json:
-    """A note as data."""
+    """Describe a note as data."""
     return {
         "code": str(note.code),
         "pools" if note.is_of_pool else "nodes": list(note.names),
@@ -83,7 +83,7 @@ def describe_note(note: Note) -> Json:
 def _conclude(pools: Sized, changes: Sized) -> str:
     if not pools:
         return NOTHING
-    return f"The plan is not empty: {_count(changes)} would be changed." if changes else EMPTY
+    return f"The plan is not empty: {_count(changes)} would change" if changes else EMPTY
 
 
 def _build_page(
@@ -117,17 +117,16 @@ def _build_comments(
             comments[name].append(f"{note.code}: {note.message}")
     for change in changes:
         told = "; ".join(filter(None, (_tell_labels(change), _tell_change(change))))
-        comments[change.pool].append(f"it would change {change.node}: {told}")
+        comments[change.pool].append(f"would change {change.node}: {told}")
     return comments
 
 
 def build_notes(notes: Sequence[Note]) -> Iterator[Line]:
-    """What is to be said, as a table below all else; nothing where nothing is."""
+    """Build the table of notes; nothing where there are none."""
     rows: list[Line] = []
     for note in notes:
-        leaves_out = note.code.leaves_out
-        code = Styled(note.code, "red" if leaves_out else "yellow")
-        rows.append((code, note.about, f"{note.message}; left out" if leaves_out else note.message))
+        code = Styled(note.code, "red" if note.code.leaves_out else "yellow")
+        rows.append((code, note.about, note.text))
     if rows:
         yield from ((), (Styled("Notes", "bold"),))
         yield from lay_out(("CODE", "ABOUT", "WHAT"), rows, indent=2)
@@ -175,5 +174,5 @@ def _tell_labels(change: Simulated) -> str:
 def _tell_change(change: Simulated) -> str:
     plan = change.plan
     if not change.changes_mode:
-        return "the mode stays, no restart"
+        return "mode unchanged, no restart"
     return f"{plan.kind or plan.message}" + (f"; {plan.reason}" if plan.kind else "")

@@ -1,1 +1,1 @@
-"""The cluster that a command reads: from the API server, or from a snapshot."""
+"""Reads the cluster for a command, from the API server or from a snapshot."""

@@ -1,4 +1,4 @@
-"""How a reading command gets the cluster: from the API server, or from a snapshot."""
+"""Reads a cluster for a command, from the API server or from a snapshot."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ class Access:
     snapshot: Path | None = None
 
     def read(self, *kinds: Kind) -> Cluster:
-        """What the cluster has of these kinds.
+        """Read what the cluster has of these kinds.
 
         Raises `CommandError`, and what else `errors_as_sentences` knows: nothing that this returns
         is a part of a cluster.
@@ -37,8 +37,8 @@ class Access:
         return self._run(lambda api: read_cluster(api, kinds, datetime.now(UTC)))
 
     def read_about(self, subject: Subject, *kinds: Kind) -> Cluster:
-        """The same for a question about one object; what may not be listed is read by name, as far
-        as that may be got, and is `unread` otherwise."""
+        """Read these kinds for a question about one object; what may not be listed is read by name
+        if allowed, and is `unread` otherwise."""
         if self.snapshot is not None:
             return self.read_snapshot(self.snapshot)
         from gpushare.kube.resources.named_objects import read_about
@@ -46,7 +46,7 @@ class Access:
         return self._run(lambda api: read_about(api, kinds, subject, datetime.now(UTC)))
 
     def read_node(self, name: str) -> Cluster:
-        """Only that node, and the pods bound to it. Raises `CommandError` where there is none."""
+        """Read only that node, and the pods bound to it. Raises `CommandError` if it is unknown."""
         if self.snapshot is None:
             cluster = self._run(lambda api: _read_node(api, name))
         else:
@@ -57,10 +57,10 @@ class Access:
         return cluster
 
     def read_snapshot(self, snapshot: Path) -> Cluster:
-        """The cluster in that file. Raises `CommandError`."""
+        """Read the cluster in that file. Raises `CommandError`."""
         if self.kubeconfig is not None or self.context is not None:
             raise CommandError(
-                Exit.USAGE, "--snapshot is read without a cluster: leave --kubeconfig and --context"
+                Exit.USAGE, "--snapshot reads no cluster: omit --kubeconfig and --context"
             )
         try:
             return parse_snapshot(snapshot.read_bytes(), str(snapshot))
@@ -69,7 +69,7 @@ class Access:
             raise CommandError(Exit.FAILURE, message) from error
 
     def find_namespace(self, asked: str | None) -> str:
-        """The one asked for; else that of the context, or of the Pod; in a snapshot `default`."""
+        """Find the namespace: the one asked for, or that of the context or Pod, or `default`."""
         if asked is not None or self.snapshot is not None:
             return asked or "default"
         from gpushare.kube.auth.own_credentials import find_own_namespace
@@ -77,14 +77,14 @@ class Access:
         return find_own_namespace(self.kubeconfig, self.context)
 
     def find_source(self) -> str:
-        """What is read, for a person: the context's name, or the cluster that a Pod is in."""
+        """Name what is read, for a user: the context, or the cluster that a Pod is in."""
         from gpushare.kube.auth.contexts import find_context
 
         found = find_context(self.kubeconfig, self.context)
         return f"context {found.name}" if found else "the cluster of this Pod"
 
     async def connect(self) -> "ApiClient":
-        """The API server of whoever types the command; to be used as a context manager.
+        """Connect to the user's API server; to be used as a context manager.
 
         Raises `CredentialsError`; nothing is sent yet.
         """
@@ -102,7 +102,7 @@ class Access:
 
 
 def check_namespace(cluster: Cluster, namespace: str | None) -> None:
-    """Raise `CommandError` for a namespace that `cluster`, read with them, has not."""
+    """Raise `CommandError` for a namespace that is not in `cluster`, read with namespaces."""
     known = [raw["metadata"]["name"] for raw in cluster.namespaces]
     if namespace is not None and namespace not in known:
         raise build_unknown("namespace", namespace, known)

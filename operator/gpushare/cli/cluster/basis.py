@@ -1,4 +1,4 @@
-"""What answers rest on: the kinds that could not be read, and the settings that were assumed."""
+"""Adds to answers which kinds could not be read, and which settings were assumed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -11,8 +11,8 @@ from gpushare.core.analysis.effective_settings import KnownSetup
 
 Json = dict[str, Any]
 Lacks = Mapping[Kind, str]
-"""By kind, what the answer leaves out where that may not be listed."""
-UNHEALTHY = "which cards are unhealthy by ConfigMaps of kube-system: they are shown as healthy"
+"""By kind, what the answer lacks where the user may not list it."""
+UNHEALTHY = "which cards are unhealthy (from ConfigMaps of kube-system): all are shown as healthy"
 
 
 def build_answer(
@@ -23,9 +23,9 @@ def build_answer(
     known: KnownSetup,
     about: Sequence[Variable],
 ) -> Answer:
-    """The answer that has this document and this page, which may be asked for wide.
+    """Build the answer with this document and this page, which may be wide.
 
-    It depends on the settings that it is `about`.
+    `about` are the settings that it depends on.
     """
 
     def build(wide: bool) -> list[Line]:
@@ -37,7 +37,7 @@ def build_answer(
 
 
 def describe_unread(cluster: Cluster, lacks: Lacks) -> list[Json]:
-    """As data; empty where everything could be listed."""
+    """Describe the kinds that could not be listed; empty where all could."""
     return [
         {"kind": str(kind), "why": cluster.unread[kind], "lacks": lack}
         for kind, lack in lacks.items()
@@ -46,12 +46,12 @@ def describe_unread(cluster: Cluster, lacks: Lacks) -> list[Json]:
 
 
 def build_unread_lines(cluster: Cluster, lacks: Lacks, *, wide: bool) -> Iterator[Line]:
-    """For people: a line for each kind; wide, with the API server's refusal."""
+    """Yield a line for each kind that could not be listed; wide, with the API server's refusal."""
     unread = describe_unread(cluster, lacks)
     if not unread:
         return
     yield ()
-    yield (Styled("Left out, because you may not list it", "bold yellow"),)
+    yield (Styled("Not shown, because you may not list it", "bold yellow"),)
     columns = ("kind", "lacks", "why") if wide else ("kind", "lacks")
     rows = [tuple(each[column] for column in columns) for each in unread]
     header = ("KIND", "NOT SHOWN", "WHY")
@@ -59,7 +59,7 @@ def build_unread_lines(cluster: Cluster, lacks: Lacks, *, wide: bool) -> Iterato
 
 
 def describe_setup(known: KnownSetup) -> Json:
-    """Each variable with its value and where that is from."""
+    """Describe each variable with its value and where that is from."""
     document: Json = describe(dict(sorted(known.settings.items())))
     return document
 
@@ -67,14 +67,12 @@ def describe_setup(known: KnownSetup) -> Json:
 def build_setup_lines(
     known: KnownSetup, about: Sequence[Variable], *, wide: bool = False
 ) -> Iterator[Line]:
-    """What was assumed of what an answer is `about`, in a line; wide, where each value is from."""
-    told = known.tell_assumed(about)
-    if told:
+    """Yield a line with the assumed settings that the answer is `about`; wide, with all sources."""
+    if told := known.tell_assumed(about):
         yield ()
-        yield (Styled(f"Assumed{told.removeprefix('assumed')}", "dim"),)
+        yield (Styled(told, "dim"),)
     elif wide:
         yield ()
         yield (Styled(f"Set by {known.tell_sources(about)}", "dim"),)
     if known.elsewhere:
-        text = f"Of device plugins nothing is known: {known.elsewhere}"
-        yield (Styled(text, "yellow"),)
+        yield (Styled(known.elsewhere, "yellow"),)

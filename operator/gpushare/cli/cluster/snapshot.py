@@ -1,4 +1,4 @@
-"""A cluster that was read, as the operator's decisions see it."""
+"""Converts a cluster that was read into what the operator's decisions use."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -21,11 +21,11 @@ from gpushare.kube.resources.deployments import parse_deployment
 from gpushare.kube.resources.pools import parse_pools
 
 PLANNED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS, Kind.DEPLOYMENTS)
-"""What the planner decides by: also how it is set."""
+"""The kinds that the planner needs, with its settings."""
 
 
 def observe_cluster(cluster: Cluster) -> Seen:
-    """What decisions see of `cluster`, as if the controller ran and had adopted all pools.
+    """Convert `cluster`, as if the controller ran and had adopted all pools.
 
     Before the operator is installed there are none.
     """
@@ -68,14 +68,14 @@ def _observe_setup(cluster: Cluster, snapshot: ClusterSnapshot) -> KnownSetup:
 
 
 def observe_pools(cluster: Cluster) -> Seen:
-    """The same, for a question about pools. Raises `CrdMissingError` where none can be."""
+    """Convert it for a question about pools. Raises `CrdMissingError` without their API."""
     if cluster.pools is None:
         raise CrdMissingError
     return observe_cluster(cluster)
 
 
 def with_pools(snapshot: ClusterSnapshot, pools: Iterable[Pool]) -> ClusterSnapshot:
-    """`snapshot` once these pools are applied to it: each in place of the one that has its name.
+    """Return `snapshot` after an apply of these pools: each replaces the one that has its name.
 
     Of that one stays what an apply leaves; another spec is another generation.
     """

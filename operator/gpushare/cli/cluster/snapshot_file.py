@@ -1,4 +1,4 @@
-"""A cluster in a file, so that a question can be answered without the cluster."""
+"""Writes a cluster to a file, and reads it, for answers without the cluster."""
 
 import os
 from collections import Counter
@@ -22,7 +22,7 @@ STDOUT = Path("-")
 
 
 def build_snapshot(cluster: Cluster) -> bytes:
-    """The file of `cluster`, which holds all kinds."""
+    """Build the file of `cluster`, which holds all kinds."""
     document: Json = {
         "kind": SNAPSHOT_KIND,
         "version": VERSION,
@@ -35,19 +35,19 @@ def build_snapshot(cluster: Cluster) -> bytes:
 
 
 def parse_snapshot(text: bytes, name: str) -> Cluster:
-    """The cluster in the file `name`. Raises `CommandError` for what is no snapshot of ours."""
+    """Parse the file `name`. Raises `CommandError` for what is no snapshot of this program."""
     try:
         document: Any = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise _broken(name, f"it is no JSON: {error}") from error
+        raise _broken(name, f"it is not JSON: {error}") from error
     if not isinstance(document, dict) or document.get("kind") != SNAPSHOT_KIND:
-        raise _broken(name, f"it is no {SNAPSHOT_KIND}")
+        raise _broken(name, f"it is not a {SNAPSHOT_KIND}")
     version = document.get("version")
     if type(version) is not int or version != VERSION:
         raise CommandError(
             Exit.SNAPSHOT,
-            f"{name} is a snapshot of version {version}, and this program reads "
-            f"version {VERSION}: take it anew, or use the program that took it "
+            f"{name} is a snapshot of version {version}, but this program reads "
+            f"version {VERSION}. Take it again, or use the program that took it "
             f"({document.get('takenBy')})",
         )
     try:
@@ -55,12 +55,12 @@ def parse_snapshot(text: bytes, name: str) -> Cluster:
         if taken_at.tzinfo is None:
             raise ValueError("it has no time zone")
     except (KeyError, TypeError, ValueError) as error:
-        raise _broken(name, f"takenAt is no time: {error}") from error
+        raise _broken(name, f"takenAt is not a time: {error}") from error
     found = {kind: _parse_items(document, kind, name) for kind in Kind}
     unread = {}
     if found[Kind.CONFIGMAPS] is None:
         del found[Kind.CONFIGMAPS]
-        unread[Kind.CONFIGMAPS] = "the snapshot has none: whoever took it could not list them"
+        unread[Kind.CONFIGMAPS] = "the snapshot has none, because its author could not list them"
     return Cluster(taken_at, unread=unread, **found)  # type: ignore[arg-type]
 
 
@@ -71,7 +71,7 @@ def _parse_items(document: Json, kind: Kind, name: str) -> tuple[Json, ...] | No
     if items is None and (optional or (kind is Kind.POOLS and kind in document)):
         return None
     if not isinstance(items, list):
-        raise _broken(name, f"its {kind} are no list")
+        raise _broken(name, f"{kind} is not a list")
     try:
         kept = [raw for each in items if (raw := keep_object(kind, each)) is not None]
     except MalformedObjectError as error:
@@ -79,7 +79,7 @@ def _parse_items(document: Json, kind: Kind, name: str) -> tuple[Json, ...] | No
     places = (f"{raw['metadata'].get('namespace', '')}/{raw['metadata']['name']}" for raw in kept)
     place, times = next(iter(Counter(places).most_common(1)), ("", 0))
     if times > 1:
-        raise _broken(name, f"{place.removeprefix('/')} is {times} times among its {kind}")
+        raise _broken(name, f"{kind} has {place.removeprefix('/')} {times} times")
     return tuple(kept)
 
 

@@ -1,4 +1,4 @@
-"""The command that says what is wrong."""
+"""Defines the command `doctor` and its options."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,23 +32,23 @@ def doctor(
         typer.Option(
             "--namespace",
             "-n",
-            help="Where a pod and a Deployment are created for trial, to see whether the webhook "
-            "answers: as dry runs, of which nothing is stored.",
+            help="Where a pod and a Deployment are created as dry runs, to check that the webhook "
+            "answers; nothing is stored.",
             callback=check_namespace_name,
         ),
     ] = "default",
     operator_namespace: Annotated[
         str | None,
         typer.Option(
-            help="Namespace of the operator; else found by its Deployments or account.",
+            help="Namespace of the operator; by default found by its Deployments or account.",
             callback=check_namespace_name,
         ),
     ] = None,
 ) -> "Answer":
-    """Say what is wrong with the installation, the plugins and the pools, and what mends it.
+    """Report what is wrong with the installation, device plugins and pools, and how to fix it.
 
     The worst comes first. docs/doctor.md explains each code, docs/reasons.md those of nodes and
-    pools. What you may not read is skipped, and the right named. Exits with 13 where there are
+    pools. What you may not read is skipped, with the missing right. Exits with 13 if there are
     errors.
     """
     from gpushare.cli.doctor.view import build_answer, examine

@@ -1,4 +1,4 @@
-"""`gpushare doctor`: one page of findings about the operator, the plugins and the pools."""
+"""Builds the answer of `gpushare doctor`: findings about the operator, plugins and pools."""
 
 import asyncio
 from collections import Counter
@@ -37,23 +37,25 @@ _STYLES = {
 }
 _PARTS = [kind for kind in Kind if kind is not Kind.DEPLOYMENTS]
 """The others are read with the installation."""
-_NOT_KEPT = Unseen("a snapshot holds nothing of it")
+_NOT_KEPT = Unseen("A snapshot does not contain it")
 
 
 def examine(access: Access, namespace: str, operator_namespace: str | None) -> list[Finding]:
-    """What is found, the worst first.
+    """Find what is wrong, the worst first.
 
-    `namespace` is where a pod is created for trial, and `operator_namespace` where the operator
-    is; None: found out.
+    In `namespace` a pod is created as a dry run; the operator is in `operator_namespace`, which is
+    searched for where it is None.
     """
     if access.snapshot is not None:
         cluster = access.read(*Kind)
         unseen: dict[str, Unseen] = {}
         seen, now = observe_cluster(cluster), cluster.taken_at
         found = [
-            skip("installation", _NOT_KEPT, "ask the cluster itself, without --snapshot"),
+            skip(
+                "installation", _NOT_KEPT, "Run the command against the cluster, without --snapshot"
+            ),
             skip("your rights", _NOT_KEPT),
-            skip(f"trials in namespace {namespace}", _NOT_KEPT),
+            skip(f"dry runs in namespace {namespace}", _NOT_KEPT),
         ]
     else:
         now = datetime.now(UTC)
@@ -81,8 +83,8 @@ async def _read_live(
             if other.is_inhabited and other.namespace != operator_namespace:
                 raise CommandError(
                     Exit.NOT_FOUND,
-                    f"there is no installation in namespace {operator_namespace}; "
-                    f"there is one in {other.namespace}",
+                    f"no installation found in namespace {operator_namespace}, but in namespace "
+                    f"{other.namespace}",
                 )
         bundles = _read_bundles(installation)
         found = list(judge_installation(installation, bundles, build_crd(), __version__, now))
@@ -127,7 +129,7 @@ def _read_bundles(installation: Installation) -> list[list[datetime] | None]:
 
 
 def build_answer(findings: Sequence[Finding]) -> Answer:
-    """The findings, as data and for people."""
+    """Build the answer from the findings."""
     counts = Counter(finding.severity for finding in findings)
     return Answer(
         document={

@@ -1,1 +1,1 @@
-"""How commands fail: exit codes and sentences."""
+"""Turns failures of commands into exit codes and messages."""

@@ -1,4 +1,4 @@
-"""What the failures of calls to the API server come down to for a person."""
+"""Turns failures of calls to the API server into messages for a user."""
 
 import os
 
@@ -22,11 +22,11 @@ from gpushare.kube.errors import (
     describe_failure,
 )
 
-_PROXY = "check HTTPS_PROXY and NO_PROXY, or the kubeconfig's proxy-url"
+_PROXY = "Check HTTPS_PROXY and NO_PROXY, or the kubeconfig's proxy-url"
 
 
 def find_api_failure(error: Exception) -> CommandError | None:
-    """None for what is no failure of a call."""
+    """Find the message of a failed call; None for any other error."""
     told = _tell(error)
     return told and CommandError(*told)
 
@@ -39,44 +39,44 @@ def _tell(error: Exception) -> tuple[Exit, str] | None:
             return Exit.NOT_INSTALLED, str(error)
         case ApiError(status=401):
             return Exit.NO_CREDENTIALS, (
-                f"the API server does not know you ({error}); renew your credentials, or name "
-                "another context with --context"
+                f"the API server rejects your credentials ({error}). Renew them, or choose another "
+                "context with --context"
             )
         case ApiError(status=403):
             return Exit.FORBIDDEN, (
-                f"a right is missing ({error}); ask for it, or for a snapshot by somebody who "
-                f"has it; {ON_ACK}"
+                f"a right is missing ({error}). Ask for it, or for a snapshot from a user who has "
+                f"it. {ON_ACK}"
             )
         case ApiError(retry_after_seconds=float(seconds)) if seconds > 0:
-            busy = f"the API server has too much to do ({error}); try again in {seconds:g} s"
+            busy = f"the API server is overloaded ({error}). Try again in {seconds:g} s"
             return Exit.INCOMPLETE, busy
         case ClientSSLError():
             return Exit.NO_CLUSTER, (
-                f"no safe connection to {error.host}:{error.port} ({error}); check the cluster's "
+                f"no secure connection to {error.host}:{error.port} ({error}). Check the cluster's "
                 "certificate-authority in the kubeconfig"
             )
         case ClientProxyConnectionError():
             why = _describe(error.os_error)
-            return Exit.NO_CLUSTER, f"no proxy at {error.host}:{error.port} ({why}); {_PROXY}"
+            return Exit.NO_CLUSTER, f"no proxy at {error.host}:{error.port} ({why}). {_PROXY}"
         case ClientHttpProxyError():
             why = describe_failure(error)
-            return Exit.NO_CLUSTER, f"the proxy leads to no API server: {why}; {_PROXY}"
+            return Exit.NO_CLUSTER, f"the proxy does not reach the API server: {why}. {_PROXY}"
         case ClientConnectorDNSError():
             # Of a proxy aiohttp says the same as of the API server.
             return Exit.NO_CLUSTER, (
-                f"the name {error.host} has no address ({_describe(error.os_error)}); {_PROXY} "
-                "where it is a proxy's, and else which context you are in"
+                f"the name {error.host} has no address ({_describe(error.os_error)}). Check the "
+                f"current context. If it is the name of a proxy: {_PROXY}"
             )
         case ClientConnectorError():
             return Exit.NO_CLUSTER, (
-                f"no API server at {error.host}:{error.port} ({_describe(error.os_error)}); "
-                "check that it runs, and which context you are in"
+                f"no API server at {error.host}:{error.port} ({_describe(error.os_error)}). "
+                "Check that it runs, and the current context"
             )
         case TimeoutError():
-            return Exit.NO_CLUSTER, "the API server does not answer in time; try again"
+            return Exit.NO_CLUSTER, "the API server does not answer in time. Try again"
         case KubeError() | ClientError():
             why = describe_failure(error)
-            return Exit.INCOMPLETE, f"the API server failed on the way, and nothing is shown: {why}"
+            return Exit.INCOMPLETE, f"the API server failed, so nothing is shown: {why}"
     return None
 
 

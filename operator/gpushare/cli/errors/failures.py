@@ -1,4 +1,4 @@
-"""What a person is told where a command fails: one sentence on standard error, and an exit code."""
+"""Reports failures of commands: one line on standard error, and an exit code."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -10,19 +10,19 @@ from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.output.answer import print_note
 
 TRACEBACK = "GPUSHARE_TRACEBACK"
-"""Environment variable: set, a mistake of the program itself is shown with where it happened."""
+"""Environment variable: if set, an internal error is shown with its traceback."""
 
 
 def build_unknown(what: str, name: str, known: Iterable[str]) -> CommandError:
-    """The error for a name that there is not, with the known one that looks most like it."""
+    """Build the error for an unknown name, with the known one that looks most like it."""
     from gpushare.api.suggestion import suggest
 
-    return CommandError(Exit.NOT_FOUND, f"there is no {what} {name}{suggest(name, known)}")
+    return CommandError(Exit.NOT_FOUND, f"{what} {name} not found{suggest(name, known)}")
 
 
 @contextmanager
 def errors_as_sentences() -> Iterator[None]:
-    """A block whose failures are told so, whatever they are."""
+    """Report whatever fails in a block, and exit."""
     try:
         yield
     except (typer.Exit, typer.BadParameter, BrokenPipeError):
@@ -39,7 +39,7 @@ def errors_as_sentences() -> Iterator[None]:
 
 
 def find_failure(error: Exception) -> CommandError | None:
-    """What `error` comes down to for a person; None for a mistake of the program's own."""
+    """Find the message for `error`; None for an internal error."""
     from gpushare.cli.errors.api_errors import find_api_failure
 
     if isinstance(error, CommandError):
@@ -52,9 +52,9 @@ def find_failure(error: Exception) -> CommandError | None:
 
 
 def report_failure(error: Exception) -> CommandError:
-    """The sentence for a mistake of the program's own."""
+    """Build the message for an internal error."""
     return CommandError(
         Exit.FAILURE,
-        f"a mistake of the program, please report it: {type(error).__name__}: {error} "
-        f"({TRACEBACK}=1 shows where)",
+        f"internal error, please report it: {type(error).__name__}: {error} "
+        f"({TRACEBACK}=1 shows the traceback)",
     )

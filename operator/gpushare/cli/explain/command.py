@@ -1,4 +1,4 @@
-"""`gpushare explain`: why a pod, a node or a pool is as it is, by the operator's own decisions."""
+"""Defines the command `explain` and its options."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -40,13 +40,12 @@ def add_explain_commands(app: typer.Typer) -> None:
 
 def explain(
     access: "Access",
-    subject: Annotated[Subject | None, typer.Argument(help="What is to be explained.")] = None,
+    subject: Annotated[Subject | None, typer.Argument(help="What to explain.")] = None,
     name: Annotated[str, typer.Argument(help="Its name.", callback=check_name)] = "",
     files: Annotated[
         list[Path] | None,
         options.filename(
-            "In place of a name: manifests with pods, or with what creates pods, that need not "
-            "exist yet."
+            "Instead of a name: manifests of pods or workloads, which need not exist yet."
         ),
     ] = None,
     recursive: options.Recursive = False,
@@ -55,26 +54,26 @@ def explain(
         typer.Option(
             "--namespace",
             "-n",
-            help="Of the pod, or of objects in a manifest that name none.",
+            help="Namespace of the pod, or of objects in a manifest that name none.",
             callback=check_namespace_name,
         ),
     ] = None,
 ) -> "Answer":
-    """Show why a pod goes where it goes, a node is as it is, or a pool is not ready.
+    """Show why a pod is assigned to its pool, a node is in its state, or a pool is not ready.
 
-    A pod: each pool, and by which reason and number it lost; what the webhook writes and warns of;
-    what was decided when it was created; and where it has no node, what is in its way on each, and
-    the least that would let it in. The decision is the webhook's own, less what that gave away in
-    the last seconds. Deployments, StatefulSets, DaemonSets, Jobs and CronJobs are explained by
-    their template.
+    A pod: each pool, and the reason and number by which it lost; what the webhook writes and warns
+    of; the decision when the pod was created; and if it has no node, what prevents it on each node,
+    and the smallest change that lets it run. The decision is the webhook's own, without the memory
+    that it reserved in the last seconds. Deployments, StatefulSets, DaemonSets, Jobs and CronJobs
+    are explained by their template.
 
-    A node: its labels against what its plugins really serve, the pools that claim it, its change
-    and what that waits for, stale isolation, and what is wrong with it. A pool: its conditions as
-    they would be told now, its nodes by what they wait for, and the pods that wait for it.
+    A node: its labels and what its plugins really serve, the pools that claim it, its change and
+    what that waits for, stale isolation, and what is wrong with it. A pool: its conditions as of
+    now, its nodes by what they wait for, and the pods that wait for it.
 
-    Each reason has a paragraph in docs/reasons.md, or a line in docs/doctor.md. The operator need
-    not be installed, but for pools. How it is set is read from its Deployments; a last line says
-    what is assumed where they can't be read.
+    Each reason has a paragraph in docs/reasons.md, or a line in docs/doctor.md. Only pools need an
+    installed operator. Its settings are read from its Deployments; a last line shows what is
+    assumed where they can't be read.
     """
     _check(subject, name, files, namespace)
     options.check_recursive(files, recursive=recursive)
@@ -99,11 +98,11 @@ def _check(
 ) -> None:
     if files:
         if subject is not None:
-            raise typer.BadParameter("goes without a name", param_hint="-f")
+            raise typer.BadParameter("can't be combined with a name", param_hint="-f")
         return
     if subject is None:
         raise typer.BadParameter("name a pod, node or pool, or give a manifest with -f")
     if not name:
-        raise typer.BadParameter(f"which {subject}?", param_hint="NAME")
+        raise typer.BadParameter(f"the name of the {subject} is missing", param_hint="NAME")
     if namespace is not None and subject is not Subject.POD:
         raise typer.BadParameter(f"a {subject} has no namespace", param_hint="-n")

@@ -1,4 +1,4 @@
-"""`gpushare explain node`: what its labels say, what its plugins serve, and whose it is."""
+"""Builds the answer of `gpushare explain node`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,10 +28,10 @@ from gpushare.core.ownership.drift import describe_conflict
 Json = dict[str, Any]
 
 _LACKS = {
-    Kind.NODES: "what is planned for it, which depends on others",
-    Kind.PODS: "what runs on it, what is planned for it, and what is wrong with its plugins",
-    Kind.POOLS: "which pools claim it, and what is planned for it",
-    Kind.DAEMONSETS: "what is planned for it, and what is wrong with its plugins",
+    Kind.NODES: "its plan, which depends on other nodes",
+    Kind.PODS: "its pods, its plan, and what is wrong with its plugins",
+    Kind.POOLS: "which pools claim it, and its plan",
+    Kind.DAEMONSETS: "its plan, and what is wrong with its plugins",
     Kind.CONFIGMAPS: UNHEALTHY,
 }
 
@@ -44,7 +44,7 @@ _FINDINGS = "REASON:reason,WHAT:message"
 
 
 def explain_one_node(access: Access, name: str) -> Answer:
-    """The answer of `explain node NAME`. Raises `CommandError` for a node that there is not."""
+    """Explain the node. Raises `CommandError` for an unknown one."""
     cluster = access.read_about(Subject(Kind.NODES, name), *PLANNED, Kind.CONFIGMAPS)
     raws = {raw["metadata"]["name"]: raw for raw in cluster.nodes}
     if name not in raws:
@@ -56,7 +56,7 @@ def explain_one_node(access: Access, name: str) -> Answer:
     has_pods = Kind.PODS not in cluster.unread
     explained = explain_node(seen.snapshot, planner, name, now, has_pods=has_pods)
     taints = parse_taints(raws[name])
-    # Whoever may not list pools is not told whether there are any.
+    # A user who may not list pools can't know whether there are any.
     installed = None if Kind.POOLS in cluster.unread else cluster.pools is not None
 
     document = _describe(explained, taints, installed=installed)
@@ -105,7 +105,7 @@ def _describe(
         "findings": [
             {
                 "reason": str(each.code),
-                "message": f"{each.message}; {each.remedy}" if each.remedy else each.message,
+                "message": f"{each.message}. {each.remedy}" if each.remedy else each.message,
             }
             for each in explained.findings
         ],
@@ -115,12 +115,12 @@ def _describe(
 def _build_page(explained: NodeExplanation, document: Json) -> Iterator[Line]:
     yield (Styled(f"Node {explained.node.name}", "bold"), f"  {_tell_state(document)}")
     if document["operatorInstalled"] is False:
-        text = f"  The cluster has no {names.PLURAL}.{names.GROUP}: no pool has the node."
+        text = f"  The cluster has no {names.PLURAL}.{names.GROUP}, so no pool has the node"
         yield (Styled(text, "yellow"),)
     if not explained.has_gpus:
-        # Without its pods nobody knows of a plugin.
+        # Without its pods its plugins are unknown.
         plugin = ", no device plugin" if explained.isolation is not None else ""
-        yield (f"  Nothing on it speaks of GPUs: no label, no resource{plugin}.",)
+        yield (f"  The node has nothing of GPUs: no label, no resource{plugin}",)
         return
     yield from lay_out_facts(_build_facts(explained, document))
     claimants = document["claimants"] or ()
@@ -154,17 +154,17 @@ def _tell_who(document: Json) -> str:
 
 def _build_facts(explained: NodeExplanation, document: Json) -> Iterator[Fact]:
     plan, change, isolation = explained.plan, explained.records.change, explained.isolation
-    yield "Pool", explained.pool or ("none" if explained.pool is None else "none any more")
+    yield "Pool", explained.pool or ("none" if explained.pool is None else "none (deleted)")
     if explained.edition is not None:
         said = f"{explained.labelled} ({explained.edition})"
-        known = said if explained.mode is not None else Styled(f"{said}, which is none", "red")
+        known = said if explained.mode is not None else Styled(f"{said}, unknown", "red")
         yield "Mode by labels", known
     if (applied := explained.records.applied) is not None:
-        waits = ", its plugin has yet to restart" if applied.restart_pending else ""
+        waits = ", plugin restart pending" if applied.restart_pending else ""
         told = f"{applied.schedule} ({applied.edition}) by pool {applied.pool}{waits}"
         yield "Mode applied", told
     if change is not None:
-        under_way = "under way" if change.is_under_way else "not begun"
+        under_way = "in progress" if change.is_under_way else "not started"
         if change.failure is not None:
             under_way = "failed"
         told = (
@@ -174,13 +174,13 @@ def _build_facts(explained: NodeExplanation, document: Json) -> Iterator[Fact]:
         yield "Change", Styled(told, "yellow")
         if plan is not None:
             end = tell_time(plan.deadline)
-            yield "Waits for", f"{plan.message}; fails at {end}" if end else plan.message
+            yield "Waits for", f"{plan.message} (fails at {end})" if end else plan.message
         elif change.failure is not None:
             yield "Failed", Styled(change.failure.message, "red")
     for conflict in document["conflicts"]:
         yield "Conflict", Styled(conflict, "red")
     if explained.records.module:
-        yield "Kernel module", "cGPU's may be loaded: nobody has shown since that it is gone"
+        yield "Kernel module", "the cGPU module may be loaded: its removal is not verified"
     if isolation is None or not isolation.containers:
         return
     sharing = "1 container shares a card"
@@ -196,6 +196,6 @@ def _build_facts(explained: NodeExplanation, document: Json) -> Iterator[Fact]:
 
 
 def _mark_label(label: Json) -> Json:
-    """What the pool wants stands out where the node has another value."""
+    """Mark the value that the pool wants where the node has another."""
     differs = label["wanted"] not in (None, label["value"])
     return {**label, "wanted": Styled(label["wanted"], "red")} if differs else label

@@ -1,6 +1,6 @@
-"""A pod that is explained: as data, and as a page for people.
+"""Formats the explanation of a pod, as data and as a page.
 
-The reasons in it are worded in `core.analysis.explain`.
+Its messages come from `core.analysis.explain`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,10 +36,10 @@ def describe_pod(
     *,
     is_asked: bool,
 ) -> Json:
-    """The document of a pod, or of the pods of a workload of this `kind`.
+    """Describe a pod, or the pods of a workload of this `kind`.
 
     `stale` are its containers whose isolation is not what their node's mode gives; `is_asked`: the
-    webhook is asked about such pods, else nobody writes anything.
+    webhook is asked about such pods; otherwise nothing is written.
     """
     decision, past, found = explained.decision, explained.past, explained.found
     waits = explained.waits
@@ -114,11 +114,11 @@ def _describe_verdict(verdict: PoolVerdict) -> Json:
 
 
 def build_pod_page(document: Json, found: Pod | None, *, wide: bool) -> Iterator[Line]:
-    """The page of that document; `found` is the pod, where there is one."""
+    """Build the page of that document; `found` is the pod, if it exists."""
     requests = sorted(document["requests"].items())
     asks = ", ".join(f"{amount} {resource}" for resource, amount in requests)
     title = f"{document['kind']} {document['namespace']}/{document['name']}"
-    yield (Styled(title, "bold"), f"  asks for {asks or 'no GPU that a pool gives'}")
+    yield (Styled(title, "bold"), f"  asks for {asks or 'no GPU of a pool'}")
     for note in document["notes"]:
         yield (Styled(f"  {note}", "yellow"),)
     yield from lay_out_facts(_build_facts(document, found))
@@ -127,7 +127,7 @@ def build_pod_page(document: Json, found: Pod | None, *, wide: bool) -> Iterator
     decision = document["decision"] or {}
     if document["webhookIsAsked"] and (written := list(_list_written(decision))):
         yield ()
-        what = "What is written" if found is None else "What is written to one like it"
+        what = "What is written" if found is None else "What is written to a new pod like it"
         yield (Styled(what, "bold"),)
         yield from lay_out_facts(written)
     yield from _build_lines("Warnings", decision.get("warnings", ()))
@@ -136,9 +136,9 @@ def build_pod_page(document: Json, found: Pod | None, *, wide: bool) -> Iterator
     rows = [row for fit in shown for row in _list_rejections(fit)]
     yield from build_section("Nodes", _NODES, rows, {"reason": "yellow"})
     if len(shown) < len(ranked):
-        yield (f"  and {len(ranked) - len(shown)} more nodes; -o wide lists them all",)
+        yield (f"  {len(ranked) - len(shown)} more nodes: list them with -o wide",)
     change = document["smallestChange"]
-    yield from _build_lines("Smallest change that lets it in", [change] if change else ())
+    yield from _build_lines("Smallest change that lets it run", [change] if change else ())
 
 
 def _build_lines(title: str, lines: Sequence[str]) -> Iterator[Line]:
@@ -154,13 +154,13 @@ def _build_facts(document: Json, found: Pod | None) -> Iterator[Fact]:
     if decision is not None:
         told, style = f"{decision['reason']}: {decision['message']}", ""
         if decision["refused"]:
-            told, style = f"refused, {told}", "red"
+            told, style = f"refused: {told}", "red"
         elif decision["pool"]:
             style = "green"
         yield "Decision" if found is None else "Now", Styled(told, style)
     if past is not None:
         to = f" to pool {past['pool']}" if past["pool"] is not None else ""
-        same = ", the same" if past["sameNow"] else ", not what would be decided now"
+        same = ", same as now" if past["sameNow"] else ", different from now"
         same = same if decision is not None else ""
         lost = [f"{', '.join(pools)} lost by {reason}" for reason, pools in past["lost"].items()]
         lost += [f"{past['more']} more lost"] if past["more"] else []

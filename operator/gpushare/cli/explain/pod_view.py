@@ -1,4 +1,4 @@
-"""`gpushare explain pod` and `explain -f`: what they read and ask; `pod_text` has the text."""
+"""Builds the answers of `gpushare explain pod` and `explain -f`; `pod_text` has the text."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -41,15 +41,15 @@ _FITS = "on which nodes the pod would fit"
 _LACKS = {
     Kind.PODS: _FITS,
     Kind.NODES: _FITS,
-    Kind.POOLS: f"to which pool it would be sent now, why the others reject it, and {_FITS}",
+    Kind.POOLS: f"to which pool it would be assigned now, why the others reject it, and {_FITS}",
     Kind.DAEMONSETS: _FITS,
-    Kind.NAMESPACES: "to which pool it would be sent now: the labels of its namespace decide",
+    Kind.NAMESPACES: "to which pool it would be assigned now, by the labels of its namespace",
     Kind.CONFIGMAPS: UNHEALTHY,
 }
 
 
 def explain_pod(access: Access, name: str, namespace: str | None) -> Answer:
-    """The answer of `explain pod NAME`. Raises `CommandError` for a pod that there is not."""
+    """Explain the pod. Raises `CommandError` for an unknown one."""
     where = access.find_namespace(namespace)
     cluster = access.read_about(Subject(Kind.PODS, name, where), *Kind)
     raw = _find_pod(cluster, where, name)
@@ -67,8 +67,7 @@ def explain_pod(access: Access, name: str, namespace: str | None) -> Answer:
     if found is not None and found.node in seen.snapshot.nodes:
         stale = tuple(_find_stale(seen, found))
     elif found is not None and found.node:
-        told = f"Its node {found.node} is not known, nor whether its isolation is as the mode says."
-        notes.append(told)
+        notes.append(f"Node {found.node} is unknown, so stale isolation of the pod is not checked")
     document = describe_pod("Pod", explained, notes, stale, is_asked=_is_asked(cluster, where))
     return build_answer(
         document,
@@ -81,7 +80,7 @@ def explain_pod(access: Access, name: str, namespace: str | None) -> Answer:
 
 
 def explain_manifests(access: Access, given: Sequence[Given], namespace: str | None) -> Answer:
-    """The answer of `explain -f`. Raises `CommandError` for what is no pod."""
+    """Explain the pods in manifests. Raises `CommandError` for what is no pod."""
     templates, skipped = find_pod_templates(given)
     default = access.find_namespace(namespace)
     cluster = access.read(*Kind)
@@ -104,7 +103,7 @@ def explain_manifests(access: Access, given: Sequence[Given], namespace: str | N
 
 
 def _observe(cluster: Cluster) -> tuple[Seen, Surroundings, tuple[UnschedulablePod, ...]]:
-    """What is known where the operator is not installed is that there are no pools."""
+    """Convert what was read; without an installed operator there are no pools."""
     seen = observe_cluster(cluster)
     setup = seen.known.setup
     pool_states = plan_snapshot(seen.snapshot, setup, cluster.taken_at).pool_states
@@ -140,7 +139,7 @@ def _find_pod(cluster: Cluster, namespace: str, name: str) -> Json:
     if elsewhere:
         raise CommandError(
             Exit.NOT_FOUND,
-            f"there is no pod {name} in namespace {namespace}; did you mean -n {elsewhere[0]}?",
+            f"pod {name} not found in namespace {namespace}. Did you mean -n {elsewhere[0]}?",
         )
     raise build_unknown("GPU pod", f"{namespace}/{name}", map("/".join, known))
 
@@ -148,16 +147,16 @@ def _find_pod(cluster: Cluster, namespace: str, name: str) -> Json:
 def _find_notes(cluster: Cluster, seen: Seen, namespace: str) -> Iterator[str]:
     if cluster.pools is None:
         yield (
-            f"The cluster has no {names.PLURAL}.{names.GROUP}: there are no pools, and nothing is "
-            "written before the operator is installed."
+            f"The cluster has no {names.PLURAL}.{names.GROUP}. Nothing is written before the "
+            "operator is installed"
         )
     for pool in seen.unreadable:
-        yield f"Pool {pool.name} is left out: its spec can't be read: {pool.error}."
+        yield f"Pool {pool.name} is not considered, because its spec can't be read: {pool.error}"
     if namespace == names.EXEMPT_NAMESPACE:
-        yield f"The webhook is never asked about {namespace}: nothing is written to its pods."
+        yield f"The webhook is never asked about pods in {namespace}, so nothing is written to them"
     known = [raw["metadata"]["name"] for raw in cluster.namespaces]
     if namespace not in known and Kind.NAMESPACES not in cluster.unread:
-        yield f"Namespace {namespace} does not exist yet; taken as one without labels."
+        yield f"Namespace {namespace} does not exist yet, and is assumed to have no labels"
 
 
 def _is_asked(cluster: Cluster, namespace: str) -> bool:
@@ -173,4 +172,4 @@ def _build_pages(document: Json, *, wide: bool) -> Iterator[Line]:
         if document["objects"]:
             yield ()
         listed = ", ".join(document["skipped"])
-        yield (f"Skipped, since the webhook is not asked about their pods: {listed}",)
+        yield (f"Skipped, because the webhook is not asked about their pods: {listed}",)

@@ -1,6 +1,7 @@
-"""`gpushare explain pool`: its conditions, what its nodes wait for, and who waits for it."""
+"""Builds the answer of `gpushare explain pool`."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from gpushare import names
@@ -21,8 +22,8 @@ from gpushare.core.analysis.explain.pools import (
     explain_pool,
 )
 from gpushare.core.analysis.inspect.pools import find_waiting, plan_snapshot
+from gpushare.core.status.pool_status import build_unreadable_status
 from gpushare.core.status.unschedulable_pods import UnschedulablePod
-from gpushare.names import Reason
 
 Json = dict[str, Any]
 
@@ -36,13 +37,13 @@ MAX_SHOWN = 3
 
 
 def explain_one_pool(access: Access, name: str) -> Answer:
-    """The answer of `explain pool NAME`. Raises `CommandError` for a pool that there is not."""
+    """Explain the pool. Raises `CommandError` for an unknown one."""
     cluster = access.read(*Kind)
     seen = observe_pools(cluster)
     pools = {pool.name: pool for pool in seen.snapshot.pools}
     unreadable = {pool.name: pool for pool in seen.unreadable}
     if name in unreadable:
-        return _explain_unreadable(unreadable[name])
+        return _explain_unreadable(unreadable[name], cluster.taken_at)
     if name not in pools:
         raise build_unknown("pool", name, [*pools, *unreadable])
     planner = plan_snapshot(seen.snapshot, seen.known.setup, cluster.taken_at)
@@ -63,8 +64,8 @@ def explain_one_pool(access: Access, name: str) -> Answer:
 
 
 def _is_adopted(cluster: Cluster, explained: PoolExplanation) -> bool:
-    """Whether a controller has taken the pool on: by its finalizer, which one that only observes
-    never gets, or there by what it told."""
+    """Whether a controller has adopted the pool: by its finalizer, or for one that only observes,
+    which gets none, by its status."""
     pool = explained.pool
     if pool.observes:
         return not explained.is_unheard
@@ -72,12 +73,12 @@ def _is_adopted(cluster: Cluster, explained: PoolExplanation) -> bool:
     return names.FINALIZER in (raw["metadata"].get("finalizers") or ())
 
 
-def _explain_unreadable(pool: UnreadablePool) -> Answer:
-    message = f"its spec can't be read, so its nodes are left as they are: {pool.error}"
-    document = {"name": pool.name, "reason": str(Reason.SPEC_INVALID), "message": message}
+def _explain_unreadable(pool: UnreadablePool, now: datetime) -> Answer:
+    ready, *_ = build_unreadable_status(pool, now).conditions
+    document = {"name": pool.name, "reason": ready.reason, "message": ready.message}
     lines: list[Line] = [
         (Styled(f"Pool {pool.name}", "bold"),),
-        (Styled(f"  {Reason.SPEC_INVALID}: {message}", "red"),),
+        (Styled(f"  {ready.reason}: {ready.message}", "red"),),
     ]
     return Answer(document, lambda wide: lines)
 
@@ -175,16 +176,16 @@ def _build_facts(explained: PoolExplanation, *, is_adopted: bool) -> Iterator[Fa
     trouble = ""
     if explained.pool.deleting:
         nodes_are = "node is" if explained.releasing == 1 else "nodes are"
-        told = f"{explained.releasing} {nodes_are} still to be given back"
+        told = f"{explained.releasing} {nodes_are} not released yet"
         yield "Deleted", Styled(told, "yellow")
     elif not is_adopted:
-        trouble = "no controller has taken the pool on yet"
+        trouble = "no controller has adopted the pool yet"
     elif explained.hears_nothing:
-        trouble = "none has acted on the spec as it is now"
+        trouble = "the current spec has not been processed yet"
     if trouble:
         yield "Controller", Styled(trouble, "yellow")
     if explained.out_of_service:
-        yield "Out of service", ", ".join(explained.out_of_service)
+        yield "Unavailable", ", ".join(explained.out_of_service)
     plan = explained.status.plan
     if plan is not None and plan.hash:
         yield "Left to do", f"{plan.summary} (plan {plan.hash})"

@@ -1,4 +1,4 @@
-"""Commands whose help ends with examples, under the name by which the program was called."""
+"""Ends a command's help with examples, under the name by which the program was called."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ class CommandWithExamples(TyperCommand):
     """Its epilog has one example a line, without the program's name."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse what is empty: mostly a variable that is not set, and never all there is."""
+        """Refuse empty arguments: mostly of a variable that is not set."""
         for before, given in zip(("", *args), args, strict=False):
             if not given or (given.startswith("--") and given.find("=") == len(given) - 1):
                 what = given[:-1] or (before if before.startswith("-") else "an argument")
-                raise BadParameter(f"{what} is empty; is a variable not set?", ctx)
+                raise BadParameter(f"{what} is empty. Is a variable not set?", ctx)
         return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:

@@ -1,4 +1,4 @@
-"""Manifests that a person has in files or pipes in, and the objects in them."""
+"""Reads manifests from files or standard input, and the objects in them."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,23 +25,23 @@ class ManifestFile:
     text: str
 
     def parse(self) -> tuple[Document, ...]:
-        """Its documents. Raises `CommandError` where it is no manifest."""
+        """Parse its documents. Raises `CommandError` where it is no manifest."""
         try:
             documents = parse_documents(self.text)
             # A value that is part of itself is YAML, and no manifest.
             orjson.dumps([each.raw for each in documents], option=orjson.OPT_NON_STR_KEYS)
         except RecursionError as error:
-            message = f"{self.shown} is no manifest: it is nested too deep"
+            message = f"{self.shown} is not a manifest: it is nested too deeply"
             raise CommandError(Exit.MANIFEST, message) from error
         except (yaml.YAMLError, ValueError, TypeError) as error:
-            hint = "; a template is to be rendered first" if "{{" in self.text else ""
-            message = f"{self.shown} is no manifest: {error}{hint}"
+            hint = ". Render the template first" if "{{" in self.text else ""
+            message = f"{self.shown} is not a manifest: {error}{hint}"
             raise CommandError(Exit.MANIFEST, message) from error
         return documents
 
 
 def read_manifest_files(paths: Sequence[Path], *, recursive: bool) -> tuple[ManifestFile, ...]:
-    """Of a folder those that kubectl reads: *.yaml, *.yml and *.json; `-` is standard input.
+    """Read files; of a folder those that kubectl reads, *.yaml, *.yml and *.json; `-` is stdin.
 
     Raises `CommandError`.
     """
@@ -63,7 +63,7 @@ def _read(path: Path, recursive: bool) -> Iterator[ManifestFile]:
     files = sorted(each for each in found if each.suffix in _SUFFIXES and each.is_file())
     if not files:
         raise CommandError(
-            Exit.NOT_FOUND, f"{path} has no *.yaml, *.yml or *.json; -R looks in its folders too"
+            Exit.NOT_FOUND, f"{path} has no *.yaml, *.yml or *.json. Use -R to search its folders"
         )
     for file in files:
         yield ManifestFile(file.as_posix(), _decode(file.read_bytes(), str(file)))
@@ -73,7 +73,7 @@ def _decode(text: bytes, name: str) -> str:
     try:
         return text.decode()
     except UnicodeDecodeError as error:
-        raise CommandError(Exit.MANIFEST, f"{name} is no UTF-8 text: {error.reason}") from error
+        raise CommandError(Exit.MANIFEST, f"{name} is not UTF-8 text: {error.reason}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Given:
 
 
 def read_objects(paths: Sequence[Path], *, recursive: bool = False) -> tuple[Given, ...]:
-    """The objects in these files and folders; Lists are taken apart.
+    """Read the objects in these files and folders; Lists are split.
 
     Raises `CommandError` for what is no manifest, and for a file that can't be read.
     """
@@ -106,14 +106,14 @@ def read_objects(paths: Sequence[Path], *, recursive: bool = False) -> tuple[Giv
     )
     if not found:
         listed = ", ".join(file.shown for file in files)
-        raise CommandError(Exit.MANIFEST, f"{listed} is no manifest: nothing is in it")
+        raise CommandError(Exit.MANIFEST, f"{listed} is not a manifest: it is empty")
     return found
 
 
 def _flatten(objects: Sequence[Any], source: str) -> Iterator[Given]:
     for raw in objects:
         if not isinstance(raw, dict) or not isinstance(raw.get("kind"), str):
-            message = f"{source} is no manifest: a document in it is no object with a kind"
+            message = f"{source} is not a manifest: a document is not an object with a kind"
             raise CommandError(Exit.MANIFEST, message)
         if raw["kind"].endswith("List") and isinstance(raw.get("items"), list):
             yield from _flatten(raw["items"], source)

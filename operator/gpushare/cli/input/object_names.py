@@ -1,4 +1,4 @@
-"""Names, label keys and images as they are typed: what no API server has is refused at once.
+"""Checks names, label keys and images as they are typed: invalid ones are refused at once.
 
 Each raises `BadParameter`, and returns what it was given, as a parameter's callback does. What a
 path or a query is made of holds nothing then that ends it.
@@ -12,9 +12,9 @@ _MOST = 253
 
 
 def check_name(name: str) -> str:
-    """That of a node, pool or pod; empty where none is given.
+    """Check the name of a node, pool or pod; empty where none is given.
 
-    Capitals are let in, though no name has them: the one that is meant is proposed then.
+    Capitals are accepted, although no name has them: the right name is proposed then.
     """
     from gpushare.api.selector import DNS_NAME
 
@@ -24,7 +24,7 @@ def check_name(name: str) -> str:
 
 
 def check_kind_and_name(name: str) -> str:
-    """The same, perhaps behind a kind and a slash."""
+    """Check a name, perhaps after a kind and a slash."""
     kind, slash, rest = name.rpartition("/")
     if slash and not (kind and rest):
         raise _refuse(name, "a name: pool/NAME, node/NAME or NAME is expected")
@@ -33,7 +33,7 @@ def check_kind_and_name(name: str) -> str:
 
 
 def check_namespace_name(name: str | None) -> str | None:
-    """That of a namespace; None where none is given."""
+    """Check the name of a namespace; None where none is given."""
     from gpushare.api.selector import DNS_LABEL
 
     if name is None:
@@ -44,7 +44,7 @@ def check_namespace_name(name: str | None) -> str | None:
 
 
 def check_label_key(key: str) -> str:
-    """The key of a label."""
+    """Check the key of a label."""
     from gpushare.api.selector import LABEL_KEY
 
     if not (re.fullmatch(LABEL_KEY, key) and key.find("/") <= _MOST):
@@ -53,7 +53,7 @@ def check_label_key(key: str) -> str:
 
 
 def check_image(image: str) -> str:
-    """The reference of an image."""
+    """Check the reference of an image."""
     if re.search(r"\s", image):
         raise _refuse(image, "an image")
     return image

@@ -1,4 +1,4 @@
-"""Options that commands have in common."""
+"""Defines the options that commands have in common."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -15,21 +15,25 @@ from gpushare.cli.output.answer import Answer, Format, print_answer
 
 Kubeconfig = Annotated[
     Path | None,
-    typer.Option(help="Kubeconfig file; else those of KUBECONFIG, ~/.kube/config, or the Pod's."),
+    typer.Option(
+        help="Kubeconfig file; by default KUBECONFIG, ~/.kube/config, or the Pod's account."
+    ),
 ]
-Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig; else its current.")]
+Context = Annotated[
+    str | None, typer.Option(help="Context of the kubeconfig; by default the current one.")
+]
 Snapshot = Annotated[
     Path | None,
-    typer.Option(help="Read this file of `gpushare snapshot`, and no cluster."),
+    typer.Option(help="Read this file of `gpushare snapshot` instead of a cluster."),
 ]
-Output = Annotated[Format, typer.Option("--output", "-o", help="How to print it.")]
+Output = Annotated[Format, typer.Option("--output", "-o", help="Output format.")]
 Recursive = Annotated[
-    bool, typer.Option("--recursive", "-R", help="With -f: the folders in a folder, too.")
+    bool, typer.Option("--recursive", "-R", help="With -f: search subfolders too.")
 ]
 
 
 class Printed(StrEnum):
-    """What is printed of manifests."""
+    """Output formats of manifests."""
 
     DIFF = "diff"
     YAML = "yaml"
@@ -37,22 +41,22 @@ class Printed(StrEnum):
 
 
 class Unisolated(StrEnum):
-    """What nodes of the Basic edition become whose isolation is off."""
+    """What nodes of the Basic edition with isolation off become."""
 
     CGPU = "cgpu"
     SHARE = "share"
 
 
 def filename(what: str) -> Any:
-    """The option -f, for manifests; `what` says of what, and in place of what."""
-    how = "A file or a folder, - is standard input; may be given several times."
+    """Build the option -f, for manifests; `what` says of what, and instead of what."""
+    how = "A file or a folder; - is standard input. May be given several times."
     return typer.Option("--filename", "-f", metavar="<path>", help=f"{what} {how}")
 
 
 def check_recursive(files: Sequence[Path] | None, *, recursive: bool) -> None:
     """Raise `BadParameter` for a -R that has no folder."""
     if recursive and not files:
-        raise typer.BadParameter("goes with -f", param_hint="-R")
+        raise typer.BadParameter("requires -f", param_hint="-R")
 
 
 _KUBECONFIG, _CONTEXT, _SNAPSHOT, _OUTPUT = (
@@ -67,13 +71,13 @@ _KUBECONFIG, _CONTEXT, _SNAPSHOT, _OUTPUT = (
 
 
 def reads_cluster(answer: Callable[..., Answer]) -> Callable[..., None]:
-    """The command that prints this answer, with the options that say from which cluster or
-    snapshot, and how. `answer` is given an `Access` first, then what else is typed."""
+    """Build the command that prints this answer, with the options for the cluster or snapshot, and
+    for the format. `answer` gets an `Access` first, then what else is typed."""
     return _build_command(answer, (_OUTPUT, _SNAPSHOT, _KUBECONFIG, _CONTEXT))
 
 
 def writes_cluster(answer: Callable[..., Answer]) -> Callable[..., None]:
-    """The same for a command that writes to the cluster, which a snapshot can't stand for."""
+    """Build a command that writes to the cluster: it has no --snapshot."""
     return _build_command(answer, (_OUTPUT, _KUBECONFIG, _CONTEXT))
 
 

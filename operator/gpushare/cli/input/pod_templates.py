@@ -1,4 +1,4 @@
-"""The pods in manifests: those that they are, and those that they will have created."""
+"""Finds the pods in manifests, and the templates of pods."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from gpushare.webhook.pod_template import (
 
 @dataclass(frozen=True, slots=True)
 class PodTemplate:
-    """A pod, or what creates pods, with the pod as the webhook is asked about it."""
+    """A pod or a workload, with the pod as the webhook is asked about it."""
 
     kind: str
     namespace: str
@@ -32,7 +32,7 @@ class PodTemplate:
 def find_pod_templates(
     objects: Iterable[Given],
 ) -> tuple[tuple[PodTemplate, ...], tuple[Given, ...]]:
-    """The pods in these objects, and those that create none that the webhook is asked about.
+    """Find the pods in these objects, and the objects without pods that the webhook is asked about.
 
     Raises `CommandError` for what is no pod.
     """

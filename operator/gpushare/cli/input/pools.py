@@ -1,4 +1,4 @@
-"""Pools that a person has in files, and has not applied."""
+"""Reads pools from manifests that are not applied yet."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ class GivenPools:
     skipped: tuple[str, ...]
     """As `kind/name`."""
     kept: Mapping[str, tuple[KeptField, ...]]
-    """By pool, what its file leaves out and the pool has from others."""
+    """By pool, the fields that its file leaves out and other managers own."""
 
 
 def find_pools(objects: Sequence[Given], live: Sequence[Json], now: datetime) -> GivenPools:
-    """The pools among these objects, as an apply would make them at `now` of those that are `live`.
+    """Find the pools in these objects, as an apply at `now` would make them of the `live` ones.
 
-    Raises `CommandError` for the first that the API server would refuse, or if there is none.
+    Raises `CommandError` for the first that the API server would reject, or if there is none.
     """
     pools: dict[str, Pool] = {}
     skipped = []
@@ -47,11 +47,11 @@ def find_pools(objects: Sequence[Given], live: Sequence[Json], now: datetime) ->
             kept[pool.name] = find_kept_fields(before, given.raw)
             pool = _parse_with(given, kept[pool.name], now)
         if pool.name in pools:
-            message = f"{given.source}: {pool.name} is given twice; keep one of them"
+            message = f"{given.source}: pool {pool.name} is given twice. Keep one of them"
             raise CommandError(Exit.MANIFEST, message)
         pools[pool.name] = pool
     if not pools:
-        message = f"there is no {names.KIND} among {', '.join(skipped)}"
+        message = f"no {names.KIND} found among {', '.join(skipped)}"
         raise CommandError(Exit.MANIFEST, message)
     return GivenPools(tuple(pools.values()), tuple(skipped), kept)
 
@@ -62,5 +62,5 @@ def _parse_with(given: Given, kept: Sequence[KeptField], now: datetime) -> Pool:
         return parse_manifest(keep_fields(given.raw, kept), now)
     except ManifestError as error:
         listed = ", ".join(map(str, kept))
-        message = f"{given.source}: with what the file leaves to others ({listed}): {error}"
+        message = f"{given.source}: with fields that the file does not set, {listed}: {error}"
         raise CommandError(Exit.MANIFEST, message) from error

@@ -1,4 +1,4 @@
-"""The commands that read a cluster or its snapshot, and write nothing to it."""
+"""Defines the commands `inspect` and `snapshot` and their options."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -38,7 +38,8 @@ def add_inspect_commands(app: typer.Typer) -> None:
 def inspect(
     access: "Access",
     node: Annotated[
-        str, typer.Argument(help="Only this node, whether it shares or not.", callback=check_name)
+        str,
+        typer.Argument(help="Show only this node, even if it does not share.", callback=check_name),
     ] = "",
     details: Annotated[
         bool, typer.Option("-d", "--details", help="Show the pods of each node.")
@@ -47,8 +48,8 @@ def inspect(
         bool,
         typer.Option(
             "--pools",
-            help="Pool by pool: each card, the largest free block, memory that is stranded on "
-            "cards with less of it than the median pod asks for, and pods that wait, with why.",
+            help="Show each pool with its cards, the largest free block, memory stranded on cards "
+            "with less of it than the median pod asks for, and pods that wait, and why.",
         ),
     ] = False,
     namespace: Annotated[
@@ -56,21 +57,21 @@ def inspect(
         typer.Option(
             "--namespace",
             "-n",
-            help="With --pools: of pods that wait, only its own.",
+            help="With --pools: show only waiting pods of this namespace.",
             callback=check_namespace_name,
         ),
     ] = None,
 ) -> "Answer":
     """Show what the cards hold, in the layout of `kubectl inspect gpushare` and `inspect cgpu`.
 
-    The operator need not be installed, but for --pools. Nodes are sorted by name; all else is as
-    the original prints it, to the byte. Amounts are in the device plugin's unit. With -o wide each
-    card has a line, which names its pods.
+    Only --pools needs an installed operator. Nodes are sorted by name; everything else is printed
+    as by the original, to the byte. Amounts are in the device plugin's unit. With -o wide each card
+    has a line with its pods.
     """
     if pools and (node or details):
-        raise typer.BadParameter("goes without NODE and -d", param_hint="--pools")
+        raise typer.BadParameter("can't be combined with NODE or -d", param_hint="--pools")
     if namespace is not None and not pools:
-        raise typer.BadParameter("goes with --pools", param_hint="-n")
+        raise typer.BadParameter("requires --pools", param_hint="-n")
     if pools:
         from gpushare.cli.inspect.pools_view import inspect_pools
 
@@ -83,17 +84,17 @@ def inspect(
 def snapshot(
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="File to write, which only you can read; - is stdout."),
+        typer.Option("--output", "-o", help="File to write, readable only by you; - is stdout."),
     ],
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
 ) -> None:
     """Write what the other commands read of the cluster to a file, for their --snapshot.
 
-    Secrets and logs are not read; of ConfigMaps only those of kube-system that tell of unhealthy
-    cards are kept. Of a pod that asks for GPUs, or runs a device
-    plugin, only where it may run and what it asks of GPUs is kept; of other pods nothing; of the
-    operator's Deployments how it is set. The manual (docs/cli.md) lists each field.
+    Secrets and logs are not read; of ConfigMaps only those of kube-system that list unhealthy cards
+    are kept. Of a pod that asks for GPUs, or runs a device plugin, only its node selection and its
+    GPU requests are kept; of other pods nothing; of the operator's Deployments its settings. The
+    manual (docs/cli.md) lists each field.
     """
     with errors_as_sentences():
         from gpushare.api.pruned.cluster import Kind

@@ -1,4 +1,4 @@
-"""`gpushare inspect --pools`: what the vendors' plugins lack."""
+"""Builds the answer of `gpushare inspect --pools`, which the vendors' plugins lack."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ BAR = 20
 
 
 def inspect_pools(access: Access, namespace: str | None) -> Answer:
-    """The answer of `inspect --pools`; `namespace`: of the pods that wait, only those in it."""
+    """Show the pools; of the pods that wait, only those in `namespace`, if given."""
     cluster = access.read(*Kind)
     check_namespace(cluster, namespace)
     seen = observe_pools(cluster)
@@ -54,7 +54,7 @@ def inspect_pools(access: Access, namespace: str | None) -> Answer:
 
 
 def describe_pools(view: PoolsView, unreadable: Sequence[UnreadablePool], cluster: Cluster) -> Json:
-    """All of it; `unreadable` are pools of `cluster` whose spec can't be read."""
+    """Describe the pools; `unreadable` are pools of `cluster` whose spec can't be read."""
     return {
         "pools": [
             {
@@ -94,7 +94,7 @@ def _describe_node(view: PoolNode) -> Json:
 
 def _build_page(view: PoolsView, document: Json, *, wide: bool) -> Iterator[Line]:
     if not view.pools and not document["unreadable"]:
-        yield ("There are no pools.",)
+        yield ("No pools found",)
     for number, pool in enumerate(view.pools):
         if number:
             yield ()

@@ -1,4 +1,4 @@
-"""`gpushare inspect`: what the cards hold, as the vendors' plugins show it, and pool by pool."""
+"""Builds the answer of `gpushare inspect`: what the cards hold, as the vendors' plugins show it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,11 +23,11 @@ from gpushare.core.analysis.inspect.layout import format_details, format_summary
 
 Json = dict[str, Any]
 
-_LACKS = {Kind.PODS: "what of the cards is given out, and to whom"}
+_LACKS = {Kind.PODS: "how much of the cards is allocated, and to which pods"}
 
 
 def inspect_nodes(access: Access, node: str, *, details: bool) -> Answer:
-    """The answer of `inspect [-d] [NODE]`; no node named: all that share GPU memory."""
+    """Show `node`, or without a name all nodes that share GPU memory."""
     cluster = access.read_node(node) if node else access.read(Kind.NODES, Kind.PODS)
     nodes = observe_card_nodes(cluster.nodes, cluster.pods, only=node)
     if Kind.PODS in cluster.unread:

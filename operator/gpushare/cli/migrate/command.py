@@ -1,4 +1,4 @@
-"""The commands under `migrate`, as they are typed."""
+"""Defines the commands under `migrate` and their options."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def add_migrate(app: typer.Typer) -> None:
     """Add the commands to `app`."""
     migrate = typer.Typer(
-        help="Show how to leave another edition or another resource; nothing is written.",
+        help="Show how to migrate from another edition or resource; nothing is written.",
         rich_markup_mode=None,
     )
     app.add_typer(migrate, name="migrate", no_args_is_help=True)
@@ -40,19 +40,19 @@ def migrate_pools(
     unisolated: Annotated[
         Unisolated,
         typer.Option(
-            help="What nodes become whose isolation is off on Basic. cgpu, as the vendor maps it: "
-            "isolation begins. share: it stays off, which takes a reboot of each."
+            help="Mode for Basic nodes with isolation off. cgpu, as the vendor maps it: isolation "
+            "begins. share: it stays off, which takes a reboot of each node."
         ),
     ] = Unisolated.CGPU,
     node_pool_label: NodePoolLabel = names.LABEL_NODE_POOL,
 ) -> "Answer":
-    """Plan the way of nodes from the Basic or OpenSource edition to Professional.
+    """Plan the migration of nodes from the Basic or OpenSource edition to Professional.
 
     By the vendor's mapping: cgpu=true becomes ack.node.gpu.schedule=cgpu, gpushare=true becomes
-    share. Node by node: what it becomes, the pods that must finish first, and whether its plugin is
-    replaced or it reboots; then the steps that a person takes, in order, each with its commands.
-    With -o yaml the pools of the Professional edition are printed for `kubectl apply`, with all of
-    that in comments. Pools of the other editions go on under their names, with all else in them.
+    share. Shows for each node its new mode, the pods that must finish first, and whether its plugin
+    is replaced or it reboots; then the manual steps, in order, each with its commands. With -o yaml
+    the pools of the Professional edition are printed for `kubectl apply`, with all of that in
+    comments. Pools of the other editions keep their names and all other fields.
     """
     check_node_pool_label(node_pool_label)
     from gpushare.api.pool import Schedule

@@ -1,4 +1,4 @@
-"""`gpushare migrate pools`: from Basic or OpenSource to Professional, as a plan and as pools."""
+"""Builds the answer of `gpushare migrate pools`: a plan, and the pools for Professional."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -27,13 +27,13 @@ from gpushare.core.analysis.adoption.upgrade import (
 )
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 
-NOTHING = "There is nothing to migrate: no node carries a label of another edition."
+NOTHING = "Nothing to migrate: no node carries a label of another edition"
 
 
 def migrate_pools(access: Access, *, node_pool_label: str, unisolated: Schedule) -> Answer:
-    """The pools of the Professional edition, and what each node goes through until then.
+    """Plan the pools of the Professional edition, and the upgrade of each node.
 
-    `unisolated`: what nodes become whose isolation is off on Basic.
+    `unisolated`: the mode of Basic nodes with isolation off.
     """
     cluster = access.read(*PLANNED)
     seen = observe_cluster(cluster)
@@ -110,7 +110,7 @@ def _build_page(
 
 
 def _tell_steps(steps: Sequence[Step]) -> Iterator[str]:
-    """Each step, and below it its commands."""
+    """Yield each step, and below it its commands."""
     if not steps:
         yield NOTHING
     for number, step in enumerate(steps, start=1):
@@ -147,9 +147,9 @@ def _name_mode(mode: Carried) -> str:
 
 
 def _tell_cost(upgrade: Upgrade) -> str:
-    told = ["its plugin is replaced" if upgrade.restarts else "labels alone"]
+    told = ["plugin replaced" if upgrade.restarts else "labels only"]
     if upgrade.begins_to_isolate:
-        told.append("isolation begins for pods that come afterwards")
+        told.append("isolation begins for later pods")
     if upgrade.reboots:
-        told.append("the kernel module is removed, and the node reboots")
-    return "; ".join(told)
+        told.append("kernel module removed, node reboots")
+    return ", ".join(told)

@@ -1,4 +1,4 @@
-"""`gpushare migrate workloads`: its options and help."""
+"""Defines the command `migrate workloads` and its options."""
 
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +29,7 @@ def add_migrate_workloads(app: typer.Typer) -> None:
 
 def migrate_workloads(
     files: Annotated[
-        list[Path] | None, options.filename("In place of -n and -A: manifests.")
+        list[Path] | None, options.filename("Instead of -n and -A: manifests.")
     ] = None,
     recursive: options.Recursive = False,
     namespace: Annotated[
@@ -37,12 +37,13 @@ def migrate_workloads(
         typer.Option(
             "--namespace",
             "-n",
-            help="Without -f: workloads of this one.",
+            help="Without -f: workloads of this namespace.",
             callback=check_namespace_name,
         ),
     ] = None,
     all_namespaces: Annotated[
-        bool, typer.Option("--all-namespaces", "-A", help="Without -f: workloads of all.")
+        bool,
+        typer.Option("--all-namespaces", "-A", help="Without -f: workloads of all namespaces."),
     ] = False,
     selector: Annotated[
         str,
@@ -50,28 +51,30 @@ def migrate_workloads(
     ] = "",
     share: Annotated[
         int | None,
-        typer.Option(min=1, help="GiB for each card that a pod asks for; else all of the card's."),
+        typer.Option(
+            min=1, help="GiB for each card that a pod asks for; by default the whole card."
+        ),
     ] = None,
     card_memory_gib: Annotated[
         int | None,
-        typer.Option(min=1, help="What a card has, in whole GiB; else the nodes are asked."),
+        typer.Option(min=1, help="Memory of a card in whole GiB; by default read from the nodes."),
     ] = None,
     keep_selectors: Annotated[
         bool,
         typer.Option(
             "--keep-selectors",
-            help="Leave selections of nodes as they are: the cluster stays in its edition.",
+            help="Do not change node selectors and affinities: the cluster keeps its edition.",
         ),
     ] = False,
     unisolated: Annotated[
         Unisolated,
         typer.Option(
-            help="What nodes of the Basic edition become whose isolation is off, as in `migrate "
-            "pools`: cgpu, as the vendor maps it, or share."
+            help="Mode for Basic nodes with isolation off, as in `migrate pools`: cgpu, as the "
+            "vendor maps it, or share."
         ),
     ] = Unisolated.CGPU,
     output: Annotated[
-        Printed, typer.Option("--output", "-o", help="How to print it.")
+        Printed, typer.Option("--output", "-o", help="Output format.")
     ] = Printed.DIFF,
     snapshot: options.Snapshot = None,
     kubeconfig: options.Kubeconfig = None,
@@ -79,19 +82,19 @@ def migrate_workloads(
 ) -> None:
     """Rewrite manifests from whole cards to shared memory, and from older editions' labels.
 
-    nvidia.com/gpu becomes aliyun.com/gpu-mem, node selectors and affinities on gpushare and cgpu
+    nvidia.com/gpu becomes aliyun.com/gpu-mem; node selectors and affinities on gpushare and cgpu
     become ack.node.gpu.schedule. A diff is printed, or the manifests; nothing is written to the
-    cluster. What somebody must decide is left as it is, with a line on standard error that says
-    why (docs/migration.md has them all) and exit code 10. Comments, order and untouched documents
-    stay as they are.
+    cluster. What a user must decide is not changed, with the reason on standard error
+    (docs/migration.md explains each) and exit code 10. Comments, order and unaffected documents
+    are kept.
     """
     if bool(files) + (namespace is not None) + all_namespaces != 1:
-        raise typer.BadParameter("say -f, or -n, or -A", param_hint="-f")
+        raise typer.BadParameter("give one of -f, -n and -A", param_hint="-f")
     if files and selector:
-        raise typer.BadParameter("goes with -n or -A", param_hint="-l")
+        raise typer.BadParameter("requires -n or -A", param_hint="-l")
     options.check_recursive(files, recursive=recursive)
     if snapshot is not None and not files:
-        raise typer.BadParameter("has no manifests: goes with -f", param_hint="--snapshot")
+        raise typer.BadParameter("requires -f", param_hint="--snapshot")
     with errors_as_sentences():
         from gpushare.api.pool import Schedule
         from gpushare.cli.cluster.access import Access

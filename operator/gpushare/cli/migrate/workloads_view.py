@@ -1,4 +1,4 @@
-"""`gpushare migrate workloads`: manifests as they are to be, beside what they are."""
+"""Migrates workloads for `gpushare migrate workloads`, and prints the changed manifests."""
 
 import asyncio
 import re
@@ -35,7 +35,7 @@ _NO_NEWLINE = "\n\\ No newline at end of file\n"
 
 @dataclass(frozen=True, slots=True)
 class MigratedFile:
-    """A file as it was and as it is to be."""
+    """A file before and after its migration."""
 
     file: ManifestFile
     text: str
@@ -48,7 +48,7 @@ class MigratedFile:
 
 
 def read_cards(access: Access, memory_gib: int | None) -> Cards:
-    """The cards of the cluster, unless a person said what they are. Raises `CommandError`, and
+    """Read the cards of the cluster, unless the user gave their memory. Raises `CommandError`, and
     what else `errors_as_sentences` knows."""
     if memory_gib is not None:
         return Cards(memory_everywhere=memory_gib)
@@ -58,7 +58,7 @@ def read_cards(access: Access, memory_gib: int | None) -> Cards:
         failure = find_failure(error)
         if failure is None or failure.exit_code not in _NO_NODES:
             raise
-        message = f"{failure}; without the nodes, --card-memory-gib says what a card has"
+        message = f"{failure}. To work without the nodes, use --card-memory-gib"
         raise CommandError(failure.exit_code, message) from error
     snapshot = ClusterSnapshot(nodes={node.name: node for node in map(parse_node, nodes)})
     return observe_cards(snapshot.nodes.values(), guess_unit(snapshot))
@@ -67,15 +67,15 @@ def read_cards(access: Access, memory_gib: int | None) -> Cards:
 def migrate_files(
     paths: Sequence[Path], target: Target, *, recursive: bool
 ) -> tuple[MigratedFile, ...]:
-    """Every file that is named, changed or not. Raises `CommandError`."""
+    """Migrate every file, and return it changed or not. Raises `CommandError`."""
     return tuple(_migrate(file, target) for file in read_manifest_files(paths, recursive=recursive))
 
 
 def migrate_live(
     access: Access, namespace: str | None, selector: str, target: Target
 ) -> tuple[MigratedFile, ...]:
-    """The workloads of a cluster, each as a file of its own, and only those that change or of which
-    there is something to say. Raises what a call may raise."""
+    """Migrate the workloads of a cluster, each as a file of its own, and return only those that
+    change or have findings. Raises what a call may raise."""
     found = asyncio.run(_read_live(access, namespace, selector))
     if not found and namespace is not None:
         check_namespace(access.read(Kind.NAMESPACES), namespace)
@@ -103,7 +103,7 @@ def _migrate(file: ManifestFile, target: Target) -> MigratedFile:
     text, reformatted = rewrite_text(file.text, documents, wanted)
     findings = [finding for each in migrated for finding in each.findings]
     if reformatted:
-        message = "its text was written anew, without comments: an anchor of it is used in between"
+        message = "The file was reformatted without comments, because a change affects an anchor"
         findings.append(Finding(Code.REFORMATTED, message, "the file"))
     return MigratedFile(file, text, wanted, tuple(findings))
 
@@ -132,9 +132,9 @@ def _list(raw: Any) -> Sequence[Any]:
 
 
 def print_migrated(files: Sequence[MigratedFile], printed: Printed, *, are_live: bool) -> None:
-    """A patch, or all of the files as one; on standard error a line for each finding.
+    """Print a patch, or all of the files as one; on standard error a line for each finding.
 
-    Of live objects only those that change; of files all, so that one can go on with them.
+    Of live objects only those that change; of files all, for further use.
     """
     shown = [file for file in files if file.is_changed or not are_live]
     match printed:

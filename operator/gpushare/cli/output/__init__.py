@@ -1,1 +1,1 @@
-"""How answers are printed."""
+"""Prints answers."""

@@ -1,4 +1,4 @@
-"""How answers are printed: one renderer for all commands, all at once or not at all."""
+"""Prints answers: one renderer for all commands, all at once or not at all."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ _GAP = 2
 
 
 class Format(StrEnum):
-    """What an answer is printed as."""
+    """Output formats of answers."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -35,12 +35,12 @@ Cell = str | Styled
 """Its text may come from a cluster: no part of it reaches a terminal as anything but text."""
 Line = Sequence[Cell]
 Fact = tuple[str, Cell]
-"""What it is about, and what is so."""
+"""A key and its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command has to say: as data, and for people."""
+    """The result of a command, as data and as a table."""
 
     document: Any
     """Lists, mappings, strings and numbers."""
@@ -49,7 +49,7 @@ class Answer:
     manifests: str = ""
     """Where it has them, what is printed as YAML in place of the document."""
     notes: Sequence[str] = ()
-    """What is said on standard error beside those."""
+    """Messages on standard error beside those."""
     exit_code: Exit = Exit.OK
 
 
@@ -108,9 +108,9 @@ def write(text: str | bytes) -> None:
 
 
 def give_output_up(error: OSError) -> CommandError:
-    """What is told where standard output can't be written; what is left of it is not tried again.
+    """Build the error for standard output that can't be written, and discard the rest of it.
 
-    At its end Python would, and complain once more.
+    At its end Python would write it, and complain once more.
     """
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
@@ -118,7 +118,7 @@ def give_output_up(error: OSError) -> CommandError:
 
 
 def lay_out(header: Sequence[str], rows: Iterable[Line], *, indent: int = 0) -> list[Line]:
-    """Lines of a table, without blanks at their ends; no row is empty."""
+    """Lay out a table in lines without blanks at their ends; no row is empty."""
     table: list[Line] = [tuple(Styled(title, "bold") for title in header), *rows]
     widths = [max(map(_measure, column)) for column in zip(*table, strict=True)]
     lines: list[Line] = []
@@ -134,7 +134,7 @@ def lay_out(header: Sequence[str], rows: Iterable[Line], *, indent: int = 0) -> 
 
 
 def lay_out_facts(facts: Iterable[Fact], *, indent: int = 2) -> list[Line]:
-    """A line for each fact, one beneath the other."""
+    """Lay out a line for each fact, with the values in one column."""
     listed = list(facts)
     width = max((_measure(name) for name, _ in listed), default=0)
     return [

@@ -1,4 +1,4 @@
-"""Characters that are no text, which a name or a message of a cluster may hold."""
+"""Escapes characters that are no text, which a name or a message of a cluster may hold."""
 
 import re
 
@@ -10,7 +10,7 @@ Report 36, "Bidirectional Text Spoofing"); and halves of characters."""
 
 
 def escape_controls(text: str, *, but: str = "") -> str:
-    """`text` with `\\xNN` and `\\uNNNN` in place of controls, also those of writing direction.
+    """Escape controls in `text`, also those of writing direction, as `\\xNN` and `\\uNNNN`.
 
     Those in `but` stay.
     """

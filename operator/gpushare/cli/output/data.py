@@ -1,4 +1,4 @@
-"""Answers as data: JSON and YAML in which every character that is no text is escaped."""
+"""Formats answers as JSON and YAML in which every character that is no text is escaped."""
 
 import json
 import re
@@ -15,7 +15,7 @@ _JSON = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
 
 
 def format_json(document: Any) -> str:
-    """A document of lists, mappings, strings and numbers, however large these are."""
+    """Format a document of lists, mappings, strings and numbers of any size as JSON."""
     try:
         text = orjson.dumps(document, option=_JSON).decode()
     except TypeError:
@@ -30,15 +30,15 @@ def _escape_in_json(found: re.Match[str]) -> str:
 
 
 def format_yaml(document: Any) -> str:
-    """The same as YAML."""
+    """Format a document as YAML."""
     return escape_controls(documents.format_yaml(document), but="\n")
 
 
 def render_manifests(
     head: Iterable[str], manifests: Sequence[Json], comments: Mapping[str, Sequence[str]]
 ) -> str:
-    """Objects that nobody has created yet, as YAML to apply, under comments: those of the `head`,
-    and by name those of each object."""
+    """Render objects as YAML to apply, under comments: those of the `head`, and by name those of
+    each object."""
     parts = [_comment(head)]
     for manifest in manifests:
         said = _comment(comments.get(manifest["metadata"]["name"], ()))

@@ -1,4 +1,4 @@
-"""What several commands say of nodes, pods and pools, in the same words."""
+"""Describes nodes, pods and pools in the same words for several commands."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def describe_change(change: Change | None, plan: StepResult | None) -> Json | None:
-    """The change of a node for which `plan` stands; None where there is none."""
+    """Describe the change of a node with this `plan`; None where there is none."""
     if change is None:
         return None
     return {
@@ -31,18 +31,18 @@ def describe_change(change: Change | None, plan: StepResult | None) -> Json | No
 
 
 def describe_plan(plan: StepResult) -> Json:
-    """Where a node is, and why."""
+    """Describe the state of a node, and why it is in it."""
     return {"state": str(plan.state), "reason": str(plan.reason), "message": plan.message}
 
 
 def describe_isolation(isolation: NodeIsolation) -> Json:
-    """What isolation the containers of a node have."""
+    """Describe the isolation of a node's containers."""
     samples = [tell_stale(each) for each in isolation.samples]
     return {**describe(replace(isolation, samples=())), "samples": samples}
 
 
 def describe_capacity(capacity: PoolCapacity) -> Json:
-    """What the cards of a pool hold."""
+    """Describe what the cards of a pool hold."""
     return {
         "gpus": capacity.gpus,
         "memoryTotalGiB": capacity.memory_total,
@@ -55,7 +55,7 @@ def describe_capacity(capacity: PoolCapacity) -> Json:
 
 
 def describe_waiting(waiting: UnschedulablePod) -> Json:
-    """A pod that waits for a pool or a node, and why."""
+    """Describe a pod that waits for a pool or a node, and why."""
     return {
         "namespace": waiting.pod.namespace,
         "name": waiting.pod.name,
@@ -67,12 +67,12 @@ def describe_waiting(waiting: UnschedulablePod) -> Json:
 
 
 def tell_allocated(card: Card) -> str:
-    """What is given out of a card, and whether the scheduler gives out the rest."""
+    """Say how much of a card is allocated, and whether the scheduler allocates the rest."""
     return f"{card.allocated}/{card.total}{' unhealthy' * card.is_unhealthy}"
 
 
 def describe_card(card: Card) -> Json:
-    """A card; amounts in the plugin's unit."""
+    """Describe a card; amounts in the plugin's unit."""
     return {
         "index": card.index,
         "total": card.total,
@@ -85,9 +85,9 @@ def describe_card(card: Card) -> Json:
 
 
 def tell_stale(stale: ContainerIsolation) -> str:
-    """Which container it is, and what it has instead."""
+    """Say which container has stale isolation, and what it has instead."""
     has = "is" if stale.isolated else "is not"
     return (
         f"{stale.container} of pod {stale.pod.namespace}/{stale.pod.name} {has} isolated: admitted "
-        f"under {stale.admitted}, and the node is {stale.mode}"
+        f"under {stale.admitted}, but the node is {stale.mode}"
     )

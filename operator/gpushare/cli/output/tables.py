@@ -1,4 +1,4 @@
-"""Documents of an answer, and tables of them for people: both say the same."""
+"""Builds the documents of answers, and tables of them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -15,7 +15,7 @@ _MARKS = {True: Styled("yes", "green"), False: Styled("no", "red")}
 
 
 def describe(value: Any) -> Any:
-    """`value` as data: a dataclass is a mapping of its fields, whose names are in camelCase."""
+    """Convert `value` to data: a dataclass to a mapping of its fields, with names in camelCase."""
     if is_dataclass(value):
         return {to_camel(each.name): describe(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
@@ -28,12 +28,12 @@ def describe(value: Any) -> Any:
 
 
 def tell_time(moment: datetime | None) -> str | None:
-    """A time as people and programs read it."""
+    """Format a time, for users and programs."""
     return None if moment is None else moment.isoformat(timespec="seconds")
 
 
 def tell_value(value: Any) -> Cell:
-    """A value of a document in a table."""
+    """Format a value of a document for a table."""
     if isinstance(value, Styled):
         return value
     if isinstance(value, bool):
@@ -48,7 +48,7 @@ def build_table(
     items: Iterable[Mapping[str, Any]],
     styles: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Line]:
-    """A table of these documents, without lines where there are none.
+    """Build a table of these documents, without lines where there are none.
 
     `columns` are as kubectl's custom-columns: titles, each with the key that it shows; `styles` are
     by key.
@@ -66,7 +66,7 @@ def build_section(
     items: Iterable[Mapping[str, Any]],
     styles: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Line]:
-    """The same under a title."""
+    """Build a table under a title."""
     if table := build_table(columns, items, styles):
         yield ()
         yield (Styled(title, "bold"),)

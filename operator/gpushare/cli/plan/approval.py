@@ -1,4 +1,4 @@
-"""`gpushare approve` and `gpushare retry`: the only commands that write to a cluster."""
+"""Runs `gpushare approve` and `gpushare retry`, the only commands that write to a cluster."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -38,12 +38,9 @@ from gpushare.kube.resources.pools import parse_pools
 Json = dict[str, Any]
 
 ATTEMPTS = 5
-"""The controller writes statuses all the time; each time it was first, all is judged anew."""
+"""The controller writes statuses all the time; when it was first, everything is judged again."""
 _OWNED = "FieldManagerConflict"
-_LATER = (
-    "The same changes of nodes that come later are agreed to as well, until approvedPlan is "
-    "another."
-)
+_LATER = "The approval also covers the same changes of later nodes, until approvedPlan changes"
 _RIGHTS = {
     Kind.POOLS: f"get and patch on {names.PLURAL}.{names.GROUP}",
     Kind.NODES: "get and patch on nodes",
@@ -52,7 +49,7 @@ _RIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Where a word is written, and how."""
+    """Options of a write, and where it goes."""
 
     access: Access
     dry_run: bool = False
@@ -60,7 +57,7 @@ class Write:
 
 
 async def approve_pool(write: Write, name: str, seen_hash: str) -> Answer:
-    """The answer of `approve`. Raises `CommandError`, and what `errors_as_sentences` knows."""
+    """Run `approve`. Raises `CommandError`, and what `errors_as_sentences` knows."""
     async with await write.access.connect() as api:
 
         async def say() -> Answer:
@@ -77,11 +74,11 @@ async def approve_pool(write: Write, name: str, seen_hash: str) -> Answer:
 
 
 async def retry_named(write: Write, name: str) -> Answer:
-    """The answer of `retry`. Raises `CommandError`, and what `errors_as_sentences` knows."""
+    """Run `retry`. Raises `CommandError`, and what `errors_as_sentences` knows."""
     kinds = {"pool": Kind.POOLS, "node": Kind.NODES}
     what, _, rest = name.rpartition("/")
     if what and what not in kinds:
-        raise CommandError(Exit.USAGE, f"{name}: only pool/NAME and node/NAME can be tried again")
+        raise CommandError(Exit.USAGE, f"{name}: only pool/NAME and node/NAME can be retried")
     async with await write.access.connect() as api:
         kind = kinds[what] if what else await _find_kind(api, rest)
         say = _retry_pool if kind is Kind.POOLS else _retry_node
@@ -100,7 +97,7 @@ async def _find_kind(api: ApiClient, name: str) -> Kind:
                 raise
             refusal = error
     if len(found) == 2:
-        message = f"there is a pool and a node {name}: say pool/{name} or node/{name}"
+        message = f"both a pool and a node are called {name}. Use pool/{name} or node/{name}"
         raise CommandError(Exit.USAGE, message)
     if found:
         return found[0]
@@ -166,7 +163,7 @@ async def _build_unknown(api: ApiClient, what: str, name: str, *kinds: Kind) -> 
 
 
 async def _insist(say: Callable[[], Awaitable[Answer]], kind: Kind) -> Answer:
-    """Judge and write; anew, where somebody else wrote in between."""
+    """Judge and write; again, where the object changed in between."""
     for _ in range(ATTEMPTS):
         try:
             return await say()
@@ -174,24 +171,24 @@ async def _insist(say: Callable[[], Awaitable[Answer]], kind: Kind) -> Answer:
             raise CommandError(Exit.NOT_CALLED_FOR, str(error)) from error
         except ApiError as error:
             if error.status == 403:
-                message = f"nothing was written: a right is missing ({error}); ask for"
+                message = f"nothing was written: a right is missing ({error}). Ask for"
                 raise CommandError(Exit.FORBIDDEN, f"{message} {_RIGHTS[kind]}") from error
             owners = [c.get("message", "") for c in error.causes if c.get("reason") == _OWNED]
             if error.is_conflict and owners:
                 raise CommandError(
                     Exit.NOT_CALLED_FOR,
-                    f"nothing was written: {'; '.join(owners)}; have it written there, or take it "
-                    "over with --force-conflicts",
+                    f"nothing was written: {'. '.join(owners)}. Change it there, or take it over "
+                    "with --force-conflicts",
                 ) from error
             if not error.is_conflict:
                 raise
     raise CommandError(
-        Exit.INCOMPLETE, "nothing was written: somebody else wrote each time; try again"
+        Exit.INCOMPLETE, "nothing was written: the object changed during each attempt. Try again"
     )
 
 
 async def _send(call: Awaitable[Json]) -> None:
-    """A write; where its answer got lost, nobody knows whether it was done."""
+    """Send a write; where its answer got lost, it is unknown whether it was done."""
     try:
         await call
     except (KubeError, ClientError, TimeoutError) as error:
@@ -201,8 +198,8 @@ async def _send(call: Awaitable[Json]) -> None:
             raise
         raise CommandError(
             Exit.INCOMPLETE,
-            f"whether it was written is not known: {describe_failure(error)}; say it again, which "
-            "does no harm",
+            f"it is unknown whether this was written: {describe_failure(error)}. Run the command "
+            "again, which is safe",
         ) from error
 
 
@@ -221,12 +218,12 @@ def _tell_time() -> str:
 def _answer(
     write: Write, target: str, field: str, word: Word, stands: str, *, more: str = ""
 ) -> Answer:
-    """What was written, or stands there already."""
+    """Build the answer: what was written, or is set already."""
     value = word.value or stands
     if not word.value:
-        told = f"{target}: nothing to write, {field} says {value} already ({word.about})"
+        told = f"{target}: no change, {field} is already {value} ({word.about})"
     elif write.dry_run:
-        told = f"{target}: {field} would be {value} ({word.about}); dry run, nothing was written"
+        told = f"{target}: {field} would be {value} ({word.about}). Dry run: nothing was written"
     else:
         told = f"{target}: {field} is {value} ({word.about})"
     return Answer(

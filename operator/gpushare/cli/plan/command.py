@@ -1,4 +1,4 @@
-"""The commands around a rollout: what it will do, agreement to it, and another attempt."""
+"""Defines the commands `plan`, `approve` and `retry` and their options."""
 
 from dataclasses import replace
 from enum import StrEnum
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Have the API server check everything, and write nothing."),
+    typer.Option("--dry-run", help="Let the API server check the write, but write nothing."),
 ]
 
 
@@ -60,28 +60,28 @@ def add_plan_commands(app: typer.Typer) -> None:
 def plan(
     access: "Access",
     subject: Annotated[
-        Subject | None, typer.Argument(help="With NAME: of a pool that there is.")
+        Subject | None, typer.Argument(help="With NAME: plan an existing pool.")
     ] = None,
     name: Annotated[str, typer.Argument(help="Name of that pool.", callback=check_name)] = "",
     files: Annotated[
         list[Path] | None,
-        options.filename("In place of a name: manifests of pools, which need not exist yet."),
+        options.filename("Instead of a name: manifests of pools, which need not exist yet."),
     ] = None,
     recursive: options.Recursive = False,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="End with 10 where there is something to do.")
+        bool, typer.Option("--exit-code", help="Exit with 10 if there is something to do.")
     ] = False,
 ) -> "Answer":
     """Show what the controller will do to each node, before it is done.
 
-    With -f, what applying these manifests would lead to; neither the pools nor their
-    CustomResourceDefinition need be there, and the operator need not run. What a manifest leaves
-    out of its pool and somebody else owns there stays, as with `kubectl apply`, and is told. With
+    With -f, what applying these manifests would do; neither the pools nor their
+    CustomResourceDefinition need exist, and the operator need not run. As with `kubectl apply`,
+    fields that the manifest does not set and another manager owns are kept; they are listed. With
     `pool NAME`, why that pool is as it is, and what is left to do. The controller's own planner
-    decides; asked again with what it began taken as done, it also says in which wave a node is.
-    Minutes are reckoned from the waves, the installation's settings and how long the plugin's pods
-    took to start in this cluster; what nobody measured is said to be unknown. How the installation
-    is set is read from its Deployments; a last line says what is assumed where they can't be read.
+    decides, and also in which wave each node changes. Durations are estimated from the waves, the
+    installation's settings and how long the plugin's pods took to start in this cluster; what was
+    never measured is unknown. The installation's settings are read from its Deployments; a last
+    line shows what is assumed where they can't be read.
     """
     if bool(files) is (subject is not None):
         raise typer.BadParameter("give either manifests or `pool NAME`", param_hint="-f")
@@ -105,22 +105,22 @@ def approve(
         typer.Argument(help="Name of a pool with rollout.approval Manual.", callback=check_name),
     ],
     seen: Annotated[
-        str, typer.Option("--hash", help="Only if this still is the plan's hash, as you saw it.")
+        str, typer.Option("--hash", help="Approve only if the plan still has this hash.")
     ] = "",
     force_conflicts: Annotated[
         bool,
         typer.Option(
             "--force-conflicts",
-            help="Also where another field manager owns rollout.approvedPlan, such as a GitOps "
+            help="Take over rollout.approvedPlan from another field manager, such as a GitOps "
             "controller, which may write its own value again.",
         ),
     ] = False,
     dry_run: DryRun = False,
 ) -> "Answer":
-    """Agree to the changes that a pool's status.plan tells of, so that they begin.
+    """Approve the changes in a pool's status.plan, so that they begin.
 
     Writes the plan's hash to rollout.approvedPlan, as field manager gpushare-cli. Without --hash
-    it agrees to what the plan says at that moment, and prints it.
+    it approves the plan of that moment, and prints it.
     """
     import asyncio
 
@@ -135,17 +135,16 @@ def retry(
     name: Annotated[
         str,
         typer.Argument(
-            help="Of a pool or a node; pool/NAME and node/NAME say which.",
+            help="Name of a pool or a node; if it is ambiguous, pool/NAME or node/NAME.",
             callback=check_kind_and_name,
         ),
     ],
     dry_run: DryRun = False,
 ) -> "Answer":
-    """Have what failed tried again: all failed nodes of a pool, or one node.
+    """Retry what failed: all failed nodes of a pool, or one node.
 
-    Writes the time to the annotation gpushare.io/retry, as field manager gpushare-cli. A rollout
-    that was halted goes on. Of a node also the labels that were left to another manager are
-    written again.
+    Writes the time to the annotation gpushare.io/retry, as field manager gpushare-cli. A halted
+    rollout resumes. On a node, labels that were left to another manager are written again, too.
     """
     import asyncio
 

@@ -1,4 +1,4 @@
-"""`gpushare plan`: what the controller will do, node by node, before it is done."""
+"""Builds the answer of `gpushare plan`: what the controller will do, node by node."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -23,6 +23,7 @@ from gpushare.core.analysis.forecast.kept_fields import KeptField
 from gpushare.core.analysis.forecast.pools import PoolForecast, forecast_pools
 from gpushare.core.analysis.forecast.steps import NodeForecast
 from gpushare.core.analysis.node_findings import group_by_code
+from gpushare.core.status.pool_status import build_unreadable_status
 from gpushare.names import Condition
 
 Json = dict[str, Any]
@@ -32,7 +33,7 @@ _STEPS_WIDE = "WAVE:wave,NODE:node,CHANGE:change,DOES:does,PODS:pods,LABELS:writ
 
 
 def plan_manifests(access: Access, objects: Sequence[Given]) -> Answer:
-    """The answer of `plan -f`. Raises `CommandError`, and what `errors_as_sentences` knows."""
+    """Plan these manifests. Raises `CommandError`, and what `errors_as_sentences` knows."""
     cluster = access.read(*PLANNED)
     given = find_pools(objects, cluster.pools or (), cluster.taken_at)
     seen = observe_cluster(cluster)
@@ -51,15 +52,13 @@ def plan_manifests(access: Access, objects: Sequence[Given]) -> Answer:
 
 
 def plan_pool(access: Access, name: str) -> Answer:
-    """The answer of `plan pool`. Raises `CommandError`, and what `errors_as_sentences` knows."""
+    """Plan this pool. Raises `CommandError`, and what `errors_as_sentences` knows."""
     cluster = access.read(*PLANNED)
     seen = observe_pools(cluster)
     for lost in seen.unreadable:
         if lost.name == name:
-            raise CommandError(
-                Exit.MANIFEST, f"the spec of pool {name} can't be read, so that its nodes are "
-                f"left as they are: {lost.error}"
-            )  # fmt: skip
+            ready, *_ = build_unreadable_status(lost, cluster.taken_at).conditions
+            raise CommandError(Exit.MANIFEST, f"pool {name}: {ready.message}")
     present = [pool.name for pool in seen.snapshot.pools]
     if name not in present:
         raise build_unknown("pool", name, present)
@@ -94,10 +93,11 @@ def _answer(
             if number:
                 yield ()
             pool = document["pools"][number]
-            yield from _build_pool(forecast, pool, is_there=is_there, wide=wide)
+            own = kept.get(forecast.pool.name, ())
+            yield from _build_pool(forecast, pool, own, is_there=is_there, wide=wide)
         if others:
             yield ()
-            yield (f"Skipped, since they are no pools: {', '.join(others)}",)
+            yield (f"Skipped, because they are not pools: {', '.join(others)}",)
         yield from build_setup_lines(known, PLANNED_BY, wide=wide)
 
     return Answer(document, build, exit_code=Exit.OK if is_empty else Exit.CHANGES)
@@ -163,7 +163,12 @@ def _to_minutes(time: timedelta | None) -> float | None:
 
 
 def _build_pool(
-    forecast: PoolForecast, document: Json, *, is_there: bool, wide: bool
+    forecast: PoolForecast,
+    document: Json,
+    kept: Sequence[KeptField],
+    *,
+    is_there: bool,
+    wide: bool,
 ) -> Iterator[Line]:
     pool, plan = forecast.pool, forecast.plan
     what = "new, " if document["new"] else ""
@@ -174,29 +179,29 @@ def _build_pool(
         if condition.type in (Condition.READY, Condition.ROLLOUT_COMPLETE):
             said = f"{condition.type} {condition.status}, {condition.reason}"
             yield (f"  {said}: {condition.message}",)
-    if document["kept"]:
-        listed = ", ".join(f"{each['field']} of {each['manager']}" for each in document["kept"])
-        yield (f"  left as it is, since the file has nothing of it: {listed}",)
+    if kept:
+        listed = ", ".join(map(str, kept))
+        yield (f"  kept, because the file does not set it: {listed}",)
     if forecast.is_empty:
         yield ("  nothing to do",)
     if not pool.acts:
-        yield (f"  reconcile is {pool.spec.reconcile}: none of it is begun",)
+        yield (f"  reconcile is {pool.spec.reconcile}: nothing of this begins",)
     if plan.hash:
         yield (f"  plan {plan.hash}: {plan.summary}",)
     if plan.approved is not None:
         agreed = "; ".join(plan.approved.kinds)
-        yield (f"  agreed to already by rollout.approvedPlan {plan.approved.hash}: {agreed}",)
+        yield (f"  already approved by rollout.approvedPlan {plan.approved.hash}: {agreed}",)
     if forecast.steps:
         rows = map(_build_row, forecast.steps, document["steps"])
         columns = _STEPS_WIDE if wide else _STEPS
         yield from build_table(columns, rows, {"waits": "yellow"})
     for limit in group_by_code(forecast.limits):
-        said = f"{limit.object}: {limit.message}; {limit.remedy}"
+        said = f"{limit.object}: {limit.message}. {limit.remedy}"
         yield ("  ", Styled(f"{limit.severity}: {said}", "yellow"))
     if forecast.duration is not None:
         yield from _describe_duration(forecast.duration)
     if forecast.waits_for_approval:
-        yield (f"  to agree to it: gpushare approve {quote(pool.name)} --hash {plan.hash}",)
+        yield (f"  to approve it, run: gpushare approve {quote(pool.name)} --hash {plan.hash}",)
 
 
 def _build_row(step: NodeForecast, document: Json) -> Json:
@@ -227,7 +232,7 @@ def _tell(step: NodeForecast) -> str:
 
 
 def _describe_duration(duration: DurationForecast) -> Iterator[Line]:
-    parts = ["how long is not known"]
+    parts = ["duration unknown"]
     if duration.expected is not None:
         parts = [f"about {_tell_time(duration.expected)}"]
     if duration.longest is not None:

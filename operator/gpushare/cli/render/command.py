@@ -1,4 +1,4 @@
-"""The commands that print manifests for what the operator relies on; they apply nothing."""
+"""Defines the commands under `render` and their options; they apply nothing."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +15,7 @@ from gpushare.cli.output.answer import print_text
 
 
 class MemoryUnit(StrEnum):
-    """In what a device plugin counts GPU memory."""
+    """Units in which a device plugin counts GPU memory."""
 
     GIB = "GiB"
     MIB = "MiB"
@@ -47,10 +47,10 @@ def scheduler_config(
         Path | None, typer.Option(help="The scheduler's own kubeconfig, on its machine.")
     ] = None,
 ) -> None:
-    """The configuration that wires the gpushare extender into kube-scheduler.
+    """Print the configuration that adds the gpushare extender to kube-scheduler.
 
-    For its --config (`kubescheduler.config.k8s.io/v1`), on each machine that runs one. Where it
-    has such a file already, add the entry under `extenders` to that.
+    For its --config (`kubescheduler.config.k8s.io/v1`), on each machine that runs one. If it has
+    such a file already, add the entry under `extenders` to that.
     """
     with errors_as_sentences():
         from gpushare.cli.exit_codes import CommandError, Exit
@@ -86,11 +86,11 @@ def scheduler_extender(
             min=1,
             max=65535,
             help="Port on every node, for a kube-scheduler that does not reach the addresses of "
-            "Services. Who reaches it can bind pods. Without it, none.",
+            "Services; none by default. Anyone who reaches it can bind pods.",
         ),
     ] = None,
 ) -> None:
-    """The scheduler extender of open-source gpushare: its account, rights, Deployment and Service.
+    """Print the scheduler extender of open-source gpushare, with account, rights and Service.
 
     For `kubectl apply -f -`; docs/opensource.md has the steps around it. It runs on a node with the
     label node-role.kubernetes.io/control-plane. Delete an older Deployment first if its selector
@@ -115,15 +115,14 @@ def device_plugin(
     image: Annotated[
         str,
         typer.Option(
-            help="Image of gpushare-device-plugin, which you build or have; no default is right "
-            "for ever.",
+            help="Image of gpushare-device-plugin, which you build or have. There is no default.",
             callback=check_image,
         ),
     ],
     memory_unit: Annotated[
         MemoryUnit,
         typer.Option(
-            help="In what it counts aliyun.com/gpu-mem: the same on all nodes, and the chart's "
+            help="Unit of aliyun.com/gpu-mem: the same on all nodes, and as the chart's "
             "memoryUnit. In MiB, nodes with very much GPU memory offer none."
         ),
     ] = MemoryUnit.GIB,
@@ -132,16 +131,16 @@ def device_plugin(
         typer.Option(
             "--namespace",
             "-n",
-            help="Its namespace, the chart's pluginNamespace too.",
+            help="Its namespace, the same as the chart's pluginNamespace.",
             callback=check_namespace_name,
         ),
     ] = names.PLUGIN_NAMESPACE,
 ) -> None:
-    """The device plugin of open-source gpushare: its account, its rights, its DaemonSet.
+    """Print the device plugin of open-source gpushare, with account, rights and DaemonSet.
 
-    For `kubectl apply -f -`. It has the name by which the operator knows it. An installation of
-    before may have another selector, which can't be changed: then delete that DaemonSet first,
-    with --cascade=orphan so that its pods stay.
+    For `kubectl apply -f -`. It has the name by which the operator knows it. An older DaemonSet
+    may have another selector, which can't be changed: delete that DaemonSet first, with
+    --cascade=orphan so that its pods stay.
     """
     with errors_as_sentences():
         from gpushare.render.opensource import render_device_plugin
@@ -159,19 +158,17 @@ def device_plugin(
 def teardown(
     node: Annotated[
         str,
-        typer.Argument(
-            help="Name of the node that must not isolate any more.", callback=check_name
-        ),
+        typer.Argument(help="Name of the node that must stop isolating.", callback=check_name),
     ],
     snapshot: options.Snapshot = None,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
 ) -> None:
-    """What to type to remove the cGPU kernel module from a node of the cluster.
+    """Print the commands that remove the cGPU kernel module from a node of the cluster.
 
-    For a shell of the node's, once the node says ModuleRemoval: before, the module would be put
-    back, or taken from pods that rely on it. Where the node's change is not so far it says what
-    comes first, and exits with 12.
+    For a shell on the node, once its reason is ModuleRemoval: earlier, the module would be loaded
+    again, or removed from pods that rely on it. Before that, this shows what comes first, and exits
+    with 12.
     """
     with errors_as_sentences():
         from gpushare.cli.cluster.access import Access

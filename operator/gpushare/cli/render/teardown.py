@@ -1,4 +1,4 @@
-"""`gpushare render teardown`: what removes the kernel module from a node that there is."""
+"""Renders the commands that remove the kernel module from a node of the cluster."""
 
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from gpushare.settings import Settings
 
 
 def render_commands(access: Access, node: str) -> str:
-    """What a person types on `node`. Raises `CommandError` where nothing is to be typed now."""
+    """Render the commands for `node`. Raises `CommandError` where none are due now."""
     cluster = access.read(*PLANNED)
     seen = observe_pools(cluster)
     if node not in seen.snapshot.nodes:
@@ -27,7 +27,7 @@ def render_commands(access: Access, node: str) -> str:
 def expect_commands_due(
     snapshot: ClusterSnapshot, setup: Settings, node: str, now: datetime
 ) -> None:
-    """Raise `CommandError` unless a person is to remove the module from `node` now.
+    """Raise `CommandError` unless a user is to remove the module from `node` now.
 
     Elsewhere that would take isolation from pods, or the installer would put the module back.
     """
@@ -36,11 +36,12 @@ def expect_commands_due(
         pool_state.plans[node] for pool_state in pool_states.values() if node in pool_state.plans
     ]
     if not any(map(asks_for_commands, plans)):
-        told = "; ".join(f"{plan.reason}: {plan.message}" for plan in plans)
+        told = ". ".join(f"{plan.reason}: {plan.message}" for plan in plans)
         start = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_START}"
         raise CommandError(
             Exit.NOT_CALLED_FOR,
-            f"nothing is to be typed on node {node} now ({told or 'no pool has it'}); first its "
-            "pool must want share, with isolationTeardown.policy Manual, and somebody annotate it "
-            f"{start}: once it is emptied, cordoned and labelled it says ModuleRemoval",
+            f"node {node} needs no commands now ({told or 'no pool has it'}). They are due once "
+            "its reason is ModuleRemoval: set schedule share and isolationTeardown.policy Manual "
+            f"in its pool, annotate the node {start}, and wait until it is empty, cordoned and "
+            "labelled",
         )

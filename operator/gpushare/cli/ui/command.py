@@ -1,4 +1,4 @@
-"""The command that shows the pools on a page."""
+"""Defines the command `ui` and its options."""
 
 from typing import Annotated
 
@@ -23,19 +23,19 @@ def add_ui_command(app: typer.Typer) -> None:
 
 def ui(
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of 127.0.0.1; 0: one that is free.")
+        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 means any free port.")
     ] = 0,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Only print where the page is.")
+        bool, typer.Option("--no-browser", help="Only print the address of the page.")
     ] = False,
     snapshot: options.Snapshot = None,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
 ) -> None:
-    """Show the pools on a page that is served on 127.0.0.1, and updates itself, until Ctrl-C.
+    """Serve a page on 127.0.0.1 that shows the pools and updates itself, until Ctrl-C.
 
     Nodes are rows, cards bars with their pods in them; beside them the mode, isolation, the change
-    under way, and why a node waits. It reads what `inspect --pools` reads, with your rights, and
+    in progress, and why a node waits. It reads what `inspect --pools` reads, with your rights, and
     writes nothing. Its address holds a secret: other users of the machine can't read the page.
     """
     with errors_as_sentences():

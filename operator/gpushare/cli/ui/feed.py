@@ -1,4 +1,4 @@
-"""The document that the page shows, built anew for as long as somebody asks for it."""
+"""Builds the document that the page shows, again for as long as the page asks for it."""
 
 import asyncio
 import contextlib
@@ -34,10 +34,10 @@ often."""
 
 
 class Feed:
-    """What of a cluster was read last, and since when it can't be read.
+    """What was read of a cluster last, and since when it can't be read.
 
-    `source` names it for a person; `cluster` is the first reading. A snapshot has no `read`: it
-    never changes. Nothing is read while nobody asks.
+    `source` names it for a user; `cluster` is the first reading. A snapshot has no `read`: it
+    never changes. Nothing is read while no page asks.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Feed:
         self._write()
 
     def tell(self) -> tuple[bytes, str]:
-        """The document as JSON, and its ETag.
+        """Return the document as JSON, and its ETag.
 
-        Where a reading is due, it is begun; whoever asks after it is told what it found.
+        Where a reading is due, it is begun; later requests get what it found.
         """
         now = time.monotonic()
         if self._read and not self._reading and now >= self._due:
@@ -98,14 +98,14 @@ class Feed:
 
 
 def find_period(took_seconds: float, failures: int) -> float:
-    """Seconds from the begin of a reading to the next one, after so many in a row that failed."""
+    """Find the seconds from one reading's begin to the next, after so many failures in a row."""
     # No more doublings than it takes: a float has an end.
     doubled = PERIOD_SECONDS * 2.0 ** min(max(failures - 1, 0), 10)
     return max(min(doubled, LONGEST_SECONDS), SHARE * took_seconds)
 
 
 def build_state(cluster: Cluster) -> Json:
-    """What the page shows: what `inspect --pools -o json` says, and a little more.
+    """Build what the page shows: what `inspect --pools -o json` prints, and a little more.
 
     A cluster without pools' API has nodes all the same.
     """
@@ -129,9 +129,9 @@ def _describe_outside(view: NodeCards) -> Json:
 
 
 async def run_aside(work: Callable[[], Result]) -> Result:
-    """What `work` returns or raises, in a thread of its own.
+    """Run `work` in a thread of its own, and return or raise what it does.
 
-    Of those of `asyncio.to_thread` a program waits for the last before it ends: after Ctrl-C that
+    For those of `asyncio.to_thread` a program waits before it ends: after Ctrl-C that
     could be half a minute of reading, or as long as a browser is open.
     """
     done: Future[Result] = Future()

@@ -1,4 +1,4 @@
-"""Who may ask the page's server for anything at all.
+"""Decides which requests the page's server answers.
 
 It listens on 127.0.0.1, where every program of the machine can call it, and every web page through
 the browser. So each request must be one that a browser makes from the address bar or from the page
@@ -30,13 +30,13 @@ HEADERS: Mapping[str, str] = {
 
 
 def find_refusal(method: str, headers: Mapping[str, str], port: int) -> tuple[int, str] | None:
-    """The status and text of the answer to a request with these headers that gets nothing from the
-    server at `port`; None if it may."""
+    """Find the status and text with which the server at `port` refuses a request with these
+    headers; None if it answers."""
     hosts = {f"{host}:{port}" for host in HOSTS} | (set(HOSTS) if port == _USUAL else set())
     if headers.get("Host", "").lower() not in hosts:
-        return (421, f"this server is 127.0.0.1:{port}, under no other name")
+        return (421, f"The server answers only under the name 127.0.0.1:{port}")
     if method != "GET":
-        return (405, "nothing can be changed here: GET is all there is")
+        return (405, "Only GET is allowed")
     if headers.get("Sec-Fetch-Site", "none") not in OWN_SITES:
         return (403, "asked for by another site")
     origin = headers.get("Origin")

@@ -1,4 +1,4 @@
-"""Serving the page until somebody ends it."""
+"""Serves the page until Ctrl-C."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from gpushare.kube.resources.clusters import read_cluster
 
 
 class LiveCluster:
-    """The cluster, over one connection for as long as that works."""
+    """Reads the cluster, over one connection for as long as that works."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -30,14 +30,14 @@ class LiveCluster:
         self._connection = contextlib.AsyncExitStack()
 
     async def read(self) -> Cluster:
-        """All of it; raises what `Access.read` raises."""
+        """Read all of it; raises what `Access.read` raises."""
         if self._api is None:
             connected = await self._access.connect()
             self._api = await self._connection.enter_async_context(connected)
         try:
             return await read_cluster(self._api, tuple(Kind), datetime.now(UTC))
         except Exception:
-            # With the next reading the kubeconfig is read anew: somebody may have mended it.
+            # With the next reading the kubeconfig is read again: it may be fixed by then.
             await self.aclose()
             raise
 
@@ -49,7 +49,7 @@ class LiveCluster:
 
 def show_page(access: Access, port: int, *, opens_browser: bool) -> None:
     """Serve the page until Ctrl-C or SIGTERM. Raises what `Access.read` raises at its first
-    reading, and `CommandError` for a port that can't be had."""
+    reading, and `CommandError` for a port that is not available."""
     asyncio.run(_show(access, port, opens_browser=opens_browser))
 
 
@@ -61,7 +61,7 @@ async def _show(access: Access, port: int, *, opens_browser: bool) -> None:
     with contextlib.suppress(asyncio.CancelledError):
         async with _reading(access) as feed, PageServer(feed).listening(port) as address:
             print_text(f"{address.page}\n")
-            print_note("Ctrl-C ends it.")
+            print_note("Press Ctrl-C to stop")
             if opens_browser and _has_desktop():
                 # Some browsers have to be waited for.
                 await run_aside(partial(webbrowser.open, address.ticket))

@@ -1,4 +1,4 @@
-"""Whose program is at the other end of a connection within this machine."""
+"""Finds the user of the program at the other end of a connection within this machine."""
 
 import os
 import socket
@@ -20,7 +20,7 @@ Place = tuple[str, int]
 def is_own(peer: Place, here: Place) -> bool:
     """Whether the program that has connected from `peer` to `here` is this user's, or root's.
 
-    True where the system is none that tells; False where it does not tell of this connection.
+    True where the system does not show that; False where it does not show this connection.
     """
     if sys.platform != "linux":
         return True
@@ -28,7 +28,7 @@ def is_own(peer: Place, here: Place) -> bool:
 
 
 def find_user(table: Iterable[str], peer: Place, here: Place) -> int | None:
-    """UID of the program that has connected from `peer` to `here`, if it is in the table."""
+    """Find the UID of the program that has connected from `peer` to `here`, if the table has it."""
     # An IPv6 socket, too, may have made the connection.
     mapped = "0" * 16 + _spell(b"\0\0\xff\xff")
     wanted = [(before + _name(peer), before + _name(here)) for before in ("", mapped)]

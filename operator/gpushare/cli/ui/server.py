@@ -18,7 +18,8 @@ from gpushare.observe.connections import SILENT
 
 ADDRESS = "127.0.0.1"
 TICKET_SECONDS = 60.0
-"""A ticket that nobody used by then is worth nothing."""
+"""A ticket that is unused by then is void."""
+_WHERE = "The terminal shows the address of the page"
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -52,7 +53,7 @@ class PageServer:
     @contextlib.asynccontextmanager
     async def listening(self, port: int) -> AsyncIterator[Address]:
         """Serve within the block. `port` 0 takes a free one. Raises `CommandError` for a port that
-        can't be had."""
+        is not available."""
         server = web.Server(self._handle, access_log=None, logger=SILENT)
         runner = web.ServerRunner(server, shutdown_timeout=1.0)
         await runner.setup()
@@ -62,8 +63,8 @@ class PageServer:
             except OSError as error:
                 raise CommandError(
                     Exit.FAILURE,
-                    f"port {port} of {ADDRESS} can't be had ({error.strerror}); name another with "
-                    "--port, or leave it out for a free one",
+                    f"port {port} on {ADDRESS} is not available ({error.strerror}). Choose another "
+                    "--port, or omit it for a free one",
                 ) from error
             self._port = runner.addresses[0][1]
             origin = f"http://{ADDRESS}:{self._port}"
@@ -86,7 +87,7 @@ class PageServer:
         if first == "open":
             return self._take_ticket(rest, request)
         if not hmac.compare_digest(first.encode(), self._secret.encode()):
-            return web.Response(status=404, text="nothing is here; the terminal names the page\n")
+            return web.Response(status=404, text=f"Not found. {_WHERE}\n")
         if not slash:
             # The page asks for its files beside itself.
             return self._lead_to_page()
@@ -94,18 +95,18 @@ class PageServer:
             return self._tell(request)
         name = rest or "index.html"
         if name not in self._files:
-            return web.Response(status=404, text="nothing is here\n")
+            return web.Response(status=404, text="Not found\n")
         suffix = name[name.rindex(".") :]
         return web.Response(body=self._files[name], headers={"Content-Type": _TYPES[suffix]})
 
     def _take_ticket(self, shown: str, request: web.BaseRequest) -> web.Response:
         if self._ticket is None or time.monotonic() > self._ticket_ends:
-            text = "this link leads here once, and is used up; the terminal names the page\n"
+            text = f"This link works once, and was used or has expired. {_WHERE}\n"
             return web.Response(status=410, text=text)
         if not hmac.compare_digest(self._ticket.encode(), shown.encode()):
-            return web.Response(status=404, text="nothing is here\n")
+            return web.Response(status=404, text="Not found\n")
         if not _is_own(request):
-            text = "this link is another user's, or no one can tell; the terminal names the page\n"
+            text = f"This link belongs to another user, or its user is unknown. {_WHERE}\n"
             return web.Response(status=403, text=text)
         self._ticket = None
         return self._lead_to_page()

@@ -1,4 +1,4 @@
-"""Which pool a pod is sent to: the whole decision, in the order in which it is made."""
+"""Decides to which pool a pod is assigned: the rules in the order in which they apply."""
 
 from collections.abc import Mapping, Sequence
 
@@ -31,11 +31,12 @@ from gpushare.core.admission.warnings import find_card_trouble, find_ignored_wor
 from gpushare.names import Reason
 
 _DEFAULT = Rules()
+_NO_POOL = "No pool assigned"
 _PLACER_ADVICE = {
-    Placer.DAEMONSET: f"select a pool by {names.LABEL_POOL} in its template's nodeSelector",
-    Placer.NODE_NAME: "the scheduler then keeps no card for it; leave nodeName out",
-    Placer.NODE_SELECTION: f"to have a pool chosen, leave that out, or select {names.LABEL_POOL}",
-    Placer.KUEUE: f"give the queue's ResourceFlavor the node label {names.LABEL_POOL}",
+    Placer.DAEMONSET: f"Set {names.LABEL_POOL} in the nodeSelector of the DaemonSet's template",
+    Placer.NODE_NAME: "The scheduler reserves no card for such a pod. Remove nodeName",
+    Placer.NODE_SELECTION: f"To have a pool chosen, select {names.LABEL_POOL}, or nothing",
+    Placer.KUEUE: f"Set the node label {names.LABEL_POOL} in the queue's ResourceFlavor",
 }
 
 
@@ -47,7 +48,7 @@ def decide(
     reserved: Mapping[str, int] = NO_RESERVATIONS,
     shortlists: Shortlists | None = None,
 ) -> Decision:
-    """Where `pod` goes; the order of `pools` does not matter.
+    """Decide to which of `pools` to assign `pod`; their order does not matter.
 
     `reserved` are units of gpu-mem by pool that were given away and its capacity does not show yet.
     `shortlists` remembers what is the same for many pods.
@@ -67,45 +68,40 @@ def _decide(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
     pod = request.pod
     if pod.opts_out or request.namespace.opts_out:
         who = "the pod" if pod.opts_out else "its namespace"
-        return Decision(Reason.OPTED_OUT, f"{who} opts out")
+        return Decision(Reason.OPTED_OUT, f"{_NO_POOL}: {who} opts out")
     if not pod.asks_for_share and not (pod.pool and pod.requests):
         return _skip_without_request(pod)
     # Somebody else places it: no advice where that one selects by our labels.
     if (placer := pod.placer) is not None:
         selects = placer is not Placer.NODE_NAME and pod.selection.chosen_keys
         advice = "" if selects else _PLACER_ADVICE[placer]
-        return _skip(Reason.NOT_ROUTED, f"{placer} decides where it runs", advice)
+        return _skip(Reason.NOT_ROUTED, placer, advice)
     if pod.scheduler not in request.rules.schedulers:
-        message = f"its scheduler is {pod.scheduler}, which is left to choose"
-        advice = (
-            "if that one gives out GPU memory card by card, name it in the installation's "
-            "schedulers"
-        )
-        return _skip(Reason.OTHER_SCHEDULER, message, "" if pod.selection.chosen_keys else advice)
+        cause = f"scheduler {pod.scheduler} chooses the node"
+        advice = "If it allocates GPU memory by card, add it to the chart's webhook.schedulers"
+        return _skip(Reason.OTHER_SCHEDULER, cause, "" if pod.selection.chosen_keys else advice)
     if pod.decided_pool and _is_routed(request):
-        return Decision(Reason.ALREADY_ROUTED, f"was sent to pool {pod.decided_pool} before")
+        return Decision(Reason.ALREADY_ROUTED, f"Already assigned to pool {pod.decided_pool}")
     if pod.selection is not ANYWHERE:
         if pod.selection.is_too_long:
             return skip_unread(request)
         if pod.selection.contradicts_itself:
-            message = (
-                "its node selector and node affinity contradict each other, so no node can take it"
-            )
-            return _skip(Reason.CONTRADICTORY_SELECTION, message, "mend them")
+            cause = "the pod's node selector and node affinity contradict each other"
+            advice = "No node matches. Fix the node selector or the node affinity"
+            return _skip(Reason.CONTRADICTORY_SELECTION, cause, advice)
         if keys := pod.selection.chosen_keys:
             return _respect(request, keys)
     return route_on_request(request) if pod.pool else route(request, shortlists)
 
 
-def _skip(reason: Reason, message: str, advice: str) -> Decision:
-    """Created as it is; with a warning where there is an `advice`."""
-    if advice:
-        message = f"{message}; {advice}"
+def _skip(reason: Reason, cause: str, advice: str) -> Decision:
+    """Leave the pod unchanged; with a warning where there is an `advice`."""
+    message = f"{_NO_POOL}: {cause}. {advice}" if advice else f"{_NO_POOL}: {cause}"
     return Decision(
         reason,
         cut(message, MAX_MESSAGE),
         annotation=build_annotation(reason),
-        warnings=(cut(f"not sent to a pool: {message}"),) if advice else (),
+        warnings=(cut(message),) if advice else (),
     )
 
 
@@ -113,17 +109,17 @@ def _skip_without_request(pod: PodRequest) -> Decision:
     """It asks for no GPU that admission deals with."""
     if pod.uses_gpu_unasked:
         message = (
-            "a container sets a GPU variable, and the pod asks for no GPU: on a shared node it "
-            f"sees every card, uncounted. Ask for {names.RESOURCE_GPU_MEMORY}, or set "
-            f"{names.ENV_VISIBLE_DEVICES}=none"
+            "A container sets a GPU variable, but the pod requests no GPU: on a shared node it "
+            f"sees every card, and its use is not counted. Request {names.RESOURCE_GPU_MEMORY}, "
+            f"or set {names.ENV_VISIBLE_DEVICES}=none"
         )
         return Decision(Reason.UNACCOUNTED_GPU, message, warnings=(cut(message),))
     warning = (
-        f"annotation {names.ANNOTATION_POOL} does nothing: the pod asks for no GPU that a pool "
-        f"gives; ask for {names.RESOURCE_GPU_MEMORY}"
+        f"Annotation {names.ANNOTATION_POOL} has no effect: the pod requests no GPU resource of a "
+        f"pool. Request {names.RESOURCE_GPU_MEMORY}"
     )
     warnings = (warning,) if pod.pool else ()
-    return Decision(Reason.NO_GPU_REQUEST, "asks for no shared GPU", warnings=warnings)
+    return Decision(Reason.NO_GPU_REQUEST, "The pod requests no shared GPU", warnings=warnings)
 
 
 def _insist_on_isolation(request: AdmissionRequest, decision: Decision) -> Decision:
@@ -135,24 +131,25 @@ def _insist_on_isolation(request: AdmissionRequest, decision: Decision) -> Decis
     verified = request.missing(VERIFIED)
     if request.pod.may_disable_isolation:
         message = (
-            f"isolation is required, and {names.ENV_CGPU_DISABLE} turns it off in a container, or "
-            "may do so when it starts; remove one of them"
+            f"The pod requires isolation, but {names.ENV_CGPU_DISABLE} is set, or may be set at "
+            "start, in a container and turns it off. Remove the variable, or the annotation "
+            f"{names.ANNOTATION_ISOLATION}"
         )
     elif decision.is_refused:
         return decision
     elif not request.is_isolated(decision.selector):
         message = (
-            f"isolation is required, and the pod would run without it: {decision.message}. Put "
-            f"the labels of an isolated mode and {names.LABEL_ISOLATION_VERIFIED}: "
-            f'"{names.VERIFIED}" into its nodeSelector, or take the annotation '
-            f"{names.ANNOTATION_ISOLATION} away"
+            f"The pod requires isolation, but would run without it. {decision.message}. Add the "
+            f"labels of an isolated mode and {names.LABEL_ISOLATION_VERIFIED}: "
+            f'"{names.VERIFIED}" to its nodeSelector, or remove the annotation '
+            f"{names.ANNOTATION_ISOLATION}"
         )
     elif verified and (decision.reason is Reason.OPTED_OUT or request.denies_verified):
         message = (
-            "isolation is required, and the pod could run where it is not verified: "
-            f"{decision.message}. Put {names.LABEL_ISOLATION_VERIFIED}: "
-            f'"{names.VERIFIED}" into its nodeSelector, or take the annotation '
-            f"{names.ANNOTATION_ISOLATION} away"
+            "The pod requires isolation, but could run where it is not verified. "
+            f"{decision.message}. Add {names.LABEL_ISOLATION_VERIFIED}: "
+            f'"{names.VERIFIED}" to its nodeSelector, or remove the annotation '
+            f"{names.ANNOTATION_ISOLATION}"
         )
     else:
         return replace(decision, selector=decision.selector + verified)
@@ -174,13 +171,14 @@ def _is_routed(request: AdmissionRequest) -> bool:
 def _respect(request: AdmissionRequest, keys: Sequence[str]) -> Decision:
     """Its owner chose: nothing is added but the isolation that is required, within the choice."""
     pod = request.pod
-    message = f"already selects by {', '.join(keys)}"
+    message = f"The pod already selects nodes by {', '.join(keys)}"
     chosen = [pool for pool in request.pools if pod.selection.may_hold(pool.known)]
     if not chosen:
         return _skip(
             Reason.SELECTS_NO_POOL,
-            f"{message}, and no pool has such nodes: it waits, unless nodes outside the pools do",
-            "mend the selection, or leave it out to have a pool chosen",
+            f"the pod selects nodes by {', '.join(keys)}, and no pool has such nodes",
+            "It stays pending unless a node outside the pools matches. Fix the selection, or "
+            "remove it to have a pool chosen",
         )
     misfits = {pool.name: find_misfit(pod, pool) for pool in chosen}
     fitting = [pool for pool in chosen if misfits[pool.name] is None]
@@ -191,13 +189,15 @@ def _respect(request: AdmissionRequest, keys: Sequence[str]) -> Decision:
             for pool in sorted(chosen, key=lambda pool: pool.name)
         ]
         message, warning = list_causes(
-            message, causes, "It waits; mend the selection, or what it asks for"
+            "No selected pool can run this pod",
+            causes,
+            "It stays pending. Fix its selection or its requests",
         )
         warnings.append(warning)
     if pod.pool and pod.pool not in misfits:
         warnings.append(
-            f"annotation {names.ANNOTATION_POOL} asks for {pod.pool}, and the pod's own node "
-            "selection for other nodes; the selection counts"
+            f"Annotation {names.ANNOTATION_POOL} is ignored: it requests pool {pod.pool}, but the "
+            "pod's own node selector or affinity selects other nodes"
         )
     troubles = (find_card_trouble(pod, pool.edition) for pool in fitting)
     warnings += [trouble[1] for trouble in troubles if trouble is not None][:1]

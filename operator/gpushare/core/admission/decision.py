@@ -1,4 +1,4 @@
-"""What admission answers about a pod, and how it says so: sentences, and the pod's annotation."""
+"""The result of admission for a pod: the pool, the messages, and the pod's annotation."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from gpushare.names import Reason
 MAX_WARNING = 256
 """Bytes of a warning; the API server may cut what is longer ("Dynamic Admission Control")."""
 MAX_MESSAGE = 2048
-"""Bytes of a refusal, which nobody cuts."""
+"""Bytes of a refusal, which the API server does not cut."""
 _ELLIPSIS = "..."
 _encode = msgspec.json.Encoder().encode
 Cause = tuple[Sequence[str], str]
@@ -33,7 +33,7 @@ class Decision(msgspec.Struct, frozen=True):
     annotation: str = ""
     """Value of `gpushare.io/decision`; empty: none is written."""
     warnings: tuple[str, ...] = ()
-    """Sentences for who created the pod."""
+    """Sentences for the user who creates the pod."""
     is_refused: bool = False
     """The pod must not be created."""
     reserved: int = 0
@@ -43,12 +43,12 @@ class Decision(msgspec.Struct, frozen=True):
 
     @property
     def refusal(self) -> str | None:
-        """What the pod's creator is told where it must not be created."""
+        """The message with which the pod is refused; None where it is not."""
         return f"{self.reason}: {self.message}" if self.is_refused else None
 
 
 def cut(text: str, limit: int = MAX_WARNING) -> str:
-    """`text` as a header can carry it: at most `limit` bytes of UTF-8, no control characters.
+    """Cut `text` to what a header can carry: `limit` bytes of UTF-8, no control characters.
 
     Names in it may come from the pod, where Kubernetes has not checked them yet.
     """
@@ -60,32 +60,36 @@ def cut(text: str, limit: int = MAX_WARNING) -> str:
 
 
 def list_causes(head: str, causes: Sequence[Cause], advice: str) -> tuple[str, str]:
-    """A message, and a warning with as much of the causes as that holds."""
-    in_full = [f"{', '.join(pools)}: {why}" for pools, why in causes]
-    in_short = [
-        f"{pools[0]}: {why}" if len(pools) == 1 else f"{pools[0]} and {len(pools) - 1} more: {why}"
-        for pools, why in causes
-    ]
+    """Build a message, and a warning with as many of the causes as it has space for."""
+    in_full, in_short = [], []
+    for pools, why in causes:
+        if (more := len(pools) - 1) == 0:
+            in_full.append((f"Pool {pools[0]}: {why}", 1))
+            in_short.append(in_full[-1])
+        else:
+            in_full.append((f"Pools {', '.join(pools)}: {why}", len(pools)))
+            in_short.append((f"Pools {pools[0]} and {more} more: {why}", len(pools)))
     return (
         cut(_list(head, in_full, advice, MAX_MESSAGE), MAX_MESSAGE),
         cut(_list(head, in_short, advice, MAX_WARNING)),
     )
 
 
-def _list(head: str, causes: Sequence[str], advice: str, limit: int) -> str:
-    room = limit - len(f"{head}: 9999 more. {advice}")
-    shown: list[str] = []
-    for cause in causes:
-        room -= len(cause.encode()) + len("; ")
+def _list(head: str, causes: Sequence[tuple[str, int]], advice: str, limit: int) -> str:
+    room = limit - len(f"{head}. 9999 more pools rejected it. {advice}")
+    sentences, left = [head], sum(pools for _, pools in causes)
+    for cause, pools in causes:
+        room -= len(cause.encode()) + len(". ")
         if room < 0 and len(causes) > 1:
-            shown.append(f"{len(causes) - len(shown)} more")
+            sentences.append(f"{left} more pool{'s' if left > 1 else ''} rejected it")
             break
-        shown.append(cause)
-    return f"{head}: {'; '.join(shown) or 'there is none'}. {advice}"
+        sentences.append(cause)
+        left -= pools
+    return ". ".join([*sentences, advice])
 
 
 def build_annotation(reason: Reason, pool: str | None = None, lost: Sequence[Loser] = ()) -> str:
-    """Value of `gpushare.io/decision`: compact JSON of at most `MAX_DECISION` bytes.
+    """Build the value of `gpushare.io/decision`: compact JSON of at most `MAX_DECISION` bytes.
 
     By reason the names of the pools that did not get the pod, so that "why not that one" has an
     answer; of those at the end that do not fit there is the number.

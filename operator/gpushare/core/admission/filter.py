@@ -1,4 +1,4 @@
-"""Which pools can take a pod, and what keeps the others from it."""
+"""Finds whether a pool can take a pod, and explains why not."""
 
 from gpushare import names
 from gpushare.api.k8s.node_selection import ANYWHERE
@@ -11,7 +11,7 @@ from gpushare.names import Reason
 
 
 def find_rejection(request: AdmissionRequest, pool: PoolView | None) -> Reason | None:
-    """What keeps `pool` from taking the pod, though it be asked for; None where nothing does."""
+    """Find why `pool` can't take the pod, even on request; None where it can."""
     if pool is None:
         return Reason.POOL_NOT_FOUND
     pod = request.pod
@@ -31,7 +31,7 @@ def find_rejection(request: AdmissionRequest, pool: PoolView | None) -> Reason |
 
 
 def find_misfit(pod: PodRequest, pool: PoolView) -> Reason | None:
-    """Why `pod` could not run as it asks to on the nodes of `pool`; None where it could."""
+    """Find why `pod` could not run as it requests on the nodes of `pool`; None where it could."""
     if pool.closed is not None:
         return pool.closed
     if pod.asked not in pool.serves:
@@ -44,28 +44,30 @@ def find_misfit(pod: PodRequest, pool: PoolView) -> Reason | None:
 def explain_rejection(
     reason: Reason | None, request: AdmissionRequest, pool: PoolView | None
 ) -> str:
-    """What stands between the pod and `pool`, as the end of a sentence about the pool."""
+    """Explain why `pool` can't take the pod, in a clause that follows "Pool X: "."""
     if pool is None:
-        return "there is no such pool"
-    mode = f"its mode {pool.schedule}"
+        return "it does not exist"
+    mode = f"mode {pool.schedule}"
     match reason:
         case Reason.POOL_DELETING:
             return "it is being deleted"
         case Reason.POOL_OBSERVES:
-            return "its reconcile is Observe, so its nodes don't carry its labels"
+            return "reconcile is Observe, so its nodes don't have its labels"
         case Reason.OTHER_MODE:
-            return f"{mode} does not serve {' with '.join(sorted(request.pod.requests))}"
+            if missing := request.pod.asked - pool.offers:
+                return f"{mode} does not offer {' and '.join(sorted(missing))}"
+            return f"{mode} requires {names.RESOURCE_GPU_CORE}"
         case Reason.NOT_ISOLATED if pool.schedule is Schedule.MPS:
-            return f"{mode} isolates by NVIDIA MPS with cGPU, and no node shows that it has cGPU"
+            return f"{mode} isolates only with cGPU, and nodes don't show whether they have it"
         case Reason.NOT_ISOLATED:
-            return f"{mode} is not isolated by the kernel"
+            return f"{mode} does not isolate in the kernel"
         case Reason.ISOLATED:
-            return f"{mode} isolates"
+            return f"{mode} isolates, but the pod's {names.ANNOTATION_ISOLATION} is none"
         case Reason.NAMESPACE_NOT_SELECTED:
             return f"its namespaceSelector does not select namespace {request.namespace.name}"
         case Reason.POD_NOT_SELECTED:
             return "its podSelector does not select the pod"
         case Reason.ON_REQUEST_ONLY:
-            return "it takes only pods that ask for it"
+            return "it accepts only pods that request it"
         case _:
-            return "the pod's node selector or affinity rules its nodes out"
+            return "the pod's node selector or affinity excludes its nodes"

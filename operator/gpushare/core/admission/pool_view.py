@@ -74,7 +74,7 @@ class PoolView:
     """When `room` last changed."""
 
     def without_pending(self, units: int) -> "PoolView":
-        """As if no pod that asks for `units` waited for a card here."""
+        """Return the view as if no pod that asks for `units` waited for a card here."""
         room = self.room
         if room is None:
             return self
@@ -128,7 +128,7 @@ class PoolView:
 
 
 def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
-    """A pool from the API server's JSON; None for one that this version does not understand."""
+    """Build the view of a pool from the API server's JSON; None if this version can't read it."""
     metadata, status = raw["metadata"], raw.get("status") or {}
     try:
         spec = PoolSpec.model_validate(raw.get("spec") or {})

@@ -30,7 +30,7 @@ class Rules:
 
 
 def build_rules(settings: Settings) -> Rules:
-    """What admission goes by."""
+    """Build the rules of admission from the settings."""
     return Rules(
         denies=settings.on_no_pool == names.ON_NO_POOL_DENY,
         schedulers=frozenset(settings.schedulers),
@@ -55,11 +55,11 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
         return self.rules.denies
 
     def find(self, name: str) -> PoolView | None:
-        """The pool of that name."""
+        """Find the pool of that name."""
         return next((pool for pool in self.pools if pool.name == name), None)
 
     def missing(self, labels: Labels) -> Labels:
-        """Those that the pod's node selector has not."""
+        """List the labels that the pod's node selector lacks."""
         selected = self.pod.selection.labels
         if not selected:
             return labels
@@ -79,7 +79,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
 
 
 def select(pool: PoolView, pod: PodRequest) -> Labels:
-    """Node labels that a pod needs in its node selector to be sent to `pool`.
+    """List the node labels that a pod needs in its node selector to be assigned to `pool`.
 
     For required isolation the mode too, since a pool whose mode is being changed still has nodes
     in the other one.

@@ -1,4 +1,4 @@
-"""What a webhook gave away of each pool, and the pool's capacity does not show yet."""
+"""Counts what a webhook assigned of each pool and the pool's capacity does not show yet."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence

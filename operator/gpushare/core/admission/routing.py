@@ -1,4 +1,4 @@
-"""A pod is sent to a pool: to the one it asks for, to its namespace's, or to the best."""
+"""Assigns a pod to the pool that it requests, to its namespace's pool, or to the best one."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,9 +21,11 @@ from gpushare.core.admission.shortlist import Shortlists
 from gpushare.core.admission.warnings import find_warnings, find_warnings_in
 from gpushare.names import Reason
 
+_NONE_ACCEPTS = "No pool accepts this pod"
+
 
 def route_on_request(request: AdmissionRequest) -> Decision:
-    """To the pool that the pod's annotation names, or to none."""
+    """Assign the pod to the pool that its annotation names, or to none."""
     name = request.pod.pool
     pool = request.find(name)
     rejection = find_rejection(request, pool)
@@ -32,14 +34,15 @@ def route_on_request(request: AdmissionRequest) -> Decision:
     return _leave_without(
         request,
         Reason.REQUESTED_POOL_UNAVAILABLE,
-        [((name,), explain_rejection(rejection, request, pool))],
-        f"Ask for another, or take the annotation {names.ANNOTATION_POOL} away",
+        f"Requested pool {name} is unavailable: {explain_rejection(rejection, request, pool)}",
+        [],
+        f"Request another pool, or remove the annotation {names.ANNOTATION_POOL}",
         [(rejection or Reason.POOL_NOT_FOUND, name)],
     )
 
 
 def route(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
-    """To the namespace's pool if that can take the pod, else to the best of those that can."""
+    """Assign the pod to its namespace's pool if that accepts it, else to the best that does."""
     warnings: list[str] = []
     if name := request.namespace.default_pool:
         default = request.find(name)
@@ -47,31 +50,33 @@ def route(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
         if default is not None and rejection is None:
             return _send(request, _accept(request, default, Reason.ROUTED_BY_NAMESPACE))
         why = explain_rejection(rejection, request, default)
-        warnings.append(f"not sent to its namespace's pool {name}: {why}")
+        warnings.append(f"The namespace's default pool {name} is unavailable: {why}")
 
     shortlist = shortlists.get_or_build(request)
     if shortlist.ranker is None:
         lost = shortlist.lost
-        causes = _group_causes(request, lost)
+        causes, advice = _group_causes(request, lost), _advise(request)
+        head = _NONE_ACCEPTS if causes else "The cluster has no pool"
         return _leave_without(
-            request, Reason.NO_ELIGIBLE_POOL, causes, _advise(request), lost, warnings
+            request, Reason.NO_ELIGIBLE_POOL, head, causes, advice, lost, warnings
         )
     ranking = shortlist.ranker.find_best(request.reserved)
     if not shortlist.ranker.is_preferred:
-        others = "where others count on isolation: no pool without it takes this pod"
+        others = "where other pods rely on isolation. No pool without it accepts this pod"
         if not ranking.pool.isolates:
-            others = "which does not isolate GPU memory: no pool that does takes this pod"
-        warnings.append(f"sent to pool {ranking.pool.name} ({ranking.pool.schedule}), {others}")
+            others = "which does not isolate GPU memory. No pool that does accepts this pod"
+        warnings.append(f"{_tell_assigned(ranking.pool)}, {others}")
     return _send(request, ranking, warnings)
 
 
 def skip_unread(request: AdmissionRequest) -> Decision:
-    """To no pool: whom its owner allows was not read."""
+    """Assign the pod to no pool: its node affinity was too long to be read."""
     return _leave_without(
         request,
         Reason.NO_ELIGIBLE_POOL,
-        [(("its node affinity",), f"more than {MAX_REQUIREMENTS} requirements are not read")],
-        "Shorten it",
+        f"{_NONE_ACCEPTS}: its node affinity has more than {MAX_REQUIREMENTS} requirements",
+        [],
+        "Shorten the node affinity",
         lost=(),
     )
 
@@ -91,7 +96,7 @@ def _send(request: AdmissionRequest, ranking: Ranking, warnings: Sequence[str] =
     )
     return Decision(
         ranking.reason,
-        f"sent to pool {pool.name} ({pool.schedule})",
+        _tell_assigned(pool),
         pool.name,
         request.missing(select(pool, request.pod)),
         pool.tolerations,
@@ -101,6 +106,10 @@ def _send(request: AdmissionRequest, ranking: Ranking, warnings: Sequence[str] =
         reserved=request.pod.memory if ranking.fit <= Fit.CARD else 0,
         lost=ranking.lost,
     )
+
+
+def _tell_assigned(pool: PoolView) -> str:
+    return f"Assigned to pool {pool.name} ({pool.schedule})"
 
 
 def _group_causes(request: AdmissionRequest, lost: Sequence[Loser]) -> list[Cause]:
@@ -121,26 +130,30 @@ _CREATE: Mapping[str, str] = {
 def _advise(request: AdmissionRequest) -> str:
     pod = request.pod
     if not pod.requests.keys() <= names.SHARED_RESOURCES:
-        return "No node offers all of it: ask for shared GPU or for whole cards"
+        return "No node offers both shared GPU and whole cards. Request one of the two"
     if names.RESOURCE_GPU_CORE not in pod.requests:
         wanted = _CREATE.get(pod.isolation, f"schedule {Schedule.CGPU} or {Schedule.SHARE}")
     elif pod.isolation == names.ISOLATION_NONE:
-        return f"{names.RESOURCE_GPU_CORE} comes with isolation: take one of the two away"
+        return (
+            f"{names.RESOURCE_GPU_CORE} requires isolation. Remove it, or the annotation "
+            f"{names.ANNOTATION_ISOLATION}"
+        )
     else:
         wanted = f"schedule {Schedule.CORE_MEM}"
-    return f"Create a pool with {wanted} that takes it, or change what it asks for"
+    return f"Create a pool with {wanted} that accepts the pod, or change its requests"
 
 
 def _leave_without(
     request: AdmissionRequest,
     reason: Reason,
+    head: str,
     causes: Sequence[Cause],
     advice: str,
     lost: Sequence[Loser],
     warnings: Sequence[str] = (),
 ) -> Decision:
-    """Created with a warning, or refused, as the namespace or the installation says."""
-    message, warning = list_causes("not sent to a pool", causes, advice)
+    """Warn about the pod or refuse it, as its namespace or else the installation says."""
+    message, warning = list_causes(head, causes, advice)
     if request.denies:
         return Decision(reason, message, is_refused=True, lost=tuple(lost))
     return Decision(

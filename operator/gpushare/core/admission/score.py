@@ -1,4 +1,4 @@
-"""How well a pod fits into a pool, which of the eligible ones gets it, and why others lost."""
+"""Judges how well a pod fits into a pool, and ranks the eligible pools."""
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
@@ -34,7 +34,7 @@ Rank = tuple[Fit, int, float, str, PoolView]
 
 
 def judge_fit(pod: PodRequest, pool: PoolView, reserved: int) -> Fit:
-    """How well `pod` fits into `pool`, of which `reserved` units are given away unseen."""
+    """Judge how well `pod` fits into `pool`, of which `reserved` units are given away unseen."""
     return PoolFit(pod, pool).judge(reserved)
 
 
@@ -95,7 +95,7 @@ def needs_whole_card(pod: PodRequest, pool: PoolView) -> bool:
 
 
 def ask_per_card(pod: PodRequest, pool: PoolView) -> tuple[int, int]:
-    """Units that `pod` needs of one card in `pool`, and of how many cards.
+    """Count the units that `pod` needs of one card in `pool`, and of how many cards.
 
     A scheduler extender spreads no pod over cards, and leaves init containers out.
     """
@@ -161,7 +161,7 @@ class PoolRanker:
         """Of late: pods that come one after another go to one of a few pools."""
 
     def find_best(self, reserved: Mapping[str, int]) -> Ranking:
-        """Who gets a pod of this kind, of whose pools so much is given away unseen."""
+        """Find the best pool for a pod of this kind, with `reserved` units given away unseen."""
         ranks = [fit.rank(reserved.get(name, 0)) for name, fit in self._fits.items()]
         best = min(ranks)
         outcome = (best[3], best[0], tuple(_compare(best, rank) for rank in ranks))

@@ -1,4 +1,4 @@
-"""Which pools can take a pod, worked out once for all pods that ask for the same."""
+"""Finds which pools can take a pod, once for all pods that ask for the same."""
 
 from collections.abc import Hashable, Sequence
 
@@ -42,7 +42,7 @@ class Shortlists:
         self._by_kind: dict[Hashable, Shortlist] = {}
 
     def get_or_build(self, request: AdmissionRequest) -> Shortlist:
-        """That of a pod. `request.pools` is the same object for as long as no pool changes."""
+        """Get that of a pod. `request.pools` is the same object for as long as no pool changes."""
         pod, pools = request.pod, request.pools
         if pod.selection is not ANYWHERE:
             return _build(request)

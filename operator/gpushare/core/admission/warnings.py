@@ -1,4 +1,4 @@
-"""What is doubtful in a pod, wherever it goes: sentences for who created it."""
+"""Finds what is doubtful in a pod, in sentences for the user who creates it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,76 +24,76 @@ _NAMESPACE_LABELS = {
 
 
 def find_ignored_words(pod: PodRequest, namespace: Namespace) -> Iterator[str]:
-    """What was said of the pod, and means nothing as it is written: `Required`, `Deny`."""
+    """Find annotations and labels whose values mean nothing as written: `Required`, `Deny`."""
     if pod.isolation and pod.isolation not in _ISOLATIONS:
-        yield _explain_ignored(f"annotation {names.ANNOTATION_ISOLATION}", _ISOLATIONS)
+        yield _explain_ignored(f"Annotation {names.ANNOTATION_ISOLATION}", _ISOLATIONS)
     if pod.inject and pod.inject not in _INJECT:
-        yield _explain_ignored(f"annotation {names.ANNOTATION_INJECT}", _INJECT)
+        yield _explain_ignored(f"Annotation {names.ANNOTATION_INJECT}", _INJECT)
     if _NAMESPACE_LABELS.keys().isdisjoint(namespace.labels):
         return
     for label, known in _NAMESPACE_LABELS.items():
         if namespace.labels.get(label, known[0]) not in known:
-            yield _explain_ignored(f"label {label} of namespace {namespace.name}", known)
+            yield _explain_ignored(f"Label {label} of namespace {namespace.name}", known)
 
 
 def _explain_ignored(where: str, known: Sequence[str]) -> str:
-    return f"{where} is not {' or '.join(known)}, in small letters, and was ignored"
+    return f"{where} is ignored: its value must be {' or '.join(known)}, in lower case"
 
 
 def find_warnings(pod: PodRequest) -> Iterator[str]:
-    """What is doubtful in whatever pool."""
+    """Find what is doubtful in every pool."""
     if names.RESOURCE_GPU_CORE in pod.requests and not pod.memory:
         yield (
-            f"{names.RESOURCE_GPU_CORE} without {names.RESOURCE_GPU_MEMORY}: the scheduler gives "
-            "a card only to pods that ask for both"
+            f"{names.RESOURCE_GPU_CORE} needs {names.RESOURCE_GPU_MEMORY}: the scheduler "
+            "allocates a card only to pods that request both"
         )
     if any(percent % CORE_STEP for percent in pod.cores):
         yield (
-            f"{names.RESOURCE_GPU_CORE} must be a multiple of {CORE_STEP} in each container, or "
-            "the pod does not start"
+            f"{names.RESOURCE_GPU_CORE} must be a multiple of {CORE_STEP} in each container. "
+            "Otherwise the pod does not start"
         )
     if pod.asks_for_card_count:
         yield (
-            f"the resource {names.RESOURCE_GPU_COUNT} gives no card, and lets only one such pod "
-            "run for each card of a node; take it out of the limits"
+            f"{names.RESOURCE_GPU_COUNT} allocates no card, and limits a node to one such pod per "
+            "card. Remove it from the limits"
         )
     if pod.names_cards:
         yield (
-            f"a container sets {names.ENV_VISIBLE_DEVICES} itself, so it may see other cards than "
-            "the pod was given; take the variable out"
+            f"A container sets {names.ENV_VISIBLE_DEVICES} itself, so it may see cards that are "
+            "not allocated to the pod. Remove the variable"
         )
 
 
 def find_warnings_in(pod: PodRequest, pool: PoolView, fit: Fit) -> Iterator[str]:
-    """What is doubtful in `pool`, to which the pod is sent."""
+    """Find what is doubtful in `pool`, to which the pod is assigned."""
     if not pod.asks_for_share:
         return
     if names.LABEL_CARD_COUNT in pod.labels:
         yield from _find_card_count_warnings(pod, pool)
     if pool.schedule is Schedule.MPS and not pod.host_ipc:
         yield (
-            f"pool {pool.name} is in mode mps, whose pods must set hostIPC: true to reach the MPS "
-            "daemon"
+            f"Pool {pool.name} has mode mps: the pod must set hostIPC: true to reach the MPS daemon"
         )
     if (trouble := find_card_trouble(pod, pool.edition)) is not None:
         yield trouble[1]
     if fit > Fit.CARD:
-        yield f"sent to pool {pool.name}, where it may wait: {_explain_wait(pod, pool, fit)}"
+        yield f"The pod may stay pending in pool {pool.name}: {_explain_wait(pod, pool, fit)}"
 
 
 def find_card_trouble(pod: PodRequest, edition: Edition) -> tuple[Reason, str] | None:
-    """Why `pod` gets no card in that edition, however much is free."""
+    """Find why `pod` gets no card in that edition, however much is free."""
     if not (pod.memory and EDITIONS[edition].has_scheduler_extender):
         return None
     if not pod.card_memory:
         return Reason.NO_CONTAINER_ASKS, (
-            f"only init containers ask for {names.RESOURCE_GPU_MEMORY}: the {edition} edition "
-            "never binds such a pod to a node; let a container ask"
+            f"Only init containers request {names.RESOURCE_GPU_MEMORY}: the {edition} edition "
+            "never binds such a pod to a node. Request it in a container"
         )
     if len(pod.shares) > 1:
         return Reason.SEVERAL_CONTAINERS_ASK, (
-            f"{len(pod.shares)} containers ask for {names.RESOURCE_GPU_MEMORY}: the {edition} "
-            "edition finds no card for such a pod on a node with several; let one container ask"
+            f"{len(pod.shares)} containers request {names.RESOURCE_GPU_MEMORY}: the {edition} "
+            "edition finds no card for such a pod on a node with several cards. Request it in one "
+            "container"
         )
     return None
 
@@ -101,15 +101,15 @@ def find_card_trouble(pod: PodRequest, edition: Edition) -> tuple[Reason, str] |
 def _find_card_count_warnings(pod: PodRequest, pool: PoolView) -> Iterator[str]:
     if EDITIONS[pool.edition].has_scheduler_extender:
         yield (
-            f"the label {names.LABEL_CARD_COUNT} means nothing in pool {pool.name}: the "
-            f"{pool.edition} edition spreads no pod over cards"
+            f"Label {names.LABEL_CARD_COUNT} has no effect in pool {pool.name}: the "
+            f"{pool.edition} edition does not spread a pod over cards"
         )
     elif (cards := pod.card_count) is None:
-        yield f"the label {names.LABEL_CARD_COUNT} must be a whole number above 0"
+        yield f"Label {names.LABEL_CARD_COUNT} must be a whole number above 0"
     elif any(share % cards for share in pod.shares):
         yield (
-            f"the {names.RESOURCE_GPU_MEMORY} of each container must be divisible by the label "
-            f"{names.LABEL_CARD_COUNT}, which is {cards}; else no node takes the pod"
+            f"{names.RESOURCE_GPU_MEMORY} of each container must be divisible by the label "
+            f"{names.LABEL_CARD_COUNT} ({cards}). Otherwise no node accepts the pod"
         )
 
 
@@ -117,18 +117,14 @@ def _explain_wait(pod: PodRequest, pool: PoolView, fit: Fit) -> str:
     if pool.nodes == 0:
         return "it has no nodes yet"
     if pool.room is None or fit is Fit.UNKNOWN:
-        return "what room it has is not known yet"
+        return "its free memory is not known yet"
     units, cards = ask_per_card(pod, pool)
     asked = f"{units} {pool.room.unit}"
     if fit is Fit.TOO_LARGE:
         return (
-            f"it asks for {asked} on one card, and the largest has {pool.room.largest_card}; ask "
-            "for less"
+            f"the pod requests {asked} on one card, and the largest card has "
+            f"{pool.room.largest_card}. Request less"
         )
     if needs_whole_card(pod, pool):
-        return (
-            "no card is wholly free now" if cards == 1 else f"no {cards} cards are wholly free now"
-        )
-    if cards == 1:
-        return f"no card has {asked} free now"
-    return f"there are no {cards} cards with {asked} free now"
+        return "no card is entirely free now" if cards == 1 else f"no {cards} cards are free now"
+    return f"no {'card has' if cards == 1 else f'{cards} cards have'} {asked} free now"

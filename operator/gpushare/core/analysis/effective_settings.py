@@ -1,7 +1,7 @@
-"""How an installation is set up, value by value, and who says so.
+"""Reads the settings of an installation, value by value, and where each is from.
 
-That is written in the variables of the operator's Deployments. Where nobody can read those it is
-assumed: the defaults of the chart, but for what nodes and pools let one guess.
+They are written in the variables of the operator's Deployments. Where those can't be read, they are
+assumed: the chart's defaults, except for what nodes and pools show.
 """
 
 import json
@@ -45,18 +45,18 @@ PLANNED_BY = (Variable.ALLOW_EVICTION, Variable.ALLOW_TEARDOWN_JOBS, Variable.ME
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value, and who says so."""
+    """A value, and where it is from."""
 
     value: Any
     """As `Settings` has it."""
     source: str
-    """A Deployment; `DEFAULT` where an installation does not set it, and `ASSUMED` where nobody
-    says."""
+    """A Deployment; `DEFAULT` where an installation does not set it, `ASSUMED` where that can't be
+    read."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSetup:
-    """The settings on which decisions depend, each with where it is from."""
+    """The settings on which decisions depend, each with its source."""
 
     settings: Mapping[Variable, Setting]
     unread_settings: str = ""
@@ -68,13 +68,13 @@ class KnownSetup:
         return assume_settings(**{_find_name(key): of.value for key, of in self.settings.items()})
 
     def tell_assumed(self, variables: Sequence[Variable]) -> str:
-        """Which of these were assumed, and why; empty where none was."""
+        """Say which of these were assumed, and why; empty where none was."""
         assumed = [each for each in variables if self.settings[each].source == ASSUMED]
         told = ", ".join(map(self._tell, assumed))
-        return f"assumed, since {self.unread_settings}: {told}" if assumed else ""
+        return f"Assumed because {self.unread_settings}: {told}" if assumed else ""
 
     def tell_sources(self, variables: Sequence[Variable]) -> str:
-        """The value of each of these, by where it is from."""
+        """Say the value of each of these, by its source."""
         by_source: dict[str, list[str]] = {}
         for variable in variables:
             by_source.setdefault(self.settings[variable].source, []).append(self._tell(variable))
@@ -82,11 +82,14 @@ class KnownSetup:
 
     @property
     def elsewhere(self) -> str:
-        """Why nothing true can be said of the plugins; empty where they are where one looks."""
+        """Why the plugins are unknown; empty where they are in the namespace that commands read."""
         namespace = self._get(Variable.PLUGIN_NAMESPACE)
         if namespace == names.PLUGIN_NAMESPACE:
             return ""
-        return f"the installation's are in {namespace}, and commands read {names.PLUGIN_NAMESPACE}"
+        return (
+            f"The device plugins are unknown: they run in namespace {namespace}, but commands read "
+            f"{names.PLUGIN_NAMESPACE}"
+        )
 
     def _tell(self, variable: Variable) -> str:
         value = self._get(variable)
@@ -100,14 +103,14 @@ class KnownSetup:
 def read_setup(
     deployments: Mapping[str, Variables] | None, snapshot: ClusterSnapshot
 ) -> KnownSetup:
-    """As the operator's `deployments` say, by what each is called; None where nobody may look.
+    """Read the settings from the operator's `deployments`, by name; None where they can't be read.
 
-    What they don't say has its default; if there are none, or a value can't be read, it is assumed
-    by what `snapshot` tells.
+    What they don't set has its default; if there are none, or a value can't be read, it is assumed
+    from `snapshot`.
     """
     assumed = {variable: Setting(value, ASSUMED) for variable, value in _assume(snapshot).items()}
     if not deployments:
-        lacks = "is there" if deployments is not None else "can be read"
+        lacks = "exists" if deployments is not None else "can be read"
         return KnownSetup(assumed, f"no Deployment of the operator {lacks}")
     settings = {variable: Setting(_find_field(variable).default, DEFAULT) for variable in _DECISIVE}
     unread = []
@@ -164,7 +167,7 @@ def _assume(snapshot: ClusterSnapshot) -> dict[Variable, Any]:
 
 
 def guess_unit(snapshot: ClusterSnapshot) -> MemoryUnit:
-    """That of most nodes."""
+    """Return the unit of most nodes."""
     sums = MemorySums()
     for node in snapshot.nodes.values():
         sums.count(observe_node_capacity(node, ()))

@@ -1,4 +1,4 @@
-"""What a look at a cluster found: how bad, where, and what mends it."""
+"""A problem found in a cluster: how bad, where, and how to fix it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,21 +11,20 @@ class Severity(StrEnum):
 
     OK = "ok"
     INFO = "info"
-    """Worth knowing, or not looked at."""
+    """Worth knowing, or not checked."""
     WARNING = "warning"
-    """Something is not as it should be, and pods still go where they should."""
+    """Something is not as it should be, but pods still go where they should."""
     ERROR = "error"
-    """Something does not work, or will give cards out twice."""
+    """Something does not work, or lets cards be allocated twice."""
 
     @property
     def rank(self) -> int:
-        """The higher the worse."""
+        """Its rank: the higher the worse."""
         return tuple(Severity).index(self)
 
 
 class Code(StrEnum):
-    """Findings about an installation, and about what no pool's node says of itself; docs/doctor.md
-    has a line for each.
+    """Codes of findings that are not reasons of a pool or node; docs/doctor.md has a line for each.
 
     Those about nodes and pools carry the reason codes that their status has.
     """
@@ -85,7 +84,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     severity: Severity
     code: Code | Reason
@@ -93,7 +92,7 @@ class Finding:
     """What it is about: a kind and a name."""
     message: str
     remedy: str = ""
-    """What to do; empty where nothing is."""
+    """What to do, in sentences; empty where nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +104,15 @@ class Unseen:
 
 
 def look_up(reason: Reason) -> str:
-    """The remedy where a page has more than a line about it."""
-    return f"see docs/reasons.md#{reason.lower()}"
+    """Return the remedy for a reason: the page that explains it."""
+    return f"Read docs/reasons.md#{reason.lower()}"
 
 
 def find(code: Code, about: str, message: str, remedy: str = "") -> Finding:
-    """A finding of this code."""
+    """Build a finding of this code."""
     return Finding(code.severity, code, about, message, remedy)
 
 
 def skip(part: str, unseen: Unseen, remedy: str = "") -> Finding:
-    """That a part was not looked at."""
+    """Build the finding that a part was not checked."""
     return find(Code.SKIPPED, part, unseen.why, remedy)

@@ -1,5 +1,5 @@
-"""What is wrong on a node, whether a pool has it or not: `explain node` tells it of one node, and
-`doctor` once for all that have the same."""
+"""Finds what is wrong on a node, in a pool or not: `explain node` shows it for one node, `doctor`
+once for all nodes with the same problem."""
 
 import re
 from collections import defaultdict
@@ -42,7 +42,7 @@ _WARNINGS = frozenset(
         Reason.EXTENDER_STALE,
     }
 )
-"""Of what plugins lack; all else is an error."""
+"""Plugin problems that are warnings; all others are errors."""
 _ECS = re.compile(r"(alicloud://)?[a-z0-9-]+\.i-[a-z0-9]+")
 """A region and an instance, as ACK's cloud controller manager writes `spec.providerID`."""
 _CONTAINER_OS = ("containeros", "lifsea")
@@ -52,7 +52,7 @@ _CONTAINER_OS = ("containeros", "lifsea")
 def judge_node(
     context: NodeContext, pool: Pool | None, plan: StepResult | None, ctx: ReconcileContext | None
 ) -> tuple[Finding, ...]:
-    """What is wrong on a node that `pool` has, with this `plan` for it: of each code the worst.
+    """Find what is wrong on a node of `pool`, with this `plan` for it: of each code the worst.
 
     Without a pool the node's labels say what it should be. Without `ctx` it is not known what runs
     on the node.
@@ -79,8 +79,8 @@ def _judge(
             yield Finding(Severity.ERROR, other.reason, about, other.message)
         mode = find_mode(edition, find_schedule(edition, node.labels))
         if mode is None:
-            said = f"it has {list_switches(node)}, and that is no mode of the {edition} edition"
-            remedy = "correct the label: docs/transitions.md lists the modes"
+            said = f"The node has {list_switches(node)}, which is not a mode of edition {edition}"
+            remedy = "Correct the label (docs/transitions.md lists the modes)"
             yield find(Code.UNKNOWN_MODE, about, said, remedy)
         else:
             yield from _judge_mode(context, mode, ctx)
@@ -88,8 +88,8 @@ def _judge(
         yield find(
             Code.STATIC_POD,
             about,
-            "its whole-card plugin is a static pod, which nobody but its kubelet restarts",
-            f"if it must be restarted: {RESTART_STATIC_PLUGIN}",
+            "The node's whole-card plugin is a static pod, which only its kubelet restarts",
+            f"To restart it: {RESTART_STATIC_PLUGIN}",
         )
 
 
@@ -103,7 +103,7 @@ def _judge_mode(
     if ctx is not None:
         if (missing := find_missing_daemonset(mode, pods, ctx)) is not None:
             yield Finding(Severity.ERROR, missing.reason, about, missing.message)
-        # What a change lacks, its plan says.
+        # The plan of a change reports its own problems.
         if change is None or not change.is_under_way:
             yield from _judge_plugins(context, mode, ctx)
     if mode.isolated:
@@ -111,7 +111,7 @@ def _judge_mode(
 
 
 def _judge_plugins(context: NodeContext, mode: Mode, ctx: ReconcileContext) -> Iterator[Finding]:
-    """What the node's plugins lack to be what its labels say."""
+    """Find why the node's plugins do not serve the mode of its labels."""
     node, pods = context.seen.node, context.seen.pods
     problem = find_plugin_problem(node, pods, mode, ctx)
     if problem is not None and problem.wait is not None:
@@ -133,39 +133,39 @@ def _find_severity(lack: NotYet) -> Severity:
 
 
 def judge_cgpu(node: Node) -> Iterator[Finding]:
-    """What cGPU can't do on a node that is in a mode that isolates, or will be: the vendor's limits
-    that the API shows; docs/ack.md has all of them."""
+    """Check the vendor's limits of cGPU on a node whose mode isolates, or will, as far as the API
+    shows them; docs/ack.md has all of them."""
     if not _ECS.fullmatch(node.provider_id):
         yield find(
             Code.NOT_ECS,
             name_node(node),
-            f"its providerID {node.provider_id!r} is not that of an ECS instance, and cGPU "
-            "isolates on ECS instances alone",
-            "use mode share there: docs/ack.md#limits",
+            f"The node's providerID {node.provider_id!r} is not that of an ECS instance, but cGPU "
+            "isolates only on ECS instances",
+            "Use mode share for the node (docs/ack.md#limits)",
         )
     if any(name in node.os_image.lower() for name in _CONTAINER_OS):
         yield find(
             Code.CONTAINER_OS,
             name_node(node),
-            f"it runs {node.os_image}, on which cGPU needs ack-ai-installer 1.12.6 or newer; "
-            "the API does not show which one is installed",
-            "helm list -n kube-system --filter ack-ai-installer",
+            f"The node runs {node.os_image}, where cGPU needs ack-ai-installer 1.12.6 or newer. "
+            "The API does not show the installed version",
+            "Check the version with `helm list -n kube-system --filter ack-ai-installer`",
         )
 
 
 def name_node(node: Node) -> str:
-    """The node as what a finding is about."""
+    """Name the node as the object of a finding."""
     return f"node {node.name}"
 
 
 def list_switches(node: Node) -> str:
-    """The labels by which editions are switched on it."""
+    """List the node's labels that set an edition's mode."""
     present = (each.switch for each in EDITIONS.values() if each.switch in node.labels)
     return ", ".join(f"{key}={node.labels[key]}" for key in present)
 
 
 def group_by_code(findings: Iterable[Finding]) -> list[Finding]:
-    """One finding of each code: the worst, and how many nodes have it."""
+    """Merge findings of one code: the worst, with the number of nodes that have it."""
     by_code: defaultdict[Code | Reason, list[Finding]] = defaultdict(list)
     for finding in findings:
         by_code[finding.code].append(finding)
@@ -173,7 +173,7 @@ def group_by_code(findings: Iterable[Finding]) -> list[Finding]:
     for alike in by_code.values():
         worst = max(alike, key=lambda finding: finding.severity.rank)
         if len(alike) > 1:
-            told = f"such as {worst.object}: {worst.message}"
+            told = f"For example {worst.object}: {worst.message}"
             worst = replace(worst, object=f"{len(alike)} nodes", message=told)
         grouped.append(worst)
     return grouped

@@ -1,4 +1,4 @@
-"""A cluster as the operator's decisions see it, and what of it they do not."""
+"""A cluster as commands read it: what the operator's decisions use, and the rest."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,14 @@ from gpushare.core.snapshot.cluster import ClusterSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """All that an answer about a cluster goes by."""
+    """Everything that an answer about a cluster is based on."""
 
     snapshot: ClusterSnapshot
     unbound: tuple[Pod, ...]
     """Pods without a node."""
     opted_out: frozenset[str]
-    """Names of the namespaces whose pods are sent nowhere."""
+    """Names of the namespaces whose pods are not assigned to pools."""
     unreadable: tuple[UnreadablePool, ...]
     """Pools whose spec can't be read."""
     known: KnownSetup
-    """How the installation is set."""
+    """The settings of the installation."""

@@ -37,7 +37,7 @@ class CardMemory:
 def measure_cards(
     node: Node, pods: Collection[Pod], unhealthy: Collection[int] = ()
 ) -> tuple[CardMemory, ...]:
-    """The cards of `node`, on which `pods` run; none while it offers no memory.
+    """List the cards of `node`, on which `pods` run; none while it offers no memory.
 
     The extender divides the capacity, which keeps the memory of cards that are unhealthy, and
     gives out no card of `unhealthy`, which it has from a ConfigMap. What is given of a card that
@@ -72,7 +72,7 @@ def _is_isolated(node: Node) -> bool:
 
 
 def count_used(pods: Iterable[Pod]) -> dict[int, int]:
-    """Units of GPU memory that the ledger gives to the pods of one node, by index of the card."""
+    """Sum the GPU memory that the ledger gives to the pods of one node, by index of the card."""
     return _sum_units(_list_held(pods))
 
 

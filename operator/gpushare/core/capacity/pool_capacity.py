@@ -1,4 +1,4 @@
-"""What the nodes of a pool offer, and what of it is given out.
+"""Sums what the nodes of a pool offer, and how much of it is allocated.
 
 Two ledgers tell: what pods ask for, which kube-scheduler counts per node, and what the GPU
 scheduler wrote on them, card by card (`gpushare.core.capacity.cards`). A pod must fit by both.
@@ -74,7 +74,7 @@ class Memory:
 def observe_node_capacity(
     node: Node, pods: Sequence[Pod], unhealthy: Collection[int] = ()
 ) -> NodeCapacity:
-    """The capacity of `node`, on which `pods` run, with these `unhealthy` cards.
+    """Measure the capacity of `node`, on which `pods` run, with these `unhealthy` cards.
 
     A card that is given out twice has nothing free, and what pods hold of it counts all the same.
     The number of cards survives the device plugin, the memory is gone with it.
@@ -112,14 +112,14 @@ def _limit(blocks: Sequence[int], left: int) -> tuple[int, ...]:
 
 
 def observe_pending(pod: Pod) -> NodeCapacity:
-    """What a pod that has no node yet asks of its pool: it counts as a node that offers nothing."""
+    """Measure what a pod without a node asks of its pool, as a node that offers nothing."""
     return NodeCapacity(requested=pod.gpu_memory, requests=(pod.gpu_memory_per_card,))
 
 
 def sum_capacity(
     nodes: Iterable[NodeCapacity], pending: Iterable[Pod], now: datetime
 ) -> PoolCapacity:
-    """The capacity of a pool with these nodes; `pending` pods select it and have no node yet."""
+    """Sum the capacity of a pool with these nodes; `pending` pods select it without a node."""
     nodes, sums = list(nodes), MemorySums()
     for each in chain(nodes, (observe_pending(pod) for pod in pending if pod.gpu_memory)):
         sums.count(each)
@@ -237,7 +237,7 @@ class _Sums:
 
 
 def tell_unit(card_total: int) -> str:
-    """In what a device plugin counts by which a card has so much: GiB or MiB.
+    """Find the unit in which a device plugin counts by which a card has so much: GiB or MiB.
 
     That is not written anywhere: a card with 1024 or more is counted in MiB, since none has a
     tebibyte and none less than a gibibyte.

@@ -1,5 +1,5 @@
-"""What is wrong with the plugins of a node, and what mends it: that is said first, since a status
-shows the beginning of a message.
+"""What is wrong with the plugins of a node, and what fixes it. A status shows the beginning of a
+message: details that nobody acts on come last.
 
 A plugin registers a moment after its pod is Ready, and the kubelet reports resources late: what may
 be on its way is not called a trouble before it had its time.
@@ -31,17 +31,14 @@ from gpushare.names import Reason
 SHOWN = 3
 STATIC_MANIFEST = "/etc/kubernetes/manifests/nvidia-device-plugin.yml"
 RESTART_STATIC_PLUGIN = (
-    f"on the node, copy {STATIC_MANIFEST} out of that folder, remove it, wait 5 s, move the copy "
-    "back (never leave a copy in the folder; deleting its pod restarts nothing)"
+    f"move {STATIC_MANIFEST} out of that folder on the node, wait 5 s and move it back (deleting "
+    "the pod restarts nothing)"
 )
 """The vendor's steps (page on updating and restarting the device plugin)."""
 REMOVE_STATIC_PLUGIN = (
-    f"move {STATIC_MANIFEST} out of that folder on the node (deleting the pod ends nothing)"
+    f"Move {STATIC_MANIFEST} out of that folder on the node (deleting the pod stops nothing)"
 )
-RETURN_STATIC_PLUGIN = (
-    f"move nvidia-device-plugin.yml back to {STATIC_MANIFEST} on the node, from wherever it was "
-    "moved to"
-)
+RETURN_STATIC_PLUGIN = f"move nvidia-device-plugin.yml back to {STATIC_MANIFEST} on the node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +53,15 @@ class NotYet:
 TOLD = frozenset(
     {Reason.WHOLE_CARD_PLUGIN_MISSING, Reason.LEFT_OVER_RESOURCE, Reason.MEMORY_UNIT_DIFFERS}
 )
-"""Said of nodes that are in their mode all the same: nothing waits for it but a person."""
+"""Reported of nodes that are in their mode nevertheless: only a user has to act."""
 
 
 def find_plugin_problem(
     node: Node, pods: Sequence[Pod], mode: Mode, ctx: ReconcileContext
 ) -> NotYet | None:
-    """The first trouble of a node at rest that has all that `mode` needs.
+    """Find the first problem of a node at rest that has all that `mode` needs.
 
-    With a `wait` it is too early to call it one.
+    With a `wait` it is too early to report it.
     """
     return (
         find_missing_whole_card(node, mode)
@@ -75,7 +72,7 @@ def find_plugin_problem(
 
 
 def find_missing_whole_card(node: Node, mode: Mode) -> NotYet | None:
-    """Whether a node that shares its cards no more offers whole ones, where nobody owes us that.
+    """Whether a node that shares its cards no more offers no whole cards either.
 
     Open-source gpushare brings no whole-card plugin: leaving share is complete without it (pods
     that ask for gpu-mem go elsewhere), but a node that offers no GPU at all is worth a word.
@@ -85,15 +82,15 @@ def find_missing_whole_card(node: Node, mode: Mode) -> NotYet | None:
         return None
     return NotYet(
         Reason.WHOLE_CARD_PLUGIN_MISSING,
-        f"sharing is off, and no plugin offers {names.RESOURCE_WHOLE_GPU} on the node; put the "
-        "whole-card plugin back",
+        f"Sharing is off, but no plugin offers {names.RESOURCE_WHOLE_GPU} on the node. Install the "
+        "whole-card plugin again",
     )
 
 
 def find_left_over(
     node: Node, pods: Sequence[Pod], mode: Mode, ctx: ReconcileContext
 ) -> NotYet | None:
-    """A resource of another mode that the node still offers, served by no plugin that is known."""
+    """Find a resource of another mode that the node still offers, served by no known plugin."""
     left = [
         resource
         for resource, amount in node.allocatable.items()
@@ -102,10 +99,9 @@ def find_left_over(
     if not left:
         return None
     message = (
-        "take off the node what serves a mode that is left (a plugin of another namespace, a file "
-        "in /etc/kubernetes/manifests), or, where nothing does, restart the kubelet: the node "
-        f"still offers {' and '.join(sorted(left))}, which mode {mode.schedule} has not, and its "
-        "cards can be given out twice"
+        f"The node still offers {' and '.join(sorted(left))}, which mode {mode.schedule} lacks. "
+        "Remove the plugin that serves it (another namespace, /etc/kubernetes/manifests), or "
+        "restart the kubelet. Its cards can be allocated twice"
     )
     plugins = [pod for pod in pods if identify_plugin(pod)]
     if any(pod.deleting and SERVED[identify_plugin(pod)].intersection(left) for pod in plugins):
@@ -116,7 +112,7 @@ def find_left_over(
 
 
 def find_other_unit(node: Node, ctx: ReconcileContext) -> NotYet | None:
-    """Whether the node's plugin counts memory in another unit than the installation says."""
+    """Whether the node's plugin counts memory in another unit than the installation."""
     memory = node.allocatable.get(names.RESOURCE_GPU_MEMORY)
     if not memory or not node.gpu_count:
         return None
@@ -126,15 +122,15 @@ def find_other_unit(node: Node, ctx: ReconcileContext) -> NotYet | None:
         return None
     return NotYet(
         Reason.MEMORY_UNIT_DIFFERS,
-        f"run the plugins of all nodes with --memory-unit={ctx.memory_unit} and restart this one, "
-        f"or, where all of them count {unit}, set the installation's memory unit to that: a card "
-        f"offers {per_card} {names.RESOURCE_GPU_MEMORY}, so its plugin counts {unit}, the "
-        f"installation {ctx.memory_unit}, and what pods ask means something else on this node",
+        f"The node's plugin counts {unit} (a card offers {per_card} {names.RESOURCE_GPU_MEMORY}), "
+        f"the installation {ctx.memory_unit}. Run the plugins of all nodes with "
+        f"--memory-unit={ctx.memory_unit} and restart this one; or, if all of them count {unit}, "
+        f"set the chart's value memoryUnit to {unit}",
     )
 
 
 def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet | None:
-    """Whether pods have cards that the node has not, where a scheduler extender gives them out."""
+    """Whether pods hold cards that the node does not have, where a scheduler extender allocates."""
     is_extended = EDITIONS[mode.edition].has_scheduler_extender
     if not is_extended or names.RESOURCE_GPU_MEMORY not in mode.resources:
         return None
@@ -149,10 +145,10 @@ def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet |
         return None
     return NotYet(
         Reason.EXTENDER_STALE,
-        "delete the pods whose card the node does not have, then restart the scheduler extender "
-        f"({RESTART}): {list_few(named)}; the node has {node.gpu_count} cards (from 0 on). It "
-        "has lost cards, which the extender goes on giving out until it restarts, or somebody "
-        "edited the annotation of those pods",
+        f"Pods hold cards that the node, which has {node.gpu_count}, does not have. Delete them, "
+        f"then restart the scheduler extender (`{RESTART}`): {list_few(named)}. The node lost "
+        "cards, which the extender allocates until it restarts, or a user edited the annotation "
+        "of the pods",
     )
 
 
@@ -163,50 +159,52 @@ def find_competing_plugins(
     ctx: ReconcileContext,
     previous_mode: Mode | None = None,
 ) -> NotYet | None:
-    """Other plugins that give out the cards of a node in `mode`, but those of `previous_mode`."""
+    """Find other plugins that allocate the node's cards, but for that of `previous_mode`."""
     own, competing = find_competing(node, pods, mode, previous_mode)
     if not competing:
         return None
     other, served = ctx.name_of(competing[0]), SERVED[competing[0]]
     if same := sorted(served & may_offer(mode)):
         what = (
-            f"{ctx.name_of(own)} and {other} both serve {' and '.join(same)} on the node, and "
-            "its kubelet asks the one that registered last. When one of them ends, nothing is "
-            "offered (Kubernetes up to 1.36), or the other takes over (1.37 and newer)"
+            f"{ctx.name_of(own)} and {other} both serve {' and '.join(same)} on the node; its "
+            "kubelet uses the one that registered last"
         )
     else:
         what = (
-            f"{other} serves {' and '.join(sorted(served))} on a node in mode "
-            f"{mode.schedule}: its cards can be given out twice"
+            f"{other} serves {' and '.join(sorted(served))} on a node in mode {mode.schedule}: "
+            "its cards can be allocated twice"
         )
-    return NotYet(Reason.COMPETING_PLUGINS, f"{tell_how_to_remove(competing, ctx)}: {what}")
+    return NotYet(Reason.COMPETING_PLUGINS, f"{what}. {tell_how_to_remove(competing, ctx)}")
 
 
 def explain_zero(
     node: Node, serving: Sequence[Pod], mode: Mode, resource: str, ctx: ReconcileContext
 ) -> NotYet:
-    """Why a node whose plugin is Ready (`serving`, where the mode has one) offers no `resource`.
+    """Explain why a node whose plugin is Ready (`serving`, if any) offers no `resource`.
 
     The plugin writes the number of cards on the node before it registers, and one that finds none
     waits for ever, Running (open-source gpushare-device-plugin). Where they were found, the kubelet
     may have lost the resource (NVIDIA/k8s-device-plugin, issue 1228).
     """
-    unclear = f"the node does not offer {resource} (allocatable is 0)"
+    unclear = f"The node does not offer {resource} (allocatable is 0)"
     if serving and all(pod.is_static_plugin for pod in serving):
         cause = NotYet(
             Reason.STATIC_PLUGIN,
-            f"{RESTART_STATIC_PLUGIN}: {STATIC_PLUGIN} is Ready, and {unclear}",
+            f"{unclear}, although {STATIC_PLUGIN} is Ready. To restart it, {RESTART_STATIC_PLUGIN}",
         )
     elif serving and names.RESOURCE_GPU_MEMORY in mode.resources and not node.gpu_count:
         cause = NotYet(
             Reason.NO_CARDS,
-            "mend the driver, then delete the plugin's pod, which looks for cards only when it "
-            f"starts: {ctx.name_of(mode.plugin)} is Ready and found no card "
-            f"({names.RESOURCE_GPU_COUNT} is 0, {resource} too), and its log says why",
+            f"DaemonSet {ctx.name_of(mode.plugin)} is Ready but found no card "
+            f"({names.RESOURCE_GPU_COUNT} and {resource} are 0). Check its log, fix the driver, "
+            "then delete the plugin's pod: it looks for cards only when it starts",
         )
     elif not serving and mode.relies_on_recoverer(ctx.daemonsets):
-        told = f"look at the log of {ctx.name_of(mode.recoverer)}, or {RETURN_STATIC_PLUGIN}"
-        return NotYet(Reason.RESOURCE_NOT_READY, f"{told}: {STATIC_PLUGIN} is missing; {unclear}")
+        message = (
+            f"{unclear}, because {STATIC_PLUGIN} is missing. Check the log of DaemonSet "
+            f"{ctx.name_of(mode.recoverer)}, or {RETURN_STATIC_PLUGIN}"
+        )
+        return NotYet(Reason.RESOURCE_NOT_READY, message)
     else:
         return NotYet(Reason.RESOURCE_NOT_READY, unclear)
     since = [pod.ready_since for pod in serving if pod.ready_since]
@@ -215,27 +213,27 @@ def explain_zero(
 
 
 def explain_still_offered(pods: Sequence[Pod], of: Mode, resource: str) -> NotYet:
-    """A node that has left mode `of`, and still offers its `resource`."""
-    message = f"the node still offers {resource}; its cards could be given out twice"
+    """Explain why a node that has left mode `of` still offers its `resource`."""
+    message = f"The node still offers {resource}: its cards could be allocated twice"
     if any(pod.is_static_plugin and is_plugin_of(pod, of) for pod in pods):
-        message = f"{REMOVE_STATIC_PLUGIN}: {STATIC_PLUGIN} is Ready, and {message}"
+        message = f"{message}, because {STATIC_PLUGIN} is Ready. {REMOVE_STATIC_PLUGIN}"
     return NotYet(Reason.RESOURCE_NOT_READY, message)
 
 
 def tell_how_to_remove(competing: Sequence[str], ctx: ReconcileContext) -> str:
-    """What a person does so that these plugins leave a node."""
+    """Tell how a user removes these plugins from a node."""
     daemonsets = [ctx.name_of(other) for other in competing if other != STATIC_PLUGIN]
     steps = []
     if daemonsets:
         listed = " and ".join(daemonsets)
-        steps.append(f"keep the DaemonSet {listed} off the node by its node selector, or remove it")
+        steps.append(f"Keep DaemonSet {listed} off the node by its node selector, or delete it")
     if STATIC_PLUGIN in competing:
         steps.append(REMOVE_STATIC_PLUGIN)
-    return "; ".join(steps)
+    return ". ".join(steps)
 
 
 def list_few(told: Sequence[str], shown: int = SHOWN) -> str:
-    """The first `shown`, and how many more there are."""
+    """List the first `shown`, and counts the others."""
     more = f" and {len(told) - shown} more" if len(told) > shown else ""
     return ", ".join(told[:shown]) + more
 

@@ -1,4 +1,4 @@
-"""What kube-scheduler's messages say of the scheduler extender (OpenSource and Basic).
+"""Reads what kube-scheduler's messages report of the scheduler extender (OpenSource and Basic).
 
 The extender counts a node's cards once, and never again before it restarts (`GetNodeInfo` in
 gpushare-scheduler-extender, pkg/cache/cache.go).
@@ -21,7 +21,7 @@ _UNSELECTED = re.compile(r"(\d+) node\(s\) didn't match Pod's node affinity/sele
 
 
 def explain_scheduler_error(message: str) -> tuple[Reason, str]:
-    """What a pod waits for whose condition has the reason `SchedulerError` and this message."""
+    """Explain what a pod waits for whose condition is a `SchedulerError` with this message."""
     if found := _UNREACHED.match(message):
         place, why = found.groups()
     elif found := _ANSWERED.search(message):
@@ -29,20 +29,20 @@ def explain_scheduler_error(message: str) -> tuple[Reason, str]:
         why = f"HTTP {code}"
         if (verb, code) == ("bind", "500"):
             return Reason.UNSCHEDULABLE, (
-                f"the scheduler extender at {place} refuses to bind it ({why}). Its log says why: "
-                f"{_KUBECTL} logs deployment/{names.EXTENDER}"
+                f"The scheduler extender at {place} refuses to bind the pod ({why}). To see why, "
+                f"run: {_KUBECTL} logs deployment/{names.EXTENDER}"
             )
     else:
-        return Reason.UNSCHEDULABLE, f"the scheduler failed: {message}"
+        return Reason.UNSCHEDULABLE, f"The scheduler failed: {message}"
     return Reason.SCHEDULER_UNAVAILABLE, (
-        f"kube-scheduler gets no answer from its extender at {place} ({why}), and gives no node to "
-        "any pod that asks for GPU memory. It goes on by itself once the extender answers. See "
-        f"whether that runs: {_KUBECTL} get pods -l component={names.EXTENDER}"
+        f"kube-scheduler gets no valid answer from its extender at {place} ({why}), and schedules "
+        "no pod that requests GPU memory. It resumes automatically once the extender answers. To "
+        f"check the extender, run: {_KUBECTL} get pods -l component={names.EXTENDER}"
     )
 
 
 def count_refused(message: str) -> tuple[int, int]:
-    """By the scheduler's message: nodes that the extender refused for lack of memory on a card, and
+    """Count by the scheduler's message nodes that the extender refused for lack of memory, and
     those that something else refused, less those that the pod does not select."""
     refused, all_nodes, unselected = (
         int(found[1]) if (found := pattern.search(message)) else 0

@@ -28,14 +28,14 @@ def verify_mode(
     replaced: Collection[str] = (),
     previous_mode: Mode | None = None,
 ) -> NotYet | None:
-    """What `node` still lacks to be in `mode`; pods with a UID in `replaced` do not count.
+    """Find what `node` still lacks to be in `mode`; pods with a UID in `replaced` do not count.
 
-    Of one that is not ready that goes first: nothing else on it is known, or comes about.
+    If it is not Ready, that comes first: nothing else is known of it, or makes progress.
     """
     missing = _find_missing(node, pods, mode, ctx, replaced, previous_mode)
     if missing is None or node.ready:
         return missing
-    message = f"the node is not Ready: look at its kubelet; besides, {missing.message}"
+    message = f"The node is not Ready. Check its kubelet. {missing.message}"
     return NotYet(Reason.NODE_NOT_READY, message, missing.wait)
 
 
@@ -57,10 +57,10 @@ def _find_missing(
     recoverer = (mode.recoverer,) if by_recoverer and not serving else ()
     for component in (*mode.components, *recoverer):
         if not any(pod.daemonset == component and pod.ready and not pod.deleting for pod in pods):
-            message = f"{ctx.name_of(component)} is not Ready on the node"
+            message = f"DaemonSet {ctx.name_of(component)} has no Ready pod on the node"
             return NotYet(Reason.COMPONENT_NOT_READY, message)
     if mode.plugin and not serving and not by_recoverer:
-        message = f"{ctx.name_of(mode.plugin)} is not Ready on the node"
+        message = f"DaemonSet {ctx.name_of(mode.plugin)} has no Ready pod on the node"
         return NotYet(Reason.PLUGIN_RESTARTING, message)
     for resource in mode.resources:
         if not node.allocatable.get(resource):
@@ -71,10 +71,10 @@ def _find_missing(
 def verify_return(
     node: Node, pods: Sequence[Pod], *, change: Change, was_zero: bool, ctx: ReconcileContext
 ) -> NotYet | None:
-    """What `node` still lacks for `change` to be complete; None when nothing does.
+    """Find what `node` still lacks for `change` to be complete; None when nothing does.
 
     The kubelet reports a resource late, so a value that could be left from the old plugin is
-    believed only after it went through zero (`was_zero`), or when the new plugin has been Ready
+    trusted only after it went through zero (`was_zero`), or when the new plugin has been Ready
     for `Timing.settle`. What the old mode offered must be gone.
     """
     from_mode, to = MODES[change.edition, change.from_mode], change.mode
@@ -89,8 +89,8 @@ def verify_return(
         if (left := ready_since + settle - ctx.now) > timedelta():
             return NotYet(
                 Reason.RESOURCE_NOT_READY,
-                f"{ctx.name_of(to.plugin)} is Ready; {to.resource} is believed "
-                f"{settle.total_seconds():g} s after that",
+                f"Waiting until DaemonSet {ctx.name_of(to.plugin)} has been Ready for "
+                f"{settle.total_seconds():g} s: {to.resource} may still be the former plugin's",
                 left,
             )
     if (
@@ -98,7 +98,7 @@ def verify_return(
         and from_mode.plugin != to.plugin
         and any(pod.daemonset == from_mode.plugin for pod in pods)
     ):
-        message = f"{ctx.name_of(from_mode.plugin)} is still on the node"
+        message = f"DaemonSet {ctx.name_of(from_mode.plugin)} still has a pod on the node"
         return NotYet(Reason.PLUGIN_RESTARTING, message)
     for resource in from_mode.resources:
         if resource not in to.resources and node.allocatable.get(resource):

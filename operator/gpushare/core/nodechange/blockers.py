@@ -1,4 +1,4 @@
-"""What must be gone from a node before its mode may change."""
+"""Finds what must be gone from a node before its mode may change."""
 
 from collections.abc import Iterable, Mapping
 
@@ -22,7 +22,7 @@ _VERIFIED = (names.LABEL_ISOLATION_VERIFIED, names.VERIFIED)
 def find_blocking_pods(
     transition: Transition, from_mode: Mode, to: Mode, pods: Iterable[Pod]
 ) -> Blocker | None:
-    """The first kind of pod on the node that the change would harm.
+    """Find the first kind of pod on the node that the change would harm.
 
     In every change: pods that select what the node will not have, and pods that are bound but not
     started: the kubelet asks the plugin for devices when a pod starts, and fails it for good while
@@ -36,7 +36,7 @@ def find_blocking_pods(
             [pod for pod in live if _selects_lost(pod, from_mode, to)],
             f"select the mode {from_mode.schedule}",
         ),
-        ([pod for pod in live if pod.phase == "Pending" and pod.requests], "have yet to start"),
+        ([pod for pod in live if pod.phase == "Pending" and pod.requests], "have not started"),
     ]
     if not transition.keeps_workloads:
         users = [pod for pod in live if from_mode.resource and from_mode.resource in pod.requests]
@@ -49,14 +49,14 @@ def find_blocking_pods(
             every = {pod.uid: pod for group, _ in groups for pod in group}
             return Blocker(
                 Reason.WORKLOADS_PRESENT,
-                f"pods that {what} must finish or be moved first: {_listed(blocking)}",
+                f"Pods that {what} must finish or be moved first: {_listed(blocking)}",
                 tuple(every.values()),
             )
     return None
 
 
 def find_evictable_pods(transition: Transition, pods: Iterable[Pod]) -> tuple[EvictedPod, ...]:
-    """Which of the `pods` that hold a change up may be asked to go: those that hold the resource.
+    """Find which of the `pods` that hold a change up may be evicted: those with the resource.
 
     A DaemonSet's pods would come back at once, and mirror pods belong to the kubelet
     (API-initiated Eviction, Kubernetes documentation). Where running pods keep what they have,
@@ -73,7 +73,7 @@ def find_evictable_pods(transition: Transition, pods: Iterable[Pod]) -> tuple[Ev
 
 
 def find_pods_of_another_mode(to: Mode, pods: Iterable[Pod]) -> Blocker | None:
-    """Live pods that hold GPUs which the labels of `to` would give away a second time.
+    """Find live pods that hold GPUs which the labels of `to` would allocate a second time.
 
     The labels alone need not tell: deleting one switches no mode off.
     """
@@ -84,13 +84,13 @@ def find_pods_of_another_mode(to: Mode, pods: Iterable[Pod]) -> Blocker | None:
         return None
     return Blocker(
         Reason.WORKLOADS_PRESENT,
-        f"pods that use another mode's GPUs must finish or be moved first: {_listed(users)}",
+        f"Pods that use another mode's GPUs must finish or be moved first: {_listed(users)}",
         tuple(users),
     )
 
 
 def find_pods_of_another_pool(node: Node, pool: str, pods: Iterable[Pod]) -> Blocker | None:
-    """Live pods that select the pool that the node would leave for `pool`.
+    """Find live pods that select the pool that the node would leave for `pool`.
 
     A kubelet that restarts rejects pods whose node selector its node does not match any more.
     """
@@ -100,14 +100,14 @@ def find_pods_of_another_pool(node: Node, pool: str, pods: Iterable[Pod]) -> Blo
         return None
     return Blocker(
         Reason.WORKLOADS_PRESENT,
-        f"pods that select pool {current} must finish or be moved first: {_listed(users)}",
+        f"Pods that select pool {current} must finish or be moved first: {_listed(users)}",
     )
 
 
 def find_reason_to_stay_away(
     node: Node, edition: Edition, pool: str, pods: Iterable[Pod]
 ) -> Blocker | None:
-    """Why the node must be left exactly as it is, by a pool that would have it."""
+    """Find why a pool must not change the node at all."""
     return (
         find_mig(node)
         or find_other_edition(node, edition)
@@ -116,25 +116,25 @@ def find_reason_to_stay_away(
 
 
 def find_mig(node: Node) -> Blocker | None:
-    """That the node's cards are cut into MIG devices, which nobody can share besides."""
+    """Find whether the node's cards are split into MIG devices, which can't be shared."""
     if not node.offers_mig:
         return None
-    message = "the node offers MIG devices (nvidia.com/mig-*); it is left alone"
+    message = "The node offers MIG devices (nvidia.com/mig-*) and is not changed"
     return Blocker(Reason.MIG_NODE, message)
 
 
 def find_other_edition(node: Node, edition: Edition) -> Blocker | None:
-    """Labels of another edition by which the node's GPUs are shared too."""
+    """Find labels of another edition by which the node's GPUs are shared too."""
     others = find_other_edition_labels(edition, node.labels)
     if not others:
         return None
     shown = ", ".join(f"{key}={value}" for key, value in sorted(others.items()))
-    message = f"labels of another edition share this node's GPUs ({shown}); remove them"
+    message = f"Labels of another edition share the node's GPUs: {shown}. Remove these labels"
     return Blocker(Reason.OTHER_EDITION_LABELS, message)
 
 
 def find_missing_daemonset(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext) -> Blocker | None:
-    """A DaemonSet without which the node would never become what the mode says.
+    """Find a DaemonSet without which the node would never reach the mode.
 
     A plugin that runs on the node as a static pod needs none, and none but the recoverer where one
     is to put that pod's manifest back.
@@ -145,19 +145,19 @@ def find_missing_daemonset(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext)
         missing.remove(to.plugin)
     if not missing:
         return None
-    needs = f"mode {to.schedule} of the {to.edition} edition needs the DaemonSet"
+    needs = f"Mode {to.schedule} of the {to.edition} edition needs DaemonSet"
     if to.recoverer:
         either = (to.plugin, to.recoverer)
         message = (
             f"{needs} {' or '.join(map(ctx.name_of, either))} in the cluster, or {STATIC_PLUGIN} "
-            f"on the node, and there is none. Install one of the two{_suggest(either, ctx)}. For "
-            "the static pod cordon the node, wait until its GPU pods have ended, "
+            f"on the node; none was found. Install one of the two{_suggest(either, ctx)}. For the "
+            "static pod, cordon the node, wait until its GPU pods have ended, "
             f"{RETURN_STATIC_PLUGIN}, and uncordon it when it is ready in its pool"
         )
     else:
         message = (
-            f"{needs} {' and '.join(map(ctx.name_of, missing))}, which is not in the cluster; "
-            f"install it, nothing was changed{_suggest(missing, ctx)}"
+            f"{needs} {' and '.join(map(ctx.name_of, missing))}, not found in the cluster. "
+            f"Install it{_suggest(missing, ctx)}. The node is not changed until then"
         )
     return Blocker(Reason.COMPONENT_MISSING, message)
 
@@ -165,7 +165,7 @@ def find_missing_daemonset(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext)
 def find_left_over_plugin(
     node: Node, to: Mode, wanted: Mapping[str, str], pods: Iterable[Pod], ctx: ReconcileContext
 ) -> Blocker | None:
-    """A DaemonSet of the name that the plugin of `to` had before, which would run beside it.
+    """Find a DaemonSet of the name that the plugin of `to` had before, which would run beside it.
 
     It stays on the node, or comes to it, with the labels `wanted`. One that the labels admit now
     and that has no pod is kept off by something else, such as a taint.
@@ -179,15 +179,16 @@ def find_left_over_plugin(
         return None
     return Blocker(
         Reason.COMPETING_PLUGINS,
-        f"{tell_how_to_remove([former], ctx)}: it would serve {to.resource} on the node beside "
-        f"{ctx.name_of(to.plugin)}; nothing was changed",
+        f"DaemonSet {ctx.name_of(former)} would serve {to.resource} on the node beside "
+        f"{ctx.name_of(to.plugin)}. {tell_how_to_remove([former], ctx)}. The node is not changed "
+        "until then",
     )
 
 
 def _suggest(missing: Iterable[str], ctx: ReconcileContext) -> str:
-    """DaemonSets that these may be, and how to say so; empty where none looks like it."""
+    """Name DaemonSets that these may be, and the value to set; empty where none looks like it."""
     return "".join(
-        f"; if it is called {' or '.join(found)} here, set the chart's value {CHART_VALUE}.{name}"
+        f", or if it is named {' or '.join(found)}, set the chart's value {CHART_VALUE}.{name}"
         for name in missing
         if (found := ctx.plugin_daemonsets.suggest(name))
     )

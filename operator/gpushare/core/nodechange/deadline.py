@@ -1,13 +1,13 @@
-"""The deadline of a change whose labels are written, and what is done where it takes too long.
+"""Judges the deadline of a change whose labels are written, and plans what follows when it passes.
 
 That a change failed is written on its node, so that no restart forgets it, and halts the pool until
-the attempt is another one: a new spec, or a person's retry annotation.
+the attempt is another one: a new spec, or a user's retry annotation.
 """
 
 from dataclasses import replace
 from datetime import datetime
 
-from gpushare.core.nodechange.phases.failed import UNTIL_MENDED, describe_halt
+from gpushare.core.nodechange.phases.failed import UNTIL_FIXED, describe_halt
 from gpushare.core.nodechange.phases.labelled import is_completion
 from gpushare.core.nodechange.phases.teardown import waits_for_user
 from gpushare.core.nodechange.step import Step
@@ -28,9 +28,9 @@ _SILENT = (Reason.RESOURCE_NOT_READY, Reason.NO_CARDS)
 
 
 def judge_progress(step: Step, plan: StepResult) -> StepResult:
-    """`plan` of a change whose labels are written, or what is done because it takes too long.
+    """Return `plan` of a change whose labels are written, or what is done when it takes too long.
 
-    Waiting for pods has no deadline, nor has waiting for a person; everything else has.
+    Waiting for pods has no deadline, nor has waiting for a user; everything else has.
     """
     change, policy, now = step.change, step.policy, step.ctx.now
     if is_completion(plan):
@@ -43,10 +43,11 @@ def judge_progress(step: Step, plan: StepResult) -> StepResult:
     deadline = change.labelled_at + policy.ready_timeout
     if now >= deadline and _is_ours_to_do(plan) and not step.seen.is_refused:
         # Pods were waited for, or no operator ran: what is left to do has its time from now on.
-        return replace(plan, action=step.write_change("the deadline runs anew", labelled_at=now))
+        return replace(plan, action=step.write_change("the deadline starts again", labelled_at=now))
     if now >= deadline:
-        since = "the labels" if change.teardown is None else "its last step"
-        message = f"{plan.message}, {policy.ready_timeout.total_seconds():g} s after {since}"
+        since = "the labels were written" if change.teardown is None else "the last step"
+        seconds = policy.ready_timeout.total_seconds()
+        message = f"Timed out {seconds:g} s after {since}. {plan.message}"
         failed = _plan_failure(step, Reason.DEADLINE_EXCEEDED, message)
         return replace(failed, requeue_after_seconds=plan.requeue_after_seconds)
     zero_until = _find_end_of_patience(step, plan)
@@ -54,7 +55,7 @@ def judge_progress(step: Step, plan: StepResult) -> StepResult:
         if change.restarted_again is None and policy.may_restart:
             plan = _restart_once_more(step)
         elif change.restarted_again is not None:
-            message = f"{plan.message}, and a second restart did not help"
+            message = f"{plan.message}. A second restart did not help"
             found = plan.reason is not Reason.NO_CARDS
             reason = Reason.RESOURCE_STAYS_ZERO if found else plan.reason
             return _plan_failure(step, reason, message)
@@ -66,12 +67,12 @@ def judge_progress(step: Step, plan: StepResult) -> StepResult:
 
 
 def _is_ours_to_do(plan: StepResult) -> bool:
-    """Whether the next step is one that nobody but us was waiting for."""
+    """Whether the next step is the operator's, and waits for nobody else."""
     return isinstance(plan.action, RecordPlugins | DeletePlugins | CreateJob)
 
 
 def _find_end_of_patience(step: Step, plan: StepResult) -> datetime | None:
-    """When a plugin that is Ready without its resource has had time enough; None where none is.
+    """Find until when a plugin may be Ready without its resource; None where none is.
 
     Seen in the field: the plugin runs, and the node shows "0" until it is restarted once more
     (NVIDIA/k8s-device-plugin, issue 1228).
@@ -91,7 +92,7 @@ def _find_end_of_patience(step: Step, plan: StepResult) -> datetime | None:
 
 def _restart_once_more(step: Step) -> StepResult:
     is_teardown = step.change.teardown is not None
-    message = "the plugin came back without its resource; it is restarted once more"
+    message = "The device plugin is Ready without its resource. It is restarted once more"
     action = step.write_change(
         message,
         phase=ChangePhase.REBOOTED if is_teardown else ChangePhase.LABELLED,
@@ -114,6 +115,6 @@ def _plan_failure(step: Step, reason: Reason, message: str) -> StepResult:
     # In another boot the module may be gone.
     boot = record_boot(step.seen) if reason is Reason.MODULE_STILL_LOADED else {}
     action = step.write_change(f"failed: {failure.message}", failure=failure, **boot)
-    told = message if step.policy.rolls_back else f"{message}; {UNTIL_MENDED}"
+    told = message if step.policy.rolls_back else f"{message}. {UNTIL_FIXED}"
     plan = step.seen.plan(NodeState.FAILED, reason, told, action)
     return replace(plan, halts=describe_halt(step, failure))

@@ -1,4 +1,4 @@
-"""What is known of the cGPU kernel module on a node: it outlives the mode that brought it.
+"""Tracks the cGPU kernel module on a node: it outlives the mode that loaded it.
 
 A plugin that reads `share` isolates all the same while the module is loaded (vendor's guide on node
 pools, Professional edition). Neither a label that was set by hand, nor another boot, nor another
@@ -40,7 +40,7 @@ def is_isolation_left(seen: NodeSnapshot, to: Mode) -> bool:
 def note_module(
     seen: NodeSnapshot, records: NodeRecords, mode: Mode, ctx: ReconcileContext | None = None
 ) -> NodeRecords:
-    """`records` as they are to be written on a node that is in `mode`, or on its way there.
+    """Return `records` to be written on a node that is in `mode`, or on its way there.
 
     From now on nobody knows what a plugin that reads `share` gives; who came before is known. A
     write that may find the labels of others there says when it goes out (`ctx`).
@@ -65,7 +65,7 @@ def is_left_loaded(seen: NodeSnapshot, change: Change) -> bool:
 
 
 def plan_module_noted(seen: NodeSnapshot, plan: StepResult, mode: Mode) -> StepResult:
-    """`plan`; where it does nothing, and the record of the module does not hold any more, a write.
+    """Return `plan`, or if that does nothing and the record of the module is outdated, a write.
 
     An installer is there of which no record says, or the system disk or kernel is another than was
     noted. Whatever the node waits for: by then the installer may have left, or both may differ.

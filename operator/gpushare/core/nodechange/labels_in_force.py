@@ -23,11 +23,13 @@ from gpushare.editions.edition import Mode
 from gpushare.editions.registry import desired_labels
 from gpushare.names import Reason
 
+LABELS_RESTORED = "Labels that another field manager changed are restored"
+
 
 def update_last_applied(
     seen: NodeSnapshot, pool: Pool, mode: Mode, ctx: ReconcileContext
 ) -> tuple[LastApplied | None, NotYet | None]:
-    """`applied` as it should be now that the labels are right, and what is missing for it.
+    """Return `applied` as it should be now that the labels are right, and what it still lacks.
 
     A mode is recorded only once it is verified. A plugin that starts under the right labels reads
     them, so it is remembered as one that is right: a later drift can then be told from one that a
@@ -58,7 +60,7 @@ def update_last_applied(
 def note_readings(
     seen: NodeSnapshot, ctx: ReconcileContext, *, stays: bool = False
 ) -> dict[str, object]:
-    """What changes in the record of the mode by what its plugin has read since, or may have.
+    """Return what changes in the mode's record by what its plugin has read since, or may have.
 
     The write that goes out puts the labels of the mode back, unless a foreign one `stays`. Who was
     admitted before is known now; of a plugin that is told of only later, nobody knows which label
@@ -85,7 +87,7 @@ def note_readings(
 
 
 def find_unknown_mode_wait(seen: NodeSnapshot, ctx: ReconcileContext) -> timedelta | None:
-    """How long a plugin may still turn out to have started before the labels were put back."""
+    """Find how long a plugin may still be found to have started before labels were restored."""
     applied, drift = seen.records.applied, seen.records.drift
     if applied is None or applied.reverted is None or drift is None or not drift.writes:
         return None
@@ -102,7 +104,7 @@ def build_last_applied(
     restart_pending: bool = False,
     change: Change | None = None,
 ) -> LastApplied:
-    """The record of a mode that is in force on the node, reached by `change` if any was needed.
+    """Build the record of a mode that is in force, reached by `change` if any was needed.
 
     With `restart_pending` the labels are written, and the plugin is yet to read them.
     """
@@ -130,7 +132,7 @@ def plan_labels(
     *,
     restart_pending: bool = False,
 ) -> StepResult:
-    """The mode is in force: one apply where a label or a record is missing, else ready.
+    """Plan a node whose mode is in force: an apply if a label or a record is missing, else ready.
 
     Labels that were given up to another manager are left out. With `restart_pending` the
     plugin waits for a user to restart it.
@@ -167,18 +169,18 @@ def plan_labels(
     trouble = missing or find_plugin_problem(seen.node, seen.pods, mode, ctx)
     if missing is not None:
         state, reason = NodeState.BLOCKED, missing.reason
-        told = f"labelled {mode.schedule}, but {missing.message}"
+        told = missing.message
     elif applied is not None and applied.restart_pending:
         state, reason = NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED
         told = (
-            f"labelled {mode.schedule}; {ctx.name_of(mode.plugin)} gives the former mode until it, "
-            "or its kubelet, restarts, and devicePlugin.restart is Never: "
+            f"DaemonSet {ctx.name_of(mode.plugin)} serves the former mode until its pod, or the "
+            "kubelet, restarts, and devicePlugin.restart is Never. "
             f"{advise_restart(seen, mode)}"
         )
     elif applied is not None and applied.mode_unknown:
         state, reason = NodeState.BLOCKED, Reason.MODE_UNKNOWN
         told = (
-            f"{describe_unknown(applied)}; devicePlugin.restart is Never: "
+            f"{describe_unknown(applied)}. devicePlugin.restart is Never. "
             f"{advise_restart(seen, mode)}"
         )
     elif verdict.fought_over:
@@ -187,10 +189,10 @@ def plan_labels(
         state = NodeState.READY if trouble.reason in READY_WITH_WARNING else NodeState.BLOCKED
         reason, told = trouble.reason, trouble.message
     else:
-        state, reason, told = NodeState.READY, Reason.APPLIED, "as the pool says"
+        state, reason, told = NodeState.READY, Reason.APPLIED, "The node is as its pool specifies"
     # Its change was removed by hand: half-way changed, it must not take pods.
     cordon = seen.node.owns_cordon and missing is not None
-    message = "labels put back" if verdict.reverts else "labels and records are written"
+    message = LABELS_RESTORED if verdict.reverts else "Labels and records are written"
     action = build_apply(seen.node, labels, noted, cordon=cordon, message=message)
     annotations = action.annotations if needed is noted else needed.annotations()
     if _is_settled(seen, action.labels, annotations, cordon=cordon):
@@ -201,11 +203,11 @@ def plan_labels(
 
 
 def advise_restart(seen: NodeSnapshot, mode: Mode) -> str:
-    """What a person does so that the plugin reads its labels."""
+    """Tell how a user makes the plugin read its labels."""
     pods = sorted((p.namespace, p.name) for p in seen.pods if p.daemonset == mode.plugin)
     if not pods:
-        return "delete its pod on this node"
-    return "; ".join(f"kubectl -n {namespace} delete pod {name}" for namespace, name in pods)
+        return "Delete its pod on the node"
+    return "Run: " + "; ".join(f"kubectl -n {space} delete pod {name}" for space, name in pods)
 
 
 def _is_settled(

@@ -69,7 +69,7 @@ def _find_rule(rules: Iterable[Rule[S]], step: S) -> tuple[Rule[S], StepResult]:
     for rule in rules:
         if (result := rule.decide(step)) is not None:
             return rule, result
-    raise AssertionError("no rule applies; the last must always do")
+    raise AssertionError("no rule applies; the last rule of a phase must always apply")
 
 
 TO_POOLS_MODE: tuple[Rule[MemberStep], ...] = (
@@ -116,7 +116,7 @@ _REVERTED = Rule("labels-or-cordon-undone", labelled.revert, ("Failed",))
 _REBOOTING = Rule("rebooting", teardown.wait_for_reboot_to_end, ("Failed",))
 LABELLED: Phase[Step] = Phase(
     "Labelled",
-    "The labels are written. From here the deadline runs; in a teardown anew with each step.",
+    "The labels are written. The deadline runs from here; in a teardown it restarts at each step.",
     (
         Rule("teardown-progressed", teardown.note_progress, ("Uninstalled", "Rebooted")),
         _REVERTED,
@@ -128,7 +128,7 @@ LABELLED: Phase[Step] = Phase(
 )
 UNINSTALLED: Phase[Step] = Phase(
     "Uninstalled",
-    "The kernel module's files are removed, and it is still loaded.",
+    "The kernel module's files are removed, but the module is still loaded.",
     (
         Rule("teardown-progressed", teardown.note_progress, ("Rebooted",)),
         _REVERTED,
@@ -138,7 +138,7 @@ UNINSTALLED: Phase[Step] = Phase(
 )
 REBOOTED: Phase[Step] = Phase(
     "Rebooted",
-    "The node is in another boot, and nobody has shown that the module is gone.",
+    "The node has rebooted, and the module is not yet verified to be gone.",
     (
         Rule("teardown-progressed", teardown.note_progress, ("Restarting",)),
         _REVERTED,
@@ -149,7 +149,7 @@ REBOOTED: Phase[Step] = Phase(
 _AGAIN = ("Labelled", "Rebooted")  # Restarted once more: labels were undone, or resources stay 0.
 RESTARTING: Phase[Step] = Phase(
     "Restarting",
-    "The plugin's pods that must go are recorded; after a teardown there may be none.",
+    "The plugin's pods to delete are recorded; after a teardown there may be none.",
     (
         Rule("labels-or-cordon-undone", labelled.revert, (*_AGAIN, "Failed")),
         Rule("plugin-runs", labelled.delete_plugins, ("Failed",)),
@@ -168,7 +168,7 @@ def _follow(step: FailedStep) -> StepResult | None:
 
 FAILED: Phase[FailedStep] = Phase(
     "Failed",
-    "It took too long, or can't succeed: its steps go on, its pool halts unless the node joins.",
+    "It timed out or can't succeed: its steps go on, and its pool halts unless the node joins.",
     (
         Rule("recovered", failed.complete, ("Stable",)),
         Rule("uncordoned-by-user", failed.cordon_again),
@@ -183,7 +183,7 @@ MACHINE: tuple[Phase[Any], ...] = (STABLE, CORDONED, *_CHANGING.values(), FAILED
 
 
 def find_rule(step: MemberStep) -> tuple[Phase[Any], Rule[Any], StepResult]:
-    """Where a node of a pool is, the rule that applies, and what the node needs next by it."""
+    """Find the phase of a node, the rule that applies, and what the node needs next by it."""
     change = step.seen.records.change
     if change is None or not change.is_under_way:
         phase, rule, result = STABLE.decide(step)
@@ -197,6 +197,6 @@ def find_rule(step: MemberStep) -> tuple[Phase[Any], Rule[Any], StepResult]:
 
 
 def find_labelled_rule(step: Step) -> tuple[Phase[Any], Rule[Any], StepResult]:
-    """The same of a node whose labels are written, and whose change has not failed."""
+    """Find the same of a node whose labels are written, and whose change has not failed."""
     phase, rule, result = _CHANGING[step.change.phase].decide(step)
     return phase, rule, judge_progress(step, result) if rule.has_deadline else result

@@ -1,4 +1,4 @@
-"""A node that belongs to a pool, and what leads from the mode that it is in to the pool's."""
+"""Derives what a node of a pool needs to get from the mode that it is in to the pool's."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +21,7 @@ from gpushare.names import Reason
 
 @dataclass(frozen=True)
 class MemberStep(Step):
-    """The same of a node that belongs to a pool."""
+    """A step of a node that belongs to a pool."""
 
     pool: Pool
 
@@ -34,7 +34,7 @@ class MemberStep(Step):
 
     @cached_property
     def reason_to_stay_away(self) -> Blocker | None:
-        """Why the node must be left exactly as it is."""
+        """Why the node must not be changed at all."""
         node, pool = self.seen.node, self.pool
         return find_reason_to_stay_away(node, pool.spec.edition, pool.name, self.seen.pods)
 
@@ -117,7 +117,7 @@ class MemberStep(Step):
 
     @property
     def way(self) -> str:
-        """From which mode to which, as people read it."""
+        """From which mode to which, as messages show it."""
         return f"{self.leaves} -> {self.wanted.schedule}"
 
     @cached_property
@@ -142,7 +142,7 @@ class MemberStep(Step):
         return self.seen.records.applied is None and not ours and not uses
 
     def waiting(self, state: NodeState, reason: Reason, message: str) -> StepResult:
-        """A change to the pool's mode waits."""
+        """Plan a change to the pool's mode that waits."""
         affected = len(self.workloads.pods) if self.workloads is not None else 0
         return replace(self.seen.plan(state, reason, message), kind=self.kind, pods=affected)
 

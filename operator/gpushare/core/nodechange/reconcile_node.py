@@ -1,4 +1,4 @@
-"""What one member of a pool needs next."""
+"""Plans what one member of a pool needs next."""
 
 from dataclasses import replace
 
@@ -11,6 +11,7 @@ from gpushare.core.nodechange.machine import find_rule
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.failed import describe_failure
 from gpushare.core.nodechange.phases.teardown import agree_on_policy
+from gpushare.core.nodechange.step import EVICTION_DISABLED
 from gpushare.core.records.change_record import Failure
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import EvictPods, NodeState, Start, StepResult
@@ -23,7 +24,7 @@ from gpushare.names import Reason
 
 
 def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResult:
-    """What `seen.node`, a member of `pool`, needs next."""
+    """Plan what `seen.node`, a member of `pool`, needs next."""
     wanted = desired_labels(pool.name, pool.spec)
     policy = agree_on_policy(seen, pool, build_policy(pool, seen.node, ctx.timing))
     step = MemberStep(seen, policy, ctx, pool)
@@ -55,7 +56,7 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResu
 
 
 def _find_failure(records: NodeRecords) -> Failure | None:
-    """What failed on the node last; one that joins fails alone, and holds nobody up."""
+    """Find what failed on the node last; one that joins fails alone, and halts nothing."""
     change, applied = records.change, records.applied
     if change is not None and change.is_under_way:
         if change.initializing:
@@ -66,7 +67,7 @@ def _find_failure(records: NodeRecords) -> Failure | None:
 
 
 def plan_stale(seen: NodeSnapshot, plan: StepResult, ctx: ReconcileContext) -> StepResult:
-    """`plan` of a member, or where that is done with, the eviction of its stale pods.
+    """Return `plan` of a member, or when that is done, the eviction of its stale pods.
 
     A node whose pods go is out of service for those that need them: it takes its turn, and until
     they are gone it uses up the budget. Pods of which nothing is known stay.
@@ -78,7 +79,8 @@ def plan_stale(seen: NodeSnapshot, plan: StepResult, ctx: ReconcileContext) -> S
     pods = find_evictable_pods(REPAIR, stale)
     if not pods and not any(pod.deleting for pod in stale):
         return plan
-    message = f"{len(stale)} pods that keep the isolation of a former mode are evicted"
+    kept = f"{len(stale)} pods keep the isolation of a former mode"
+    message = f"{kept} and are evicted"
     if not pods:
         return replace(
             plan,
@@ -88,10 +90,7 @@ def plan_stale(seen: NodeSnapshot, plan: StepResult, ctx: ReconcileContext) -> S
             uses_budget=True,
         )
     if not ctx.may_evict:
-        refusal = (
-            "pods keep the isolation of a former mode; rollout.staleWorkloads is Evict, which this "
-            "installation does not allow (the chart's value eviction.enabled)"
-        )
+        refusal = f"{kept}. rollout.staleWorkloads {EVICTION_DISABLED}"
         return replace(
             plan, state=NodeState.BLOCKED, reason=Reason.EVICTION_DISABLED, message=refusal
         )

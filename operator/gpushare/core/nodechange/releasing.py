@@ -1,4 +1,4 @@
-"""What a node needs that no pool claims any more, until nothing on it is ours."""
+"""Plans what a node needs that no pool claims any more, until nothing on it is ours."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -39,7 +39,7 @@ def has_stalled(pool: Pool, now: datetime, patience: timedelta) -> bool:
 
 
 def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
-    """What the node needs that `pool` had; None where nothing of ours is on it.
+    """Plan what the node that `pool` had needs; None where nothing of ours is on it.
 
     Retain: every label stays, ownership and records go. WholeCard and Restore: the node first
     goes through the same change as a member would. A change whose labels are written is finished
@@ -54,10 +54,12 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
         if keeps and change.failure is not None:
             left = change.failure.at + JOB_PATIENCE - ctx.now
             if (job := find_removing_job(seen)) is not None and left > timedelta():
-                return _plan_wait_for_job(seen, f"Job {job} must end first", left)
+                return _plan_wait_for_job(seen, f"Waiting for Job {job} to end", left)
             # Its cards could be given out twice: whoever takes the node over must look first.
-            stays = "it stays cordoned: " if seen.is_out_of_service else ""
-            return _plan_release(seen, ctx, (), f"{stays}its last change failed")
+            note = "The last change of the node failed"
+            if seen.is_out_of_service:
+                note = f"{note}, and it stays cordoned"
+            return _plan_release(seen, ctx, (), note)
         if change.failure is None:
             policy = build_policy(pool, seen.node, ctx.timing)
             if pool is not None:
@@ -77,14 +79,14 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
         action = (
             plan_abort(seen, why=why, now=ctx.now) if cordoned else plan_uncordon(seen, why=why)
         )
-        return seen.plan(NodeState.UPDATING, Reason.RELEASING, "letting go", action)
+        return seen.plan(NodeState.UPDATING, Reason.RELEASING, "The node is being released", action)
     return _plan_release(seen, ctx, ())
 
 
 def find_left(
     seen: NodeSnapshot, pool: Pool | None
 ) -> tuple[dict[str, str], frozenset[str]] | None:
-    """Labels that are ours before `pool` lets go of the node, and those of them that go then.
+    """Find labels that are ours before `pool` releases the node, and which of them go then.
 
     None where every label stays as it is.
     """
@@ -98,17 +100,20 @@ def find_left(
 
 
 def _policy_of(pool: Pool) -> DeletionPolicy:
-    """A pool that does not act does not change nodes that leave it either."""
+    """Read the deletion policy; a pool that does not act does not change nodes that leave it."""
     enforces = pool.spec.reconcile is ReconcilePolicy.ENFORCE
     return pool.spec.deletion_policy if enforces else DeletionPolicy.RETAIN
 
 
 def _plan_given_back(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResult:
-    """The node as a member of a pool that wants what the node is to be left with."""
+    """Plan the node as a member of a pool that wants what the node is to be left with."""
     target, removed = _find_target(seen, pool)
     if target is None:
         found = dict(seen.records.initial_values or {})
-        message = f"what was found on the node is no mode that can be restored ({found})"
+        message = (
+            f"The labels that the node had at first ({found}) are no known mode and cannot be "
+            "restored. Set deletionPolicy to Retain or WholeCard"
+        )
         return seen.plan(NodeState.BLOCKED, Reason.REQUIRES_MANUAL_ACTION, message)
     if seen.records.change is None and (
         blocker := find_pods_of_another_pool(seen.node, "", seen.pods)
@@ -124,7 +129,7 @@ def _plan_given_back(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> S
 
 
 def _find_target(seen: NodeSnapshot, pool: Pool) -> tuple[Pool | None, tuple[str, ...]]:
-    """The pool that says what the node shall become, and the labels to be removed after that."""
+    """Find the pool that specifies what the node becomes, and the labels to remove after that."""
     if pool.spec.deletion_policy is DeletionPolicy.WHOLE_CARD:
         return _derive(pool, Schedule.DEFAULT, None), (names.LABEL_POOL,)
     # A key that was never ours says what was found, too: the mode that is restored may write it.
@@ -161,13 +166,14 @@ def _plan_release(
         # Whoever wrote it: from now on nobody vouches for what it says.
         remove[names.LABEL_ISOLATION_VERIFIED] = said
     release = ReleaseNode(seen.node.name, seen.node.uid, remove, note)
-    parts = ["ownership is given up", f"removed: {', '.join(remove)}" if remove else "", note]
-    message = "; ".join(part for part in parts if part)
+    gone = f" and removes {', '.join(remove)}" if remove else ""
+    message = f"The operator releases the node{gone}"
+    message = f"{message}. {note}" if note else message
     return seen.plan(NodeState.UPDATING, Reason.RELEASING, message, release)
 
 
 def _plan_wait_for_job(seen: NodeSnapshot, message: str, left: timedelta) -> StepResult:
-    """The Job stops the container runtime: until it has ended the node takes no pods."""
+    """Wait for the Job that stops the container runtime: until it ends the node takes no pods."""
     action = None
     if not seen.is_out_of_service:
         action = write_records(seen, seen.records, "cordoned again", cordon=True)
@@ -176,8 +182,8 @@ def _plan_wait_for_job(seen: NodeSnapshot, message: str, left: timedelta) -> Ste
 
 
 def _note_unknown(seen: NodeSnapshot, ctx: ReconcileContext) -> ApplyNode | None:
-    """The write after which whoever has the node next does not believe its labels; None where they
-    can be believed, or it is written."""
+    """Mark a node whose labels its next owner must not trust; None where they can be trusted, or
+    it is marked."""
     reading = seen.reading
     if reading is None or seen.records.mode_unknown:
         return None
@@ -186,5 +192,5 @@ def _note_unknown(seen: NodeSnapshot, ctx: ReconcileContext) -> ApplyNode | None
         return None
     noted = {"mode_unknown": True, "applied": applied.model_copy(update=readings)}
     records = note_module(seen, seen.records.model_copy(update=noted), applied.mode, ctx)
-    message = "that its mode is unknown is left on the node"
+    message = "The node is marked: its mode is unknown"
     return write_records(seen, records, message)

@@ -24,6 +24,15 @@ from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Transition
 from gpushare.editions.registry import MODES, find_transition
 from gpushare.names import Reason
 
+EVICTION_DISABLED = (
+    "is Evict, but this installation does not allow it. Set the chart's value eviction.enabled"
+)
+"""After the name of the field."""
+RESTART_FORBIDDEN = (
+    "It must be restarted, but devicePlugin.restart is Never. Restart its pod, or set "
+    "OnIsolationChange"
+)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -56,7 +65,7 @@ class Step:
         return find_late_pods(self.seen, self.change)
 
     def updating(self, reason: Reason, message: str, action: Action | None = None) -> StepResult:
-        """The change goes on."""
+        """Plan the next step of the change."""
         return self.seen.plan(NodeState.UPDATING, reason, message, action)
 
     def blocked(self, blocker: Blocker) -> StepResult:
@@ -68,7 +77,7 @@ class Step:
 
         They are evicted where the pool wants that.
         """
-        message = f"{blocker.message}; until then it stays cordoned, and uses up the budget"
+        message = f"{blocker.message}. Until then the node stays cordoned and uses the budget"
         plan = self.seen.plan(NodeState.BLOCKED, blocker.reason, message)
         if self.policy.workloads is not WorkloadPolicy.EVICT:
             return plan
@@ -78,15 +87,12 @@ class Step:
         return replace(plan, action=EvictPods(self.seen.node.name, pods)) if pods else plan
 
     def eviction_disabled(self, blocker: Blocker) -> StepResult:
-        """The pool wants pods evicted, and the installation does not allow it."""
-        message = (
-            f"{blocker.message}; rollout.workloads is Evict, which this installation does not "
-            "allow (the chart's value eviction.enabled)"
-        )
+        """Report that the pool wants pods evicted, and the installation does not allow it."""
+        message = f"{blocker.message}. rollout.workloads {EVICTION_DISABLED}"
         return self.seen.plan(NodeState.BLOCKED, Reason.EVICTION_DISABLED, message)
 
     def write_change(self, message: str, **update: object) -> ApplyNode:
-        """A write of these fields of the change alone, on a node that stays cordoned."""
+        """Write these fields of the change alone, on a node that stays cordoned."""
         change = self.change.model_copy(update=update)
         records = self.seen.records.model_copy(update={"change": change})
         return write_records(self.seen, records, message, cordon=True)
@@ -95,7 +101,7 @@ class Step:
 def write_records(
     seen: NodeSnapshot, records: NodeRecords, message: str, *, cordon: bool | None = None
 ) -> ApplyNode:
-    """A write of the records that leaves all labels; without `cordon` that of ours stays, too."""
+    """Write the records and leaves all labels; without `cordon` ours stays as it is, too."""
     return build_apply(
         seen.node,
         owned_labels(seen.node),
@@ -106,14 +112,14 @@ def write_records(
 
 
 def owned_labels(node: Node) -> dict[str, str]:
-    """The labels of ours on `node`, as they are: what an apply must carry to change none."""
+    """Return our labels on `node` as they are: what an apply must carry to change none."""
     return {
         key: node.labels[key] for key in sorted(names.NODE_LABELS & node.owned & {*node.labels})
     }
 
 
 def change_labels(seen: NodeSnapshot, change: Change) -> dict[str, str]:
-    """The labels of ours on the node once `change` has put its mode there.
+    """Return our labels on the node once `change` has written its mode there.
 
     What was given up to another manager is left out, except the mode: the change is about that.
     """
@@ -126,7 +132,7 @@ def change_labels(seen: NodeSnapshot, change: Change) -> dict[str, str]:
 
 
 def transition_of(change: Change) -> Transition:
-    """What `change` needs; going to the mode that the node has is a plugin's restart alone."""
+    """Find what `change` needs; to the mode that the node has it is a plugin's restart alone."""
     if change.teardown is not None:
         return TEARDOWN
     if change.from_mode == change.to:
@@ -135,6 +141,6 @@ def transition_of(change: Change) -> Transition:
 
 
 def find_late_pods(seen: NodeSnapshot, change: Change) -> Blocker | None:
-    """Pods that came to the node although it was cordoned, and that the restart would harm."""
+    """Find pods that came to the node although it was cordoned, and that it would harm."""
     from_mode, to = MODES[change.edition, change.from_mode], change.mode
     return find_blocking_pods(transition_of(change), from_mode, to, seen.pods)

@@ -1,4 +1,4 @@
-"""Whether labels of ours that another manager changed are put back, or left to it.
+"""Decides whether labels of ours that another manager changed are restored, or left to it.
 
 A foreign change is drift, and is put back at once. The third by the same manager on the same node
 and key within ten minutes makes that manager a rival: `Report` gives way and says so, `Force` goes
@@ -23,7 +23,6 @@ PATIENCE = 2
 PACE = timedelta(minutes=1)
 WRITES_PER_PACE = 6
 _KEPT_REVERTS = 12
-UNNAMED = "a manager that left no name (the key was removed)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,32 +54,36 @@ class Verdict:
 
     @property
     def message(self) -> str:
-        return "; ".join(describe_conflict(conflict) for conflict in self.conflicts)
+        return ". ".join(describe_conflict(conflict) for conflict in self.conflicts)
 
 
 def describe_conflict(conflict: LabelConflict) -> str:
-    """Who writes what, against which value of ours."""
+    """Tell who writes what, against which value of ours."""
     theirs = "removes it" if conflict.theirs is None else f"writes {conflict.theirs!r}"
     return (
-        f"{conflict.manager or UNNAMED} keeps changing the label {conflict.key}: it {theirs}, "
-        f"the pool says {conflict.ours!r}"
+        f"{_name(conflict.manager)} keeps changing the label {conflict.key}: it {theirs}, the pool "
+        f"writes {conflict.ours!r}"
     )
 
 
 def describe_revert(revert: DriftRevert, ours: str) -> str:
-    """Who had written what, which value of ours is there again, and what to do about it."""
+    """Tell who had written what, that our value is restored, and what to do about it."""
     theirs = "had removed it" if revert.theirs is None else f"had written {revert.theirs!r}"
     return (
-        f"put the label {revert.key} back to {ours!r}: {revert.manager or UNNAMED} {theirs}. If "
-        "that came with the labels of a node pool, give that node pool the same value, or take the "
-        "label out of it"
+        f"{_name(revert.manager)} {theirs}; the label {revert.key} is {ours!r} again. If a node "
+        "pool sets it, set the same value there, or remove the label from the node pool"
     )
+
+
+def _name(manager: str) -> str:
+    """Name a manager; who removes a key leaves no name."""
+    return f"Field manager {manager}" if manager else "An unknown field manager"
 
 
 def judge_drift(
     node: Node, records: NodeRecords, wanted: Mapping[str, str], claim: Claim, now: datetime
 ) -> Verdict:
-    """What to do about the labels of `wanted` that were ours and are not any more."""
+    """Decide what to do about the labels of `wanted` that were ours and are not any more."""
     once_ours = _once_ours(node, records) & wanted.keys()
     lost = {key: wanted[key] for key in sorted(once_ours) if key not in node.owned}
     if not lost and records.drift is None:

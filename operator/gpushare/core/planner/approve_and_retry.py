@@ -1,6 +1,6 @@
-"""What a person says to a rollout: that it may begin, and that what failed is tried again.
+"""Judges what a user tells a rollout: that it may begin, and that what failed is tried again.
 
-Each word is judged before it is written: one that is not called for would count for something else
+Each is judged before it is written: one that is not needed now would count for something else
 later.
 """
 
@@ -19,43 +19,43 @@ from gpushare.core.snapshot.change_policy import build_attempt, build_claim
 from gpushare.names import Condition, Reason
 
 _WAITING = frozenset({Reason.WAITING_FOR_APPROVAL, Reason.ROLLOUT_HALTED})
-"""Where the condition RolloutComplete says this, an agreement may be missing."""
+"""Where the condition RolloutComplete has these reasons, an approval may be missing."""
 
 
 class NotCalledForError(Exception):
-    """There is nothing to say it to; the message is a sentence for a person."""
+    """The approval or retry is not needed; the message is a sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What is to be written, and what it is for; nothing where it stands there already."""
+    """What is to be written, and what it is for; nothing where it is set already."""
 
     value: str
     about: str
 
 
 def judge_approval(pool: Pool, seen_hash: str) -> Word:
-    """The hash to be agreed to, which must be `seen_hash` where a person gives one.
+    """Return the hash to approve, which must be `seen_hash` where the user gives one.
 
-    An empty one stands already. Raises `NotCalledForError`.
+    An empty one is set already. Raises `NotCalledForError`.
     """
     rollout, plan = pool.spec.rollout, pool.status.plan
     if pool.deleting:
-        raise NotCalledForError(f"pool {pool.name} is being deleted, which waits for no agreement")
+        raise NotCalledForError(f"pool {pool.name} is being deleted, which needs no approval")
     if rollout.approval is ApprovalPolicy.AUTOMATIC:
         raise NotCalledForError(
-            f"rollout.approval of pool {pool.name} is Automatic: its changes wait for no agreement"
+            f"rollout.approval of pool {pool.name} is Automatic: its changes need no approval"
         )
     if pool.status.observed_generation != pool.generation:
         raise NotCalledForError(
-            f"the controller has not read the latest spec of pool {pool.name} yet, so that its "
-            "plan may be another one; try again in a moment, and see that a controller runs"
+            f"the controller has not read the latest spec of pool {pool.name} yet, so its plan may "
+            "change. Check that a controller runs, then try again"
         )
     current = plan.hash if plan is not None else ""
     if seen_hash and current and seen_hash != current:
         raise NotCalledForError(
-            f"the plan of pool {pool.name} is {current} by now, and not {seen_hash}; read it "
-            f"(gpushare plan pool {pool.name}) before you agree to it"
+            f"the plan of pool {pool.name} is now {current}, not {seen_hash}. Review it before you "
+            f"approve it. Run: gpushare plan pool {pool.name}"
         )
     if plan is None or not current:
         raise NotCalledForError(f"pool {pool.name} has nothing left to change")
@@ -63,8 +63,7 @@ def judge_approval(pool: Pool, seen_hash: str) -> Word:
         return Word("", plan.summary)
     if _find_reason(pool) not in _WAITING:
         raise NotCalledForError(
-            f"nothing in the plan {current} of pool {pool.name} waits for an agreement: "
-            f"{plan.summary}"
+            f"nothing in the plan {current} of pool {pool.name} waits for approval: {plan.summary}"
         )
     return Word(current, plan.summary)
 
@@ -75,7 +74,7 @@ def _find_reason(pool: Pool) -> str:
 
 
 def judge_pool_retry(pool: Pool, nodes: Iterable[Node], now: str) -> Word:
-    """The value `now` for the pool's annotation; empty where all that failed is tried again.
+    """Return `now` for the pool's annotation; empty where all that failed is tried again.
 
     Raises `NotCalledForError`.
     """
@@ -92,25 +91,25 @@ def judge_pool_retry(pool: Pool, nodes: Iterable[Node], now: str) -> Word:
         return Word(now, f"{', '.join(sorted(failed))} failed")
     if tried:
         return Word("", f"{', '.join(sorted(tried))} failed")
-    raise NotCalledForError(f"no change of a node of pool {pool.name} has failed")
+    raise NotCalledForError(f"no node of pool {pool.name} has failed")
 
 
 def judge_told_retry(pool: Pool, now: str) -> Word:
-    """The same, for who may not list nodes: by what the controller told last.
+    """Judge the same for users who may not list nodes: by what the controller reported last.
 
     Raises `NotCalledForError`.
     """
     failed = pool.status.nodes.failed
     if not failed and _find_reason(pool) != Reason.ROLLOUT_HALTED:
         raise NotCalledForError(
-            f"the controller told last that no node of pool {pool.name} has failed; nodes, which "
-            "say it themselves, can't be listed"
+            f"no node of pool {pool.name} has failed, as the controller reported last; the nodes "
+            "themselves cannot be listed"
         )
-    return Word(now, f"{failed} nodes failed, as the controller told last")
+    return Word(now, f"{failed} nodes failed, as the controller reported last")
 
 
 def judge_node_retry(node: Node, pool: Pool, now: str) -> Word:
-    """The value `now` for the node's annotation; empty where what failed is tried again.
+    """Return `now` for the node's annotation; empty where what failed is tried again.
 
     `pool` is the one that has the node. Raises `NotCalledForError`.
     """
@@ -125,24 +124,24 @@ def judge_node_retry(node: Node, pool: Pool, now: str) -> Word:
         keys = ", ".join(sorted({conflict.key for conflict in drift.conflicts}))
         return Word(now, f"{keys} was left to {drift.conflicts[0].manager}")
     raise NotCalledForError(
-        f"no change of node {node.name} has failed, and no label of it was left to anybody; "
-        f"gpushare plan pool {pool.name} says what it waits for"
+        f"no change of node {node.name} has failed, and no label of it was left to another "
+        f"manager. To see what it waits for, run: gpushare plan pool {pool.name}"
     )
 
 
 def explain_no_pool(node: Node, pools: Iterable[Pool]) -> NotCalledForError:
-    """Why nothing can be tried again of a node that none of all `pools` has."""
+    """Explain why a node that none of all `pools` has cannot be retried."""
     claim = decide_claim(node, None, [pool for pool in pools if pool.observes])
     if claim is None:
-        return NotCalledForError(f"node {node.name} belongs to no pool: nothing of it can fail")
+        return NotCalledForError(f"node {node.name} belongs to no pool: nothing can be retried")
     return NotCalledForError(
-        f"pool {claim.winner.name} only observes node {node.name} (its reconcile is Observe): it "
-        "changes nothing, and nothing of it can fail"
+        f"pool {claim.winner.name} only observes node {node.name} (its reconcile is Observe): "
+        "nothing can be retried"
     )
 
 
 def find_pool_of(node: Node) -> str | None:
-    """Name of the pool that has it. Raises `NotCalledForError` where its records can't be read."""
+    """Find the node's pool. Raises `NotCalledForError` where its records can't be read."""
     return find_owner(node, _read(node))
 
 
@@ -150,11 +149,11 @@ def _read(node: Node) -> NodeRecords:
     try:
         return parse_records(node)
     except RecordError as error:
-        raise NotCalledForError(f"node {node.name} is left alone: {error}") from error
+        raise NotCalledForError(str(error)) from error
 
 
 def _find_failure(records: NodeRecords) -> Failure | None:
-    """What failed on a node last: of its change, or of one that was taken back."""
+    """Find what failed on a node last: of its change, or of one that was rolled back."""
     change, applied = records.change, records.applied
     of_change = None
     if change is not None and change.is_under_way:

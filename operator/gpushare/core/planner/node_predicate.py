@@ -1,4 +1,4 @@
-"""Which changes of a Node can change a decision: others label nodes for purposes of their own."""
+"""Tells which changes of a Node can change a decision: others label nodes for other purposes."""
 
 from collections.abc import Iterable, Set
 from dataclasses import replace
@@ -12,7 +12,7 @@ _ALWAYS_READ = names.NODE_LABELS | names.CONTROL_PLANE_LABELS | {names.LABEL_CAR
 
 
 def list_label_keys(pools: Iterable[Pool], daemonsets: Iterable[DaemonSet]) -> Set[str]:
-    """The labels of nodes that decisions read: ours, and those by which these select nodes."""
+    """List the node labels that decisions read: ours, and those by which these select nodes."""
     keys = set(_ALWAYS_READ)
     for selector in (pool.spec.nodes.selector for pool in pools):
         if selector is not None:

@@ -1,4 +1,4 @@
-"""All decisions, for all pools: made anew for the nodes that something happened to.
+"""Makes all decisions, for all pools: again for the nodes that something happened to.
 
 What was decided is kept by pool, so an event costs the same at any size. Equal snapshots give equal
 plans, whatever the order of the events.
@@ -72,7 +72,7 @@ class Planner:
     def update(
         self, snapshot: ClusterSnapshot, changed: Collection[str] | None, now: datetime
     ) -> Plan:
-        """Decide anew for the nodes `changed` (None: all), and for those that depend on them."""
+        """Decide again for the nodes `changed` (None: all), and for those that depend on them."""
         self._sort(snapshot.pools)
         basis = (self._versions, snapshot.unreadable_pools, snapshot.plugin_daemonsets)
         self.seen = set()
@@ -349,7 +349,7 @@ class Planner:
             plan = context.unreadable or task.plan(pool, ctx)
         except Exception as error:
             # One node that can't be judged must stop neither the others nor the process.
-            message = f"not understood, and left alone; please report this: {error!r}"
+            message = f"Internal error; the node was not changed. Please report: {error!r}"
             plan = StepResult(context.name, NodeState.BLOCKED, Reason.INTERNAL_ERROR, message)
         if plan is None:
             return None

@@ -1,5 +1,5 @@
-"""What is planned and does not come about: because the pool only looks on, the API server
-refuses, or another pool has the node."""
+"""Explains plans that are not carried out: the pool only observes, the API server refuses, or
+another pool has the node."""
 
 from dataclasses import replace
 
@@ -14,24 +14,25 @@ from gpushare.names import Reason
 
 
 def suppress(plan: StepResult, context: NodeContext, pool: Pool) -> StepResult:
-    """What becomes of a plan where the pool does not act: it is told, and not done."""
+    """Turn the plan of a pool that does not act into what it would do."""
     change = context.seen.records.change
     begun = plan.begin()
     if begun.action is None or pool.acts:
         return plan
     would = begun.message
     if isinstance(begun.action, ApplyNode):
-        would += f"; {_list_labels(context, pool)}"
+        would += f". {_list_labels(context, pool)}"
+    message = f"reconcile is {pool.spec.reconcile}: nothing is changed. Next step: {would}"
     if pool.observes:
-        reason, message = Reason.WOULD_CHANGE, f"reconcile is Observe; it would: {would}"
+        reason = Reason.WOULD_CHANGE
     elif change is not None and change.is_under_way and plan.start is None:
         # Finished, also while the pool is paused; what would follow one that failed is new.
         return plan
     else:
-        reason, message = Reason.PAUSED, f"reconcile is Paused; it would: {would}"
+        reason = Reason.PAUSED
     reading = context.seen.reading
     if reading is not None and reading.is_unknown:
-        reason, message = Reason.MODE_UNKNOWN, f"{describe_unknown(reading.applied)}; {message}"
+        reason, message = Reason.MODE_UNKNOWN, f"{describe_unknown(reading.applied)}. {message}"
     return replace(
         plan,
         state=NodeState.WAITING,
@@ -44,17 +45,17 @@ def suppress(plan: StepResult, context: NodeContext, pool: Pool) -> StepResult:
 
 
 def _list_labels(context: NodeContext, pool: Pool) -> str:
-    """The labels that would be different in the end."""
+    """List the labels that would be different in the end."""
     node, labels = context.seen.node, settled_labels(pool.name, pool.spec)
     written = [f"{k}={v}" for k, v in sorted(labels.items()) if node.labels.get(k) != v]
     # An apply drops what is ours and left out.
     removed = sorted(names.NODE_LABELS & node.owned & node.labels.keys() - labels.keys())
-    listed = f"labels to be written: {', '.join(written) or 'none'}"
-    return f"{listed}; to be removed: {', '.join(removed)}" if removed else listed
+    listed = f"Labels to write: {', '.join(written) or 'none'}"
+    return f"{listed}; to remove: {', '.join(removed)}" if removed else listed
 
 
 def explain_refusal(plan: StepResult, context: NodeContext) -> StepResult:
-    """`plan`, or why nothing comes of it just now."""
+    """Return `plan`, or why it is not carried out now."""
     if context.refusal is not None and plan.action is not None:
         plan = replace(
             plan,
@@ -70,17 +71,18 @@ def plan_lost_claim(node: str, winner: Pool, loser: Pool) -> StepResult:
     if winner.spec.priority > loser.spec.priority:
         why = f"its priority is higher ({winner.spec.priority} > {loser.spec.priority})"
     else:
-        why = "it had the node first, or is the older one (equal priority)"
+        why = "it had the node first, or is older, at equal priority"
     return StepResult(
         node,
         NodeState.BLOCKED,
         Reason.OWNED_BY_OTHER_POOL,
-        f"belongs to pool {winner.name}: {why}; change a priority, or exclude the node in one",
+        f"The node belongs to pool {winner.name}: {why}. Change a priority, or exclude the node in "
+        "one of the pools",
     )
 
 
 def keep_waiting(plan: StepResult, refusal: Refusal) -> StepResult:
-    """The plan of a node whose start is not admitted, with why."""
+    """Return the plan of a node whose start is not admitted, with the reason."""
     if plan.state is NodeState.BLOCKED:
         # The API server refuses even what is to be written down until then.
         return plan

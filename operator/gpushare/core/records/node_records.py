@@ -1,4 +1,4 @@
-"""What we remember on a node: the annotations `initial-values`, `change`, `applied` and others.
+"""Reads and writes what we remember on a node, in annotations such as `change` and `applied`.
 
 Nothing about a node is remembered in the process. Each record carries its version: a record of
 another one is left alone rather than misread. Within a version fields may be added: one that this
@@ -48,7 +48,7 @@ class NodeRecords(BaseModel):
         return self.applied.mode if self.applied is not None else None
 
     def annotations(self) -> dict[str, str]:
-        """The annotations that say the same."""
+        """Write the same as annotations."""
         result: dict[str, str] = {}
         if self.initial_values is not None:
             result[names.ANNOTATION_INITIAL_VALUES] = _INITIAL_VALUES.dump_json(
@@ -96,16 +96,16 @@ def parse_records(node: Node) -> NodeRecords:
     except ValidationError as error:
         where = error.title
         raise RecordError(
-            f"node {node.name}: the annotations {names.GROUP}/initial-values, /change, /applied "
-            f"and /drift can't be read ({where}: {error.errors()[0]['msg']}). If an operator "
-            "of another version wrote them, run that one; else remove the broken annotation."
+            f"An annotation of node {node.name} cannot be read ({names.GROUP}/initial-values, "
+            f"/change, /applied or /drift; {where}: {error.errors()[0]['msg']}). If another "
+            "version of the operator wrote it, run that version; else remove the broken annotation"
         ) from error
 
 
 def extend_initial_values(
     found: Mapping[str, str | None] | None, node: Node, keys: frozenset[str]
 ) -> dict[str, str | None]:
-    """`found`, with the values that `keys` have on `node` before we own them."""
+    """Return `found` with the values that `keys` have on `node` before we own them."""
     result = dict(found or {})
     for key in sorted(keys - node.owned):
         result.setdefault(key, node.labels.get(key))

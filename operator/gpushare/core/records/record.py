@@ -1,4 +1,4 @@
-"""What the records on a node have in common: JSON that is kept as it came, and a version."""
+"""Defines what the records on a node have in common: JSON that is kept as read, and a version."""
 
 from datetime import UTC, datetime
 from typing import Annotated

@@ -9,7 +9,7 @@ from gpushare.core.rollout.change_kinds import Kind, hash_kinds
 
 
 def find_approval(pool: Pool, kinds: Collection[Kind]) -> Approval | None:
-    """What a person has agreed to, where that is needed: the kinds of the plan whose hash it says.
+    """Find what a user has approved, where needed: the kinds of the plan whose hash it says.
 
     It is kept as it was given, so that neither progress nor nodes that come need another one, for
     as long as `approvedPlan` says the same.
@@ -27,9 +27,9 @@ def find_approval(pool: Pool, kinds: Collection[Kind]) -> Approval | None:
 
 
 def is_approved(pool: Pool, kind: Kind) -> bool:
-    """Whether a change may begin: what was agreed to counts once it stands in the pool's status.
+    """Whether a change may begin: an approval counts once it is in the pool's status.
 
-    Nobody has to agree to what is not done by itself, nor to what a deletion gives back.
+    What is not done automatically, and what a deletion gives back, needs no approval.
     """
     rollout, plan = pool.spec.rollout, pool.status.plan
     if rollout.approval is ApprovalPolicy.AUTOMATIC or pool.deleting or not kind.is_done:

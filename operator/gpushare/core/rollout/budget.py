@@ -1,11 +1,10 @@
-"""Which nodes of a pool may begin to change: approval, halt, canary, and `maxUnavailable`.
+"""Decides which nodes of a pool may change: approval, halt, canary, and `maxUnavailable`.
 
 `core.planner.planner` counts the nodes that are unavailable, and asks.
 """
 
 from dataclasses import dataclass
 
-from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import Rollout
 from gpushare.core.rollout.approval import is_approved
@@ -23,12 +22,12 @@ class Refusal:
 
 NOT_APPROVED = Refusal(
     Reason.WAITING_FOR_APPROVAL,
-    "rollout.approval is Manual, and nobody has agreed to this change yet; read "
-    "status.plan, and set rollout.approvedPlan to its hash",
+    "Waiting for approval: rollout.approval is Manual. Review status.plan, then set "
+    "rollout.approvedPlan to its hash",
 )
 BUDGET_IN_USE = Refusal(
     Reason.WAITING_FOR_BUDGET,
-    "as many nodes are out of service as may be; its turn comes after them",
+    "Waiting for budget: rollout.maxUnavailable nodes are unavailable already",
 )
 
 
@@ -51,7 +50,7 @@ class RolloutProgress:
 def find_start_refusal(
     pool: Pool | None, progress: RolloutProgress, kind: Kind | None = None, *, initializes: bool
 ) -> Refusal | None:
-    """Why one more node of `pool` may not start its change; None where it may.
+    """Find why one more node of `pool` may not start its change; None where it may.
 
     A change of a `kind` needs approval; None is one that needs none. A node that `initializes`
     takes no capacity away, and waits for nothing else. What is given back waits for its own kind
@@ -65,22 +64,24 @@ def find_start_refusal(
         rollout = pool.spec.rollout if pool is not None else Rollout()
         return None if _has_room(rollout, progress) else BUDGET_IN_USE
     if progress.halted_by:
-        return Refusal(
-            Reason.ROLLOUT_HALTED,
-            # What helps comes first: the end is what is cut where names are long.
-            "the rollout is halted until a change of the spec, or a new value of the "
-            f"annotation {names.ANNOTATION_RETRY} on the pool: {progress.halted_by}",
-        )
+        return Refusal(Reason.ROLLOUT_HALTED, explain_halt(pool.name, progress.halted_by))
     rollout = pool.spec.rollout
     if not _has_room(rollout, progress):
         return BUDGET_IN_USE
     if progress.verified < rollout.canary <= progress.verified + progress.changing:
         return Refusal(
             Reason.WAITING_FOR_CANARY,
-            f"the first {rollout.canary} must succeed before any other begins; "
-            f"{progress.verified} did so far",
+            f"Waiting for the canary: {progress.verified} of {rollout.canary} nodes have succeeded",
         )
     return None
+
+
+def explain_halt(pool: str, halted_by: str) -> str:
+    """Tell how to resume a halted rollout, then its cause: the end is cut where names are long."""
+    return (
+        "The rollout is halted. Fix the cause, then change the spec or run "
+        f"`kubectl gpushare retry pool/{pool}`. {halted_by}"
+    )
 
 
 def _has_room(rollout: Rollout, progress: RolloutProgress) -> bool:
@@ -88,7 +89,7 @@ def _has_room(rollout: Rollout, progress: RolloutProgress) -> bool:
 
 
 def count_max_unavailable(rollout: Rollout, total: int) -> int:
-    """How many of `total` nodes may be out of service at once: at least one."""
+    """Count how many of `total` nodes may be unavailable at once: at least one."""
     limit = rollout.max_unavailable
     if isinstance(limit, int):
         return limit

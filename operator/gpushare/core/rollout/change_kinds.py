@@ -1,4 +1,4 @@
-"""Kinds of isolation change: what a person agrees to, whichever nodes it is done to."""
+"""Defines kinds of isolation change: what a user approves, for any node."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ class Kind:
 
     @property
     def is_done(self) -> bool:
-        """Whether it is begun, rather than left to a person altogether."""
+        """Whether it is done automatically, rather than by a user."""
         return self.outcome is not Outcome.REQUIRES_MANUAL_ACTION
 
     @property
@@ -49,7 +49,7 @@ class Kind:
 
 
 def hash_kinds(kinds: Iterable[Kind]) -> str:
-    """What stands for these kinds in `rollout.approvedPlan`; empty where there are none.
+    """Hash these kinds for `rollout.approvedPlan`; empty where there are none.
 
     The same kinds have the same hash in every pool and at any time.
     """

@@ -1,4 +1,4 @@
-"""How a pool wants one of its nodes changed, and what counts as another attempt at it."""
+"""Derives how a pool wants a node changed, and what counts as another attempt at it."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ class Policy:
 
 
 def build_policy(pool: Pool | None, node: Node, timing: Timing) -> Policy:
-    """What holds for `node`; without a pool, what holds where nobody says anything."""
+    """Build the policy for `node`; without a pool, the default."""
     if pool is None:
         return Policy(ready_timeout=timing.ready_timeout)
     rollout = pool.spec.rollout
@@ -62,19 +62,19 @@ def build_policy(pool: Pool | None, node: Node, timing: Timing) -> Policy:
 
 
 def find_ready_timeout(pool: Pool, timing: Timing) -> timedelta:
-    """How long a change may take from its labels on; the pool's own goes first."""
+    """Find how long a change may take from its labels on; the pool's own goes first."""
     seconds = pool.spec.rollout.ready_timeout_seconds
     return timing.ready_timeout if seconds is None else timedelta(seconds=seconds)
 
 
 def build_claim(pool: Pool) -> Claim:
-    """For what the labels of `pool` are held."""
+    """Build the claim by which the labels of `pool` are held."""
     force = pool.spec.conflicts is ConflictPolicy.FORCE
     return Claim(spec=f"{pool.name}/{pool.generation}", force=force)
 
 
 def build_attempt(pool: Pool, node_retry: str) -> str:
-    """The spec's generation, with a mark of what people's retry annotations say."""
+    """Name the attempt: the spec's generation, with a mark of the retry annotations."""
     spec = f"{pool.name}/{pool.generation}"
     if not (pool.retry or node_retry):
         return spec

@@ -110,7 +110,7 @@ class NodeSnapshot:
         return StepResult(self.node.name, state, reason, message, action)
 
     def plan_conflict(self, verdict: Verdict) -> StepResult:
-        """The plan that says who fights for this node's labels; its action is still to be added."""
+        """Plan to report who keeps changing the node's labels; the action is still to be added."""
         wakes = [wait for wait in (verdict.wait, verdict.calm_after) if wait is not None]
         return StepResult(
             self.node.name,
@@ -122,7 +122,7 @@ class NodeSnapshot:
         )
 
     def plan_pause(self, verdict: Verdict, now: datetime) -> StepResult:
-        """The plan that lets some time pass, where labels were put back too often of late."""
+        """Plan a pause, where labels were restored too often of late."""
         assert verdict.wait is not None
         if verdict.conflicts:
             return self.plan_conflict(verdict)
@@ -131,6 +131,7 @@ class NodeSnapshot:
             self.node.name,
             NodeState.WAITING,
             Reason.LABEL_CONFLICT,
-            f"labels were put back {WRITES_PER_PACE} times within a minute; done again at {then}",
+            f"Labels were restored {WRITES_PER_PACE} times within a minute. They are restored "
+            f"again at {then}",
             requeue_after_seconds=verdict.wait.total_seconds(),
         )

@@ -141,9 +141,9 @@ def running_plugins(pods: Sequence[Pod], mode: Mode) -> dict[str, int]:
 
 
 def describe_unknown(applied: LastApplied) -> str:
-    """What it means that a node's mode is unknown, and how that came."""
+    """Tell that a node's mode is unknown, and why."""
     plugin = applied.mode.plugin
     return (
-        f"which mode {plugin} gives is unknown: it may have read a label that somebody else wrote "
-        "(it does when its kubelet restarts, and nothing tells of that)"
+        f"The mode that DaemonSet {plugin} serves is unknown: it may have read a label of another "
+        "field manager, for example when the kubelet restarted"
     )

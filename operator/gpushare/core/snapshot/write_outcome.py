@@ -1,4 +1,4 @@
-"""What a write to a node brought about, for those who count it."""
+"""Judges what a write to a node brought about, for the metrics."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime

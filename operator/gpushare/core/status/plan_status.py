@@ -1,4 +1,4 @@
-"""What is left to do for a pool, to be read before it is done: `status.plan`, and how far it is."""
+"""Builds `status.plan`, to be read before anything is done, and judges how far the rollout is."""
 
 import heapq
 from collections import Counter
@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.api.status import PlanStep, PoolPlan
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.rollout.approval import find_approval, is_approved
+from gpushare.core.rollout.budget import explain_halt
 from gpushare.core.rollout.change_kinds import Kind, hash_kinds
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.editions.edition import Outcome
@@ -36,7 +36,7 @@ _TURNS = frozenset(
 def build_plan(
     pool: Pool, pool_state: PoolState, room: int = 2 * MAX_STEP_BYTES
 ) -> PoolPlan | None:
-    """The changes that have not begun; None where there are none and nobody agreed to any.
+    """List the changes that have not begun; None where there are none and none is approved.
 
     In at most `room` bytes: steps are left out where they do not fit.
     """
@@ -51,12 +51,12 @@ def build_plan(
 
 
 def count_bytes(model: BaseModel) -> int:
-    """What it takes in a status."""
+    """Count the bytes that it takes in a status."""
     return len(model.model_dump_json(by_alias=True).encode())
 
 
 def fit(models: Iterable[Model], room: int) -> tuple[Model, ...]:
-    """The first of these, as many as there is room for, in bytes."""
+    """Take the first of these, as many as fit in `room` bytes."""
     fitting = []
     for model in models:
         room -= count_bytes(model) + len(",")
@@ -71,27 +71,23 @@ def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]
     changing, left = len(pool_state.under_way), sum(pool_state.kinds.values())
     halted = pool_state.halting[min(pool_state.halting)].halts if pool_state.halting else ""
     if halted and (left or changing or pool_state.counts[NodeState.FAILED]):
-        # What helps comes first: the end is what is cut.
-        message = (
-            f"halted until the spec, or the annotation {names.ANNOTATION_RETRY} on the pool, "
-            f"changes; {left} nodes are left to change; {halted}"
-        )
+        message = f"{explain_halt(pool.name, halted)}. Nodes left to change: {left}"
         return False, Reason.ROLLOUT_HALTED, message
     unapproved = [kind for kind in pool_state.kinds if not is_approved(pool, kind)]
     if unapproved:
         listed = "; ".join(sorted(map(str, unapproved)))
         message = (
-            f"not agreed to yet: {listed}. Read status.plan, and set rollout.approvedPlan to "
+            f"Waiting for approval: {listed}. Review status.plan, then set rollout.approvedPlan to "
             f"{hash_kinds(pool_state.kinds)}"
         )
         return False, Reason.WAITING_FOR_APPROVAL, message
     if not (changing or left):
-        return True, Reason.NOTHING_LEFT, "no isolation change is under way or left to do"
-    message = f"{changing} nodes are in their change, {left} are left"
+        return True, Reason.NOTHING_LEFT, "No isolation change is under way or left to do"
+    message = f"{changing} of {changing + left} nodes left to change are being changed"
     first = pool_state.pending[min(pool_state.pending)] if left else None
     if changing or first is None or first.reason in _TURNS:
         return False, Reason.UPDATING, message
-    return False, first.reason, f"{message}; {first.node}: {first.message}"
+    return False, first.reason, f"{message}. Node {first.node}: {first.message}"
 
 
 def _summarise(pool_state: PoolState) -> str:
@@ -113,8 +109,8 @@ def _summarise_kind(kind: Kind, nodes: int, held_up: int) -> str:
     needs = {
         Outcome.APPLY: "the plugins follow the labels",
         Outcome.APPLY_AND_RESTART: "the device plugin restarts",
-        Outcome.REQUIRES_TEARDOWN: f"the kernel module goes, with a reboot ({kind.teardown})",
-        Outcome.REQUIRES_MANUAL_ACTION: "needs a person, and is not done by itself",
+        Outcome.REQUIRES_TEARDOWN: f"the kernel module is removed, with a reboot ({kind.teardown})",
+        Outcome.REQUIRES_MANUAL_ACTION: "needs manual steps, and is not done automatically",
     }[kind.outcome]
     waits = f"; {held_up} wait{'s' if held_up == 1 else ''} for pods to finish" if held_up else ""
     return f"{kind.change} on {nodes} node{'s' if nodes > 1 else ''}: {needs}{waits}"

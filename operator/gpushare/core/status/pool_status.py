@@ -1,4 +1,4 @@
-"""A pool's status, from what stands planned for its nodes: at most 16 KiB, whatever its size."""
+"""Builds a pool's status from the plans of its nodes: at most 16 KiB, whatever its size."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -34,6 +34,7 @@ MAX_STATUS_BYTES = 16 * 1024
 CAPACITY_PERIOD = timedelta(seconds=2)
 """Pods come and go all the time: their sums are written no more often than this."""
 SHOWN = 3
+NO_NODES = "No node matches spec.nodes. Nodes that match later are added automatically"
 URGENCY = (
     NodeState.FAILED,
     NodeState.BLOCKED,
@@ -52,7 +53,7 @@ def build_status(
     pending: Iterable[Pod] = (),
     refusal: str | None = None,
 ) -> PoolStatus:
-    """The status that says what `pool_state` says; times stay where nothing changed.
+    """Build the status that shows `pool_state`; times stay where nothing changed.
 
     `held` nodes must still be given back by a pool that is being deleted; `pending` pods select
     the pool and have no node; a `refusal` is why our finalizer is not on it. Equal to
@@ -62,7 +63,10 @@ def build_status(
     shown = _find_shown(pool_state)
     ready = _judge_ready(pool, pool_state, shown[0] if pool_state.unready else None, held)
     if refusal is not None:
-        ready = False, Reason.WRITE_REFUSED, f"nothing is done before it has a finalizer: {refusal}"
+        message = (
+            f"No node is changed until the pool has its finalizer, which was refused: {refusal}"
+        )
+        ready = False, Reason.WRITE_REFUSED, message
     nodes = NodeCounts(
         matched=total,
         ready=pool_state.counts[NodeState.READY],
@@ -99,15 +103,15 @@ def build_status(
 
 
 def build_unreadable_status(pool: UnreadablePool, now: datetime) -> PoolStatus:
-    """Its status, but for Ready: the spec can't be read, and what the status said before holds."""
-    message = f"the spec can't be read, and its nodes are left as they are: {pool.error}"
+    """Build the status of a pool whose spec can't be read: only Ready changes."""
+    message = f"The spec cannot be read, and the pool's nodes are not changed: {pool.error}"
     ready = _condition(pool, now, Condition.READY, False, Reason.SPEC_INVALID, message)
     others = (c for c in pool.status.conditions if c.type != Condition.READY)
     return pool.status.model_copy(update={"conditions": (ready, *others)})
 
 
 def is_capacity_due(pool: Pool, now: datetime) -> bool:
-    """Whether the pool's sums may be written anew."""
+    """Whether the pool's sums may be written again."""
     capacity = pool.status.capacity
     # The time is kept in whole seconds, rounded down.
     return capacity is None or _to_second(now) - capacity.observed_at > CAPACITY_PERIOD
@@ -118,7 +122,7 @@ def _rank(plan: StepResult) -> tuple[int, str]:
 
 
 def _find_shown(pool_state: PoolState) -> list[StepResult]:
-    """Nodes that are not ready or warn: one for each reason, then others; most urgent first.
+    """Choose nodes that are not ready or warn: one for each reason, then others; urgent first.
 
     What comes first stays where the status is full."""
     plans = sorted([*pool_state.unready.values(), *pool_state.warned.values()], key=_rank)
@@ -134,22 +138,20 @@ def _judge_ready(
 ) -> tuple[bool, Reason, str]:
     total, ready = len(pool_state.plans), pool_state.counts[NodeState.READY]
     if pool.deleting:
-        first = f"; {first_plan.node}: {first_plan.message}" if first_plan is not None else ""
-        return (
-            False,
-            Reason.RELEASING,
-            f"being deleted; {held} nodes are still to be given back{first}",
-        )
+        first = f". Node {first_plan.node}: {first_plan.message}" if first_plan is not None else ""
+        message = f"The pool is being deleted. Nodes still to be released: {held}{first}"
+        return False, Reason.RELEASING, message
     if not total:
-        return True, Reason.NO_NODES, "no node matches yet; nodes that come are taken in"
+        return True, Reason.NO_NODES, NO_NODES
     if first_plan is None:
-        return True, Reason.ALL_NODES_READY, f"all {total} nodes are as the spec says"
+        return True, Reason.ALL_NODES_READY, f"{total} of {total} nodes are ready"
     waits_for_others = first_plan.state is NodeState.UPDATING or (
         first_plan.reason in (Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY)
     )
     reason = Reason.UPDATING if waits_for_others else first_plan.reason
     message = (
-        f"{ready} of {total} nodes are ready; {first_plan.node}: {_tell(first_plan, pool_state)}"
+        f"{ready} of {total} nodes are ready. Node {first_plan.node}: "
+        f"{_tell(first_plan, pool_state)}"
     )
     return False, reason, message
 
@@ -157,23 +159,23 @@ def _judge_ready(
 def _judge_labelled(pool_state: PoolState) -> tuple[bool, Reason, str]:
     total, without = len(pool_state.plans), len(pool_state.unlabelled)
     if not total:
-        return True, Reason.NO_NODES, "no node matches yet"
+        return True, Reason.NO_NODES, NO_NODES
     if not without:
-        return True, Reason.ALL_NODES_LABELLED, f"all {total} nodes carry the pool's labels"
+        return True, Reason.ALL_NODES_LABELLED, f"{total} of {total} nodes carry the pool's labels"
     first = min(pool_state.unlabelled)
     message = (
-        f"{without} of {total} nodes do not carry all of the pool's labels yet, such as {first}"
+        f"{without} of {total} nodes do not carry all labels of the pool, such as node {first}"
     )
     return False, Reason.LABELS_MISSING, message
 
 
 def _judge_conflicting(pool_state: PoolState) -> tuple[bool, Reason, str]:
     if not pool_state.conflicting:
-        return False, Reason.NO_CONFLICT, "nobody else keeps writing the pool's labels"
+        return False, Reason.NO_CONFLICT, "No other field manager keeps changing the pool's labels"
     first = pool_state.conflicting[min(pool_state.conflicting)]
     message = (
-        f"{describe_conflict(first.conflicts[0])}; on {len(pool_state.conflicting)} nodes, such as "
-        f"{first.node}"
+        f"{describe_conflict(first.conflicts[0])}. Nodes in conflict: "
+        f"{len(pool_state.conflicting)}, such as node {first.node}"
     )
     return True, Reason.LABEL_CONFLICT, message
 
@@ -187,19 +189,19 @@ def _judge_isolation(found: NodeIsolation) -> tuple[bool | None, Reason, str]:
         first = found.samples[0]
         has = "is" if first.isolated else "is not"
         message = (
-            f"containers keep an isolation that their node's mode does not give: {first.container} "
-            f"of pod {first.pod.namespace}/{first.pod.name} on {first.node} {has} isolated: it was "
-            f"admitted under {first.admitted}, and the node is {first.mode}. Delete such pods, or "
-            "set rollout.staleWorkloads to Evict"
+            f"Containers keep the isolation of a former mode. Container {first.container} of Pod "
+            f"{first.pod.namespace}/{first.pod.name} {has} isolated: it was admitted under "
+            f"{first.admitted}, and node {first.node} is {first.mode}. Delete such pods, or set "
+            "rollout.staleWorkloads to Evict"
         )
         return False, Reason.STALE_ISOLATION, message
     if found.unknown:
         message = (
-            "there are containers of which nobody recorded under which mode they were admitted; "
-            "of new pods in their place it is known, unless a kernel module may be loaded"
+            "The isolation of some containers is unknown: the mode that admitted them was not "
+            "recorded. Of new pods it is known, unless a cGPU kernel module may be loaded"
         )
         return None, Reason.ISOLATION_UNKNOWN, message
-    message = "every container that shares a card is as its node's mode says"
+    message = "Every container that shares a card has the isolation of its node's mode"
     return True, Reason.ISOLATION_AS_LABELLED, message
 
 
@@ -231,7 +233,7 @@ def _build_stale_sample(stale: ContainerIsolation) -> StaleSample:
 
 
 def _tell(plan: StepResult, pool_state: PoolState) -> str:
-    """The plan's message; of one that waits for its turn, with those that it waits for."""
+    """Return the plan's message; of one that waits for the budget, with the nodes that use it."""
     others = sorted(pool_state.unavailable - {plan.node})
     if plan.reason is not Reason.WAITING_FOR_BUDGET or not others:
         return plan.message

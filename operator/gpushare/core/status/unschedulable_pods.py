@@ -1,4 +1,4 @@
-"""Pods that ask for GPUs and were sent to no pool, or have no node: which, and why."""
+"""Finds pods that request GPUs and have no pool or no node, and explains why."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ REASONS = (
 )
 """All that a pod may be unschedulable for."""
 _ELSEWHERE = (Reason.LARGER_THAN_ANY_CARD, Reason.POOL_NOT_READY, Reason.NO_FREE_BLOCK)
-"""Of these, those that another pool mends."""
+"""Of these, those that another pool fixes."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ def judge_pod(
     opted_out: bool = False,
     grace: timedelta = GRACE,
 ) -> UnschedulablePod | None:
-    """Why `pod` is unschedulable; None where it is not, or where it is too early to say.
+    """Explain why `pod` is unschedulable; None if it is not, or if it is too early to know.
 
-    `opted_out`: its namespace asks that its pods be sent nowhere. `pools` are all that exist, by
-    name; None for one that is not understood. A pod that waits is judged once the scheduler has
-    tried and failed. Where several reasons hold, the one that waiting does not mend goes first.
+    `opted_out`: its namespace asks that its pods be assigned to no pool. `pools` are all that
+    exist, by name; None for one that can't be read. A pod that waits is judged once the scheduler
+    has tried and failed. Where several reasons hold, one that waiting does not fix goes first.
     """
     if (pod.node and not pod.unrouted) or pod.deleting or not pod.is_live:
         return None
@@ -116,9 +116,9 @@ def find_room(pool_state: PoolState, now: datetime, pending: Iterable[Pod] = ())
 
 
 def tell_to_recreate(pod: Pod) -> str:
-    """How a pod is created anew, so that it is sent to a pool again."""
+    """Tell how to recreate a pod, so that it is assigned to a pool again."""
     command = join(["kubectl", "-n", pod.namespace, "delete", "pod", pod.name])
-    return command if pod.owner else f"{command}, and create it from its manifest again"
+    return command if pod.owner else f"{command}, then create it again from its manifest"
 
 
 def _find_other_pool(pod: Pod, pools: Mapping[str, PoolRoom | None]) -> str:
@@ -128,8 +128,8 @@ def _find_other_pool(pod: Pod, pools: Mapping[str, PoolRoom | None]) -> str:
         free = room.capacity.largest_free if room is not None else 0
         if room is not None and name not in pod.pools and free >= pod.gpu_memory_per_card > 0:
             return (
-                f"Pool {name}, which could take it too, has {free} {room.capacity.unit} free on "
-                f"one card: to have it sent there, {tell_to_recreate(pod)}"
+                f"Pool {name} accepts the pod too, and has {free} {room.capacity.unit} free on one "
+                f"card. To assign the pod to it, run: {tell_to_recreate(pod)}"
             )
     return ""
 
@@ -137,39 +137,39 @@ def _find_other_pool(pod: Pod, pools: Mapping[str, PoolRoom | None]) -> str:
 def _quote_scheduler(pod: Pod, where: str) -> tuple[Reason, str]:
     if pod.unscheduled[0] == SCHEDULER_ERROR:
         return explain_scheduler_error(pod.unschedulable)
-    return Reason.UNSCHEDULABLE, f"the scheduler finds no node{where}: {pod.unschedulable}"
+    return Reason.UNSCHEDULABLE, f"The scheduler finds no node{where}: {pod.unschedulable}"
 
 
 def _explain_unrouted(pod: Pod) -> str:
     if not pod.node:
-        where = "it may get any node that has room"
+        where = "It may run on any node with room"
     elif pod.cards:
-        where = f"it runs on {pod.node}"
+        where = f"It runs on node {pod.node}"
     else:
-        where = f"it is on {pod.node} without a card of its own, as after a nodeName set by hand"
+        where = f"It is on node {pod.node} without a card: its nodeName was set by hand"
     return (
-        "asks for shared GPU and selects no pool: it is older than the pools, or none took it, or "
-        "the webhook was away or is never asked about its namespace (kube-system and the "
-        f"operator's own); {where}. Create it anew, or give its template a node selector on "
-        f"{names.LABEL_POOL}"
+        "The pod requests shared GPU and selects no pool: it is older than the pools, no pool "
+        "accepted it, or the webhook was not called (it never is for kube-system and the "
+        f"operator's namespace). {where}. Recreate it, or set {names.LABEL_POOL} in its template's "
+        "node selector"
     )
 
 
 def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str]:
-    """Why a pod that selects pools, of which these exist, got no node."""
+    """Explain why a pod that selects pools, of which these exist, has no node."""
     selected = f"pool {' or '.join(pod.pools)}"
     by_scheduler = _quote_scheduler(pod, f" in {selected}")
     if not found:
         return Reason.POOL_NOT_FOUND, (
-            f"selects {selected}, which does not exist; create it, or create the pod anew with "
-            f"another {names.LABEL_POOL} in its node selector"
+            f"The pod selects {selected}, which does not exist. Create the pool, or recreate the "
+            f"pod with another {names.LABEL_POOL} in its node selector"
         )
     rooms = [room for room in found if room is not None]
     if len(rooms) < len(found):
         return by_scheduler
     if not any(room.nodes for room in rooms):
         return Reason.POOL_HAS_NO_NODES, (
-            f"{selected} has no node yet; add one that its spec.nodes selects. A node pool that "
+            f"No node is in {selected}. Add a node that its spec.nodes selects. A node pool that "
             f"scales from zero must itself carry {names.LABEL_POOL} and the label of the mode"
         )
     asked = pod.gpu_memory_per_card
@@ -177,22 +177,23 @@ def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str
     unit = rooms[0].capacity.unit
     if all(cards) and asked > max(cards):
         return Reason.LARGER_THAN_ANY_CARD, (
-            f"asks for {asked} {unit} on one card, and the largest of {selected} has {max(cards)}; "
-            "ask for less, or add nodes with larger cards"
+            f"The pod requests {asked} {unit} on one card, but the largest card of {selected} has "
+            f"{max(cards)}. Request less, or add nodes with larger cards"
         )
     if pod.unscheduled[0] == SCHEDULER_ERROR:
         # It had found nodes: what they have is not what the pod waits for.
         return by_scheduler
     if not any(room.ready for room in rooms):
         return Reason.POOL_NOT_READY, (
-            f"no node of {selected} is ready; it goes on by itself when one is. "
-            f"`kubectl describe gsp {pod.pools[0]}` says what they wait for"
+            f"No node of {selected} is ready. The pod is scheduled automatically once one is. "
+            f"`kubectl describe gsp {pod.pools[0]}` shows what they wait for"
         )
     free = max(room.capacity.largest_free for room in rooms)
     if asked > free and any(room.capacity.memory_total for room in rooms):
         return Reason.NO_FREE_BLOCK, (
-            f"asks for {asked} {unit} on one card, and no card of {selected} has more than {free} "
-            "free on a node that takes pods; it goes on by itself when others finish"
+            f"The pod requests {asked} {unit} on one card, but no card of {selected} on a "
+            f"schedulable node has more than {free} free. It is scheduled automatically once other "
+            "pods finish"
         )
     return _find_stale_extender(pod, rooms, unit) or by_scheduler
 
@@ -213,8 +214,8 @@ def _find_stale_extender(
     free, name = max(roomy)
     few = "" if len(roomy) == 1 else f", or another of {len(roomy)} nodes"
     return Reason.EXTENDER_STALE, (
-        f"the scheduler extender refused {refused} nodes for lack of GPU memory on one card, and "
-        f"by what pods hold there is room on {name} ({free} {unit} on one card){few}. If that "
-        "lasts for more than a minute, the extender has missed a change of the node's cards, or "
-        f"counts units that no pod holds. Restart it: {RESTART}"
+        f"The scheduler extender refused {refused} nodes for lack of GPU memory on one card, but "
+        f"node {name} has room ({free} {unit} on one card){few}. If this lasts for more than a "
+        "minute, the extender missed a change of the node's cards, or counts memory that no pod "
+        f"holds. Run: {RESTART}"
     )

@@ -1,4 +1,4 @@
-"""Which cluster a kubeconfig means: its files, and the context that is asked for.
+"""Finds the context that is meant, in the files of a kubeconfig.
 
 `kubernetes` takes the last of several current-contexts, where kubectl takes the first, looks for a
 user's files beside those of the cluster, and quotes secrets of an entry that it can't read.
@@ -39,8 +39,8 @@ class Context:
 def find_context(
     kubeconfig: Path | None, asked: str | None, environ: Mapping[str, str] = os.environ
 ) -> Context | None:
-    """The context `asked`, or else the current one: of this file, else of those of KUBECONFIG, else
-    of the default one; None where that is not there.
+    """Find the context `asked`, or else the current one: of this file, else of those of KUBECONFIG,
+    else of the default one; None where that does not exist.
 
     Raises `CredentialsError`: the message says what is missing.
     """
@@ -65,13 +65,13 @@ def _find(shown: str, files: list[Fields], asked: str | None) -> Context:
         fault = (
             f"no context {name}{suggest(name, known['context'])}" if name else "no current-context"
         )
-        names = ", ".join(sorted(known["context"])) or "it has none"
-        raise CredentialsError(f"{shown} has {fault}; name one with --context ({names})")
+        names = ", ".join(sorted(known["context"])) or "none"
+        raise CredentialsError(f"{shown} has {fault}. Set --context to one that it has: {names}")
     context = {field: str(value) for field, value in known["context"][name].items()}
     origin = f"{shown}: context {name}"
     for kind in ("cluster", "user"):
         if (named := context.get(kind)) not in known[kind]:
-            raise CredentialsError(f"{origin} names the {kind} {named!r}, which is not there")
+            raise CredentialsError(f"{origin} names the {kind} {named!r}, which is not defined")
     cluster, user = (known[kind][context[kind]] for kind in ("cluster", "user"))
     return Context(origin, name, context.get("namespace", "default"), cluster, user)
 
@@ -90,10 +90,12 @@ def _read(path: Path) -> Fields:
         }
         return {"current-context": content.get("current-context"), **entries}
     except (OSError, UnicodeDecodeError) as error:
-        raise CredentialsError(f"{path} can't be read: {error}") from error
+        raise CredentialsError(f"cannot read {path}: {error}") from error
     except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
         # Not in its own words: they may quote a secret.
-        raise CredentialsError(f"{path} is no kubeconfig, or has an entry without name") from error
+        raise CredentialsError(
+            f"{path} is not a kubeconfig, or has an entry without name"
+        ) from error
 
 
 def _resolve(entry: Fields, folder: Path) -> Fields:

@@ -1,4 +1,4 @@
-"""Where the API server is, and by what it knows us."""
+"""Holds the address of the API server and the credentials for it."""
 
 import contextlib
 import ssl
@@ -34,10 +34,10 @@ class Credentials:
 
 
 def build_bearer(token: str) -> str:
-    """The header Authorization for a token. Raises ValueError for what can't be one."""
+    """Build the header Authorization for a token. Raises ValueError for what can't be one."""
     if not token or not token.isascii() or not token.isprintable():
         # It is not shown: it may be a good part of a secret.
-        raise ValueError("a token is one line of ASCII, and this one is not")
+        raise ValueError("the token is not one line of ASCII")
     return f"Bearer {token}"
 
 
@@ -46,7 +46,7 @@ TOKEN_SECONDS = 60.0
 
 
 class TokenFile:
-    """A token in a file, which somebody replaces before it ends: the kubelet, or who wrote it.
+    """Reads a token from a file that the kubelet or another writer replaces before it expires.
 
     Raises OSError or ValueError where there is none at first.
     """
@@ -58,7 +58,7 @@ class TokenFile:
         self._bearer = self._read()
 
     async def authorize(self) -> str:
-        """The header Authorization."""
+        """Return the header Authorization."""
         if self._clock() - self._read_at >= TOKEN_SECONDS:
             self._read_at = self._clock()
             # The older one may still do, and else the API server says so.

@@ -1,4 +1,4 @@
-"""Credential plugins: commands that print a token or a client certificate.
+"""Runs credential plugins: commands that print a token or a client certificate.
 
 Run as kubectl does it ("client-go credential plugins" in the Kubernetes documentation), and not by
 `kubernetes`, which tells them nothing of the cluster, and hides what they ask a person.
@@ -24,7 +24,7 @@ _LONG_AGO, _NEVER = (each.replace(tzinfo=UTC) for each in (datetime.min, datetim
 
 
 class CredentialPlugin:
-    """The plugin of a user, run again when what it gave has ended or is not taken any more.
+    """Runs the plugin of a user again when its credentials have expired or are rejected.
 
     Client certificates that it gives are put into `tls`. `cluster` is what it is told of it, if it
     is. Raises KeyError for a `spec` without a command.
@@ -35,7 +35,7 @@ class CredentialPlugin:
     def __init__(self, origin: str, spec: Fields, cluster: Fields, tls: ssl.SSLContext) -> None:
         if not (command := spec.get("command")):
             raise KeyError("command")
-        self._what = f"{origin}: its credential plugin {command}"
+        self._what = f"{origin}: credential plugin {command}"
         self._spec = spec
         self._cluster = {"cluster": cluster} if cluster else {}
         self._tls = tls
@@ -44,7 +44,7 @@ class CredentialPlugin:
         self._end = _LONG_AGO
 
     async def authorize(self) -> str | None:
-        """The header Authorization, None where it gave a certificate alone.
+        """Return the header Authorization, None where it gave a certificate alone.
 
         Raises `CredentialsError`.
         """
@@ -64,7 +64,7 @@ class CredentialPlugin:
         status = answer["status"]
         token, certificate = status.get("token"), status.get("clientCertificateData")
         if not token and not certificate:
-            raise ValueError("it gave neither a token nor a client certificate")
+            raise ValueError("it returned neither a token nor a client certificate")
         if certificate:
             load_pair(self._tls, certificate.encode(), status["clientKeyData"].encode())
             self.gives_certificates = True
@@ -98,7 +98,7 @@ class CredentialPlugin:
 
 
 def build_cluster_info(cluster: Fields, authorities: bytes | None) -> Fields:
-    """What a plugin is told of the cluster, where its user says `provideClusterInfo`."""
+    """Build what a plugin gets about the cluster if its user sets `provideClusterInfo`."""
     told = {field: cluster[field] for field in _TOLD if field in cluster}
     if authorities:
         told["certificate-authority-data"] = base64.b64encode(authorities).decode()

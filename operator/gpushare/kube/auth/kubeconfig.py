@@ -1,4 +1,4 @@
-"""The credentials of a kubeconfig, read by `kubernetes`. Outside of the cluster only: the
+"""Loads the credentials of a kubeconfig by `kubernetes`. Outside of the cluster only: the
 image has none.
 
 What it reads otherwise than kubectl is read here. It drops `as`, reads a token file once, only logs
@@ -31,8 +31,8 @@ which escapes all others."""
 
 
 async def load_kubeconfig(context: Context) -> Credentials:
-    """The credentials of `context`. A credential plugin is run once; nothing is sent to the API
-    server.
+    """Load the credentials of `context`. A credential plugin is run once; nothing is sent to the
+    API server.
 
     Raises `CredentialsError`: the message names the files and the context, and quotes no secret.
     """
@@ -40,18 +40,18 @@ async def load_kubeconfig(context: Context) -> Credentials:
         return await _load(context)
     except ModuleNotFoundError as error:
         raise CredentialsError(
-            f"{context.origin} is read by the Python package kubernetes, which is not installed; "
-            "the image has none: a Pod is known by its ServiceAccount"
+            f"{context.origin}: the Python package kubernetes is not installed. The "
+            "image does not include it, since a Pod uses its ServiceAccount"
         ) from error
     except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
-        raise CredentialsError(f"{context.origin} is of no use: {error}") from error
+        raise CredentialsError(f"{context.origin}: {error}") from error
 
 
 async def _load(context: Context) -> Credentials:
     cluster = context.cluster
     server = URL(str(cluster.get("server", "")))
     if server.scheme not in ("https", "http") or not server.host:
-        raise ValueError("its server does not begin with https://HOST or http://HOST")
+        raise ValueError("server must begin with https://HOST or http://HOST")
     # As kubectl: over plain HTTP nothing of a user is sent.
     is_tls = server.scheme == "https"
     user = context.user if is_tls else {}
@@ -59,11 +59,11 @@ async def _load(context: Context) -> Credentials:
         read = await _read(_unfold(cluster, folder), _unfold(_select(user), folder))
         authorities, tls = _build_tls(read)
     if read.proxy and not is_supported(read.proxy):
-        raise ValueError("its proxy-url is no http://HOST:PORT")
+        raise ValueError("proxy-url must be http://HOST:PORT")
     header: str | None = read.api_key.get("BearerToken")
     headers = tuple(_list_impersonation(user))
     if not all(value.isprintable() for _, value in (("", header or ""), *headers)):
-        raise ValueError("its token, or whom it acts as, is nothing that a header can hold")
+        raise ValueError("the token or an impersonation field does not fit in a header")
 
     async def authorize() -> str | None:
         return header
@@ -84,7 +84,7 @@ async def _load(context: Context) -> Credentials:
             renews_certificate=plugin.gives_certificates,
         )
     if is_tls and not header and not read.cert_file:
-        raise ValueError("it has neither a token nor a client certificate nor a credential plugin")
+        raise ValueError("the user has no token, client certificate or credential plugin")
     return found
 
 
@@ -120,7 +120,10 @@ def _select(user: Fields) -> Fields:
     read = {field: value for field, value in user.items() if field not in ("exec", "tokenFile")}
     if provider := read.pop("auth-provider", None):
         if provider["name"] != "oidc":
-            raise ValueError(f"its auth-provider is {provider['name']!r}; use a plugin (exec)")
+            raise ValueError(
+                f"auth-provider {provider['name']!r} is not supported; use a credential plugin "
+                "(exec)"
+            )
         config = {key: value for key, value in provider["config"].items() if key != "refresh-token"}
         read["auth-provider"] = {"name": "oidc", "config": config}
     return read

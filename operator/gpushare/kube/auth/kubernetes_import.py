@@ -1,4 +1,4 @@
-"""What of `kubernetes` reads kubeconfigs, imported without the rest.
+"""Imports the part of `kubernetes` that reads kubeconfigs, without the rest.
 
 Its packages import all of their 1,400 modules: a third of a second of every command.
 """
@@ -18,13 +18,13 @@ _PACKAGES = ("kubernetes", "kubernetes.aio", "kubernetes.aio.client")
 
 @cache
 def import_kube_config() -> Any:
-    """The module `kubernetes.aio.config.kube_config`.
+    """Import the module `kubernetes.aio.config.kube_config`.
 
     Raises `ModuleNotFoundError` where the package is not installed.
     """
     found = find_spec("kubernetes")
     if found is None or not found.submodule_search_locations:
-        raise ModuleNotFoundError("there is no package kubernetes")
+        raise ModuleNotFoundError("package kubernetes is not installed")
     before = set(sys.modules)
     if before.isdisjoint(_PACKAGES):
         try:

@@ -1,4 +1,4 @@
-"""The credentials of whoever types a command: of a kubeconfig, or of the Pod it is typed in."""
+"""Loads the credentials of the user who runs a command: a kubeconfig's, or the Pod's."""
 
 import os
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def find_own_namespace(kubeconfig: Path | None, context: str | None) -> str:
-    """The namespace that kubectl would mean: the context's, else the Pod's, else `default`.
+    """Find the namespace that kubectl would use: the context's, else the Pod's, else `default`.
 
     Raises `CredentialsError`.
     """
@@ -34,9 +34,9 @@ async def load_own_credentials(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Credentials:
-    """As kubectl finds them: the file asked for, else those of KUBECONFIG, the default one, the
-    Pod's ServiceAccount. Outside of a Pod with the proxy that the environment names, unless the
-    kubeconfig names one.
+    """Load credentials as kubectl finds them: the file asked for, else those of KUBECONFIG, the
+    default one, the Pod's ServiceAccount. Outside of a Pod with the proxy that the environment
+    names, unless the kubeconfig names one.
 
     Raises `CredentialsError`; nothing is sent to the API server.
     """
@@ -46,7 +46,7 @@ async def load_own_credentials(
         return replace(credentials, proxy=proxy)
     if context is not None or not is_pod(environ):
         raise CredentialsError(
-            f"there is no kubeconfig: {DEFAULT_PATH} does not exist, {VARIABLE} names none, and "
-            "this is no Pod; name one with --kubeconfig, or read a snapshot with --snapshot"
+            f"no kubeconfig found: {DEFAULT_PATH} does not exist, {VARIABLE} is not set, and this "
+            "is not a Pod. Set --kubeconfig, or read a snapshot with --snapshot"
         )
     return read_service_account(service_account, environ)

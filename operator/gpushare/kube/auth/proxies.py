@@ -1,4 +1,4 @@
-"""The proxy that the environment names for a server, as kubectl finds it.
+"""Finds the proxy for a server in the environment, as kubectl does.
 
 aiohttp's `trust_env`, by which `kubernetes` goes, takes no HOST:PORT, knows no CIDRs, sends what is
 local to a proxy too, and takes credentials from ~/.netrc.
@@ -15,7 +15,7 @@ from gpushare.kube.errors import CredentialsError
 
 
 def find_proxy(server: str, environ: Mapping[str, str]) -> str | None:
-    """URL of the proxy for requests to `server`; None where none is named, or NO_PROXY excepts it.
+    """Find the URL of the proxy for `server`; None where none is set, or NO_PROXY exempts it.
 
     Raises `CredentialsError` for a proxy that is not supported.
     """
@@ -29,14 +29,14 @@ def find_proxy(server: str, environ: Mapping[str, str]) -> str | None:
     if not is_supported(proxy):
         # It is not shown: it may hold a password.
         raise CredentialsError(
-            f"{variable} names no http://HOST:PORT, and no other proxies are supported; NO_PROXY "
-            "excepts servers from it"
+            f"{variable} must be http://HOST:PORT: other proxies are not supported. NO_PROXY "
+            "exempts servers from it"
         )
     return proxy
 
 
 def is_supported(proxy: str) -> bool:
-    """Whether it is spoken to in plain HTTP. What aiohttp says of others quotes a password."""
+    """Whether the proxy is called by plain HTTP. What aiohttp says of others quotes a password."""
     with contextlib.suppress(ValueError):
         url = URL(proxy)
         host = (url.host or "").strip().encode("idna")

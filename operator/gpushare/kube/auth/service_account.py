@@ -19,13 +19,13 @@ def is_pod(environ: Mapping[str, str]) -> bool:
 def read_service_account(
     folder: Path, environ: Mapping[str, str], clock: Callable[[], float] = time.monotonic
 ) -> Credentials:
-    """The credentials in `folder`, for the API server that `environ` names.
+    """Read the credentials in `folder`, for the API server that `environ` names.
 
     Raises `CredentialsError` where something is not there, or is of no use.
     """
-    start = f"no credentials from the ServiceAccount in {folder}"
+    start = f"cannot use the ServiceAccount in {folder}"
     if not is_pod(environ):
-        raise CredentialsError(f"{start}: this is no Pod ({_HOST} or {_PORT} is not set)")
+        raise CredentialsError(f"{start}: this is not a Pod ({_HOST} or {_PORT} is not set)")
     address, port = environ[_HOST], environ[_PORT]
     host = f"[{address}]" if ":" in address else address
     try:

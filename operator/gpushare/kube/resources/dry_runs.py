@@ -1,4 +1,4 @@
-"""Questions to the API server that store nothing: what one may do, what would become of a pod."""
+"""Asks the API server, by dry runs that store nothing, for rights and for the webhook's answers."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,12 +14,13 @@ from gpushare.kube.errors import ApiError
 from gpushare.kube.partial_read import see
 
 _REVIEWS = "apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_CHOOSE_ANOTHER = "Choose another namespace with -n"
 
 
 async def ask_for_rights(
     api: ApiClient, rights: Collection[Right]
 ) -> Mapping[Right, bool] | Unseen:
-    """Which of them whoever asks has; a review is an answer, and no object that is stored."""
+    """Ask which of these rights the caller has; no object is stored for that."""
 
     async def ask_for(right: Right) -> bool:
         wanted = {"verb": right.verb, "group": right.group, "resource": right.resource}
@@ -32,21 +33,22 @@ async def ask_for_rights(
 
 
 async def try_webhook(api: ApiClient, namespace: str, exempt: Collection[str]) -> Trials | Unseen:
-    """Create a pod that asks for GPU memory, and a Deployment of such pods, and see what the
-    webhook says of them; namespaces in `exempt` are not its business.
+    """Create a pod that asks for GPU memory, and a Deployment of such pods, and check what the
+    webhook answers; it is not called for namespaces in `exempt`.
 
     Both are dry runs, of which nothing is stored ("Dry-run" in the Kubernetes documentation of API
     concepts).
     """
     if namespace in exempt:
-        return Unseen("its pods are exempt from the webhook; name another namespace with -n")
+        return Unseen(f"Namespace {namespace} is exempt from the webhook. {_CHOOSE_ANOTHER}")
     where = f"namespaces/{quote(namespace, safe='')}"
     found = await see(api.find(f"api/v1/{where}"))
     if found is None:
-        return Unseen(f"there is no namespace {namespace}")
+        return Unseen(f"Namespace {namespace} does not exist")
     meta = {} if isinstance(found, Unseen) else found["metadata"]
     if (meta.get("labels") or {}).get(names.LABEL_INJECT) == names.INJECT_DISABLED:
-        return Unseen(f"it has {names.LABEL_INJECT}=disabled; name another namespace with -n")
+        label = f"{names.LABEL_INJECT}={names.INJECT_DISABLED}"
+        return Unseen(f"Namespace {namespace} has the label {label}. {_CHOOSE_ANOTHER}")
     return (
         await _try(api, f"api/v1/{where}/pods", build_trial_pod(), _is_decided),
         await _try(
@@ -76,7 +78,7 @@ def _is_warned_of(deployment: Json, warnings: Sequence[str]) -> bool:
 
 
 def read_refusal(error: ApiError) -> Tried | Unseen:
-    """What the refusal of a trial says of the webhook. Raises it where it says nothing."""
+    """Read from a refused trial whether the webhook answered. Raises it where that is unclear."""
     ours = [f'webhook "{name}"' for name in (PODS, OTHER_PODS, WORKLOADS)]
     if any(f"admission {name} denied" in error.message for name in ours):
         return Tried(Trial.ANSWERED)
@@ -108,7 +110,7 @@ _SPEC: Json = {
 
 
 def build_trial_pod() -> Json:
-    """A pod that the webhook decides on."""
+    """Build a pod that the webhook decides on."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -118,7 +120,7 @@ def build_trial_pod() -> Json:
 
 
 def build_trial_deployment() -> Json:
-    """A Deployment of such pods, in which something is written that the webhook warns of."""
+    """Build a Deployment of such pods with an annotation that the webhook warns of."""
     labels = {"app": "gpushare-doctor"}
     annotations = {names.ANNOTATION_ISOLATION: "trial"}
     return {

@@ -1,4 +1,4 @@
-"""GPUSharePools: listed, adopted, given up, and told how they are."""
+"""Lists GPUSharePools, and writes their finalizer and their status."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class PoolList:
 
 
 async def list_pools(api: ApiClient) -> PoolList:
-    """The pools as the API server has them now. Raises `CrdMissingError`."""
+    """List the pools as the API server has them now. Raises `CrdMissingError`."""
     version, items = await _list(api)
     return PoolList(version, tuple(map(parse_pool, items)))
 
@@ -72,7 +72,7 @@ async def list_pools(api: ApiClient) -> PoolList:
 def parse_pools(
     items: Iterable[Json],
 ) -> tuple[tuple[Pool, ...], tuple[UnreadablePool, ...]]:
-    """The pools in these objects that can be read, and the others."""
+    """Parse the pools in these objects: those that can be read, and the others."""
     parsed = [parse_pool(raw) for raw in items]
     return (
         tuple(pool for pool in parsed if isinstance(pool, Pool)),
@@ -81,13 +81,13 @@ def parse_pools(
 
 
 def parse_pool(raw: Json) -> Pool | UnreadablePool:
-    """The pool in this object, or what can be read of it.
+    """Parse the pool in this object, or what can be read of it.
 
     Raises `MalformedAnswerError` where it is no object: from such a list nothing is concluded.
     """
     meta = raw.get("metadata") if isinstance(raw, dict) else None
     if not (isinstance(meta, dict) and meta.get("name") and meta.get("uid")):
-        raise MalformedAnswerError("a GPUSharePool without a name or a UID")
+        raise MalformedAnswerError("a GPUSharePool has no name or no UID")
     try:
         return Pool.parse(raw)
     except ValidationError as error:
@@ -98,7 +98,7 @@ def parse_pool(raw: Json) -> Pool | UnreadablePool:
 
 
 async def list_pools_for_removal(api: ApiClient) -> tuple[Pool, ...]:
-    """Every pool, whichever version wrote it: what can't be read of one is left out.
+    """List every pool, whichever version wrote it: what can't be read of one is left out.
 
     Raises `CrdMissingError`.
     """

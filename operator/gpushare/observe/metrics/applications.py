@@ -1,4 +1,4 @@
-"""Of each application: the GPU memory that its pods hold and ask for."""
+"""Reports the GPU memory that each application's pods hold and request."""
 
 from collections.abc import Callable, Container, Iterator
 from typing import TypeVar
@@ -10,16 +10,16 @@ Key = TypeVar("Key")
 
 _LABELS = ("pool", "namespace", "kind", "workload")
 _PODS = Family(
-    "application_pods", "Pods of an application that ask for GPU memory and have a node.", _LABELS
+    "application_pods", "Pods of an application that request GPU memory and have a node.", _LABELS
 )
 _ALLOCATED = Family(
     "application_memory_allocated_bytes",
-    "GPU memory that an application's pods hold, by the GPU scheduler's ledger.",
+    "GPU memory allocated to an application's pods, by the GPU scheduler's ledger.",
     _LABELS,
 )
 _REQUESTED = Family(
     "application_memory_requested_bytes",
-    "GPU memory that an application's pods ask for, those included that have no node yet.",
+    "GPU memory requested by an application's pods, including pods without a node.",
     _LABELS,
 )
 

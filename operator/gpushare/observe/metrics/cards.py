@@ -1,4 +1,4 @@
-"""Of each node of a pool, where it is, and of each of its cards, what is given out."""
+"""Reports the state of each node of a pool, and the allocated memory of each of its cards."""
 
 from collections.abc import Iterator
 
@@ -11,20 +11,20 @@ entry as many as they like, and each would be a series. The sums count them all 
 _CARD = ("pool", "node", "card")
 _NODE = Family(
     "node_info",
-    "1 for each member of a pool, with its state and the reason for that.",
+    "1 for each member of a pool, with its state and reason.",
     ("pool", "node", "state", "reason"),
 )
 _TOTAL = Family("card_memory_bytes", "GPU memory that a card offers to share.", _CARD)
 _ALLOCATED = Family(
     "card_memory_allocated_bytes",
-    "GPU memory of a card that is given out, by the GPU scheduler's ledger.",
+    "GPU memory of a card that is allocated, by the GPU scheduler's ledger.",
     _CARD,
 )
 FAMILIES = (_NODE, _TOTAL, _ALLOCATED)
 
 
 def write_cards(figures: Figures) -> Iterator[str]:
-    """One series for each node and two for each card of it, as text.
+    """Write one series for each node and two for each of its cards, as text.
 
     All that the labels say are names, which need no escapes.
     """

@@ -1,4 +1,4 @@
-"""Of each pool: where its nodes are, what its containers have, what its cards hold."""
+"""Reports the nodes, the containers and the GPU memory of each pool."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -50,19 +50,19 @@ def _of_pool(name: str, text: str, measure: _Measure, *labels: str) -> tuple[Fam
 _MEASURES = (
     _of_pool(
         "pool_info",
-        "1 for each pool, with its mode; an empty placement is not the pool's.",
+        "1 for each pool, with its mode. The placement is empty if the pool sets none.",
         lambda of: {(of.pool.spec.edition, of.pool.spec.schedule, of.pool.spec.placement or ""): 1},
         *("edition", "schedule", "placement"),
     ),
     _of_pool(
         "pool_nodes",
-        "Nodes that a pool claims, by state; one that two pools claim is counted in both.",
+        "Nodes that a pool claims, by state. A node that two pools claim is counted in both.",
         lambda of: {(state,): of.pool_state.counts[state] for state in NodeState},
         "state",
     ),
     _of_pool(
         "pool_conflicting_nodes",
-        "Members of a pool on which somebody else keeps changing one of its labels.",
+        "Members of a pool on which another field manager keeps changing a label.",
         lambda of: {(): len(of.pool_state.conflicting)},
     ),
     _of_pool(
@@ -77,12 +77,12 @@ _MEASURES = (
     ),
     _of_pool(
         "pool_stale_containers",
-        "Containers whose isolation is not what their node's mode gives.",
+        "Containers whose isolation differs from their node's mode.",
         lambda of: {(): of.figures.stale},
     ),
     _of_pool(
         "pool_opted_out_containers",
-        "Containers that take isolation off themselves, on nodes whose mode isolates.",
+        "Containers that turn off isolation, on nodes whose mode isolates.",
         lambda of: {(): of.figures.opted_out},
     ),
     _of_pool("pool_gpus", "Cards of a pool.", lambda of: {(): of.memory.gpus}),
@@ -93,29 +93,29 @@ _MEASURES = (
     ),
     _of_pool(
         "pool_memory_allocated_bytes",
-        "GPU memory of a pool that is given out, by the GPU scheduler's ledger.",
+        "GPU memory of a pool that is allocated, by the GPU scheduler's ledger.",
         lambda of: {(): of.memory.allocated * of.unit_bytes},
     ),
     _of_pool(
         "pool_memory_requested_bytes",
-        "GPU memory that pods on a pool's nodes ask for, and pods that wait for one of them.",
+        "GPU memory requested by pods on a pool's nodes, and by pods that wait for one.",
         lambda of: {(): of.memory.requested * of.unit_bytes},
     ),
     _of_pool(
         "pool_memory_largest_free_block_bytes",
-        "The most that any one card has free, on a node that takes pods.",
+        "Free GPU memory of the emptiest card on a node that accepts pods.",
         lambda of: {(): of.memory.largest_free * of.unit_bytes},
     ),
     _of_pool(
         "pool_memory_stranded_bytes",
-        "Free GPU memory on cards that have less of it than the pool's median pod asks of one.",
+        "Free GPU memory on cards that have less free than the pool's median request.",
         lambda of: {(): of.memory.stranded * of.unit_bytes},
     ),
 )
 _UNSCHEDULABLE = Family(
     "unschedulable_pods",
-    "GPU pods that were sent to no pool or have no node, by the pool that they are for. Each is "
-    "counted within 5 seconds.",
+    "GPU pods without a pool or a node, by the pool that they are for. Each is counted within 5 "
+    "seconds.",
     ("pool", "reason"),
 )
 

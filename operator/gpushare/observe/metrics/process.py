@@ -99,18 +99,18 @@ class Metrics:
         )
         self.reconcile_seconds = shelf.histogram(
             "reconcile_duration_seconds",
-            "Duration of one pass of the reconcile loop, be it one that fails.",
+            "Duration of a pass of the reconcile loop, also of one that fails.",
             RECONCILE_BUCKETS_SECONDS,
         )
         self.node_applies = shelf.counter(
-            "node_applies_total", "Writes to nodes, by what they were for.", "pool", "reason"
+            "node_applies_total", "Writes to nodes, by their reason.", "pool", "reason"
         )
         self.changes = shelf.counter(
-            "changes_total", "Isolation changes of nodes that ended, by how.", "pool", "outcome"
+            "changes_total", "Isolation changes of nodes, by their outcome.", "pool", "outcome"
         )
         self.change_seconds = shelf.histogram(
             "change_duration_seconds",
-            "From a node's cordon to the end of its isolation change.",
+            "Duration of a node's isolation change, from its cordon.",
             CHANGE_BUCKETS_SECONDS,
         )
         self.plugin_restarts = shelf.counter(
@@ -118,20 +118,20 @@ class Metrics:
         )
         self.label_flips = shelf.counter(
             "label_flips_total",
-            "Labels of a pool's nodes that somebody else changed, and that were put back.",
+            "Labels of a pool's nodes that others changed and the operator restored.",
             "pool",
         )
         self.label_conflicts = shelf.counter(
             "label_conflicts_total",
-            "Times that a label was left to another manager that kept changing it.",
+            "Labels that were left to another field manager that kept changing them.",
             "pool",
         )
         self.node_waits = shelf.counter(
-            "node_waits_total", "Times that a node began to wait, by reason.", "pool", "reason"
+            "node_waits_total", "How often a node began to wait, by reason.", "pool", "reason"
         )
         self.evictions = shelf.counter(
             "evictions_total",
-            "Evictions asked for, by what came of it: evicted, gone already, or refused.",
+            "Requested evictions, by their outcome: evicted, gone already, or refused.",
             "pool",
             "outcome",
         )
@@ -139,23 +139,23 @@ class Metrics:
     def _add_webhooks(self) -> None:
         shelf = self._shelf
         self.admissions = shelf.counter(
-            "admission_requests_total", "Pods that the webhook was asked about.", "reason"
+            "admission_requests_total", "Pods that the webhook decided on.", "reason"
         )
         self.workload_admissions = shelf.counter(
             "workload_admission_requests_total",
-            "Workloads that the webhook was asked about, by what becomes of their pods.",
+            "Workloads that the webhook answered about, by the decision on their pods.",
             "reason",
         )
         self.admission_seconds = shelf.histogram(
             "admission_duration_seconds",
-            "From a call's head to its answer, of calls about pods and workloads that came whole.",
+            "Duration of a decision on a pod or a workload, once its request was received.",
             ADMISSION_BUCKETS_SECONDS,
         )
         self.certificate_expiry = shelf.gauge(
-            "certificate_expiry_timestamp_seconds", "When the served certificate ends."
+            "certificate_expiry_timestamp_seconds", "When the served certificate expires."
         )
         self.certificate_refused = shelf.gauge(
-            "certificate_refused", "1 while what the certificate's Secret holds is not taken."
+            "certificate_refused", "1 while the certificate in the Secret is rejected."
         )
         # A process without a certificate has no expiry that an alert could compare.
         self.certificate_expiry.set(math.nan)
@@ -164,12 +164,12 @@ class Metrics:
         shelf = self._shelf
         self.watch_last_event = shelf.gauge(
             "watch_last_event_timestamp_seconds",
-            "When a watch was last heard of: an event, a bookmark, or its end.",
+            "When a watch last had an event, a bookmark or its end.",
             "resource",
         )
         self.api_requests = shelf.counter(
             "api_requests_total",
-            "Answered requests to the API server, but for those of the watch of pools.",
+            "Answered requests to the API server, except those of the watch of pools.",
             *("verb", "resource", "code"),
         )
         shelf.gauge("build_info", "The running version.", "version").labels(__version__).set(1)

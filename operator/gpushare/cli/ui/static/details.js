@@ -33,7 +33,7 @@ function drawNode({ item: node, pool, unit }) {
     ["Takes pods", node.takesPods ? "yes" : `no, ${tellAway(node)}`],
     ["Change", change && `${describeChange(change)}, since ${tellTime(change.since)}`],
     ["Deadline", change?.deadline && tellTime(change.deadline)],
-    ["It failed", change?.failed],
+    ["Failure", change?.failed],
     ["Isolation", isolation && describeWhole(isolation)],
   ];
   return [

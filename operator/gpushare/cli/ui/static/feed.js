@@ -47,7 +47,7 @@ export class Feed {
     const headers = this.#etag ? { "If-None-Match": this.#etag } : {};
     const answer = await fetch("state", { headers, signal: AbortSignal.timeout(PATIENCE_MS) });
     if (answer.status !== 304) {
-      if (!answer.ok) throw new Error(`it answers ${answer.status}`);
+      if (!answer.ok) throw new Error(`HTTP status ${answer.status}`);
       this.told = await answer.json();
       this.#etag = answer.headers.get("ETag");
     }

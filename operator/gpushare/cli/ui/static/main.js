@@ -74,7 +74,7 @@ function showRows() {
   find("count").textContent = count(rows.filter((row) => row.kind === "node").length, "node");
   const empty = find("empty");
   empty.hidden = rows.length > 0;
-  empty.textContent = isFiltered() ? "Nothing is left by the filters." : "There are no pools, and no nodes with GPUs.";
+  empty.textContent = isFiltered() ? "Nothing matches the filters." : "No pools and no nodes with GPUs found.";
   showDetails();
 }
 
@@ -93,10 +93,10 @@ function showFreshness() {
 
 function showTroubles() {
   const { told, silence } = feed;
-  const read = told ? `What you see is of ${tellTime(told.takenAt)}.` : "";
+  const read = told ? `The data shown is from ${tellTime(told.takenAt)}.` : "";
   let trouble = "";
   if (silence) {
-    trouble = `✕ The program behind this page has not answered since ${tellTime(silence.since)} (${silence.why}): it has ended, or is too busy. ${read}`;
+    trouble = `✕ The program behind this page has not answered since ${tellTime(silence.since)} (${silence.why}): it has stopped or is overloaded. ${read}`;
   } else if (told?.problem) {
     trouble = `✕ Not read since ${tellTime(told.problem.since)}: ${told.problem.message}. ${read}`;
   }

@@ -23,7 +23,7 @@ function describeReady(node) {
 
 /** Why a node takes no pods. */
 export function tellAway(node) {
-  return node.cordoned ? "it is cordoned" : "its kubelet is not Ready";
+  return node.cordoned ? "cordoned" : "kubelet not Ready";
 }
 
 /** A change under way, in short. */

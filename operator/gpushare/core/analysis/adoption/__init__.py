@@ -1,1 +1,1 @@
-"""From the labels of a cluster to the pools that describe it; all pure."""
+"""Derives from the labels of a cluster the pools that describe it; all pure."""

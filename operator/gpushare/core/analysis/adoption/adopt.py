@@ -1,4 +1,4 @@
-"""The pools that describe a cluster as it is, and what the planner says of them."""
+"""Builds the pools that describe a cluster as it is, and what the planner would do for them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Pools that describe a cluster, by name, and what is to be said beside them."""
+    """Pools that describe a cluster, by name, and notes on them."""
 
     pools: tuple[AdoptedPool, ...]
     notes: tuple[Note, ...]
@@ -28,7 +28,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What would become of the nodes if the pools were created."""
+    """What would happen to the nodes if the pools were created."""
 
     simulated: tuple[Simulated, ...]
     notes: tuple[Note, ...]
@@ -40,7 +40,7 @@ class Proof:
 
 
 def describe_snapshot(snapshot: ClusterSnapshot, node_pool_label: str) -> Description:
-    """The pools of all nodes of `snapshot` that carry a mode's label and are in no pool."""
+    """Describe all nodes of `snapshot` that carry a mode's label and are in no pool, by pools."""
     labelled, left_out = sort_nodes(snapshot, node_pool_label)
     pools, said = group_nodes(labelled)
     placements = [note_placement(snapshot.nodes[n], each) for n, each in labelled.carried.items()]
@@ -48,7 +48,7 @@ def describe_snapshot(snapshot: ClusterSnapshot, node_pool_label: str) -> Descri
 
 
 def prove(snapshot: ClusterSnapshot, pools: Sequence[AdoptedPool], now: datetime) -> Proof:
-    """What the planner would do in `snapshot`, in which these pools were created.
+    """Plan for `snapshot`, in which these pools were created.
 
     Its notes are of nodes that would not be ready, although nothing would be done to them.
     """
@@ -66,7 +66,7 @@ def prove(snapshot: ClusterSnapshot, pools: Sequence[AdoptedPool], now: datetime
 def sort_nodes(
     snapshot: ClusterSnapshot, node_pool_label: str
 ) -> tuple[Labelled, tuple[Note, ...]]:
-    """The nodes that pools are for, and why each other GPU node is left out."""
+    """Sort the nodes: those that pools are for, and why each other GPU node is left out."""
     carried: dict[str, Carried] = {}
     left_out: list[Note] = []
     for name, node in snapshot.nodes.items():
@@ -77,11 +77,7 @@ def sort_nodes(
             left_out.append(found)
         elif node.has_gpus:
             left_out.append(
-                note(
-                    Code.UNLABELLED,
-                    name,
-                    "it has GPUs and no label of a mode; a pool would write one",
-                )
+                note(Code.UNLABELLED, name, "has GPUs but no mode label, which a pool would set")
             )
     labelled = Labelled(
         nodes=snapshot.nodes,
@@ -94,19 +90,19 @@ def sort_nodes(
 
 
 def find_pool(snapshot: ClusterSnapshot, name: str) -> Note | None:
-    """That a pool has the node already, or may have it."""
+    """Note that a pool has the node already, or may have it; else None."""
     context = build_node_context(snapshot, name)
     node = context.seen.node
     remembered = context.remembered_pools | {node.labels.get(names.LABEL_POOL, "")}
     if unreadable := sorted(remembered & snapshot.unreadable_pools):
-        message = f"perhaps in pool {unreadable[0]}, whose spec can't be read"
+        message = f"may be in pool {unreadable[0]}, whose spec can't be read"
         return note(Code.POOL_UNREADABLE, name, message)
     pool = find_claimant(snapshot, name)
-    return note(Code.IN_POOL, name, f"in pool {pool} already") if pool else None
+    return note(Code.IN_POOL, name, f"already in pool {pool}") if pool else None
 
 
 def find_claimant(snapshot: ClusterSnapshot, name: str) -> str:
-    """The pool that has the node, or gets it; empty where none does."""
+    """Find the pool that has the node, or gets it; empty where none does."""
     seen = build_node_context(snapshot, name).seen
     claim = decide_claim(seen.node, find_owner(seen.node, seen.records), snapshot.pools)
     return claim.winner.name if claim is not None else ""

@@ -1,4 +1,4 @@
-"""What people's labels say of a node: one mode of one edition, or something that no pool can be."""
+"""Reads the labels that users set on a node: one mode of one edition, or what no pool can be."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from gpushare.editions.registry import EDITIONS, find_mode, find_other_edition_l
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A mode, and which card of a node a pod gets, where that is said."""
+    """A mode, and the placement of pods on cards, where that is set."""
 
     edition: Edition
     schedule: Schedule
@@ -24,12 +24,12 @@ class Carried:
 
 
 def read_carried(node: Node) -> Carried | Note | None:
-    """What `node` carries; None without a mode's label, else a remark where no pool can be that.
+    """Read what `node` carries; None without a mode's label, a note where no pool can have it.
 
-    Values that nobody knows are kept, never rewritten: they may be those of a newer plugin.
+    Unknown values are kept, never rewritten: they may be those of a newer plugin.
     """
     if node.offers_mig:
-        return note(Code.MIG_NODE, node.name, "it offers MIG devices (nvidia.com/mig-*)")
+        return note(Code.MIG_NODE, node.name, "offers MIG devices (nvidia.com/mig-*)")
     labels = node.labels
     present = [each for each in EDITIONS.values() if each.switch in labels]
     clear = [each for each in present if not find_other_edition_labels(each.edition, labels)]
@@ -37,7 +37,7 @@ def read_carried(node: Node) -> Carried | Note | None:
         return None
     if not clear:
         shown = ", ".join(f"{each.switch}={labels[each.switch]}" for each in present)
-        message = f"labels of two editions share the GPUs ({shown}); remove those of one"
+        message = f"has labels of two editions ({shown}): remove those of one"
         return note(Code.CONFLICTING_LABELS, node.name, message)
     return _read_edition(node, clear[0])
 
@@ -48,9 +48,7 @@ def _read_edition(node: Node, description: EditionDescription) -> Carried | Note
     meant = mode.labels if mode is not None else {description.switch: ""}
     unknown = [f"{k}={node.labels[k]}" for k, v in meant.items() if node.labels.get(k, v) != v]
     if mode is None or unknown:
-        message = (
-            f"{' and '.join(unknown)} is no mode of the {edition} edition, and is kept as it is"
-        )
+        message = f"{' and '.join(unknown)} is not a mode of edition {edition}, and is not changed"
         return note(Code.UNKNOWN_VALUE, node.name, message)
     placement = node.labels.get(names.LABEL_PLACEMENT)
     known = description.has_placement and placement in set(Placement)
@@ -58,9 +56,9 @@ def _read_edition(node: Node, description: EditionDescription) -> Carried | Note
 
 
 def note_placement(node: Node, carried: Carried) -> Note | None:
-    """A placement that the node's pool does not say, and that stays on the node."""
+    """Note a placement that the node's pool does not set, and that stays on the node."""
     placement = node.labels.get(names.LABEL_PLACEMENT)
     if placement is None or carried.placement is not None:
         return None
-    message = f"{names.LABEL_PLACEMENT}={placement} says nothing there, and stays as it is"
+    message = f"{names.LABEL_PLACEMENT}={placement} has no effect there, and is not changed"
     return note(Code.PLACEMENT_IGNORED, node.name, message)

@@ -1,8 +1,8 @@
-"""Nodes that carry the same, as pools: which nodes each selects, and what it is called.
+"""Groups nodes with the same labels into pools: which nodes each selects, and its name.
 
 A pool selects a node pool where all of that is alike, so that nodes that the node pool gets later
-are members too. Where a node pool is not, nobody knows what its next node will carry, and members
-are named.
+are members too. Where a node pool is not, the labels of its next node are unknown, and members are
+named.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ _FOREIGN = re.compile("[^a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class AdoptedPool:
-    """A pool that nobody has created yet."""
+    """A pool that is not created yet."""
 
     name: str
     carried: Carried
@@ -49,7 +49,7 @@ class AdoptedPool:
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """The nodes of a cluster, by what is to become of each."""
+    """The nodes of a cluster, sorted by whether pools are for them."""
 
     nodes: Mapping[str, Node]
     carried: Mapping[str, Carried]
@@ -61,12 +61,12 @@ class Labelled:
     node_pool_label: str = names.LABEL_NODE_POOL
 
     def node_pool(self, node: str) -> str:
-        """Empty where none is named, or none that a selector could have: a snapshot has any."""
+        """Return the node's node pool; empty without one that a selector could have."""
         named = self.nodes[node].labels.get(self.node_pool_label, "")
         return named if len(named) <= MAX_NAME and re.fullmatch(LABEL_VALUE, named) else ""
 
     def retained(self, node: str) -> str:
-        """The pool, there no more, whose label the node still carries: its pods select that."""
+        """Return the deleted pool whose label the node still carries, which its pods select."""
         named = self.nodes[node].labels.get(names.LABEL_POOL, "")
         return named if named not in self.pool_names and re.fullmatch(DNS_NAME, named) else ""
 
@@ -88,7 +88,7 @@ _Key = tuple[Carried, str, str]
 
 
 def group_nodes(labelled: Labelled) -> tuple[tuple[AdoptedPool, ...], tuple[Note, ...]]:
-    """Pools by name that have exactly the nodes that carry something, and what to say of them."""
+    """Group exactly the nodes that carry a mode into pools, by name, with notes on them."""
     by_node_pool: defaultdict[str, list[str]] = defaultdict(list)
     for node in sorted(labelled.nodes):
         by_node_pool[labelled.node_pool(node)].append(node)
@@ -119,7 +119,7 @@ def group_nodes(labelled: Labelled) -> tuple[tuple[AdoptedPool, ...], tuple[Note
 
 
 def build_manifest(pool: AdoptedPool) -> Json:
-    """The pool as a person would write it: what is a default is left out."""
+    """Build the manifest as a user would write it, without defaults."""
     carried = pool.carried
     spec = {
         "nodes": pool.membership.model_dump(mode="json", by_alias=True, exclude_defaults=True),
@@ -132,7 +132,7 @@ def build_manifest(pool: AdoptedPool) -> Json:
 
 
 def wrap_spec(name: str, spec: Json) -> Json:
-    """The manifest of a pool that has it."""
+    """Build the manifest of a pool with this spec."""
     kind = {"apiVersion": names.API_VERSION, "kind": names.KIND}
     return {**kind, "metadata": {"name": name}, "spec": spec}
 
@@ -213,7 +213,7 @@ def _build_pools(name: str, key: _Key, group: _Group, labelled: Labelled) -> Ite
 
 
 def split(of: Sequence[str], size: int) -> list[Sequence[str]]:
-    """Parts of at most `size`."""
+    """Split into parts of at most `size`."""
     return [of[at : at + size] for at in range(0, len(of), size)]
 
 
@@ -231,16 +231,16 @@ def _add_note(name: str, key: _Key, group: _Group) -> Iterator[Note]:
     if group.mixed:
         listed = " and ".join(sorted(group.mixed))
         message = (
-            f"nodes of node pool {listed} differ, and are listed by name; later ones are in no "
-            "pool until they are listed"
+            f"nodes of node pool {listed} differ, so they are listed by name: add later nodes to "
+            "the list"
         )
         yield note(Code.MIXED_NODE_POOL, name, message)
     if group.named and not group.node_pools and not group.mixed:
         message = (
-            "nodes without a node pool are listed by name; later ones are in no pool until they "
-            "are listed, or a label of yours is selected"
+            "nodes without a node pool are listed by name: add later nodes to the list, or select "
+            "a label of yours"
         )
         yield note(Code.BY_NAME, name, message)
     if retained == name:
-        message = f"named after the label {names.LABEL_POOL} that the nodes still carry"
+        message = f"named after label {names.LABEL_POOL}, which the nodes still carry"
         yield note(Code.NAMED_AFTER_LABEL, name, message)

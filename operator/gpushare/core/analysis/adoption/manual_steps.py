@@ -1,4 +1,4 @@
-"""What the operator does not do on the way to the Professional edition, in order."""
+"""Lists the manual steps of a migration to the Professional edition, in order."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ NODES_IN_ONE = 50
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a person does, and the commands for it where there are any."""
+    """A manual step, and its commands if it has any."""
 
     what: str
     commands: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class Step:
 def list_steps(
     upgrades: Sequence[Upgrade], replaced: Sequence[Pool], *, waiting: int, chosen: str, by: str
 ) -> Iterator[Step]:
-    """The steps, of which the first is to keep the pools: later, nothing says what they were.
+    """List the steps, of which the first saves the pools: later nothing shows what they were.
 
     `replaced` are pools of the edition that is left; `waiting` pods without a node select labels
     that go. The steps' own commands carry the options `chosen` and `by`: what Basic's share
@@ -37,46 +37,46 @@ def list_steps(
     present = {each.from_mode.edition for each in upgrades} | {p.spec.edition for p in replaced}
     left = [each for edition, each in EDITIONS.items() if edition in present and each.successor]
     yield Step(
-        "Have the pools in a file before anything is changed.",
+        "Save the pools to a file before you change anything",
         (f"gpushare migrate pools{chosen}{by} -o yaml > professional.yaml",),
     )
     yield Step(
-        "The Professional edition runs on ACK Pro, ACK Edge Pro and registered clusters: migrate a "
-        "dedicated cluster to Pro first."
+        "If this is a dedicated cluster, migrate it to ACK Pro. The Professional edition runs on "
+        "ACK Pro, ACK Edge Pro and registered clusters"
     )
     if replaced:
         yield Step(
-            "A pool's edition can't change: delete the pools of the one that is left. With "
-            "deletionPolicy Retain their nodes keep what they have.",
+            "Delete the pools of the old edition, because a pool's edition can't change. With "
+            "deletionPolicy Retain their nodes keep their labels",
             tuple(command for pool in replaced for command in _delete(pool)),
         )
     if going := {pod.uid for each in upgrades for pod in (*each.pods, *each.selecting)}:
         yield Step(
-            f"Let pods finish that hold shared GPUs or select labels that go ({len(going)} now), "
-            "or move them, node by node: the vendor's rule for each change of what a node offers."
+            f"Wait for pods that hold shared GPUs or select removed labels ({len(going)} now), or "
+            "move them, node by node. The vendor requires that before a node's mode changes"
         )
     yield from (Step(each.removal) for each in left)
     if upgrades:
         yield Step(
-            "Relabel the nodes; where the Job has done so, nothing changes."
+            "Relabel the nodes. Where the Job has done so, nothing changes"
             if any(each.removal_relabels for each in left)
-            else "Relabel the nodes.",
+            else "Relabel the nodes",
             tuple(_relabel(upgrades)),
         )
     if rebooting := [upgrade.node for upgrade in upgrades if upgrade.reboots]:
         loaded = f"{names.ANNOTATION_MODULE}={names.MODULE_LOADED}"
         yield Step(
-            "On these nodes the cGPU kernel module is loaded, and would isolate in mode share too: "
-            "say so, and their pool asks for its removal and a reboot (docs/teardown.md).",
+            "Annotate these nodes: their cGPU kernel module is loaded, and would isolate in mode "
+            "share too. Their pool then asks for its removal and a reboot (docs/teardown.md)",
             tuple(f"kubectl annotate nodes {nodes} {loaded}" for nodes in _batch(rebooting)),
         )
-    yield Step("Install the Professional edition (ack-ai-installer).")
-    yield Step("Create the pools.", ("kubectl apply -f professional.yaml",))
+    yield Step("Install the Professional edition (ack-ai-installer)")
+    yield Step("Create the pools", ("kubectl apply -f professional.yaml",))
     selecting = waiting + sum(len(upgrade.selecting) for upgrade in upgrades)
     yield Step(
-        f"Have workloads select what is there (pods that select labels that go: {selecting}; their "
-        f"owners' templates count). Quotas on {names.RESOURCE_GPU_MEMORY} hold as they are: both "
-        "editions count the same.",
+        f"Migrate workloads whose pods select removed labels ({selecting} now), in their owners' "
+        f"templates. Quotas on {names.RESOURCE_GPU_MEMORY} stay valid: both editions count the "
+        "same",
         (f"gpushare migrate workloads -A{chosen}",),
     )
 

@@ -1,4 +1,4 @@
-"""What must be said beside the pools: what they leave out, and what they can't promise."""
+"""Notes on adopted pools: the nodes that they leave out, and what they can't promise."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -13,10 +13,10 @@ _LEFT_OUT = True
 
 
 class Code(StrEnum):
-    """Why something is said; `docs/adoption.md` has a line for each."""
+    """Codes of notes; `docs/adoption.md` has a line for each."""
 
     leaves_out: bool
-    """Said of nodes that are in none of the pools."""
+    """Whether it is about nodes that are in none of the pools."""
 
     def __new__(cls, code: str, leaves_out: bool = False) -> "Code":
         member = str.__new__(cls, code)
@@ -48,7 +48,7 @@ _OF_POOLS = frozenset({Code.BY_NAME, Code.MIXED_NODE_POOL, Code.NAMED_AFTER_LABE
 
 @dataclass(frozen=True, slots=True, order=True)
 class Note:
-    """One thing to say of nodes, or of a pool."""
+    """A note on nodes, or on a pool."""
 
     code: Code
     message: str
@@ -60,22 +60,26 @@ class Note:
 
     @property
     def about(self) -> str:
-        """Of what it is said: the first names, and how many more there are."""
+        """What it is about: the first names, and how many more there are."""
         what = "pool" if self.is_of_pool else "node"
         return f"{what}{'s' if len(self.names) > 1 else ''} {list_names(self.names)}"
 
+    @property
+    def text(self) -> str:
+        """The message, after whether its nodes are left out."""
+        return f"left out: {self.message}" if self.code.leaves_out else self.message
+
     def __str__(self) -> str:
-        left_out = "; left out" if self.code.leaves_out else ""
-        return f"{self.code}: {self.about}: {self.message}{left_out}"
+        return f"{self.code}: {self.about}: {self.text}"
 
 
 def note(code: Code, name: str, message: str) -> Note:
-    """What is to be said of one node or pool."""
+    """Build a note on one node or pool."""
     return Note(code, message, (name,))
 
 
 def gather(notes: Iterable[Note]) -> tuple[Note, ...]:
-    """The same, with what is said of several nodes said once."""
+    """Merge notes of several nodes with the same message into one."""
     named: defaultdict[tuple[Code, str], set[str]] = defaultdict(set)
     for each in notes:
         named[each.code, each.message].update(each.names)
@@ -85,5 +89,5 @@ def gather(notes: Iterable[Note]) -> tuple[Note, ...]:
 
 
 def list_names(listed: tuple[str, ...]) -> str:
-    """The first of them, and how many more there are."""
+    """List the first of them, and how many more there are."""
     return list_few(listed, SHOWN)

@@ -1,4 +1,4 @@
-"""What would become of nodes if pools were there that are not: the planner's own word."""
+"""Simulates what would happen to nodes if pools existed, by the planner itself."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from gpushare.core.snapshot.cluster import ClusterSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What would become of one node."""
+    """What would happen to one node."""
 
     node: str
     pool: str
     plan: StepResult
-    """Where it would stand then, and why."""
+    """Its plan then."""
     labels: Mapping[str, tuple[str | None, str | None]]
-    """Labels that would be others, each with what it is and would be; None is absent."""
+    """Labels that would change, each with its old and new value; None is absent."""
 
     @property
     def restarts(self) -> bool:
-        """Its device plugin would be restarted."""
+        """Whether its device plugin would be restarted."""
         return self.plan.kind is not None and self.plan.kind.restarts_plugin
 
     @property
@@ -34,12 +34,12 @@ class Simulated:
 
     @property
     def changes_mode(self) -> bool:
-        """It needs more than labels: a restart, a teardown, or a person."""
+        """Whether it needs more than labels: a restart, a teardown, or a user."""
         return self.plan.kind is not None or self.plan.action is not None
 
     @property
     def changed_labels(self) -> dict[str, tuple[str | None, str | None]]:
-        """`labels`, but for our own that were not there: those are what adoption is."""
+        """`labels`, without the operator's own new ones, which every adoption adds."""
         return {
             key: (of, to)
             for key, (of, to) in self.labels.items()
@@ -48,14 +48,14 @@ class Simulated:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing would happen to it but that it becomes a member."""
+        """Whether it would only become a member."""
         return not (self.changes_mode or self.changed_labels)
 
 
 def simulate(
     snapshot: ClusterSnapshot, pools: Collection[str], now: datetime
 ) -> tuple[Simulated, ...]:
-    """What would become of the members of these `pools` of `snapshot`, by node."""
+    """Simulate what would happen to the members of these `pools` of `snapshot`, by node."""
     planner = build_planner(assume_settings(memory_unit=guess_unit(snapshot)))
     decisions = planner.update(snapshot, None, now).decisions
     settled, _ = settle(planner, snapshot, decisions, pools, now)

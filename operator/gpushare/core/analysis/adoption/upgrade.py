@@ -1,4 +1,4 @@
-"""From the Basic and OpenSource editions to Professional: what nodes become, and at what cost.
+"""Plans the upgrade from the Basic and OpenSource editions to Professional, node by node.
 
 The mapping is the vendor's (page on upgrading cGPU Basic Edition in a professional cluster, Job
 gpushare-migration): `cgpu=true` becomes `ack.node.gpu.schedule=cgpu`, `gpushare=true` becomes
@@ -23,7 +23,7 @@ from gpushare.editions.registry import EDITIONS, INSTALLERS, MODES, OLD_MODE_LAB
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """What one node goes through."""
+    """The upgrade of one node."""
 
     node: str
     pool: str
@@ -31,29 +31,29 @@ class Upgrade:
     from_mode: Carried
     to: Carried
     pods: tuple[Pod, ...]
-    """They hold GPUs of the old edition's plugin, and must finish or be moved first."""
+    """Pods that hold GPUs of the old edition's plugin, and must finish or be moved first."""
     selecting: tuple[Pod, ...]
-    """They select labels that go."""
+    """Pods that select removed labels."""
     remove: tuple[str, ...]
-    """Keys of labels that go."""
+    """Keys of labels that are removed."""
     reboots: bool
-    """A kernel module must be removed, and that ends with a reboot."""
+    """Whether a kernel module must be removed, which ends with a reboot."""
 
     @property
     def restarts(self) -> bool:
-        """Another DaemonSet serves the node: the plugin's pod is replaced once."""
+        """Whether another DaemonSet serves the node then: the plugin's pod is replaced once."""
         return Schedule.DEFAULT not in (self.from_mode.schedule, self.to.schedule)
 
     @property
     def begins_to_isolate(self) -> bool:
-        """Pods that come afterwards are kept to their share, which those before were not."""
+        """Whether later pods are isolated, which earlier ones were not."""
         from_mode = MODES[self.from_mode.edition, self.from_mode.schedule]
         return MODES[self.to.edition, self.to.schedule].isolated and not from_mode.isolated
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradedPools:
-    """The pools of the Professional edition, and whom they are for."""
+    """The pools of the Professional edition, and their nodes."""
 
     adopted: tuple[AdoptedPool, ...]
     """Of nodes that are in no pool."""
@@ -65,7 +65,7 @@ class UpgradedPools:
 
 
 def map_carried(carried: Carried, unisolated: Schedule) -> Carried:
-    """What it is in the edition's successor; `unisolated` is what Basic's share becomes."""
+    """Map it to the edition's successor; `unisolated` is what Basic's share becomes."""
     left = EDITIONS[carried.edition]
     schedule = unisolated if carried.schedule is left.unisolated else carried.schedule
     return Carried(left.successor or left.edition, schedule, carried.placement)
@@ -74,7 +74,7 @@ def map_carried(carried: Carried, unisolated: Schedule) -> Carried:
 def plan_upgrade(
     snapshot: ClusterSnapshot, node_pool_label: str, unisolated: Schedule
 ) -> UpgradedPools:
-    """The pools of all nodes of `snapshot` that carry another edition's labels."""
+    """Plan the pools of all nodes of `snapshot` that carry another edition's labels."""
     labelled, left_out = sort_nodes(snapshot, node_pool_label)
     followed = {
         pool.name: map_carried(Carried(pool.spec.edition, pool.spec.schedule), unisolated)
@@ -89,7 +89,11 @@ def plan_upgrade(
     adopted = tuple(pool for pool in grouped if not carried.keys().isdisjoint(pool.nodes))
     in_adopted = {node: pool.name for pool in adopted for node in pool.nodes}
     done = [
-        note(Code.ALREADY_PROFESSIONAL, node, "labelled so already; see `gpushare adopt`")
+        note(
+            Code.ALREADY_PROFESSIONAL,
+            node,
+            "already has labels of the Professional edition: use `gpushare adopt`",
+        )
         for node in sorted(to.keys() - in_adopted.keys())
     ]
     notes = [
@@ -104,7 +108,7 @@ def plan_upgrade(
 def plan_nodes(
     snapshot: ClusterSnapshot, upgraded: UpgradedPools, pools: Sequence[Pool], now: datetime
 ) -> tuple[Upgrade, ...]:
-    """What each node goes through; `pools` are those of the Professional edition."""
+    """Plan the upgrade of each node; `pools` are those of the Professional edition."""
     to = {pool.name: Carried(pool.spec.edition, pool.spec.schedule) for pool in pools}
     reboots = _find_reboots(snapshot, upgraded, pools, now)
     upgrades = []
@@ -140,7 +144,7 @@ def _find_members(
 
 
 def selects_old_labels(pod: Pod) -> bool:
-    """Whether no node would have what it selects."""
+    """Whether it selects labels that no node will have."""
     return any(key in OLD_MODE_LABELS for key, _ in pod.selects)
 
 

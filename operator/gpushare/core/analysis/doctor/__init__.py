@@ -1,1 +1,1 @@
-"""What is wrong with an installation and with the nodes: findings, from what was read."""
+"""Finds what is wrong with an installation, its pools and its nodes."""

@@ -1,4 +1,4 @@
-"""The chart's roles and webhooks, as chart.json has them (`make chart-objects`).
+"""Reads the chart's roles and webhooks from chart.json (`make chart-objects`).
 
 It is rendered once, with all that gives an account rights. What an installation's settings do
 without is left out here.
@@ -35,7 +35,7 @@ Settings = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Verbs on one resource."""
+    """Verbs that a role needs on one resource."""
 
     group: str
     resource: str
@@ -65,8 +65,8 @@ def _load() -> list[Json]:
 
 
 def list_roles(namespace: str, settings: Settings) -> tuple[Role, ...]:
-    """Those that an installation in `namespace` with these settings needs; without any, the
-    least."""
+    """Return the roles that an installation in `namespace` with these settings needs; without
+    settings, the fewest."""
     places = {
         _NAMESPACE: namespace,
         _PLUGIN_NAMESPACE: settings.get(Variable.PLUGIN_NAMESPACE) or names.PLUGIN_NAMESPACE,
@@ -107,7 +107,7 @@ def _is_needed(resource: str, verb: str, settings: Settings) -> bool:
 
 
 def read_webhooks() -> dict[str, dict[str, Any]]:
-    """The webhooks, by name, as the API server has them where the chart's values are the defaults
-    and the namespace is `gpushare-system`."""
+    """Return the webhooks by name, as the API server has them with the chart's default values in
+    namespace `gpushare-system`."""
     (found,) = (each for each in _load() if "webhooks" in each)
     return {each["name"]: {**_API_SERVERS_DEFAULTS, **each} for each in found["webhooks"]}

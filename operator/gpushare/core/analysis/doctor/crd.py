@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition: whether it is the one that this program was made with."""
+"""Compares the cluster's CustomResourceDefinition with the one of this program."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,30 +10,32 @@ from gpushare.core.deviceplugin.findings import list_few
 
 ABOUT = f"crd {names.PLURAL}.{names.GROUP}"
 UPGRADE = (
-    "apply crds/gpusharepools.yaml of the version that runs, or upgrade with crds.install=true"
+    "Apply crds/gpusharepools.yaml of the installed version, or run helm upgrade with "
+    "crds.install=true"
 )
 _PROPERTIES = "properties"
 Json = Mapping[str, Any]
 
 
 def judge_crd(found: Json | Unseen | None, expected: Json) -> Finding:
-    """`found` (None: it is not there) against the CRD `expected`, each as the API has it."""
+    """Compare the CRD `found` (None: not in the cluster) with `expected`, in the API's form."""
     if isinstance(found, Unseen):
         return skip(ABOUT, found)
     if found is None:
-        return find(Code.CRD_MISSING, ABOUT, "it is not in the cluster", UPGRADE)
+        return find(Code.CRD_MISSING, ABOUT, "The CRD is not in the cluster", UPGRADE)
     version = _find_version(found)
     if not version.get("served") or not version.get("storage"):
-        told = f"it does not serve and store version {names.VERSION}"
+        told = f"The CRD does not serve and store version {names.VERSION}"
         return find(Code.CRD_DIFFERS, ABOUT, told, UPGRADE)
     missing, other, unknown = _compare(_find_version(expected), version)
-    differs = {"it lacks": missing, "it has otherwise": other}
-    if told := "; ".join(f"{what} {list_few(paths)}" for what, paths in differs.items() if paths):
+    differs = {"Fields are missing": missing, "Fields differ": other}
+    if told := ". ".join(f"{what}: {list_few(paths)}" for what, paths in differs.items() if paths):
         return find(Code.CRD_DIFFERS, ABOUT, told, UPGRADE)
     if unknown:
-        told = f"it has {list_few(unknown)}, which this program does not know"
-        return find(Code.CRD_NEWER, ABOUT, told, "use the program of the version that runs")
-    return find(Code.CRD_CURRENT, ABOUT, f"it serves {names.VERSION} with this program's schema")
+        told = f"The CRD has fields unknown to this program: {list_few(unknown)}"
+        return find(Code.CRD_NEWER, ABOUT, told, "Use the program of the installed version")
+    told = f"The CRD serves {names.VERSION} with this program's schema"
+    return find(Code.CRD_CURRENT, ABOUT, told)
 
 
 def _find_version(crd: Json) -> Json:

@@ -1,11 +1,11 @@
-"""Where an object of the API server is not as it was expected to be, field by field."""
+"""Compares an object of the API server with the expected one, field by field."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 _MOST_SHOWN = 80
-"""Characters of a value that is shown; a longer one is only said to be another."""
+"""Characters of a value that is shown; of a longer one only that it differs."""
 _NAMES = ("name", "key")
 """By which of their fields the items of a list are known, if not by their place in it."""
 
@@ -24,14 +24,14 @@ class Difference:
         if self.found is None:
             return f"{field} is missing"
         if self.expected is None:
-            return f"{field} is there, and was not expected"
+            return f"{field} is set, but not expected"
         if len(expected) > _MOST_SHOWN or len(found) > _MOST_SHOWN:
-            return f"{field} is another one"
-        return f"{field} is {found}, and {expected} was expected"
+            return f"{field} differs from the expected value"
+        return f"{field} is {found}, expected {expected}"
 
 
 def find_differences(expected: Any, found: Any, path: tuple[str, ...] = ()) -> Iterator[Difference]:
-    """Each field in which `found` is not as `expected`, the deepest that both have above it."""
+    """Yield each field in which `found` differs from `expected`, as deep as both have it."""
     mine, its = _by_name(expected), _by_name(found)
     if mine is None or its is None:
         if expected != found:

@@ -1,4 +1,4 @@
-"""The operator's own processes: whether they are there, run, and are of this version."""
+"""Checks that the operator's own processes exist, run, and have this version."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 
 from gpushare.core.analysis.finding import Code, Finding, Unseen, find, skip
 
-INSTALL = "install the chart: docs/install.md"
+INSTALL = "Install the chart (docs/install.md)"
 SILENCE = timedelta(seconds=60)
-"""A Lease that was not renewed for so long is nobody's, whatever the two clocks are apart."""
+"""A Lease that was not renewed for so long has no holder, whatever the clocks' difference."""
 FRESH = timedelta(seconds=3)
-"""One that was renewed within this is not looked at twice."""
+"""A Lease that was renewed within this time is read only once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,17 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who holds the controllers' Lease, and since when it was not heard of."""
+    """Who holds the controllers' Lease, and when it was last renewed."""
 
     holder: str
     renewed: datetime | None
     duration_seconds: float = 0.0
     watched_seconds: float = 0.0
-    """For how long it was looked at, and was not renewed: that depends on no clock."""
+    """For how long it was watched without a renewal: that depends on no clock."""
 
     def must_be_watched(self, now: datetime) -> bool:
-        """Whether only another look tells if it is renewed: its holder does so at least twice in
-        its duration."""
+        """Whether the Lease must be read again to see if it is renewed: its holder does so at
+        least twice in its duration."""
         if not self.holder or self.renewed is None or self.watched_seconds > self.patience:
             return False
         silent = now - self.renewed
@@ -51,14 +51,14 @@ class Leader:
 
     @property
     def patience(self) -> float:
-        """Seconds within which it is renewed if anybody holds it."""
+        """Seconds within which it is renewed if a controller holds it."""
         return self.duration_seconds / 2
 
 
 def judge_deployments(
     deployments: tuple[Deployment, ...] | Unseen, version: str
 ) -> Iterator[Finding]:
-    """Their replicas, and whether they are of `version`, which is this program's."""
+    """Check their replicas, and whether they have `version`, which is this program's."""
     if isinstance(deployments, Unseen):
         yield skip("deployments", deployments)
         return
@@ -66,12 +66,16 @@ def judge_deployments(
         yield find(
             Code.NO_DEPLOYMENTS,
             "deployments",
-            "parts of an installation are in the cluster, and no Deployment of it",
-            f"nothing where its processes run elsewhere; else {INSTALL}, or remove what is left",
+            "Parts of an installation are in the cluster, but no Deployment of the operator",
+            f"Nothing if the operator runs outside the cluster. Otherwise: {INSTALL}, or remove "
+            "the remaining objects",
         )
     for each in deployments:
         told = f"{each.ready} of {each.wanted} replicas are ready, version {each.version or '?'}"
-        look = f"kubectl -n {each.namespace} describe deployment {each.name}, and its pods' logs"
+        look = (
+            "Check the logs of its pods, and run: "
+            f"kubectl -n {each.namespace} describe deployment {each.name}"
+        )
         if not each.ready:
             yield find(Code.OPERATOR_DOWN, str(each), told, look)
         elif each.ready < each.wanted:
@@ -79,21 +83,21 @@ def judge_deployments(
         else:
             yield find(Code.OPERATOR_FOUND, str(each), told)
         if each.version and each.version != version:
-            told = f"it is of version {each.version} ({each.image}), this program of {version}"
-            remedy = f"use the program of version {each.version}, or upgrade: docs/upgrade.md"
+            told = f"The version is {each.version} ({each.image}), that of this program {version}"
+            remedy = f"Use the program of version {each.version}, or upgrade (docs/upgrade.md)"
             yield find(Code.OTHER_VERSION, str(each), told, remedy)
 
 
 def judge_leader(leader: Leader | Unseen | None, namespace: str, now: datetime) -> Finding:
-    """Whether a controller is at work; `leader` is None where there is no Lease."""
+    """Check that a controller is active; `leader` is None where there is no Lease."""
     about = f"lease {namespace}/gpushare-controller"
-    remedy = f"see why no controller runs: kubectl -n {namespace} get pods, and their logs"
+    remedy = f"Check the controller's logs, and run: kubectl -n {namespace} get pods"
     if isinstance(leader, Unseen):
         return skip(about, leader)
     if leader is None or not leader.holder or leader.renewed is None:
-        return find(Code.CONTROLLER_SILENT, about, "no controller holds it", remedy)
+        return find(Code.CONTROLLER_SILENT, about, "No controller holds the Lease", remedy)
     silent = now - leader.renewed
     if silent > SILENCE or leader.watched_seconds > leader.patience > 0:
-        told = f"{leader.holder} has not renewed it for {silent.total_seconds():.0f} s"
+        told = f"{leader.holder} has not renewed the Lease for {silent.total_seconds():.0f} s"
         return find(Code.CONTROLLER_SILENT, about, told, remedy)
-    return find(Code.CONTROLLER_ACTIVE, about, f"{leader.holder} holds it")
+    return find(Code.CONTROLLER_ACTIVE, about, f"{leader.holder} holds the Lease")

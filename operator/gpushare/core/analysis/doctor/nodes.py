@@ -1,5 +1,5 @@
-"""What is wrong with nodes, whether pools have them or not: once for all that have the same, since
-`explain node` tells all of one node."""
+"""Finds what is wrong with nodes, in a pool or not: one finding for all nodes with the same
+problem, since `explain node` shows all of one node."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -22,14 +22,14 @@ from gpushare.editions.registry import find_edition, find_schedule
 from gpushare.names import Reason
 
 _SERVE = frozenset({Code.STATIC_POD, Code.NOT_ECS, Code.CONTAINER_OS})
-"""Findings of nodes that serve all the same what their labels say."""
+"""Findings of nodes that nevertheless serve what their labels say."""
 
 
 def judge_nodes(
     snapshot: ClusterSnapshot, planner: Planner, ctx: ReconcileContext, *, knows_pools: bool
 ) -> Iterator[Finding]:
-    """What is wrong on nodes for which `planner` has planned; where nobody knows pools it has
-    planned for none."""
+    """Find what is wrong on nodes for which `planner` has planned: for none where the pools are
+    unknown."""
     pools = {pool.name: pool for pool in snapshot.pools}
     planned = {
         name: (pools[pool], plan)
@@ -48,22 +48,22 @@ def judge_nodes(
             labelled.append(node)
             serving += _SERVE.issuperset(each.code for each in told)
         if pool is None and knows_pools and _shares(node):
-            said = f"it has {list_switches(node)}, and no pool has it"
-            remedy = "gpushare adopt writes the pools that describe such nodes"
+            said = f"The node has {list_switches(node)}, but no pool selects it"
+            remedy = "To get the pools that describe such nodes, run: gpushare adopt"
             found.append(find(Code.LABELLED_MANUALLY, name_node(node), said, remedy))
     yield from group_by_code(found)
     yield from judge_units(labelled)
     if not any(map(_shares, labelled)):
-        yield find(Code.NOTHING_SHARED, "nodes", f"none of {len(snapshot.nodes)} nodes shares GPUs")
+        yield find(Code.NOTHING_SHARED, "nodes", f"None of {len(snapshot.nodes)} nodes shares GPUs")
     if serving:
-        said = f"{serving} of {len(labelled)} labelled nodes serve what their labels say"
+        said = f"{serving} of {len(labelled)} labelled nodes serve the mode of their labels"
         yield find(Code.PLUGINS_SERVE, "nodes", said)
 
 
 def _lead_to_node(finding: Finding) -> Finding:
-    """With the command that tells all of its node, and what is known of the code."""
+    """Add the command that shows all of its node, after the remedy for its code."""
     more = look_up(finding.code) if isinstance(finding.code, Reason) else finding.remedy
-    return replace(finding, remedy=f"gpushare explain {finding.object}; {more}")
+    return replace(finding, remedy=f"{more}. For details, run: gpushare explain {finding.object}")
 
 
 def _shares(node: Node) -> bool:
@@ -74,30 +74,32 @@ def _shares(node: Node) -> bool:
 
 
 def judge_units(nodes: Sequence[Node]) -> Iterator[Finding]:
-    """In what the plugins count memory."""
+    """Check in which unit the plugins count memory."""
     by_unit: dict[str, list[str]] = {}
     for node in nodes:
         if card := observe_node_capacity(node, ()).card_total:
             by_unit.setdefault(tell_unit(card), []).append(node.name)
     if len(by_unit) > 1:
-        told = "; ".join(
-            f"{unit} on {len(found)} of them, such as {found[0]}"
+        counts = " and ".join(
+            f"{unit} (nodes: {len(found)}, for example {found[0]})"
             for unit, found in sorted(by_unit.items())
         )
-        remedy = "run all plugins with the same --memory-unit, and restart those that change"
+        told = f"Device plugins count GPU memory in {counts}"
+        remedy = "Run all device plugins with the same --memory-unit, and restart the changed ones"
         yield find(Code.UNITS_MIXED, "nodes", told, remedy)
     elif "MiB" in by_unit:
-        told = f"the plugins of all {len(by_unit['MiB'])} nodes count in MiB"
-        yield find(Code.UNIT_IS_MIB, "nodes", told, "--memory-unit=GiB, the vendor's own default")
+        told = f"The device plugins of all {len(by_unit['MiB'])} nodes count GPU memory in MiB"
+        remedy = "Use --memory-unit=GiB, the vendor's default"
+        yield find(Code.UNIT_IS_MIB, "nodes", told, remedy)
 
 
 def judge_priority(plugins: PluginDaemonSets) -> Iterator[Finding]:
-    """Whether the vendor's plugins lack a system priority."""
+    """Check that the vendor's plugins have a system priority."""
     if found := plugins.list_evictable():
         yield find(
             Code.PLUGINS_EVICTABLE,
             "plugins",
-            f"{', '.join(found)}: the pods have no priorityClassName system-node-critical, so a "
-            "node that runs short evicts them, and then offers no GPU memory",
-            "set it while the pools are paused, since it restarts the pods: docs/ack.md#priority",
+            f"{', '.join(found)}: the pods lack priorityClassName system-node-critical. A node "
+            "under pressure evicts them, and then offers no GPU memory",
+            "Set it while the pools are paused, since it restarts the pods (docs/ack.md#priority)",
         )

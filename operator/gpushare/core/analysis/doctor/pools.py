@@ -1,4 +1,4 @@
-"""What pools say of themselves, decided as the controller decides it."""
+"""Finds what is wrong with pools, by the controller's own decisions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -8,7 +8,7 @@ from gpushare.core.analysis.finding import Code, Finding, Severity, find, look_u
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.cluster import ClusterSnapshot
-from gpushare.core.status.pool_status import build_status
+from gpushare.core.status.pool_status import build_status, build_unreadable_status
 from gpushare.core.status.unschedulable_pods import UnschedulablePod
 from gpushare.names import Condition, Reason
 
@@ -23,13 +23,12 @@ _REASONS: Mapping[tuple[str, Reason], Severity] = {
     (Condition.READY, Reason.NO_NODES): Severity.INFO,
 }
 _REMEDIES = {
-    Reason.STALE_ISOLATION: "delete those pods, or set rollout.staleWorkloads to Evict",
-    Reason.ROLLOUT_HALTED: "mend what failed, then gpushare retry {pool}",
+    Reason.ROLLOUT_HALTED: "Fix the failed nodes, then run: gpushare retry {pool}",
 }
-"""Where more can be said than which page tells of the reason."""
+"""For reasons whose remedy is more than a page."""
 _EXTENDER = {
     Reason.SCHEDULER_UNAVAILABLE: Severity.ERROR,
-    # Another look a minute later may find that the scheduler's word was only old.
+    # A minute later the scheduler's message may prove to have been outdated.
     Reason.EXTENDER_STALE: Severity.WARNING,
 }
 
@@ -40,25 +39,25 @@ def judge_pools(
     planner: Planner,
     now: datetime,
 ) -> Iterator[Finding]:
-    """Findings about all pools, for which `planner` has planned; those of nodes are their own."""
-    found = [_judge_unreadable(pool) for pool in unreadable]
+    """Find what is wrong with all pools for which `planner` has planned; nodes are not checked."""
+    found = [_judge_unreadable(pool, now) for pool in unreadable]
     for pool in sorted(snapshot.pools, key=lambda pool: pool.name):
         found += _judge_conditions(pool, planner.pool_states[pool.name], now)
     yield from found
     if snapshot.pools and all(finding.severity is Severity.INFO for finding in found):
         count = len(snapshot.pools)
-        told = f"{count} of {count} readable, none in conflict or halted"
+        told = f"Pools readable, not in conflict and not halted: {count} of {count}"
         yield find(Code.POOLS_AS_PLANNED, "pools", told)
 
 
-def _judge_unreadable(pool: UnreadablePool) -> Finding:
-    told = f"its spec can't be read, and its nodes are left as they are: {pool.error}"
+def _judge_unreadable(pool: UnreadablePool, now: datetime) -> Finding:
+    ready, *_ = build_unreadable_status(pool, now).conditions
     remedy = look_up(Reason.SPEC_INVALID)
-    return Finding(Severity.ERROR, Reason.SPEC_INVALID, f"pool {pool.name}", told, remedy)
+    return Finding(Severity.ERROR, Reason.SPEC_INVALID, f"pool {pool.name}", ready.message, remedy)
 
 
 def _judge_conditions(pool: Pool, pool_state: PoolState, now: datetime) -> Iterator[Finding]:
-    """The conditions that say more than that a node is not ready."""
+    """Find conditions that say more than that a node is not ready."""
     for condition in build_status(pool, pool_state, now).conditions:
         reason = Reason(condition.reason)
         severity = _CONDITIONS.get((condition.type, condition.status)) or _REASONS.get(
@@ -70,10 +69,10 @@ def _judge_conditions(pool: Pool, pool_state: PoolState, now: datetime) -> Itera
 
 
 def judge_extender(waiting: Sequence[UnschedulablePod]) -> Iterator[Finding]:
-    """Whether pods wait for the scheduler extender itself: that is told once, not pod by pod."""
+    """Check whether pods wait for the scheduler extender itself: one finding for all of them."""
     for reason, severity in _EXTENDER.items():
         pods = [each for each in waiting if each.reason == reason]
         if pods:
             first = f"{pods[0].pod.namespace}/{pods[0].pod.name}"
-            told = f"pods wait for it ({len(pods)}), such as {first}: {pods[0].message}"
+            told = f"Pods wait for the extender ({len(pods)}). Pod {first}: {pods[0].message}"
             yield Finding(severity, reason, "scheduler extender", told, look_up(reason))

@@ -1,4 +1,4 @@
-"""All that a doctor says, in one list."""
+"""Collects all findings of `gpushare doctor`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What is in a cluster of the operator itself; None stands for what is not there."""
+    """The operator's own objects in a cluster; None stands for a missing one."""
 
     namespace: str
     deployments: tuple[Deployment, ...] | Unseen
@@ -42,12 +42,12 @@ class Installation:
     service: str
     """Namespace and name of the webhook's Service; empty where it is called by its URL."""
     endpoints: int | Unseen
-    """Those of it that are ready."""
+    """Number of its ready endpoints."""
     accounts: tuple[GrantedRights, ...]
 
     @property
     def is_inhabited(self) -> bool:
-        """Whether some process of it is, or was, in its namespace, or nobody may look."""
+        """Whether a process of it is, or was, in its namespace, or that can't be read."""
         return bool(self.deployments) or self.leader is not None
 
     @property
@@ -65,8 +65,8 @@ def judge_installation(
     version: str,
     now: datetime,
 ) -> Iterator[Finding]:
-    """Whether it is there, whole, and of this program's `version` and `crd`; `bundles` are what
-    its webhooks trust, each CA by its expiry; None where they trust none."""
+    """Check that it is there, complete, and of this program's `version` and `crd`; `bundles` are
+    the caBundles of its webhooks, each CA by its expiry; None for an empty one."""
     parts = {
         "deployments": installation.deployments,
         "lease": installation.leader,
@@ -77,11 +77,11 @@ def judge_installation(
     present = {name for name, part in parts.items() if part and name not in unseen}
     if present <= {"crd"}:
         if present:
-            told = "only the pools' CustomResourceDefinition is in the cluster"
+            told = "Only the CustomResourceDefinition of the pools is in the cluster"
             yield find(Code.ONLY_POOLS_LEFT, "installation", told, INSTALL)
             yield judge_crd(installation.crd, crd)
         elif not unseen:
-            told = "there is nothing of the operator in the cluster"
+            told = "The operator is not installed in the cluster"
             yield find(Code.NOT_INSTALLED, "installation", told, INSTALL)
         for name, part in unseen.items():
             yield skip(name, part)
@@ -97,14 +97,14 @@ def judge_installation(
 
 
 def judge_setup(known: KnownSetup) -> Finding:
-    """How the installation is set, as far as decisions depend on it."""
+    """Report the settings of the installation on which decisions depend."""
     if told := known.tell_assumed(ROUTED_BY):
         return find(Code.SETUP_ASSUMED, "setup", told)
     return find(Code.SETUP_READ, "setup", known.tell_sources(ROUTED_BY))
 
 
 def judge_machines(seen: Seen, unseen: Mapping[str, Unseen], now: datetime) -> list[Finding]:
-    """What nodes serve, and what pools say; `unseen` has the kinds that could not be read."""
+    """Check nodes and pools; `unseen` has the kinds that could not be read."""
     unseen = dict(unseen)
     if seen.known.elsewhere:
         unseen.setdefault("daemonsets", Unseen(seen.known.elsewhere))
@@ -125,5 +125,5 @@ def judge_machines(seen: Seen, unseen: Mapping[str, Unseen], now: datetime) -> l
 
 
 def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """The worst first."""
+    """Sort them, the worst first."""
     return sorted(findings, key=lambda finding: (-finding.severity.rank, finding.code))

@@ -1,4 +1,4 @@
-"""Rights: of the operator's accounts by their roles, and of the person who asks."""
+"""Checks the rights of the operator's accounts, by their roles, and of the user."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from gpushare.core.analysis.doctor.chart import CONTROLLER, Need, Role
 from gpushare.core.analysis.finding import Code, Finding, Unseen, find, skip
 
 Json = Mapping[str, Any]
-_REMEDY = "run helm upgrade with the release's values: the chart writes its roles anew"
+_REMEDY = "Run helm upgrade with the release's values: it writes the chart's roles again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class GrantedRights:
 
 
 def judge_accounts(held: Sequence[GrantedRights], namespace: str) -> Iterator[Finding]:
-    """What the accounts in `namespace` lack."""
+    """Check that the accounts in `namespace` have their rights."""
     about = "rights of the operator's accounts"
     lacks = [(each, told) for each in held for told in _find_lacks(each, namespace)]
     for each, told in lacks:
@@ -33,27 +33,27 @@ def judge_accounts(held: Sequence[GrantedRights], namespace: str) -> Iterator[Fi
     if unseen := next((part for part in parts if isinstance(part, Unseen)), None):
         yield skip(about, unseen)
     elif not lacks:
-        told = f"{len(held)} roles and their bindings hold what this version needs"
+        told = f"{len(held)} roles and their bindings grant the rights that this version needs"
         yield find(Code.RIGHTS_COMPLETE, about, told)
 
 
 def _find_lacks(held: GrantedRights, namespace: str) -> Iterator[str]:
     account = held.role.account
     if held.rules is None:
-        yield f"it is not in the cluster, and account {account} needs it"
+        yield f"The role is not in the cluster, but account {account} needs it"
     elif not isinstance(held.rules, Unseen):
         for need in held.role.needs:
             verbs = [verb for verb in need.verbs if not _holds(held.rules, need, verb)]
             if verbs:
                 name = f" {need.name}" if need.name else ""
-                yield f"{account} may not {', '.join(verbs)} {need.resource}{name}"
+                yield f"Account {account} may not {', '.join(verbs)} {need.resource}{name}"
     if held.subjects is None:
-        yield f"no binding of its name gives it to account {account}"
+        yield f"No binding of the same name grants the role to account {account}"
     # With allInOne one process has both roles by the controller's account.
     elif not isinstance(held.subjects, Unseen) and held.subjects.isdisjoint(
         {(namespace, account), (namespace, CONTROLLER)}
     ):
-        yield f"its binding does not name account {namespace}/{account}"
+        yield f"The binding of the role does not name account {namespace}/{account}"
 
 
 def _holds(rules: Sequence[Json], need: Need, verb: str) -> bool:
@@ -71,7 +71,7 @@ def _holds(rules: Sequence[Json], need: Need, verb: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """One thing that a person may do, and the commands that ask for it."""
+    """A right of the user, and the commands that need it."""
 
     verb: str
     group: str
@@ -84,10 +84,8 @@ class Right:
         return f"{self.verb} {self.resource}{where}"
 
 
-ON_ACK = (
-    "on ACK a RAM user needs a role from the console's Authorizations page too, whatever RAM allows"
-)
-"""Cause of a refusal that RAM's own policies don't explain (vendor's page on authorization)."""
+ON_ACK = "On ACK a RAM user also needs a role from the console's Authorizations page"
+"""Why a user may be refused whose RAM policies allow it (vendor's page on authorization)."""
 _READS = "the commands that read the cluster"
 YOURS = (
     Right("list", "", "nodes", what_for=_READS),
@@ -99,11 +97,11 @@ YOURS = (
     Right("patch", names.GROUP, names.PLURAL, what_for="approve and retry of a pool"),
     Right("patch", "", "nodes", what_for="retry of a node"),
 )
-"""What commands need."""
+"""The rights that commands need."""
 
 
 def judge_user(allowed: Mapping[Right, bool] | Unseen) -> Iterator[Finding]:
-    """What whoever asks may not do."""
+    """Check the rights of the user."""
     about = "your rights"
     if isinstance(allowed, Unseen):
         yield skip(about, allowed)
@@ -111,8 +109,8 @@ def judge_user(allowed: Mapping[Right, bool] | Unseen) -> Iterator[Finding]:
     missing = [right for right in allowed if not allowed[right]]
     for what_for in dict.fromkeys(right.what_for for right in missing):
         listed = ", ".join(str(right) for right in missing if right.what_for == what_for)
-        told = f"you may not {listed}: {what_for} can't be used in full"
-        remedy = f"ask an administrator, or use a snapshot; {ON_ACK}"
+        told = f"You may not {listed}. This limits {what_for}"
+        remedy = f"Ask an administrator for these rights, or use a snapshot. {ON_ACK}"
         yield find(Code.YOUR_RIGHTS_MISSING, about, told, remedy)
     if not missing:
-        yield find(Code.YOUR_RIGHTS, about, "you may do all that commands ask for")
+        yield find(Code.YOUR_RIGHTS, about, "You have all rights that commands need")

@@ -1,5 +1,5 @@
-"""The webhook: its configuration against the chart's, whatever values that has; who is trusted, who
-listens, and whether it answers."""
+"""Checks the webhook: its configuration against the chart's, whatever its values; its CA, its
+endpoints, and whether it answers."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,26 +14,26 @@ from gpushare.core.analysis.doctor.differences import find_differences
 from gpushare.core.analysis.finding import Code, Finding, Severity, Unseen, find, skip
 
 ABOUT = f"webhook configuration {WEBHOOK}"
-_CHART_REMEDY = "run helm upgrade with the release's values: the chart writes it anew"
+_CHART_REMEDY = "Run helm upgrade with the release's values: it writes the configuration again"
 _URL = re.compile(r"(https://[^/?#]+)/mutate-pods")
 """What the chart's webhook.url may make of it."""
 _NAMESPACE = "kubernetes.io/metadata.name"
 SOON = timedelta(days=14)
 _BUNDLE_REMEDY = (
-    "with webhook.certificate.mode self or cert-manager it is written within minutes: see the "
-    "webhook's log; else set webhook.caBundle (docs/certificates.md)"
+    "With webhook.certificate.mode self or cert-manager the caBundle is written within minutes: "
+    "check the webhook's log. Otherwise set webhook.caBundle (docs/certificates.md)"
 )
 _SILENCE_REMEDY = (
-    "see that webhooks run, that the caBundle is the CA of what they serve (docs/certificates.md), "
-    "that no network policy is between them and the API server, and what the API server's log says "
-    "of failed calls"
+    "Check that the webhook's pods run, that the caBundle matches their certificate "
+    "(docs/certificates.md), that no network policy blocks the API server, and the API server's "
+    "log for failed calls"
 )
-_OTHER_NAMESPACE = "try another namespace with -n"
+_OTHER_NAMESPACE = "Try another namespace with -n"
 Json = Mapping[str, Any]
 
 
 class Trial(Enum):
-    """What became of an object that was created for trial."""
+    """The outcome of creating an object as a dry run."""
 
     ANSWERED = auto()
     SILENT = auto()
@@ -42,25 +42,27 @@ class Trial(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """That, and what the API server said to it."""
+    """An outcome, and the API server's message."""
 
     outcome: Trial
     message: str = ""
 
 
 Trials = tuple[Tried | Unseen, Tried | Unseen]
-"""What became of a pod, and of a Deployment of such pods; nothing of them is stored."""
+"""The dry runs of a pod, and of a Deployment of such pods; nothing is stored."""
 
 
 def judge_configuration(found: Json | Unseen | None, namespace: str) -> Iterator[Finding]:
-    """The MutatingWebhookConfiguration (None: it is not there) of an operator in `namespace`."""
+    """Check the MutatingWebhookConfiguration (None: missing) of an operator in `namespace`."""
     if isinstance(found, Unseen):
         yield skip(ABOUT, found)
         return
     webhooks = {each["name"]: each for each in (found or {}).get("webhooks") or ()}
     expected = read_webhooks()
     if missing := sorted(expected.keys() - webhooks.keys()):
-        told = "it is not in the cluster" if found is None else f"it lacks {', '.join(missing)}"
+        told = f"Webhooks are missing from the configuration: {', '.join(missing)}"
+        if found is None:
+            told = "The configuration is not in the cluster"
         yield find(Code.WEBHOOK_MISSING, ABOUT, told, _CHART_REMEDY)
         return
     _fill_in(expected, webhooks[PODS], namespace)
@@ -74,7 +76,7 @@ def judge_configuration(found: Json | Unseen | None, namespace: str) -> Iterator
     for told in changes:
         yield find(Code.WEBHOOK_CHANGED, ABOUT, told, _CHART_REMEDY)
     if not changes:
-        told = f"its {len(expected)} webhooks are as the chart makes them, whatever its values"
+        told = f"The {len(expected)} webhooks are as the chart writes them"
         yield find(Code.WEBHOOK_CONFIGURED, ABOUT, told)
 
 
@@ -110,42 +112,43 @@ def _find_exempt(pods: Json, namespace: str) -> list[str]:
 
 
 def judge_bundles(bundles: Sequence[Sequence[datetime] | None], now: datetime) -> Iterator[Finding]:
-    """The CAs by which the API server knows the webhook: of each bundle their expiries, none where
-    it can't be read; None for one that is not set."""
+    """Check the CAs by which the API server trusts the webhook: of each bundle their expiries, none
+    where it can't be read; None for an empty one."""
     for expiries in bundles:
         if expiries is None:
-            code, told = Code.CERTIFICATE_UNTRUSTED, "its caBundle is empty"
+            code, told = Code.CERTIFICATE_UNTRUSTED, "The caBundle is empty"
         elif not expiries:
-            code, told = Code.CERTIFICATE_UNTRUSTED, "its caBundle holds no readable certificate"
+            code, told = Code.CERTIFICATE_UNTRUSTED, "The caBundle has no readable certificate"
         elif (last := max(expiries)) <= now:
             code = Code.CERTIFICATE_UNTRUSTED
-            told = f"the last CA of its caBundle expired at {last.isoformat()}"
+            told = f"The last CA of the caBundle expired at {last.isoformat()}"
         else:
             is_soon = last - now < SOON
             code = Code.CERTIFICATE_EXPIRING if is_soon else Code.CERTIFICATE_TRUSTED
-            told = f"the CA of its caBundle is valid for {(last - now).days} days more"
+            told = f"The CA of the caBundle is valid for {(last - now).days} more days"
         yield find(code, ABOUT, told, "" if code.severity is Severity.OK else _BUNDLE_REMEDY)
 
 
 def judge_endpoints(ready: int | Unseen, service: str) -> Finding:
-    """How many endpoints of `service` are ready."""
+    """Check that `service` has ready endpoints."""
     about = f"service {service}"
     if isinstance(ready, Unseen):
         return skip(about, ready)
     namespace, _, _ = service.partition("/")
     if not ready:
-        remedy = f"see why no webhook is ready: kubectl -n {namespace} get pods, and their logs"
-        return find(Code.WEBHOOK_WITHOUT_ENDPOINTS, about, "none of its endpoints is ready", remedy)
-    return find(Code.WEBHOOK_SERVED, about, f"{ready} endpoints are ready")
+        remedy = f"Check the webhook's logs, and run: kubectl -n {namespace} get pods"
+        told = "The Service has no ready endpoint"
+        return find(Code.WEBHOOK_WITHOUT_ENDPOINTS, about, told, remedy)
+    return find(Code.WEBHOOK_SERVED, about, f"Ready endpoints: {ready}")
 
 
 def judge_trials(
     trials: Trials | Unseen, configuration: Json | Unseen | None, namespace: str
 ) -> Iterator[Finding]:
-    """Whether the webhook of this `configuration` answered about what `namespace` was to get."""
+    """Check that the webhook of this `configuration` answered the dry runs in `namespace`."""
     about = f"namespace {namespace}"
     if isinstance(trials, Unseen):
-        yield skip(f"trials in {about}", trials)
+        yield skip(f"dry runs in {about}", trials)
         return
     pod, workload = trials
     for kind, tried, silence in (
@@ -153,18 +156,18 @@ def judge_trials(
         ("Deployment", workload, Code.WORKLOADS_UNWARNED),
     ):
         said = f": {tried.message}" if isinstance(tried, Tried) and tried.message else ""
+        what = f"{kind} that asks for GPU memory (dry run)"
         match tried:
             case Unseen():
-                yield skip(f"trial {kind} in {about}", tried)
+                yield skip(f"dry run of a {kind} in {about}", tried)
             case Tried(Trial.ANSWERED):
-                told = f"the webhook answered about a {kind} that asks for GPU memory (dry run)"
-                yield find(Code.WEBHOOK_ANSWERS, about, told)
+                yield find(Code.WEBHOOK_ANSWERS, about, f"The webhook answers for a {what}")
             case Tried(Trial.SILENT, "") if isinstance(configuration, Unseen):
-                why = "nobody decided on it, and whether there is a webhook may not be read"
-                yield skip(f"trial {kind} in {about}", Unseen(why))
+                why = "No webhook answered, and you may not read whether one is configured"
+                yield skip(f"dry run of a {kind} in {about}", Unseen(why))
             case Tried(Trial.SILENT):
-                told = f"a {kind} that asks for GPU memory comes back without the webhook's answer"
-                yield find(silence, about, f"{told}{said}", _SILENCE_REMEDY)
+                told = f"The webhook does not answer for a {what}{said}"
+                yield find(silence, about, told, _SILENCE_REMEDY)
             case Tried(Trial.REFUSED):
-                told = f"the trial {kind} was refused before anybody could tell{said}"
+                told = f"The {what} was refused before the webhook could answer{said}"
                 yield find(Code.TRIAL_REFUSED, about, told, _OTHER_NAMESPACE)

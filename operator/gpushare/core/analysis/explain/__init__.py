@@ -1,1 +1,1 @@
-"""Why a pod, a node or a pool is as it is: the operator's own decisions, taken apart for people."""
+"""Explains why a pod, a node or a pool is as it is, by the operator's own decisions."""

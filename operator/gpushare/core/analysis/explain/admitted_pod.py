@@ -1,4 +1,4 @@
-"""A pod before and after admission: what its owner wrote, what was decided, and what that adds."""
+"""Restores a pod as its owner wrote it, and adds to a pod what admission decides."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ _WRITTEN = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
 
 
 def rewind(pod: PodShape, pools: Sequence[PoolView]) -> PodShape:
-    """`pod` as its owner wrote it, as far as can be told.
+    """Return `pod` as its owner wrote it, as far as that is known.
 
     Our annotation goes, and where that sent the pod to a pool, so does what was written for it:
     whoever selects a pool himself is sent to none. A node goes that the scheduler wrote: it did so
@@ -39,7 +39,7 @@ def rewind(pod: PodShape, pools: Sequence[PoolView]) -> PodShape:
 
 
 def apply_decision(pod: PodShape, decision: Decision) -> PodShape:
-    """`pod` with the node selector and the tolerations that `decision` adds."""
+    """Return `pod` with the node selector and the tolerations that `decision` adds."""
     spec = pod.spec or Spec()
     selector = {**dict(decision.selector), **(spec.node_selector or {})}
     tolerations = list(spec.tolerations or ())

@@ -1,7 +1,7 @@
-"""Whether a pod fits on a node as it is now, what is in the way, and what the least is that would
-have to change.
+"""Checks whether a pod fits on a node as it is now, what prevents that, and the smallest change
+that would let it fit.
 
-GPUs, labels, taints and cordons are looked at; what else kube-scheduler weighs, such as CPUs, is
+GPUs, labels, taints and cordons are checked; what else kube-scheduler weighs, such as CPUs, is
 not.
 """
 
@@ -27,26 +27,27 @@ from gpushare.names import Reason
 
 Tolerations = Sequence[Mapping[str, object]]
 _PASSES, _ADAPT, _ADMINISTER, _MEND = 1, 2, 4, 8
-"""What obstacles weigh: it passes by itself; the pod adapts; an administrator acts; repairs."""
+"""Weights of rejections: they end automatically; the pod, or an administrator, changes something;
+something is repaired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node that may take it."""
+    """A node that may take the pod."""
 
     node: Node
     taints: tuple[Taint, ...]
     pods: Sequence[Pod]
     pool: PoolView
-    """Its pool; one without a name stands for none."""
+    """Its pool; an empty name stands for none."""
     plan: StepResult | None = None
-    """What stands planned for it."""
+    """Its plan."""
     unit: str = "GiB"
     unhealthy_cards: Collection[int] = ()
 
     @property
     def is_changing(self) -> bool:
-        """Its isolation change has begun and is not over."""
+        """Whether its isolation change is in progress."""
         return self.plan is not None and self.plan.under_way
 
 
@@ -57,7 +58,7 @@ class Rejection:
     reason: Reason
     message: str
     remedy: str
-    """What would take it away, as an order."""
+    """What would remove it, in the imperative."""
     weight: int
     shortage: int = 0
     """Units that are missing."""
@@ -72,7 +73,7 @@ class NodeFit:
     """Empty where it is of none."""
     rejections: tuple[Rejection, ...]
     warning: str = ""
-    """What a person should know of the node, which keeps no pod off it."""
+    """What a user should know of the node, although pods may run there."""
 
     @property
     def fits(self) -> bool:
@@ -80,11 +81,11 @@ class NodeFit:
 
 
 def judge_place(request: PodRequest, tolerations: Tolerations, place: Place) -> NodeFit:
-    """All that keeps off that node the pod that asks so, as admission leaves it."""
+    """Find everything that keeps the pod, as admitted, off that node."""
     by_card = tuple(_find_memory_rejections(request, place))
     asks = dict(request.requests)
     if by_card:
-        # The cards have said it.
+        # The cards explain it already.
         del asks[names.RESOURCE_GPU_MEMORY]
     found = (
         *_find_label_rejections(request.selection, place.node),
@@ -100,15 +101,16 @@ def judge_place(request: PodRequest, tolerations: Tolerations, place: Place) -> 
 def add_scheduler_rejection(
     fits: Sequence[NodeFit], reason: Reason, message: str
 ) -> tuple[NodeFit, ...]:
-    """The same of a pod that the scheduler gives no node, whatever room there is, for `reason`."""
-    restart = reason is Reason.EXTENDER_STALE
-    does = f"restart ({RESTART})" if restart else "answer again"
-    trouble = (Rejection(reason, message, f"have the scheduler extender {does}", _MEND),)
+    """Reject nodes with room for a pod that the scheduler places nowhere, for `reason`."""
+    remedy = "get the scheduler extender to answer again"
+    if reason is Reason.EXTENDER_STALE:
+        remedy = f"restart the scheduler extender ({RESTART})"
+    trouble = (Rejection(reason, message, remedy, _MEND),)
     return tuple(replace(fit, rejections=fit.rejections or trouble) for fit in fits)
 
 
 def find_smallest_change(fits: Sequence[NodeFit]) -> str | None:
-    """What would let the pod in with the least ado; None where one takes it, or there is none."""
+    """Find the smallest change that lets the pod run; None where a node fits, or there is none."""
     if not fits or any(fit.fits for fit in fits):
         return None
 
@@ -118,7 +120,9 @@ def find_smallest_change(fits: Sequence[NodeFit]) -> str | None:
         return weights, len(fit.rejections), shortage, fit.node
 
     least = min(fits, key=ado)
-    return f"on {least.node}: {', and '.join(rejection.remedy for rejection in least.rejections)}"
+    return (
+        f"On node {least.node}: {', and '.join(rejection.remedy for rejection in least.rejections)}"
+    )
 
 
 def _find_label_rejections(selection: NodeSelection, node: Node) -> Iterator[Rejection]:
@@ -126,10 +130,10 @@ def _find_label_rejections(selection: NodeSelection, node: Node) -> Iterator[Rej
         f"{key}={value}" for key, value in selection.labels.items() if node.labels.get(key) != value
     ]
     if missing:
-        what = f"it does not carry {', '.join(missing)}, which the pod's node selector asks for"
-        remedy = f"label it {', '.join(missing)}, by the pool that it is to be in"
+        what = f"the node lacks {', '.join(missing)}, which the pod's node selector requires"
+        remedy = f"label the node {', '.join(missing)} (labels of a pool: add it to the pool)"
     elif not selection.admits(node.name, node.labels):
-        what = "the pod's required node affinity rules it out"
+        what = "the pod's required node affinity excludes the node"
         remedy = "change the pod's node affinity"
     else:
         return
@@ -139,25 +143,24 @@ def _find_label_rejections(selection: NodeSelection, node: Node) -> Iterator[Rej
 def _find_state_rejections(tolerations: Tolerations, place: Place) -> Iterator[Rejection]:
     node, plan = place.node, place.plan
     if plan is not None and place.is_changing and plan.state is NodeState.FAILED:
-        told = f"its isolation change failed: {plan.message}"
-        remedy = f"mend what its change failed by (gpushare explain node {node.name})"
+        told = f"the node's isolation change failed: {plan.message}"
+        remedy = f"fix the failed isolation change (gpushare explain node {node.name})"
         yield Rejection(plan.reason, told, remedy, _MEND)
     elif plan is not None and place.is_changing:
-        told = f"its isolation change is under way: {plan.message}"
-        yield Rejection(plan.reason, told, "wait until its isolation change is over", _PASSES)
+        told = f"the node's isolation change is in progress: {plan.message}"
+        yield Rejection(plan.reason, told, "wait for the isolation change to finish", _PASSES)
     elif node.unschedulable and not tolerates(tolerations, Taint(CORDON)):
-        told = f"it is cordoned by {'the operator' if node.owns_cordon else 'a user'}"
-        remedy = f"kubectl uncordon {quote(node.name)}"
+        told = f"the node is cordoned by {'the operator' if node.owns_cordon else 'a user'}"
+        remedy = f"run kubectl uncordon {quote(node.name)}"
         yield Rejection(Reason.NODE_CORDONED, told, remedy, _ADMINISTER)
     if not node.ready:
-        yield Rejection(Reason.NODE_NOT_READY, "it is not Ready", "have it Ready again", _MEND)
+        told = "the node is not Ready"
+        yield Rejection(Reason.NODE_NOT_READY, told, "get the node Ready again", _MEND)
     for taint in place.taints:
         if taint.key == CORDON or taint.key in NOT_READY or tolerates(tolerations, taint):
             continue
-        told = f"the pod does not tolerate its taint {taint}"
-        remedy = (
-            f"tolerate {taint} (spec.workloads.tolerations of its pool has it added to all pods)"
-        )
+        told = f"the pod does not tolerate taint {taint}"
+        remedy = f"tolerate {taint} (spec.workloads.tolerations of the pool adds it to all pods)"
         yield Rejection(Reason.TAINT_NOT_TOLERATED, told, remedy, _ADAPT)
 
 
@@ -168,7 +171,7 @@ def _find_memory_rejections(request: PodRequest, place: Place) -> Iterator[Rejec
     trouble = find_card_trouble(request, place.pool.edition)
     if trouble is not None and (not request.card_memory or place.node.gpu_count > 1):
         reason, message = trouble
-        yield Rejection(reason, message, "let one container ask for all of it", _ADAPT)
+        yield Rejection(reason, message, "let one container ask for all GPU memory", _ADAPT)
     measured = measure_cards(place.node, place.pods, place.unhealthy_cards)
     asked, cards = ask_per_card(request, place.pool)
     unit, total = place.unit, measured[0].total if measured else 0
@@ -182,7 +185,7 @@ def _find_memory_rejections(request: PodRequest, place: Place) -> Iterator[Rejec
         fits = total if whole else block
         waits = block < (total if whole else 1)
         wait = f", and wait until pods free {total - block} {unit} more" if waits else ""
-        told = f"the pod asks for {asked} {unit} {on}, and its cards have {total}"
+        told = f"the pod asks for {asked} {unit} {on}, but the node's cards have {total}"
         remedy = f"ask for at most {total if waits else fits} {unit} on a card{wait}"
         weight = _ADAPT + (_PASSES if waits else 0)
         yield Rejection(Reason.LARGER_THAN_ANY_CARD, told, remedy, weight, asked - total)
@@ -191,35 +194,35 @@ def _find_memory_rejections(request: PodRequest, place: Place) -> Iterator[Rejec
     if block >= least:
         return
     instead = "" if whole or not block else f", or ask for {block} {unit} {on}"
-    told = f"the pod needs {least} {unit} free {on}, and its cards have {_list(free)} {unit} free"
+    told = f"the pod needs {least} {unit} free {on}, but the node has {_list(free)} {unit} free"
     remedy, weight = f"wait until pods free {least - block} {unit} more{instead}", _PASSES
     for unused, closed in _find_closed_cards(measured, place.node.name):
-        told = f"{told}; {closed.message}"
+        told = f"{told}. {closed.message}"
         if unused >= least:
             remedy, weight = closed.remedy, closed.weight
     yield Rejection(Reason.NO_FREE_BLOCK, told, remedy, weight, least - block)
 
 
 def _find_closed_cards(cards: Sequence[CardMemory], node: str) -> Iterator[tuple[int, Rejection]]:
-    """Cards that are given to nobody, each with its unused memory."""
+    """Find cards that take no pods, each with its unused memory."""
     for index, card in enumerate(cards):
         unused = card.total - card.used
         if card.is_unhealthy:
             config_map = f"ConfigMap {names.EXTENDER_NAMESPACE}/{names.UNHEALTHY_PREFIX}{node}"
-            why = f"GPU {index} is unhealthy by {config_map}"
-            remedy = f"repair GPU {index} and take it out of {config_map}"
+            why = f"GPU {index} is unhealthy ({config_map})"
+            remedy = f"repair GPU {index} and remove it from {config_map}"
             yield unused, Rejection(Reason.NO_FREE_BLOCK, why, remedy, _MEND)
         elif unused > 0 and not card.free:
-            why = f"GPU {index} has {MAX_CGPU_PODS} pods, the most that it serves under cGPU"
+            why = f"GPU {index} has {MAX_CGPU_PODS} pods, the maximum under cGPU"
             remedy = f"wait until a pod on GPU {index} ends"
             yield unused, Rejection(Reason.NO_FREE_BLOCK, why, remedy, _PASSES)
 
 
 def _tell_too_few(request: PodRequest, place: Place, cards: int, there: int) -> Rejection:
     """Over fewer cards it needs more of each, which may be more than those have."""
-    message = f"the pod needs {cards} cards, and it tells of {there}"
+    message = f"the pod needs {cards} cards, but the node reports {there}"
     if not there:
-        remedy = "have its device plugin write how many cards it has"
+        remedy = "get the node's device plugin to report its cards"
         return Rejection(Reason.TOO_FEW_CARDS, message, remedy, _MEND, cards)
     then = [*_find_memory_rejections(structs.replace(request, card_count=there), place)]
     remedies = [f"set the pod's label {names.LABEL_CARD_COUNT} to {there}"]
@@ -240,7 +243,7 @@ def _find_amount_rejections(asks: Mapping[str, int], place: Place) -> Iterator[R
         if asked <= offered - used:
             continue
         free = max(offered - used, 0)
-        told = f"the pod asks for {asked} {resource}, and of its {offered} there are {free} free"
+        told = f"the pod asks for {asked} {resource}, but {free} of the node's {offered} are free"
         if asked <= offered:
             instead = f", or ask for {free}" if free else ""
             remedy = f"wait until pods free {asked - free} {resource} more{instead}"
@@ -256,13 +259,14 @@ def _explain_not_offered(resource: str, place: Place) -> Rejection:
     pool, plan = place.pool, place.plan
     if pool.name and resource not in pool.offers:
         offers = ", ".join(sorted(pool.offers)) or "nothing"
-        told = f"it offers no {resource}: the mode {pool.schedule} of its pool has none"
+        told = f"the node does not offer {resource}: mode {pool.schedule} of its pool has none"
         remedy = f"ask for what mode {pool.schedule} offers ({offers})"
         return Rejection(Reason.RESOURCE_NOT_OFFERED, told, remedy, _ADAPT)
     held_up = plan is not None and plan.state in (NodeState.BLOCKED, NodeState.FAILED)
     why = f" ({plan.reason}: {plan.message})" if plan is not None and held_up else ""
-    remedy = f"have its device plugin serve {resource} (gpushare explain node {place.node.name})"
-    return Rejection(Reason.RESOURCE_NOT_OFFERED, f"it offers no {resource}{why}", remedy, _MEND)
+    told = f"the node does not offer {resource}{why}"
+    remedy = f"get its device plugin to serve {resource} (gpushare explain node {place.node.name})"
+    return Rejection(Reason.RESOURCE_NOT_OFFERED, told, remedy, _MEND)
 
 
 def _list(free: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""One node: whose it is, what its labels say, what its plugins really serve, and what is wrong."""
+"""Explains one node: its pool, what its labels say, what its plugins serve, and what is wrong."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,14 +36,14 @@ _VENDORS = ("alibabacloud.com/nodepool-id", "aliyun.accelerator/", "ack.node.gpu
 
 @dataclass(frozen=True, slots=True)
 class LabelLine:
-    """A label that matters to how the node's GPUs are given out."""
+    """A label that decides how the node's GPUs are allocated."""
 
     key: str
     value: str | None
     wanted: str | None
-    """What its pool wants there; None where no pool says."""
+    """The value that its pool wants; None where no pool does."""
     owner: str
-    """Field manager of a label of ours; empty where nobody is told."""
+    """Field manager of a label that the operator uses; empty where none is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +75,23 @@ class ResourceLine:
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """A pool that claims the node, or still has something of its on it."""
+    """A pool that claims the node, or has yet to release it."""
 
     pool: str
     priority: int | None
-    """None where there is no such pool any more."""
+    """None where the pool is deleted."""
     has_it: bool
     plan: StepResult
 
 
 @dataclass(frozen=True, slots=True)
 class NodeExplanation:
-    """All of it."""
+    """Everything that explains a node."""
 
     node: Node
     records: NodeRecords
     pool: str | None
-    """The one that has it; empty where that is gone, None where none does."""
+    """The pool that has it; empty where that is deleted, None where no pool has it."""
     claimants: tuple[Claimant, ...] | None
     """Who has it first, then by name; None where what is planned is not known."""
     edition: Edition | None
@@ -99,7 +99,7 @@ class NodeExplanation:
     labelled: str
     """The mode that its labels stand for in that edition; empty where nothing says."""
     mode: Mode | None
-    """That mode; None where nobody knows it."""
+    """That mode; None where it is unknown."""
     labels: tuple[LabelLine, ...]
     plugins: tuple[PluginLine, ...]
     resources: tuple[ResourceLine, ...]
@@ -110,12 +110,12 @@ class NodeExplanation:
 
     @property
     def plan(self) -> StepResult | None:
-        """That of the pool that has it."""
+        """The plan of the pool that has it."""
         return next((each.plan for each in self.claimants or () if each.has_it), None)
 
     @property
     def has_gpus(self) -> bool:
-        """Whether anything on it speaks of GPUs."""
+        """Whether it has a label, resource or plugin of GPUs."""
         return bool(self.edition or self.resources or self.plugins or self.node.gpu_count)
 
 
@@ -127,7 +127,7 @@ def explain_node(
     *,
     has_pods: bool = True,
 ) -> NodeExplanation:
-    """The node `name` of `snapshot`, for which `planner` has planned.
+    """Explain the node `name` of `snapshot`, for which `planner` has planned.
 
     Without a planner `snapshot` lacks what a plan needs, and without `has_pods` what runs on the
     node: then only the node itself tells.
@@ -174,7 +174,7 @@ def _find_claimants(snapshot: ClusterSnapshot, planner: Planner, name: str) -> t
 
 def _tell_of_pools(snapshot: ClusterSnapshot, remembered: frozenset[str]) -> Iterator[Finding]:
     for pool in sorted(remembered & snapshot.unreadable_pools):
-        told = f"the spec of its pool {pool} can't be read, so it is left exactly as it is"
+        told = f"The spec of pool {pool} can't be read, so the node is not changed"
         yield Finding(Severity.ERROR, Reason.SPEC_INVALID, f"pool {pool}", told)
 
 

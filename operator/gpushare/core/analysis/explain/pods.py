@@ -1,4 +1,4 @@
-"""One pod: where admission sends it, by what the other pools lose, and on which nodes it fits."""
+"""Explains one pod: its pool, why the other pools do not get it, and on which nodes it fits."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -34,16 +34,16 @@ from gpushare.names import Reason
 from gpushare.settings import Settings
 
 _SCHEDULER = (Reason.SCHEDULER_UNAVAILABLE, Reason.EXTENDER_STALE)
-"""Why a pod gets no node, whatever room there is."""
+"""Reasons why a pod gets no node, whatever room there is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """All that a pod's way depends on."""
+    """Everything that the decision on a pod and its nodes depends on."""
 
     snapshot: ClusterSnapshot
     pool_states: Mapping[str, PoolState]
-    """By pool, what stands planned for its nodes."""
+    """By pool, the plans of its nodes."""
     pools: tuple[PoolView, ...]
     """As admission sees them."""
     namespaces: Mapping[str, Namespace]
@@ -59,12 +59,12 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class PodExplanation:
-    """All of it."""
+    """Everything that explains a pod."""
 
     namespace: str
     name: str
     written: PodShape
-    """As its owner wrote it, as far as can be told."""
+    """As its owner wrote it, as far as that is known."""
     request: PodRequest
     """What it asks for."""
     decision: Decision | None
@@ -81,7 +81,7 @@ class PodExplanation:
 
     @property
     def smallest_change(self) -> str | None:
-        """What would let it in; None where it needs nothing, or nothing is known."""
+        """The smallest change that lets it run; None where it needs none, or none is known."""
         least, found, decision = find_smallest_change(self.fits), self.found, self.decision
         if found is None or found.node or decision is None or decision.pool in (None, *found.pools):
             return least
@@ -89,15 +89,15 @@ class PodExplanation:
         figures = chosen.figures if chosen is not None else None
         if figures is None or figures.fit > Fit.CARD or any(fit.fits for fit in self.fits):
             return least
-        anew = (
-            f"create it anew, and it is sent to pool {decision.pool}, which has room: "
+        recreate = (
+            f"Recreate the pod to assign it to pool {decision.pool}, which has room: "
             f"{tell_to_recreate(found)}"
         )
-        return anew if least is None else f"{least}; or {anew}"
+        return recreate if least is None else f"{least}. Alternative: {recreate}"
 
     @property
     def is_as_then(self) -> bool | None:
-        """Whether it would go the same way now; None where nobody knows of a way before."""
+        """Whether the decision would be the same now; None where the past one is not known."""
         past, decision = self.past, self.decision
         if past is None or decision is None:
             return None
@@ -107,7 +107,7 @@ class PodExplanation:
 def explain_new_pod(
     pod: PodShape, namespace: str, name: str, around: Surroundings
 ) -> PodExplanation:
-    """A pod that is about to be created: the webhook's own decision, on what the webhook knows."""
+    """Explain a pod that is about to be created, by the webhook's own decision."""
     request, decision, verdicts = _decide(pod, namespace, around)
     fits: tuple[NodeFit, ...] = ()
     if not decision.is_refused:
@@ -121,8 +121,8 @@ def explain_found_pod(
     pod: PodShape, found: Pod | None, waits: UnschedulablePod | None, around: Surroundings,
     *, namespace: str, name: str,
 ) -> PodExplanation:  # fmt: skip
-    """A pod that exists: what is decided of one like it that is created now, and if it has no
-    node, where it fits as it is. `found` is None where it asks for nothing that nodes give."""
+    """Explain a pod that exists: the decision on one like it that is created now, and if it has no
+    node, where it fits as it is. `found` is None where it asks for no GPU."""
     written = rewind(pod, around.pools)
     decision: Decision | None
     request, decision, verdicts = _decide(written, namespace, _leave_out(found, around))

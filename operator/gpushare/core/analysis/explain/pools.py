@@ -1,5 +1,5 @@
-"""One pool: its conditions as they would be told now, its nodes by what they wait for, and who
-waits for it."""
+"""Explains one pool: its conditions as of now, its nodes by what they wait for, and the pods that
+wait for it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _HEALTHY: Mapping[str, str] = {Condition.CONFLICTING: "False"}
 
 @dataclass(frozen=True, slots=True)
 class ConditionLine:
-    """A condition as it would be told now, beside what the controller told last."""
+    """A condition as of now, beside the one that the controller wrote last."""
 
     now: ConditionStatus
     told: ConditionStatus | None
@@ -32,7 +32,7 @@ class ConditionLine:
 
     @property
     def is_told(self) -> bool:
-        """The controller says the same."""
+        """Whether the controller wrote the same."""
         told = self.told
         return told is not None and (told.status, told.reason) == (self.now.status, self.now.reason)
 
@@ -49,7 +49,7 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class PoolExplanation:
-    """All of it."""
+    """Everything that explains a pool."""
 
     pool: Pool
     conditions: tuple[ConditionLine, ...]
@@ -64,19 +64,19 @@ class PoolExplanation:
 
     @property
     def is_unheard(self) -> bool:
-        """No controller has ever said anything of it."""
+        """Whether no controller has ever written its status."""
         return not self.pool.status.conditions
 
     @property
     def hears_nothing(self) -> bool:
-        """No controller has acted on the spec as it is."""
+        """Whether no controller has acted on the current spec."""
         return self.is_unheard or self.pool.status.observed_generation < self.pool.generation
 
 
 def explain_pool(
     pool: Pool, planner: Planner, unbound: Sequence[Pod], now: datetime
 ) -> PoolExplanation:
-    """The `pool` for whose nodes `planner` has planned; `unbound` are pods without a node."""
+    """Explain the `pool`, for which `planner` has planned; `unbound` are pods without a node."""
     pool_state = planner.pool_states[pool.name]
     pending = group_by_pool(unbound).get(pool.name, ())
     releasing = planner.releases.count(pool.name)

@@ -1,4 +1,4 @@
-"""What each pool had to say to a pod: which got it, by what the others lost, by which number."""
+"""Explains for each pool whether it gets a pod, or by which reason and number it does not."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from gpushare.core.admission.score import Fit, ask_per_card, free_share, judge_f
 from gpushare.names import Reason
 
 _RANK = {
-    Reason.LESS_FULL: "the fullest with room is filled first",
-    Reason.FULLER: "where others may come first, the emptiest is chosen",
+    Reason.LESS_FULL: "the fullest pool with room goes first",
+    Reason.FULLER: "the emptiest pool goes first where other pods may take the card",
 }
 
 
 class PoolOutcome(StrEnum):
-    """How a pool came out."""
+    """The outcome of a pool."""
 
     CHOSEN = "chosen"
     """It gets the pod."""
@@ -28,7 +28,7 @@ class PoolOutcome(StrEnum):
     """The pod's owner chose it, perhaps with others."""
     LOST = "lost"
     ASIDE = "aside"
-    """It was not looked at."""
+    """It was not considered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class PoolVerdict:
-    """One pool's."""
+    """The verdict on one pool."""
 
     pool: str
     outcome: PoolOutcome
@@ -58,14 +58,14 @@ class PoolVerdict:
     """What it lost by."""
     message: str
     view: PoolView | None = None
-    """None for a pool that there is not."""
+    """None for a pool that does not exist."""
     figures: Figures | None = None
     """None where the pod asks for no GPU memory, or the pool's room is not known."""
 
 
 def list_verdicts(request: AdmissionRequest, decision: Decision) -> tuple[PoolVerdict, ...]:
-    """A verdict for each pool of `request`, on which `decision` was made, and for those that are
-    asked for and do not exist; the one that gets the pod first, then by name."""
+    """List a verdict for each pool of `request`, on which `decision` was made, and for requested
+    pools that do not exist; the one that gets the pod first, then by name."""
     verdicts = [*_judge_all(request, decision), *_judge_missing(request, decision)]
     return tuple(sorted(verdicts, key=lambda v: (v.outcome is not PoolOutcome.CHOSEN, v.pool)))
 
@@ -92,12 +92,12 @@ def _judge_missing(request: AdmissionRequest, decision: Decision) -> Iterator[Po
         names.LABEL_POOL
     )
     for name in asked.difference(known):
-        message = f"there is no such pool{suggest(name, known)}"
+        message = f"{explain_rejection(None, request, None)}{suggest(name, known)}"
         yield PoolVerdict(name, PoolOutcome.LOST, Reason.POOL_NOT_FOUND, message)
 
 
 def measure(request: AdmissionRequest, pool: PoolView) -> Figures | None:
-    """The numbers of one pool for the pod of `request`."""
+    """Measure one pool for the pod of `request`."""
     room = pool.room
     if room is None or not request.pod.memory:
         return None
@@ -117,14 +117,14 @@ def measure(request: AdmissionRequest, pool: PoolView) -> Figures | None:
 def _explain_win(request: AdmissionRequest, pool: PoolView, decision: Decision) -> str:
     match decision.reason:
         case Reason.ROUTED_ON_REQUEST:
-            why = f"the pod's annotation {names.ANNOTATION_POOL} asks for it"
+            why = f"requested by the pod's annotation {names.ANNOTATION_POOL}"
         case Reason.ROUTED_BY_NAMESPACE:
-            why = f"namespace {request.namespace.name} sends its pods there"
+            why = f"default pool of namespace {request.namespace.name}"
         case _:
             losers = (request.find(name) for _, name in decision.lost)
             could = any(loser and _is_candidate(request, loser) for loser in losers)
-            why = "it is ranked first" if could else "no other takes it"
-    return f"{why}; {_explain_fit(request, pool)}" if request.pod.memory else why
+            why = "ranked first" if could else "no other pool accepts the pod"
+    return f"{why}: {_explain_fit(request, pool)}" if request.pod.memory else why
 
 
 def _is_candidate(request: AdmissionRequest, pool: PoolView) -> bool:
@@ -140,27 +140,25 @@ def _explain_loss(
     match reason:
         case Reason.NOT_ISOLATED:
             return (
-                f"its mode {pool.schedule} keeps no container to its share, and that of "
-                f"{winner.name} ({winner.schedule}) does"
+                f"its mode {pool.schedule} does not isolate GPU memory, but {winner.name} "
+                f"({winner.schedule}) does"
             )
         case Reason.ISOLATED:
             return (
-                f"its mode {pool.schedule} isolates, the pod switches that off "
+                f"its mode {pool.schedule} isolates, but the pod disables isolation "
                 f"({names.ENV_CGPU_DISABLE}), and {winner.name} ({winner.schedule}) does not "
                 "isolate"
             )
         case Reason.NO_ROOM | Reason.RESERVED | Reason.CAPACITY_UNKNOWN:
             fits = _explain_fit(request, pool), _explain_fit(request, winner)
-            return f"{fits[0]}; of {winner.name}: {fits[1]}"
+            return f"{fits[0]}. Pool {winner.name}: {fits[1]}"
         case Reason.LOWER_PRIORITY:
-            return f"its priority is {pool.priority}, that of {winner.name} {winner.priority}"
+            return f"its priority is {pool.priority}, {winner.name} has {winner.priority}"
         case Reason.LESS_FULL | Reason.FULLER:
             free, winners = _tell_free(request, pool), _tell_free(request, winner)
-            return (
-                f"{free} of its memory is free, of that of {winner.name} {winners}; {_RANK[reason]}"
-            )
+            return f"{free} of its memory is free, {winners} in {winner.name}: {_RANK[reason]}"
         case _:
-            return f"equal to {winner.name} in room, priority and fill, and its name comes later"
+            return f"equal to {winner.name} in room, priority and fill, but its name sorts later"
 
 
 def _judge_selected(
@@ -171,42 +169,44 @@ def _judge_selected(
         return PoolOutcome.LOST, reason, explain_rejection(reason, request, pool)
     if (misfit := find_misfit(request.pod, pool)) is not None:
         return PoolOutcome.LOST, misfit, explain_rejection(misfit, request, pool)
-    message = "the pod's own node selector or affinity selects it"
+    message = "selected by the pod's node selector or affinity"
     if request.pod.memory:
-        message = f"{message}; {_explain_fit(request, pool)}"
+        message = f"{message}: {_explain_fit(request, pool)}"
     return PoolOutcome.SELECTED, None, message
 
 
 def _explain_aside(request: AdmissionRequest, decision: Decision) -> str:
     asked = request.pod.pool
     if asked and asked in (decision.pool, *(name for _, name in decision.lost)):
-        return f"not looked at: the pod asks for {asked}"
+        return f"not considered: the pod requests pool {asked}"
     if decision.reason is Reason.ROUTED_BY_NAMESPACE:
-        return f"not looked at: {request.namespace.default_pool} is its namespace's"
-    return f"not looked at ({decision.reason})"
+        return f"not considered: {request.namespace.default_pool} is the default of its namespace"
+    return f"not considered ({decision.reason})"
 
 
 def _explain_fit(request: AdmissionRequest, pool: PoolView) -> str:
-    """What room `pool` has for the pod, with the number that says so."""
+    """Say what room `pool` has for the pod, with the number that decides."""
     if pool.nodes == 0:
         return "it has no nodes yet"
     if pool.room is None or (figures := measure(request, pool)) is None:
-        return "what room it has is not known yet"
+        return "its free memory is not known yet"
     asked, unit = f"{figures.asked} {figures.unit}", figures.unit
     if needs_whole_card(request.pod, pool):
-        asked = f"a card of its own with {asked}"
+        asked = f"a whole card with {asked}"
     if figures.cards > 1:
         asked = f"{asked} on each of {figures.cards} cards"
-    largest = f"the largest free block is {figures.largest_free_block} {unit}"
+    largest = f"largest free block {figures.largest_free_block} {unit}"
     match figures.fit:
         case Fit.ROOM:
-            return f"there is room for {asked}: {largest}"
+            return f"it has room for {asked} ({largest})"
         case Fit.CARD:
-            return f"there is a card for {asked} ({largest}), and others may come first"
+            return f"it has {asked} ({largest}), but other pods may take the card first"
         case Fit.TOO_LARGE:
-            return f"no card is large enough for {asked}: the largest has {figures.largest_card}"
+            return (
+                f"no card is large enough for {asked} (largest card {figures.largest_card} {unit})"
+            )
         case _:
-            return f"no room for {asked} now: {largest}"
+            return f"it has no room for {asked} now ({largest})"
 
 
 def _tell_free(request: AdmissionRequest, pool: PoolView) -> str:

@@ -1,1 +1,1 @@
-"""What the controller will do to nodes, told before it is done."""
+"""Forecasts what the controller will do to nodes."""

@@ -1,4 +1,4 @@
-"""How long a rollout takes: from what this cluster's plugins took, and never from a guess."""
+"""Estimates how long a rollout takes, from what this cluster's plugins took, never a guess."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -19,52 +19,52 @@ from gpushare.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class DurationForecast:
-    """How long the changes of a pool take that have a wave."""
+    """The estimated duration of a pool's changes that have a wave."""
 
     waves: int
     expected: timedelta | None
-    """None where something is part of it that nobody has measured."""
+    """None where a part of it has not been measured."""
     longest: timedelta | None
-    """Each wave at its deadline; None where it waits for pods or a person, who have none."""
+    """Each wave at its deadline; None where it waits for pods or a user, without a deadline."""
     basis: str
-    """How both are reckoned, in a sentence."""
+    """How both are estimated, in sentences."""
 
 
 def forecast_duration(
     pool: Pool, steps: Collection[NodeForecast], snapshot: ClusterSnapshot, setup: Settings
 ) -> DurationForecast | None:
-    """None where no change of the pool has a wave."""
+    """Estimate the duration; None where no change of the pool has a wave."""
     name_of = snapshot.plugin_daemonsets.name_of
     changing = [step for step in steps if step.wave is not None and step.kind is not None]
     waves = len({step.wave for step in changing})
     if not waves:
         return None
     left_out = sum(step.kind is not None for step in steps) - len(changing)
-    basis = "1 wave" if waves == 1 else f"{waves} waves, one after another"
+    basis = "1 wave" if waves == 1 else f"{waves} waves in sequence"
     if left_out:
         basis += f", without {_count(left_out)} that must wait for something else"
     if held_up := sum(bool(step.pods) for step in changing):
-        basis += f"; on {_count(held_up)} pods must go first, and nobody knows when"
+        basis += f". Pods on {_count(held_up)} must finish first"
         return DurationForecast(waves, None, None, basis)
     if any(step.tears_down for step in changing):
-        basis += "; nobody has measured how long it takes until a kernel module is gone"
+        basis += ". The removal of a kernel module takes an unknown time"
         return DurationForecast(waves, None, None, basis)
     timing, recheck = build_timing(setup), timedelta(seconds=setup.recheck_seconds)
     longest = waves * (recheck + find_ready_timeout(pool, timing))
     mode = MODES[pool.spec.edition, pool.spec.schedule]
     starts = measure_starts(mode.daemonsets, snapshot.pods)
     if missing := [name_of(name) for name in mode.daemonsets if name not in starts]:
-        basis += f"; no pod of {' and '.join(missing)} runs here by which a start could be measured"
+        basis += f". No pod of {' and '.join(missing)} runs here to measure its start"
         return DurationForecast(waves, None, longest, basis)
     restarts = any(s.kind.outcome is Outcome.APPLY_AND_RESTART for s in changing if s.kind)
     each = recheck + (timing.settle if restarts else timedelta())
-    basis += f"; for each {each.total_seconds():g} s that the settings' defaults take"
+    basis += f". Each takes {each.total_seconds():g} s by default settings"
     if starts:
         slowest = max(starts, key=lambda name: (starts[name], name))
         each += timedelta(seconds=starts[slowest])
         basis += (
             f" and {starts[slowest]:g} s until {name_of(slowest)} is Ready (median of its pods "
-            "here, from creation on)"
+            "in this cluster)"
         )
     return DurationForecast(waves, waves * each, longest, basis)
 
@@ -72,7 +72,7 @@ def forecast_duration(
 def measure_starts(
     daemonsets: Collection[str], pods: Mapping[str, Sequence[Pod]]
 ) -> dict[str, float]:
-    """By DaemonSet, the median of the seconds from creation to Ready of its pods.
+    """Measure, by DaemonSet, the median of the seconds from creation to Ready of its pods.
 
     One that restarted is left out: it was Ready for the first time before.
     """

@@ -1,10 +1,10 @@
-"""What an apply of a manifest leaves of a pool as it is: fields that are others' than the file's.
+"""Finds the fields of a pool that an apply of a manifest keeps, because other managers own them.
 
 An apply by the server takes away what the file left out of what its own manager alone owns
 ("Server-Side Apply" in the Kubernetes documentation), one by kubectl what was in the manifest that
 it applied before ("Declarative Management of Kubernetes Objects Using Configuration Files").
-Under which name a file will be applied nobody knows: who owns a pool's selector or names, one of
-which every file has, is taken for one who applies files.
+Under which name a file will be applied is unknown: the owner of a pool's selector or names, one of
+which every file has, counts as one who applies files.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,11 +29,11 @@ class KeptField:
     value: Any
 
     def __str__(self) -> str:
-        return f"spec.{'.'.join(self.path)} of {self.manager}"
+        return f"spec.{'.'.join(self.path)} (owned by {self.manager})"
 
 
 def find_kept_fields(live: Json, given: Json) -> tuple[KeptField, ...]:
-    """Those of the pool `live` that an apply of the manifest `given` leaves."""
+    """Find those of the pool `live` that an apply of the manifest `given` keeps."""
     owned = [
         (entry, frozenset(_list_leaves((entry.get("fieldsV1") or {}).get("f:spec") or {})))
         for entry in live["metadata"].get("managedFields") or ()
@@ -56,7 +56,7 @@ def find_kept_fields(live: Json, given: Json) -> tuple[KeptField, ...]:
 
 
 def keep_fields(given: Json, kept: Sequence[KeptField]) -> Json:
-    """The manifest `given` with these fields in it."""
+    """Return the manifest `given` with these fields in it."""
     spec = given["spec"]
     for field in kept:
         spec = _put(spec, field.path, field.value)

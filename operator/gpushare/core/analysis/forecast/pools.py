@@ -1,4 +1,4 @@
-"""What the controller will do for pools that are there, or would be after an apply."""
+"""Forecasts what the controller will do for pools that exist, or would after an apply."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ from gpushare.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class PoolForecast:
-    """What will be done for one pool."""
+    """The forecast for one pool."""
 
     pool: Pool
     status: PoolStatus
@@ -45,21 +45,21 @@ class PoolForecast:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is to be done to any node."""
+        """Whether nothing is to be done to any node."""
         return not any(step.is_change for step in self.steps)
 
     @property
     def waits_for_approval(self) -> bool:
-        """Nothing of it begins before somebody agrees."""
+        """Whether it waits for approval."""
         return any(step.plan.reason is Reason.WAITING_FOR_APPROVAL for step in self.steps)
 
 
 def forecast_pools(
     snapshot: ClusterSnapshot, asked: Collection[str], setup: Settings, now: datetime
 ) -> tuple[PoolForecast, ...]:
-    """What the controller will do for the pools `asked`, decided by its own planner.
+    """Forecast what the controller will do for the pools `asked`, decided by its own planner.
 
-    Waves are told as if everything was agreed to that must be.
+    Waves are numbered as if everything was approved that must be.
     """
     planner = build_planner(setup)
     decisions = planner.update(snapshot, None, now).decisions
@@ -86,7 +86,7 @@ def forecast_pools(
 def _tell(pool: Pool, planner: Planner, now: datetime) -> tuple[PoolStatus, PoolPlan]:
     pool_state = planner.pool_states[pool.name]
     status = build_status(pool, pool_state, now, held=planner.releases.count(pool.name))
-    return status, build_plan(pool, pool_state) or PoolPlan(summary="nothing is left to change")
+    return status, build_plan(pool, pool_state) or PoolPlan(summary="nothing to change")
 
 
 def _find_limits(
@@ -101,7 +101,7 @@ def _find_limits(
 def _note_approvals(
     snapshot: ClusterSnapshot, pool_states: Mapping[str, PoolState]
 ) -> ClusterSnapshot:
-    """`snapshot` once the controller has written into statuses what specs agree to."""
+    """Return `snapshot` once the controller has written into statuses what specs approve."""
     noted = {}
     for pool in snapshot.pools:
         before, plan = pool.status.plan, build_plan(pool, pool_states[pool.name])
@@ -113,7 +113,7 @@ def _note_approvals(
 def _agree_to_all(
     snapshot: ClusterSnapshot, pool_states: Mapping[str, PoolState]
 ) -> ClusterSnapshot:
-    """`snapshot` once somebody has agreed to all that is left to do."""
+    """Return `snapshot` once everything left to do is approved."""
     agreed = {}
     for pool in snapshot.pools:
         kinds, rollout = pool_states[pool.name].kinds, pool.spec.rollout

@@ -1,4 +1,4 @@
-"""What is to be done to one node in the end, from what the planner says is next."""
+"""Forecasts everything to be done to one node, from what the planner says is next."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,12 +25,12 @@ from gpushare.editions.registry import MODES, find_transition, settled_labels
 from gpushare.names import Reason
 
 _TURNS = frozenset({Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY})
-"""Nothing is wrong: others are before it."""
+"""Nothing is wrong: other nodes come first."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeForecast:
-    """All that will be done to a node for a pool, once what it waits for has come."""
+    """Everything that will be done to a node for a pool, once it need not wait any more."""
 
     pool: str
     plan: StepResult
@@ -55,7 +55,7 @@ class NodeForecast:
     evicted: tuple[str, ...] = ()
     """Those of them that are evicted, and stale ones."""
     wave: int | None = None
-    """When its turn is: 0 needs none, 1 is the first; None where nobody knows."""
+    """Its wave: 0 needs none, 1 is the first; None where it is unknown."""
 
     @property
     def node(self) -> str:
@@ -63,7 +63,7 @@ class NodeForecast:
 
     @property
     def is_change(self) -> bool:
-        """Whether anything is to be done at all; what is left to a person is, too."""
+        """Whether anything is to be done, by the operator or a user."""
         return bool(
             self.labels
             or self.removed
@@ -75,7 +75,7 @@ class NodeForecast:
 
     @property
     def blocker(self) -> str:
-        """Reason code of what it waits for; empty where that is only its turn, which comes."""
+        """Reason code of what it waits for; empty where that is only its wave."""
         waits = self.plan.state not in (NodeState.READY, NodeState.UPDATING)
         comes = self.plan.reason in _TURNS and self.wave is not None
         return str(self.plan.reason) if waits and not comes else ""
@@ -84,7 +84,7 @@ class NodeForecast:
 def forecast_member(
     context: NodeContext, pool: Pool, plan: StepResult, *, may_evict: bool
 ) -> NodeForecast:
-    """What a member of `pool` will be through."""
+    """Forecast what is done to a member of `pool`."""
     seen, wanted = context.seen, settled_labels(pool.name, pool.spec)
     owner = find_owner(seen.node, seen.records)
     forecast = NodeForecast(
@@ -100,7 +100,7 @@ def forecast_member(
 def forecast_leaver(
     context: NodeContext, pool: Pool | None, plan: StepResult, ctx: ReconcileContext
 ) -> NodeForecast:
-    """What a node will be through that `pool` gives back."""
+    """Forecast what is done to a node that `pool` releases."""
     seen = context.seen
     vouched = names.LABEL_ISOLATION_VERIFIED
     forecast = NodeForecast(
@@ -141,7 +141,7 @@ def _find_written(
 
 
 def _find_dropped(seen: NodeSnapshot, wanted: Mapping[str, str]) -> tuple[str, ...]:
-    """An apply drops what is ours and left out, unless somebody else owns it too."""
+    """Find what an apply drops: the operator's own labels, unless another manager owns them too."""
     ours = names.NODE_LABELS & seen.node.owned & seen.node.labels.keys()
     return tuple(sorted(ours - wanted.keys() - seen.node.managers.keys()))
 
@@ -170,7 +170,7 @@ def _with_change(
         return replace(forecast, kind=kind, evicted=_name(stale))
     edition = _find_edition(change, pool)
     if change is not None and (str(change.from_mode), str(change.to)) != (kind.from_mode, kind.to):
-        # Another one is planned in its place, such as the way back from one that failed.
+        # Another one is planned in its place, such as the reverse of one that failed.
         change = None
     from_mode, to = MODES[edition, Schedule(kind.from_mode)], MODES[edition, Schedule(kind.to)]
     transition = _find_transition(kind, edition)

@@ -1,4 +1,4 @@
-"""In which order a rollout goes over its nodes: the planner's own answer, asked again and again.
+"""Orders the nodes of a rollout into waves, by asking the planner again and again.
 
 Nodes whose change the planner begins are taken for done, and it is asked who is next. So budgets,
 canaries, halts and names count as they will.
@@ -28,7 +28,7 @@ MOST_ASKED = 20
 def order_waves(
     planner: Planner, snapshot: ClusterSnapshot, decisions: Collection[Decision], now: datetime
 ) -> Mapping[str, int]:
-    """By node, in which wave its change begins; left out where nobody knows whether it will.
+    """Number the nodes by the wave in which their change begins; left out where that is unknown.
 
     `decisions` are what `planner`, which is used up, made of `snapshot`. Nodes whose change is
     under way are in wave 0, and those of the first wave begin beside them.

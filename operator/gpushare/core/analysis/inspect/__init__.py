@@ -1,1 +1,1 @@
-"""What a cluster's cards hold: as `kubectl inspect gpushare` shows it, and pool by pool."""
+"""Shows what a cluster's cards hold: as `kubectl inspect gpushare` does, and pool by pool."""

@@ -1,4 +1,4 @@
-"""Which pod holds how much of which card, by the rules of `kubectl inspect gpushare`.
+"""Computes which pod holds how much of which card, by the rules of `kubectl inspect gpushare`.
 
 Those of cmd/inspect in AliyunContainerService/gpushare-device-plugin, which `kubectl inspect cgpu`
 shares by all that is documented of it. They are not those of the schedulers: the ledger's own
@@ -78,7 +78,7 @@ class CardNode:
 def observe_card_nodes(
     nodes: Iterable[Json], pods: Iterable[Json], only: str = ""
 ) -> tuple[CardNode, ...]:
-    """The nodes that offer GPU memory, by name; with `only` that one, whatever it offers."""
+    """Read the nodes that offer GPU memory, by name; with `only` that one, whatever it offers."""
     bound: dict[str, list[Holder]] = {}
     for pod in pods:
         node = (pod.get("spec") or {}).get("nodeName")
@@ -92,7 +92,7 @@ def observe_card_nodes(
 
 
 def find_unit(nodes: Sequence[CardNode]) -> str:
-    """GiB or MiB, by the first node that has a card; empty where none has."""
+    """Find the unit, GiB or MiB, by the first node that has a card; empty where none has."""
     for node in nodes:
         if node.total > 0 and node.gpus > 0:
             return "MiB" if node.card_total > _LARGEST_GIB else "GiB"
@@ -100,12 +100,12 @@ def find_unit(nodes: Sequence[CardNode]) -> str:
 
 
 def count_percent(used: int, total: int) -> int:
-    """Rounded down as the original does it, in floating point: 29 of 100 are 28."""
+    """Compute it, rounded down in floating point as the original does: 29 of 100 are 28."""
     return int(float(used) / float(total) * 100) if total > 0 else 0
 
 
 def order_by_card(node: CardNode) -> tuple[Holder, ...]:
-    """The node's pods by their first card, pending ones last."""
+    """Sort the node's pods by their first card, pending ones last."""
 
     def find_first(holder: Holder) -> tuple[bool, int]:
         return min((card == PENDING, card) for card in holder.cards)

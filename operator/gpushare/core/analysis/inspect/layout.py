@@ -1,4 +1,4 @@
-"""The two views of `kubectl inspect gpushare`, to the byte; but for the order of the nodes.
+"""Prints the two views of `kubectl inspect gpushare`, to the byte, except the order of nodes.
 
 Scripts and habits rest on them, trailing blanks and lengths of dashes included. The original shows
 nodes, and with -d the pods of a node, in another order each time; here they are sorted.
@@ -21,7 +21,7 @@ _PADDING = 2
 
 
 def format_summary(nodes: Sequence[CardNode]) -> str:
-    """A line for each node, and the sum of all."""
+    """Format a line for each node, and the sum of all."""
     cards = max((node.gpus for node in nodes), default=0)
     with_pending = any(node.has_pending for node in nodes)
     titles = [f"GPU{card}(Allocated/Total)" for card in range(cards)]
@@ -53,7 +53,7 @@ def _count_shown(node: CardNode, cards: int) -> int:
 
 
 def format_details(nodes: Sequence[CardNode]) -> str:
-    """A block for each node with its pods, and the sum of all."""
+    """Format a block for each node with its pods, and the sum of all."""
     lines: list[str] = []
     used = total = 0
     dashes = ""

@@ -1,4 +1,4 @@
-"""What each pool's cards hold, and which pods wait: decided as the controller decides it."""
+"""Shows what each pool's cards hold, and which pods wait, by the controller's own decisions."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from gpushare.editions.registry import find_schedule
 from gpushare.settings import Settings
 
 _PENDING = "Pending"
-_NOT_LOOKED_AT = "no scheduler has looked at it yet"
+_NOT_TRIED = "No scheduler has tried to place the pod yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Card:
     held: Mapping[str, int]
     """What of it each pod holds, by namespace and name; 0 for one that has ended."""
     is_unhealthy: bool = False
-    """The scheduler gives it to nobody."""
+    """The scheduler assigns it to no pod."""
 
     @property
     def pods(self) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ class Card:
 
     @property
     def is_overcommitted(self) -> bool:
-        """More of it is given out than it has; never of one that the node has not."""
+        """Whether more of it is allocated than it has; never of one that the node has not."""
         return 0 < self.total < self.allocated
 
 
@@ -66,13 +66,13 @@ class NodeCards:
 
     @property
     def takes_pods(self) -> bool:
-        """It is Ready and not cordoned."""
+        """Whether it is Ready and not cordoned."""
         return self.node.ready and not self.node.unschedulable
 
 
 @dataclass(frozen=True, slots=True)
 class PoolNode(NodeCards):
-    """A member of a pool, and where it is."""
+    """A member of a pool, and its state."""
 
     plan: StepResult
     labelled: str
@@ -103,7 +103,7 @@ class PoolsView:
 
 
 def view_pools(seen: Seen, now: datetime) -> PoolsView:
-    """The pools of a cluster, whose controller need not run."""
+    """View the pools of a cluster, whose controller need not run."""
     snapshot, setup = seen.snapshot, seen.known.setup
     pool_states = plan_snapshot(snapshot, setup, now).pool_states
     pending = group_by_pool(seen.unbound)
@@ -118,7 +118,7 @@ def view_pools(seen: Seen, now: datetime) -> PoolsView:
 
 
 def plan_snapshot(snapshot: ClusterSnapshot, setup: Settings, now: datetime) -> Planner:
-    """What a controller that is set so would plan for all of `snapshot` at once."""
+    """Plan for all of `snapshot` at once, as a controller with this setup would."""
     planner = build_planner(setup)
     planner.update(snapshot, None, now)
     return planner
@@ -127,7 +127,7 @@ def plan_snapshot(snapshot: ClusterSnapshot, setup: Settings, now: datetime) -> 
 def find_waiting(
     seen: Seen, pool_states: Mapping[str, PoolState], now: datetime
 ) -> tuple[UnschedulablePod, ...]:
-    """The pods that have no pool or no node, by namespace and name."""
+    """Find the pods that have no pool or no node, by namespace and name."""
     snapshot = seen.snapshot
     rooms: dict[str, PoolRoom | None] = {
         pool.name: find_room(pool_states[pool.name], now) for pool in snapshot.pools
@@ -145,12 +145,12 @@ def find_waiting(
 
 
 def find_schedulers_word(pod: Pod) -> UnschedulablePod | None:
-    """What the scheduler says of a pod that asks for shared GPU and waits for a node; else None."""
+    """Find the scheduler's message on a pod that asks for shared GPU and waits for a node."""
     shares = pod.pools or not pod.requests.keys().isdisjoint(names.SHARED_RESOURCES)
     if not shares or pod.node or not pod.is_live or pod.deleting:
         return None
     reason, message = pod.unscheduled
-    return UnschedulablePod(pod, reason or _PENDING, message or _NOT_LOOKED_AT)
+    return UnschedulablePod(pod, reason or _PENDING, message or _NOT_TRIED)
 
 
 def _view_pool(
@@ -178,7 +178,7 @@ def _view_pool(
 
 
 def view_outside(snapshot: ClusterSnapshot, view: PoolsView) -> Iterator[NodeCards]:
-    """The nodes with GPUs that are in none of the pools of `view`, by name."""
+    """View the nodes with GPUs that are in none of the pools of `view`, by name."""
     members = {each.node.name for pool in view.pools for each in pool.nodes}
     for name in sorted(snapshot.nodes.keys() - members):
         node = snapshot.nodes[name]
@@ -196,7 +196,7 @@ def _has_gpus(node: Node) -> bool:
 def view_cards(
     node: Node, pods: Sequence[Pod], unhealthy: Collection[int] = ()
 ) -> tuple[Card, ...]:
-    """The cards of `node`, on which `pods` run, and those that only entries name."""
+    """View the cards of `node`, on which `pods` run, and those that only entries name."""
     cards, used = measure_cards(node, pods, unhealthy), count_used(pods)
     return tuple(
         Card(

@@ -1,2 +1,2 @@
-"""Manifests of workloads that ask for whole cards, or select by an older edition's labels, as they
-are to be where memory is shared by the Professional edition's labels."""
+"""Rewrites manifests that ask for whole cards, or select by an older edition's labels, to shared
+memory and the Professional edition's labels."""

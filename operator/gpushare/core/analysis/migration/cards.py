@@ -1,4 +1,4 @@
-"""How much memory the card has that a pod would get."""
+"""Finds how much memory the card has that a pod would get."""
 
 import re
 from collections import Counter
@@ -32,36 +32,42 @@ class Cards:
     per_gib: int = 1
     """The device plugin's units in a GiB."""
     memory_everywhere: int | None = None
-    """What a person said that each card has, whatever the nodes are."""
+    """What the user said that each card has, whatever the nodes are."""
 
     @property
     def unit(self) -> str:
         return "GiB" if self.per_gib == 1 else "MiB"
 
     def find_memory(self, selection: NodeSelection) -> int | Finding:
-        """Memory of each card that a pod with this selection may get; else why that is unknown."""
+        """Find the memory of each card that a pod with this selection may get; else why that is
+        unknown."""
         if self.memory_everywhere is not None:
             return self.memory_everywhere
         nodes = self._list_nodes(selection)
         for node in nodes:
             if node.memory is None:
                 message = (
-                    f"node {node.name} tells nowhere how much memory its cards have, neither by "
-                    f"{names.RESOURCE_GPU_MEMORY} nor by the label {names.LABEL_CARD_MEMORY}"
+                    f"Node {node.name} does not report the memory of its cards, neither by "
+                    f"{names.RESOURCE_GPU_MEMORY} nor by label {names.LABEL_CARD_MEMORY}. Use "
+                    "--card-memory-gib"
                 )
                 return Finding(Code.CARD_MEMORY_UNKNOWN, message)
         sizes = Counter(node.memory for node in nodes if node.memory is not None)
         if not sizes:
-            return Finding(Code.NO_GPU_NODE, "no node with a GPU has the labels that it selects")
+            message = "No GPU node has the labels that the pod selects. Use --card-memory-gib"
+            return Finding(Code.NO_GPU_NODE, message)
         if len(sizes) > 1:
             counts = sorted(sizes.items())
             shown = " and ".join(f"{size} {self.unit} ({count})" for size, count in counts)
-            message = f"it may run on nodes with cards of {shown}; have it select one kind of them"
+            message = (
+                f"The pod may run on nodes with cards of {shown}. Select one kind of node, or use "
+                "--share"
+            )
             return Finding(Code.CARDS_DIFFER, message)
         return next(iter(sizes))
 
     def find_largest(self, selection: NodeSelection) -> int | None:
-        """Memory of the largest card that it may get; None where that is not known of all."""
+        """Find the memory of the largest card that it may get; None where a card's is unknown."""
         if self.memory_everywhere is not None:
             return self.memory_everywhere
         known = [node.memory for node in self._list_nodes(selection)]
@@ -77,7 +83,7 @@ class Cards:
 
 
 def observe_cards(nodes: Iterable[Node], unit: str) -> Cards:
-    """The cards of these nodes; pods ask in `unit`, which is one for the whole cluster.
+    """Read the cards of these nodes; pods ask in `unit`, which is one for the whole cluster.
 
     A node that shares memory offers what its plugin counts; of others the labels tell: that of the
     vendor's clusters, or that of NVIDIA's GPU feature discovery. The plugin counts whole GiB, or

@@ -1,4 +1,4 @@
-"""What a person has to know, or to do, beside what is rewritten."""
+"""Findings of a migration: what a user must know or do besides what is rewritten."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,10 +8,10 @@ _LEFT = True
 
 
 class Code(StrEnum):
-    """Of findings; `docs/migration.md` has a line for each."""
+    """Codes of findings; `docs/migration.md` has a line for each."""
 
     is_left: bool
-    """Something that was to be rewritten is as it was: somebody must decide."""
+    """Something could not be rewritten: a user must decide."""
 
     def __new__(cls, code: str, is_left: bool = False) -> "Code":
         member = str.__new__(cls, code)
@@ -36,7 +36,7 @@ class Code(StrEnum):
     # The selection of nodes is as it was.
     SELECTION_UNCLEAR = "SelectionUnclear", _LEFT
 
-    # Rewritten, and to be looked at.
+    # Rewritten; check it.
     ISOLATION_BEGINS = "IsolationBegins"
     SEVERAL_CARDS = "SeveralCards"
     SEVERAL_CONTAINERS = "SeveralContainers"
@@ -47,7 +47,7 @@ class Code(StrEnum):
     RECREATE = "Recreate"
     REFORMATTED = "Reformatted"
 
-    # Not rewritten, and to be looked at.
+    # Not rewritten; check it.
     CARD_COUNT_LIMIT = "CardCountLimit"
     OLD_COMPONENT = "OldComponent"
     QUOTA = "Quota"
@@ -56,7 +56,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sentence with its code."""
+    """A message with its code."""
 
     code: Code
     message: str
@@ -66,7 +66,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """A manifest or a part of one, as it is to be, and what a person has to know of it."""
+    """A migrated manifest or part of one, and the findings on it."""
 
     raw: Any
     findings: tuple[Finding, ...] = ()

@@ -1,4 +1,4 @@
-"""An object of the API server as a manifest: without what the server writes."""
+"""Turns an object of the API server into a manifest, without what the server writes."""
 
 from collections.abc import Collection
 from typing import Any
@@ -23,7 +23,7 @@ _ENDED = ("Succeeded", "Failed", "Complete")
 
 
 def is_migratable(raw: Json) -> bool:
-    """Whether it is what a person wrote, and not ended: others are made of those anew."""
+    """Whether a user wrote it and it has not ended: controllers recreate all others."""
     metadata, status = raw["metadata"], raw.get("status") or {}
     if "deletionTimestamp" in metadata:
         return False
@@ -35,7 +35,7 @@ def is_migratable(raw: Json) -> bool:
 
 
 def build_manifest(raw: Json) -> Json:
-    """The manifest by which it could be replaced, or created anew where it can't be changed."""
+    """Build the manifest to replace it with, or to recreate it where it can't be changed."""
     manifest: Json = _without_empty_timestamps(_without(raw, ["status"]))
     labels: Collection[str] = ()
     if raw["kind"] == "Pod":

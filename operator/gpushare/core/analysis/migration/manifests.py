@@ -1,4 +1,4 @@
-"""A manifest of any kind, with the pods that it makes migrated."""
+"""Migrates the pods in a manifest of any kind."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ _WHOLE, _MEMORY = names.RESOURCE_WHOLE_GPU, names.RESOURCE_GPU_MEMORY
 
 
 def migrate_manifest(raw: Any, target: Target) -> Migrated:
-    """An object, or a List of them; what is neither is left alone."""
+    """Migrate an object, or a List of them; anything else is not changed."""
     if not isinstance(raw, dict):
         return Migrated(raw)
     items = raw.get("items")
@@ -50,7 +50,7 @@ def _read_mapping(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 def _migrate_object(raw: Json, target: Target) -> Migrated:
     kind, name = str(raw.get("kind")), str(_read_mapping(raw, "metadata").get("name"))
     if kind == "DaemonSet" and name in _COMPONENTS:
-        message = "comes with an edition of GPU sharing, and is left to it"
+        message = "The DaemonSet belongs to an edition of GPU sharing, and is not changed"
         return Migrated(raw, (Finding(Code.OLD_COMPONENT, message),))
     if kind == "ResourceQuota":
         return Migrated(raw, tuple(_read_quota(raw, target)))
@@ -59,7 +59,7 @@ def _migrate_object(raw: Json, target: Target) -> Migrated:
     walk = _Walk(target)
     changed = walk.migrate(raw)
     if changed != raw and kind in _IMMUTABLE:
-        message = f"what a {kind} asks for can't be changed: delete it, and create it anew"
+        message = f"The resources of a {kind} are immutable. Delete and recreate it"
         walk.findings.append(Finding(Code.RECREATE, message))
     return Migrated(changed, tuple(dict.fromkeys(walk.findings)))
 
@@ -82,7 +82,7 @@ class _Walk:
             self.findings += migrated.findings
             return migrated.raw
         if _WHOLE in value:
-            message = f"{_WHOLE} stands where no container of a pod is; look at it yourself"
+            message = f"{_WHOLE} is set outside of a pod's containers. Check it yourself"
             self.findings.append(Finding(Code.UNKNOWN_SHAPE, message))
         return {key: self.migrate(item) for key, item in value.items()}
 
@@ -98,15 +98,15 @@ def _read_quota(raw: Json, target: Target) -> Iterator[Finding]:
     whole, memory = limits.get(_WHOLE), limits.get(_MEMORY)
     if whole is not None:
         message = (
-            f"its {_REQUESTS}{_WHOLE} ({whole}) does not count pods that share; "
-            f"put {_REQUESTS}{_MEMORY} beside it"
+            f"{_REQUESTS}{_WHOLE} ({whole}) does not count pods that share. "
+            f"Add {_REQUESTS}{_MEMORY}"
         )
         count, per_card = parse_quantity(whole), target.cards.find_memory(ANYWHERE)
         if count is not None and isinstance(per_card, int):
-            message += f', for as many whole cards "{count * per_card}"'
+            message += f', "{count * per_card}" for as many whole cards'
         yield Finding(Code.QUOTA, message)
     if memory is not None:
-        message = f"its {_REQUESTS}{_MEMORY} ({memory}) counts pods of whole cards too from now on"
+        message = f"{_REQUESTS}{_MEMORY} ({memory}) will also count the migrated pods"
         yield Finding(Code.QUOTA, message)
 
 
@@ -118,10 +118,10 @@ def _read_limit_range(raw: Json) -> Iterator[Finding]:
             named.update(*(part for part in limit.values() if isinstance(part, dict)))
     if _WHOLE in named:
         message = (
-            f"it limits {_WHOLE}: a pod that asks for none is given its default or max, or "
-            f"refused; limit {_MEMORY} in its place, before pods share"
+            f"The LimitRange limits {_WHOLE}: pods that share get its default or max, or are "
+            f"refused. Limit {_MEMORY} instead, before pods share"
         )
         yield Finding(Code.LIMIT_RANGE, message)
     if _MEMORY in named:
-        message = f"it limits {_MEMORY}, for which pods of whole cards will ask too"
+        message = f"The LimitRange limits {_MEMORY}, which the migrated pods will also ask for"
         yield Finding(Code.LIMIT_RANGE, message)

@@ -1,5 +1,4 @@
-"""What is said of a pod: why it is left to ask for what it asks for, and what to look at in one
-that shares a card."""
+"""Finds why a pod can't be migrated, and what to check in one that shares a card."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,12 +16,12 @@ _SHARED = frozenset({*names.SHARED_RESOURCES, names.RESOURCE_TOPOLOGY_GPU})
 
 
 def list_containers(spec: Json) -> list[Json]:
-    """Init containers too."""
+    """List all containers, init containers too."""
     return [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
 
 
 def count_cards(container: Json) -> int | None:
-    """Whole cards that it asks for; None where that is no number."""
+    """Count the whole cards that it asks for; None where that is no number."""
     asked = _read_resources(container).get(_WHOLE)
     return 0 if asked is None else parse_quantity(asked)
 
@@ -43,20 +42,20 @@ def _asks_oddly(container: Json) -> bool:
 
 
 def find_skip_reasons(pod: Json) -> Iterator[Finding]:
-    """What keeps a pod, or a template of one, from asking for memory."""
+    """Find what keeps a pod, or a template of one, from asking for memory."""
     spec = pod["spec"]
     containers = list_containers(spec)
     asked = {key for container in containers for key in _read_resources(container)}
     for key in sorted(asked - {_WHOLE}):
         if key.startswith(names.RESOURCE_MIG_PREFIX):
             message = (
-                f"it asks for {key}: a partition has no counterpart; pools leave nodes with MIG "
-                "alone"
+                f"The pod asks for {key}, which has no counterpart: pools do not change nodes with "
+                "MIG"
             )
             yield Finding(Code.MIG_RESOURCE, message)
         elif key.startswith(_NVIDIA):
             message = (
-                f"it asks for {key}, of which nothing says how much memory it stands for; ask for "
+                f"The pod asks for {key}, whose amount of memory is unknown. Ask for "
                 f"{names.RESOURCE_GPU_MEMORY}"
             )
             yield Finding(Code.OTHER_NVIDIA_RESOURCE, message)
@@ -64,14 +63,16 @@ def find_skip_reasons(pod: Json) -> Iterator[Finding]:
     if not counts:
         return
     if None in counts:
-        yield Finding(Code.UNREADABLE, f"what it asks of {_WHOLE} is no whole number")
+        yield Finding(Code.UNREADABLE, f"The amount of {_WHOLE} is not a whole number")
     if any(map(_asks_oddly, containers)):
-        yield Finding(Code.UNREADABLE, f"a container's requests of {_WHOLE} are not its limits")
+        yield Finding(Code.UNREADABLE, f"A container's requests and limits of {_WHOLE} differ")
     if any(map(count_cards, spec.get("initContainers") or ())):
-        message = "an init container asks for a card; do its work in the container that has the GPU"
+        message = "An init container asks for a card. Do its work in the container that has the GPU"
         yield Finding(Code.INIT_CONTAINER, message)
     if both := sorted(asked & _SHARED):
-        message = f"it asks for {_WHOLE} and {', '.join(both)}; no node has both: take one away"
+        message = (
+            f"The pod asks for {_WHOLE} and {', '.join(both)}, but no node has both. Remove one"
+        )
         yield Finding(Code.MIXED_RESOURCES, message)
     yield from _find_uneven(pod, counts)
 
@@ -81,27 +82,27 @@ def _find_uneven(pod: Json, counts: Sequence[int | None]) -> Iterator[Finding]:
     labels = (pod.get("metadata") or {}).get("labels") or {}
     label = labels.get(names.LABEL_CARD_COUNT)
     if len(set(counts)) > 1:
-        message = (
-            "its containers ask for different numbers of cards; make pods of their own of them"
-        )
+        message = "The containers ask for different numbers of cards. Split them into several pods"
         yield Finding(Code.UNEVEN_CARDS, message)
     elif label not in (None, str(counts[0])):
         message = (
-            f"its label {names.LABEL_CARD_COUNT} says {label} cards, and it asks for {counts[0]}; "
-            "take one away"
+            f"Label {names.LABEL_CARD_COUNT} is {label}, but the pod asks for {counts[0]} cards. "
+            "Remove one of them"
         )
         yield Finding(Code.UNEVEN_CARDS, message)
 
 
 def note_sharing(request: PodRequest) -> Iterator[Finding]:
-    """Of any pod that asks for memory: what defeats its share."""
+    """Find what defeats the share of any pod that asks for memory."""
     if request.names_cards:
-        message = f"a container sets {names.ENV_VISIBLE_DEVICES}; leave that to the device plugin"
+        message = (
+            f"A container sets {names.ENV_VISIBLE_DEVICES}, which the device plugin sets. Remove it"
+        )
         yield Finding(Code.VISIBLE_DEVICES, message)
     if request.asks_for_card_count:
         message = (
-            f"the resource {names.RESOURCE_GPU_COUNT} gives a container no card, and keeps other "
-            "pods off the node; take it out"
+            f"Resource {names.RESOURCE_GPU_COUNT} gives a container no card, but keeps other pods "
+            "off the node. Remove it"
         )
         yield Finding(Code.CARD_COUNT_LIMIT, message)
 
@@ -109,31 +110,31 @@ def note_sharing(request: PodRequest) -> Iterator[Finding]:
 def note_migration(
     spec: Json, selection: NodeSelection, pool: str, *, containers: int, cards: int
 ) -> Iterator[Finding]:
-    """Of a pod that asked for whole cards until now; `pool` is the one that it asks for by name."""
+    """Find what to check in a pod that asked for whole cards; `pool` is the one that it names."""
     if cards > 1:
         label = f"{names.LABEL_CARD_COUNT}={cards}"
         message = (
-            f"the label {label} spreads its memory over cards on the Professional edition alone"
+            f"Label {label} spreads the pod's memory over cards only on the Professional edition"
         )
         yield Finding(Code.SEVERAL_CARDS, message)
     if containers > 1:
         message = (
-            f"{containers} of its containers ask for memory: on nodes with several cards the "
-            "device plugin of the older editions starts none of them"
+            f"{containers} containers ask for memory. On nodes with several cards the device "
+            "plugin of the older editions starts none of them"
         )
         yield Finding(Code.SEVERAL_CONTAINERS, message)
     if "nvidia" in (name := str(spec.get("runtimeClassName"))):
         message = (
-            f"it has the runtimeClassName {name}, which the vendor's nodes don't need; take it out "
-            "unless the cluster has that RuntimeClass and its nodes the handler"
+            f"runtimeClassName is {name}, which the vendor's nodes don't need. Remove it, unless "
+            "the cluster has that RuntimeClass and its nodes the handler"
         )
         yield Finding(Code.RUNTIME_CLASS, message)
     if labels := sorted(key for key in selection.keys if key.startswith(_NVIDIA)):
         message = (
-            f"it selects by {', '.join(labels)}, which NVIDIA's GPU feature discovery writes; "
-            "where that does not run, select by aliyun.accelerator/nvidia_name"
+            f"The pod selects {', '.join(labels)}, which NVIDIA's GPU feature discovery sets. "
+            "Where that does not run, select aliyun.accelerator/nvidia_name"
         )
         yield Finding(Code.NVIDIA_NODE_LABEL, message)
     if pool:
-        message = f"it names pool {pool}, which must be one that shares memory from now on"
+        message = f"The pod names pool {pool}, which must share memory from now on"
         yield Finding(Code.POOL_NAMED, message)

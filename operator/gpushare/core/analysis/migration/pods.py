@@ -1,4 +1,4 @@
-"""A pod that asks for whole cards, as one that asks for their memory."""
+"""Migrates a pod from whole cards to GPU memory."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +35,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What workloads are to become."""
+    """The target of a migration."""
 
     cards: Cards
     share_gib: int | None = None
@@ -43,7 +43,7 @@ class Target:
     keeps_selectors: bool = False
     """The cluster stays in its edition, whose labels pods select by."""
     unisolated: Schedule = Schedule.CGPU
-    """What nodes of the Basic edition become whose isolation is off."""
+    """What nodes of the Basic edition with isolation off become."""
 
 
 class _Preferred(Shape, frozen=True):
@@ -51,7 +51,7 @@ class _Preferred(Shape, frozen=True):
 
 
 def migrate_pod(raw: Json, target: Target) -> Migrated:
-    """A pod, or a template of one; `raw` itself where nothing is to be changed.
+    """Migrate a pod, or a template of one; returns `raw` itself where nothing changes.
 
     One that asks for whole cards is migrated as a whole, or left as it is with a finding.
     """
@@ -75,7 +75,7 @@ def _parse(raw: Json) -> PodShape:
     try:
         msgspec.convert(nodes.get(PREFERRED), tuple[_Preferred, ...] | None)
     except msgspec.ValidationError as error:
-        raise MalformedPodError(f"no pod of the API: {error}") from error
+        raise MalformedPodError(f"not a valid pod: {error}") from error
     return shape
 
 
@@ -84,7 +84,7 @@ def _select(spec: Json, target: Target, *, is_to_share: bool) -> Migrated:
         return Migrated(spec)
     migrated = Translation(is_to_share, target.unisolated).rewrite(spec)
     if migrated.raw != spec and _read_selection(migrated.raw).contradicts_itself:
-        message = "its nodeSelector and nodeAffinity, rewritten, would contradict each other"
+        message = "The rewritten nodeSelector and nodeAffinity would contradict each other"
         return Migrated(spec, (Finding(Code.SELECTION_UNCLEAR, message),))
     return migrated
 
@@ -122,14 +122,13 @@ def _find_memory(target: Target, selection: NodeSelection, containers: int) -> i
     largest = cards.find_largest(selection)
     if isinstance(memory, Finding) or largest is None or memory * containers <= largest:
         return memory
-    message = (
-        f"{memory * containers} {cards.unit} is more than any card has that it may get ({largest})"
-    )
+    asked = f"{memory * containers} {cards.unit}"
     if containers > 1:
-        message = f"{containers} of its containers share a card: {message}"
+        asked = f"{asked} for {containers} containers"
+    message = f"The largest card that the pod may get has {largest} {cards.unit}, less than {asked}"
     fair = largest // containers // cards.per_gib
     return Finding(
-        Code.SHARE_TOO_LARGE, message + (f"; --share {fair} and less fits" if fair else "")
+        Code.SHARE_TOO_LARGE, f"{message}. Use --share {fair} or less" if fair else message
     )
 
 

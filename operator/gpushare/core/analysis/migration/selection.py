@@ -1,4 +1,4 @@
-"""A pod's selection of nodes by an older edition's labels, as the Professional edition says it.
+"""Rewrites a pod's selection of nodes from an older edition's labels to the Professional edition's.
 
 `gpushare=true` becomes `ack.node.gpu.schedule=share` and `cgpu=true` becomes `=cgpu`, as the
 vendor's own migration maps them ("Upgrade cGPU Basic Edition to cGPU Professional Edition").
@@ -36,7 +36,7 @@ class _UntranslatableError(Exception):
 
 @dataclass(slots=True)
 class Translation:
-    """How one pod's selection is rewritten.
+    """Rewrites one pod's selection.
 
     A pod that is to share can't stay on whole cards: a node selector for them is taken out, so
     that a pool is chosen for it. An affinity for them is a finding (`WHOLE_CARD_AFFINITY`), since
@@ -50,7 +50,7 @@ class Translation:
     """Such nodes were asked for, and become isolating ones."""
 
     def rewrite(self, spec: Json) -> Migrated:
-        """`spec`, of the API's shape, rewritten; and what of it could not be."""
+        """Rewrite `spec`, of the API's shape, with findings on what could not be rewritten."""
         findings = []
         found = dict(spec)
         rewriters = {"nodeSelector": self._rewrite_selector, "affinity": self._rewrite_affinity}
@@ -59,13 +59,13 @@ class Translation:
                 if spec.get(part):
                     found[part] = rewrite(spec[part])
             except _UntranslatableError as error:
-                findings.append(Finding(error.code, f"its {part} stays: {error}"))
+                findings.append(Finding(error.code, f"{part} is not changed: {error}"))
         if spec.get("nodeSelector") and not found["nodeSelector"]:
             del found["nodeSelector"]
         if self.begins_to_isolate and found != spec:
             message = (
-                "it selects nodes whose isolation is off, which the vendor's migration makes cgpu; "
-                "where yours become share, say so by --unisolated share"
+                "The pod selects nodes with isolation off, which the vendor's migration makes "
+                "cgpu. If yours become share, use --unisolated share"
             )
             findings.insert(0, Finding(Code.ISOLATION_BEGINS, message))
         return Migrated(found, tuple(findings))
@@ -109,10 +109,10 @@ class Translation:
         chosen = [each for each in expressions if _chooses_mode(each)]
         asked = {each["key"]: tuple(each.get("values") or ()) for each in chosen}
         if len(asked) < len(chosen):
-            raise _UntranslatableError("a term asks twice for one label")
+            raise _UntranslatableError("a term has two requirements on one label")
         modes = self._translate(asked, is_to_share=is_to_share)
         if modes is not None and not modes:
-            message = "it wants nodes that give whole cards; take that out"
+            message = "it requires nodes with whole cards. Remove that requirement"
             raise _UntranslatableError(message, Code.WHOLE_CARD_AFFINITY)
         rewritten = []
         for each in expressions:
@@ -140,7 +140,7 @@ class Translation:
         shown = ", ".join(f"{key}={value}" for key, value in labels.items())
         found = {labels[names.LABEL_SCHEDULE]} if names.LABEL_SCHEDULE in labels else set()
         if any(labels.get(key, _TRUE) not in (_TRUE, "false") for key in OLD_MODE_LABELS):
-            raise _UntranslatableError(f"{shown} has a value that no edition knows")
+            raise _UntranslatableError(f"{shown} has a value unknown to all editions")
         for each in EDITIONS.values():
             if each.successor and not each.labels.isdisjoint(labels):
                 # The switch of isolation is on shared nodes only, and pods select by it alone.
@@ -150,7 +150,7 @@ class Translation:
                     self.begins_to_isolate = mode is Schedule.CGPU
                 found.add(mode)
         if len(found) > 1:
-            raise _UntranslatableError(f"{shown} is of two modes ({' and '.join(sorted(found))})")
+            raise _UntranslatableError(f"{shown} matches two modes ({' and '.join(sorted(found))})")
         return str(found.pop())
 
 
@@ -163,5 +163,5 @@ def _rewrite_other(expression: Json) -> Json:
     if key not in OLD_MODE_LABELS:
         return expression
     if expression.get("operator") != "NotIn" or values != [_TRUE] or key not in _AVOIDED:
-        raise _UntranslatableError(f"what it asks of the label {key} has no counterpart")
+        raise _UntranslatableError(f"its requirement on label {key} has no counterpart")
     return expression | {"key": names.LABEL_SCHEDULE, "values": list(_AVOIDED[key])}

@@ -1,4 +1,4 @@
-"""The text of manifests, changed where their content is, and nowhere else.
+"""Changes the text of manifests where their content changes, and nowhere else.
 
 A YAML library that writes what it read keeps comments, but has its own mind about indentation,
 quotes and line ends, all of which would be in a person's diff. So it is only asked where in the
@@ -38,8 +38,8 @@ class _NoLinesError(Exception):
 def rewrite_text(
     text: str, documents: Sequence[Document], wanted: Sequence[Any]
 ) -> tuple[str, bool]:
-    """`text` whose `documents` are to be the `wanted` ones, and whether one of them had to be
-    written anew: without its comments."""
+    """Rewrite `text` so that its `documents` are the `wanted` ones; also returns whether one of
+    them had to be reformatted, without its comments."""
     reformatted = False
     edits: list[_Edit] = []
     for document, raw in zip(documents, wanted, strict=True):

@@ -11,6 +11,7 @@ from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.teardown import find_teardown_refusal, spend_word
 from gpushare.core.nodechange.step import (
+    RESTART_FORBIDDEN,
     Step,
     change_labels,
     find_late_pods,
@@ -35,10 +36,10 @@ from gpushare.names import Reason
 
 
 def abort_for_halt(step: Step) -> StepResult | None:
-    """Another node of the pool failed, and nothing but the cordon was done: it is uncordoned."""
+    """Another node of the pool failed, and this one is only cordoned: it is uncordoned."""
     if not (step.change.is_only_cordoned and step.ctx.is_halted) or step.change.initializing:
         return None
-    why = "the rollout is halted, and nothing but the cordon was done"
+    why = "The rollout is halted before the node was labelled"
     action = plan_abort(step.seen, why=why, now=step.ctx.now)
     return step.updating(Reason.ROLLOUT_HALTED, why, action)
 
@@ -54,8 +55,8 @@ def abort_for_pool(step: MemberStep) -> StepResult | None:
         wanted = wanted and find_teardown_refusal(step.seen.node, policy, step.ctx) is None
     if wanted:
         return None
-    action = plan_abort(step.seen, why="the pool wants something else now", now=step.ctx.now)
-    return step.updating(Reason.UPDATING, "the pool changed", action)
+    why = "The pool changed before the node was labelled"
+    return step.updating(Reason.UPDATING, why, plan_abort(step.seen, why=why, now=step.ctx.now))
 
 
 def abort_to_leave_alone(step: MemberStep) -> StepResult | None:
@@ -74,22 +75,18 @@ def abort_for_user(step: Step) -> StepResult | None:
     """A user uncordoned the node: aborted, and tried again 30 s later."""
     if step.seen.is_out_of_service:
         return None
-    now = step.ctx.now
-    action = plan_abort(
-        step.seen,
-        why="a person uncordoned the node",
-        not_before=now + step.ctx.timing.backoff,
-        now=now,
-    )
-    return step.updating(Reason.CORDONED, "giving way", action)
+    now, why = step.ctx.now, "A user uncordoned the node"
+    action = plan_abort(step.seen, why=why, not_before=now + step.ctx.timing.backoff, now=now)
+    return step.updating(Reason.CORDONED, why, action)
 
 
 def abort_for_node(step: Step) -> StepResult | None:
-    """The node is not ready, its plugin would not return: aborted."""
+    """The node is not ready, and its plugin would not return: aborted."""
     if step.seen.node.ready:
         return None
-    action = plan_abort(step.seen, why="the node is not ready", now=step.ctx.now)
-    return step.updating(Reason.NODE_NOT_READY, "giving way", action)
+    why = "The node is not Ready"
+    action = plan_abort(step.seen, why=why, now=step.ctx.now)
+    return step.updating(Reason.NODE_NOT_READY, why, action)
 
 
 def wait_for_pods(step: Step) -> StepResult | None:
@@ -102,7 +99,7 @@ def wait_for_pods(step: Step) -> StepResult | None:
 
 def recheck_pods(step: Step) -> StepResult:
     """The pods are read twice from the API server, 2 s apart; then it is labelled, or aborted."""
-    message = f"cordoned; looking for pods that were bound meanwhile ({step.change.to})"
+    message = f"Cordoned for {step.change.to}. Checking for pods that were bound meanwhile"
     plan = step.updating(Reason.CORDONED, message, _build_recheck(step))
     if not step.seen.is_refused:
         return plan
@@ -119,9 +116,9 @@ def report_unreadable_pods(step: Step) -> StepResult | None:
     if not (step.seen.is_refused and overdue) or _is_held_by_pods(step):
         return None
     seconds, node = step.policy.ready_timeout.total_seconds(), step.seen.node.name
-    message = f"its pods can't be read, {seconds:g} s after the cordon"
+    message = f"The node's pods cannot be read {seconds:g} s after the cordon"
     plan = step.seen.plan(NodeState.FAILED, Reason.DEADLINE_EXCEEDED, message, _build_recheck(step))
-    failed = f"{node} failed in phase {step.change.phase}: {message}"
+    failed = f"Node {node} failed in phase {step.change.phase}: {message}"
     return replace(plan, halts="" if step.change.initializing else failed)
 
 
@@ -144,7 +141,7 @@ def plan_after_recheck(
     stays: bool = False,
     may_restart: bool = True,
 ) -> ApplyNode | None:
-    """The labels: `seen.pods` were read from the API server after the cordon.
+    """Write the labels: `seen.pods` were read from the API server after the cordon.
 
     A pod among them that the change would harm was bound while the cordon went out: let go and
     wait, since it must start on a node that still is what the scheduler took it for. None where
@@ -160,7 +157,7 @@ def plan_after_recheck(
         return plan_abort(seen, why=blocker.message, not_before=now + timing.backoff, now=now)
     is_early = _has_come_early(seen, change)
     if is_early and not may_restart:
-        why = "its plugin came by another's label, and devicePlugin.restart is Never"
+        why = f"The device plugin started with another mode's label. {RESTART_FORBIDDEN}"
         return plan_abort(seen, why=why, not_before=now + timing.backoff, now=now)
     labels = change_labels(seen, change)
     # A foreign value counts when it is replaced: not at the cordon, which may be let go of again.
@@ -206,7 +203,7 @@ def _has_come_early(seen: NodeSnapshot, change: Change) -> bool:
 
 
 def plan_uncordon(seen: NodeSnapshot, *, why: str, change: Change | None = None) -> ApplyNode:
-    """Back to before the cordon; `change` is what is to be remembered, if anything."""
+    """Uncordon the node; `change` is what is to be remembered, if anything."""
     records = seen.records.model_copy(update={"change": change})
     return write_records(seen, records, f"uncordoned: {why}", cordon=False)
 
@@ -214,7 +211,7 @@ def plan_uncordon(seen: NodeSnapshot, *, why: str, change: Change | None = None)
 def plan_abort(
     seen: NodeSnapshot, *, why: str, now: datetime, not_before: datetime | None = None
 ) -> ApplyNode:
-    """End a change whose labels are not written: let go, and with `not_before` try again then.
+    """End a change whose labels are not written; with `not_before` it is tried again then.
 
     Where the change follows one that failed, the node goes back to that: it stays cordoned until
     the mode that its labels say is verified.
@@ -234,7 +231,7 @@ def plan_abort(
             # The change that was to be taken back failed, and has still failed.
             back |= {"from_mode": change.to, "failure": change.rolls_back, "rolls_back": None}
         records = seen.records.model_copy(update={"change": change.model_copy(update=back)})
-        return write_records(seen, records, f"still waiting: {why}", cordon=True)
+        return write_records(seen, records, f"still cordoned: {why}", cordon=True)
     if not_before is None:
         return plan_uncordon(seen, why=why)
     deferred = {"phase": ChangePhase.DEFERRED, "since": now, "not_before": not_before}

@@ -16,7 +16,7 @@ from gpushare.editions.edition import Outcome, Transition
 from gpushare.editions.registry import find_transition
 from gpushare.names import Reason
 
-UNTIL_MENDED = "the node stays cordoned until this is mended"
+UNTIL_FIXED = "The node stays cordoned until this is fixed"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class FailedStep:
         return change.rolls_back is None or self.is_of_another_attempt
 
     def failed(self, message: str, plan: StepResult) -> StepResult:
-        """`plan`, of a node that is told as failed."""
+        """Return `plan` of a node that is reported as failed."""
         reason = _read_reason(self.failure)
         return replace(plan, state=NodeState.FAILED, reason=reason, message=message)
 
@@ -57,7 +57,7 @@ def cordon_again(step: FailedStep) -> StepResult | None:
     member = step.member
     if member.seen.is_out_of_service:
         return None
-    plan = step.failed(f"{step.failure.message}; cordoned again", step.phase_result)
+    plan = step.failed(f"{step.failure.message}. The node is cordoned again", step.phase_result)
     if isinstance(plan.action, ApplyNode) and plan.action.cordon:
         # The labels are put back with it.
         return plan
@@ -70,13 +70,13 @@ def wait_for_job(step: FailedStep) -> StepResult | None:
     if not step.is_superseded or job is None:
         return None
     # It may remove the module from below the pods that come next.
-    message = f"{step.failure.message}. Job {job} must end first"
+    message = f"{step.failure.message}. Waiting for Job {job} to end"
     return step.member.seen.plan(NodeState.FAILED, _read_reason(step.failure), message)
 
 
 def follow(step: FailedStep, plan: StepResult) -> StepResult:
-    """`plan`, which leads to another mode; the change that failed may still come to its end."""
-    message = f"{step.failure.message}. {plan.reason}: {plan.message}"
+    """Return `plan`, which leads to another mode; the failed change may still be completed."""
+    message = f"{step.failure.message}. {plan.message}"
     wakes = (plan.requeue_after_seconds, step.phase_result.requeue_after_seconds)
     wake = min((wake for wake in wakes if wake is not None), default=None)
     return replace(step.failed(message, plan), requeue_after_seconds=wake)
@@ -94,23 +94,23 @@ def try_again(step: FailedStep) -> StepResult | None:
     }
     if member.change.teardown is not None:
         again |= resume(member.seen, member.change)
-    action = member.write_change("tried again", **again)
-    return member.updating(Reason.UPDATING, "tried again", action)
+    message = "The change is tried again"
+    return member.updating(Reason.UPDATING, message, member.write_change(message, **again))
 
 
 def roll_back(step: FailedStep) -> StepResult | None:
-    """The pool rolls back: the change back goes through every step, on the cordoned node."""
+    """The pool rolls back: the reverse change takes every step, on the cordoned node."""
     if _why_not_rolled_back(step):
         return None
     member, change = step.member, step.member.change
-    message = f"rolled back: {change.to} -> {change.from_mode}"
+    message = f"Rolling back {change.to} -> {change.from_mode}"
     action = member.write_change(
         message,
         from_mode=change.to,
         to=change.from_mode,
         phase=ChangePhase.CORDONED,
         since=member.ctx.now,
-        restart=_find_way_back(change).outcome is Outcome.APPLY_AND_RESTART,
+        restart=_find_reverse(change).outcome is Outcome.APPLY_AND_RESTART,
         plugins=(),
         restarted_again=None,
         failure=None,
@@ -121,56 +121,56 @@ def roll_back(step: FailedStep) -> StepResult | None:
 
 
 def stay(step: FailedStep) -> StepResult:
-    """Otherwise it stays cordoned until that is mended, or a user decides. Nobody is evicted."""
-    plan = step.failed(f"{step.failure.message}; {_why_not_rolled_back(step)}", step.phase_result)
+    """Otherwise it stays cordoned until that is fixed, or a user decides. No pod is evicted."""
+    plan = step.failed(f"{step.failure.message}. {_why_not_rolled_back(step)}", step.phase_result)
     if isinstance(plan.action, EvictPods):
         plan = replace(plan, action=None)
     return replace(plan, halts=describe_halt(step.member, step.failure))
 
 
 def _why_not_rolled_back(step: FailedStep) -> str:
-    """Why the change is not rolled back now; empty where it is."""
+    """Tell why the change is not rolled back now; empty where it is."""
     member, change, policy = step.member, step.member.change, step.member.policy
     if policy.rolls_back and change.teardown is not None:
-        return f"a teardown is not rolled back; {UNTIL_MENDED}"
+        return f"A teardown is not rolled back. {UNTIL_FIXED}"
     if not policy.rolls_back or change.rolls_back is not None or change.initializing:
-        return UNTIL_MENDED
+        return UNTIL_FIXED
     if change.from_mode == change.to:
-        return f"there is no other mode to go back to; {UNTIL_MENDED}"
-    transition = _find_way_back(change)
+        return f"There is no former mode to roll back to. {UNTIL_FIXED}"
+    transition = _find_reverse(change)
     if transition.refusal is not None:
         way = f"{change.to} -> {change.from_mode}"
-        return f"not rolled back ({way}: {transition.message}); {UNTIL_MENDED}"
+        return f"Not rolled back ({way}): {transition.message}. {UNTIL_FIXED}"
     if transition.outcome is Outcome.APPLY_AND_RESTART and not policy.may_restart:
-        why = "devicePlugin.restart is Never, and that needs one"
-        return f"not rolled back: {why}; {UNTIL_MENDED}"
+        why = "The device plugin must be restarted, but devicePlugin.restart is Never"
+        return f"Not rolled back: {why}. {UNTIL_FIXED}"
     if not member.seen.node.ready:
         # Cordoned, it would be aborted for that, and come back here.
-        return f"rolled back to {change.from_mode} later: the node is not ready"
+        return f"The rollback to {change.from_mode} waits until the node is Ready"
     blocker = member.reason_to_stay_away or find_blocking_pods(
         transition, member.to, member.from_mode, member.seen.pods
     )
     if blocker is not None:
-        return f"rolled back to {change.from_mode} later: {blocker.message}"
+        return f"The rollback to {change.from_mode} waits. {blocker.message}"
     return ""
 
 
-def _find_way_back(change: Change) -> Transition:
+def _find_reverse(change: Change) -> Transition:
     return find_transition(change.edition, change.to, change.from_mode)
 
 
 def describe_halt(step: Step, failure: Failure) -> str:
-    """Why no other node may begin; empty for one that joins: it takes no capacity away, so that it
-    fails alone."""
+    """Tell why no other node may begin; empty for one that joins: it takes no capacity away, so
+    that it fails alone."""
     return "" if step.change.initializing else describe_failure(step.seen.node.name, failure)
 
 
 def describe_failure(node: str, failure: Failure) -> str:
-    """Which node failed, at which step and why."""
-    return f"{node} failed in phase {failure.phase}: {failure.message}"
+    """Tell which node failed, in which phase and why."""
+    return f"Node {node} failed in phase {failure.phase}: {failure.message}"
 
 
 def _read_reason(failure: Failure) -> Reason:
-    """Its reason; one that only another version of the operator knows is a passed deadline."""
+    """Read its reason; one that this version does not know counts as a passed deadline."""
     known = failure.reason in set(Reason)
     return Reason(failure.reason) if known else Reason.DEADLINE_EXCEEDED

@@ -6,7 +6,7 @@ from gpushare import names
 from gpushare.core.deviceplugin.verification import verify_return
 from gpushare.core.nodechange.blockers import find_pods_of_another_mode
 from gpushare.core.nodechange.kernel_module import is_left_loaded, note_module
-from gpushare.core.nodechange.labels_in_force import build_last_applied
+from gpushare.core.nodechange.labels_in_force import LABELS_RESTORED, build_last_applied
 from gpushare.core.nodechange.phases.teardown import has_rebooted, spend_word
 from gpushare.core.nodechange.step import Step, change_labels, find_late_pods
 from gpushare.core.ownership.drift import judge_drift
@@ -34,7 +34,9 @@ def record_plugins(step: Step) -> StepResult | None:
     if step.late_pods is not None:
         return step.wait_for_pods(step.late_pods)
     look = RecordPlugins(step.seen.node.name)
-    return step.updating(Reason.LABELLED, "labelled; the plugin is restarted next", look)
+    return step.updating(
+        Reason.LABELLED, "The node is labelled. The device plugin is restarted next", look
+    )
 
 
 def delete_plugins(step: Step) -> StepResult | None:
@@ -49,11 +51,11 @@ def delete_plugins(step: Step) -> StepResult | None:
     if not remaining:
         return None
     action = DeletePlugins(seen.node.name, remaining)
-    return step.updating(Reason.PLUGIN_RESTARTING, "restarting the device plugin", action)
+    return step.updating(Reason.PLUGIN_RESTARTING, "The device plugin is being restarted", action)
 
 
 def revert(step: Step) -> StepResult | None:
-    """Another manager changed the labels, or a user uncordoned the node: both are put back.
+    """Another manager changed the labels, or a user uncordoned the node: both are restored.
 
     A plugin that started under foreign labels has read them, so it is restarted again; but not
     while another manager keeps writing them. The node stays out of service until its plugin is
@@ -81,12 +83,12 @@ def revert(step: Step) -> StepResult | None:
     settled = settled and records == seen.records
     if settled and not conflicting:
         return None
-    plan = step.updating(Reason.LABELLED, "cordoned and labelled again")
+    plan = step.updating(Reason.LABELLED, "The node is cordoned and labelled again")
     if conflicting:
-        # No plugin is restarted, and none is believed, while another manager writes the mode.
+        # No plugin is restarted, and none is trusted, while another manager writes the mode.
         plan = seen.plan_conflict(verdict)
     elif verdict.reverts:
-        plan = replace(plan, reason=Reason.DRIFT_REVERTED, message="labels put back")
+        plan = replace(plan, reason=Reason.DRIFT_REVERTED, message=LABELS_RESTORED)
     if settled:
         return plan
     records = note_module(seen, records, step.from_mode)
@@ -95,7 +97,7 @@ def revert(step: Step) -> StepResult | None:
 
 
 def _restart_again(step: Step) -> dict[str, object]:
-    """What the change must do once more, since its labels were not there for a while.
+    """Find what the change must do once more, since its labels were not there for a while.
 
     A teardown before its reboot nothing: that restarts the plugin, and what an installer put back
     is seen after it. Later the module is looked for anew, and the plugin reads its labels again.
@@ -144,11 +146,11 @@ def complete(step: Step) -> StepResult:
         cordon=False,
         message=f"{change.to} verified, uncordoned",
     )
-    return step.updating(Reason.UPDATING, "verified", action)
+    return step.updating(Reason.UPDATING, f"Mode {change.to} is verified", action)
 
 
 def plan_restart(seen: NodeSnapshot) -> ApplyNode | None:
-    """The restart: record which pods of the plugin will be deleted; `seen.pods` were read just now.
+    """Record which pods of the plugin will be deleted; `seen.pods` were read just now.
 
     Whatever started before the labels is among them. A process that resumes deletes only what
     is recorded, so that each is deleted once. None where the node is not safe for it now.

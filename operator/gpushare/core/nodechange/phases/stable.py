@@ -9,10 +9,15 @@ from gpushare.api.rollout import WorkloadPolicy
 from gpushare.core.deviceplugin.verification import verify_mode
 from gpushare.core.nodechange.blockers import find_left_over_plugin, find_missing_daemonset
 from gpushare.core.nodechange.kernel_module import note_module
-from gpushare.core.nodechange.labels_in_force import note_readings, plan_labels
+from gpushare.core.nodechange.labels_in_force import LABELS_RESTORED, note_readings, plan_labels
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.teardown import find_teardown_refusal
-from gpushare.core.nodechange.step import owned_labels, transition_of, write_records
+from gpushare.core.nodechange.step import (
+    RESTART_FORBIDDEN,
+    owned_labels,
+    transition_of,
+    write_records,
+)
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.snapshot.actions import (
     Blocker,
@@ -49,10 +54,9 @@ def wait_after_abort(step: MemberStep) -> StepResult | None:
         step.seen.node.name,
         NodeState.WAITING,
         Reason.WAITING_AFTER_LATE_BINDING,
-        "the change was aborted before its labels were written: a pod was bound during the cordon, "
-        "a user uncordoned the node, something on it must be left alone, or its plugin needs a "
-        "restart that devicePlugin.restart forbids; tried again at "
-        f"{change.not_before.isoformat(timespec='seconds')}",
+        "The change was aborted before the node was labelled: a pod was bound during the cordon, a "
+        "user uncordoned the node, the node must not be changed, or devicePlugin.restart forbids a "
+        f"restart. It is tried again at {change.not_before.isoformat(timespec='seconds')}",
         requeue_after_seconds=left.total_seconds(),
         kind=kind if is_same else None,
     )
@@ -90,14 +94,14 @@ def yield_to_manager(step: MemberStep) -> StepResult | None:
 
 
 def pause_reverts(step: MemberStep) -> StepResult | None:
-    """Labels were put back 6 times within a minute: done again after that."""
+    """Labels were restored 6 times within a minute: they are restored again after that."""
     if step.verdict.wait is None:
         return None
     return step.seen.plan_pause(step.verdict, step.ctx.now)
 
 
 def revert(step: MemberStep) -> StepResult | None:
-    """It waits for a change, and the labels in force were changed: they are put back."""
+    """It waits for a change, and the labels in force were changed: they are restored."""
     seen, held, applied = step.seen, step.enforced_labels, step.seen.records.applied
     if not step.waits_for_change or applied is None:
         return None
@@ -107,15 +111,14 @@ def revert(step: MemberStep) -> StepResult | None:
         return None
     applied = applied.model_copy(update=note_readings(seen, step.ctx))
     records = seen.records.model_copy(update={"drift": step.verdict.record, "applied": applied})
-    message = "labels put back"
     action = build_apply(
         seen.node,
         {**owned_labels(seen.node), **lost},
         note_module(seen, records, applied.mode, step.ctx),
         cordon=seen.node.owns_cordon,
-        message=message,
+        message=LABELS_RESTORED,
     )
-    return step.updating(Reason.DRIFT_REVERTED, message, action)
+    return step.updating(Reason.DRIFT_REVERTED, LABELS_RESTORED, action)
 
 
 def note_restart(step: MemberStep) -> StepResult | None:
@@ -137,13 +140,13 @@ def note_restart(step: MemberStep) -> StepResult | None:
     if not changes:
         return None
     records = seen.records.model_copy(update={"applied": applied.model_copy(update=changes)})
-    message = "records are written"
+    message = "Records are written"
     action = write_records(seen, records, message)
     return step.updating(Reason.UPDATING, message, action)
 
 
 def finish(step: MemberStep, plan: StepResult) -> StepResult:
-    """`plan` on the way to the pool's mode, with what else is to be said of the node.
+    """Return `plan` on the way to the pool's mode, with what else holds of the node.
 
     Another manager may keep writing a label that is not the mode's. A cordon of ours without the
     record of a change stays: the record was removed by hand, and half-way changed the node must
@@ -155,7 +158,7 @@ def finish(step: MemberStep, plan: StepResult) -> StepResult:
     if verdict.reverts and plan.start is not None:
         plan = replace(plan, start=replace(plan.start, reason=Reason.DRIFT_REVERTED))
     if step.seen.node.owns_cordon and plan.action is None:
-        plan = replace(plan, message=f"{plan.message}. The cordon is ours, and stays until then")
+        plan = replace(plan, message=f"{plan.message}. The operator's cordon stays until then")
     return plan
 
 
@@ -192,12 +195,12 @@ def leave_restart_to_user(step: MemberStep) -> StepResult | None:
         return plan_labels(
             step.seen, step.pool, step.wanted, step.verdict, step.ctx, restart_pending=True
         )
-    message = f"{step.way} needs a restart, and devicePlugin.restart is Never"
+    message = f"{step.way}: The device plugin still serves another mode. {RESTART_FORBIDDEN}"
     return step.seen.plan(NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED, message)
 
 
 def refuse(step: MemberStep) -> StepResult | None:
-    """The edition has no such transition, or it is a teardown that nobody has asked for."""
+    """The change is not automatic, or is a teardown that no user has started."""
     refusal = _find_refusal(step)
     if refusal is None:
         return None
@@ -212,7 +215,7 @@ def _find_refusal(step: MemberStep) -> Blocker | None:
     if transition.outcome is not Outcome.REQUIRES_TEARDOWN:
         return Blocker(transition.refusal, transition.instructions)
     refusal = find_teardown_refusal(step.seen.node, step.policy, step.ctx)
-    return refusal and replace(refusal, message=f"{refusal.message}; {transition.message}")
+    return refusal and replace(refusal, message=f"{transition.message}. {refusal.message}")
 
 
 def stay_rolled_back(step: MemberStep) -> StepResult | None:
@@ -221,7 +224,7 @@ def stay_rolled_back(step: MemberStep) -> StepResult | None:
     failure = applied.failure if applied is not None and applied.left(step.wanted) else None
     if failure is None or failure.attempt != policy.attempt or step.failed_change is not None:
         return None
-    message = f"rolled back to {step.leaves}: {failure.message}"
+    message = f"Rolled back to {step.leaves}: {failure.message}"
     plan = step.seen.plan(NodeState.FAILED, Reason.ROLLED_BACK, message)
     return replace(plan, kind=step.kind)
 
@@ -257,10 +260,10 @@ def report_eviction_disabled(step: MemberStep) -> StepResult | None:
 
 
 def wait_for_node(step: MemberStep) -> StepResult | None:
-    """The node is not ready: its plugin would not return."""
+    """The node is not ready, and its plugin would not return: waited for."""
     if step.seen.node.ready:
         return None
-    message = f"{step.way} waits: the node is not ready, its plugin would not return"
+    message = f"The change {step.way} waits until the node is Ready"
     plan = step.seen.plan(NodeState.WAITING, Reason.NODE_NOT_READY, message)
     return replace(plan, kind=step.kind)
 
@@ -294,6 +297,7 @@ def start(step: MemberStep) -> StepResult:
         cordon=True,
         message=f"cordoned for {step.way}",
     )
-    plan = step.waiting(NodeState.WAITING, Reason.WAITING_FOR_BUDGET, step.way)
-    start = Start(Reason.CORDONED, step.way, cordon, uses_budget=not step.initializes)
+    message = f"Cordoning the node to change {step.way}"
+    plan = step.waiting(NodeState.WAITING, Reason.WAITING_FOR_BUDGET, message)
+    start = Start(Reason.CORDONED, message, cordon, uses_budget=not step.initializes)
     return replace(plan, start=start, initializes=step.initializes)

@@ -3,9 +3,9 @@
     Labelled -> the module's files removed (Uninstalled) -> another boot (Rebooted)
     -> no module seen in it (Restarting) -> verified return, as in any change
 
-With Manual a person does all of that, and Uninstalled is passed over. We never reboot: another boot
+With Manual a user does all of that, and Uninstalled is passed over. We never reboot: another boot
 is read from the node. Whatever happened while no operator ran is understood from node and Jobs. A
-person's word, and a Job's, counts for the boot of which it was said.
+user's annotation, and a Job's result, counts for the boot in which it was given.
 """
 
 import hashlib
@@ -42,26 +42,31 @@ _WORD_CHARACTERS = 20
 _START = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_START}"
 _DONE = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_DONE}"
 _SENTINEL = "sentinel"
-_SWITCH = "the chart's value teardown.jobs.enabled"
+_SWITCH = (
+    "isolationTeardown.policy is Job, but this installation allows no teardown Jobs. Set it to "
+    "Manual, or set the chart's value teardown.jobs.enabled"
+)
+_NOT_READY = "The node is not Ready: it reboots, or it is down"
+_INSTALLER = "Waiting for DaemonSet {} to leave the node: it would load the kernel module again"
+_NO_JOB_AGAIN = "The Job failed and is not created again automatically"
 
 
 def find_teardown_refusal(node: Node, policy: Policy, ctx: ReconcileContext) -> Blocker | None:
-    """Why no teardown may begin on `node`; None where it may."""
+    """Find why no teardown may begin on `node`; None where it may."""
     if policy.teardown is TeardownPolicy.MANUAL:
         if node.teardown == names.TEARDOWN_START:
             return None
         return Blocker(
             Reason.REQUIRES_TEARDOWN,
-            f"{_tell_word(node)}annotate the node {_START} to begin: in its turn it is emptied, "
-            "cordoned and labelled, then says what to type on it, and ends with a reboot",
+            f"To start, run: {_annotate(node, _START)}{_tell_word(node)}",
         )
-    return None if ctx.may_tear_down else Blocker(Reason.TEARDOWN_DISABLED, _tell_switch())
+    return None if ctx.may_tear_down else Blocker(Reason.TEARDOWN_DISABLED, _SWITCH)
 
 
 def agree_on_policy(seen: NodeSnapshot, pool: Pool, policy: Policy) -> Policy:
-    """`policy`, but for a teardown that began by hand and that nobody agreed to leave to Jobs.
+    """Return `policy`, but Manual for a teardown that began by hand and is not approved for Jobs.
 
-    Where a Job has removed the module, somebody did.
+    Where a Job has removed the module, it was approved.
     """
     change = seen.records.change
     if change is None or change.teardown is None or change.phase is ChangePhase.UNINSTALLED:
@@ -75,7 +80,7 @@ def agree_on_policy(seen: NodeSnapshot, pool: Pool, policy: Policy) -> Policy:
 
 
 def name_job(node: Node, change: Change, phase: JobPhase) -> str:
-    """The name of the Job of one phase: the same for as long as it is the same attempt.
+    """Name the Job of one phase: the same for as long as it is the same attempt.
 
     One that looks for the module says something of the boot it looked in, and of no other.
     """
@@ -100,7 +105,7 @@ def is_job_due(seen: NodeSnapshot, job: CreateJob) -> bool:
 
 
 def resume(seen: NodeSnapshot, change: Change) -> dict[str, object]:
-    """What of a teardown that failed is another one when it is tried again.
+    """Find what of a teardown that failed changes when it is tried again.
 
     Where the module stayed, it begins anew: a boot that was can't have removed it. Else it goes on
     where it was, also where the node booted once more since the module was seen.
@@ -119,12 +124,12 @@ def resume(seen: NodeSnapshot, change: Change) -> dict[str, object]:
 
 
 def find_removing_job(seen: NodeSnapshot) -> Job | None:
-    """A Job that removes the node's kernel module, of whichever attempt, and has not ended."""
+    """Find a Job of any attempt that removes the node's kernel module and has not ended."""
     return min(filter(_is_removing, seen.jobs.values()), key=str, default=None)
 
 
 def asks_for_commands(plan: StepResult) -> bool:
-    """Whether a person is to remove the module now, by what is typed on the node."""
+    """Whether a user is to remove the module now, by commands on the node."""
     return (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
 
 
@@ -135,13 +140,13 @@ def has_rebooted(seen: NodeSnapshot, change: Change) -> bool:
 
 
 def spend_word(node: Node, teardown: Teardown) -> Teardown:
-    """`teardown`, of which a `done` that stands on the node by now says nothing."""
+    """Return `teardown`, for which a `done` that is on the node already does not count."""
     is_said = node.teardown == names.TEARDOWN_DONE
     return teardown.model_copy(update={"consumed": True if is_said else None})
 
 
 def waits_for_user(step: Step) -> bool:
-    """Whether the next step is a person's, or kured's: that has no deadline.
+    """Whether the next step is a user's, or kured's: that has no deadline.
 
     It has one while the node is not ready: it reboots, or it never comes back.
     """
@@ -150,48 +155,48 @@ def waits_for_user(step: Step) -> bool:
 
 
 def note_progress(step: Step) -> StepResult | None:
-    """A teardown went on by itself (a boot, a Job, a user's word): that is written down."""
+    """A teardown made progress (a boot, a Job, a user's annotation): that is recorded."""
     seen, change, node = step.seen, step.change, step.seen.node
     teardown = change.teardown
     if teardown is None:
         return None
     up = teardown.model_copy(update={"not_ready": None})
     if (consumed := _is_consumed(step)) is not bool(teardown.consumed):
-        message = "a person's word is too early" if consumed else "it stands there no more"
+        message = f"{_DONE} {'was set too early' if consumed else 'is no longer set'}"
         told = teardown.model_copy(update={"consumed": consumed or None})
-        # What people write to it and take away again is no reason for a longer deadline.
+        # What users write to it and take away again is no reason for a longer deadline.
         return _write(step, message, teardown=told, labelled_at=change.labelled_at)
     if not change.boot_id and node.boot_id:
-        return _write(step, "its boot is known", boot_id=node.boot_id)
+        return _write(step, "The boot of the node is recorded", boot_id=node.boot_id)
     if change.phase is not ChangePhase.REBOOTED and has_rebooted(seen, change):
-        return _write(step, "another boot", phase=ChangePhase.REBOOTED, teardown=up)
+        return _write(step, "The node has rebooted", phase=ChangePhase.REBOOTED, teardown=up)
     if teardown.not_ready and node.ready:
-        return _write(step, "ready again in the same boot", teardown=up)
+        return _write(step, "The node is Ready again without a reboot", teardown=up)
     if not (node.ready or teardown.not_ready) and _is_left_alone(step):
         not_ready = teardown.model_copy(update={"not_ready": True})
-        return _write(step, "not ready: it reboots, or it died", teardown=not_ready)
+        return _write(step, _NOT_READY, teardown=not_ready)
     removal = _find_job(seen, change, JobPhase.UNINSTALL)
     if change.phase is ChangePhase.LABELLED and _is_complete(removal):
-        message = "the kernel module's files are removed"
+        message = "The kernel module's files are removed"
         return _write(step, message, phase=ChangePhase.UNINSTALLED, teardown=up)
     is_rebooted = change.phase is ChangePhase.REBOOTED
     if is_rebooted and not change.restart and _is_gone(step):
-        return _write(step, "no kernel module is loaded", phase=ChangePhase.RESTARTING, plugins=())
+        message = "No kernel module is loaded"
+        return _write(step, message, phase=ChangePhase.RESTARTING, plugins=())
     return None
 
 
 def _write(step: Step, message: str, **update: object) -> StepResult:
-    """Write how far it is, and let the deadline run anew."""
+    """Write how far it is, and starts the deadline again."""
     action = step.write_change(message, **{"labelled_at": step.ctx.now, **update})
     return step.updating(Reason.UPDATING, message, action)
 
 
 def wait_for_reboot_to_end(step: Step) -> StepResult | None:
-    """A teardown is under way, and the node is not ready: it reboots, or it died."""
+    """A teardown is under way, and the node is not ready: it reboots, or it is down."""
     if step.change.teardown is None or not step.change.teardown.not_ready:
         return None
-    message = f"{step.seen.node.name} is not ready: it reboots, or it died"
-    return step.updating(Reason.REBOOT_NEEDED, message)
+    return step.updating(Reason.REBOOT_NEEDED, _NOT_READY)
 
 
 def remove_module(step: Step) -> StepResult | None:
@@ -202,42 +207,39 @@ def remove_module(step: Step) -> StepResult | None:
     reason, node = Reason.MODULE_REMOVAL, seen.node.name
     job = _find_job(seen, change, JobPhase.UNINSTALL)
     if job is not None and job.state is JobState.FAILED:
-        message = f"the module was not removed: {_tell_failed(job)}"
+        message = f"The kernel module was not removed. {_tell_failed(job)}"
         return seen.plan(NodeState.FAILED, Reason.TEARDOWN_FAILED, message)
     if job is not None:
-        return step.updating(reason, f"Job {job} removes the module")
+        return step.updating(reason, f"Job {job} removes the kernel module")
     if step.late_pods is not None:
         return step.wait_for_pods(step.late_pods)
     if installer := _find_installer(seen):
-        name = step.ctx.name_of(installer)
-        return step.updating(reason, f"{name} must leave first, or it loads the module again")
+        return step.updating(reason, _INSTALLER.format(step.ctx.name_of(installer)))
     if policy.teardown is TeardownPolicy.MANUAL:
-        # What helps comes first: the end is what is cut where names are long.
         message = (
-            f"remove the kernel module by hand, reboot, and then annotate the node {_DONE}: "
-            f"`gpushare render teardown {node}` and the node's Event say what to type"
+            f"Remove the kernel module and reboot the node, then annotate it {_DONE}. For the "
+            f"commands, run: kubectl gpushare render teardown {node}"
         )
         return seen.plan(NodeState.BLOCKED, reason, message)
     if not step.ctx.may_tear_down:
-        return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _tell_switch())
+        return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _SWITCH)
     if change.failure is not None:
-        return step.updating(reason, "no Job is made again by itself")
+        return step.updating(reason, _NO_JOB_AGAIN)
     job_name = name_job(seen.node, change, JobPhase.UNINSTALL)
     leaves = policy.reboot is RebootPolicy.SENTINEL
     create = CreateJob(node, job_name, JobPhase.UNINSTALL, leaves_sentinel=leaves)
-    return step.updating(reason, "a Job is made that removes the module", create)
+    return step.updating(reason, "Creating a Job that removes the kernel module", create)
 
 
 def wait_for_reboot(step: Step) -> StepResult:
     """A user, or kured, reboots the node; this operator never does."""
-    who, removal = "reboot it", _find_job(step.seen, step.change, JobPhase.UNINSTALL)
+    who, removal = "Reboot the node", _find_job(step.seen, step.change, JobPhase.UNINSTALL)
     is_sentinel = step.policy.reboot is RebootPolicy.SENTINEL
     if _SENTINEL in removal.args if removal is not None else is_sentinel:
-        who = "kured reboots it in its window, as /var/run/reboot-required asks; or reboot it"
+        who = "kured reboots the node in its window (/var/run/reboot-required), or you reboot it"
     elif is_sentinel:
-        who = "reboot it: the Job was made with reboot: Manual, and left nothing for kured"
-    node = step.seen.node.name
-    message = f"the module's files are removed from {node}, and it is still loaded: {who}"
+        who = f"{who}: its Job ran with reboot Manual, so kured does not"
+    message = f"The kernel module's files are removed, but it is still loaded. {who}"
     return step.seen.plan(NodeState.BLOCKED, Reason.REBOOT_NEEDED, message)
 
 
@@ -249,32 +251,34 @@ def verify_module(step: Step) -> StepResult:
         # A plugin may have started under foreign labels meanwhile.
         if step.late_pods is not None:
             return step.wait_for_pods(step.late_pods)
-        message = "no kernel module is loaded; the plugin is restarted next"
+        message = "No kernel module is loaded. The device plugin is restarted next"
         return step.updating(Reason.LABELLED, message, RecordPlugins(node))
     job = _find_job(seen, change, JobPhase.VERIFY)
     if job is not None and job.state is JobState.FAILED:
-        message = f"the module is not seen to be gone after the reboot: {_tell_failed(job)}"
+        message = (
+            f"The kernel module is not verified to be gone after the reboot. {_tell_failed(job)}"
+        )
         return seen.plan(NodeState.FAILED, Reason.MODULE_STILL_LOADED, message)
     if job is not None:
-        return step.updating(reason, f"Job {job} looks for the module")
+        return step.updating(reason, f"Job {job} checks whether the kernel module is loaded")
     is_manual = step.policy.teardown is TeardownPolicy.MANUAL
     if not (is_manual or ctx.may_tear_down):
-        return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _tell_switch())
+        return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _SWITCH)
     # Also one of a former attempt: it may just begin.
     if running := find_removing_job(seen):
-        return step.updating(reason, f"Job {running} must end first")
+        return step.updating(reason, f"Waiting for Job {running} to end")
     if installer := _find_installer(seen):
-        message = f"{ctx.name_of(installer)} must leave first: it loads the module"
-        return step.updating(reason, message)
+        return step.updating(reason, _INSTALLER.format(ctx.name_of(installer)))
     if is_manual:
         message = _tell_verification(seen.node, change)
         return seen.plan(NodeState.BLOCKED, reason, message)
     if not seen.node.ready:
-        return step.updating(reason, f"{node} has rebooted, and is not ready yet")
+        return step.updating(reason, "The node has rebooted, but is not Ready yet")
     if change.failure is not None and change.failure.phase is ChangePhase.REBOOTED:
-        return step.updating(reason, "no Job is made again by itself")
+        return step.updating(reason, _NO_JOB_AGAIN)
     create = CreateJob(node, name_job(seen.node, change, JobPhase.VERIFY), JobPhase.VERIFY)
-    return step.updating(reason, "a Job is made that looks for the module", create)
+    message = "Creating a Job that checks whether the kernel module is loaded"
+    return step.updating(reason, message, create)
 
 
 def _is_left_alone(step: Step) -> bool:
@@ -300,7 +304,7 @@ def _is_gone(step: Step) -> bool:
 
 
 def _is_consumed(step: Step) -> bool:
-    """Whether the `done` that stands there is not a word about the module in this very boot."""
+    """Whether the `done` that is set does not count for the module in this boot."""
     seen, change = step.seen, step.change
     assert change.teardown is not None
     if seen.node.teardown != names.TEARDOWN_DONE:
@@ -316,7 +320,7 @@ def _is_consumed(step: Step) -> bool:
 
 
 def _find_job(seen: NodeSnapshot, change: Change, phase: JobPhase) -> Job | None:
-    """The Job of this phase; not one of its name that does something else."""
+    """Find the Job of this phase; not one of its name that does something else."""
     job = seen.jobs.get(name_job(seen.node, change, phase))
     return job if job is not None and _does(job, phase) else None
 
@@ -334,32 +338,34 @@ def _is_complete(job: Job | None) -> bool:
 
 
 def _find_installer(seen: NodeSnapshot) -> str:
-    """A DaemonSet that is still on the node and would put the module back; empty without one."""
+    """Find a DaemonSet that is still on the node and would load the module; else empty."""
     return min((pod.daemonset for pod in seen.pods if pod.daemonset in INSTALLERS), default="")
 
 
 def _tell_failed(job: Job) -> str:
-    return f"`kubectl logs -n {job.namespace} job/{job.name}` says why ({job.message})"
+    return f"`kubectl logs -n {job.namespace} job/{job.name}` shows why ({job.message})"
 
 
 def _tell_verification(node: Node, change: Change) -> str:
     assert change.teardown is not None
-    message = f"rebooted: see that no cGPU module is loaded, then annotate the node {_DONE}"
     if change.teardown.consumed:
-        return f"{message}; the one that stands there was said too early: annotate it start first"
-    return f"{_tell_word(node)}{message}"
+        return (
+            f"The node has rebooted, but {_DONE} was set too early. Annotate the node {_START}, "
+            f"check that no cGPU module is loaded, then annotate it {_DONE}"
+        )
+    return (
+        "The node has rebooted. Check that no cGPU module is loaded, then run: "
+        f"{_annotate(node, _DONE)}{_tell_word(node)}"
+    )
 
 
 def _tell_word(node: Node) -> str:
-    """What stands there in place of a word of ours, with what follows it."""
+    """Tell that the annotation has an unexpected value; else empty."""
     if node.teardown in ("", names.TEARDOWN_START):
         return ""
     said = ascii(node.teardown[:_WORD_CHARACTERS])[: 2 * _WORD_CHARACTERS]
-    return f"{names.ANNOTATION_TEARDOWN} is {said}, which is not what is expected now; "
+    return f". {names.ANNOTATION_TEARDOWN} is now {said}, which is not expected"
 
 
-def _tell_switch() -> str:
-    return (
-        "isolationTeardown.policy is Job, and this installation makes no such Jobs "
-        f"({_SWITCH}); switch them on, or set the policy to Manual"
-    )
+def _annotate(node: Node, annotation: str) -> str:
+    return f"kubectl annotate node {node.name} {annotation} --overwrite"
