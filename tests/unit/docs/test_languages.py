@@ -8,7 +8,20 @@ from tests.kit.values.doc_pages import DOCS, PROJECT, Page
 
 TRANSLATED = [
     PROJECT / "README.md",
-    *(DOCS / f"{name}.md" for name in ("README", "install", "pools", "security-questions")),
+    *(
+        DOCS / f"{name}.md"
+        for name in (
+            "README",
+            "admission",
+            "install",
+            "isolation",
+            "pools",
+            "rollout",
+            "security-questions",
+            "teardown",
+            "tenants",
+        )
+    ),
 ]
 PAIRS = [(Page(path), Page(path.with_suffix(".zh-CN.md"))) for path in TRANSLATED]
 each_pair = pytest.mark.parametrize(
