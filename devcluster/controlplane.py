@@ -13,6 +13,9 @@ STAGES = _HERE / "stages.yaml"
 AUDIT_POLICY = _HERE / "audit-policy.yaml"
 # One that loses its Lease in an outage ends, and here nobody starts it again.
 _ALONE = {"leader-elect": "false"}
+# A pod that the extender refuses, because it has not heard of a deleted pod or a new card yet, is
+# tried again with the next event, and in a cluster where nothing happens after 5 minutes.
+_TRIES_AGAIN = {"pod-max-in-unschedulable-pods-duration": "10s"}
 _LOCAL = "127.0.0.1"
 # KWOK plays a node only while it holds the node's Lease. One that comes back under its name at
 # once loses the former's Lease to the garbage collector, and KWOK looks again a quarter of the
@@ -96,7 +99,7 @@ def _build_configuration(
                 {"bind-address": _LOCAL, **heartbeat},
                 extra={"use-service-account-credentials": "true", **_ALONE},
             ),
-            _patch("kube-scheduler", {"bind-address": _LOCAL}, extra=_ALONE),
+            _patch("kube-scheduler", {"bind-address": _LOCAL}, extra={**_ALONE, **_TRIES_AGAIN}),
             _patch(
                 "kwok-controller",
                 {"server-address": f"{_LOCAL}:{ports.kwok}", **_NOT_ALL_NODES, **_NO_LEASES},
