@@ -16,6 +16,7 @@ TRANSLATED = [
             "install",
             "isolation",
             "pools",
+            "reasons",
             "rollout",
             "security-questions",
             "teardown",
