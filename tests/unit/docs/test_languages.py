@@ -18,6 +18,7 @@ TRANSLATED = [
             "install",
             "isolation",
             "pools",
+            "quickstart-kind",
             "rollout",
             "security-questions",
             "teardown",
