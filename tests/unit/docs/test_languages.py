@@ -20,6 +20,7 @@ TRANSLATED = [
             "pools",
             "quickstart-kind",
             "rollout",
+            "runbooks",
             "security-questions",
             "teardown",
             "tenants",
