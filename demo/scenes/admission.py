@@ -149,7 +149,7 @@ def allowed(view: View) -> Facts:
     yield from _expect_admitted(
         view,
         Fate("half-a-card", "NoEligiblePool", warning="inference: mode share does not offer"),
-        Fate("elsewhere", "RequestedPoolUnavailable", warning="render is unavailable"),
+        Fate("elsewhere", "RequestedPoolUnavailable", warning="pool render cannot take"),
     )
 
 

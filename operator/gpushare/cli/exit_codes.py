@@ -24,7 +24,7 @@ class Exit(IntEnum):
     )
     FORBIDDEN = 5, "a right is missing"
     NOT_INSTALLED = 6, "the command needs GPUSharePools, and the cluster has none of this version"
-    NOT_FOUND = 7, "an object or a file was not found"
+    NOT_FOUND = 7, "an object was not found, or a folder has no manifests"
     SNAPSHOT = 8, "the snapshot is broken, or has another version"
     INCOMPLETE = 9, "the API server failed during the command; nothing was printed"
     CHANGES = 10, "the result was printed, and there is something to do"
@@ -33,7 +33,7 @@ class Exit(IntEnum):
         12,
         "nothing was written: there is nothing to approve, retry or tear down now",
     )
-    ERRORS_FOUND = 13, "the result was printed, and it has errors"
+    ERRORS_FOUND = 13, "doctor found at least one error"
 
 
 class CommandError(Exception):

@@ -34,7 +34,7 @@ def route_on_request(request: AdmissionRequest) -> Decision:
     return _leave_without(
         request,
         Reason.REQUESTED_POOL_UNAVAILABLE,
-        f"Requested pool {name} is unavailable: {explain_rejection(rejection, request, pool)}",
+        f"Requested pool {name} cannot take the pod: {explain_rejection(rejection, request, pool)}",
         [],
         f"Request another pool, or remove the annotation {names.ANNOTATION_POOL}",
         [(rejection or Reason.POOL_NOT_FOUND, name)],
@@ -50,7 +50,7 @@ def route(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
         if default is not None and rejection is None:
             return _send(request, _accept(request, default, Reason.ROUTED_BY_NAMESPACE))
         why = explain_rejection(rejection, request, default)
-        warnings.append(f"The namespace's default pool {name} is unavailable: {why}")
+        warnings.append(f"The namespace's default pool {name} cannot take the pod: {why}")
 
     shortlist = shortlists.get_or_build(request)
     if shortlist.ranker is None:

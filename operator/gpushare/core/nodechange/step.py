@@ -77,8 +77,8 @@ class Step:
 
         They are evicted where the pool wants that.
         """
-        message = f"{blocker.message}. Until then the node stays cordoned and uses the budget"
-        plan = self.seen.plan(NodeState.BLOCKED, blocker.reason, message)
+        until = "Until then the node stays cordoned and counts against maxUnavailable"
+        plan = self.seen.plan(NodeState.BLOCKED, blocker.reason, f"{blocker.message}. {until}")
         if self.policy.workloads is not WorkloadPolicy.EVICT:
             return plan
         if not self.ctx.may_evict:

@@ -129,7 +129,7 @@ def _find_other_pool(pod: Pod, pools: Mapping[str, PoolRoom | None]) -> str:
         if room is not None and name not in pod.pools and free >= pod.gpu_memory_per_card > 0:
             return (
                 f"Pool {name} accepts the pod too, and has {free} {room.capacity.unit} free on one "
-                f"card. To assign the pod to it, run: {tell_to_recreate(pod)}"
+                f"card. To have a pool chosen again: {tell_to_recreate(pod)}"
             )
     return ""
 
@@ -161,8 +161,8 @@ def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str
     by_scheduler = _quote_scheduler(pod, f" in {selected}")
     if not found:
         return Reason.POOL_NOT_FOUND, (
-            f"The pod selects {selected}, which does not exist. Create the pool, or recreate the "
-            f"pod with another {names.LABEL_POOL} in its node selector"
+            f"The pod selects {selected}, which does not exist. Create the pool, or change "
+            f"{names.LABEL_POOL} in the node selector of the pod's template, and recreate the pod"
         )
     rooms = [room for room in found if room is not None]
     if len(rooms) < len(found):
