@@ -88,7 +88,7 @@ def conflict(view: View) -> Facts:
     by_hand="find the node, and put the label back",
 )
 def retry(view: View) -> Facts:
-    expect_said(view.said, "kubectl-label keeps changing the label", PLACEMENT)
+    expect_said(view.said, "kubectl-label keeps", PLACEMENT)
     expect_said(view.said, f"node/{FIRST}: gpushare.io/retry is", "was left to kubectl-label")
     node = view.node_where(
         FIRST,

@@ -14,12 +14,13 @@ from gpushare.editions.edition import (
     Transition,
 )
 
+TO_DEFAULT = f"kubectl label node NODE {names.LABEL_SCHEDULE}={Schedule.DEFAULT} --overwrite"
 _DRA_GUIDE = "vendor's guide on scheduling GPUs with DRA"
 _MEMORY, _WHOLE = names.RESOURCE_GPU_MEMORY, names.RESOURCE_WHOLE_GPU
 _CGPU, _CORE = "cgpu-installer", "cgpu-core-installer"
 _VIA_DEFAULT = (
     "take the node out of the pool (spec.nodes.exclude)",
-    "once it carries no annotation gpushare.io/applied, label it default",
+    f"once it carries no annotation gpushare.io/applied, run: {TO_DEFAULT}",
     "add it to the pool again",
 )
 """The steps for one node; docs/transitions.md says how each is done."""

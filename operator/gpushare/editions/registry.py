@@ -8,7 +8,7 @@ from gpushare.api.pool import Edition, PoolSpec, Schedule
 from gpushare.editions.basic import BASIC
 from gpushare.editions.edition import LABELS_PAGE, EditionDescription, Mode, Outcome, Transition
 from gpushare.editions.opensource import OPEN_SOURCE
-from gpushare.editions.professional import PROFESSIONAL
+from gpushare.editions.professional import PROFESSIONAL, TO_DEFAULT
 
 EDITIONS: Mapping[Edition, EditionDescription] = {
     each.edition: each for each in (PROFESSIONAL, BASIC, OPEN_SOURCE)
@@ -37,9 +37,9 @@ TRANSITIONS: Mapping[tuple[Edition, str, str], Transition] = {
 """Every pair of different modes of each edition, as its matrix has it."""
 UNKNOWN_STEPS = (
     "end or move the node's GPU pods",
-    "label it default, or remove it from the cluster and add it again with another label",
+    "remove it from the cluster and add it again with another label, or run: " + TO_DEFAULT,
 )
-"""Where the label's value is none that the operator knows."""
+"""Where the label's value is none that the operator knows: only Professional has such values."""
 
 
 def find_transition(edition: Edition, from_mode: str, to: Schedule) -> Transition:

@@ -119,7 +119,7 @@ def test_the_third_write_of_a_rival_is_left_and_said_once(bench: Bench) -> None:
     writes = our_writes(bench, mark)
 
     assert "kubectl-label" in message
-    assert f"{MODE}: it writes 'cgpu', the pool writes 'share'" in message
+    assert f"writing {MODE}=cgpu, but the pool needs share" in message
     assert "Nodes in conflict: 1, such as node n1" in message
     expect_labels(bench, "n1", {MODE: "cgpu", POOL: "training"})
     expect_labels(bench, "n2", {MODE: "share"})
@@ -138,7 +138,7 @@ def test_a_rival_that_applies_with_force_is_named(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1", placement="spread")
     with LabelConflict(bench, "n1", PLACEMENT, "binpack", manager="nfd-master", applies=True):
         conflict = expect_condition(bench, CONFLICTING, "True")
-    assert "nfd-master keeps changing" in conflict["message"]
+    assert "nfd-master keeps writing" in conflict["message"]
 
 
 @pytest.mark.usefixtures("operator")

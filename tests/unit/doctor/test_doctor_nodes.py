@@ -233,7 +233,7 @@ def test_rivals_of_a_pool_are_named() -> None:
         managers={key: "sync"},
     )
     pool = [each for each in see(node) if each.object == "pool training"]
-    expect_one(pool, Reason.LABEL_CONFLICT, WARNING, "sync keeps changing the label")
+    expect_one(pool, Reason.LABEL_CONFLICT, WARNING, "sync keeps")
 
 
 def test_without_nodes_or_pods_nothing_is_judged() -> None:

@@ -176,7 +176,7 @@ def test_a_look_that_is_refused_for_too_long_halts_the_pool_and_is_tried_again_a
     node = a_node(labels={**SHARE, **OURS}, records=records, unschedulable=True)
     plan = plan_of(node, a_pool(), now=DEADLINE + timedelta(seconds=seconds), is_refused=True)
     assert (plan.state, plan.action) == (state, RecheckPods("gpu-1"))
-    assert ("gpu-1 failed in phase Cordoned" in plan.halts) is halts
+    assert ("node gpu-1 continues automatically" in plan.halts) is halts
     if state is NodeState.FAILED:
         assert plan.reason is Reason.DEADLINE_EXCEEDED
 
@@ -349,7 +349,7 @@ def test_a_failed_node_that_waits_for_an_agreement_is_failed_all_the_same() -> N
     pool = a_pool(schedule="share", edition="Basic", generation=2, rollout=manual)
     held = _plan_pool(pool, _a_member(FAILED))["gpu-1"]
     assert held.state is NodeState.FAILED
-    assert "approvedPlan" in held.message
+    assert "gpushare plan pool training" in held.message
 
 
 def test_a_paused_pool_begins_no_other_change_on_a_node_that_failed() -> None:

@@ -17,7 +17,8 @@ from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import NodeState, ReleaseNode
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.isolation import observe_isolation
-from gpushare.core.snapshot.node import NodeSnapshot, Timing
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
+from gpushare.core.status.pool_status import MAX_SAMPLE_BYTES
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
@@ -145,7 +146,8 @@ def test_the_restart_comes_once_and_its_return_makes_the_mode_known() -> None:
 
 def test_where_the_pool_may_not_restart_it_is_told_with_the_command_that_helps() -> None:
     plan = expect_idle(plan_of(UNKNOWN, NEVER, *ALL), NodeState.BLOCKED, Reason.MODE_UNKNOWN)
-    assert f"kubectl -n kube-system delete pod {PLUGIN.name}" in plan.message
+    command = f"`kubectl cordon gpu-1 && kubectl -n kube-system delete pod {PLUGIN.name}`"
+    assert command in plan.message[:MAX_SAMPLE_BYTES]
 
 
 @pytest.mark.parametrize("reconcile", ["Observe", "Paused"])
@@ -154,7 +156,7 @@ def test_a_pool_that_does_not_act_tells_it_and_counts_it(reconcile: str, at: dat
     node = a_foreign("true", at)
     pool = a_pool(edition="Basic", schedule="cgpu", reconcile=reconcile)
     context = NodeContext(NodeSnapshot(node, ALL, parse_records(node)), is_busy=False)
-    plan = suppress(plan_of(node, pool, *ALL), context, pool)
+    plan = suppress(plan_of(node, pool, *ALL), context, pool, ReconcileContext(NOW))
     expect_idle(plan, NodeState.WAITING, Reason.MODE_UNKNOWN)
     assert f"reconcile is {reconcile}" in plan.message
     assert count_unknown(node) == (1, 0)

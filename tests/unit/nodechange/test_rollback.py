@@ -123,11 +123,11 @@ def test_where_the_plugins_follow_the_labels_none_is_restarted_on_the_way_back()
 @pytest.mark.parametrize(
     ("node", "pool", "why"),
     [
-        (_node(PRO, phase=ChangePhase.LABELLED), _pool(PRO), "Memory isolation stays on until"),
+        (_node(PRO, phase=ChangePhase.LABELLED), _pool(PRO), "needs a teardown"),
         (
             _node(PRO, Schedule.DEFAULT, Schedule.DISABLED, ChangePhase.LABELLED),
             _pool(PRO, "disabled"),
-            "Another plugin or a DRA driver",
+            "needs manual steps",
         ),
         (_node(from_mode=Schedule.CGPU), _pool(), "no former mode"),
         (_node(), _pool(device_plugin={"restart": "Never"}), "devicePlugin.restart is Never"),

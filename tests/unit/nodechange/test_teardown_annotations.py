@@ -220,13 +220,14 @@ def _tell(trouble: NotYet | None) -> str:
         (_tell(verify_mode(EMPTY, [STATIC], DEFAULT, AT)), ("move it back",)),
         (_tell(find_plugin_problem(LEFT_OVER, [], DEFAULT, AT)), ("restart the kubelet",)),
         (_tell(explain_still_offered([STATIC], DEFAULT, WHOLE)), OFF_THE_NODE),
+        (_tell(explain_still_offered([], SHARE, MEMORY)), ("restart the kubelet",)),
         (_tell(find_plugin_problem(IN_MIB, [PLUGIN], SHARE, AT)), ("--memory-unit=GiB",)),
         (_tell(find_competing_plugins(LEFT_OVER, CONFLICTS, DEFAULT, AT)), OFF_THE_NODE),
     ],
     ids=[
         "to begin", "a word that is none", "Jobs are switched off", "to type", "said too early",
         "switched off meanwhile", "kured", "to confirm", "a Job's log", "static plugin",
-        "left over", "still offered", "memory unit", "competing plugins",
+        "left over", "still offered", "by no known plugin", "memory unit", "competing plugins",
     ],
 )  # fmt: skip
 def test_what_helps_is_not_cut_off(message: str, words: tuple[str, ...]) -> None:

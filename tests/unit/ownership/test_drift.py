@@ -81,8 +81,8 @@ class Fight:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("cgpu", ("sync keeps", "'cgpu'", "'share'")),
-        (None, ("unknown field manager", "removes it")),
+        ("cgpu", ("sync keeps", "=cgpu", "needs share")),
+        (None, ("unknown field manager", "removing label")),
     ],
     ids=["written", "removed"],
 )

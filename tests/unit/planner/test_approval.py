@@ -127,7 +127,7 @@ def test_a_kind_is_approved_once_its_approval_stands_in_the_status(
 def test_without_an_approval_no_node_begins_and_it_says_what_to_do(node: Node) -> None:
     (plan,) = plan_snapshot(a_snapshot(pools=(_manual(),), nodes=(node,))).members["training"]
     expect_idle(plan, NodeState.WAITING, Reason.WAITING_FOR_APPROVAL)
-    assert "approvedPlan" in plan.message
+    assert "gpushare plan pool training" in plan.message
 
 
 def test_an_approval_that_is_taken_back_holds_the_nodes_that_have_not_begun() -> None:

@@ -16,7 +16,7 @@ from gpushare.core.planner.suppressed import suppress
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import ApplyNode, Blocker, NodeState, ReleaseNode
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext
-from gpushare.core.snapshot.node import NodeSnapshot, Timing
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
@@ -278,7 +278,7 @@ def test_the_labels_that_would_come_and_those_that_would_go_are_named() -> None:
     )
     pool = a_pool(schedule="cgpu", reconcile="Observe")
     seen = NodeContext(NodeSnapshot(node, (), parse_records(node)), is_busy=False)
-    held = suppress(plan_of(node, pool), seen, pool)
+    held = suppress(plan_of(node, pool), seen, pool, ReconcileContext(NOW))
     assert (held.state, held.action) == (NodeState.WAITING, None)
     _, _, listed = held.message.partition(". Labels to write: ")
     written, _, removed = listed.partition("; to remove: ")

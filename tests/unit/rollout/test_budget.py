@@ -17,6 +17,7 @@ from gpushare.core.rollout.budget import (
     Refusal,
     RolloutProgress,
     count_max_unavailable,
+    explain_halt,
     find_start_refusal,
 )
 from gpushare.core.snapshot.actions import ApplyNode, Blocker, StepResult
@@ -181,6 +182,9 @@ def test_a_node_begins_where_budget_and_canaries_leave_it_a_place(
     assert (refusal and refusal.reason) is reason
     if refusal is not None and reason is CANARY:
         assert f"{progress.get('verified', 0)} of 2 nodes" in refusal.message
+    if refusal is not None and reason is BUDGET:
+        assert f"maxUnavailable ({rollout.max_unavailable})" in refusal.message
+        assert refusal.message.endswith("kubectl get nodes -l gpushare.io/pool=training")
 
 
 def test_a_halt_holds_where_budget_and_canary_would_not() -> None:
@@ -238,7 +242,7 @@ def test_a_node_whose_pods_cannot_be_read_stays_cordoned_and_the_others_are_let_
     for changed in (None, {"gpu-1"}, {"gpu-2"}, set()):
         decided = planner.update(snapshot, changed, later).decisions
         plans = planner.pool_states["training"].plans
-        assert plans["gpu-1"].halts
+        assert "gpushare retry" not in explain_halt("training", plans["gpu-1"].halts)
         assert not isinstance(plans["gpu-1"].action, ApplyNode)
         assert plans["gpu-2"].reason is Reason.ROLLOUT_HALTED
         assert not expect_apply(plans["gpu-2"]).cordon

@@ -198,6 +198,13 @@ def test_a_label_that_is_put_back_is_no_rollout() -> None:
     assert _rollout(a_snapshot(pools=(a_pool(),), nodes=(node,), pods=(a_plugin_pod(),)))[0]
 
 
+def test_a_rollout_that_nothing_begins_of_says_what_it_waits_for() -> None:
+    nodes = (a_settled("gpu-1"), a_settled("gpu-9", ready=False))
+    holds, reason, message = _rollout(a_snapshot(pools=(a_pool(),), nodes=nodes))
+    assert (holds, reason) == (False, Reason.UPDATING)
+    assert "Node gpu-1: Waiting for budget: rollout.maxUnavailable (1)" in message
+
+
 def test_a_halted_rollout_says_the_first_that_failed_and_how_many_are_left() -> None:
     failures = [has_failed(name) for name in ("gpu-9", "gpu-1", "gpu-5")]
     nodes = (*failures, a_settled("gpu-2"), a_settled("gpu-3"))

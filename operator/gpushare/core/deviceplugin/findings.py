@@ -35,6 +35,10 @@ RESTART_STATIC_PLUGIN = (
     "the pod restarts nothing)"
 )
 """The vendor's steps (page on updating and restarting the device plugin)."""
+_REMOVE_UNKNOWN_PLUGIN = (
+    "remove the plugin that serves it (another namespace, /etc/kubernetes/manifests), or restart "
+    "the kubelet"
+)
 REMOVE_STATIC_PLUGIN = (
     f"Move {STATIC_MANIFEST} out of that folder on the node (deleting the pod stops nothing)"
 )
@@ -100,8 +104,7 @@ def find_left_over(
         return None
     message = (
         f"The node still offers {' and '.join(sorted(left))}, which mode {mode.schedule} lacks. "
-        "Remove the plugin that serves it (another namespace, /etc/kubernetes/manifests), or "
-        "restart the kubelet. Its cards can be allocated twice"
+        f"To stop that, {_REMOVE_UNKNOWN_PLUGIN}. Its cards can be allocated twice"
     )
     plugins = [pod for pod in pods if identify_plugin(pod)]
     if any(pod.deleting and SERVED[identify_plugin(pod)].intersection(left) for pod in plugins):
@@ -206,7 +209,7 @@ def explain_zero(
         )
         return NotYet(Reason.RESOURCE_NOT_READY, message)
     else:
-        return NotYet(Reason.RESOURCE_NOT_READY, unclear)
+        return NotYet(Reason.RESOURCE_NOT_READY, f"{unclear}. {advise_pods(node, ctx)}")
     since = [pod.ready_since for pod in serving if pod.ready_since]
     left = _left_of(ctx.timing.zero_patience, since, ctx)
     return cause if left is None else NotYet(Reason.RESOURCE_NOT_READY, unclear, left)
@@ -217,7 +220,17 @@ def explain_still_offered(pods: Sequence[Pod], of: Mode, resource: str) -> NotYe
     message = f"The node still offers {resource}: its cards could be allocated twice"
     if any(pod.is_static_plugin and is_plugin_of(pod, of) for pod in pods):
         message = f"{message}, because {STATIC_PLUGIN} is Ready. {REMOVE_STATIC_PLUGIN}"
+    else:
+        message = f"{message}. If it stays, {_REMOVE_UNKNOWN_PLUGIN}"
     return NotYet(Reason.RESOURCE_NOT_READY, message)
+
+
+def advise_pods(node: Node, ctx: ReconcileContext) -> str:
+    """Tell how a user finds the pods of the plugin's DaemonSets on a node."""
+    return (
+        f"Check `kubectl -n {ctx.plugin_daemonsets.namespace} get pods -o wide --field-selector "
+        f"spec.nodeName={node.name}`"
+    )
 
 
 def tell_how_to_remove(competing: Sequence[str], ctx: ReconcileContext) -> str:

@@ -7,6 +7,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.core.deviceplugin.findings import (
     NotYet,
+    advise_pods,
     explain_still_offered,
     explain_zero,
     find_competing_plugins,
@@ -58,10 +59,10 @@ def _find_missing(
     for component in (*mode.components, *recoverer):
         if not any(pod.daemonset == component and pod.ready and not pod.deleting for pod in pods):
             message = f"DaemonSet {ctx.name_of(component)} has no Ready pod on the node"
-            return NotYet(Reason.COMPONENT_NOT_READY, message)
+            return NotYet(Reason.COMPONENT_NOT_READY, f"{message}. {advise_pods(node, ctx)}")
     if mode.plugin and not serving and not by_recoverer:
         message = f"DaemonSet {ctx.name_of(mode.plugin)} has no Ready pod on the node"
-        return NotYet(Reason.PLUGIN_RESTARTING, message)
+        return NotYet(Reason.PLUGIN_RESTARTING, f"{message}. {advise_pods(node, ctx)}")
     for resource in mode.resources:
         if not node.allocatable.get(resource):
             return explain_zero(node, serving, mode, resource, ctx)
@@ -99,7 +100,7 @@ def verify_return(
         and any(pod.daemonset == from_mode.plugin for pod in pods)
     ):
         message = f"DaemonSet {ctx.name_of(from_mode.plugin)} still has a pod on the node"
-        return NotYet(Reason.PLUGIN_RESTARTING, message)
+        return NotYet(Reason.PLUGIN_RESTARTING, f"{message}. {advise_pods(node, ctx)}")
     for resource in from_mode.resources:
         if resource not in to.resources and node.allocatable.get(resource):
             return explain_still_offered(pods, from_mode, resource)

@@ -55,7 +55,7 @@ def judge_progress(step: Step, plan: StepResult) -> StepResult:
         if change.restarted_again is None and policy.may_restart:
             plan = _restart_once_more(step)
         elif change.restarted_again is not None:
-            message = f"{plan.message}. A second restart did not help"
+            message = f"A second restart of the plugin did not help. {plan.message}"
             found = plan.reason is not Reason.NO_CARDS
             reason = Reason.RESOURCE_STAYS_ZERO if found else plan.reason
             return _plan_failure(step, reason, message)

@@ -179,12 +179,12 @@ def plan_labels(
         )
     elif applied is not None and applied.mode_unknown:
         state, reason = NodeState.BLOCKED, Reason.MODE_UNKNOWN
-        told = (
-            f"{describe_unknown(applied)}. devicePlugin.restart is Never. "
-            f"{advise_restart(seen, mode)}"
-        )
+        advice = f"{advise_restart(seen, mode)}. "
+        unknown = describe_unknown(ctx.name_of(mode.plugin), advice)
+        told = f"{unknown}. devicePlugin.restart is Never"
     elif verdict.fought_over:
-        state, reason, told = NodeState.BLOCKED, Reason.LABEL_CONFLICT, verdict.message
+        state, reason = NodeState.BLOCKED, Reason.LABEL_CONFLICT
+        told = seen.plan_conflict(verdict).message
     elif trouble is not None and trouble.wait is None:
         state = NodeState.READY if trouble.reason in READY_WITH_WARNING else NodeState.BLOCKED
         reason, told = trouble.reason, trouble.message
@@ -203,11 +203,16 @@ def plan_labels(
 
 
 def advise_restart(seen: NodeSnapshot, mode: Mode) -> str:
-    """Tell how a user makes the plugin read its labels."""
+    """Tell how a user makes the plugin read its labels, while no pod can come."""
+    node = seen.node.name
     pods = sorted((p.namespace, p.name) for p in seen.pods if p.daemonset == mode.plugin)
     if not pods:
-        return "Delete its pod on the node"
-    return "Run: " + "; ".join(f"kubectl -n {space} delete pod {name}" for space, name in pods)
+        return "Cordon the node, and delete the plugin's pod on it"
+    deletes = " && ".join(f"kubectl -n {space} delete pod {name}" for space, name in pods)
+    return (
+        f"Run `kubectl cordon {node} && {deletes}`, and when the new pod is Ready "
+        f"`kubectl uncordon {node}`"
+    )
 
 
 def _is_settled(

@@ -58,11 +58,12 @@ class Verdict:
 
 
 def describe_conflict(conflict: LabelConflict) -> str:
-    """Tell who writes what, against which value of ours."""
-    theirs = "removes it" if conflict.theirs is None else f"writes {conflict.theirs!r}"
+    """Tell who writes what, against which value of ours, and what to do about it."""
+    key, theirs = conflict.key, conflict.theirs
+    what = f"removing label {key}" if theirs is None else f"writing {key}={theirs}"
     return (
-        f"{_name(conflict.manager)} keeps changing the label {conflict.key}: it {theirs}, the pool "
-        f"writes {conflict.ours!r}"
+        f"{_name(conflict.manager)} keeps {what}, but the pool needs {conflict.ours}. Change what "
+        "it applies (on ACK: the node pool)"
     )
 
 

@@ -354,7 +354,7 @@ class Planner:
         if plan is None:
             return None
         if pool is not None:
-            plan = suppress(plan, context, pool)
+            plan = suppress(plan, context, pool, ctx)
         return explain_refusal(plan, context)
 
     # What is kept between passes.

@@ -8,12 +8,15 @@ from gpushare.api.pool import Pool
 from gpushare.core.rollout.budget import Refusal
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
 from gpushare.core.snapshot.cluster import NodeContext
+from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.core.snapshot.plugin_reading import describe_unknown
 from gpushare.editions.registry import settled_labels
 from gpushare.names import Reason
 
 
-def suppress(plan: StepResult, context: NodeContext, pool: Pool) -> StepResult:
+def suppress(
+    plan: StepResult, context: NodeContext, pool: Pool, ctx: ReconcileContext
+) -> StepResult:
     """Turn the plan of a pool that does not act into what it would do."""
     change = context.seen.records.change
     begun = plan.begin()
@@ -32,7 +35,8 @@ def suppress(plan: StepResult, context: NodeContext, pool: Pool) -> StepResult:
         reason = Reason.PAUSED
     reading = context.seen.reading
     if reading is not None and reading.is_unknown:
-        reason, message = Reason.MODE_UNKNOWN, f"{describe_unknown(reading.applied)}. {message}"
+        unknown = describe_unknown(ctx.name_of(reading.applied.mode.plugin))
+        reason, message = Reason.MODE_UNKNOWN, f"{unknown}. {message}"
     return replace(
         plan,
         state=NodeState.WAITING,

@@ -94,11 +94,18 @@ def parse_records(node: Node) -> NodeRecords:
             mode_unknown=names.ANNOTATION_MODE_UNKNOWN in node.annotations,
         )
     except ValidationError as error:
-        where = error.title
+        key = {
+            Change.__name__: names.ANNOTATION_CHANGE,
+            LastApplied.__name__: names.ANNOTATION_APPLIED,
+            Drift.__name__: names.ANNOTATION_DRIFT,
+        }.get(error.title, names.ANNOTATION_INITIAL_VALUES)
+        # Without these nothing says which mode the plugin serves.
+        is_doubtful = key in (names.ANNOTATION_CHANGE, names.ANNOTATION_APPLIED)
+        unknown = f" {names.ANNOTATION_MODE_UNKNOWN}=true" if is_doubtful else ""
         raise RecordError(
-            f"An annotation of node {node.name} cannot be read ({names.GROUP}/initial-values, "
-            f"/change, /applied or /drift; {where}: {error.errors()[0]['msg']}). If another "
-            "version of the operator wrote it, run that version; else remove the broken annotation"
+            f"Annotation {key} of node {node.name} cannot be read ({error.errors()[0]['msg']}). If "
+            "another version of the operator wrote it, run that version. If it was edited, run: "
+            f"kubectl annotate node {node.name} {key}-{unknown}"
         ) from error
 
 

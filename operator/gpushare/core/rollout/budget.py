@@ -5,6 +5,7 @@
 
 from dataclasses import dataclass
 
+from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import Rollout
 from gpushare.core.rollout.approval import is_approved
@@ -20,15 +21,8 @@ class Refusal:
     message: str
 
 
-NOT_APPROVED = Refusal(
-    Reason.WAITING_FOR_APPROVAL,
-    "Waiting for approval: rollout.approval is Manual. Review status.plan, then set "
-    "rollout.approvedPlan to its hash",
-)
-BUDGET_IN_USE = Refusal(
-    Reason.WAITING_FOR_BUDGET,
-    "Waiting for budget: rollout.maxUnavailable nodes are unavailable already",
-)
+NO_RETRY = "No retry is needed"
+"""How `halted_by` begins where nothing failed that could be retried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +51,21 @@ def find_start_refusal(
     only: nothing else must hold a deletion up.
     """
     if pool is not None and kind is not None and not is_approved(pool, kind):
-        return NOT_APPROVED
+        return Refusal(
+            Reason.WAITING_FOR_APPROVAL,
+            "Waiting for approval: rollout.approval is Manual. To review the plan and approve it, "
+            f"run: kubectl gpushare plan pool {pool.name}",
+        )
     if initializes:
         return None
     if pool is None or pool.deleting:
         rollout = pool.spec.rollout if pool is not None else Rollout()
-        return None if _has_room(rollout, progress) else BUDGET_IN_USE
+        return None if _has_room(rollout, progress) else _budget_used_up(pool, rollout, progress)
     if progress.halted_by:
         return Refusal(Reason.ROLLOUT_HALTED, explain_halt(pool.name, progress.halted_by))
     rollout = pool.spec.rollout
     if not _has_room(rollout, progress):
-        return BUDGET_IN_USE
+        return _budget_used_up(pool, rollout, progress)
     if progress.verified < rollout.canary <= progress.verified + progress.changing:
         return Refusal(
             Reason.WAITING_FOR_CANARY,
@@ -78,9 +76,25 @@ def find_start_refusal(
 
 def explain_halt(pool: str, halted_by: str) -> str:
     """Tell how to resume a halted rollout, then its cause: the end is cut where names are long."""
+    if halted_by.startswith(NO_RETRY):
+        return f"The rollout is halted. {halted_by}"
     return (
         "The rollout is halted. Fix the cause, then change the spec or run "
         f"`kubectl gpushare retry pool/{pool}`. {halted_by}"
+    )
+
+
+def _budget_used_up(pool: Pool | None, rollout: Rollout, progress: RolloutProgress) -> Refusal:
+    """Tell that the budget is used up, and how to see by which nodes.
+
+    It names none: with each that comes back, all that wait would be looked at again.
+    """
+    limit = count_max_unavailable(rollout, progress.total)
+    label = names.LABEL_POOL if pool is None else f"{names.LABEL_POOL}={pool.name}"
+    return Refusal(
+        Reason.WAITING_FOR_BUDGET,
+        f"Waiting for budget: rollout.maxUnavailable ({limit}) is used up by nodes that are in a "
+        f"change, cordoned or NotReady. To see them, run: kubectl get nodes -l {label}",
     )
 
 

@@ -112,11 +112,12 @@ class NodeSnapshot:
     def plan_conflict(self, verdict: Verdict) -> StepResult:
         """Plan to report who keeps changing the node's labels; the action is still to be added."""
         wakes = [wait for wait in (verdict.wait, verdict.calm_after) if wait is not None]
+        retry = f", then run `kubectl gpushare retry node/{self.node.name}`"
         return StepResult(
             self.node.name,
             NodeState.BLOCKED,
             Reason.LABEL_CONFLICT,
-            verdict.message,
+            f"{verdict.message}{retry if verdict.given_up else ''}",
             requeue_after_seconds=min(wakes).total_seconds() if wakes else None,
             conflicts=verdict.conflicts,
         )

@@ -140,10 +140,9 @@ def running_plugins(pods: Sequence[Pod], mode: Mode) -> dict[str, int]:
     }
 
 
-def describe_unknown(applied: LastApplied) -> str:
-    """Tell that a node's mode is unknown, and why."""
-    plugin = applied.mode.plugin
+def describe_unknown(plugin: str, advice: str = "") -> str:
+    """Tell that the mode which DaemonSet `plugin` serves is unknown, what to do, and why."""
     return (
-        f"The mode that DaemonSet {plugin} serves is unknown: it may have read a label of another "
-        "field manager, for example when the kubelet restarted"
+        f"The mode that DaemonSet {plugin} serves is unknown. {advice}The plugin may have read "
+        "another field manager's label, for example when the kubelet restarted"
     )

@@ -76,18 +76,20 @@ def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]
     unapproved = [kind for kind in pool_state.kinds if not is_approved(pool, kind)]
     if unapproved:
         listed = "; ".join(sorted(map(str, unapproved)))
+        approve = f"kubectl gpushare approve {pool.name} --hash {hash_kinds(pool_state.kinds)}"
         message = (
-            f"Waiting for approval: {listed}. Review status.plan, then set rollout.approvedPlan to "
-            f"{hash_kinds(pool_state.kinds)}"
+            f"Waiting for approval. Review it with `kubectl gpushare plan pool {pool.name}`, then "
+            f"run `{approve}`. Changes: {listed}"
         )
         return False, Reason.WAITING_FOR_APPROVAL, message
     if not (changing or left):
         return True, Reason.NOTHING_LEFT, "No isolation change is under way or left to do"
     message = f"{changing} of {changing + left} nodes left to change are being changed"
-    first = pool_state.pending[min(pool_state.pending)] if left else None
-    if changing or first is None or first.reason in _TURNS:
+    if changing:
         return False, Reason.UPDATING, message
-    return False, first.reason, f"{message}. Node {first.node}: {first.message}"
+    first = pool_state.pending[min(pool_state.pending)]
+    reason = Reason.UPDATING if first.reason in _TURNS else first.reason
+    return False, reason, f"{message}. Node {first.node}: {first.message}"
 
 
 def _summarise(pool_state: PoolState) -> str:

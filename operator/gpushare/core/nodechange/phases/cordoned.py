@@ -20,6 +20,7 @@ from gpushare.core.nodechange.step import (
 from gpushare.core.ownership.drift import Claim, judge_drift
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
+from gpushare.core.rollout.budget import NO_RETRY
 from gpushare.core.snapshot.actions import (
     ApplyNode,
     NodeState,
@@ -116,10 +117,14 @@ def report_unreadable_pods(step: Step) -> StepResult | None:
     if not (step.seen.is_refused and overdue) or _is_held_by_pods(step):
         return None
     seconds, node = step.policy.ready_timeout.total_seconds(), step.seen.node.name
-    message = f"The node's pods cannot be read {seconds:g} s after the cordon"
+    message = (
+        f"{NO_RETRY}: node {node} continues automatically when the API server allows its change, "
+        f"which it still refuses {seconds:g} s after the cordon. status.samples shows the refusal"
+    )
     plan = step.seen.plan(NodeState.FAILED, Reason.DEADLINE_EXCEEDED, message, _build_recheck(step))
-    failed = f"Node {node} failed in phase {step.change.phase}: {message}"
-    return replace(plan, halts="" if step.change.initializing else failed)
+    # A rollback halts by what failed before it, which a user must retry.
+    is_own_halt = not step.change.initializing and step.change.rolls_back is None
+    return replace(plan, halts=message if is_own_halt else "")
 
 
 def _build_recheck(step: Step) -> RecheckPods:

@@ -140,7 +140,10 @@ def _why_not_rolled_back(step: FailedStep) -> str:
     transition = _find_reverse(change)
     if transition.refusal is not None:
         way = f"{change.to} -> {change.from_mode}"
-        return f"Not rolled back ({way}): {transition.message}. {UNTIL_FIXED}"
+        return (
+            f"It is not rolled back, because {way} {transition.outcome}. The node stays cordoned "
+            "until the failure is fixed, then recovers automatically"
+        )
     if transition.outcome is Outcome.APPLY_AND_RESTART and not policy.may_restart:
         why = "The device plugin must be restarted, but devicePlugin.restart is Never"
         return f"Not rolled back: {why}. {UNTIL_FIXED}"

@@ -84,7 +84,8 @@ def yield_to_manager(step: MemberStep) -> StepResult | None:
         records = records.model_copy(update={"applied": applied})
         records = note_module(seen, records, mode, step.ctx)
         if applied.mode_unknown:
-            plan = replace(plan, message=f"{plan.message}. {describe_unknown(applied)}")
+            unknown = describe_unknown(step.ctx.name_of(mode.plugin))
+            plan = replace(plan, message=f"{plan.message}. {unknown}")
     action = build_apply(
         seen.node, labels, records, cordon=seen.node.owns_cordon, message=plan.message
     )

@@ -41,6 +41,9 @@ _WORD_CHARACTERS = 20
 """As much is shown of an annotation that says something else than was expected."""
 _START = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_START}"
 _DONE = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_DONE}"
+_EARLY = f"{_DONE} was set too early"
+_CHECK = "grep -E '^(cgpu|km )' /proc/modules; ls /proc | grep cgpu"
+"""Prints something where templates/teardown.sh finds a module."""
 _SENTINEL = "sentinel"
 _SWITCH = (
     "isolationTeardown.policy is Job, but this installation allows no teardown Jobs. Set it to "
@@ -58,7 +61,7 @@ def find_teardown_refusal(node: Node, policy: Policy, ctx: ReconcileContext) -> 
             return None
         return Blocker(
             Reason.REQUIRES_TEARDOWN,
-            f"To start, run: {_annotate(node, _START)}{_tell_word(node)}",
+            f"To start, run {_annotate(node, _START)}{_tell_word(node)}",
         )
     return None if ctx.may_tear_down else Blocker(Reason.TEARDOWN_DISABLED, _SWITCH)
 
@@ -216,10 +219,10 @@ def remove_module(step: Step) -> StepResult | None:
     if installer := _find_installer(seen):
         return step.updating(reason, _INSTALLER.format(step.ctx.name_of(installer)))
     if policy.teardown is TeardownPolicy.MANUAL:
-        message = (
-            f"Remove the kernel module and reboot the node, then annotate it {_DONE}. For the "
-            f"commands, run: kubectl gpushare render teardown {node}"
-        )
+        steps = f"Remove the kernel module and reboot the node, then annotate it {_DONE}"
+        if change.teardown.consumed:
+            steps = f"{_EARLY}. Set start, remove the kernel module, reboot the node, then set done"
+        message = f"{steps}. For the commands, run: kubectl gpushare render teardown {node}"
         return seen.plan(NodeState.BLOCKED, reason, message)
     if not step.ctx.may_tear_down:
         return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _SWITCH)
@@ -349,12 +352,9 @@ def _tell_failed(job: Job) -> str:
 def _tell_verification(node: Node, change: Change) -> str:
     assert change.teardown is not None
     if change.teardown.consumed:
-        return (
-            f"The node has rebooted, but {_DONE} was set too early. Annotate the node {_START}, "
-            f"check that no cGPU module is loaded, then annotate it {_DONE}"
-        )
+        return f"The node has rebooted, but {_EARLY}. First run {_annotate(node, _START)}"
     return (
-        "The node has rebooted. Check that no cGPU module is loaded, then run: "
+        f"The node has rebooted. On it, `{_CHECK}` must print nothing. Then run "
         f"{_annotate(node, _DONE)}{_tell_word(node)}"
     )
 
@@ -368,4 +368,4 @@ def _tell_word(node: Node) -> str:
 
 
 def _annotate(node: Node, annotation: str) -> str:
-    return f"kubectl annotate node {node.name} {annotation} --overwrite"
+    return f"`kubectl annotate node {node.name} {annotation} --overwrite`"
