@@ -60,6 +60,7 @@ class Informers:
         self._waited_for: set[str] = set()
 
         self._plugin_daemonsets = settings.plugin_daemonsets
+        self._plugin_namespace = settings.plugin_namespace
         self.parse_pod: Callable[[Json], Pod | None] = partial(
             parse_pod,
             plugin_namespace=settings.plugin_namespace,
@@ -155,7 +156,9 @@ class Informers:
             pods=_PodsByNode(self._pods),
             jobs=self._jobs,
             plugin_daemonsets=PluginDaemonSets(
-                self._plugin_daemonsets, frozenset(self.daemonsets.records.values())
+                self._plugin_daemonsets,
+                frozenset(self.daemonsets.records.values()),
+                self._plugin_namespace,
             ),
             zeroed=self._zeroed,
             unhealthy_cards={each.node: each.cards for each in self.unhealthy.records.values()},

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from gpushare.api.k8s.daemonset import FORMER, NONE_RENAMED, DaemonSet, list_standard_names
 from gpushare.editions.registry import MODES
-from gpushare.names import STANDARD_DAEMONSETS
+from gpushare.names import PLUGIN_NAMESPACE, STANDARD_DAEMONSETS
 
 CHART_VALUE = "pluginDaemonSets"
 SUGGESTED = 3
@@ -21,6 +21,7 @@ class PluginDaemonSets:
     names: Mapping[str, str] = field(default_factory=lambda: NONE_RENAMED)
     """By standard name, that of the cluster, as the installation says."""
     found: frozenset[DaemonSet] = frozenset()
+    namespace: str = PLUGIN_NAMESPACE
 
     @cached_property
     def standard(self) -> frozenset[str]:
