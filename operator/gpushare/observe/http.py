@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from aiohttp import web
@@ -23,7 +24,8 @@ class ProcessServer:
 
     `generate` writes the metrics. A probe answers 200 `ok`, or 503 with a sentence a line.
     `liveness` finds what a restart of this process would mend, `readiness` why nobody should rely
-    on it now; that the API server is away is none of the former.
+    on it now; that the API server is away is none of the former. A probe's answer is logged when
+    it changes: the kubelet's Events show the status alone.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class ProcessServer:
         self.connections = Connections(MAX_CONNECTIONS)
         self._generate = generate
         self._checks = {"/livez": liveness, "/readyz": readiness}
+        self._logged: dict[str, str] = {}
 
     @contextlib.asynccontextmanager
     async def listening(self, *, host: str, port: int) -> AsyncIterator[None]:
@@ -55,8 +58,8 @@ class ProcessServer:
             return web.Response(status=405, headers={"Allow": "GET"})
         if request.path == "/metrics":
             answer = self._write_metrics()
-        elif (checks := self._checks.get(request.path)) is not None:
-            answer = _probe(checks)
+        elif request.path in self._checks:
+            answer = self._probe(request.path)
         else:
             return web.Response(status=404)
         self.connections.note_answer(request.protocol)
@@ -70,9 +73,17 @@ class ProcessServer:
             return web.Response(status=500, text="internal error; see the log\n")
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_PLAIN_1_0_0})
 
-
-def _probe(checks: Sequence[Check]) -> web.Response:
-    problems = [problem for check in checks if (problem := check())]
-    if problems:
-        return web.Response(status=503, text="\n".join(problems) + "\n")
-    return web.Response(text="ok\n")
+    def _probe(self, path: str) -> web.Response:
+        problems = [problem for check in self._checks[path] if (problem := check())]
+        text = "\n".join(problems)
+        # Seconds in it grow from probe to probe: that alone is no change.
+        answer = re.sub(r"\d+", "", text)
+        if answer != self._logged.get(path, ""):
+            for problem in problems:
+                log.warning("%s answers 503: %s", path, problem)
+            if not problems:
+                log.info("%s answers 200 again", path)
+            self._logged[path] = answer
+        if problems:
+            return web.Response(status=503, text=f"{text}\n")
+        return web.Response(text="ok\n")

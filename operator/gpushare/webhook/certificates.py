@@ -185,14 +185,25 @@ class Certificate:
     def _adopt(self, secret: Secret | None) -> tuple[Identity | None, str | None]:
         """The identity that somebody else wrote; what is held goes on where it is of no use."""
         name = f"{self._namespace}/{self._secret}"
+        issues, run = self._mode == "cert-manager", f"run: kubectl -n {self._namespace}"
         if secret is None:
-            return self._identity, f"Secret {name} does not exist: mode {self._mode} requires it"
+            remedy = (
+                f"To see why, {run} describe certificate.cert-manager.io gpushare-webhook"
+                if issues
+                else "Create it with tls.crt, tls.key and ca.crt"
+            )
+            return self._identity, f"Secret {name} is missing. {remedy}"
         stored = Identity.from_secret_data(secret.data)
         # Only what the API server asks for: what others issue need not know this machine's names.
         problem = find_foreign_problem(stored, self.hosts[:1], self._clock())
         if problem is None:
             return stored, None
-        return self._identity, f"Secret {name} is rejected: {problem}. Reissue it"
+        remedy = (
+            f"To have it reissued, {run} delete secret {self._secret}"
+            if issues
+            else "Replace its tls.crt, tls.key and ca.crt"
+        )
+        return self._identity, f"Secret {name} is rejected: {problem}. {remedy}"
 
     def _serve(self, identity: Identity | None) -> str | None:
         """Serve with `identity` from the next handshake on; why not, where TLS takes it not."""
@@ -223,7 +234,20 @@ class Certificate:
         now = self._clock()
         if all(is_vouched_for(identity.certificate_pem, bundle, now) for bundle in bundles):
             return None
-        return f"MutatingWebhookConfiguration {self._configuration} does not trust the webhook's CA"
+        problem = (
+            f"MutatingWebhookConfiguration {self._configuration} does not trust the webhook's CA, "
+            "so the API server cannot call the webhook"
+        )
+        if self._mode == "cert-manager":
+            return (
+                f"{problem}. If webhook.caBundle is set, correct it. Otherwise check the "
+                "cainjector of cert-manager. Run: "
+                "kubectl get pods -A -l app.kubernetes.io/name=cainjector"
+            )
+        if self._mode == "provided":
+            secret = f"Secret {self._namespace}/{self._secret}"
+            return f"{problem}. Set ca.crt in {secret}, or webhook.caBundle, to its CA"
+        return problem
 
     def _observe_configuration(self, configuration: Json | None) -> None:
         if configuration is None and self._installed is not False:

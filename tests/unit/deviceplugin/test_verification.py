@@ -109,7 +109,7 @@ def test_to_leave_a_shared_mode_some_form_of_the_whole_card_plugin_must_be_there
     plan = plan_of(a_settled(), POOL, *pods, daemonsets=daemonsets)
     assert plan.reason is reason
     if reason is Reason.COMPONENT_MISSING:
-        for told in (DEFAULT.plugin, RECOVER.daemonset, "nvidia-device-plugin.yml back"):
+        for told in (DEFAULT.plugin, RECOVER.daemonset, "docs/ack.md"):
             assert told in plan.message
 
 

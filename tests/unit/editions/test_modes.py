@@ -195,11 +195,12 @@ def test_one_that_lost_its_name_to_another_may_be_it_again() -> None:
 
 
 def test_a_missing_daemonset_is_told_by_the_clusters_name_with_the_value_to_set() -> None:
-    names = PluginDaemonSets({GPUSHARE_PLUGIN: "gone"}, frozenset({build("gpushare-plugin")}))
+    found = frozenset({build("gpushare-plugin")})
+    names = PluginDaemonSets({GPUSHARE_PLUGIN: "gone"}, found, "gpu-plugins")
     blocker = find_missing_daemonset(SHARE, [], ReconcileContext(NOW, plugin_daemonsets=names))
     assert blocker is not None
     assert blocker.reason is Reason.COMPONENT_MISSING
-    assert "needs DaemonSet gone," in blocker.message
+    assert "DaemonSet gone, not found in namespace gpu-plugins. Install it" in blocker.message
     value = f"named gpushare-plugin, set the chart's value pluginDaemonSets.{GPUSHARE_PLUGIN}"
     assert value in blocker.message
 

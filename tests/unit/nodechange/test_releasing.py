@@ -99,7 +99,7 @@ def test_what_is_no_known_mode_can_not_be_restored_and_says_so() -> None:
     node = _left(SHARE, "share", {names.LABEL_SCHEDULE: "egpu"})
     plan = expect_release(node, pool=_pool("Restore"))
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.REQUIRES_MANUAL_ACTION)
-    assert "egpu" in plan.message
+    assert f"had at first ({names.LABEL_SCHEDULE}=egpu)" in plan.message
 
 
 def test_a_node_without_a_whole_card_plugin_does_not_hold_its_pool() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 
 import aiohttp
 import pytest
@@ -78,3 +79,18 @@ async def test_a_process_that_is_not_ready_says_each_reason_and_stays_live() -> 
     status, text = await get("/readyz", *problems)
     assert (status, text) == (503, "pools are not known yet\nno lease\n")
     assert (await get("/livez", *problems))[0] == 200
+
+
+async def test_a_probes_answer_is_logged_when_it_changes(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    answers = iter([None, "silent for 61 s", "silent for 63 s", "no lease", None, None])
+    server = ProcessServer(Metrics().generate, readiness=[lambda: next(answers)])
+    async with RawTestServer(server.handle) as raw, aiohttp.ClientSession() as session:
+        for _ in range(6):
+            await session.get(raw.make_url("/readyz"))
+    ours = [record for record in caplog.records if record.name == "gpushare.observe.http"]
+    assert [(record.levelname, record.getMessage()) for record in ours] == [
+        ("WARNING", "/readyz answers 503: silent for 61 s"),
+        ("WARNING", "/readyz answers 503: no lease"),
+        ("INFO", "/readyz answers 200 again"),
+    ]

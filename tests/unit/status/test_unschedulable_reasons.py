@@ -109,6 +109,13 @@ def test_a_pod_without_a_card_on_its_node_is_told_so(cards: dict[int, int], told
     assert ("without a card" in message) is told
 
 
+def test_a_pod_without_a_pool_is_told_to_check_the_webhook_before_it_is_recreated() -> None:
+    pod = _unrouted(owner="replicaset")
+    message = _judge(pod, training=ROOM).message
+    recreate = f"recreate the pod: kubectl -n {pod.namespace} delete pod {pod.name}"
+    assert message.endswith(f"`kubectl gpushare doctor`. If it answers, {recreate}")
+
+
 def test_a_pod_that_is_young_is_not_judged_yet() -> None:
     for age, reason in ((GRACE - timedelta(seconds=1), None), (GRACE, Reason.UNROUTED)):
         pod = a_gpu_pod(unrouted=True, created=NOW - age)
@@ -220,8 +227,13 @@ def _room(*free: int) -> PoolRoom:
 def test_an_extender_that_refuses_a_node_with_room_is_stale_and_the_remedy_is_told() -> None:
     unschedulable = _judge(_waiting(unschedulable=_says(2)), training=_room(3, 10))
     assert unschedulable.reason is Reason.EXTENDER_STALE
-    assert "n1" in unschedulable.message
+    assert "node n1 has room" in unschedulable.message
     assert "rollout restart deployment/gpushare-schd-extender" in unschedulable.message
+
+
+def test_of_several_nodes_with_room_that_were_refused_one_is_named() -> None:
+    message = _judge(_waiting(unschedulable=_says(3)), training=_room(3, 10, 12)).message
+    assert "2 nodes have room, such as n2 (12 GiB on one card)" in message
 
 
 @pytest.mark.parametrize(

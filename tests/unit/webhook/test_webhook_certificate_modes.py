@@ -30,6 +30,7 @@ from tests.unit.webhook.webhook_certificate import (
 )
 
 FOREIGN, OTHER = issue_foreign(HOSTS, NOW), issue_foreign(HOSTS, NOW, kind="ec")
+DISTRUST = "MutatingWebhookConfiguration gpushare-webhook does not trust the webhook's CA"
 
 
 @pytest.mark.parametrize(
@@ -103,10 +104,9 @@ async def test_what_cert_manager_wrote_is_served_and_nothing_is_written(
     put_foreign(fake, foreign)
     certificate = start(fake.api, mode="cert-manager")
     await certificate.ensure()
-    assert (
-        certificate.find_problem()
-        == "MutatingWebhookConfiguration gpushare-webhook does not trust the webhook's CA"
-    )
+    problem = str(certificate.find_problem())
+    assert problem.startswith(DISTRUST)
+    assert problem.endswith("kubectl get pods -A -l app.kubernetes.io/name=cainjector")
     put_bundle(fake, foreign.trust_pem)
     await certificate.ensure()
     assert certificate.find_problem() is None
@@ -132,10 +132,9 @@ async def test_without_a_provided_ca_the_charts_value_stands_and_is_compared(fak
     assert certificate.find_problem() is None
     put_bundle(fake, OTHER.trust_pem)
     await certificate.ensure()
-    assert (
-        certificate.find_problem()
-        == "MutatingWebhookConfiguration gpushare-webhook does not trust the webhook's CA"
-    )
+    problem = str(certificate.find_problem())
+    assert problem.startswith(DISTRUST)
+    assert "webhook.caBundle" in problem
     put_bundle(fake, FOREIGN.trust_pem)
     await certificate.ensure()
     assert certificate.find_problem() is None
@@ -166,9 +165,24 @@ async def test_while_a_secret_is_refused_a_lost_ca_bundle_comes_back(fake: TlsAp
     assert certificate.find_problem() is None
 
 
-@pytest.mark.parametrize("mode", ["cert-manager", "provided"])
-async def test_a_secret_that_somebody_else_is_to_write_is_awaited(fake: TlsApi, mode: Mode) -> None:
+@pytest.mark.parametrize(
+    ("mode", "missing", "rejected"),
+    [
+        (
+            "cert-manager",
+            "run: kubectl -n gpushare-system describe certificate.cert-manager.io gpushare-webhook",
+            "run: kubectl -n gpushare-system delete secret gpushare-webhook-tls",
+        ),
+        ("provided", "Create it with tls.crt, tls.key and ca.crt", "Replace its tls.crt"),
+    ],
+)
+async def test_a_secret_that_somebody_else_is_to_write_is_awaited_and_the_remedy_is_told(
+    fake: TlsApi, mode: Mode, missing: str, rejected: str
+) -> None:
     certificate = start(fake.api, mode=mode)
     await certificate.ensure()
-    assert f"does not exist: mode {mode} requires it" in str(certificate.find_problem())
+    assert missing in str(certificate.find_problem())
+    put_foreign(fake, replace(FOREIGN, key_pem=OTHER.key_pem))
+    await certificate.ensure()
+    assert rejected in str(certificate.find_problem())
     assert fake.writes == []

@@ -7,7 +7,7 @@ from gpushare.api.k8s.daemonset import FORMER
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition
-from gpushare.core.deviceplugin.findings import RETURN_STATIC_PLUGIN, list_few, tell_how_to_remove
+from gpushare.core.deviceplugin.findings import list_few, tell_how_to_remove
 from gpushare.core.snapshot.actions import Blocker, EvictedPod
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.editions.edition import Mode, Transition
@@ -146,18 +146,19 @@ def find_missing_daemonset(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext)
     if not missing:
         return None
     needs = f"Mode {to.schedule} of the {to.edition} edition needs DaemonSet"
+    where = f"in namespace {ctx.plugin_daemonsets.namespace}"
     if to.recoverer:
         either = (to.plugin, to.recoverer)
         message = (
-            f"{needs} {' or '.join(map(ctx.name_of, either))} in the cluster, or {STATIC_PLUGIN} "
-            f"on the node; none was found. Install one of the two{_suggest(either, ctx)}. For the "
-            "static pod, cordon the node, wait until its GPU pods have ended, "
-            f"{RETURN_STATIC_PLUGIN}, and uncordon it when it is ready in its pool"
+            f"{needs} {' or '.join(map(ctx.name_of, either))} {where}, or {STATIC_PLUGIN} on the "
+            f"node. None was found. Install one of the two{_suggest(either, ctx)}, or restore the "
+            "static pod (docs/ack.md). The node is not changed until then"
         )
     else:
+        plural, install = ("s", "them") if len(missing) > 1 else ("", "it")
         message = (
-            f"{needs} {' and '.join(map(ctx.name_of, missing))}, not found in the cluster. "
-            f"Install it{_suggest(missing, ctx)}. The node is not changed until then"
+            f"{needs}{plural} {' and '.join(map(ctx.name_of, missing))}, not found {where}. "
+            f"Install {install}{_suggest(missing, ctx)}. The node is not changed until then"
         )
     return Blocker(Reason.COMPONENT_MISSING, message)
 

@@ -109,9 +109,11 @@ def _plan_given_back(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> S
     """Plan the node as a member of a pool that wants what the node is to be left with."""
     target, removed = _find_target(seen, pool)
     if target is None:
-        found = dict(seen.records.initial_values or {})
+        found = extend_initial_values(seen.records.initial_values, seen.node, names.MODE_LABELS)
+        labels = sorted((key, value) for key, value in found.items() if value is not None)
+        shown = ", ".join(f"{key}={value}" for key, value in labels)
         message = (
-            f"The labels that the node had at first ({found}) are no known mode and cannot be "
+            f"The labels that the node had at first ({shown}) are no known mode and cannot be "
             "restored. Set deletionPolicy to Retain or WholeCard"
         )
         return seen.plan(NodeState.BLOCKED, Reason.REQUIRES_MANUAL_ACTION, message)

@@ -148,10 +148,10 @@ def _explain_unrouted(pod: Pod) -> str:
     else:
         where = f"It is on node {pod.node} without a card: its nodeName was set by hand"
     return (
-        "The pod requests shared GPU and selects no pool: it is older than the pools, no pool "
-        "accepted it, or the webhook was not called (it never is for kube-system and the "
-        f"operator's namespace). {where}. Recreate it, or set {names.LABEL_POOL} in its template's "
-        "node selector"
+        f"The pod requests shared GPU but selects no pool. {where}. In {names.EXEMPT_NAMESPACE} "
+        f"and the operator's namespace, set {names.LABEL_POOL} in its template's node selector. "
+        "Elsewhere, check the webhook with `kubectl gpushare doctor`. If it answers, recreate "
+        f"the pod: {tell_to_recreate(pod)}"
     )
 
 
@@ -212,10 +212,13 @@ def _find_stale_extender(
     if refused <= len(nodes) - len(roomy) or others >= len(roomy):
         return None
     free, name = max(roomy)
-    few = "" if len(roomy) == 1 else f", or another of {len(roomy)} nodes"
+    found = (
+        f"node {name} has room"
+        if len(roomy) == 1
+        else f"{len(roomy)} nodes have room, such as {name}"
+    )
     return Reason.EXTENDER_STALE, (
         f"The scheduler extender refused {refused} nodes for lack of GPU memory on one card, but "
-        f"node {name} has room ({free} {unit} on one card){few}. If this lasts for more than a "
-        "minute, the extender missed a change of the node's cards, or counts memory that no pod "
-        f"holds. Run: {RESTART}"
+        f"{found} ({free} {unit} on one card). If this lasts for more than a minute, the extender "
+        f"missed a change of the node's cards, or counts memory that no pod holds. Run: {RESTART}"
     )

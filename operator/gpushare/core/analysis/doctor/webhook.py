@@ -136,7 +136,11 @@ def judge_endpoints(ready: int | Unseen, service: str) -> Finding:
         return skip(about, ready)
     namespace, _, _ = service.partition("/")
     if not ready:
-        remedy = f"Check the webhook's logs, and run: kubectl -n {namespace} get pods"
+        remedy = (
+            f"Check the webhook's pods with `kubectl -n {namespace} get pods`. If they run but are "
+            f"not ready, their log shows why. Run: kubectl -n {namespace} logs -l "
+            "app.kubernetes.io/name=gpushare-operator --prefix --tail=-1 | grep 'answers 503'"
+        )
         told = "The Service has no ready endpoint"
         return find(Code.WEBHOOK_WITHOUT_ENDPOINTS, about, told, remedy)
     return find(Code.WEBHOOK_SERVED, about, f"Ready endpoints: {ready}")
