@@ -80,4 +80,4 @@ def test_what_is_claimed_of_a_pod_is_what_it_met_and_mostly_something_is_claimed
             _live(chance, history)
             known += _count_claims(history)
     assert known[True] > 250 * HISTORIES
-    assert known[False] < 0.3 * known[True], known
+    assert known[False] < 0.4 * known[True], known

@@ -40,3 +40,16 @@ def test_a_plugin_that_is_told_of_after_a_label_was_put_back_may_have_read_the_o
 ) -> None:
     """A pod that left with the foreign label, and came back with ours, has read ours."""
     assert read("cgpu", plugin, applied(reverted=theirs)).is_unknown is misread
+
+
+@pytest.mark.parametrize(("seen_at_once", "misread"), [(True, False), (False, True), (None, True)])
+def test_a_removed_label_may_have_been_read_as_another_mode_unless_it_was_seen_at_once(
+    seen_at_once: bool | None, misread: bool
+) -> None:
+    """Basic's cgpu is the same without the label; what that said before, nothing tells."""
+    records = applied("cgpu", edition="Basic")
+    node = a_node(labels={names.LABEL_CGPU: "true", **OURS}, records=records)
+    reading = NodeSnapshot(node, (a_plugin_pod("plugin-1"),), records).reading
+    assert reading is not None
+    is_brief = None if seen_at_once is None else lambda _: seen_at_once
+    assert reading.may_have_misread(is_brief) is misread

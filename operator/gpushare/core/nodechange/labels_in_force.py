@@ -81,7 +81,7 @@ def note_readings(
     if not reading.is_ours and not stays:
         admissions = find_admissions(seen, ctx.is_brief)
         return {"reverted": reading.reverted, **write_admissions(admissions)}
-    if reading.applied.reverted and find_unknown_mode_wait(seen, ctx) is None:
+    if not stays and reading.applied.reverted and find_unknown_mode_wait(seen, ctx) is None:
         return {"reverted": None}
     return {}
 

@@ -54,17 +54,20 @@ class PluginReading:
             is_late = applied.reverted == "SamePlugin" or (applied.reverted and restarted)
             return not self.is_ours or bool(is_late)
         # The recorded process reads them again if its kubelet restarts, or has done so.
-        foreign = [key for key, value in mode.labels.items() if self.node.labels.get(key) != value]
-        if self.is_ours or (foreign and self._said is mode):
-            # They are as we wrote them, or say the same in other words.
+        if self.is_ours:
             return False
+        foreign = [key for key, value in mode.labels.items() if self.node.labels.get(key) != value]
         if not foreign or is_brief is None:
             # What another manager set to our value had another one before, nobody knows how long.
             return True
+        if (said := self._said) is mode:
+            # It says the same in other words. What it said before, nobody has seen who has only
+            # begun to watch.
+            return not is_brief(None)
         # Of a label that was removed nothing tells when. By a value of another plugin's mode the
         # DaemonSets take this plugin away, and it reads ours when it comes back.
         moments = [self.node.written_at.get(key) for key in foreign]
-        leaves = self._said is not None and not self.shares_plugin(self._said)
+        leaves = said is not None and not self.shares_plugin(said)
         return not all(map(is_brief, moments)) or (not leaves and (stays or None in moments))
 
     @property
