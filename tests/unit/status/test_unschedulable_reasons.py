@@ -218,7 +218,9 @@ def _says(refused: int) -> str:
 def _room(*free: int) -> PoolRoom:
     """Of nodes with so much free on their only card."""
     nodes = {
-        f"n{number}": NodeCapacity(gpus=1, total=40, free_blocks=(units,), card_total=40)
+        f"n{number}": NodeCapacity(
+            gpus=1, total=40, free_blocks=(units,), card_total=40, is_extended=True
+        )
         for number, units in enumerate(free)
     }
     return PoolRoom(len(free), len(free), A_CAPACITY, nodes)
@@ -253,6 +255,12 @@ def test_a_roomy_node_that_something_else_refused_says_nothing_of_the_extender()
     """The refused one may be a node that left the pool and kept its label."""
     says = "0/2 nodes are available: 1 Insufficient GPU Memory in one device, 1 Insufficient cpu."
     assert _reason(_waiting(unschedulable=says), training=_room(10)) is Reason.UNSCHEDULABLE
+
+
+def test_a_label_that_the_extender_does_not_read_never_calls_it_stale() -> None:
+    """A tenant may write `aliyun.com/gpu-count: 2` on a pod of any edition."""
+    pod = _waiting(14, card_count=2, unschedulable=_says(2))
+    assert _reason(pod, training=_room(8, 8)) is Reason.NO_FREE_BLOCK
 
 
 ROOMY = PoolRoom(2, 2, a_capacity(memory_total=80, largest_card=40, free=30))

@@ -20,6 +20,7 @@ from gpushare.api.k8s.card_annotations import parse_count, parse_ledger
 from gpushare.api.k8s.daemonset import NONE_RENAMED
 from gpushare.api.k8s.gpu_request import (
     SIDECAR,
+    ask_per_card,
     count_card_memory,
     count_container,
     count_gpu_requests,
@@ -102,7 +103,7 @@ class Pod:
     cards: Mapping[int, int] = field(default_factory=lambda: NOTHING)
     """Units of GPU memory that the scheduler's ledger gives it, by index of the card."""
     card_count: int = 1
-    """Cards over which its GPU memory is spread evenly."""
+    """Cards over which its label spreads its GPU memory evenly (Professional)."""
     created: datetime | None = None
     unschedulable: str = ""
     """The scheduler's message, cut, where it found no node, or failed."""
@@ -129,10 +130,11 @@ class Pod:
         """Units of GPU memory that it asks its node for."""
         return self.requests.get(names.RESOURCE_GPU_MEMORY, 0)
 
-    @property
-    def gpu_memory_per_card(self) -> int:
-        """Units of GPU memory that each of its cards must have free."""
-        return (self.card_memory or self.gpu_memory) // self.card_count
+    def gpu_memory_per_card(self, *, is_extended: bool) -> int:
+        """Units of GPU memory that each of its cards must have free; `is_extended` is whether a
+        scheduler extender allocates them."""
+        counts = self.gpu_memory, self.card_memory, self.card_count
+        return ask_per_card(*counts, is_extended=is_extended)[0]
 
     @property
     def pools(self) -> tuple[str, ...]:
