@@ -257,6 +257,20 @@ def test_a_roomy_node_that_something_else_refused_says_nothing_of_the_extender()
     assert _reason(_waiting(unschedulable=says), training=_room(10)) is Reason.UNSCHEDULABLE
 
 
+@pytest.mark.parametrize(
+    "why",
+    ["had untolerated taint(s)", "had untolerated taint {node-role: }", "were unschedulable"],
+    ids=["Kubernetes 1.35", "before", "cordoned"],
+)
+def test_nodes_that_take_no_pods_do_not_hide_that_the_extender_is_stale(why: str) -> None:
+    """As each node of a control plane, which the scheduler refuses by its taint."""
+    says = (
+        f"0/9 nodes are available: 2 Insufficient GPU Memory in one device, 3 node(s) {why}, "
+        "4 node(s) didn't match Pod's node affinity/selector."
+    )
+    assert _reason(_waiting(unschedulable=says), training=_room(3, 10)) is Reason.EXTENDER_STALE
+
+
 def test_a_label_that_the_extender_does_not_read_never_calls_it_stale() -> None:
     """A tenant may write `aliyun.com/gpu-count: 2` on a pod of any edition."""
     pod = _waiting(14, card_count=2, unschedulable=_says(2))
