@@ -219,6 +219,12 @@ def test_a_pods_cards_are_read_from_the_ledger(spec: dict[str, Any], cards: dict
     assert _parsed(spec=spec, annotations=POD_LEDGER).cards == cards
 
 
+def test_init_containers_count_for_what_an_entry_may_give() -> None:
+    for starting, cards in ([], {}), ([_asks(1)], {1: 3}):
+        spec = {"containers": [_asks(2)], "initContainers": starting, "nodeName": "gpu-1"}
+        assert _parsed(spec=spec, annotations=POD_LEDGER).cards == cards
+
+
 @pytest.mark.parametrize(
     ("label", "per_card"),
     [("2", 6), ("1", 12), ("0", 12), ("-2", 12), ("two", 12), ("", 12), ("9" * 60, 12)],
