@@ -292,5 +292,11 @@ def test_a_pod_that_another_pool_would_take_now_is_told_so_with_the_command(
     assert ("from its manifest" in unschedulable.message) is by_hand
 
 
+def test_a_pod_whose_pool_has_lost_its_nodes_is_told_of_the_one_with_room() -> None:
+    unschedulable = _judge(_waiting(20, ranked_pools=("roomy",)), training=NO_NODES, roomy=ROOMY)
+    assert unschedulable.reason is Reason.POOL_HAS_NO_NODES
+    assert "Pool roomy" in unschedulable.message
+
+
 def test_a_pod_that_no_other_pool_could_take_is_offered_none() -> None:
     assert "roomy" not in _judge(_waiting(20), training=ROOM, roomy=ROOMY).message

@@ -28,7 +28,10 @@ REASONS = (
     *(Reason.UNSCHEDULABLE, Reason.SCHEDULER_UNAVAILABLE, Reason.EXTENDER_STALE),
 )
 """All that a pod may be unschedulable for."""
-_ELSEWHERE = (Reason.LARGER_THAN_ANY_CARD, Reason.POOL_NOT_READY, Reason.NO_FREE_BLOCK)
+_ELSEWHERE = (
+    *(Reason.POOL_HAS_NO_NODES, Reason.LARGER_THAN_ANY_CARD),
+    *(Reason.POOL_NOT_READY, Reason.NO_FREE_BLOCK),
+)
 """Of these, those that another pool fixes."""
 
 
