@@ -215,11 +215,11 @@ def _says(refused: int) -> str:
     )
 
 
-def _room(*free: int) -> PoolRoom:
+def _room(*free: int, is_extended: bool = True) -> PoolRoom:
     """Of nodes with so much free on their only card."""
     nodes = {
         f"n{number}": NodeCapacity(
-            gpus=1, total=40, free_blocks=(units,), card_total=40, is_extended=True
+            gpus=1, total=40, free_blocks=(units,), card_total=40, is_extended=is_extended
         )
         for number, units in enumerate(free)
     }
@@ -255,6 +255,12 @@ def test_a_roomy_node_that_something_else_refused_says_nothing_of_the_extender()
     """The refused one may be a node that left the pool and kept its label."""
     says = "0/2 nodes are available: 1 Insufficient GPU Memory in one device, 1 Insufficient cpu."
     assert _reason(_waiting(unschedulable=says), training=_room(10)) is Reason.UNSCHEDULABLE
+
+
+def test_no_extender_is_called_stale_where_there_is_none() -> None:
+    """The Professional scheduler may refuse a card for its computing power."""
+    room = _room(3, 10, is_extended=False)
+    assert _reason(_waiting(unschedulable=_says(2)), training=room) is Reason.UNSCHEDULABLE
 
 
 @pytest.mark.parametrize(

@@ -218,10 +218,11 @@ def _find_stale_extender(
 ) -> tuple[Reason, str] | None:
     """Whether the extender refused more nodes than have no room by what it wrote on pods.
 
-    A node outside the pool may carry its label still: it counts among the refused alone.
+    Professional pools have none. A node outside the pool may carry its label still: it counts among
+    the refused alone.
     """
     asked = _ask_least(pod, rooms)
-    nodes = [each for room in rooms for each in room.largest]
+    nodes = [each for room in rooms if room.is_extended for each in room.largest]
     roomy = [(free, name) for free, name in nodes if free >= asked]
     refused, others = count_refused(pod.unschedulable)
     if refused <= len(nodes) - len(roomy) or others >= len(roomy):
