@@ -14,6 +14,8 @@ from devcluster.simulator.cards import NO_CARD
 from devcluster.simulator.objects import Node, Pod, parse_quantity
 
 UINT = 2**64
+INT_MAX = 2**63 - 1
+MAX_DIGITS = 20  # more than any number of 64 bits has
 
 
 @dataclass
@@ -160,5 +162,10 @@ def find_card(pod: Pod) -> int:
 
 
 def parse_int(text: str | None) -> int | None:
-    """As Go's strconv.Atoi reads it; None where it does not."""
-    return int(text) if text and re.fullmatch(r"[+-]?[0-9]+", text) else None
+    """As Go's strconv.Atoi reads it, the nearest of 64 bits included; None where it does not."""
+    found = re.fullmatch(r"([+-]?)0*([0-9]+)", text or "")
+    if found is None:
+        return None
+    # Python refuses to read thousands of digits.
+    number = min(int(found[2][:MAX_DIGITS]), INT_MAX)
+    return -number if found[1] == "-" else number

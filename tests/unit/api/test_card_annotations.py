@@ -35,7 +35,15 @@ OLDER = {CARD: "3", UNITS: "7"}
 def test_the_newer_entry_goes_before_the_older_one_of_one_card(
     entry: dict[str, str], cards: dict[int, int]
 ) -> None:
-    assert parse_ledger(entry, 7) == cards
+    assert parse_ledger(entry, 7, 10) == cards
+
+
+def test_an_entry_of_more_than_the_pod_asks_for_is_no_entry() -> None:
+    """A tenant must not fill other tenants' cards by an annotation on its own pod."""
+    entry = {ALLOCATION: '{"0": {"0": 4, "1": 4}}'}
+    assert parse_ledger(entry, 8, 8) == {0: 4, 1: 4}
+    assert parse_ledger(entry, 7, 7) == {}
+    assert parse_ledger(entry | OLDER, 7, 7) == {3: 7}
 
 
 @pytest.mark.parametrize(
@@ -55,13 +63,14 @@ def test_the_newer_entry_goes_before_the_older_one_of_one_card(
     ],
 )
 def test_an_entry_that_can_not_be_is_no_entry(allocation: str) -> None:
-    assert parse_ledger({ALLOCATION: allocation}, 7) == {}
+    assert parse_ledger({ALLOCATION: allocation}, 7, 10**20) == {}
 
 
 @pytest.mark.parametrize(
     ("text", "cards"),
     [
         *[("+1", {1: 7}), ("01", {1: 7}), ("-0", {0: 7}), ("7", {7: 7})],
+        *[("0" * 30 + "1", {1: 7}), ("-" + "0" * 30, {0: 7})],
         *[(None, {}), ("-1", {}), ("1_0", {}), (" 1", {}), ("++1", {}), ("\u0663", {})],
         ("9" * 5000, {}),
     ],
@@ -69,13 +78,13 @@ def test_an_entry_that_can_not_be_is_no_entry(allocation: str) -> None:
 def test_the_number_of_a_card_is_read_as_the_extender_reads_it(
     text: str | None, cards: dict[int, int]
 ) -> None:
-    assert parse_ledger({UNITS: "7"} | ({} if text is None else {CARD: text}), 7) == cards
+    assert parse_ledger({UNITS: "7"} | ({} if text is None else {CARD: text}), 7, 7) == cards
 
 
 @pytest.mark.parametrize("edited", ["1", "80", "-8", "nonsense", ""])
 def test_an_edited_amount_changes_nothing_as_the_extender_keeps_the_limits(edited: str) -> None:
-    assert parse_ledger({CARD: "0", UNITS: edited}, 8) == {0: 8}
-    assert parse_ledger({CARD: "0", UNITS: edited}, 0) == {}
+    assert parse_ledger({CARD: "0", UNITS: edited}, 8, 8) == {0: 8}
+    assert parse_ledger({CARD: "0", UNITS: edited}, 0, 8) == {}
 
 
 SCHEDULED = PlayedPod(
@@ -91,7 +100,7 @@ SCHEDULED = PlayedPod(
 )
 def test_what_the_simulators_write_is_read(labels: dict[str, str], cards: dict[int, int]) -> None:
     node = PlayedNode("gpu-1", labels=labels)
-    assert parse_ledger(build_entry(SCHEDULED, node, [1, 3], now=0), 8) == cards
+    assert parse_ledger(build_entry(SCHEDULED, node, [1, 3], now=0), 8, 8) == cards
 
 
 _CARDS = st.dictionaries(st.integers(0, 15).map(str), st.integers(0, 96), max_size=8)
@@ -103,12 +112,13 @@ _NEARLY = st.dictionaries(
 
 @given(st.text() | _NEARLY.map(json.dumps), st.text(), st.text())
 def test_any_text_gives_small_numbers_or_nothing(allocation: str, card: str, units: str) -> None:
-    cards = parse_ledger({ALLOCATION: allocation, CARD: card, UNITS: units}, 7)
+    cards = parse_ledger({ALLOCATION: allocation, CARD: card, UNITS: units}, 7, 50)
     assert all(0 <= index < 10**18 for index in cards)
-    assert all(0 <= units < 10 ** (MAX_DIGITS + 4) for units in cards.values())
+    assert all(units >= 0 for units in cards.values())
+    assert sum(cards.values()) <= 50
 
 
 @given(st.dictionaries(st.integers(0, 9).map(str), _CARDS, max_size=4))
 def test_nothing_is_lost_of_an_entry_that_is_read(allocation: dict[str, dict[str, int]]) -> None:
-    cards = parse_ledger({ALLOCATION: json.dumps(allocation)}, 7)
-    assert sum(cards.values()) == sum(sum(held.values()) for held in allocation.values())
+    held = sum(sum(units.values()) for units in allocation.values())
+    assert sum(parse_ledger({ALLOCATION: json.dumps(allocation)}, held, held).values()) == held

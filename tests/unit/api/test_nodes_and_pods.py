@@ -219,6 +219,12 @@ def test_a_pods_cards_are_read_from_the_ledger(spec: dict[str, Any], cards: dict
     assert _parsed(spec=spec, annotations=POD_LEDGER).cards == cards
 
 
+def test_init_containers_count_for_what_an_entry_may_give() -> None:
+    for starting, cards in ([], {}), ([_asks(1)], {1: 3}):
+        spec = {"containers": [_asks(2)], "initContainers": starting, "nodeName": "gpu-1"}
+        assert _parsed(spec=spec, annotations=POD_LEDGER).cards == cards
+
+
 @pytest.mark.parametrize(
     ("label", "per_card"),
     [("2", 6), ("1", 12), ("0", 12), ("-2", 12), ("two", 12), ("", 12), ("9" * 60, 12)],
@@ -226,13 +232,15 @@ def test_a_pods_cards_are_read_from_the_ledger(spec: dict[str, Any], cards: dict
 def test_memory_is_spread_over_the_cards_that_a_label_counts(label: str, per_card: int) -> None:
     spec = {"containers": [_asks(12)]}
     pod = _parsed(spec=spec, labels={"aliyun.com/gpu-count": label})
-    assert (pod.gpu_memory, pod.gpu_memory_per_card) == (12, per_card)
+    assert (pod.gpu_memory, pod.gpu_memory_per_card(is_extended=False)) == (12, per_card)
+    assert pod.gpu_memory_per_card(is_extended=True) == 12
 
 
 def test_the_extender_counts_containers_and_kube_scheduler_sidecars_too() -> None:
     spec = {"containers": [_asks(2)], "initContainers": [_sidecar(3)], "nodeName": "gpu-1"}
     pod = _parsed(spec=spec, annotations={"ALIYUN_COM_GPU_MEM_IDX": "1"})
-    assert (pod.gpu_memory, pod.gpu_memory_per_card, pod.cards) == (5, 2, {1: 2})
+    assert (pod.gpu_memory, pod.cards) == (5, {1: 2})
+    assert pod.gpu_memory_per_card(is_extended=True) == 2
 
 
 @pytest.mark.parametrize(

@@ -85,8 +85,10 @@ def test_an_unhealthy_card_that_the_plugin_still_offers_is_not_free() -> None:
 
 def test_where_kube_scheduler_counts_a_sidecar_too_the_smaller_room_is_free() -> None:
     pods = [_holder({0: 2}, asks=5, card_memory=2) for _ in range(3)]
-    capacity = observe_node_capacity(_node(1), pods)
+    node = _node(1, labels={names.LABEL_GPUSHARE: "true"})
+    capacity = observe_node_capacity(node, pods)
     assert (capacity.allocated, capacity.requested, capacity.requests) == (6, 15, (2, 2, 2))
+    assert capacity.is_extended
     assert capacity.free_blocks == (0,)
 
 

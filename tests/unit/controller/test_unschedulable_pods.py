@@ -85,7 +85,9 @@ class Refused:
         )
 
     def set_free(self, units: int) -> None:
-        capacity = NodeCapacity(gpus=1, total=40, free_blocks=(units,), card_total=40)
+        capacity = NodeCapacity(
+            gpus=1, total=40, free_blocks=(units,), card_total=40, is_extended=True
+        )
         pool_state = PoolState(capacities={"n1": capacity}, counts=Counter({NodeState.READY: 1}))
         self._planner.pool_states["training"] = pool_state
 

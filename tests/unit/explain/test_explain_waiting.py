@@ -16,8 +16,16 @@ from gpushare.core.analysis.seen import Seen
 from gpushare.names import Reason
 from gpushare.settings import Settings
 from tests.kit.values.manifests import build_pod
-from tests.kit.values.node_plans import a_settled
-from tests.kit.values.objects import LATER, MEMORY, a_gpu_pod, a_plugin_pod, a_pool, a_snapshot
+from tests.kit.values.node_plans import OURS, applied
+from tests.kit.values.objects import (
+    LATER,
+    MEMORY,
+    a_gpu_pod,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+    a_snapshot,
+)
 from tests.kit.values.pool_views import a_room, a_view
 
 UNREACHED = 'Post "http://10.0.0.9:32766/gpushare-scheduler/filter": dial tcp: connection refused'
@@ -41,8 +49,15 @@ def explain(
     others = {} if elsewhere is None else {"roomy": elsewhere}
     holder = a_gpu_pod("holder", requests={MEMORY: 15 - free}, cards={0: 15 - free})
     snapshot = a_snapshot(
-        pools=tuple(a_pool(name, "share") for name in ("training", *others)),
-        nodes=(a_settled(allocatable={MEMORY: 15}, gpu_count=1),),
+        pools=tuple(a_pool(name, "share", edition="OpenSource") for name in ("training", *others)),
+        nodes=(
+            a_node(
+                labels={names.LABEL_GPUSHARE: "true", **OURS},
+                records=applied("share", edition="OpenSource"),
+                allocatable={MEMORY: 15},
+                gpu_count=1,
+            ),
+        ),
         pods=(a_plugin_pod(), holder),
     )
     pool_states = plan_snapshot(snapshot, Settings(), LATER).pool_states

@@ -4,9 +4,11 @@ as that one (c0b6141), faults included."""
 import json
 from typing import Any
 
+import pytest
+
 from devcluster import names
 from devcluster.simulator.cards import NO_CARD, NOT_MATCHED, Card, choose_cards, count_cards
-from devcluster.simulator.extendercache import ExtenderCache, NodeInfo
+from devcluster.simulator.extendercache import INT_MAX, ExtenderCache, NodeInfo, parse_int
 from devcluster.simulator.ledger import build_entry
 from devcluster.simulator.objects import Container, Node, Pod
 
@@ -43,6 +45,16 @@ def test_a_professional_pod_can_be_spread_evenly_over_cards() -> None:
     assert choose_cards(two, PROFESSIONAL, (Card(0, 15, 12), Card(1, 15))) == NO_CARD
     odd = pod(7, labels={names.GPU_COUNT: "2"})
     assert "cannot be divided" in str(choose_cards(odd, PROFESSIONAL, (Card(0, 15), Card(1, 15))))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0" * 30 + "1", 1), ("-0", 0), ("9" * 5000, INT_MAX), ("-" + "9" * 19, -INT_MAX)],
+)
+def test_a_number_is_read_as_the_extender_reads_it_however_long_it_is(
+    text: str, number: int
+) -> None:
+    assert parse_int(text) == number
 
 
 def test_the_older_ledger_names_card_units_and_time() -> None:

@@ -215,10 +215,12 @@ def _says(refused: int) -> str:
     )
 
 
-def _room(*free: int) -> PoolRoom:
+def _room(*free: int, is_extended: bool = True) -> PoolRoom:
     """Of nodes with so much free on their only card."""
     nodes = {
-        f"n{number}": NodeCapacity(gpus=1, total=40, free_blocks=(units,), card_total=40)
+        f"n{number}": NodeCapacity(
+            gpus=1, total=40, free_blocks=(units,), card_total=40, is_extended=is_extended
+        )
         for number, units in enumerate(free)
     }
     return PoolRoom(len(free), len(free), A_CAPACITY, nodes)
@@ -255,6 +257,32 @@ def test_a_roomy_node_that_something_else_refused_says_nothing_of_the_extender()
     assert _reason(_waiting(unschedulable=says), training=_room(10)) is Reason.UNSCHEDULABLE
 
 
+def test_no_extender_is_called_stale_where_there_is_none() -> None:
+    """The Professional scheduler may refuse a card for its computing power."""
+    room = _room(3, 10, is_extended=False)
+    assert _reason(_waiting(unschedulable=_says(2)), training=room) is Reason.UNSCHEDULABLE
+
+
+@pytest.mark.parametrize(
+    "why",
+    ["had untolerated taint(s)", "had untolerated taint {node-role: }", "were unschedulable"],
+    ids=["Kubernetes 1.35", "before", "cordoned"],
+)
+def test_nodes_that_take_no_pods_do_not_hide_that_the_extender_is_stale(why: str) -> None:
+    """As each node of a control plane, which the scheduler refuses by its taint."""
+    says = (
+        f"0/9 nodes are available: 2 Insufficient GPU Memory in one device, 3 node(s) {why}, "
+        "4 node(s) didn't match Pod's node affinity/selector."
+    )
+    assert _reason(_waiting(unschedulable=says), training=_room(3, 10)) is Reason.EXTENDER_STALE
+
+
+def test_a_label_that_the_extender_does_not_read_never_calls_it_stale() -> None:
+    """A tenant may write `aliyun.com/gpu-count: 2` on a pod of any edition."""
+    pod = _waiting(14, card_count=2, unschedulable=_says(2))
+    assert _reason(pod, training=_room(8, 8)) is Reason.NO_FREE_BLOCK
+
+
 ROOMY = PoolRoom(2, 2, a_capacity(memory_total=80, largest_card=40, free=30))
 
 
@@ -268,6 +296,12 @@ def test_a_pod_that_another_pool_would_take_now_is_told_so_with_the_command(
     assert "Pool roomy" in unschedulable.message
     assert f"kubectl -n {pod.namespace} delete pod {pod.name}" in unschedulable.message
     assert ("from its manifest" in unschedulable.message) is by_hand
+
+
+def test_a_pod_whose_pool_has_lost_its_nodes_is_told_of_the_one_with_room() -> None:
+    unschedulable = _judge(_waiting(20, ranked_pools=("roomy",)), training=NO_NODES, roomy=ROOMY)
+    assert unschedulable.reason is Reason.POOL_HAS_NO_NODES
+    assert "Pool roomy" in unschedulable.message
 
 
 def test_a_pod_that_no_other_pool_could_take_is_offered_none() -> None:

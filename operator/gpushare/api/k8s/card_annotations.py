@@ -22,16 +22,19 @@ _KEPT = 1024
 NO_CARDS: Mapping[int, int] = MappingProxyType({})
 
 
-def parse_ledger(annotations: Mapping[str, str], memory: int) -> Mapping[int, int]:
+def parse_ledger(annotations: Mapping[str, str], memory: int, limit: int) -> Mapping[int, int]:
     """Units of GPU memory by index of the card; empty where there is no entry that can be read.
 
-    The Professional scheduler's entry, `{container: {card: units}}`, goes first; else the older
-    one of the Basic and open-source schedulers: one card, which holds all of `memory`, the limits
-    of the pod's containers. The scheduler extender wrote that amount on the pod as well, and does
-    not look at it again before it restarts. Never raises. Equal entries are one object, kept once.
+    The Professional scheduler's entry, `{container: {card: units}}`, goes first, unless it gives
+    more than `limit`: what the pod's containers, init containers included, may have together. Else
+    the older one of the Basic and open-source schedulers: one card, which holds all of `memory`,
+    the limits of the containers alone. The scheduler extender wrote that amount on the pod as well,
+    and does not look at it again before it restarts. Never raises. Equal entries are one object,
+    kept once.
     """
     allocation = annotations.get(names.ANNOTATION_ALLOCATION, "")
-    if 0 < len(allocation) <= MAX_TEXT and (cards := _parse_allocation(allocation)):
+    cards = _parse_allocation(allocation) if 0 < len(allocation) <= MAX_TEXT else NO_CARDS
+    if cards and sum(cards.values()) <= limit:
         return cards
     card = parse_number(annotations.get(names.ANNOTATION_CARD, ""))
     return NO_CARDS if card is None or card < 0 or not memory else _hold(card, memory)
@@ -59,10 +62,11 @@ def _hold(card: int, units: int) -> Mapping[int, int]:
 
 def parse_number(text: str) -> int | None:
     """A whole number as Go's `strconv.Atoi` reads it, with or without a sign; None for others."""
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MAX_NUMBER_DIGITS):
+    sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
+    if not (digits.isascii() and digits.isdigit()):
         return None
-    return int(text)
+    digits = digits.lstrip("0") or "0"
+    return int(sign + digits) if len(digits) <= _MAX_NUMBER_DIGITS else None
 
 
 def parse_count(text: str) -> int | None:

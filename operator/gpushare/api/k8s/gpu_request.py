@@ -82,6 +82,17 @@ def count_card_memory(running: Iterable[Amounts]) -> int:
     return sum([each.get(names.RESOURCE_GPU_MEMORY, 0) for each in running])
 
 
+def ask_per_card(
+    memory: int, card_memory: int, cards: int, *, is_extended: bool
+) -> tuple[int, int]:
+    """Count the units that a pod needs of one card, and of how many cards.
+
+    `memory` is by `count_gpu_requests`, `card_memory` by `count_card_memory`; `cards` is what the
+    pod's label says, which a scheduler extender (`is_extended`) does not read.
+    """
+    return (card_memory or memory, 1) if is_extended else (memory // cards, cards)
+
+
 def add_up(
     running: Sequence[Amounts], starting: Sequence[Container], asked: Iterable[Amounts]
 ) -> Amounts:

@@ -4,7 +4,7 @@ Tens of thousands live in memory, and each pod event of the cluster comes throug
 have in common is kept once, and what is of no interest is left at the first look.
 """
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -20,6 +20,7 @@ from gpushare.api.k8s.card_annotations import parse_count, parse_ledger
 from gpushare.api.k8s.daemonset import NONE_RENAMED
 from gpushare.api.k8s.gpu_request import (
     SIDECAR,
+    ask_per_card,
     count_card_memory,
     count_container,
     count_gpu_requests,
@@ -28,7 +29,7 @@ from gpushare.api.k8s.gpu_request import (
 from gpushare.api.k8s.node_selection import CHOOSING
 from gpushare.api.k8s.pod_owner import Workload, name_workload
 from gpushare.api.k8s.pod_request import read_pod_request
-from gpushare.api.k8s.pod_shape import PodShape, Spec, parse_pod_shape
+from gpushare.api.k8s.pod_shape import Container, PodShape, Spec, parse_pod_shape
 
 MAX_MESSAGE = 300
 """Of the scheduler's message; it lists every node's refusal, the first ones tell."""
@@ -102,7 +103,7 @@ class Pod:
     cards: Mapping[int, int] = field(default_factory=lambda: NOTHING)
     """Units of GPU memory that the scheduler's ledger gives it, by index of the card."""
     card_count: int = 1
-    """Cards over which its GPU memory is spread evenly."""
+    """Cards over which its label spreads its GPU memory evenly (Professional)."""
     created: datetime | None = None
     unschedulable: str = ""
     """The scheduler's message, cut, where it found no node, or failed."""
@@ -129,10 +130,11 @@ class Pod:
         """Units of GPU memory that it asks its node for."""
         return self.requests.get(names.RESOURCE_GPU_MEMORY, 0)
 
-    @property
-    def gpu_memory_per_card(self) -> int:
-        """Units of GPU memory that each of its cards must have free."""
-        return (self.card_memory or self.gpu_memory) // self.card_count
+    def gpu_memory_per_card(self, *, is_extended: bool) -> int:
+        """Units of GPU memory that each of its cards must have free; `is_extended` is whether a
+        scheduler extender allocates them."""
+        counts = self.gpu_memory, self.card_memory, self.card_count
+        return ask_per_card(*counts, is_extended=is_extended)[0]
 
     @property
     def pools(self) -> tuple[str, ...]:
@@ -173,8 +175,7 @@ def parse_pod(
     since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
     created = meta.get("creationTimestamp")
     shares = names.RESOURCE_GPU_MEMORY in requests
-    running = map(count_container, spec.containers or ())
-    card_memory = count_card_memory(running) if shares else 0
+    card_memory = _sum_card_memory(spec.containers) if shares else 0
     scheduled = _find_condition(status, "PodScheduled")
     reason = intern(scheduled.get("reason") or "")
     message = intern((scheduled.get("message") or "")[:MAX_MESSAGE])
@@ -203,7 +204,7 @@ def parse_pod(
         owner=intern(str(owner.get("uid", ""))),
         workload=_share(name_workload(meta, owner)) if shares else None,
         # A binding that failed leaves its entry behind, on a pod that holds nothing.
-        cards=parse_ledger(annotations, card_memory) if shares and node else NOTHING,
+        cards=_read_cards(spec, annotations, card_memory) if shares and node else NOTHING,
         card_count=_count_cards(meta) if shares else 1,
         created=datetime.fromisoformat(created) if created else None,
         unschedulable=message if reason in _UNSCHEDULABLE else "",
@@ -212,6 +213,15 @@ def parse_pod(
         unrouted=bool(requests) and not is_routed and _is_unrouted(shape, schedulers),
         is_evictable=not by_daemonset and _MIRROR not in annotations,
     )
+
+
+def _read_cards(spec: Spec, annotations: Mapping[str, str], card_memory: int) -> Mapping[int, int]:
+    limit = card_memory + _sum_card_memory(spec.init_containers)
+    return parse_ledger(annotations, card_memory, limit)
+
+
+def _sum_card_memory(containers: Iterable[Container] | None) -> int:
+    return count_card_memory(map(count_container, containers or ()))
 
 
 def _find_selected(spec: Spec) -> frozenset[tuple[str, str]]:

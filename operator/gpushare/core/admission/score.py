@@ -5,6 +5,7 @@ from enum import IntEnum
 from functools import cached_property
 
 from gpushare import names
+from gpushare.api.k8s.gpu_request import ask_per_card as count_per_card
 from gpushare.api.k8s.pod_request import PodRequest
 from gpushare.core.admission.decision import Loser, build_annotation
 from gpushare.core.admission.pool_view import PoolView, Room
@@ -95,14 +96,11 @@ def needs_whole_card(pod: PodRequest, pool: PoolView) -> bool:
 
 
 def ask_per_card(pod: PodRequest, pool: PoolView) -> tuple[int, int]:
-    """Count the units that `pod` needs of one card in `pool`, and of how many cards.
-
-    A scheduler extender spreads no pod over cards, and leaves init containers out.
-    """
-    if EDITIONS[pool.edition].has_scheduler_extender:
-        return pod.card_memory or pod.memory or 1, 1
-    cards = pod.card_count or 1
-    return pod.memory // cards or 1, cards
+    """Count the units, at least 1, that `pod` needs of one card in `pool`, and of how many."""
+    is_extended = EDITIONS[pool.edition].has_scheduler_extender
+    counts = pod.memory, pod.card_memory, pod.card_count or 1
+    units, cards = count_per_card(*counts, is_extended=is_extended)
+    return units or 1, cards
 
 
 def free_share(room: Room | None, reserved: int) -> float:

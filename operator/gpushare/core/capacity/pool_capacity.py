@@ -19,6 +19,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.status import FreeBlock, MemoryUnit, PoolCapacity
 from gpushare.core.capacity.cards import count_used, measure_cards
+from gpushare.editions.registry import EDITIONS, find_edition
 
 MIB_PER_GIB = 1024
 MIB_PER_UNIT = {"GiB": MIB_PER_GIB, "MiB": 1}
@@ -49,6 +50,8 @@ class NodeCapacity:
     """What the ledger gives out, by index of the card, also of cards that the node has not."""
     card_total: int = 0
     """Memory of one card: all cards of a node count as equal."""
+    is_extended: bool = False
+    """A scheduler extender allocates the cards."""
 
     @property
     def unit(self) -> str:
@@ -85,6 +88,8 @@ def observe_node_capacity(
     asking = [pod for pod in pods if pod.gpu_memory and pod.is_live]
     requested = sum(pod.gpu_memory for pod in asking)
     cards = measure_cards(node, pods, unhealthy)
+    edition = find_edition(node.labels)
+    is_extended = edition is not None and EDITIONS[edition].has_scheduler_extender
     takes_pods = node.ready and not node.unschedulable
     free = _limit([card.free for card in cards], total - requested) if takes_pods else ()
     is_limited = bool(free) and cards[0].free_pods is not None
@@ -96,9 +101,10 @@ def observe_node_capacity(
         requested,
         free,
         sum(free_pods) if is_limited else None,
-        tuple([pod.gpu_memory_per_card for pod in asking]),
+        tuple([pod.gpu_memory_per_card(is_extended=is_extended) for pod in asking]),
         used,
         cards[0].total if cards else 0,
+        is_extended,
     )
 
 
@@ -113,7 +119,8 @@ def _limit(blocks: Sequence[int], left: int) -> tuple[int, ...]:
 
 def observe_pending(pod: Pod) -> NodeCapacity:
     """Measure what a pod without a node asks of its pool, as a node that offers nothing."""
-    return NodeCapacity(requested=pod.gpu_memory, requests=(pod.gpu_memory_per_card,))
+    asked = pod.gpu_memory_per_card(is_extended=False)
+    return NodeCapacity(requested=pod.gpu_memory, requests=(asked,))
 
 
 def sum_capacity(

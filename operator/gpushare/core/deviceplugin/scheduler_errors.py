@@ -17,7 +17,12 @@ _UNREACHED = re.compile(r'(?:binding rejected: )?Post "(https?://[^"]+)": (.*)',
 _ANSWERED = re.compile(r"failed (\w+) with extender at URL ([^\s,]+), code (\d+)")
 _REFUSED = re.compile(r"(\d+) Insufficient GPU Memory in one device")
 _NODES = re.compile(r"0/(\d+) nodes are available")
-_UNSELECTED = re.compile(r"(\d+) node\(s\) didn't match Pod's node affinity/selector")
+_NOT_ROOMY = re.compile(
+    r"(\d+) node\(s\) "
+    r"(?:didn't match Pod's node affinity/selector|were unschedulable|had untolerated taint)"
+)
+"""Of nodes that are not in the pool, or take no pods: a tainted or cordoned node is refused by its
+taint before anybody looks whether the pod selects it, such as each of the control plane's."""
 
 
 def explain_scheduler_error(message: str) -> tuple[Reason, str]:
@@ -43,9 +48,9 @@ def explain_scheduler_error(message: str) -> tuple[Reason, str]:
 
 def count_refused(message: str) -> tuple[int, int]:
     """Count by the scheduler's message nodes that the extender refused for lack of memory, and
-    those that something else refused, less those that the pod does not select."""
-    refused, all_nodes, unselected = (
-        int(found[1]) if (found := pattern.search(message)) else 0
-        for pattern in (_REFUSED, _NODES, _UNSELECTED)
+    those that something else refused although the pod selects and tolerates them."""
+    refused, all_nodes = (
+        int(found[1]) if (found := pattern.search(message)) else 0 for pattern in (_REFUSED, _NODES)
     )
-    return refused, max(all_nodes - unselected - refused, 0)
+    others = sum(int(count) for count in _NOT_ROOMY.findall(message))
+    return refused, max(all_nodes - others - refused, 0)

@@ -28,7 +28,10 @@ REASONS = (
     *(Reason.UNSCHEDULABLE, Reason.SCHEDULER_UNAVAILABLE, Reason.EXTENDER_STALE),
 )
 """All that a pod may be unschedulable for."""
-_ELSEWHERE = (Reason.LARGER_THAN_ANY_CARD, Reason.POOL_NOT_READY, Reason.NO_FREE_BLOCK)
+_ELSEWHERE = (
+    *(Reason.POOL_HAS_NO_NODES, Reason.LARGER_THAN_ANY_CARD),
+    *(Reason.POOL_NOT_READY, Reason.NO_FREE_BLOCK),
+)
 """Of these, those that another pool fixes."""
 
 
@@ -40,6 +43,11 @@ class PoolRoom:
     ready: int
     capacity: PoolCapacity
     by_node: Mapping[str, NodeCapacity] = field(default_factory=dict)
+
+    @cached_property
+    def is_extended(self) -> bool:
+        """Whether a scheduler extender allocates its cards."""
+        return any(node.is_extended for node in self.by_node.values())
 
     @cached_property
     def largest(self) -> Sequence[tuple[int, str]]:
@@ -125,8 +133,10 @@ def _find_other_pool(pod: Pod, pools: Mapping[str, PoolRoom | None]) -> str:
     """Which other pool has room now, of those that could take the pod when it was created."""
     for name in pod.ranked_pools:
         room = pools.get(name)
-        free = room.capacity.largest_free if room is not None else 0
-        if room is not None and name not in pod.pools and free >= pod.gpu_memory_per_card > 0:
+        if room is None or name in pod.pools:
+            continue
+        free = room.capacity.largest_free
+        if free >= pod.gpu_memory_per_card(is_extended=room.is_extended) > 0:
             return (
                 f"Pool {name} accepts the pod too, and has {free} {room.capacity.unit} free on one "
                 f"card. To have a pool chosen again: {tell_to_recreate(pod)}"
@@ -172,7 +182,7 @@ def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str
             f"No node is in {selected}. Add a node that its spec.nodes selects. A node pool that "
             f"scales from zero must itself carry {names.LABEL_POOL} and the label of the mode"
         )
-    asked = pod.gpu_memory_per_card
+    asked = _ask_least(pod, rooms)
     cards = [room.capacity.largest_card for room in rooms]
     unit = rooms[0].capacity.unit
     if all(cards) and asked > max(cards):
@@ -198,15 +208,21 @@ def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str
     return _find_stale_extender(pod, rooms, unit) or by_scheduler
 
 
+def _ask_least(pod: Pod, rooms: Iterable[PoolRoom]) -> int:
+    """Count the units that the pod needs of a card in the pool where it needs least."""
+    return min(pod.gpu_memory_per_card(is_extended=room.is_extended) for room in rooms)
+
+
 def _find_stale_extender(
     pod: Pod, rooms: Sequence[PoolRoom], unit: str
 ) -> tuple[Reason, str] | None:
     """Whether the extender refused more nodes than have no room by what it wrote on pods.
 
-    A node outside the pool may carry its label still: it counts among the refused alone.
+    Professional pools have none. A node outside the pool may carry its label still: it counts among
+    the refused alone.
     """
-    asked = pod.gpu_memory_per_card
-    nodes = [each for room in rooms for each in room.largest]
+    asked = _ask_least(pod, rooms)
+    nodes = [each for room in rooms if room.is_extended for each in room.largest]
     roomy = [(free, name) for free, name in nodes if free >= asked]
     refused, others = count_refused(pod.unschedulable)
     if refused <= len(nodes) - len(roomy) or others >= len(roomy):
