@@ -82,7 +82,7 @@ def count_card_memory(running: Iterable[Amounts]) -> int:
     return sum([each.get(names.RESOURCE_GPU_MEMORY, 0) for each in running])
 
 
-def ask_per_card(
+def count_per_card(
     memory: int, card_memory: int, cards: int, *, is_extended: bool
 ) -> tuple[int, int]:
     """Count the units that a pod needs of one card, and of how many cards.

@@ -20,10 +20,10 @@ from gpushare.api.k8s.card_annotations import parse_count, parse_ledger
 from gpushare.api.k8s.daemonset import NONE_RENAMED
 from gpushare.api.k8s.gpu_request import (
     SIDECAR,
-    ask_per_card,
     count_card_memory,
     count_container,
     count_gpu_requests,
+    count_per_card,
     read_gpu_environment,
 )
 from gpushare.api.k8s.node_selection import CHOOSING
@@ -134,7 +134,7 @@ class Pod:
         """Units of GPU memory that each of its cards must have free; `is_extended` is whether a
         scheduler extender allocates them."""
         counts = self.gpu_memory, self.card_memory, self.card_count
-        return ask_per_card(*counts, is_extended=is_extended)[0]
+        return count_per_card(*counts, is_extended=is_extended)[0]
 
     @property
     def pools(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from enum import IntEnum
 from functools import cached_property
 
 from gpushare import names
-from gpushare.api.k8s.gpu_request import ask_per_card as count_per_card
+from gpushare.api.k8s.gpu_request import count_per_card
 from gpushare.api.k8s.pod_request import PodRequest
 from gpushare.core.admission.decision import Loser, build_annotation
 from gpushare.core.admission.pool_view import PoolView, Room
