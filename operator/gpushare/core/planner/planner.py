@@ -112,7 +112,10 @@ class Planner:
     def _decide(
         self, snapshot: ClusterSnapshot, changed: set[str], ctx: ReconcileContext
     ) -> Iterator[Decision]:
-        tasks: defaultdict[str, dict[str, Task]] = defaultdict(dict)
+        """First what each node needs, of which only its plan is kept: what was read of thousands
+        would take much memory. Then, pool by pool, what depends on all of its nodes."""
+        planned: defaultdict[str, dict[str, StepResult | None]] = defaultdict(dict)
+        contexts: dict[str, ReconcileContext] = {}
         touched: set[str] = set()
         self.seen |= changed
         for name in sorted(changed):
@@ -128,55 +131,51 @@ class Planner:
                     if isinstance(task, StepResult):
                         self.pool_states[pool].lose_claim(task)
                         continue
-                    touched.add(pool)
-                    tasks[pool][name] = task
                     self._serve(context, pool)
+                    if pool not in contexts:
+                        contexts[pool] = self._narrow_context(ctx, snapshot, pool)
+                    planned[pool][name] = self._plan_and_enter(task, pool, contexts[pool])
             for pool in was_in - entered:
                 self.pool_states[pool].forget(name)
             if entered:
                 self._entered[name] = frozenset(entered)
-        for pool in sorted(touched):
-            yield from self._decide_pool(pool, tasks[pool], snapshot, ctx)
+        for pool in sorted(touched | planned.keys()):
+            yield from self._decide_pool(pool, planned[pool], snapshot, ctx)
 
     def _decide_pool(
-        self, name: str, tasks: dict[str, Task], snapshot: ClusterSnapshot, ctx: ReconcileContext
+        self,
+        name: str,
+        planned: dict[str, StepResult | None],
+        snapshot: ClusterSnapshot,
+        ctx: ReconcileContext,
     ) -> Iterator[Decision]:
-        """First what every node needs; then which starts are admitted, since that depends on all of
-        them. A pool that only tells what it would do admits none."""
-        pool = self._pools.get(name)
-        ctx = replace(ctx, acting_since=snapshot.acting_since.get(name))
-        planned = dict(self._plan_tasks(name, tasks, snapshot, ctx))
-        for _, plan in sorted(planned.items()):
-            if not plan.queued:
-                yield Decision(name, plan)
-        self.seen.update(planned)
-        if pool is None or pool.acts:
-            yield from self._admit(name, tasks, planned, snapshot, ctx)
-
-    def _plan_tasks(
-        self, name: str, tasks: dict[str, Task], snapshot: ClusterSnapshot, ctx: ReconcileContext
-    ) -> Iterator[tuple[str, StepResult]]:
-        """What each node needs. Where the rollout is halted from now on, or is not any more, those
-        that are only cordoned are asked again: no other depends on it, and none of them decides it
-        by whether it is halted."""
-        pool_state, pool = self.pool_states[name], self._pools.get(name)
-        was_halted = pool_state.is_halted
-        halted = replace(ctx, is_halted=was_halted)
-        for node in sorted(tasks):
-            if (plan := self._plan_and_enter(tasks[node], name, halted)) is not None:
-                yield node, plan
+        """Where the rollout is halted from now on, or is not any more, nodes that are only cordoned
+        are asked again: no other depends on it, and none of them decides it by whether it is
+        halted. Then starts are admitted; a pool that only tells what it would do admits none."""
+        pool_state, pool = self._pool_state(name), self._pools.get(name)
         acts = pool is not None and pool.acts and not pool.deleting
-        pool_state.is_halted = acts and bool(pool_state.halting)
-        if pool_state.is_halted == was_halted:
-            return
-        halted = replace(ctx, is_halted=pool_state.is_halted)
-        for node in sorted(pool_state.cordoned):
-            task = tasks.get(node) or self._find_task(snapshot, node)
-            if (plan := self._plan_and_enter(task, name, halted)) is not None:
-                yield node, plan
+        was_halted, pool_state.is_halted = pool_state.is_halted, acts and bool(pool_state.halting)
+        ctx = self._narrow_context(ctx, snapshot, name)
+        if pool_state.is_halted != was_halted:
+            for node in sorted(pool_state.cordoned):
+                planned[node] = self._plan_and_enter(self._find_task(snapshot, node), name, ctx)
+        for node, plan in sorted(planned.items()):
+            if plan is not None:
+                self.seen.add(node)
+                if not plan.queued:
+                    yield Decision(name, plan)
+        if pool is None or pool.acts:
+            yield from self._admit(name, planned, snapshot, ctx)
+
+    def _narrow_context(
+        self, ctx: ReconcileContext, snapshot: ClusterSnapshot, pool: str
+    ) -> ReconcileContext:
+        """What holds for all decisions of one pool."""
+        since, is_halted = snapshot.acting_since.get(pool), self._pool_state(pool).is_halted
+        return replace(ctx, acting_since=since, is_halted=is_halted)
 
     def _plan_and_enter(self, task: Task, name: str, ctx: ReconcileContext) -> StepResult | None:
-        pool_state, pool = self.pool_states[name], self._pools.get(name)
+        pool_state, pool = self._pool_state(name), self._pools.get(name)
         plan = self._plan(task, pool, ctx)
         if plan is None:
             pool_state.remove(task.context.name)
@@ -189,8 +188,7 @@ class Planner:
     def _admit(
         self,
         name: str,
-        tasks: Mapping[str, Task],
-        planned: Mapping[str, StepResult],
+        planned: Mapping[str, StepResult | None],
         snapshot: ClusterSnapshot,
         ctx: ReconcileContext,
     ) -> Iterator[Decision]:
@@ -199,7 +197,7 @@ class Planner:
         # Those out of service have an answer of their own each, which the sums decide; all others
         # the same one.
         moved = shared != pool_state.last_refusal or self._count(name) != pool_state.last_progress
-        own = {*tasks, *(pool_state.unavailable | pool_state.under_way if moved else ())}
+        own = {*planned, *(pool_state.unavailable | pool_state.under_way if moved else ())}
         queued = (
             pool_state.queued.keys()
             if shared != pool_state.last_refusal
@@ -217,10 +215,10 @@ class Planner:
                 plan = keep_waiting(pool_state.queued[node], refusal)
                 pool_state.queue(plan, is_queued=True)
                 pool_state.record(plan)
-                if node in tasks:
+                if node in planned:
                     yield Decision(name, plan)
                 continue
-            task = tasks.get(node) or self._find_task(snapshot, node)
+            task = self._find_task(snapshot, node)
             started = planned[node] if node in planned else self._plan(task, pool, ctx)
             if started is None:
                 pool_state.remove(node)
