@@ -4,9 +4,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from sys import intern
 from typing import Any
 
 from gpushare import names
+from gpushare.api.k8s.interning import share, share_mapping
 
 MAX_CARDS = 1024
 """Of a node; what says more is mistaken, and must not cost more."""
@@ -86,7 +88,8 @@ def parse_node(raw: dict[str, Any]) -> Node:
     return Node(
         name=meta["name"],
         uid=meta["uid"],
-        labels=meta.get("labels") or {},
+        # Most values are the same on all nodes.
+        labels={key: intern(value) for key, value in (meta.get("labels") or {}).items()},
         annotations={k: annotations[k] for k in names.NODE_ANNOTATIONS if k in annotations},
         resource_version=meta.get("resourceVersion", ""),
         ready=any(
@@ -95,25 +98,29 @@ def parse_node(raw: dict[str, Any]) -> Node:
         ),
         unschedulable=bool(spec.get("unschedulable")),
         boot_id=info.get("bootID", ""),
-        os_image=info.get("osImage", ""),
+        os_image=intern(info.get("osImage", "")),
         provider_id=spec.get("providerID", ""),
         machine_id=info.get("machineID", ""),
-        kernel_version=info.get("kernelVersion", ""),
-        container_runtime=info.get("containerRuntimeVersion", ""),
-        allocatable={
-            resource: parse_quantity(quantity) or 0
-            for resource, quantity in (status.get("allocatable") or {}).items()
-            if resource in names.GPU_RESOURCES or resource.startswith(names.RESOURCE_MIG_PREFIX)
-        },
+        kernel_version=intern(info.get("kernelVersion", "")),
+        container_runtime=intern(info.get("containerRuntimeVersion", "")),
+        allocatable=share_mapping(
+            tuple(
+                (resource, parse_quantity(quantity) or 0)
+                for resource, quantity in (status.get("allocatable") or {}).items()
+                if resource in names.GPU_RESOURCES or resource.startswith(names.RESOURCE_MIG_PREFIX)
+            )
+        ),
         memory_capacity=parse_quantity(capacity.get(names.RESOURCE_GPU_MEMORY, 0)) or 0,
         gpu_count=min(parse_quantity(capacity.get(names.RESOURCE_GPU_COUNT, 0)) or 0, MAX_CARDS),
-        owned=frozenset(
-            key.removeprefix("f:")
-            for part in ("f:labels", "f:annotations")
-            for key in ours.get("f:metadata", {}).get(part, {})
-            if key != "."
+        owned=share(
+            frozenset(
+                key.removeprefix("f:")
+                for part in ("f:labels", "f:annotations")
+                for key in ours.get("f:metadata", {}).get(part, {})
+                if key != "."
+            )
         ),
-        managers=managers,
+        managers=share_mapping(tuple(managers.items())),
         written_at=written_at,
         retry=annotations.get(names.ANNOTATION_RETRY, ""),
         teardown=annotations.get(names.ANNOTATION_TEARDOWN, ""),

@@ -4,13 +4,12 @@ Tens of thousands live in memory, and each pod event of the cluster comes throug
 have in common is kept once, and what is of no interest is left at the first look.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
 from sys import intern
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -26,6 +25,7 @@ from gpushare.api.k8s.gpu_request import (
     count_per_card,
     read_gpu_environment,
 )
+from gpushare.api.k8s.interning import share, share_mapping
 from gpushare.api.k8s.node_selection import CHOOSING
 from gpushare.api.k8s.pod_owner import Workload, name_workload
 from gpushare.api.k8s.pod_request import read_pod_request
@@ -33,22 +33,6 @@ from gpushare.api.k8s.pod_shape import Container, PodShape, Spec, parse_pod_shap
 
 MAX_MESSAGE = 300
 """Of the scheduler's message; it lists every node's refusal, the first ones tell."""
-_KEPT = 4096
-"""Different values of one kind that are kept once; the rest are kept per pod."""
-
-Value = TypeVar("Value", bound=Hashable)
-Key = TypeVar("Key", bound=Hashable)
-
-
-@lru_cache(_KEPT)
-def _share(value: Value) -> Value:
-    return value
-
-
-@lru_cache(_KEPT)
-def _share_mapping(items: tuple[tuple[Key, int], ...]) -> Mapping[Key, int]:
-    return MappingProxyType(dict(items))
-
 
 NOTHING: Mapping[Any, int] = MappingProxyType({})
 NOT_LOOKED_AT = ("", "")
@@ -192,24 +176,24 @@ def parse_pod(
         restarts=sum(
             container.get("restartCount", 0) for container in status.get("containerStatuses") or ()
         ),
-        requests=_share_mapping(tuple(requests.items())) if requests else NOTHING,
+        requests=share_mapping(tuple(requests.items())) if requests else NOTHING,
         card_memory=card_memory,
-        selects=_share(selects) if selects else _NO_SELECTION,
-        containers=_share(_find_sharing(spec)) if shares else (),
+        selects=share(selects) if selects else _NO_SELECTION,
+        containers=share(_find_sharing(spec)) if shares else (),
         requires_isolation=(
             annotations.get(names.ANNOTATION_ISOLATION) == names.ISOLATION_REQUIRED
         ),
         daemonset=intern(daemonset),
         is_static_plugin=static,
         owner=intern(str(owner.get("uid", ""))),
-        workload=_share(name_workload(meta, owner)) if shares else None,
+        workload=share(name_workload(meta, owner)) if shares else None,
         # A binding that failed leaves its entry behind, on a pod that holds nothing.
         cards=_read_cards(spec, annotations, card_memory) if shares and node else NOTHING,
         card_count=_count_cards(meta) if shares else 1,
         created=datetime.fromisoformat(created) if created else None,
         unschedulable=message if reason in _UNSCHEDULABLE else "",
-        unscheduled=_share((reason, message)),
-        ranked_pools=_share(past.ranked_pools) if past is not None else (),
+        unscheduled=share((reason, message)),
+        ranked_pools=share(past.ranked_pools) if past is not None else (),
         unrouted=bool(requests) and not is_routed and _is_unrouted(shape, schedulers),
         is_evictable=not by_daemonset and _MIRROR not in annotations,
     )
