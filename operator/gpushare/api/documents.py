@@ -72,7 +72,7 @@ def parse_documents(text: str) -> tuple[Document, ...]:
 
 
 def _count_nodes(node: Node, most: int, counted: dict[int, int | None]) -> int:
-    """Values in it, those behind an alias each time anew."""
+    """Count the values in a node; those behind an alias count each time."""
     if not isinstance(node, CollectionNode):
         return 1
     if id(node) in counted:
@@ -138,7 +138,7 @@ def format_yaml(raw: Any) -> str:
 
 
 def is_json(text: str) -> bool:
-    """Whether the text is JSON, which YAML may look like."""
+    """Tell whether the text is JSON, which YAML may look like."""
     try:
         json.loads(text)
     except ValueError:

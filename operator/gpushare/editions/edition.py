@@ -48,7 +48,7 @@ class Mode:
         return (self.plugin, *self.components) if self.plugin else self.components
 
     def relies_on_recoverer(self, daemonsets: Collection[str]) -> bool:
-        """Whether a cluster that has these DaemonSets serves the mode by a static pod."""
+        """Tell whether a cluster that has these DaemonSets serves the mode by a static pod."""
         return self.plugin not in daemonsets and self.recoverer in daemonsets
 
 

@@ -23,7 +23,7 @@ NO_CARDS: Mapping[int, int] = MappingProxyType({})
 
 
 def parse_ledger(annotations: Mapping[str, str], memory: int) -> Mapping[int, int]:
-    """Units of GPU memory by index of the card; empty where there is no entry that can be read.
+    """Return units of GPU memory by card index; empty where no entry can be parsed.
 
     The Professional scheduler's entry, `{container: {card: units}}`, goes first; else the older
     one of the Basic and open-source schedulers: one card, which holds all of `memory`, the limits
@@ -58,7 +58,7 @@ def _hold(card: int, units: int) -> Mapping[int, int]:
 
 
 def parse_number(text: str) -> int | None:
-    """A whole number as Go's `strconv.Atoi` reads it, with or without a sign; None for others."""
+    """Parse a whole number as Go's `strconv.Atoi` does, with or without a sign; None for others."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _MAX_NUMBER_DIGITS):
         return None
@@ -66,5 +66,5 @@ def parse_number(text: str) -> int | None:
 
 
 def parse_count(text: str) -> int | None:
-    """A whole number of at most `MAX_DIGITS` ASCII digits; None for anything else."""
+    """Parse a whole number of at most `MAX_DIGITS` ASCII digits; None for anything else."""
     return int(text) if len(text) <= MAX_DIGITS and text.isascii() and text.isdigit() else None

@@ -22,10 +22,10 @@ class Workload(NamedTuple):
 
 
 def name_workload(meta: Mapping[str, Any], controller: Mapping[str, Any]) -> Workload:
-    """By a pod's metadata and the owner reference of its controller; the pod itself, without one.
+    """Name a pod's workload by the owner reference of its controller; the pod itself without one.
 
-    A Deployment's ReplicaSet is seen by the label that the Deployment gives to its pods, a
-    CronJob's Job by its name. An owner that nothing can be called like is none.
+    A ReplicaSet is traced to its Deployment by the label that the Deployment gives to its pods, a
+    CronJob's Job by its name. An owner whose kind or name is not valid is ignored.
     """
     kind, name = controller.get("kind") or "", controller.get("name") or ""
     if not (_KIND.fullmatch(kind) and _NAME.fullmatch(name)):

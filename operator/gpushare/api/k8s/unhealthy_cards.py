@@ -20,7 +20,7 @@ class UnhealthyCards:
 
 
 def parse_unhealthy_cards(raw: Mapping[str, Any]) -> UnhealthyCards | None:
-    """What a ConfigMap says; None for one that is about something else.
+    """Parse the ConfigMap of a node's unhealthy cards; None for any other ConfigMap.
 
     Read as the extender reads it: an index that is no number, such as ` 1` after a comma and a
     blank, stands for card 0 (`getUnhealthyGPUs`, pkg/cache/nodeinfo.go of
