@@ -147,7 +147,7 @@ def _text(cell: Cell) -> str:
 
 
 def _measure(cell: Cell) -> int:
-    """How many columns it takes: Chinese characters take two."""
+    """Return how many columns a cell takes: Chinese characters take two."""
     text = _text(cell)
     if text.isascii():
         return len(text)
@@ -169,7 +169,7 @@ def _is_terminal() -> bool:
 
 
 def _colour(lines: Iterable[Line]) -> str:
-    """With the terminal's codes for colours (no-color.org says who wants none)."""
+    """Add the terminal's codes for colours (no-color.org says who wants none)."""
     # It takes a while to import.
     from rich.console import Console
     from rich.text import Text
