@@ -88,7 +88,7 @@ class Pools:
         self._notify()
 
     def _is_echo(self, old: Pool | UnreadablePool, new: Pool | UnreadablePool) -> bool:
-        """Whether nothing but the status differs, and that by a write of ours."""
+        """Tell whether nothing but the status differs, and that by a write of ours."""
         if new.status not in (old.status, self._in_flight.get(new.uid)):
             return False
         version = old.resource_version
@@ -165,7 +165,7 @@ class Pools:
         return True
 
     def _is_old(self, version: int, seen: int) -> bool:
-        """Whether a list shows the past; after a while it is believed: etcd may be a backup now."""
+        """Tell whether a list is outdated; after a while it is believed: etcd may be restored."""
         if version >= seen:
             self._old_since = None
             return False
@@ -228,11 +228,11 @@ class Pools:
         self._events.post(subject, reason, note, warns=warns)
 
     def version_of(self, name: str) -> tuple[str, int] | None:
-        """UID and generation of a pool, as the last pass saw it."""
+        """Return UID and generation of a pool, as the last pass saw it."""
         return next(((p.uid, p.generation) for p in self.all if p.name == name), None)
 
     async def _adopt(self, pool: Pool) -> None:
-        """Our finalizer is on a pool before the first label is on a node."""
+        """Put our finalizer on a pool before the first label is on a node."""
         try:
             self.take(await pools_api.apply_finalizer(self._api, pool))
         except CALL_FAILURES as error:

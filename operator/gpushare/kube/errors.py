@@ -94,7 +94,7 @@ class ApiError(KubeError):
 
     @classmethod
     def from_status(cls, status: dict[str, Any], *, what: str) -> "ApiError":
-        """From a Status object, as the ERROR event of a watch carries it."""
+        """Build the error from a Status object, as the ERROR event of a watch carries it."""
         code = status.get("code")
         status_code = code if isinstance(code, int) and code >= 400 else 500
         return cls(status_code, orjson.dumps(status), what=what)

@@ -32,7 +32,7 @@ class LeaseLostError(KubeError):
 
 
 def boot_clock() -> float:
-    """Seconds on a clock that goes on while the machine or the process is suspended."""
+    """Return seconds of a clock that goes on while the machine or the process is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -168,7 +168,7 @@ class LeaderElector:
         return is_ours
 
     async def _write(self, lease: Json, *, create: bool = False) -> bool:
-        """Whether it went through; somebody else may have been faster."""
+        """Write the Lease; return whether it went through: another process may have been faster."""
         try:
             if create:
                 await self._api.create(self._path(), lease)

@@ -46,7 +46,7 @@ class RetryAfter:
 
 
 def parse_retry_after(value: str | None) -> float | None:
-    """Seconds that a Retry-After header asks for; None for anything else, as client-go has it."""
+    """Parse a Retry-After header as client-go does: seconds; None for anything else."""
     if value and value.isascii() and value.isdigit():
         return min(float(value), LONGEST_SECONDS)
     return None

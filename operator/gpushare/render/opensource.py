@@ -68,7 +68,7 @@ def render_scheduler_config(extender_url: str, kubeconfig: str | None = None) ->
 
 
 def _complete_url(text: str) -> str:
-    """The URL, with the extender's own path where it has none. The extender serves no TLS."""
+    """Complete a URL without a path by the extender's own. The extender serves no TLS."""
     try:
         url = urlsplit(text)
         has_place = bool(url.hostname) and url.port != 0

@@ -46,5 +46,5 @@ class Answer(web.StreamResponse):
 
 @lru_cache(maxsize=1)
 def _format_date(second: int) -> bytes:
-    """As the header Date has it."""
+    """Format the value of the header Date."""
     return formatdate(second, usegmt=True).encode()

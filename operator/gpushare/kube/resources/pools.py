@@ -29,7 +29,7 @@ async def check_crd(api: ApiClient) -> None:
 
 
 async def _list(api: ApiClient) -> tuple[int, list[Json]]:
-    """The version of the list, and the pools."""
+    """Return the version of the list, and the pools."""
     try:
         pages = [page async for page in list_pages(api, PATH)]
     except ApiError as error:

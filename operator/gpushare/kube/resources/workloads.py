@@ -20,7 +20,7 @@ LIMITS = (("v1", "ResourceQuota"), ("v1", "LimitRange"))
 async def list_workloads(
     api: ApiClient, namespace: str | None, selector: str, is_wanted: Callable[[Json], bool]
 ) -> tuple[Json, ...]:
-    """Workloads with these labels, and quotas and limits whatever theirs are; None: everywhere.
+    """List workloads with these labels, and all quotas and limits; None: in all namespaces.
 
     What is not wanted is not held: most pods are made by workloads. Raises what a call may raise.
     """

@@ -64,7 +64,7 @@ class Figures:
         self.applications = ApplicationFigures()
 
     def find_bytes(self, pool: str, unit: str) -> int:
-        """How much a unit is: where it is not known, that of most nodes of `pool`, or of all."""
+        """Return a unit's bytes; an unknown one is that of most nodes of `pool`, or of all."""
         if not unit:
             pools = [self.pools[pool]] if pool in self.pools else self.pools.values()
             unit = find_usual_unit([figures.memory for figures in pools])
