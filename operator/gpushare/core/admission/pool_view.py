@@ -169,7 +169,7 @@ def _unless_empty(selector: LabelSelector) -> LabelSelector | None:
 
 
 def _known_labels(spec: PoolSpec) -> Known:
-    """What all of the pool's nodes must have, since it selects them by it; named ones need not."""
+    """Return the labels that all of the pool's nodes have by its selector; named ones need not."""
     known: dict[str, tuple[str | None, ...]] = {}
     if spec.nodes.selector is not None and not spec.nodes.names:
         for requirement in spec.nodes.selector.match_expressions:

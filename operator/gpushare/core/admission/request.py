@@ -73,7 +73,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
         )
 
     def is_isolated(self, selector: Labels = ()) -> bool:
-        """Whether the pod's node selector, with `selector` added, selects an isolated mode."""
+        """Tell whether the pod's node selector, with `selector` added, selects an isolated mode."""
         selected = {**self.pod.selection.labels, **dict(selector)}
         return any(labels.items() <= selected.items() for labels in _ISOLATING_LABELS)
 

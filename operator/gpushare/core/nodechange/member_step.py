@@ -148,10 +148,10 @@ class MemberStep(Step):
 
 
 def find_enforced_labels(seen: NodeSnapshot, pool: Pool, from_mode: str) -> dict[str, str]:
-    """The labels that must be there now.
+    """Return the labels that must be there now.
 
     While a node waits for a change, those are not the pool's yet, but of the mode in force; a value
-    that is the pool's already was put there by a person who prepares the node for it.
+    that is the pool's already was put there by a user who prepares the node for it.
     """
     applied, wanted = seen.records.applied, desired_labels(pool.name, pool.spec)
     if applied is None or applied.edition is not pool.spec.edition or from_mode != applied.schedule:

@@ -33,7 +33,7 @@ JOB_PATIENCE = timedelta(hours=1)
 
 
 def has_stalled(pool: Pool, now: datetime, patience: timedelta) -> bool:
-    """Whether no node of a pool that is being deleted finished for so long."""
+    """Tell whether no node of a pool that is being deleted finished within `patience`."""
     releasing = pool.status.releasing
     return pool.deleting and releasing is not None and now - releasing.since >= patience
 

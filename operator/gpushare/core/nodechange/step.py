@@ -69,11 +69,11 @@ class Step:
         return self.seen.plan(NodeState.UPDATING, reason, message, action)
 
     def blocked(self, blocker: Blocker) -> StepResult:
-        """Nothing is done until a user removes what blocks it."""
+        """Plan nothing until a user removes what blocks the node."""
         return self.seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
 
     def wait_for_pods(self, blocker: Blocker) -> StepResult:
-        """The cordoned node waits for pods, without a deadline, and uses up the budget.
+        """Wait for pods on the cordoned node, without a deadline, and use up the budget.
 
         They are evicted where the pool wants that.
         """

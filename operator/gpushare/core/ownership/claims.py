@@ -11,7 +11,7 @@ from gpushare.core.records.node_records import NodeRecords
 
 
 def is_member(nodes: Nodes, node: Node) -> bool:
-    """Whether a pool with this membership claims `node`.
+    """Tell whether a pool with this membership claims `node`.
 
     A control-plane node only when it is named: a selector that is too wide must not reach it.
     """
@@ -34,7 +34,7 @@ class Claim:
 
 
 def decide_claim(node: Node, owner: str | None, pools: Sequence[Pool]) -> Claim | None:
-    """Who gets `node`, which `owner` has now, of the pools that claim it; None where none does.
+    """Decide which of `pools` gets `node`, which `owner` has now; None where none claims it.
 
     The higher priority wins; equal priorities keep the current owner, so that a new pool takes
     no node away; without an owner the older pool wins.

@@ -92,12 +92,12 @@ class Planner:
         )
 
     def is_relevant(self, old: Node, new: Node) -> bool:
-        """Whether a node must be decided about anew that was `old` and is `new`, as long as pools
-        and DaemonSets are the same; where they change, all nodes are anyway."""
+        """Tell whether a node that was `old` and is `new` must be decided about again, as long as
+        pools and DaemonSets are the same; where they change, all nodes are anyway."""
         return is_relevant(old, new, self._label_keys)
 
     def build_context(self, snapshot: ClusterSnapshot, now: datetime) -> ReconcileContext:
-        """What holds for all decisions about `snapshot`."""
+        """Build the context of all decisions about `snapshot`."""
         return ReconcileContext(
             now,
             self._timing,
@@ -141,8 +141,8 @@ class Planner:
     def _decide_pool(
         self, name: str, tasks: dict[str, Task], snapshot: ClusterSnapshot, ctx: ReconcileContext
     ) -> Iterator[Decision]:
-        """First what every node needs; then which starts are admitted, since that depends on all of
-        them. A pool that only tells what it would do admits none."""
+        """Decide what every node needs; then which starts are admitted, since that depends on all
+        of them. A pool that only tells what it would do admits none."""
         pool = self._pools.get(name)
         ctx = replace(ctx, acting_since=snapshot.acting_since.get(name))
         planned = dict(self._plan_tasks(name, tasks, snapshot, ctx))
@@ -156,9 +156,9 @@ class Planner:
     def _plan_tasks(
         self, name: str, tasks: dict[str, Task], snapshot: ClusterSnapshot, ctx: ReconcileContext
     ) -> Iterator[tuple[str, StepResult]]:
-        """What each node needs. Where the rollout is halted from now on, or is not any more, those
-        that are only cordoned are asked again: no other depends on it, and none of them decides it
-        by whether it is halted."""
+        """Plan what each node needs. Where the rollout is now halted, or no longer is, plan those
+        again that are only cordoned: no other plan depends on the halt, and theirs does not bring
+        it about."""
         pool_state, pool = self.pool_states[name], self._pools.get(name)
         was_halted = pool_state.is_halted
         halted = replace(ctx, is_halted=was_halted)
@@ -235,11 +235,11 @@ class Planner:
         pool_state.last_refusal, pool_state.last_progress = shared, self._count(name)
 
     def _find_refusal(self, name: str) -> Refusal | None:
-        """Why one more node of a pool may not start that is in service and needs no approval."""
+        """Tell why one more node in service that needs no approval may not start."""
         return find_start_refusal(self._pools.get(name), self._count(name), initializes=False)
 
     def _find_refusal_of(self, plan: StepResult, name: str) -> Refusal | None:
-        """Why a node that is queued may not start. What it takes up itself is not counted; one that
+        """Tell why a queued node may not start. What it takes up itself is not counted; one that
         is out of service for a change that failed takes nothing more: nodes that failed together
         must not wait for each other's place."""
         progress = self._count(name, plan.node)
@@ -316,7 +316,7 @@ class Planner:
     def _place(
         self, context: NodeContext, snapshot: ClusterSnapshot
     ) -> Iterator[tuple[str, Task | StepResult]]:
-        """The pools that a node matters to, each with what is to be planned or is clear already."""
+        """Yield the pools that concern a node, each with its task, or its plan if that is clear."""
         node, remembered = context.seen.node, context.remembered_pools
         if remembered & snapshot.unreadable_pools:
             self.releases.enter(context.name, remembered)
@@ -386,7 +386,7 @@ class Planner:
         return found
 
     def _is_over(self, pool: Pool, now: datetime) -> bool:
-        """Whether a pool that is being deleted is done, or waits for nothing."""
+        """Tell whether a pool that is being deleted is done, or waits for nothing."""
         return self.releases.count(pool.name) == 0 or has_stalled(
             pool, now, self._timing.release_patience
         )

@@ -27,7 +27,7 @@ def find_approval(pool: Pool, kinds: Collection[Kind]) -> Approval | None:
 
 
 def is_approved(pool: Pool, kind: Kind) -> bool:
-    """Whether a change may begin: an approval counts once it is in the pool's status.
+    """Tell whether a change may begin: an approval counts once it is in the pool's status.
 
     What is not done automatically, and what a deletion gives back, needs no approval.
     """

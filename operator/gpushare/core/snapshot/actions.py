@@ -195,7 +195,7 @@ class StepResult:
         return self.start is not None
 
     def begin(self) -> "StepResult":
-        """The same once its start is admitted; unchanged where it has none."""
+        """Return the result once its start is admitted; unchanged where it has none."""
         if self.start is None:
             return self
         return replace(
@@ -217,7 +217,7 @@ class StepResult:
 def build_apply(
     node: Node, labels: Mapping[str, str], records: NodeRecords, *, cordon: bool, message: str
 ) -> ApplyNode:
-    """An apply to `node` that leaves exactly this of ours on it.
+    """Build an apply to `node` that leaves exactly this of ours on it.
 
     Whether its isolation is verified follows from the rest, so that one write says both.
     """

@@ -35,7 +35,7 @@ class Policy:
         return self.workloads is not WorkloadPolicy.WAIT
 
     def kind_of(self, from_mode: str, to: str, outcome: Outcome) -> Kind:
-        """The kind of a change: who agreed to one by hand did not agree to privileged Jobs."""
+        """Return the kind of a change: approving one by hand does not approve privileged Jobs."""
         teardown = ""
         if outcome is Outcome.REQUIRES_TEARDOWN:
             teardown = f"teardown {self.teardown}"

@@ -93,7 +93,7 @@ class NodeContext:
 
 
 def build_node_context(snapshot: ClusterSnapshot, name: str) -> NodeContext:
-    """The node `name` of `snapshot`, with its records."""
+    """Build the context of the node `name` from `snapshot`, with its records."""
     node, pods, unreadable = snapshot.nodes[name], snapshot.pods.get(name, ()), None
     try:
         seen = NodeSnapshot(

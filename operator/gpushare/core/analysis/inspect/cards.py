@@ -148,7 +148,7 @@ def _read_holder(raw: Json) -> Holder:
 
 
 def _parse_allocation(text: str) -> Mapping[int, int]:
-    """Units by card, over all containers; empty for what is not `{number: {card: units}}`."""
+    """Sum units by card over all containers; empty for what is not `{number: {card: units}}`."""
     cards: dict[int, int] = {}
     try:
         entries = orjson.loads(text)
