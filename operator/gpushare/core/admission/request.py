@@ -1,4 +1,4 @@
-"""One pod under admission, with all that is known when it is decided."""
+"""A pod under admission, with everything that the decision depends on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ NO_RESERVATIONS: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the installation says."""
+    """The rules of the installation."""
 
     denies: bool = False
     """Pods that no pool takes are refused, where their namespace says nothing."""

@@ -15,7 +15,7 @@ PATIENCE_SECONDS = 30.0
 
 @dataclass(slots=True)
 class _Reserved:
-    """Of one pool."""
+    """The reservations of one pool."""
 
     shown: str
     """Which figures were looked at last."""

@@ -16,7 +16,7 @@ _DOUBT = 3
 
 
 class Fit(IntEnum):
-    """From best to worst."""
+    """How well a pod fits into a pool, from best to worst."""
 
     ROOM = 0
     """Cards have it free, and enough for those that came before."""
@@ -39,7 +39,7 @@ def judge_fit(pod: PodRequest, pool: PoolView, reserved: int) -> Fit:
 
 
 class PoolFit:
-    """How well the pods of one kind fit into a pool, whatever is given away of it unseen."""
+    """How well the pods of one kind fit into a pool, whatever is reserved of it."""
 
     __slots__ = ("_fit", "_spare_units", "_unreserved", "pool")
 

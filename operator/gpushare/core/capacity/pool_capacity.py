@@ -206,7 +206,7 @@ class MemorySums:
 
 @dataclass(slots=True)
 class _Sums:
-    """Of nodes whose plugins count in the same unit."""
+    """The sums of nodes whose plugins count in the same unit."""
 
     count: int = 0
     gpus: int = 0

@@ -1,5 +1,5 @@
-"""What is wrong with the plugins of a node, and what fixes it. A status shows the beginning of a
-message: details that nobody acts on come last.
+"""Finds what is wrong with the plugins of a node, and how to fix it. A status shows the beginning
+of a message: details that nobody acts on come last.
 
 A plugin registers a moment after its pod is Ready, and the kubelet reports resources late: what may
 be on its way is not called a trouble before it had its time.
@@ -246,7 +246,7 @@ def tell_how_to_remove(competing: Sequence[str], ctx: ReconcileContext) -> str:
 
 
 def list_few(told: Sequence[str], shown: int = SHOWN) -> str:
-    """List the first `shown`, and counts the others."""
+    """List the first `shown`, and count the others."""
     more = f" and {len(told) - shown} more" if len(told) > shown else ""
     return ", ".join(told[:shown]) + more
 

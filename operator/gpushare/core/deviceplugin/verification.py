@@ -1,4 +1,4 @@
-"""Whether a node has become what its mode says."""
+"""Checks whether a node has reached its mode."""
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta

@@ -42,7 +42,7 @@ class Rule(Generic[S]):
 
     @property
     def has_deadline(self) -> bool:
-        """From Labelled on: whether what takes too long leads to Failed (`deadline.py`)."""
+        """Whether what takes too long leads to Failed (`deadline.py`): from Labelled on."""
         return "Failed" in self.leads_to
 
     @property

@@ -1,4 +1,4 @@
-"""Plans what a node needs that no pool claims any more, until nothing on it is ours."""
+"""Plans the release of a node that no pool claims any more, until nothing on it is ours."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

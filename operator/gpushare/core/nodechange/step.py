@@ -1,4 +1,4 @@
-"""One node, with all that the rules of its phase look at."""
+"""A node, with everything that the rules of its phase use."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -101,7 +101,7 @@ class Step:
 def write_records(
     seen: NodeSnapshot, records: NodeRecords, message: str, *, cordon: bool | None = None
 ) -> ApplyNode:
-    """Write the records and leaves all labels; without `cordon` ours stays as it is, too."""
+    """Write the records and leave all labels; without `cordon` ours stays as it is, too."""
     return build_apply(
         seen.node,
         owned_labels(seen.node),

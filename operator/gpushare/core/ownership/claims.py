@@ -1,4 +1,4 @@
-"""Which nodes a pool claims, and which pool gets a node that several claim."""
+"""Decides which nodes a pool claims, and which pool gets a node that several claim."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ def is_member(nodes: Nodes, node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who gets a node, and who else wanted it."""
+    """The pool that gets a node, and the others that claim it."""
 
     winner: Pool
     losers: tuple[Pool, ...] = ()
@@ -50,7 +50,7 @@ def decide_claim(node: Node, owner: str | None, pools: Sequence[Pool]) -> Claim 
 
 
 def find_owner(node: Node, records: NodeRecords) -> str | None:
-    """Name of the pool that has `node` now.
+    """Return the name of the pool that has `node` now.
 
     Its label where that is ours, else what is recorded: a label that somebody removed or wrote by
     hand does not move a node.

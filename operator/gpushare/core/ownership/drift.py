@@ -27,7 +27,7 @@ _KEPT_REVERTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """For whom labels are held, and how hard."""
+    """The pool for which labels are enforced, and whether by force."""
 
     spec: str = ""
     """The pool, and the generation of its spec."""
@@ -36,7 +36,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to be done about foreign changes on one node."""
+    """What to do about foreign changes on one node."""
 
     given_up: frozenset[str] = frozenset()
     """Keys that are left to a rival."""

@@ -1,4 +1,4 @@
-"""Pools by what their membership asks for: of hundreds, few need to be asked about one node."""
+"""Indexes pools by their membership, so that few of hundreds are checked for one node."""
 
 from collections import defaultdict
 from collections.abc import Iterable

@@ -1,10 +1,10 @@
-"""Which nodes must still be given back, and for which pools."""
+"""The nodes that must still be released, and for which pools."""
 
 from collections import Counter
 
 
 class Releases:
-    """By node, the pools that can't be let go of because of it."""
+    """The pools that each node keeps from being released."""
 
     def __init__(self) -> None:
         self._pools: dict[str, frozenset[str]] = {}

@@ -264,7 +264,7 @@ class Planner:
         )
 
     def _serve(self, context: NodeContext, name: str) -> None:
-        """Enter whether a node is in service."""
+        """Record whether a node is in service."""
         pool_state, pool = self._pool_state(name), self._pools.get(name)
         pool_state.put_in_service(context.name)
         if context.is_in_change:
@@ -360,7 +360,7 @@ class Planner:
     # What is kept between passes.
 
     def _sort(self, pools: tuple[Pool, ...]) -> None:
-        """Sort the pools by what they do, where they are others than before."""
+        """Sort the pools by what they do, where they have changed."""
         if pools is self._listed:
             return
         self._listed = pools

@@ -1,4 +1,4 @@
-"""What stands planned for the nodes of one pool, kept up to date node by node."""
+"""The plans for the nodes of one pool, kept up to date node by node."""
 
 from collections import Counter
 from dataclasses import dataclass, field

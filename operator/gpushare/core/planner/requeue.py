@@ -1,4 +1,4 @@
-"""When each node must be looked at again although nothing happens to it."""
+"""The times at which nodes are decided about again although nothing happens to them."""
 
 import heapq
 from datetime import datetime

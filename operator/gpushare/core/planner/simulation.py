@@ -1,4 +1,4 @@
-"""What the planner says once its quiet writes are carried out.
+"""Simulates the planner's decisions once its quiet writes are carried out.
 
 One pass of it is not enough to tell what becomes of a node: what is done once the first labels and
 records are written is decided only then. Quiet writes touch neither service nor plugin; here they

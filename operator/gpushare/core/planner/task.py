@@ -1,4 +1,4 @@
-"""One node, and what is to be planned for it in one pool."""
+"""A node, and its planning for one pool."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""Whether a node's system disk was replaced since the cGPU kernel module was noted on it.
+"""Tells whether a node's system disk was replaced since the cGPU module was recorded on it.
 
 A replaced disk keeps the node's name, and may keep its Node object, labels and annotations; the
 module is gone. This is proven only by both at once:

@@ -1,4 +1,4 @@
-"""Whether a user agreed to the changes of a rollout, where `rollout.approval` asks for it."""
+"""Checks whether a user approved a rollout's changes, where `rollout.approval` asks for it."""
 
 from collections.abc import Collection
 

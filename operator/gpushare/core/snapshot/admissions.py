@@ -1,4 +1,4 @@
-"""Under which mode each pod of a node was admitted: that settles what it gets, for all its life.
+"""Finds the mode under which each pod of a node was admitted, which decides its isolation.
 
 The kubelet and the device plugin admit a pod once, and its containers keep what they got then, also
 when they restart. No GPU pod outlives a boot: its kubelet admits it before the plugin is back, and

@@ -31,7 +31,7 @@ class Policy:
 
     @property
     def stays_cordoned(self) -> bool:
-        """Pods that hold a change up are waited for under the cordon, not before it."""
+        """Whether pods that hold a change up are waited for under the cordon, not before it."""
         return self.workloads is not WorkloadPolicy.WAIT
 
     def kind_of(self, from_mode: str, to: str, outcome: Outcome) -> Kind:

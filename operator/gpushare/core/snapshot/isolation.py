@@ -1,4 +1,4 @@
-"""What isolation containers really have, and where it is not what their node's mode gives.
+"""Finds the actual isolation of containers, and where it differs from their node's mode.
 
 Where nothing was written down, nothing is said.
 """
@@ -38,7 +38,7 @@ class ContainerIsolation:
 
 @dataclass(frozen=True, slots=True)
 class NodeIsolation:
-    """Of the containers of one node, or of several, added up."""
+    """The isolation of the containers of one node, or of several, summed."""
 
     containers: int = 0
     isolated: int = 0

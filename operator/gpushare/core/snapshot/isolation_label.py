@@ -1,4 +1,4 @@
-"""The node label that pods which require isolation select: whether it is known to be in force."""
+"""The node label for pods that require isolation: whether it is verified to be in force."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""One node with all that decisions about it look at, and how long steps may take."""
+"""A node at one moment, as decisions use it, and the time limits of steps."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -101,7 +101,7 @@ class NodeSnapshot:
 
     @property
     def is_out_of_service(self) -> bool:
-        """Nothing new is bound to the node."""
+        """Whether nothing new is bound to the node."""
         return self.node.unschedulable
 
     def plan(

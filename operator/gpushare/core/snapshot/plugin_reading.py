@@ -1,4 +1,4 @@
-"""What the device plugin on a node has read of its labels: not always what they say now.
+"""Finds which labels the device plugin on a node has read: not always the current ones.
 
 The facts that this rests on:
 

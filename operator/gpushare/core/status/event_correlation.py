@@ -1,4 +1,4 @@
-"""Which Events are news, which are the same again, and which are too many."""
+"""Decides which Events are new, which repeat others, and which are too many."""
 
 from dataclasses import dataclass, field
 
@@ -46,7 +46,7 @@ class Key:
 
 @dataclass(slots=True)
 class EventCorrelator:
-    """What was told lately. Times are seconds of one clock."""
+    """The Events posted recently. Times are seconds of one clock."""
 
     _series: dict[Key, Series] = field(default_factory=dict)
     _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)

@@ -65,7 +65,7 @@ class UpgradedPools:
 
 
 def map_carried(carried: Carried, unisolated: Schedule) -> Carried:
-    """Map it to the edition's successor; `unisolated` is what Basic's share becomes."""
+    """Map a mode to the edition's successor; `unisolated` is what Basic's share becomes."""
     left = EDITIONS[carried.edition]
     schedule = unisolated if carried.schedule is left.unisolated else carried.schedule
     return Carried(left.successor or left.edition, schedule, carried.placement)

@@ -100,7 +100,7 @@ def find_unit(nodes: Sequence[CardNode]) -> str:
 
 
 def count_percent(used: int, total: int) -> int:
-    """Compute it, rounded down in floating point as the original does: 29 of 100 are 28."""
+    """Compute a percentage, rounded down in floating point as in the original: 29 of 100 are 28."""
     return int(float(used) / float(total) * 100) if total > 0 else 0
 
 

@@ -21,7 +21,7 @@ UNTIL_FIXED = "The node stays cordoned until this is fixed"
 
 @dataclass(frozen=True)
 class FailedStep:
-    """A node whose change failed, and what the rules of the phase say in which it did."""
+    """A node whose change failed, and the result of the rules of the phase in which it failed."""
 
     member: MemberStep
     failure: Failure
@@ -29,12 +29,12 @@ class FailedStep:
 
     @property
     def is_of_another_attempt(self) -> bool:
-        """The spec or a retry annotation is another one by now."""
+        """Whether the spec or a retry annotation has changed since."""
         return self.failure.attempt != self.member.policy.attempt
 
     @property
     def is_superseded(self) -> bool:
-        """The pool wants another mode than the change brings."""
+        """Whether the pool wants another mode than the change brings."""
         change = self.member.change
         if self.member.pool.spec.schedule is change.to:
             return False

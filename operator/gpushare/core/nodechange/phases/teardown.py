@@ -1,4 +1,4 @@
-"""A teardown: what is left of a change once its labels are written, and isolation must go for good.
+"""The rules of a teardown: once a change's labels are written, isolation must be removed for good.
 
     Labelled -> the module's files removed (Uninstalled) -> another boot (Rebooted)
     -> no module seen in it (Restarting) -> verified return, as in any change
@@ -190,7 +190,7 @@ def note_progress(step: Step) -> StepResult | None:
 
 
 def _write(step: Step, message: str, **update: object) -> StepResult:
-    """Write how far it is, and starts the deadline again."""
+    """Write how far the teardown is, and start the deadline again."""
     action = step.write_change(message, **{"labelled_at": step.ctx.now, **update})
     return step.updating(Reason.UPDATING, message, action)
 
