@@ -109,7 +109,7 @@ def _fault(what: str, node: Node) -> yaml.YAMLError:
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """The quick one where it is there; an anchor of its own would be one that nobody wrote."""
+    """The C dumper where it exists; it writes no anchors, since nobody wrote them."""
 
     def ignore_aliases(self, _: Any) -> bool:
         return True

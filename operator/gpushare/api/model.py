@@ -1,4 +1,4 @@
-"""What the models of the API have in common: names on the wire, and CEL rules."""
+"""The common base of the API's models: names on the wire, and CEL rules."""
 
 from typing import Any
 

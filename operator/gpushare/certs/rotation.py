@@ -72,7 +72,7 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """What one process knows when it asks what is to be replaced."""
+    """What one process knows when it decides what to replace."""
 
     held: Identity | None
     """What it serves with."""

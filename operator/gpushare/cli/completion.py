@@ -22,7 +22,7 @@ COMPLETE = "__complete"
 
 
 class Shell(StrEnum):
-    """What completes."""
+    """A shell that completes commands, or kubectl."""
 
     BASH = "bash"
     ZSH = "zsh"

@@ -1,4 +1,4 @@
-"""Copies in memory of what a pass looks at, and what in them changed."""
+"""Keeps copies in memory of what decisions use, and notes what changed in them."""
 
 import asyncio
 import time
@@ -170,12 +170,12 @@ class Informers:
         self._notify()
 
     def take_changed(self) -> set[str]:
-        """Name of the nodes that something happened to since the last call."""
+        """Return the names of nodes that something happened to since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 
     def take_waited_for(self) -> set[str]:
-        """Name of the pools for which other pods wait than at the last call."""
+        """Return the names of pools for which other pods wait than at the last call."""
         pools, self._waited_for = self._waited_for, set()
         return pools
 

@@ -1,4 +1,4 @@
-"""All of Kopf on one page: what it watches, and how it is set.
+"""Everything about Kopf: what it watches, and its settings.
 
 Kopf brings us the pools that changed, starts and stops us, and serves the webhook in the all-in-one
 role. It writes nothing, and decides nothing.
@@ -22,7 +22,7 @@ RETRY_DELAYS_SECONDS = (1, 1, 2, 3, 5)
 
 
 class PoolListener(Protocol):
-    """Told of each pool that Kopf is told of, as it is then, or was when it was deleted."""
+    """Called with each pool that Kopf reports, as it is then, or was when it was deleted."""
 
     def __call__(self, raw: dict[str, Any], *, deleted: bool) -> None: ...
 

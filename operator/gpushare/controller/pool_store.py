@@ -1,4 +1,4 @@
-"""The pools as the API server last showed them, and what the loop writes on them."""
+"""Holds the pools as the API server last showed them, and writes to them."""
 
 import asyncio
 import logging
@@ -98,12 +98,12 @@ class Pools:
         return replace(new, status=old.status, resource_version=version) == old
 
     def list_anew(self) -> None:
-        """List them at the next pass, which is due now."""
+        """List the pools at the next pass, which is due now."""
         self._must_list = True
         self._notify()
 
     def take_changed(self) -> set[str]:
-        """Name of the pools that something happened to since the last call."""
+        """Return the names of pools that something happened to since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 
@@ -149,7 +149,7 @@ class Pools:
         return is_listed
 
     async def _list(self) -> bool:
-        """Take in a list; False where it shows the past."""
+        """Take in a list; return False where it is outdated."""
         self._due_since = self._due_since or time.monotonic()
         self._gone.clear()
         seen = self._seen

@@ -65,7 +65,7 @@ class StatusWriter:
         """By UID, how many writes in a row failed."""
 
     def write(self, waiting: Collection[Pod], now: datetime) -> float | None:
-        """Begin to write what is due; seconds until more is, if anything is left.
+        """Begin to write what is due; return the seconds until more is, if anything is left.
 
         `waiting` are the GPU pods that have no node; others among them select no pool.
         """

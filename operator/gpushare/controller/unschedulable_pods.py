@@ -45,7 +45,7 @@ class UnschedulablePods:
         unreadable: Collection[str],
         now: datetime,
     ) -> float | None:
-        """Report what is new; seconds until the next look, where there are such pods.
+        """Report what is new; return the seconds until the next look, where there are such pods.
 
         `pools` are the names of those that there are, `unreadable` of those besides whose spec
         can't be read.

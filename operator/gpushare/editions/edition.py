@@ -1,4 +1,4 @@
-"""What an edition is. A module for each edition fills this in, and `registry` lists them."""
+"""Describes an edition. A module for each edition fills this in, and `registry` lists them."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The editions that there are, and what is looked up in all of them."""
+"""All editions, and what is looked up across them."""
 
 from collections.abc import Mapping
 

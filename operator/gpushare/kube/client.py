@@ -37,7 +37,7 @@ PAGE = 500
 
 
 class RequestObserver(Protocol):
-    """Told of every answered request; metrics listen here."""
+    """Called for every answered request; metrics listen here."""
 
     def __call__(self, verb: str, resource: str, code: int) -> None: ...
 

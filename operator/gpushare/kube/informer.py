@@ -39,7 +39,7 @@ Record = TypeVar("Record")
 
 
 class Listener(Protocol):
-    """Told of each record that appeared (`old` is None), changed, or is gone (`new` is None)."""
+    """Called for each record that appeared (`old` is None), changed, or is gone (`new` is None)."""
 
     def __call__(self, key: str, old: Any, new: Any) -> None: ...
 

@@ -76,7 +76,7 @@ class LeaderElector:
         )
 
     async def acquire(self, find_unsynced: Callable[[], str | None] = lambda: None) -> None:
-        """Wait until it is ours; others have it while `find_unsynced` says why we can't use it."""
+        """Wait until it is ours; others get it while `find_unsynced` says why we can't use it."""
         waiting_for: str | None = None
         was_unsynced = False
         while True:

@@ -1,4 +1,4 @@
-"""Reading as far as one may."""
+"""Reads what the caller has the right to read."""
 
 from collections.abc import Awaitable
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""How long the API server wants to be left alone, and who has to wait for it.
+"""Holds requests back for as long as the API server asks in Retry-After.
 
 An overloaded API server answers 429 with a Retry-After header; so do 5xx answers at times
 ("API Priority and Fairness" in the Kubernetes documentation; RFC 9110, 10.2.3).

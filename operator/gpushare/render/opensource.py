@@ -37,7 +37,7 @@ def render_device_plugin(
 
 
 def render_scheduler_extender(image: str, *, node_port: int | None = None) -> str:
-    """Render its account, rights, Deployment and Service, under the names of its own manifests.
+    """Render the extender's account, rights, Deployment and Service, named as in its own manifests.
 
     Unlike those it runs on the control plane of current clusters, outside the node's network, and
     is reached from within the cluster only, unless `node_port` opens a port on every node.

@@ -1,4 +1,4 @@
-"""What a node's teardown consists of: its Jobs, and the commands for a person."""
+"""Renders a node's teardown: its Jobs, and the commands for a user."""
 
 import hashlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""The calls that a server has in hand."""
+"""Holds the calls that a server has in hand, and ends the slowest of too many."""
 
 import asyncio
 import contextlib

@@ -206,7 +206,7 @@ class Certificate:
         return self._identity, f"Secret {name} is rejected: {problem}. {remedy}"
 
     def _serve(self, identity: Identity | None) -> str | None:
-        """Serve with `identity` from the next handshake on; why not, where TLS takes it not."""
+        """Serve with `identity` from the next handshake on; tell why not, where TLS refuses it."""
         if identity is None or identity == self._identity:
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

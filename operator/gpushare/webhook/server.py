@@ -46,7 +46,7 @@ class BodyTooLongError(ValueError):
 
 @dataclass(frozen=True)
 class Question:
-    """What a path is asked."""
+    """A question that a path serves."""
 
     answer: Callable[[bytes], Answered]
     asked: Counter
@@ -54,7 +54,7 @@ class Question:
 
 
 class AdmissionServer:
-    """Serves two paths for AdmissionReviews, and one that shows that it is served.
+    """Serves two paths for AdmissionReviews, and one for the check that it is reachable.
 
     A body of more than 8 MiB is a 413, one that takes more than 5 s a 408, and what is no review of
     a pod a 400. Where too many calls wait, the one that has waited longest is a 429. What memory

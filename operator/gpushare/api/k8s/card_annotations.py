@@ -1,4 +1,4 @@
-"""The scheduler's ledger of GPU memory: which cards a pod holds, as its annotations say.
+"""The scheduler's ledger of GPU memory: the cards that a pod holds, by its annotations.
 
 Anybody who may write pods can write these, so nothing in them is believed to be well-formed.
 """

@@ -22,7 +22,7 @@ FORMER = "former "
 
 @dataclass(frozen=True, slots=True)
 class DaemonSet:
-    """As far as it shows which plugin it runs."""
+    """A DaemonSet, as far as it shows which plugin it runs."""
 
     name: str
     """What the cluster calls it."""

@@ -1,4 +1,4 @@
-"""What a pod asks of GPUs, counted as kube-scheduler counts it."""
+"""Counts what a pod asks of GPUs, as kube-scheduler counts it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _REFERENCE = "$("
 
 @dataclass(frozen=True, slots=True)
 class GpuEnvironment:
-    """Of two variables of one name the last counts."""
+    """The GPU variables of a container; of two with one name the last counts."""
 
     disables_isolation: bool = False
     """CGPU_DISABLE turns isolation off."""

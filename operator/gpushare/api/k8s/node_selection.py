@@ -1,4 +1,4 @@
-"""Where a pod's owner lets it run: its node selector and its required node affinity.
+"""The nodes on which a pod's owner lets it run: node selector and required node affinity.
 
 As kube-scheduler reads them ("Assigning Pods to Nodes" in the Kubernetes documentation): all of the
 node selector must hold, and one of the affinity's terms; of a term every requirement.

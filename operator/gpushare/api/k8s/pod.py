@@ -1,4 +1,4 @@
-"""A Pod, as far as decisions about nodes, and its own way to one, need it.
+"""A Pod, as far as decisions about nodes, and about the pod itself, need it.
 
 Tens of thousands live in memory, and each pod event of the cluster comes through here: what pods
 have in common is kept once, and what is of no interest is left at the first look.

@@ -1,4 +1,4 @@
-"""What a pod is one of: its Deployment, Job or whatever a person made."""
+"""Names the workload of a pod: its Deployment, its Job, or whatever a user created."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,252}", re.ASCII)
 
 
 class Workload(NamedTuple):
-    """An application: what a person made, in the namespace of its pods."""
+    """An application: what a user created, in the namespace of its pods."""
 
     kind: str
     name: str

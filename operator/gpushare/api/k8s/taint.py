@@ -1,4 +1,4 @@
-"""Taints of nodes, and who may run beside them.
+"""Taints of nodes, and the pods that tolerate them.
 
 "Taints and Tolerations" in the Kubernetes documentation.
 """
@@ -15,7 +15,7 @@ NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unrea
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """What keeps pods off a node that do not tolerate it."""
+    """A taint, which keeps pods off a node that do not tolerate it."""
 
     key: str
     effect: str = "NoSchedule"

@@ -1,4 +1,4 @@
-"""Which cards of a node are unhealthy, as the scheduler extender is told: by a ConfigMap."""
+"""The unhealthy cards of a node, which a ConfigMap tells the scheduler extender."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ MAX_TEXT = 8192
 
 @dataclass(frozen=True, slots=True)
 class UnhealthyCards:
-    """Of one node."""
+    """The unhealthy cards of one node."""
 
     node: str
     cards: frozenset[int]

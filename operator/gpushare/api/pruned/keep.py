@@ -12,7 +12,7 @@ with one shape (of each item that), `Items`, or a function that returns what is 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Of a list the items whose `field` has one of these values; nothing where there are none."""
+    """The items of a list whose `field` has one of these values; nothing where there are none."""
 
     shape: Shape
     field: str

@@ -54,7 +54,7 @@ class Answer:
 
 
 def print_answer(answer: Answer, shown_as: Format) -> None:
-    """Print it on standard output. Raises `CommandError` where that can't be written."""
+    """Print the answer on standard output. Raises `CommandError` where that can't be written."""
     match shown_as:
         case Format.JSON:
             from gpushare.cli.output.data import format_json

@@ -43,7 +43,7 @@ def load_pair(tls: ssl.SSLContext, certificate_pem: bytes, key_pem: bytes) -> No
 
 
 class _ClientContext(ssl.SSLContext):
-    """One with a server name of its own: aiohttp takes the host's, behind a proxy always."""
+    """A context with a server name of its own: aiohttp uses the host's, behind a proxy always."""
 
     server_name: str | None = None
 

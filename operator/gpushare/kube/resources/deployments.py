@@ -1,4 +1,4 @@
-"""The operator's own Deployments: how many of it run, which version, and how it is set."""
+"""Reads the operator's own Deployments: their replicas, version and settings."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is in a cluster of the operator itself: read part by part, each as far as one may."""
+"""Reads the operator's own objects in a cluster, part by part, as far as rights allow."""
 
 import asyncio
 from dataclasses import replace

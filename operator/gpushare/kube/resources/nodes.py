@@ -17,7 +17,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What became of a node that was let go of."""
+    """The outcome of releasing a node."""
 
     node: Json | None = None
     """As it is now; None where it is gone."""
@@ -26,7 +26,7 @@ class Released:
 
 
 async def apply_node(api: ApiClient, action: ApplyNode) -> Json:
-    """Write labels, records and cordon in one server-side apply; the Node as it is then.
+    """Write labels, records and cordon in one server-side apply; return the Node as it is then.
 
     Raises `ApiError`: a conflict where the node changed since it was read, is gone, or another
     of the same name has come.

@@ -1,4 +1,4 @@
-"""The objects that say what pods ask for, and what they may ask for, as the API server has them."""
+"""Reads the workloads, quotas and limits in a cluster, as the API server has them."""
 
 from collections.abc import AsyncIterator, Callable
 from urllib.parse import quote

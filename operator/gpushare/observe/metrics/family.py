@@ -1,4 +1,4 @@
-"""A metric as it is told of: by its name, and what it says."""
+"""A metric with its name and its description."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ UNIT_BYTES = {unit: mib * 2**20 for unit, mib in MIB_PER_UNIT.items()}
 
 
 class Member(NamedTuple):
-    """What counts of a node in the pool that it is in."""
+    """What a node contributes to the figures of its pool."""
 
     pool: str
     capacity: NodeCapacity
