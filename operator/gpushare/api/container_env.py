@@ -1,4 +1,4 @@
-"""The variables of the operator's containers by which others know how it is set."""
+"""The variables of the operator's containers from which others read its settings."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from gpushare.names import SETTINGS_PREFIX
 
 
 class Variable(StrEnum):
-    """One for each of those settings."""
+    """A variable for each of those settings."""
 
     ALLOW_EVICTION = f"{SETTINGS_PREFIX}ALLOW_EVICTION"
     ALLOW_TEARDOWN_JOBS = f"{SETTINGS_PREFIX}ALLOW_TEARDOWN_JOBS"

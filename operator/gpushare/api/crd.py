@@ -105,7 +105,7 @@ def _structural_model(model: type[BaseModel], mode: Any = "validation") -> dict[
 
 
 def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """JSON Schema as a Kubernetes structural schema: no references, no unions with null.
+    """Turn JSON Schema into a Kubernetes structural schema: no references, no unions with null.
 
     See "Specifying a structural schema" in the Kubernetes documentation of CRDs.
     """
@@ -138,7 +138,7 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
 
 
 def _prune(default: Any) -> Any:
-    """Without what says nothing: null, and empty lists and maps."""
+    """Remove null and empty lists and maps, which say nothing."""
     if not isinstance(default, dict):
         return default
     pruned = {key: _prune(value) for key, value in default.items()}

@@ -32,7 +32,7 @@ class PastDecision:
 
 
 def parse_past_decision(annotations: Mapping[str, str]) -> PastDecision | None:
-    """What was decided of a pod; None where nothing that can be read says so."""
+    """Read the decision from a pod's annotations; None where there is none that can be parsed."""
     text = annotations.get(names.ANNOTATION_DECISION, "")
     if not 0 < len(text) <= MAX_DECISION:
         return None

@@ -72,7 +72,7 @@ def parse_documents(text: str) -> tuple[Document, ...]:
 
 
 def _count_nodes(node: Node, most: int, counted: dict[int, int | None]) -> int:
-    """Values in it, those behind an alias each time anew."""
+    """Count the values in a node; those behind an alias count each time."""
     if not isinstance(node, CollectionNode):
         return 1
     if id(node) in counted:
@@ -109,7 +109,7 @@ def _fault(what: str, node: Node) -> yaml.YAMLError:
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """The quick one where it is there; an anchor of its own would be one that nobody wrote."""
+    """The C dumper where it exists; it writes no anchors, since nobody wrote them."""
 
     def ignore_aliases(self, _: Any) -> bool:
         return True
@@ -138,7 +138,7 @@ def format_yaml(raw: Any) -> str:
 
 
 def is_json(text: str) -> bool:
-    """Whether the text is JSON, which YAML may look like."""
+    """Tell whether the text is JSON, which YAML may look like."""
     try:
         json.loads(text)
     except ValueError:

@@ -101,7 +101,7 @@ def _read_name(raw: Json) -> str:
 
 
 def _drop_nulls(value: Any) -> Any:
-    """What is null counts as left out, as the API server has it."""
+    """Drop nulls, which count as left out, as they do for the API server."""
     if isinstance(value, dict):
         return {key: _drop_nulls(each) for key, each in value.items() if each is not None}
     if isinstance(value, list):
@@ -110,7 +110,7 @@ def _drop_nulls(value: Any) -> Any:
 
 
 def _describe(error: ValidationError) -> str:
-    """The first fault that pydantic finds; a field that there is not goes first."""
+    """Describe the first fault that pydantic finds; unknown fields go first."""
     faults = error.errors()
     fault = next((each for each in faults if each["type"] == "extra_forbidden"), faults[0])
     where, schema, *parts = "spec", _load_schema()["properties"]["spec"], *fault["loc"]
@@ -159,7 +159,7 @@ def _has_mode(edition: Edition, spec: Json) -> bool:
 
 
 def _has_label_keys(value: Json) -> bool:
-    """Of a requirement, or of labels with their values."""
+    """Tell whether the keys of a requirement or of labels are valid label keys."""
     keys = [value["key"]] if "operator" in value and "key" in value else [*value]
     return all(re.fullmatch(LABEL_KEY, key) and key.find("/") <= 253 for key in keys)
 

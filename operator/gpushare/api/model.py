@@ -1,4 +1,4 @@
-"""What the models of the API have in common: names on the wire, and CEL rules."""
+"""The common base of the API's models: names on the wire, and CEL rules."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from pydantic.alias_generators import to_camel
 
 
 def rule(expression: str, message: str, **more: str) -> dict[str, str]:
-    """A CEL rule of the CRD (`x-kubernetes-validations`) with the sentence a person reads."""
+    """Build a CEL rule of the CRD (`x-kubernetes-validations`) with the message for users."""
     return {"rule": expression, "message": message, **more}
 
 
 def rules(*all_rules: dict[str, str]) -> dict[str, Any]:
-    """JSON schema extra that carries `all_rules`."""
+    """Build the extra of a JSON schema that carries `all_rules`."""
     return {"x-kubernetes-validations": list(all_rules)}
 
 

@@ -75,7 +75,7 @@ class LabelSelector(ApiModel):
 
 
 def matches_selector(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
-    """Whether all requirements hold, as Kubernetes' label selectors define them.
+    """Tell whether all requirements hold, as Kubernetes' label selectors define them.
 
     NotIn and DoesNotExist also hold where the key is absent ("Labels and Selectors" in the
     Kubernetes documentation).

@@ -54,7 +54,7 @@ class Identity:
 
     @classmethod
     def from_secret_data(cls, data: Mapping[str, bytes]) -> Self:
-        """Read such data; what is missing is empty, which `certs.validation` reports."""
+        """Read such a Secret's data; what is missing is empty, which `certs.validation` reports."""
         head, end, tail = data.get("ca.crt", b"").partition(_END)
         return cls(
             Authority(head + end + b"\n" if end else head, data.get("ca.key", b"")),

@@ -72,7 +72,7 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """What one process knows when it asks what is to be replaced."""
+    """What one process knows when it decides what to replace."""
 
     held: Identity | None
     """What it serves with."""
@@ -124,8 +124,8 @@ class Renewal:
         return replace(found, authority=successor, older_pem=found.trust_pem), problem
 
     def _plan_bundle(self, identity: Identity) -> tuple[Identity, str | None]:
-        """A CA leaves by expiring only: what clients trust is what some process may be serving
-        with, whatever has become of the Secret meanwhile."""
+        """Keep each CA in the bundle until it expires: what clients trust is what some process may
+        be serving with, whatever has become of the Secret meanwhile."""
         newest = load_certificates(identity.authority.certificate_pem)
         older = list_living(identity.older_pem, self.now)
         known, trusted = [*newest, *older], self.trust.list_authorities(self.now)
@@ -146,7 +146,7 @@ class Renewal:
         return self._issue(identity), problem or "all clients trust the new CA"
 
     def _issue(self, identity: Identity) -> Identity:
-        """`identity` with a new certificate of its newest CA."""
+        """Return `identity` with a new certificate of its newest CA."""
         lifetime = self.lifetimes.certificate
         fresh = issue_identity(identity.authority, self.hosts, self.now, lifetime)
         return replace(fresh, older_pem=identity.older_pem)
@@ -155,11 +155,11 @@ class Renewal:
         return find_certificate_problem(identity, self.hosts, self.now)
 
     def _is_of_use(self, identity: Identity) -> bool:
-        """Whether it can be served, however old."""
+        """Tell whether an identity can be served, however old."""
         return find_certificate_problem(identity, self.hosts, self.now, ages=False) is None
 
     def _is_settled(self, authority: x509.Certificate | None) -> bool:
-        """Whether every API server has heard of a CA by now."""
+        """Tell whether every API server has had time to learn of a CA."""
         known_for = self.now - self.trust.since
         return (
             authority in self.trust.list_authorities(self.now)
@@ -170,7 +170,7 @@ class Renewal:
         return find_authority_problem(identity.authority, self.now, ages=False) is None
 
     def _can_issue_again(self, identity: Identity) -> bool:
-        """Whether the CA of the certificate is the one whose key is there."""
+        """Tell whether the CA whose key we hold is the one that issued the certificate."""
         newest = load_certificates(identity.authority.certificate_pem)[:1]
         return self._can_sign(identity) and [_find_issuer(identity)] == newest
 

@@ -76,7 +76,7 @@ def find_foreign_problem(identity: Identity, hosts: Sequence[str], now: datetime
 
 
 def is_vouched_for(chain_pem: bytes, trust_pem: bytes, now: datetime) -> bool:
-    """Whether a chain, its server's certificate first, leads to one of the CAs in `trust_pem`."""
+    """Tell whether a chain, the server's certificate first, leads to a CA in `trust_pem`."""
     chain, trusted = load_certificates(chain_pem), list_living(trust_pem, now)
     return bool(chain) and _leads_to(chain[0], chain[1:], trusted)
 
@@ -158,7 +158,7 @@ def _find_host_problem(certificate: x509.Certificate, hosts: Sequence[str]) -> s
 
 
 def _wildcard(host: str) -> x509.GeneralName:
-    """The one name with a wildcard that covers a DNS name: it stands for the first label."""
+    """Return the one wildcard name that covers a DNS name: `*` stands for the first label."""
     return x509.DNSName("*." + host.partition(".")[2])
 
 

@@ -22,7 +22,7 @@ COMPLETE = "__complete"
 
 
 class Shell(StrEnum):
-    """What completes."""
+    """A shell that completes commands, or kubectl."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -58,7 +58,7 @@ def enable_completion() -> None:
 
 
 def _ask(app: typer.Typer, question: str) -> str:
-    """What `app` answers a shell that asks it by its variable."""
+    """Return what `app` answers to a shell's `question`."""
     os.environ[_VARIABLE] = question
     enable_completion()
     said = StringIO()

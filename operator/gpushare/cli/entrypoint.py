@@ -38,10 +38,10 @@ def _end(number: int, frame: object) -> None:
 
 @contextmanager
 def _loading() -> Iterator[None]:
-    """A block that imports the program. Ctrl-C ends it as it ends programs that have no say in it;
-    where whoever started the program has it ignored, it stays so.
+    """Import the program in this block: Ctrl-C ends it silently, unless whoever started the program
+    has it ignored.
 
-    Nothing of what is imported ever becomes garbage, and to look for some costs 8 % of the start.
+    Garbage collection is off: imports leave no garbage, and looking for it costs 8 % of the start.
     """
     gc.disable()
     before = signal.getsignal(signal.SIGINT)

@@ -148,7 +148,7 @@ class Executor:
     async def _recheck_pods(
         self, action: RecheckPods, pool: str, reason: Reason, is_wanted: Callable[[], bool]
     ) -> None:
-        """The second look: a binding that was under way during the cordon arrives by now."""
+        """Read the node's pods again: a binding under way during the cordon has arrived by now."""
         for gap in (0.0, self.settings.recheck_seconds):
             await asyncio.sleep(gap)
             seen = await self._observe(action.node, ChangePhase.CORDONED)
@@ -170,7 +170,7 @@ class Executor:
                 await self._apply(plan, pool, reason)
 
     async def _observe(self, name: str, *steps: ChangePhase) -> NodeSnapshot | None:
-        """The node and its pods from the API server, if it still is at one of these steps."""
+        """Read the node and its pods from the API server; None if it is at none of these steps."""
         async with self._reads:
             pods = await list_pods_on_node(self.api, name, self.informers.parse_pod)
             raw = await self.api.get(f"{NODES}/{name}")

@@ -1,4 +1,4 @@
-"""Copies in memory of what a pass looks at, and what in them changed."""
+"""Keeps copies in memory of what decisions use, and notes what changed in them."""
 
 import asyncio
 import time
@@ -137,7 +137,7 @@ class Informers:
                 group.create_task(informer.run())
 
     async def wait_synced(self) -> None:
-        """Until each was listed completely once; before that, absence means nothing."""
+        """Wait until each was listed completely once; before that, absence means nothing."""
         for informer in self._informers:
             await informer.synced.wait()
         await self.unhealthy.tried.wait()
@@ -150,7 +150,7 @@ class Informers:
         await asyncio.gather(*(r.relist() for r in self._informers))
 
     def observe(self) -> ClusterSnapshot:
-        """What is here, as views, not copies; pools and what is under way are still to be added."""
+        """Return views, not copies, of what is here, without pools and what is under way."""
         return ClusterSnapshot(
             nodes=self.nodes.records,
             pods=_PodsByNode(self._pods),
@@ -170,12 +170,12 @@ class Informers:
         self._notify()
 
     def take_changed(self) -> set[str]:
-        """Name of the nodes that something happened to since the last call."""
+        """Return the names of nodes that something happened to since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 
     def take_waited_for(self) -> set[str]:
-        """Name of the pools for which other pods wait than at the last call."""
+        """Return the names of pools for which other pods wait than at the last call."""
         pools, self._waited_for = self._waited_for, set()
         return pools
 
@@ -247,7 +247,7 @@ class _PodsByNode(Mapping[str, tuple[Pod, ...]]):
 
 
 def _find_restart(node: Node) -> Change | None:
-    """The change on `node` while its plugin restarts: only then does a zero tell something.
+    """Return the change on `node` while its plugin restarts: only then does a zero mean anything.
 
     Kept in memory only: a process that starts anew falls back to waiting a little longer.
     """

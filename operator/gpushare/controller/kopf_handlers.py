@@ -1,4 +1,4 @@
-"""All of Kopf on one page: what it watches, and how it is set.
+"""Everything about Kopf: what it watches, and its settings.
 
 Kopf brings us the pools that changed, starts and stops us, and serves the webhook in the all-in-one
 role. It writes nothing, and decides nothing.
@@ -22,7 +22,7 @@ RETRY_DELAYS_SECONDS = (1, 1, 2, 3, 5)
 
 
 class PoolListener(Protocol):
-    """Told of each pool that Kopf is told of, as it is then, or was when it was deleted."""
+    """Called with each pool that Kopf reports, as it is then, or was when it was deleted."""
 
     def __call__(self, raw: dict[str, Any], *, deleted: bool) -> None: ...
 
@@ -41,7 +41,7 @@ def build_registry(
     open_session: Callable[[], aiohttp.ClientSession],
     server: str,
 ) -> kopf.OperatorRegistry:
-    """The handlers. `on_cleanup` must end every task of ours: Kopf waits 5 s for strays."""
+    """Register the handlers. `on_cleanup` must end all tasks of ours: Kopf waits 5 s for strays."""
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
@@ -60,9 +60,9 @@ def build_registry(
 
 
 def observe_lists(on_list: Callable[[], None]) -> aiohttp.ClientMiddlewareType:
-    """A middleware for Kopf's session: `on_list` is called when the pools are listed.
+    """Build a middleware for Kopf's session that calls `on_list` when the pools are listed.
 
-    Kopf itself tells of a list by an event without a type for each pool in it: of none by none.
+    Kopf itself reports a list as an event without a type for each pool, so an empty one not at all.
     """
 
     async def listen(
@@ -90,7 +90,7 @@ def hush_missing_crd() -> None:
 
 
 def tells_of_missing_crd(error: BaseException) -> bool:
-    """Whether Kopf ended with this because nobody serves pools: it watches nothing else.
+    """Tell whether Kopf ended because the CRD of pools is missing: it watches nothing else.
 
     Its own class for that is private.
     """
@@ -98,7 +98,7 @@ def tells_of_missing_crd(error: BaseException) -> bool:
 
 
 def build_settings(webhook_server: Any = None) -> kopf.OperatorSettings:
-    """Kopf's settings, each with the reason that it is not the default."""
+    """Build Kopf's settings, with the reason for each that is not the default."""
     settings = kopf.OperatorSettings()
     # A Lease of our own elects the active one; Kopf's peering has no lock.
     settings.peering.standalone = True

@@ -192,14 +192,14 @@ async def _run_with_crd(
 
 
 class _Crd:
-    """Whether the API server serves pools. Kopf would stay deaf for ever where it does not yet."""
+    """Tells whether the API server serves pools, for which Kopf does not wait by itself."""
 
     def __init__(self) -> None:
         self.problem: str | None = "the API server has not answered yet"
         """What it says instead."""
 
     async def wait(self, api: ApiClient) -> None:
-        """Return once it does."""
+        """Return once the API server serves pools."""
         while (problem := await self._look(api)) is not None:
             if problem != self.problem:
                 log.warning("%s", problem)
@@ -251,12 +251,12 @@ async def _end_when_unsynced(find_unsynced: Callable[[], str | None]) -> None:
 
 
 def _set_on_signal(stopping: asyncio.Event) -> None:
-    """Have SIGTERM and SIGINT set it."""
+    """Have SIGTERM and SIGINT set `stopping`."""
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
 
 
 async def _rearm(has_begun: asyncio.Event, stopping: asyncio.Event) -> None:
-    """Take the signals back from Kopf: it leaves them deaf where it ends for another reason."""
+    """Take the signals back from Kopf, which handles none once it has ended for another reason."""
     await has_begun.wait()
     _set_on_signal(stopping)

@@ -1,4 +1,4 @@
-"""The pools as the API server last showed them, and what the loop writes on them."""
+"""Holds the pools as the API server last showed them, and writes to them."""
 
 import asyncio
 import logging
@@ -88,7 +88,7 @@ class Pools:
         self._notify()
 
     def _is_echo(self, old: Pool | UnreadablePool, new: Pool | UnreadablePool) -> bool:
-        """Whether nothing but the status differs, and that by a write of ours."""
+        """Tell whether nothing but the status differs, and that by a write of ours."""
         if new.status not in (old.status, self._in_flight.get(new.uid)):
             return False
         version = old.resource_version
@@ -98,12 +98,12 @@ class Pools:
         return replace(new, status=old.status, resource_version=version) == old
 
     def list_anew(self) -> None:
-        """List them at the next pass, which is due now."""
+        """List the pools at the next pass, which is due now."""
         self._must_list = True
         self._notify()
 
     def take_changed(self) -> set[str]:
-        """Name of the pools that something happened to since the last call."""
+        """Return the names of pools that something happened to since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 
@@ -149,7 +149,7 @@ class Pools:
         return is_listed
 
     async def _list(self) -> bool:
-        """Take in a list; False where it shows the past."""
+        """Take in a list; return False where it is outdated."""
         self._due_since = self._due_since or time.monotonic()
         self._gone.clear()
         seen = self._seen
@@ -165,7 +165,7 @@ class Pools:
         return True
 
     def _is_old(self, version: int, seen: int) -> bool:
-        """Whether a list shows the past; after a while it is believed: etcd may be a backup now."""
+        """Tell whether a list is outdated; after a while it is believed: etcd may be restored."""
         if version >= seen:
             self._old_since = None
             return False
@@ -228,11 +228,11 @@ class Pools:
         self._events.post(subject, reason, note, warns=warns)
 
     def version_of(self, name: str) -> tuple[str, int] | None:
-        """UID and generation of a pool, as the last pass saw it."""
+        """Return UID and generation of a pool, as the last pass saw it."""
         return next(((p.uid, p.generation) for p in self.all if p.name == name), None)
 
     async def _adopt(self, pool: Pool) -> None:
-        """Our finalizer is on a pool before the first label is on a node."""
+        """Put our finalizer on a pool before the first label is on a node."""
         try:
             self.take(await pools_api.apply_finalizer(self._api, pool))
         except CALL_FAILURES as error:

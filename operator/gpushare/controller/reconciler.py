@@ -182,7 +182,7 @@ class Reconciler:
             await self._events.close()
 
     async def _pass_safely(self) -> float:
-        """One pass; seconds until the next even if nothing changes."""
+        """Run one pass; return the seconds until the next, even if nothing changes."""
         self._changed.clear()
         self._pass_started_at = time.monotonic()
         self._passes += 1
@@ -353,7 +353,7 @@ class Reconciler:
 
 
 def _is_mode_saved(done: Action) -> bool:
-    """Whether the node's records, or a plugin that starts anew, say all that was doubtful."""
+    """Tell whether the action leaves no mode in doubt: it is recorded, or a plugin starts anew."""
     return isinstance(done, DeletePlugins | ReleaseNode) or (
         isinstance(done, ApplyNode) and done.is_mode_unsaved
     )

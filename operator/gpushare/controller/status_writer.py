@@ -65,7 +65,7 @@ class StatusWriter:
         """By UID, how many writes in a row failed."""
 
     def write(self, waiting: Collection[Pod], now: datetime) -> float | None:
-        """Begin to write what is due; seconds until more is, if anything is left.
+        """Begin to write what is due; return the seconds until more is, if anything is left.
 
         `waiting` are the GPU pods that have no node; others among them select no pool.
         """
@@ -84,7 +84,7 @@ class StatusWriter:
         return max(PERIOD_SECONDS, min(rests)) if rests else None
 
     def is_writing(self, pool: Pool | UnreadablePool) -> bool:
-        """Whether a write is in flight, which may arrive at any time."""
+        """Tell whether a write is in flight, which may arrive at any time."""
         return pool.uid in self._in_flight
 
     async def close(self) -> None:
@@ -163,7 +163,7 @@ class StatusWriter:
         self.mark_stale((pool.name,))
 
     def _is_awaited(self, pool: Pool | UnreadablePool) -> bool:
-        """Whether a pass waits for this write: to begin the next, or to release the pool.
+        """Tell whether a pass waits for this write: to begin the next, or to release the pool.
 
         One without a state can't be read, and its spec may be another one by now.
         """
@@ -219,19 +219,19 @@ class StatusWriter:
 
 
 def _first_waiting(pool_state: PoolState) -> dict[Reason, StepResult]:
-    """One node for each reason that nodes wait for."""
+    """Return one node for each reason that nodes wait for."""
     states = (NodeState.WAITING, *_HELD_UP)
     return {plan.reason: plan for plan in pool_state.unready.values() if plan.state in states}
 
 
 def _find_changed(before: PoolStatus, now: PoolStatus) -> list[ConditionStatus]:
-    """Conditions that say something else: that nothing is wrong, only where something was."""
+    """Find the conditions that changed; one without a problem counts only where it had one."""
     said = _CALM | {c.type: (c.status, c.reason) for c in before.conditions}
     return [c for c in now.conditions if said.get(c.type) != (c.status, c.reason)]
 
 
 def _log_status(pool: Pool, status: PoolStatus, changed: Sequence[ConditionStatus]) -> None:
-    """One line for the write: figures that move are no change of state."""
+    """Log one line for the write: figures alone are no change of state."""
     if not changed:
         ready, matched = status.nodes.ready, status.nodes.matched
         keys = about(pool, status.conditions[0].reason)

@@ -55,7 +55,7 @@ async def remove_pools(
 
 
 class _PoolRemoval:
-    """How far it is."""
+    """The removal of all pools, and how far it is."""
 
     def __init__(self, api: ApiClient, fate: PoolFate, tell: Tell) -> None:
         self.remaining: list[Pool] = []
@@ -68,7 +68,7 @@ class _PoolRemoval:
         self._told: dict[str, str] = {}
 
     async def advance(self) -> bool:
-        """Do what can be done now; whether nothing is left to do."""
+        """Do what can be done now; return whether nothing is left to do."""
         try:
             pools = await list_pools_for_removal(self._api)
         except CrdMissingError:

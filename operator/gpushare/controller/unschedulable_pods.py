@@ -45,7 +45,7 @@ class UnschedulablePods:
         unreadable: Collection[str],
         now: datetime,
     ) -> float | None:
-        """Report what is new; seconds until the next look, where there are such pods.
+        """Report what is new; return the seconds until the next look, where there are such pods.
 
         `pools` are the names of those that there are, `unreadable` of those besides whose spec
         can't be read.
@@ -78,7 +78,7 @@ class UnschedulablePods:
         return PERIOD_SECONDS if pods else None
 
     def list_those_in(self, pods: Mapping[str, Pod]) -> list[UnschedulablePod]:
-        """What the last look found, but for pods that have a place by now, or are gone."""
+        """List what the last look found, without pods that have since been placed or deleted."""
         return [
             found
             for found in self.found
@@ -88,8 +88,8 @@ class UnschedulablePods:
         ]
 
     def _doubt_recent(self, context: Iterable[UnschedulablePod]) -> Iterator[UnschedulablePod]:
-        """Those whose `ExtenderStale` may come from a message of before the last change wait, until
-        that is sure, for what they waited for; what was not found before is left out."""
+        """Delay `ExtenderStale`, whose message may date from before the last change: until that is
+        sure, yield what was found of the pod before, if anything."""
         now, before = time.monotonic(), self._stale_since
         found = {each.pod.uid: each for each in self.found}
         self._stale_since = {}

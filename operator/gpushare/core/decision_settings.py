@@ -9,12 +9,12 @@ from gpushare.settings import Settings
 
 
 def assume_settings(**values: Any) -> Settings:
-    """Settings with these values, and defaults: no variable of this process counts."""
+    """Build settings with these values and defaults; this process's environment does not count."""
     return Settings.model_construct(**values)
 
 
 def build_timing(settings: Settings) -> Timing:
-    """How long changes wait, and for what."""
+    """Build the timing of changes: how long they wait, and for what."""
     return Timing(
         backoff=timedelta(seconds=settings.backoff_seconds),
         ready_timeout=timedelta(seconds=settings.ready_timeout_seconds),
@@ -25,7 +25,7 @@ def build_timing(settings: Settings) -> Timing:
 
 
 def build_planner(settings: Settings) -> Planner:
-    """The planner of a controller that is set so, and has decided nothing yet."""
+    """Build the planner of a controller with these settings, before its first decision."""
     return Planner(
         build_timing(settings),
         may_evict=settings.allow_eviction,

@@ -1,1 +1,1 @@
-"""What each edition of GPU sharing is: its modes, labels, plugins, and changes between modes."""
+"""The editions of GPU sharing: their modes, labels, plugins, and changes between modes."""

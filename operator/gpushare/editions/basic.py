@@ -10,7 +10,7 @@ _INSTALLER = "cgpu-installer"
 
 
 def _find_schedule(labels: Mapping[str, str]) -> str:
-    """The plugin takes only exactly "true" of the second label to switch isolation off."""
+    """Find the mode; only exactly "true" of the second label switches isolation off."""
     if labels.get(names.LABEL_CGPU) != "true":
         return Schedule.DEFAULT
     isolated = labels.get(names.LABEL_CGPU_DISABLE_ISOLATION) != "true"

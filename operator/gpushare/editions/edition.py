@@ -1,4 +1,4 @@
-"""What an edition is. A module for each edition fills this in, and `registry` lists them."""
+"""Describes an edition. A module for each edition fills this in, and `registry` lists them."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Mode:
         return (self.plugin, *self.components) if self.plugin else self.components
 
     def relies_on_recoverer(self, daemonsets: Collection[str]) -> bool:
-        """Whether a cluster that has these DaemonSets serves the mode by a static pod."""
+        """Tell whether a cluster that has these DaemonSets serves the mode by a static pod."""
         return self.plugin not in daemonsets and self.recoverer in daemonsets
 
 

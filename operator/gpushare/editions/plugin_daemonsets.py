@@ -29,16 +29,16 @@ class PluginDaemonSets:
         return frozenset(map(self._get_standard, self.found))
 
     def find(self, standard: str) -> DaemonSet | None:
-        """The one of this standard name."""
+        """Find the DaemonSet with this standard name."""
         return next((each for each in self.found if self._get_standard(each) == standard), None)
 
     def name_of(self, standard: str) -> str:
-        """What the cluster calls the DaemonSet of this standard name."""
+        """Return the cluster's name of the DaemonSet with this standard name."""
         return self.names.get(standard, standard.removeprefix(FORMER))
 
     def suggest(self, standard: str) -> list[str]:
-        """Which of those that are none of the standard ones it may be, by the most that says so: a
-        name, an image, a node selector for one of its modes."""
+        """Suggest non-standard DaemonSets that may be this one, by the most signs of it: a name, an
+        image, a node selector for one of its modes."""
         unknown = (
             each for each in self.found if self._get_standard(each) not in STANDARD_DAEMONSETS
         )
@@ -47,7 +47,7 @@ class PluginDaemonSets:
         return sorted(name for name, count in marks.items() if most and count == most)[:SUGGESTED]
 
     def list_evictable(self) -> list[str]:
-        """The cluster's names of plugins whose pods a node evicts where it runs short."""
+        """List the cluster's names of plugins whose pods a node evicts where it runs short."""
         return sorted(
             each.name
             for each in self.found

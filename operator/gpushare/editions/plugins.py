@@ -40,14 +40,14 @@ SERVED: Mapping[str, frozenset[str]] = {
 
 
 def identify_plugin(pod: Pod) -> str:
-    """The plugin, a key of `SERVED`, that `pod` runs; empty where it runs none."""
+    """Return the plugin, a key of `SERVED`, that `pod` runs; empty where it runs none."""
     if pod.is_static_plugin:
         return STATIC_PLUGIN
     return pod.daemonset if pod.daemonset in SERVED else ""
 
 
 def is_plugin_of(pod: Pod, mode: Mode) -> bool:
-    """Whether `pod` is what serves `mode`; whole cards may come from a static pod instead."""
+    """Tell whether `pod` serves `mode`; whole cards may come from a static pod instead."""
     if not mode.plugin:
         return False
     static = pod.is_static_plugin and mode.resource == names.RESOURCE_WHOLE_GPU
@@ -55,7 +55,7 @@ def is_plugin_of(pod: Pod, mode: Mode) -> bool:
 
 
 def find_serving(pods: Sequence[Pod], mode: Mode, replaced: Collection[str] = ()) -> list[Pod]:
-    """The Ready plugin pods of `mode`; those with a UID in `replaced` do not count."""
+    """Find the Ready plugin pods of `mode`; those with a UID in `replaced` do not count."""
     return [
         pod
         for pod in pods
@@ -64,7 +64,7 @@ def find_serving(pods: Sequence[Pod], mode: Mode, replaced: Collection[str] = ()
 
 
 def may_offer(mode: Mode) -> frozenset[str]:
-    """What a node in `mode` may offer; without a resource of its own, whole cards from others.
+    """Return what a node in `mode` may offer; without a resource of its own, others' whole cards.
 
     Those are OpenSource's whole cards, and a plugin that somebody brings to a `disabled` node.
     """
@@ -74,10 +74,10 @@ def may_offer(mode: Mode) -> frozenset[str]:
 def find_competing(
     node: Node, pods: Sequence[Pod], mode: Mode, previous_mode: Mode | None = None
 ) -> tuple[str, tuple[str, ...]]:
-    """The plugin that serves `mode` on `node`, and those that give out its cards besides.
+    """Find the plugin that serves `mode` on `node`, and others that give out its cards.
 
     One that only could do so under another resource, of which the node offers none, does no harm.
-    What is being deleted, or served `previous_mode`, is on its way.
+    A plugin that is being deleted, or served `previous_mode`, is leaving and does not count.
     """
     running = {
         identify_plugin(pod)

@@ -1,4 +1,4 @@
-"""The editions that there are, and what is looked up in all of them."""
+"""All editions, and what is looked up across them."""
 
 from collections.abc import Mapping
 
@@ -56,17 +56,17 @@ def find_transition(edition: Edition, from_mode: str, to: Schedule) -> Transitio
 
 
 def find_edition(labels: Mapping[str, str]) -> Edition | None:
-    """The edition whose switch a node carries."""
+    """Find the edition whose switch a node carries."""
     return next((each.edition for each in EDITIONS.values() if each.switch in labels), None)
 
 
 def find_mode(edition: Edition, schedule: str) -> Mode | None:
-    """The mode that `find_schedule` found; None for a value that is none in that edition."""
+    """Return the mode that `find_schedule` found; None for a value unknown to that edition."""
     return MODES.get((edition, schedule))
 
 
 def find_schedule(edition: Edition, labels: Mapping[str, str]) -> str:
-    """The mode that a node's labels stand for: a Schedule, or the label's own unknown value.
+    """Find the mode that a node's labels stand for: a Schedule, or the label's own unknown value.
 
     No label of the edition means whole cards, as on clusters that label no new node.
     """
@@ -74,7 +74,7 @@ def find_schedule(edition: Edition, labels: Mapping[str, str]) -> str:
 
 
 def desired_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
-    """All labels that a member of `pool` gets."""
+    """Return all labels that a member of `pool` gets."""
     labels = {**MODES[spec.edition, spec.schedule].labels, names.LABEL_POOL: pool}
     if spec.placement is not None:
         labels[names.LABEL_PLACEMENT] = str(spec.placement)
@@ -82,14 +82,14 @@ def desired_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
 
 
 def settled_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
-    """All labels that a member of `pool` has once its mode is verified."""
+    """Return all labels that a member of `pool` has once its mode is verified."""
     is_isolated = MODES[spec.edition, spec.schedule].isolated
     verified = {names.LABEL_ISOLATION_VERIFIED: names.VERIFIED} if is_isolated else {}
     return desired_labels(pool, spec) | verified
 
 
 def find_other_edition_labels(edition: Edition, labels: Mapping[str, str]) -> dict[str, str]:
-    """Labels by which another edition shares this node's GPUs.
+    """Find labels by which another edition shares this node's GPUs.
 
     Two editions on one node contradict each other: `cgpu=true` keeps isolation on beside
     `ack.node.gpu.schedule=share`. Values that leave whole cards alone do no harm.

@@ -1,1 +1,1 @@
-"""The API server: thin verbs, typed in and out; no decision is made here."""
+"""Access to the API server: thin, typed calls; no decision is made here."""

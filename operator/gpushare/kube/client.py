@@ -37,7 +37,7 @@ PAGE = 500
 
 
 class RequestObserver(Protocol):
-    """Told of every answered request; metrics listen here."""
+    """Called for every answered request; metrics listen here."""
 
     def __call__(self, verb: str, resource: str, code: int) -> None: ...
 
@@ -183,7 +183,7 @@ class ApiClient:
         content_type: str = JSON,
         warnings: list[str] | None = None,
     ) -> Json:
-        """What it answers; what it warns of is added to `warnings`."""
+        """Send a request and return the answer; its warnings are added to `warnings`."""
         # The metrics' verb is that of the API server's own: it counts an apply as APPLY.
         verb = _name_verb(method, path, content_type)
         await self._throttle.wait(method, path)
@@ -219,7 +219,7 @@ class ApiClient:
     async def _refusal(
         self, response: aiohttp.ClientResponse, what: str, method: str, path: str
     ) -> ApiError:
-        """The error that an answer stands for; what it asks for holds for later calls too."""
+        """Turn an answer into an error; the pause that it asks for holds for later calls too."""
         seconds = parse_retry_after(response.headers.get("Retry-After"))
         if seconds is not None:
             self._throttle.close(method, path, seconds)
@@ -264,7 +264,7 @@ async def list_pages(api: ApiClient, path: str, **params: str) -> AsyncIterator[
 
 
 def _parse_warning(header: str) -> str:
-    """The text of `299 - "text"` (RFC 7234, 5.5), in which a backslash escapes."""
+    """Parse the text of `299 - "text"` (RFC 7234, 5.5), in which a backslash escapes."""
     _, _, quoted = header.partition('"')
     return re.sub(r"\\(.)", r"\1", quoted.removesuffix('"'))
 
@@ -292,7 +292,7 @@ def _parse_event(line: bytes, path: str) -> Json:
 
 
 def _resource(path: str) -> str:
-    """The resource that a path is about, for a metric's label: never a name."""
+    """Return the resource that a path is about, for a metric's label: never a name."""
     parts = _split(path)
     if not parts:
         # What the API server serves.
@@ -301,14 +301,14 @@ def _resource(path: str) -> str:
 
 
 def _name_verb(method: str, path: str, content_type: str) -> str:
-    """As in the API server's `apiserver_request_total`."""
+    """Name the verb as the API server's `apiserver_request_total` does."""
     if content_type == APPLY_PATCH:
         return "APPLY"
     return "LIST" if method == "GET" and len(_split(path)) == 1 else method
 
 
 def _split(path: str) -> list[str]:
-    """The resource, name and subresource that a path is about, as far as it goes."""
+    """Split off the resource, name and subresource that a path is about, as far as it goes."""
     parts = path.split("/")
     parts = parts[3:] if parts[0] == "apis" else parts[2:]
     return parts[2:] if parts[:1] == ["namespaces"] and len(parts) > 2 else parts

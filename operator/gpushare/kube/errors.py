@@ -94,7 +94,7 @@ class ApiError(KubeError):
 
     @classmethod
     def from_status(cls, status: dict[str, Any], *, what: str) -> "ApiError":
-        """From a Status object, as the ERROR event of a watch carries it."""
+        """Build the error from a Status object, as the ERROR event of a watch carries it."""
         code = status.get("code")
         status_code = code if isinstance(code, int) and code >= 400 else 500
         return cls(status_code, orjson.dumps(status), what=what)
@@ -105,27 +105,27 @@ class ApiError(KubeError):
 
     @property
     def is_conflict(self) -> bool:
-        """409: another writer was first, or the object is not the one that was meant."""
+        """Whether it is a 409: another writer was first, or another object has the name."""
         return self.status == 409
 
     @property
     def is_invalid(self) -> bool:
-        """422: among others, a test of a JSON patch failed."""
+        """Whether it is a 422: among others, a test of a JSON patch failed."""
         return self.status == 422
 
     @property
     def is_expired(self) -> bool:
-        """410: the resourceVersion is too old; list again."""
+        """Whether it is a 410: the resourceVersion is too old; list again."""
         return self.status == 410
 
     @property
     def is_overload(self) -> bool:
-        """The API server can't answer now, whoever asks."""
+        """Whether the API server can't answer now, whoever asks."""
         return self.status in (408, 429) or self.status >= 500
 
     @property
     def is_refusal(self) -> bool:
-        """A right is missing, or the object is not acceptable: trying again does not help."""
+        """Whether a right is missing or the object is not acceptable: trying again won't help."""
         return self.status in (403, 422)
 
     @property

@@ -39,7 +39,7 @@ Record = TypeVar("Record")
 
 
 class Listener(Protocol):
-    """Told of each record that appeared (`old` is None), changed, or is gone (`new` is None)."""
+    """Called for each record that appeared (`old` is None), changed, or is gone (`new` is None)."""
 
     def __call__(self, key: str, old: Any, new: Any) -> None: ...
 
@@ -119,7 +119,7 @@ class Informer(Generic[Record]):
             failures += 1
 
     def _forget(self) -> None:
-        """Nothing is known any more: what is there must be listed anew, once that is allowed."""
+        """Forget everything: objects must be listed again, once that is allowed."""
         if self.synced.is_set():
             log.warning(
                 "no right to read %s: its objects are unknown until that right is granted",
@@ -229,7 +229,7 @@ class Informer(Generic[Record]):
 
 
 def _asks_for_a_list(error: Exception) -> bool:
-    """Whether a watch from the same place would fail for ever: too old, or an event too long."""
+    """Tell whether a watch from the same place would always fail: too old, or an event too long."""
     return isinstance(error, MalformedAnswerError) or (
         isinstance(error, ApiError) and error.is_expired
     )

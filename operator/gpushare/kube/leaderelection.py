@@ -32,7 +32,7 @@ class LeaseLostError(KubeError):
 
 
 def boot_clock() -> float:
-    """Seconds on a clock that goes on while the machine or the process is suspended."""
+    """Return seconds of a clock that goes on while the machine or the process is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -76,7 +76,7 @@ class LeaderElector:
         )
 
     async def acquire(self, find_unsynced: Callable[[], str | None] = lambda: None) -> None:
-        """Wait until it is ours; others have it while `find_unsynced` says why we can't use it."""
+        """Wait until it is ours; others get it while `find_unsynced` says why we can't use it."""
         waiting_for: str | None = None
         was_unsynced = False
         while True:
@@ -168,7 +168,7 @@ class LeaderElector:
         return is_ours
 
     async def _write(self, lease: Json, *, create: bool = False) -> bool:
-        """Whether it went through; somebody else may have been faster."""
+        """Write the Lease; return whether it went through: another process may have been faster."""
         try:
             if create:
                 await self._api.create(self._path(), lease)

@@ -1,4 +1,4 @@
-"""Reading as far as one may."""
+"""Reads what the caller has the right to read."""
 
 from collections.abc import Awaitable
 from typing import TypeVar
@@ -10,7 +10,7 @@ Found = TypeVar("Found")
 
 
 async def see(call: Awaitable[Found]) -> Found | Unseen:
-    """What `call` reads, or why it can't be read: a right is missing, or it is of another version.
+    """Return what `call` reads, or why not: a right is missing, or the version is another one.
 
     Raises what else a call may raise.
     """

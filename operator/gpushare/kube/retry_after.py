@@ -1,4 +1,4 @@
-"""How long the API server wants to be left alone, and who has to wait for it.
+"""Holds requests back for as long as the API server asks in Retry-After.
 
 An overloaded API server answers 429 with a Retry-After header; so do 5xx answers at times
 ("API Priority and Fairness" in the Kubernetes documentation; RFC 9110, 10.2.3).
@@ -46,7 +46,7 @@ class RetryAfter:
 
 
 def parse_retry_after(value: str | None) -> float | None:
-    """Seconds that a Retry-After header asks for; None for anything else, as client-go has it."""
+    """Parse a Retry-After header as client-go does: seconds; None for anything else."""
     if value and value.isascii() and value.isdigit():
         return min(float(value), LONGEST_SECONDS)
     return None

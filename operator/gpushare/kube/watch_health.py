@@ -49,7 +49,7 @@ class WatchHealth:
         self._asked_at: float | None = None
 
     def note(self) -> None:
-        """There is a sign just now."""
+        """Record a sign of life at this time."""
         self._sign_at = self._clock()
 
     def find_stalled(self, limit_seconds: float) -> str | None:
@@ -65,9 +65,9 @@ class WatchHealth:
         )
 
     async def overhear(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-        """A middleware of a client session that sends one watch, its lists, and discovery before.
+        """Listen, as a session's middleware, to one watch, its lists, and discovery before.
 
-        For a library's watch, that tells of its events alone. It must ask the server to end each
+        Made for a library's watch, which reports events alone. It must ask the server to end each
         after `WATCH_SECONDS`, and give up itself what is silent for `OVERTIME_SECONDS` longer.
         """
         now = self._clock()

@@ -1,1 +1,1 @@
-"""What a process says about itself: metrics, probes and logs."""
+"""Metrics, probes and logs of a process."""

@@ -1,4 +1,4 @@
-"""The connections that a server has open, of which there must not be too many."""
+"""Limits the open connections of a server."""
 
 import logging
 from asyncio import Transport
@@ -44,7 +44,7 @@ class Connections:
         return len(self._strangers) + len(self._callers)
 
     def add(self, connection: object, transport: Transport) -> None:
-        """Note a new one, and close another where that is one too many."""
+        """Note a new connection, and close another where that is one too many."""
         if len(self) >= self._limit:
             others = self._strangers or self._callers
             # No farewell: it would be waited for.
@@ -52,13 +52,13 @@ class Connections:
         self._strangers[connection] = transport
 
     def note_answer(self, connection: object) -> None:
-        """Note that it got an answer."""
+        """Note that a connection got an answer."""
         known = self._callers if connection in self._callers else self._strangers
         if (transport := known.pop(connection, None)) is not None:
             self._callers[connection] = transport
 
     def remove(self, connection: object) -> None:
-        """Note that it is closed."""
+        """Note that a connection is closed."""
         self._strangers.pop(connection, None)
         self._callers.pop(connection, None)
 

@@ -1,4 +1,4 @@
-"""What keeps a fault from filling the log: the API server may be away for hours."""
+"""Keeps a fault from filling the log: the API server may be away for hours."""
 
 import logging
 from collections.abc import Callable

@@ -53,7 +53,7 @@ class ProcessServer:
             await runner.cleanup()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """The answer to any request."""
+        """Answer any request."""
         if request.method != "GET":
             return web.Response(status=405, headers={"Allow": "GET"})
         if request.path == "/metrics":

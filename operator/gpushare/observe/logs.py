@@ -114,7 +114,7 @@ def log_what_nobody_caught() -> None:
 
 
 def _in_order(said: dict[str, object]) -> dict[str, object]:
-    """What a change is about comes first."""
+    """Put the keys first that say what a change is about."""
     return {key: said.pop(key) for key in SUBJECT if key in said} | said
 
 
@@ -127,7 +127,7 @@ def _read_message(record: logging.LogRecord) -> str:
 
 
 def _format_time(seconds: float) -> str:
-    """RFC 3339, with milliseconds."""
+    """Format a time by RFC 3339, with milliseconds."""
     moment = datetime.fromtimestamp(seconds, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -164,7 +164,7 @@ def _cut(key: str, value: object, limit: int) -> object:
 
 
 def _name(value: object) -> str:
-    """What JSON has no word for."""
+    """Return a text for a value that JSON can't express."""
     try:
         return str(value)
     except Exception:

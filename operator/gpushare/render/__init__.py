@@ -11,7 +11,7 @@ _LOADER = PackageLoader("gpushare")
 
 
 def render(template: str, **values: Any) -> str:
-    """The text of `template` with `values`.
+    """Render `template` with `values`.
 
     Templates put values in with `tojson` only, or in what is for a shell with `quote`, so that no
     value can break out of its place.
@@ -21,13 +21,13 @@ def render(template: str, **values: Any) -> str:
 
 
 def read_template(name: str) -> str:
-    """A file of `templates/` as it is, with nothing put in."""
+    """Return a file of `templates/` as it is, with nothing put in."""
     source, _, _ = _LOADER.get_source(_ENVIRONMENT, name)
     return source
 
 
 def _dump(value: Any, **options: Any) -> str:
-    """JSON that is YAML too, which knows no pairs of surrogates, nor every character as it is."""
+    """Dump JSON that is YAML too, which allows neither surrogate pairs nor every character."""
     text = json.dumps(value, ensure_ascii=False, **options)
     return "".join(c if " " <= c <= "~" else f"\\U{ord(c):08x}" for c in text)
 

@@ -37,7 +37,7 @@ def render_device_plugin(
 
 
 def render_scheduler_extender(image: str, *, node_port: int | None = None) -> str:
-    """Render its account, rights, Deployment and Service, under the names of its own manifests.
+    """Render the extender's account, rights, Deployment and Service, named as in its own manifests.
 
     Unlike those it runs on the control plane of current clusters, outside the node's network, and
     is reached from within the cluster only, unless `node_port` opens a port on every node.
@@ -68,7 +68,7 @@ def render_scheduler_config(extender_url: str, kubeconfig: str | None = None) ->
 
 
 def _complete_url(text: str) -> str:
-    """The URL, with the extender's own path where it has none. The extender serves no TLS."""
+    """Complete a URL without a path by the extender's own. The extender serves no TLS."""
     try:
         url = urlsplit(text)
         has_place = bool(url.hostname) and url.port != 0

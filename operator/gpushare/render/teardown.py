@@ -1,4 +1,4 @@
-"""What a node's teardown consists of: its Jobs, and the commands for a person."""
+"""Renders a node's teardown: its Jobs, and the commands for a user."""
 
 import hashlib
 from typing import Any
@@ -13,7 +13,7 @@ _HASH_CHARACTERS = 32
 
 
 def render_teardown_job(job: CreateJob, *, pool: str, namespace: str, image: str) -> dict[str, Any]:
-    """The Job that does one phase of the teardown of `job.node`.
+    """Render the Job that does one phase of the teardown of `job.node`.
 
     A node's name may be longer than a label's value: the label has its hash.
     """
@@ -37,9 +37,9 @@ def render_teardown_job(job: CreateJob, *, pool: str, namespace: str, image: str
 
 
 def render_teardown_commands(node: str, runtime: str) -> str:
-    """What a person types to remove the kernel module from `node`, for a shell, with comments.
+    """Render shell commands, with comments, by which a user removes the kernel module from `node`.
 
-    `runtime` is its container runtime, as its kubelet tells it; containerd where it does not.
+    `runtime` is its container runtime as reported by its kubelet, or containerd.
     """
     done = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_DONE}"
     return render("teardown-commands.sh.j2", node=node, runtime=runtime, annotation=done)

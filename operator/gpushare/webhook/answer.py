@@ -31,14 +31,14 @@ class Answer(web.StreamResponse):
         return super().keep_alive is not False
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
-        """Take note of whom it is for; nothing is written yet."""
+        """Note whom the answer is for; nothing is written yet."""
         if not request.keep_alive or request.version < HttpVersion11:
             self.force_close()
         self._writer = request.writer
         return self._writer
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Write it. Raises ConnectionError where nobody waits for it any more."""
+        """Write the answer. Raises ConnectionError where nobody waits for it any more."""
         head = _HEAD if self.keep_alive else _LAST_HEAD
         filled = head % (len(self._document), _format_date(int(time.time())))
         await self._writer.write_eof(filled + self._document)
@@ -46,5 +46,5 @@ class Answer(web.StreamResponse):
 
 @lru_cache(maxsize=1)
 def _format_date(second: int) -> bytes:
-    """As the header Date has it."""
+    """Format the value of the header Date."""
     return formatdate(second, usegmt=True).encode()

@@ -76,7 +76,7 @@ class PoolCache:
         return namespace, self.pools
 
     async def wait_for_namespace(self, name: str) -> None:
-        """Return when it is known, or after 2 s."""
+        """Return when the namespace is known, or after 2 s."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(NAMESPACE_SECONDS):
                 while name not in self._namespaces:

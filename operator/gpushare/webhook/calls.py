@@ -1,4 +1,4 @@
-"""The calls that a server has in hand."""
+"""Holds the calls that a server has in hand, and ends the slowest of too many."""
 
 import asyncio
 import contextlib
@@ -54,7 +54,7 @@ class Calls:
 
     @contextlib.contextmanager
     def waiting(self, end: Callable[[TimeoutError], None]) -> Iterator[Wait]:
-        """A block in which a call waits, for 5 s at most; `end` ends that, with what to raise."""
+        """Let a call wait in this block, for 5 s at most; `end` ends that, with what to raise."""
         loop = asyncio.get_running_loop()
         wait = Wait(end, loop.time())
         timer = loop.call_later(BODY_SECONDS, self._end, wait, TimeoutError())

@@ -156,7 +156,7 @@ class Certificate:
         self._observe_trust((bundle,))
 
     async def _renew(self, secret: Secret | None) -> tuple[Identity | None, str | None]:
-        """The identity of mode `self`, stored where it had to be, and why it could not be."""
+        """Return the identity of mode `self`, stored if it is new, and why it could not be."""
         stored = Identity.from_secret_data(secret.data) if secret else None
         identity, reason = self._build_renewal().renew(stored)
         if reason is None:
@@ -183,7 +183,7 @@ class Certificate:
         return Renewal(self._identity, self._trust, self.hosts, now, self._lifetimes)
 
     def _adopt(self, secret: Secret | None) -> tuple[Identity | None, str | None]:
-        """The identity that somebody else wrote; what is held goes on where it is of no use."""
+        """Return the identity that another writer stored; the current one if that is of no use."""
         name = f"{self._namespace}/{self._secret}"
         issues, run = self._mode == "cert-manager", f"run: kubectl -n {self._namespace}"
         if secret is None:
@@ -206,7 +206,7 @@ class Certificate:
         return self._identity, f"Secret {name} is rejected: {problem}. {remedy}"
 
     def _serve(self, identity: Identity | None) -> str | None:
-        """Serve with `identity` from the next handshake on; why not, where TLS takes it not."""
+        """Serve with `identity` from the next handshake on; tell why not, where TLS refuses it."""
         if identity is None or identity == self._identity:
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

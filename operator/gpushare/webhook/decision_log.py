@@ -1,4 +1,4 @@
-"""Decisions on their way to the log."""
+"""Logs decisions, many at a time."""
 
 import asyncio
 import logging

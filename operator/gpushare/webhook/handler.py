@@ -105,8 +105,8 @@ class AdmissionHandler:
 
 
 def _name(pod: PodShape) -> str:
-    """As far as it is known before the pod is there: what a controller makes has the beginning of
-    a name, which ends with a dash."""
+    """Return the pod's name as far as it is known at creation: for a controller's pod, the prefix
+    of a name, which ends with a dash."""
     metadata = pod.metadata
     return (metadata.name or metadata.generate_name or "") if metadata is not None else ""
 

@@ -103,7 +103,7 @@ class Webhook:
                 self._decision_log.flush()
 
     def find_unready(self) -> str | None:
-        """Why the API server should not call; None where it can. A check for /readyz."""
+        """Tell why the API server should not call; None where it can. A check for /readyz."""
         if self._server.calls.ending:
             return "about to stop"
         if unsynced := self._cache.find_unsynced():
@@ -111,7 +111,7 @@ class Webhook:
         return self._certificate.find_problem() or self._self_call.find_problem()
 
     def find_stalled(self) -> str | None:
-        """The watch that is open and hears nothing, if one is. A check for /livez."""
+        """Return a watch that is open but stalled, if there is one. A check for /livez."""
         limit_seconds = self._settings.stall_seconds
         of_pools = self._pools.watch_health.find_stalled(limit_seconds)
         return of_pools or self._namespaces.watch_health.find_stalled(limit_seconds)
@@ -133,7 +133,7 @@ def spare_collector() -> None:
 
 
 async def run_webhook(settings: Settings) -> None:
-    """`gpushare webhook`: serve until SIGTERM or SIGINT, go on for `drain_seconds`, return.
+    """Serve until SIGTERM or SIGINT, go on for `drain_seconds`, and return (`gpushare webhook`).
 
     Raises `CredentialsError`, and OSError where a port is taken.
     """

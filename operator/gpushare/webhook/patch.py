@@ -60,5 +60,5 @@ def _plan_items(
 
 
 def _escape(key: str) -> str:
-    """A key as part of a JSON pointer (RFC 6901)."""
+    """Escape a key as part of a JSON pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")

@@ -46,7 +46,7 @@ class BodyTooLongError(ValueError):
 
 @dataclass(frozen=True)
 class Question:
-    """What a path is asked."""
+    """A question that a path serves."""
 
     answer: Callable[[bytes], Answered]
     asked: Counter
@@ -54,7 +54,7 @@ class Question:
 
 
 class AdmissionServer:
-    """Serves two paths for AdmissionReviews, and one that shows that it is served.
+    """Serves two paths for AdmissionReviews, and one for the check that it is reachable.
 
     A body of more than 8 MiB is a 413, one that takes more than 5 s a 408, and what is no review of
     a pod a 400. Where too many calls wait, the one that has waited longest is a 429. What memory
@@ -148,8 +148,8 @@ class AdmissionServer:
             return web.Response(status=500, text="internal error; see the webhook's log\n")
 
     async def _decide(self, question: Question, request: web.BaseRequest) -> bytes:
-        """The answer's body. Its time is taken once the call is there: how long it comes is its
-        sender's doing, and anybody who reaches the port can make it last."""
+        """Return the answer's body, timed once the call has arrived: how long that takes is up to
+        its sender, and anybody who reaches the port can make it last."""
         body = await self._read(request)
         started = time.perf_counter()
         answered: Answered | None = None
@@ -174,7 +174,7 @@ class AdmissionServer:
             _tell_failure("counting a decision", error)
 
     async def _read(self, request: web.BaseRequest) -> bytes:
-        """The body. Raises `BodyTooLongError`, what `Calls.waiting` raises, and what a broken
+        """Read the body. Raises `BodyTooLongError`, what `Calls.waiting` raises, and what a broken
         connection raises."""
         content = request.content
         if content.is_eof():

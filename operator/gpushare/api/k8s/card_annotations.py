@@ -1,4 +1,4 @@
-"""The scheduler's ledger of GPU memory: which cards a pod holds, as its annotations say.
+"""The scheduler's ledger of GPU memory: the cards that a pod holds, by its annotations.
 
 Anybody who may write pods can write these, so nothing in them is believed to be well-formed.
 """
@@ -23,7 +23,7 @@ NO_CARDS: Mapping[int, int] = MappingProxyType({})
 
 
 def parse_ledger(annotations: Mapping[str, str], memory: int, limit: int) -> Mapping[int, int]:
-    """Units of GPU memory by index of the card; empty where there is no entry that can be read.
+    """Return units of GPU memory by card index; empty where no entry can be parsed.
 
     The Professional scheduler's entry, `{container: {card: units}}`, goes first, unless it gives
     more than `limit`: what the pod's containers, init containers included, may have together. Else
@@ -61,7 +61,7 @@ def _hold(card: int, units: int) -> Mapping[int, int]:
 
 
 def parse_number(text: str) -> int | None:
-    """A whole number as Go's `strconv.Atoi` reads it, with or without a sign; None for others."""
+    """Parse a whole number as Go's `strconv.Atoi` does, with or without a sign; None for others."""
     sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
     if not (digits.isascii() and digits.isdigit()):
         return None
@@ -70,5 +70,5 @@ def parse_number(text: str) -> int | None:
 
 
 def parse_count(text: str) -> int | None:
-    """A whole number of at most `MAX_DIGITS` ASCII digits; None for anything else."""
+    """Parse a whole number of at most `MAX_DIGITS` ASCII digits; None for anything else."""
     return int(text) if len(text) <= MAX_DIGITS and text.isascii() and text.isdigit() else None

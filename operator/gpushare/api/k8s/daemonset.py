@@ -22,7 +22,7 @@ FORMER = "former "
 
 @dataclass(frozen=True, slots=True)
 class DaemonSet:
-    """As far as it shows which plugin it runs."""
+    """A DaemonSet, as far as it shows which plugin it runs."""
 
     name: str
     """What the cluster calls it."""
@@ -36,7 +36,7 @@ class DaemonSet:
 
 
 def parse_daemonset(raw: Mapping[str, Any]) -> DaemonSet:
-    """A DaemonSet from the API server's JSON."""
+    """Parse a DaemonSet from the API server's JSON."""
     spec = ((raw.get("spec") or {}).get("template") or {}).get("spec") or {}
     selecting = {key: spec.get(key) for key in ("nodeSelector", "affinity")}
     images = (each.get("image") or "" for each in spec.get("containers") or ())
@@ -49,12 +49,12 @@ def parse_daemonset(raw: Mapping[str, Any]) -> DaemonSet:
 
 
 def shorten_image(image: str) -> str:
-    """Its name, without registry, tag and digest."""
+    """Return an image's name without registry, tag and digest."""
     return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
 
 
 def list_standard_names(given: Mapping[str, str]) -> Mapping[str, str]:
-    """Standard names by the cluster's, where `given` has the cluster's by the standard one.
+    """Map the cluster's DaemonSet names to standard names; `given` maps the other way.
 
     A DaemonSet whose standard name was given to another is `FORMER`: it may still run that plugin,
     and nobody said that this one may be restarted.

@@ -1,4 +1,4 @@
-"""What a pod asks of GPUs, counted as kube-scheduler counts it."""
+"""Counts what a pod asks of GPUs, as kube-scheduler counts it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _REFERENCE = "$("
 
 @dataclass(frozen=True, slots=True)
 class GpuEnvironment:
-    """Of two variables of one name the last counts."""
+    """The GPU variables of a container; of two with one name the last counts."""
 
     disables_isolation: bool = False
     """CGPU_DISABLE turns isolation off."""
@@ -36,7 +36,7 @@ NO_GPU_ENVIRONMENT = GpuEnvironment()
 
 
 def read_gpu_environment(container: Container) -> GpuEnvironment:
-    """The GpuEnvironment of a container."""
+    """Read the environment variables of a container that concern GPUs."""
     values: dict[str, str] = {}
     for variable in container.env or ():
         if variable.name in names.GPU_ENVIRONMENT:
@@ -62,7 +62,7 @@ SIDECAR = "Always"
 
 
 def count_gpu_requests(spec: Spec) -> Amounts:
-    """GPU resources that a pod spec asks for.
+    """Count the GPU resources that a pod spec asks for.
 
     As kube-scheduler counts: containers and sidecars run together; an init container runs beside
     the sidecars started before it; the larger of the two is needed ("Sidecar Containers" in the
@@ -74,7 +74,7 @@ def count_gpu_requests(spec: Spec) -> Amounts:
 
 
 def count_card_memory(running: Iterable[Amounts]) -> int:
-    """Units of GPU memory that a pod with these containers needs of its cards.
+    """Count the units of GPU memory that a pod with these containers needs of its cards.
 
     As the scheduler extender counts: init containers are left out, sidecars too (`pkg/utils/pod.go`
     of AliyunContainerService/gpushare-scheduler-extender). kube-scheduler may count more.
@@ -96,7 +96,7 @@ def count_per_card(
 def add_up(
     running: Sequence[Amounts], starting: Sequence[Container], asked: Iterable[Amounts]
 ) -> Amounts:
-    """What a pod asks for whose containers ask for so much; `asked` is by those in `starting`."""
+    """Sum the requests of a pod's containers; `asked` has those of `starting`, in its order."""
     together = running[0] if len(running) == 1 else _add(running)
     if not starting:
         return together
@@ -115,7 +115,7 @@ def add_up(
 
 
 def count_container(container: Container) -> Amounts:
-    """GPU resources of one container; limits go before requests."""
+    """Count the GPU resources of one container; limits take precedence over requests."""
     if container.resources is None:
         return NO_AMOUNTS
     limits, requests = container.resources.limits, container.resources.requests
@@ -134,7 +134,7 @@ def count_container(container: Container) -> Amounts:
 
 
 def asks_for_other_gpu(container: Container) -> bool:
-    """Whether it asks for a GPU under another name, such as `nvidia.com/mig-1g.5gb`.
+    """Tell whether a container asks for a GPU by another name, such as `nvidia.com/mig-1g.5gb`.
 
     Of extended resources there is no request without a limit.
     """
@@ -145,7 +145,7 @@ def asks_for_other_gpu(container: Container) -> bool:
 
 
 def asks_for_card_count(container: Container) -> bool:
-    """Whether it asks for `aliyun.com/gpu-count`, which nodes offer and which gives no card."""
+    """Tell whether it asks for `aliyun.com/gpu-count`, which nodes offer but gives no card."""
     asked = container.resources
     return asked is not None and names.RESOURCE_GPU_COUNT in (asked.limits or ())
 

@@ -35,7 +35,7 @@ class Job:
 
 
 def parse_job(raw: Mapping[str, Any]) -> Job | None:
-    """A Job from the API server's JSON; None for one that is not pinned to a node."""
+    """Parse a Job from the API server's JSON; None for one that is not pinned to a node."""
     meta = raw["metadata"]
     pod = raw["spec"]["template"].get("spec") or {}
     node = _find_node(pod)
@@ -51,7 +51,7 @@ def parse_job(raw: Mapping[str, Any]) -> Job | None:
 
 
 def _find_node(spec: Mapping[str, Any]) -> str:
-    """The node to which required affinity pins a pod, as the DaemonSet controller does it."""
+    """Find the node to which required affinity pins a pod, as the DaemonSet controller does it."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     for term in required.get("nodeSelectorTerms") or ():

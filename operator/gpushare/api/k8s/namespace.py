@@ -34,6 +34,6 @@ class Namespace:
 
 
 def parse_namespace(raw: Mapping[str, Any]) -> Namespace:
-    """A Namespace from the API server's JSON."""
+    """Parse a Namespace from the API server's JSON."""
     metadata = raw["metadata"]
     return Namespace(metadata["name"], dict(metadata.get("labels") or {}))

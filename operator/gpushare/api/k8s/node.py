@@ -79,7 +79,7 @@ class Node:
 
 
 def parse_node(raw: dict[str, Any]) -> Node:
-    """A Node from the API server's JSON."""
+    """Parse a Node from the API server's JSON."""
     meta = raw["metadata"]
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     annotations, capacity = meta.get("annotations") or {}, status.get("capacity") or {}
@@ -131,7 +131,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
 def _read_managers(
     meta: Mapping[str, Any],
 ) -> tuple[dict[str, Any], dict[str, str], dict[str, datetime]]:
-    """The fields that are ours, who else owns which of our labels, and since when at the latest."""
+    """Return our fields, the other owners of our labels, and the earliest time of each label."""
     ours: dict[str, Any] = {}
     managers: dict[str, str] = {}
     written_at: dict[str, datetime] = {}
@@ -150,7 +150,7 @@ def _read_managers(
 
 
 def _parse_moment(value: object) -> datetime | None:
-    """A time as Kubernetes writes it; None for what is none."""
+    """Parse a time as Kubernetes writes it; None for anything else."""
     try:
         moment = datetime.fromisoformat(str(value))
     except ValueError:
@@ -159,7 +159,7 @@ def _parse_moment(value: object) -> datetime | None:
 
 
 def is_our_entry(entry: Mapping[str, Any]) -> bool:
-    """Whether a managedFields entry records what we applied."""
+    """Tell whether a managedFields entry records what we applied."""
     return (
         entry.get("manager") == names.FIELD_MANAGER
         and entry.get("operation") == "Apply"
@@ -177,7 +177,7 @@ _SUFFIXES |= {f"{suffix}i": 1024**power for power, suffix in enumerate("KMGTPE",
 
 
 def parse_quantity(value: str | int) -> int | None:
-    """An extended resource's quantity, a whole number of at most `MAX_QUANTITY`; None for others.
+    """Parse an extended resource's quantity, capped at `MAX_QUANTITY`; None if it is none.
 
     With a suffix or an exponent it stays as it was written: `2k`, `2e3` ("Quantity" in the
     Kubernetes API reference).

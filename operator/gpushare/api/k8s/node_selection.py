@@ -1,4 +1,4 @@
-"""Where a pod's owner lets it run: its node selector and its required node affinity.
+"""The nodes on which a pod's owner lets it run: node selector and required node affinity.
 
 As kube-scheduler reads them ("Assigning Pods to Nodes" in the Kubernetes documentation): all of the
 node selector must hold, and one of the affinity's terms; of a term every requirement.
@@ -33,7 +33,7 @@ class Demand:
     is_absent: bool = False
 
     def admits(self, value: str | None) -> bool:
-        """Whether a node with this value of the label will do; None: without the label."""
+        """Tell whether a node with this value of the label will do; None: without the label."""
         if value is None:
             return not self.is_present
         if self.is_absent or value in self.not_among:
@@ -69,9 +69,9 @@ _NEVER = Demand(among=frozenset(), is_present=True)
 
 
 def parse_demand(operator: object, values: Iterable[str]) -> Demand:
-    """What one requirement asks of its label.
+    """Parse one requirement into the demand that it makes on its label.
 
-    One that Kubernetes will refuse, such as an operator that there is not, is never satisfied.
+    One that Kubernetes will refuse, such as one with an unknown operator, is never satisfied.
     """
     match operator:
         case "In":
@@ -101,7 +101,7 @@ def _parse_number(text: str) -> int | None:
 
 
 def join_demands(demands: Sequence[Demand]) -> Demand:
-    """What all of them ask of the one label."""
+    """Combine demands on one label into a demand that satisfies all of them."""
     if len(demands) == 1:
         return demands[0]
     among = [demand.among for demand in demands if demand.among is not None]
@@ -169,22 +169,22 @@ class NodeSelection:
         )
 
     def find_values(self, key: str) -> frozenset[str]:
-        """The values of a label that it names as those that will do."""
+        """Return the values of a label that the selection accepts by name."""
         named = {self.labels[key]} if key in self.labels else set()
         return frozenset(named).union(
             *(term[key].among or () for term in self.terms or () if key in term)
         )
 
     def may_hold(self, known: Known) -> bool:
-        """Whether a node may satisfy it of whose labels this is known."""
+        """Tell whether a node with these known labels may satisfy the selection."""
         for key, value in self.labels.items():
             if key in known and value not in known[key]:
                 return False
         return self.terms is None or any(self._may_hold(term, known) for term in self.terms)
 
     def admits(self, name: str, labels: Mapping[str, str], ignored: Set[str] = frozenset()) -> bool:
-        """Whether the node of this name, with these labels, satisfies it; what it asks of the
-        `ignored` labels does not count."""
+        """Tell whether the node with this name and these labels satisfies the selection, apart from
+        its demands on the `ignored` labels."""
         asked = self.keys - ignored
         known = {key: (name if key == _NODE_NAME else labels.get(key),) for key in asked}
         return self.may_hold(known)
@@ -195,7 +195,7 @@ class NodeSelection:
         )
 
     def _contradicts(self, key: str, asked: Demand) -> bool:
-        """Whether the demand leaves nothing, beside what the node selector asks of the label."""
+        """Tell whether no value satisfies both the demand and the node selector's label."""
         if key in self.labels:
             return not asked.admits(self.labels[key])
         return asked.contradicts_itself
@@ -215,7 +215,7 @@ ANYWHERE = NodeSelection()
 
 
 def read_node_selection(spec: Spec) -> NodeSelection:
-    """What a pod's spec says; `ANYWHERE` itself where it says nothing."""
+    """Read the node selection from a pod's spec; `ANYWHERE` itself where there is none."""
     labels, affinity = spec.node_selector, spec.affinity
     if affinity is None or (nodes := affinity.node_affinity) is None or nodes.required is None:
         return NodeSelection(labels) if labels else ANYWHERE

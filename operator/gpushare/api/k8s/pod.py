@@ -1,4 +1,4 @@
-"""A Pod, as far as decisions about nodes, and its own way to one, need it.
+"""A Pod, as far as decisions about nodes, and about the pod itself, need it.
 
 Tens of thousands live in memory, and each pod event of the cluster comes through here: what pods
 have in common is kept once, and what is of no interest is left at the first look.
@@ -133,10 +133,10 @@ def parse_pod(
     standard_names: Mapping[str, str] = NONE_RENAMED,
     schedulers: Collection[str] = (names.DEFAULT_SCHEDULER,),
 ) -> Pod | None:
-    """A Pod from the API server's JSON; None where no decision depends on it.
+    """Parse a Pod from the API server's JSON; None where no decision depends on it.
 
-    `standard_names` has those of DaemonSets that the cluster calls otherwise. `schedulers` give out
-    GPU memory card by card: others' pods are never unrouted.
+    `standard_names` maps names of DaemonSets in the cluster to the standard ones. `schedulers` give
+    out GPU memory card by card: pods of others are never unrouted.
     """
     meta, shape = raw["metadata"], parse_pod_shape(raw)
     spec = shape.spec or Spec()
@@ -209,8 +209,8 @@ def _sum_card_memory(containers: Iterable[Container] | None) -> int:
 
 
 def _find_selected(spec: Spec) -> frozenset[tuple[str, str]]:
-    """Labels of ours that its node selector asks for, and its required affinity wants In: all of
-    them, also where no node could have them together, or there are too many to be decided by."""
+    """Find our labels that the node selector or required affinity (In) asks for: all of them, even
+    where no node could have them together, or there are too many to be evaluated."""
     found = {(key, each) for key, each in (spec.node_selector or {}).items() if key in _SELECTED}
     affinity = spec.affinity and spec.affinity.node_affinity
     for term in (affinity and affinity.required and affinity.required.node_selector_terms) or ():
@@ -234,8 +234,8 @@ def _find_sharing(spec: Spec) -> tuple[SharingContainer, ...]:
 
 
 def _is_static_plugin(meta: Mapping[str, Any], annotations: Mapping[str, str]) -> bool:
-    """By the label that the DaemonSet's pods carry too, and the source that only the kubelet tells
-    (vendor's page on updating the device plugin)."""
+    """Recognize a plugin's static pod by the label that the DaemonSet's pods carry too, and by the
+    source that only the kubelet sets (vendor's page on updating the device plugin)."""
     if (meta.get("labels") or {}).get("component") != "nvidia-device-plugin":
         return False
     return annotations.get(_SOURCE) == "file" or _MIRROR in annotations
@@ -256,12 +256,12 @@ def _find_condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
 
 
 def _count_cards(meta: Mapping[str, Any]) -> int:
-    """The Professional edition's label; what is no number there makes the pod unschedulable."""
+    """Read the Professional edition's card count; 1 without a valid number."""
     return parse_count((meta.get("labels") or {}).get(names.LABEL_CARD_COUNT, "")) or 1
 
 
 def _is_unrouted(pod: PodShape, schedulers: Collection[str]) -> bool:
-    """By the webhook's own reading of the pod, less the node that the scheduler wrote since."""
+    """Tell whether the webhook would route the pod, leaving out the node that the scheduler set."""
     spec = pod.spec or Spec()
     if spec.scheduling_gates:
         # Held back by somebody who may still say where it goes.

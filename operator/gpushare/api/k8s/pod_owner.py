@@ -1,4 +1,4 @@
-"""What a pod is one of: its Deployment, Job or whatever a person made."""
+"""Names the workload of a pod: its Deployment, its Job, or whatever a user created."""
 
 import re
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,252}", re.ASCII)
 
 
 class Workload(NamedTuple):
-    """An application: what a person made, in the namespace of its pods."""
+    """An application: what a user created, in the namespace of its pods."""
 
     kind: str
     name: str
 
 
 def name_workload(meta: Mapping[str, Any], controller: Mapping[str, Any]) -> Workload:
-    """By a pod's metadata and the owner reference of its controller; the pod itself, without one.
+    """Name a pod's workload by the owner reference of its controller; the pod itself without one.
 
-    A Deployment's ReplicaSet is seen by the label that the Deployment gives to its pods, a
-    CronJob's Job by its name. An owner that nothing can be called like is none.
+    A ReplicaSet is traced to its Deployment by the label that the Deployment gives to its pods, a
+    CronJob's Job by its name. An owner whose kind or name is not valid is ignored.
     """
     kind, name = controller.get("kind") or "", controller.get("name") or ""
     if not (_KIND.fullmatch(kind) and _NAME.fullmatch(name)):

@@ -101,7 +101,7 @@ class PodRequest(msgspec.Struct, frozen=True):
         return self.isolation == names.ISOLATION_REQUIRED
 
     def is_left_to_admission(self, schedulers: Collection[str]) -> bool:
-        """Whether it asks for shared GPU, and neither its owner nor anybody else says where.
+        """Tell whether the pod asks for shared GPU and nobody else chooses its nodes.
 
         `schedulers` are those that give out GPU memory card by card.
         """

@@ -83,7 +83,7 @@ class Affinity(Shape, frozen=True):
 
 
 class SchedulingGate(Shape, frozen=True):
-    """While a pod has one, it is not scheduled."""
+    """A scheduling gate: a pod that has one is not scheduled."""
 
     name: str | None = None
 

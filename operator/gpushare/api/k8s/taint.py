@@ -1,4 +1,4 @@
-"""Taints of nodes, and who may run beside them.
+"""Taints of nodes, and the pods that tolerate them.
 
 "Taints and Tolerations" in the Kubernetes documentation.
 """
@@ -15,7 +15,7 @@ NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unrea
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """What keeps pods off a node that do not tolerate it."""
+    """A taint, which keeps pods off a node that do not tolerate it."""
 
     key: str
     effect: str = "NoSchedule"
@@ -28,14 +28,14 @@ class Taint:
 
 
 def parse_taints(raw: Mapping[str, Any]) -> tuple[Taint, ...]:
-    """Those of a Node's JSON that keep pods away."""
+    """Parse the taints in a Node's JSON that keep pods away."""
     taints = (raw.get("spec") or {}).get("taints") or ()
     found = (Taint(taint["key"], taint["effect"], taint.get("value") or "") for taint in taints)
     return tuple(taint for taint in found if taint.effect != PREFER)
 
 
 def tolerates(tolerations: Iterable[Mapping[str, Any]], taint: Taint) -> bool:
-    """Whether a pod with these `tolerations` may run beside `taint`."""
+    """Tell whether a pod with these `tolerations` may run on a node with `taint`."""
     return any(_matches(toleration, taint) for toleration in tolerations)
 
 

@@ -1,4 +1,4 @@
-"""Which cards of a node are unhealthy, as the scheduler extender is told: by a ConfigMap."""
+"""The unhealthy cards of a node, which a ConfigMap tells the scheduler extender."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ MAX_TEXT = 8192
 
 @dataclass(frozen=True, slots=True)
 class UnhealthyCards:
-    """Of one node."""
+    """The unhealthy cards of one node."""
 
     node: str
     cards: frozenset[int]
 
 
 def parse_unhealthy_cards(raw: Mapping[str, Any]) -> UnhealthyCards | None:
-    """What a ConfigMap says; None for one that is about something else.
+    """Parse the ConfigMap of a node's unhealthy cards; None for any other ConfigMap.
 
     Read as the extender reads it: an index that is no number, such as ` 1` after a comma and a
     blank, stands for card 0 (`getUnhealthyGPUs`, pkg/cache/nodeinfo.go of

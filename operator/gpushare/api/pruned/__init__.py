@@ -1,4 +1,4 @@
-"""What is kept of each object that commands read: these fields and no other.
+"""The fields that are kept of each object that commands read, and no others.
 
 No Secret is read, and of ConfigMaps only what tells of unhealthy cards is kept. Of a pod stays
 where it may run and what it asks of GPUs: no image, command, volume, nor any variable but the two

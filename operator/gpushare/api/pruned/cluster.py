@@ -48,7 +48,7 @@ class Subject:
     namespace: str = ""
 
     def is_it(self, raw: Json) -> bool:
-        """Whether that is the object."""
+        """Tell whether `raw` is the object."""
         meta = raw["metadata"]
         return (meta["name"], meta.get("namespace") or "") == (self.name, self.namespace)
 

@@ -15,12 +15,12 @@ GPU_PREFIXES = ("aliyun.com/", "nvidia.com/")
 
 
 def _amounts(value: Any) -> dict[str, Any] | None:
-    """By GPU resource a quantity."""
+    """Keep the quantities of GPU resources."""
     return keep_entries(value, GPU_PREFIXES, (str, int))
 
 
 def _hide_source(value: Any) -> dict[str, Any] | None:
-    """That a variable is read from elsewhere, such as a Secret; not from which."""
+    """Keep that a variable is read from elsewhere, such as a Secret, but not from which one."""
     found = keep_entries(value, ("",), object)
     return {kind: {} for kind in found} if found else None
 
@@ -30,7 +30,7 @@ def _image_name(value: Any) -> str | None:
 
 
 def _last_spec(value: Any) -> str:
-    """The spec alone: a manifest has whatever labels and annotations its owner put there."""
+    """Keep the spec alone: a manifest has whatever labels and annotations its owner put there."""
     try:
         return json.dumps({"spec": orjson.loads(value)["spec"]})
     except (ValueError, TypeError, KeyError):

@@ -12,7 +12,7 @@ with one shape (of each item that), `Items`, or a function that returns what is 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Of a list the items whose `field` has one of these values; nothing where there are none."""
+    """The items of a list whose `field` has one of these values; nothing where there are none."""
 
     shape: Shape
     field: str
@@ -66,7 +66,7 @@ def _keep_items(items: Any, shape: Any) -> list[Any]:
 
 
 def _has(item: Any, field: str, values: Collection[str]) -> bool:
-    """Whether it is one of these; what is no object at all is shown to be wrong."""
+    """Tell whether the field has one of `values`; True for what is no object, to show the fault."""
     if not isinstance(item, dict):
         return True
     value = item.get(field)

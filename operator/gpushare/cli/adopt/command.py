@@ -23,7 +23,7 @@ NodePoolLabel = Annotated[
 
 
 def add_adopt(app: typer.Typer) -> None:
-    """Add it to `app`."""
+    """Add the command to `app`."""
     app.command(
         cls=CommandWithExamples,
         epilog="""

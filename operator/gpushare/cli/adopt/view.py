@@ -110,7 +110,7 @@ def _build_page(
 def _build_comments(
     pools: Sequence[AdoptedPool], changes: Sequence[Simulated], notes: Sequence[Note]
 ) -> dict[str, list[str]]:
-    """What stands above each pool."""
+    """Build the comments that stand above each pool."""
     comments = {pool.name: [f"{_count(pool.nodes)}: {list_names(pool.nodes)}"] for pool in pools}
     for note in notes:
         for name in note.names if note.is_of_pool else ():
@@ -146,7 +146,7 @@ def _build_row(pool: AdoptedPool, *, wide: bool) -> Line:
 
 
 def _describe_membership(nodes: Nodes) -> str:
-    """By what a pool has its nodes."""
+    """Describe how a pool selects its nodes."""
     parts = []
     if nodes.selector is not None:
         parts += [f"{key}={value}" for key, value in nodes.selector.match_labels.items()]

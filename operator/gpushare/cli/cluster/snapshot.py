@@ -68,7 +68,7 @@ def _observe_setup(cluster: Cluster, snapshot: ClusterSnapshot) -> KnownSetup:
 
 
 def observe_pools(cluster: Cluster) -> Seen:
-    """Convert it for a question about pools. Raises `CrdMissingError` without their API."""
+    """Convert `cluster` for a question about pools. Raises `CrdMissingError` without their API."""
     if cluster.pools is None:
         raise CrdMissingError
     return observe_cluster(cluster)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_doctor_command(app: typer.Typer) -> None:
-    """Add it to `app`."""
+    """Add the command to `app`."""
     app.command(
         cls=CommandWithExamples,
         epilog="""

@@ -66,7 +66,7 @@ def examine(access: Access, namespace: str, operator_namespace: str | None) -> l
 async def _read_live(
     access: Access, namespace: str, operator_namespace: str | None, now: datetime
 ) -> tuple[list[Finding], Seen, dict[str, Unseen]]:
-    """What is found of the installation and of rights, the cluster, and what of it is not read."""
+    """Return findings on installation and rights, the cluster, and why parts of it are not read."""
     from gpushare.kube.resources.deployments import list_deployments
     from gpushare.kube.resources.dry_runs import ask_for_rights, try_webhook
     from gpushare.kube.resources.installation import read_installation
@@ -98,7 +98,7 @@ async def _read_live(
 
 
 async def _read_parts(api: Any, now: datetime) -> tuple[Cluster, dict[str, Unseen]]:
-    """The kinds that one may read, and why not the others."""
+    """Read the kinds that the user may read, and tell why not the others."""
     from gpushare.kube.partial_read import see
     from gpushare.kube.resources.clusters import read_cluster
 
@@ -115,8 +115,8 @@ async def _read_parts(api: Any, now: datetime) -> tuple[Cluster, dict[str, Unsee
 
 
 def _read_bundles(installation: Installation) -> list[list[datetime] | None]:
-    """What the API server trusts when it calls each webhook: when each CA expires; None where it
-    trusts none."""
+    """Return for each webhook when the CAs expire that the API server trusts; None where it trusts
+    none."""
     from gpushare.certs.identity import load_certificates
     from gpushare.kube.resources.webhook_configurations import list_ca_bundles
 
@@ -148,7 +148,7 @@ def _describe(finding: Finding) -> Json:
 def _build_table(
     findings: Sequence[Finding], counts: Counter[Severity], wide: bool
 ) -> Iterator[Line]:
-    """One line each; what to do is below what is wrong, or where it is `wide` beside each."""
+    """Build a line for each finding, with what to do below it, or beside it where it is `wide`."""
     header = ["SEVERITY", "CODE", "OBJECT", "FINDING"]
     rows: list[Line] = []
     for finding in findings:

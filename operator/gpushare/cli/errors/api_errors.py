@@ -81,7 +81,7 @@ def _tell(error: Exception) -> tuple[Exit, str] | None:
 
 
 def _describe(error: OSError) -> str:
-    """What the system calls it; the event loop says it with the address, once more."""
+    """Return the system's text for an error; the event loop's would repeat the address."""
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error)

@@ -202,7 +202,7 @@ def _list_written(decision: Json) -> Iterator[Fact]:
 
 
 def _list_rejections(fit: Json) -> Iterator[Json]:
-    """A row for each, of which the first names the node."""
+    """Yield a row for each rejection, of which the first names the node."""
     where = {"name": fit["name"], "pool": fit["pool"]}
     if fit["fits"]:
         yield {**where, "reason": Styled("fits", "green"), "message": fit["warning"] or " "}

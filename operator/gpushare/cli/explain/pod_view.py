@@ -123,7 +123,7 @@ def _observe(cluster: Cluster) -> tuple[Seen, Surroundings, tuple[UnschedulableP
 
 
 def _find_stale(seen: Seen, pod: Pod) -> Iterator[ContainerIsolation]:
-    """The pod's containers whose isolation is not what their node's mode gives."""
+    """Find the pod's containers whose isolation is not what their node's mode gives."""
     for each in observe_containers(build_node_context(seen.snapshot, pod.node).seen):
         if each.is_stale and each.pod.uid == pod.uid:
             yield each

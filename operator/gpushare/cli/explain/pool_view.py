@@ -64,8 +64,8 @@ def explain_one_pool(access: Access, name: str) -> Answer:
 
 
 def _is_adopted(cluster: Cluster, explained: PoolExplanation) -> bool:
-    """Whether a controller has adopted the pool: by its finalizer, or for one that only observes,
-    which gets none, by its status."""
+    """Tell whether a controller has adopted the pool: by its finalizer, or for one that only
+    observes, which gets none, by its status."""
     pool = explained.pool
     if pool.observes:
         return not explained.is_unheard

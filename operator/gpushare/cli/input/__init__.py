@@ -1,1 +1,1 @@
-"""What users type: options, names, manifests."""
+"""Reads what users type: options, names, manifests."""

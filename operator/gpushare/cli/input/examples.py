@@ -7,7 +7,7 @@ from typer.core import TyperCommand
 
 
 class CommandWithExamples(TyperCommand):
-    """Its epilog has one example a line, without the program's name."""
+    """A command whose epilog has one example a line, without the program's name."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse empty arguments: mostly of a variable that is not set."""

@@ -25,7 +25,7 @@ class ManifestFile:
     text: str
 
     def parse(self) -> tuple[Document, ...]:
-        """Parse its documents. Raises `CommandError` where it is no manifest."""
+        """Parse the file's documents. Raises `CommandError` where it is no manifest."""
         try:
             documents = parse_documents(self.text)
             # A value that is part of itself is YAML, and no manifest.

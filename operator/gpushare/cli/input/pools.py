@@ -57,7 +57,7 @@ def find_pools(objects: Sequence[Given], live: Sequence[Json], now: datetime) ->
 
 
 def _parse_with(given: Given, kept: Sequence[KeptField], now: datetime) -> Pool:
-    """The pool that has `kept` beside what the file says."""
+    """Parse the pool with `kept` added to what the file says."""
     try:
         return parse_manifest(keep_fields(given.raw, kept), now)
     except ManifestError as error:

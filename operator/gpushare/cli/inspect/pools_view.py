@@ -129,7 +129,7 @@ def _build_pool(view: PoolCards, *, wide: bool) -> Iterator[Line]:
 
 
 def _list_cards(node: PoolNode) -> Iterator[Json]:
-    """A row for each card, of which the first names the node and its state."""
+    """Yield a row for each card, of which the first names the node and its state."""
     head: Json = {"node": node.node.name, "state": _note(node)}
     for card in node.cards:
         row = {"gpu": card.index, "used": _draw_bar(card), "allocated": tell_allocated(card)}
@@ -150,7 +150,7 @@ def _note(node: PoolNode) -> Styled:
 
 
 def _draw_bar(card: Card) -> Styled:
-    """A full bar is a full card; any allocation at all shows."""
+    """Draw a card's allocation as a bar, in which any allocation at all shows."""
     if not card.total:
         return Styled("?" * BAR, "red")
     filled = min(-(-card.allocated * BAR // card.total), BAR)

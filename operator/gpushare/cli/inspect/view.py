@@ -45,8 +45,8 @@ def inspect_nodes(access: Access, node: str, *, details: bool) -> Answer:
 
 
 def _offer_alone(cluster: Cluster, nodes: Sequence[CardNode]) -> Answer:
-    """The answer about nodes whose pods may not be read: what their cards have, not what of it is
-    given out. The original's layout has no place for that."""
+    """Answer with the cards' capacity alone, where pods may not be read and allocation is unknown.
+    The original's layout has no place for that."""
     unit = find_unit(nodes)
     rows = [
         (node.name, node.address, str(node.gpus), str(node.card_total), str(node.total))
@@ -69,7 +69,7 @@ def _offer_alone(cluster: Cluster, nodes: Sequence[CardNode]) -> Answer:
 
 
 def _escape_node(node: CardNode) -> CardNode:
-    """With names that can't make another line or column of a cell."""
+    """Escape control characters in names, which would start another line or column."""
     holders = tuple(
         replace(each, name=escape_controls(each.name), namespace=escape_controls(each.namespace))
         for each in node.holders
@@ -106,12 +106,12 @@ def _describe_node(node: CardNode) -> Json:
 
 
 def _list_cards(units: Mapping[int, int]) -> list[tuple[int, int]]:
-    """By index; an entry may name any number of cards that there are not."""
+    """List cards by index, `MAX_CARDS` at most: an entry may name any number of unknown cards."""
     return sorted((card, held) for card, held in units.items() if card != PENDING)[:MAX_CARDS]
 
 
 def _total_of(node: CardNode, card: int) -> int:
-    """0 for a card that entries name and the node has not."""
+    """Return a card's total; 0 for a card that entries name and the node has not."""
     return node.card_total if 0 <= card < node.gpus else 0
 
 

@@ -64,7 +64,7 @@ def migrate_pools(access: Access, *, node_pool_label: str, unisolated: Schedule)
 
 
 def _follow(cluster: Cluster, upgraded: UpgradedPools) -> Iterator[Json]:
-    """The pools that there are, of the Professional edition; all else in them stays."""
+    """Yield the existing pools with the Professional edition; all else in them stays."""
     for raw in cluster.pools or ():
         to = upgraded.followed.get(raw["metadata"]["name"])
         if to is not None:
@@ -119,7 +119,7 @@ def _tell_steps(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def _build_comments(upgrades: Sequence[Upgrade]) -> dict[str, list[str]]:
-    """What stands above each pool: its nodes, by what they go through."""
+    """Build the comments above each pool: its nodes, grouped by what the upgrade does to them."""
     alike: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for upgrade in upgrades:
         told = f"{_name_mode(upgrade.from_mode)}: {_tell_cost(upgrade)}"

@@ -14,7 +14,7 @@ from gpushare.cli.input.options import Printed, Unisolated
 
 
 def add_migrate_workloads(app: typer.Typer) -> None:
-    """Add it to `app`, the commands of `gpushare migrate`."""
+    """Add the command to `app`, the commands of `gpushare migrate`."""
     app.command(
         "workloads",
         cls=CommandWithExamples,

@@ -54,7 +54,7 @@ class Answer:
 
 
 def print_answer(answer: Answer, shown_as: Format) -> None:
-    """Print it on standard output. Raises `CommandError` where that can't be written."""
+    """Print the answer on standard output. Raises `CommandError` where that can't be written."""
     match shown_as:
         case Format.JSON:
             from gpushare.cli.output.data import format_json
@@ -147,7 +147,7 @@ def _text(cell: Cell) -> str:
 
 
 def _measure(cell: Cell) -> int:
-    """How many columns it takes: Chinese characters take two."""
+    """Return how many columns a cell takes: Chinese characters take two."""
     text = _text(cell)
     if text.isascii():
         return len(text)
@@ -169,7 +169,7 @@ def _is_terminal() -> bool:
 
 
 def _colour(lines: Iterable[Line]) -> str:
-    """With the terminal's codes for colours (no-color.org says who wants none)."""
+    """Add the terminal's codes for colours (no-color.org says who wants none)."""
     # It takes a while to import.
     from rich.console import Console
     from rich.text import Text

@@ -25,7 +25,7 @@ def format_json(document: Any) -> str:
 
 
 def _escape_in_json(found: re.Match[str]) -> str:
-    """But for the line ends, controls are in its strings only."""
+    """Escape a control character; all but line ends are inside JSON strings."""
     return "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}"
 
 
@@ -47,5 +47,5 @@ def render_manifests(
 
 
 def _comment(lines: Iterable[str]) -> str:
-    """A name with a line's end in it must not end the comment."""
+    """Format lines as comments; a line end in a name must not end the comment."""
     return "".join(f"# {escape_controls(line)}\n" for line in lines)

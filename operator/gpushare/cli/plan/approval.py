@@ -86,7 +86,7 @@ async def retry_named(write: Write, name: str) -> Answer:
 
 
 async def _find_kind(api: ApiClient, name: str) -> Kind:
-    """Whether there is a pool or a node of this name; only one that may be read counts."""
+    """Find out whether a pool or a node has this name; only kinds that may be read count."""
     found, refusal = [], None
     for kind in (Kind.POOLS, Kind.NODES):
         try:
@@ -135,13 +135,13 @@ async def _retry_node(api: ApiClient, write: Write, name: str) -> Answer:
 
 
 async def _list(api: ApiClient, *kinds: Kind) -> Cluster | None:
-    """The objects of these kinds; None where they may not be listed."""
+    """Read the objects of these kinds; None where they may not be listed."""
     cluster = await see(read_cluster(api, kinds, datetime.now(UTC)))
     return None if isinstance(cluster, Unseen) else cluster
 
 
 async def _find(api: ApiClient, kind: Kind, name: str) -> Json | None:
-    """The object; None where there is none of that name."""
+    """Return the object; None where there is none of that name."""
     return await api.find(_path(kind, name))
 
 
@@ -150,7 +150,7 @@ def _path(kind: Kind, name: str) -> str:
 
 
 async def _read(api: ApiClient, kind: Kind, name: str) -> Json:
-    """The object. Raises `CommandError` where there is none."""
+    """Return the object. Raises `CommandError` where there is none."""
     if (raw := await _find(api, kind, name)) is None:
         raise await _build_unknown(api, "pool" if kind is Kind.POOLS else "node", name, kind)
     return raw

@@ -75,8 +75,8 @@ def _answer(
     others: Sequence[str] = (),
     is_there: bool = False,
 ) -> Answer:
-    """`new` pools are not in the cluster yet; the pool of `plan pool` is, just as it is. `kept` is
-    what the file of a pool leaves to others."""
+    """Build the answer. `new` pools are not in the cluster yet; with `is_there` the pool is, just
+    as it is. `kept` has the fields that a pool's file leaves to others."""
     is_empty = all(forecast.is_empty for forecast in forecasts)
     document: Json = {
         "changes": not is_empty,
@@ -216,7 +216,7 @@ def _build_row(step: NodeForecast, document: Json) -> Json:
 
 
 def _tell(step: NodeForecast) -> str:
-    """What is done, in its order."""
+    """Tell what is done to a node, in its order."""
     written = len(step.labels) + len(step.removed)
     parts = (
         (step.owner, f"from {step.owner}"),

@@ -10,7 +10,7 @@ from gpushare.cli.input.examples import CommandWithExamples
 
 
 def add_ui_command(app: typer.Typer) -> None:
-    """Add it to `app`."""
+    """Add the command to `app`."""
     app.command(
         cls=CommandWithExamples,
         epilog="""

@@ -70,7 +70,7 @@ async def _show(access: Access, port: int, *, opens_browser: bool) -> None:
 
 @contextlib.asynccontextmanager
 async def _reading(access: Access) -> AsyncIterator[Feed]:
-    """The feed of a snapshot, or of the cluster, which has been read once."""
+    """Yield the feed of a snapshot, or of the cluster, which has been read once."""
     if (snapshot := access.snapshot) is not None:
         yield await run_aside(
             lambda: Feed(f"snapshot {snapshot.name}", access.read_snapshot(snapshot))
@@ -87,7 +87,7 @@ async def _reading(access: Access) -> AsyncIterator[Feed]:
 
 
 def _has_desktop() -> bool:
-    """Elsewhere a browser of text would take the terminal over."""
+    """Tell whether there is a desktop; without one, a text browser would take over the terminal."""
     if sys.platform in ("darwin", "win32"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

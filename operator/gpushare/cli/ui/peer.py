@@ -18,7 +18,7 @@ Place = tuple[str, int]
 
 
 def is_own(peer: Place, here: Place) -> bool:
-    """Whether the program that has connected from `peer` to `here` is this user's, or root's.
+    """Tell whether the program connected from `peer` to `here` is this user's, or root's.
 
     True where the system does not show that; False where it does not show this connection.
     """
@@ -40,7 +40,7 @@ def find_user(table: Iterable[str], peer: Place, here: Place) -> int | None:
 
 
 def _read(table: Path) -> list[str]:
-    """Its rows, without the heading."""
+    """Return the rows of a table, without the heading."""
     try:
         return table.read_text().splitlines()[1:]
     except OSError:
@@ -52,5 +52,5 @@ def _name(place: Place) -> str:
 
 
 def _spell(four: bytes) -> str:
-    """As the tables have it: a word of the machine's own byte order."""
+    """Format an address as the tables have it: a word in the machine's own byte order."""
     return f"{int.from_bytes(four, sys.byteorder):08X}"

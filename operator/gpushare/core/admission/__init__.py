@@ -1,4 +1,4 @@
-"""Which pool a pod is sent to, and why: one decision, from values alone."""
+"""Decides which pool a pod is assigned to, and why, from values alone."""
 
 from gpushare.core.admission.decide import decide
 from gpushare.core.admission.decision import Decision

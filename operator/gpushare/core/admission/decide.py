@@ -106,7 +106,7 @@ def _skip(reason: Reason, cause: str, advice: str) -> Decision:
 
 
 def _skip_without_request(pod: PodRequest) -> Decision:
-    """It asks for no GPU that admission deals with."""
+    """Skip a pod that asks for no GPU that admission deals with."""
     if pod.uses_gpu_unasked:
         message = (
             "A container sets a GPU variable, but the pod requests no GPU: on a shared node it "
@@ -123,10 +123,10 @@ def _skip_without_request(pod: PodRequest) -> Decision:
 
 
 def _insist_on_isolation(request: AdmissionRequest, decision: Decision) -> Decision:
-    """The pod ends on nodes whose isolated mode is verified, or is refused, whatever else holds.
+    """Ensure that the pod gets nodes whose isolated mode is verified, or refuse it.
 
-    Run without isolation is just what its owner ruled out. What opts out is left as it is, and
-    must say all of it itself.
+    Running without isolation is just what its owner ruled out. A pod that opts out is left as it
+    is, and must say all of it itself.
     """
     verified = request.missing(VERIFIED)
     if request.pod.may_disable_isolation:
@@ -157,8 +157,8 @@ def _insist_on_isolation(request: AdmissionRequest, decision: Decision) -> Decis
 
 
 def _is_routed(request: AdmissionRequest) -> bool:
-    """Whether the pod has what is written for that pool, which still serves what it asks for; the
-    annotation alone says nothing.
+    """Tell whether the pod has all labels of the pool decided for it, which still serves its
+    request; the annotation alone proves nothing.
     """
     pool = request.find(request.pod.decided_pool)
     return (
@@ -169,7 +169,7 @@ def _is_routed(request: AdmissionRequest) -> bool:
 
 
 def _respect(request: AdmissionRequest, keys: Sequence[str]) -> Decision:
-    """Its owner chose: nothing is added but the isolation that is required, within the choice."""
+    """Respect the owner's choice: add nothing but the isolation that is required, within it."""
     pod = request.pod
     message = f"The pod already selects nodes by {', '.join(keys)}"
     chosen = [pool for pool in request.pools if pod.selection.may_hold(pool.known)]

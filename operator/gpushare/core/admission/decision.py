@@ -109,7 +109,7 @@ def build_annotation(reason: Reason, pool: str | None = None, lost: Sequence[Los
 
 
 def _shorten(decision: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The decision with as many of the losers as there is space for, and the number of the rest."""
+    """Return the decision with as many losers as there is space for, and the number of the rest."""
     kept: dict[str, list[str]] = {}
     shortened = {**decision, "lost": kept, "more": 99999}
     room = MAX_DECISION - len(_encode(shortened))

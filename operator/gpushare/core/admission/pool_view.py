@@ -1,4 +1,4 @@
-"""A pool as admission sees it: what it gives, to whom, and what room it has."""
+"""A pool as admission sees it: what it offers, to which pods, and its free memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -42,7 +42,7 @@ class Room:
 
     @cached_property
     def free(self) -> int:
-        """Less what is asked for; below 0 where more is asked for than there is."""
+        """The free memory less what is asked for; below 0 where that is more."""
         return sum(size * cards for size, cards in self.free_blocks) - self.pending
 
 
@@ -95,7 +95,7 @@ class PoolView:
 
     @cached_property
     def serves(self) -> frozenset[frozenset[str]]:
-        """What a pod may ask for together; core_mem refuses pods that ask for memory alone."""
+        """The sets of resources that a pod may ask for; core_mem refuses memory alone."""
         needed = self.offers & {names.RESOURCE_GPU_CORE}
         sizes = range(1, len(self.offers) + 1)
         asked = chain.from_iterable(combinations(self.offers, size) for size in sizes)
@@ -108,7 +108,7 @@ class PoolView:
 
     @cached_property
     def isolates_by_kernel(self) -> bool:
-        """What `gpushare.io/isolation: required` counts as isolation."""
+        """Whether the mode isolates as `gpushare.io/isolation: required` wants it."""
         return self.mode.isolated
 
     @cached_property
@@ -169,7 +169,7 @@ def _unless_empty(selector: LabelSelector) -> LabelSelector | None:
 
 
 def _known_labels(spec: PoolSpec) -> Known:
-    """What all of the pool's nodes must have, since it selects them by it; named ones need not."""
+    """Return the labels that all of the pool's nodes have by its selector; named ones need not."""
     known: dict[str, tuple[str | None, ...]] = {}
     if spec.nodes.selector is not None and not spec.nodes.names:
         for requirement in spec.nodes.selector.match_expressions:

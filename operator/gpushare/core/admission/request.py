@@ -1,4 +1,4 @@
-"""One pod under admission, with all that is known when it is decided."""
+"""A pod under admission, with everything that the decision depends on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ NO_RESERVATIONS: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the installation says."""
+    """The rules of the installation."""
 
     denies: bool = False
     """Pods that no pool takes are refused, where their namespace says nothing."""
@@ -73,7 +73,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
         )
 
     def is_isolated(self, selector: Labels = ()) -> bool:
-        """Whether the pod's node selector, with `selector` added, selects an isolated mode."""
+        """Tell whether the pod's node selector, with `selector` added, selects an isolated mode."""
         selected = {**self.pod.selection.labels, **dict(selector)}
         return any(labels.items() <= selected.items() for labels in _ISOLATING_LABELS)
 

@@ -15,7 +15,7 @@ PATIENCE_SECONDS = 30.0
 
 @dataclass(slots=True)
 class _Reserved:
-    """Of one pool."""
+    """The reservations of one pool."""
 
     shown: str
     """Which figures were looked at last."""
@@ -65,9 +65,9 @@ class Reservations:
             reserved.add(at, units * self._replicas)
 
     def count(self, pools: Sequence[PoolView], at: float) -> Mapping[str, int]:
-        """Units given away by pool that its figures do not show yet, where there are any.
+        """Count by pool the units given away that its figures do not show yet, where there are any.
 
-        To be asked before each decision, with the same object for as long as no pool changes.
+        Call this before each decision, with the same object for as long as no pool changes.
         """
         if pools is not self._seen:
             self._look_at(pools, at)

@@ -82,7 +82,7 @@ def skip_unread(request: AdmissionRequest) -> Decision:
 
 
 def _accept(request: AdmissionRequest, pool: PoolView, reason: Reason) -> Ranking:
-    """A pool that was named, so that no other was looked at."""
+    """Rank a pool that was named, so that no other was looked at."""
     fit = judge_fit(request.pod, pool, request.reserved.get(pool.name, 0))
     return Ranking(pool, fit, reason)
 
@@ -113,7 +113,7 @@ def _tell_assigned(pool: PoolView) -> str:
 
 
 def _group_causes(request: AdmissionRequest, lost: Sequence[Loser]) -> list[Cause]:
-    """By cause the pools that it keeps away."""
+    """Group the pools by the cause that rejects them."""
     pools = {pool.name: pool for pool in request.pools}
     kept_away: dict[str, list[str]] = {}
     for reason, name in lost:

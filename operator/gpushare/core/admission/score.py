@@ -17,7 +17,7 @@ _DOUBT = 3
 
 
 class Fit(IntEnum):
-    """From best to worst."""
+    """How well a pod fits into a pool, from best to worst."""
 
     ROOM = 0
     """Cards have it free, and enough for those that came before."""
@@ -40,7 +40,7 @@ def judge_fit(pod: PodRequest, pool: PoolView, reserved: int) -> Fit:
 
 
 class PoolFit:
-    """How well the pods of one kind fit into a pool, whatever is given away of it unseen."""
+    """How well the pods of one kind fit into a pool, whatever is reserved of it."""
 
     __slots__ = ("_fit", "_spare_units", "_unreserved", "pool")
 
@@ -50,13 +50,13 @@ class PoolFit:
         self._unreserved = self._rank(0)
 
     def judge(self, reserved: int) -> Fit:
-        """The fit where `reserved` units are given away unseen."""
+        """Return the fit once `reserved` units are taken that the figures do not show."""
         if self._fit is Fit.ROOM and reserved > self._spare_units:
             return Fit.CARD
         return self._fit
 
     def rank(self, reserved: int) -> Rank:
-        """Where the pool stands among others, the best first."""
+        """Return the pool's sort key; the best pool sorts first."""
         return self._rank(reserved) if reserved else self._unreserved
 
     def _rank(self, reserved: int) -> Rank:
@@ -66,8 +66,8 @@ class PoolFit:
 
 
 def _measure(pod: PodRequest, pool: PoolView) -> tuple[Fit, int]:
-    """The fit; of ROOM also how many units may be given away unseen until it is only CARD, which it
-    is already where that is below 0."""
+    """Return the fit, and for ROOM how many units may be reserved until it is only CARD, which it
+    already is where that is below 0."""
     room = pool.room
     if pool.nodes == 0:
         return Fit.TOO_LARGE, 0
@@ -91,7 +91,7 @@ def _measure(pod: PodRequest, pool: PoolView) -> tuple[Fit, int]:
 
 
 def needs_whole_card(pod: PodRequest, pool: PoolView) -> bool:
-    """Whether `pod` needs a card that nobody shares; a scheduler extender does not know that."""
+    """Tell whether `pod` needs an unshared card; a scheduler extender knows no such request."""
     return pod.wants_whole_card and not EDITIONS[pool.edition].has_scheduler_extender
 
 
@@ -104,7 +104,7 @@ def ask_per_card(pod: PodRequest, pool: PoolView) -> tuple[int, int]:
 
 
 def free_share(room: Room | None, reserved: int) -> float:
-    """What part of the memory is free, from 1 down; below 0 where more is asked for."""
+    """Return the free part of the memory, from 1 down; below 0 where it is overcommitted."""
     return (room.free - reserved) / room.total if room is not None and room.total else 0.0
 
 
@@ -140,7 +140,7 @@ class PoolRanker:
     """
 
     def __init__(self, pod: PodRequest, candidates: Sequence[PoolView], lost: Sequence[Loser] = ()):
-        """There is at least one candidate; the pools of `lost` are none."""
+        """Rank at least one candidate; the pools of `lost` are none."""
         wanted = _list_wanted(pod, candidates)
         # Not the pod itself, with its texts: this is kept.
         self._fits = {pool.name: PoolFit(pod, pool) for pool in wanted or candidates}
@@ -177,14 +177,14 @@ class PoolRanker:
 
 
 def _list_wanted(pod: PodRequest, candidates: Sequence[PoolView]) -> Sequence[PoolView]:
-    """Those that isolate, unless the pod's owner says so or switches it off in every container."""
+    """List the pools that suit the pod's isolation; all of them where its annotation says which."""
     if pod.isolation in (names.ISOLATION_REQUIRED, names.ISOLATION_NONE):
         return candidates
     return [pool for pool in candidates if pool.isolates is not pod.disables_isolation]
 
 
 def _compare(best: Rank, other: Rank) -> Reason | None:
-    """Why `other` lost; None for the best itself."""
+    """Tell why `other` lost; None for the best itself."""
     if other is best:
         return None
     if other[0] is not best[0]:

@@ -31,7 +31,7 @@ class Shortlist(msgspec.Struct, frozen=True):
 
 
 class Shortlists:
-    """Those of one process; forgotten where a pool changes.
+    """The shortlists of one process; dropped where a pool changes.
 
     Nothing is kept that a pod's creator wrote: before it is validated a text may be of any length.
     """
@@ -42,7 +42,7 @@ class Shortlists:
         self._by_kind: dict[Hashable, Shortlist] = {}
 
     def get_or_build(self, request: AdmissionRequest) -> Shortlist:
-        """Get that of a pod. `request.pools` is the same object for as long as no pool changes."""
+        """Get the shortlist of a pod. `request.pools` is the same object while no pool changes."""
         pod, pools = request.pod, request.pools
         if pod.selection is not ANYWHERE:
             return _build(request)

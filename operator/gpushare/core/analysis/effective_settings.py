@@ -126,7 +126,7 @@ def read_setup(
 
 
 def _parse(variable: Variable, text: str | None) -> Any:
-    """The value, as the operator's own process reads it. Raises ValueError."""
+    """Parse the value as the operator's own process does. Raises ValueError."""
     if text is None:
         raise ValueError("it is read from elsewhere")
     known = _find_field(variable)
@@ -144,7 +144,7 @@ def _find_field(variable: Variable) -> FieldInfo:
 
 
 def _assume(snapshot: ClusterSnapshot) -> dict[Variable, Any]:
-    """The defaults; but a switch is on where a pool that a controller has seen asks for what it
+    """Assume the defaults, but a switch on where a pool that a controller has seen asks for what it
     allows, and the pool's status does not say that it is off."""
     told = {sample.reason for pool in snapshot.pools for sample in pool.status.samples}
     seen = [

@@ -1,1 +1,1 @@
-"""What cards offer, and what of it is given out."""
+"""The GPU memory that cards offer, and how much of it is allocated."""

@@ -19,7 +19,7 @@ MAX_CGPU_PODS = 20
 
 @dataclass(frozen=True, slots=True)
 class CardMemory:
-    """One card."""
+    """The memory of one card."""
 
     total: int
     used: int = 0

@@ -109,7 +109,7 @@ def observe_node_capacity(
 
 
 def _limit(blocks: Sequence[int], left: int) -> tuple[int, ...]:
-    """`blocks` cut to no more than `left` together: the largest stays largest."""
+    """Cut `blocks` to no more than `left` together: the largest stays largest."""
     limited = [0] * len(blocks)
     for card in sorted(range(len(blocks)), key=lambda card: -blocks[card]):
         limited[card] = max(min(blocks[card], left), 0)
@@ -172,7 +172,7 @@ class MemorySums:
         return find_usual_unit([self])
 
     def count_nodes(self, unit: str) -> int:
-        """How many nodes are known to count in it."""
+        """Return how many nodes are known to count in `unit`."""
         return self._by_unit[unit].count
 
     def count(self, node: NodeCapacity, times: int = 1) -> None:
@@ -180,10 +180,10 @@ class MemorySums:
         self._by_unit[node.unit].count_in(node, times)
 
     def sum_up(self) -> Memory:
-        """The sums of what is there.
+        """Sum the memory of the nodes.
 
         Memory is stranded where a card has less of it free than the pool's median pod asks of one.
-        What is pending, or on a node that offers no memory, asks in the unit of most nodes.
+        Pending pods, and those on a node that offers no memory, are counted in most nodes' unit.
         """
         usual = self.usual_unit
         unit = min(
@@ -213,7 +213,7 @@ class MemorySums:
 
 @dataclass(slots=True)
 class _Sums:
-    """Of nodes whose plugins count in the same unit."""
+    """The sums of nodes whose plugins count in the same unit."""
 
     count: int = 0
     gpus: int = 0
@@ -253,13 +253,13 @@ def tell_unit(card_total: int) -> str:
 
 
 def find_usual_unit(pools: Collection[MemorySums]) -> MemoryUnit:
-    """What most of the nodes in these pools count in: it is meant to be one for the cluster."""
+    """Find the unit of most nodes in these pools: it is meant to be one for the cluster."""
     in_mib, in_gib = (sum(pool.count_nodes(unit) for pool in pools) for unit in ("MiB", "GiB"))
     return "MiB" if in_mib > in_gib else "GiB"
 
 
 def _count_blocks(blocks: Iterable[int]) -> tuple[FreeBlock, ...]:
-    """Cards by their free memory; of many amounts those between the kept ones are rounded down."""
+    """Count cards by free memory; of many amounts, round those between the kept ones down."""
     counts = Counter(block for block in blocks if block)
     amounts = sorted(counts, reverse=True)
     if len(amounts) <= MAX_FREE_BLOCKS:
@@ -273,7 +273,7 @@ def _count_blocks(blocks: Iterable[int]) -> tuple[FreeBlock, ...]:
 
 
 def _find_median(counts: Mapping[int, int]) -> int:
-    """The lower of two in the middle: an amount that a pod really asks for; 0 where none does.
+    """Find the lower median: an amount that a pod really asks for; 0 where none does.
 
     `counts` says how many pods ask for each amount.
     """
@@ -286,7 +286,7 @@ def _find_median(counts: Mapping[int, int]) -> int:
 
 
 def _count_whole_cards(node: Node) -> int:
-    """Where memory is not given out; by what the node's own plugin says, if it does."""
+    """Count a node's cards where memory is not given out; by its own plugin, if that tells."""
     offered = node.allocatable
     return (
         offered.get(names.RESOURCE_WHOLE_GPU, 0)

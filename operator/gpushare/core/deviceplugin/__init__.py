@@ -1,1 +1,1 @@
-"""Whether the device plugins of a node do what its mode says."""
+"""Checks whether the device plugins of a node serve its mode."""

@@ -1,5 +1,5 @@
-"""What is wrong with the plugins of a node, and what fixes it. A status shows the beginning of a
-message: details that nobody acts on come last.
+"""Finds what is wrong with the plugins of a node, and how to fix it. A status shows the beginning
+of a message: details that nobody acts on come last.
 
 A plugin registers a moment after its pod is Ready, and the kubelet reports resources late: what may
 be on its way is not called a trouble before it had its time.
@@ -76,10 +76,10 @@ def find_plugin_problem(
 
 
 def find_missing_whole_card(node: Node, mode: Mode) -> NotYet | None:
-    """Whether a node that shares its cards no more offers no whole cards either.
+    """Check whether a node that no longer shares its cards offers no whole cards either.
 
     Open-source gpushare brings no whole-card plugin: leaving share is complete without it (pods
-    that ask for gpu-mem go elsewhere), but a node that offers no GPU at all is worth a word.
+    that ask for gpu-mem go elsewhere), but a node that offers no GPU at all is reported.
     """
     is_expected = bool(mode.resource) or mode.schedule is not Schedule.DEFAULT
     if is_expected or node.allocatable.get(names.RESOURCE_WHOLE_GPU):
@@ -115,7 +115,7 @@ def find_left_over(
 
 
 def find_other_unit(node: Node, ctx: ReconcileContext) -> NotYet | None:
-    """Whether the node's plugin counts memory in another unit than the installation."""
+    """Check whether the node's plugin counts memory in another unit than the installation."""
     memory = node.allocatable.get(names.RESOURCE_GPU_MEMORY)
     if not memory or not node.gpu_count:
         return None
@@ -133,7 +133,7 @@ def find_other_unit(node: Node, ctx: ReconcileContext) -> NotYet | None:
 
 
 def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet | None:
-    """Whether pods hold cards that the node does not have, where a scheduler extender allocates."""
+    """Check whether pods hold cards that the node does not have, where an extender allocates."""
     is_extended = EDITIONS[mode.edition].has_scheduler_extender
     if not is_extended or names.RESOURCE_GPU_MEMORY not in mode.resources:
         return None
@@ -246,7 +246,7 @@ def tell_how_to_remove(competing: Sequence[str], ctx: ReconcileContext) -> str:
 
 
 def list_few(told: Sequence[str], shown: int = SHOWN) -> str:
-    """List the first `shown`, and counts the others."""
+    """List the first `shown`, and count the others."""
     more = f" and {len(told) - shown} more" if len(told) > shown else ""
     return ", ".join(told[:shown]) + more
 
@@ -254,6 +254,6 @@ def list_few(told: Sequence[str], shown: int = SHOWN) -> str:
 def _left_of(
     patience: timedelta, since: Sequence[datetime], ctx: ReconcileContext
 ) -> timedelta | None:
-    """What is left of `patience`, which runs from the last of `since`; None where it is over."""
+    """Return the rest of `patience`, counted from the last of `since`; None where it is over."""
     left = max(since) + patience - ctx.now if since else timedelta()
     return left if left > timedelta() else None

@@ -1,4 +1,4 @@
-"""Whether a node has become what its mode says."""
+"""Checks whether a node has reached its mode."""
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
@@ -48,7 +48,7 @@ def _find_missing(
     replaced: Collection[str],
     previous_mode: Mode | None,
 ) -> NotYet | None:
-    """The first thing that it lacks.
+    """Find the first thing that the node lacks to serve `mode`.
 
     A plugin's pod that is Ready proves nothing: the resource must be allocatable, and nobody else
     may serve it, but for the plugin of `previous_mode`.

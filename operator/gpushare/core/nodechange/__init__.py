@@ -1,1 +1,1 @@
-"""What one node needs next: labels, an isolation change, its teardown, its release."""
+"""Computes the next step for a node: labels, an isolation change, its teardown, its release."""

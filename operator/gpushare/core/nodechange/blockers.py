@@ -116,7 +116,7 @@ def find_reason_to_stay_away(
 
 
 def find_mig(node: Node) -> Blocker | None:
-    """Find whether the node's cards are split into MIG devices, which can't be shared."""
+    """Check whether the node's cards are split into MIG devices, which can't be shared."""
     if not node.offers_mig:
         return None
     message = "The node offers MIG devices (nvidia.com/mig-*) and is not changed"

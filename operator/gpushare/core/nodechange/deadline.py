@@ -67,7 +67,7 @@ def judge_progress(step: Step, plan: StepResult) -> StepResult:
 
 
 def _is_ours_to_do(plan: StepResult) -> bool:
-    """Whether the next step is the operator's, and waits for nobody else."""
+    """Tell whether the next step is the operator's, and waits for nobody else."""
     return isinstance(plan.action, RecordPlugins | DeletePlugins | CreateJob)
 
 

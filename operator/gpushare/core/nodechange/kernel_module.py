@@ -20,10 +20,10 @@ from gpushare.editions.registry import EDITIONS, INSTALLERS, MODES, find_mode, f
 
 
 def may_have_module(seen: NodeSnapshot, mode: Mode) -> bool:
-    """Whether the module may be loaded on a node that is in `mode`, or on its way there.
+    """Tell whether the module may be loaded on a node that is in `mode`, or on its way there.
 
-    An installer that runs loads it, whoever brought it there; so did the one that came with the
-    label that is found on a node.
+    A running installer loads it, whoever brought it there; so did the one of a label that was on
+    the node before.
     """
     if seen.records.module:
         return True
@@ -33,7 +33,7 @@ def may_have_module(seen: NodeSnapshot, mode: Mode) -> bool:
 
 
 def is_isolation_left(seen: NodeSnapshot, to: Mode) -> bool:
-    """Whether isolation may stay on although `to` has none: it takes a teardown and a reboot."""
+    """Tell whether isolation may stay on although `to` has none: only a teardown removes it."""
     return to.isolated_by_module and may_have_module(seen, to)
 
 
@@ -57,7 +57,7 @@ def note_module(
 
 
 def is_left_loaded(seen: NodeSnapshot, change: Change) -> bool:
-    """Whether the module may be loaded once `change` has come to its end."""
+    """Tell whether the module may be loaded once `change` has come to its end."""
     if change.teardown is not None:
         # Since it was seen to be gone, only an installer can have brought it back.
         return _is_installing(seen)
@@ -83,7 +83,7 @@ def plan_module_noted(seen: NodeSnapshot, plan: StepResult, mode: Mode) -> StepR
 
 
 def _is_known(seen: NodeSnapshot, edition: Edition) -> bool:
-    """Whether the records of modes say it, or before there are any the label that was found."""
+    """Tell whether the records say it, or before there are any the label that was found."""
     change, applied = seen.records.change, seen.records.applied
     if change is None and applied is None:
         found = find_mode(edition, find_schedule(edition, seen.node.labels))
@@ -99,7 +99,7 @@ def _is_known(seen: NodeSnapshot, edition: Edition) -> bool:
 def _is_newly_unknown(
     seen: NodeSnapshot, records: NodeRecords, mode: Mode, ctx: ReconcileContext
 ) -> bool:
-    """Whether the mode's label went while nobody looked: an installer may have come and gone."""
+    """Tell whether the mode's label went unobserved: an installer may have come and gone."""
     applied, was, node = records.applied, seen.records.applied, seen.node
     if not EDITIONS[mode.edition].tracks_module or applied is None or was is None:
         return False
@@ -111,8 +111,8 @@ def _is_newly_unknown(
 
 
 def _is_installing(seen: NodeSnapshot) -> bool:
-    """Whether an installer has run; ready or leaving already, it may have loaded it in between.
+    """Tell whether an installer has run, and so may have loaded the module, ready or not.
 
-    One that was bound for a moment, under a label that was put back at once, loaded nothing.
+    One that was bound for a moment, under a label that was reverted at once, loaded nothing.
     """
     return any(pod.daemonset in INSTALLERS and pod.phase != "Pending" for pod in seen.pods)

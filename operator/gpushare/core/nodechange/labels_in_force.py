@@ -222,7 +222,7 @@ def _is_settled(
     *,
     cordon: bool,
 ) -> bool:
-    """Whether exactly this is on the node and ours."""
+    """Tell whether exactly these labels and annotations are on the node and ours."""
     node = seen.node
     return (
         labels.items() <= node.labels.items()

@@ -42,7 +42,7 @@ class Rule(Generic[S]):
 
     @property
     def has_deadline(self) -> bool:
-        """From Labelled on: whether what takes too long leads to Failed (`deadline.py`)."""
+        """Whether what takes too long leads to Failed (`deadline.py`): from Labelled on."""
         return "Failed" in self.leads_to
 
     @property
@@ -59,7 +59,7 @@ class Phase(Generic[S]):
     rules: tuple[Rule[S], ...]
 
     def decide(self, step: S) -> tuple["Phase[S]", Rule[S], StepResult]:
-        """This phase, its rule that applies, and what that says."""
+        """Return this phase, its rule that applies, and that rule's result."""
         return self, *_find_rule(self.rules, step)
 
 
@@ -158,7 +158,7 @@ _CHANGING = {each.name: each for each in (LABELLED, UNINSTALLED, REBOOTED, RESTA
 
 
 def _follow(step: FailedStep) -> StepResult | None:
-    """The pool wants another mode by now: Stable's rules from mode-in-force on lead there."""
+    """Follow Stable's rules from mode-in-force on, where the pool wants another mode by now."""
     if not step.is_superseded:
         return None
     return failed.follow(step, _find_rule(TO_POOLS_MODE, step.member)[1])

@@ -1,4 +1,4 @@
-"""Derives what a node of a pool needs to get from the mode that it is in to the pool's."""
+"""Derives what a node of a pool needs to change from its mode to the pool's."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -55,7 +55,7 @@ class MemberStep(Step):
 
     @cached_property
     def verdict(self) -> Verdict:
-        """What others did to them."""
+        """The verdict on what others did to those labels."""
         records = self.seen.records
         if self.failed_change is not None:
             return Verdict(record=records.drift)
@@ -65,7 +65,7 @@ class MemberStep(Step):
 
     @cached_property
     def waits_for_change(self) -> bool:
-        """The recorded mode is in force, and the pool wants another."""
+        """Whether the recorded mode is in force, and the pool wants another."""
         applied = self.seen.records.applied
         if applied is None or applied.edition is not self.wanted.edition:
             return False
@@ -78,7 +78,7 @@ class MemberStep(Step):
 
     @cached_property
     def needed(self) -> Transition | None:
-        """What the labels ask for; None where writing them is enough."""
+        """The change that the labels need; None where writing them is enough."""
         reading = self.seen.reading
         if self.current != self.wanted.schedule:
             return find_transition(self.wanted.edition, self.current, self.wanted.schedule)
@@ -90,12 +90,12 @@ class MemberStep(Step):
 
     @cached_property
     def isolation_stays(self) -> bool:
-        """A kernel module may be loaded that isolates in the pool's mode, too."""
+        """Whether a kernel module may be loaded that isolates in the pool's mode, too."""
         return is_isolation_left(self.seen, self.wanted)
 
     @cached_property
     def tears_down(self) -> bool:
-        """Isolation must go, and the labels alone would not take it away."""
+        """Whether isolation must go, and the labels alone would not remove it."""
         needed = self.needed
         return self.isolation_stays and (needed is None or needed.outcome is Outcome.APPLY)
 
@@ -133,7 +133,7 @@ class MemberStep(Step):
 
     @cached_property
     def initializes(self) -> bool:
-        """No pool had the node before, and no GPU pod uses it: changing it takes nothing away."""
+        """Whether a change takes nothing away: no pool had the node, and no GPU pod uses it."""
         if self.failed_change is not None:
             return self.failed_change.initializing
         node = self.seen.node
@@ -148,10 +148,10 @@ class MemberStep(Step):
 
 
 def find_enforced_labels(seen: NodeSnapshot, pool: Pool, from_mode: str) -> dict[str, str]:
-    """The labels that must be there now.
+    """Return the labels that must be there now.
 
     While a node waits for a change, those are not the pool's yet, but of the mode in force; a value
-    that is the pool's already was put there by a person who prepares the node for it.
+    that is the pool's already was put there by a user who prepares the node for it.
     """
     applied, wanted = seen.records.applied, desired_labels(pool.name, pool.spec)
     if applied is None or applied.edition is not pool.spec.edition or from_mode != applied.schedule:

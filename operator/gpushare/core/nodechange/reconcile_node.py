@@ -1,4 +1,4 @@
-"""Plans what one member of a pool needs next."""
+"""Computes the next step for a node that belongs to a pool."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Plans what a node needs that no pool claims any more, until nothing on it is ours."""
+"""Plans the release of a node that no pool claims any more, until nothing on it is ours."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -33,7 +33,7 @@ JOB_PATIENCE = timedelta(hours=1)
 
 
 def has_stalled(pool: Pool, now: datetime, patience: timedelta) -> bool:
-    """Whether no node of a pool that is being deleted finished for so long."""
+    """Tell whether no node of a pool that is being deleted finished within `patience`."""
     releasing = pool.status.releasing
     return pool.deleting and releasing is not None and now - releasing.since >= patience
 

@@ -1,4 +1,4 @@
-"""One node, with all that the rules of its phase look at."""
+"""A node, with everything that the rules of its phase use."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -69,11 +69,11 @@ class Step:
         return self.seen.plan(NodeState.UPDATING, reason, message, action)
 
     def blocked(self, blocker: Blocker) -> StepResult:
-        """Nothing is done until a user removes what blocks it."""
+        """Plan nothing until a user removes what blocks the node."""
         return self.seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
 
     def wait_for_pods(self, blocker: Blocker) -> StepResult:
-        """The cordoned node waits for pods, without a deadline, and uses up the budget.
+        """Wait for pods on the cordoned node, without a deadline, and use up the budget.
 
         They are evicted where the pool wants that.
         """
@@ -101,7 +101,7 @@ class Step:
 def write_records(
     seen: NodeSnapshot, records: NodeRecords, message: str, *, cordon: bool | None = None
 ) -> ApplyNode:
-    """Write the records and leaves all labels; without `cordon` ours stays as it is, too."""
+    """Write the records and leave all labels; without `cordon` ours stays as it is, too."""
     return build_apply(
         seen.node,
         owned_labels(seen.node),

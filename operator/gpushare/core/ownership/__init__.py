@@ -1,1 +1,1 @@
-"""Which pool a node belongs to, and what becomes of labels that others write."""
+"""Decides which pool a node belongs to, and whether labels that others change are restored."""

@@ -1,4 +1,4 @@
-"""Which nodes a pool claims, and which pool gets a node that several claim."""
+"""Decides which nodes a pool claims, and which pool gets a node that several claim."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from gpushare.core.records.node_records import NodeRecords
 
 
 def is_member(nodes: Nodes, node: Node) -> bool:
-    """Whether a pool with this membership claims `node`.
+    """Tell whether a pool with this membership claims `node`.
 
     A control-plane node only when it is named: a selector that is too wide must not reach it.
     """
@@ -27,14 +27,14 @@ def is_member(nodes: Nodes, node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who gets a node, and who else wanted it."""
+    """The pool that gets a node, and the others that claim it."""
 
     winner: Pool
     losers: tuple[Pool, ...] = ()
 
 
 def decide_claim(node: Node, owner: str | None, pools: Sequence[Pool]) -> Claim | None:
-    """Who gets `node`, which `owner` has now, of the pools that claim it; None where none does.
+    """Decide which of `pools` gets `node`, which `owner` has now; None where none claims it.
 
     The higher priority wins; equal priorities keep the current owner, so that a new pool takes
     no node away; without an owner the older pool wins.
@@ -50,7 +50,7 @@ def decide_claim(node: Node, owner: str | None, pools: Sequence[Pool]) -> Claim 
 
 
 def find_owner(node: Node, records: NodeRecords) -> str | None:
-    """Name of the pool that has `node` now.
+    """Return the name of the pool that has `node` now.
 
     Its label where that is ours, else what is recorded: a label that somebody removed or wrote by
     hand does not move a node.

@@ -27,7 +27,7 @@ _KEPT_REVERTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """For whom labels are held, and how hard."""
+    """The pool for which labels are enforced, and whether by force."""
 
     spec: str = ""
     """The pool, and the generation of its spec."""
@@ -36,7 +36,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to be done about foreign changes on one node."""
+    """What to do about foreign changes on one node."""
 
     given_up: frozenset[str] = frozenset()
     """Keys that are left to a rival."""
@@ -143,7 +143,7 @@ def judge_drift(
 
 
 def _once_ours(node: Node, records: NodeRecords) -> frozenset[str]:
-    """Keys that we have put on the node: of those a lost one is drift, not the first take-over."""
+    """Return keys that we have put on the node: losing one is drift, not a first take-over."""
     ours, verified = {names.LABEL_POOL, names.LABEL_PLACEMENT}, set[str]()
     if records.mode is not None:
         ours |= records.mode.labels.keys()
@@ -153,7 +153,7 @@ def _once_ours(node: Node, records: NodeRecords) -> frozenset[str]:
 
 
 def _count(reverts: Sequence[DriftRevert], flip: DriftRevert) -> int:
-    """How often the same manager changed the same key."""
+    """Count how often the same manager changed the same key."""
     return sum(_is_same(revert, flip) for revert in reverts)
 
 
@@ -162,14 +162,14 @@ def _is_same(revert: DriftRevert, flip: DriftRevert) -> bool:
 
 
 def _build_conflict(flip: DriftRevert, ours: str, since: datetime) -> LabelConflict:
-    """`since` is on the node already, so that equal snapshots give equal plans."""
+    """Build a conflict; `since` is from the node, so that equal snapshots give equal plans."""
     return LabelConflict(
         key=flip.key, manager=flip.manager, ours=ours, theirs=flip.theirs, since=since
     )
 
 
 def _find_wait(drift: Drift, now: datetime) -> timedelta | None:
-    """How long until one more write keeps the pace."""
+    """Return how long to wait until one more write keeps the pace."""
     if len(drift.writes) < WRITES_PER_PACE:
         return None
     left = min(drift.writes[0] + PACE - now, PACE)

@@ -1,4 +1,4 @@
-"""Pools by what their membership asks for: of hundreds, few need to be asked about one node."""
+"""Indexes pools by their membership, so that few of hundreds are checked for one node."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ class PoolIndex:
             (self._by_label[min(labels.items())] if labels else self._others).append(pool)
 
     def find_candidates(self, node: Node) -> list[Pool]:
-        """All pools that may claim `node`, and some that don't, sorted by name."""
+        """Return all pools that may claim `node`, and some that don't, sorted by name."""
         found = [*self._others, *self._by_name.get(node.name, ())]
         for label in node.labels.items():
             found += self._by_label.get(label, ())

@@ -1,10 +1,10 @@
-"""Which nodes must still be given back, and for which pools."""
+"""The nodes that must still be released, and for which pools."""
 
 from collections import Counter
 
 
 class Releases:
-    """By node, the pools that can't be let go of because of it."""
+    """The pools that each node keeps from being released."""
 
     def __init__(self) -> None:
         self._pools: dict[str, frozenset[str]] = {}
@@ -14,16 +14,16 @@ class Releases:
         return node in self._pools
 
     def enter(self, node: str, pools: frozenset[str] = frozenset()) -> None:
-        """The node holds these pools, and no others; to do so costs the same at any size."""
+        """Replace the pools that the node holds; this costs the same at any size."""
         self._counts.subtract(self._pools.pop(node, ()))
         if pools:
             self._pools[node] = pools
             self._counts.update(pools)
 
     def count(self, pool: str) -> int:
-        """How many nodes hold the pool."""
+        """Return how many nodes hold the pool."""
         return self._counts[pool]
 
     def nodes_of(self, pool: str) -> list[str]:
-        """Their names, sorted."""
+        """Return the names of the nodes that hold the pool, sorted."""
         return sorted(node for node, pools in self._pools.items() if pool in pools)

@@ -1,1 +1,1 @@
-"""The decisions for all pools, made again for the nodes to which something happened."""
+"""Makes the decisions for all pools, again for each node that changed."""

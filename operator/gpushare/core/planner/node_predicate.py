@@ -22,6 +22,6 @@ def list_label_keys(pools: Iterable[Pool], daemonsets: Iterable[DaemonSet]) -> S
 
 
 def is_relevant(old: Node, new: Node, label_keys: Set[str]) -> bool:
-    """Whether anything but labels changed, or one of `label_keys`."""
+    """Tell whether anything but labels changed, or one of `label_keys`."""
     changed = {key for key, _ in old.labels.items() ^ new.labels.items()}
     return not changed.isdisjoint(label_keys) or replace(new, labels=old.labels) != old

@@ -92,12 +92,12 @@ class Planner:
         )
 
     def is_relevant(self, old: Node, new: Node) -> bool:
-        """Whether a node must be decided about anew that was `old` and is `new`, as long as pools
-        and DaemonSets are the same; where they change, all nodes are anyway."""
+        """Tell whether a node that was `old` and is `new` must be decided about again, as long as
+        pools and DaemonSets are the same; where they change, all nodes are anyway."""
         return is_relevant(old, new, self._label_keys)
 
     def build_context(self, snapshot: ClusterSnapshot, now: datetime) -> ReconcileContext:
-        """What holds for all decisions about `snapshot`."""
+        """Build the context of all decisions about `snapshot`."""
         return ReconcileContext(
             now,
             self._timing,
@@ -149,9 +149,10 @@ class Planner:
         snapshot: ClusterSnapshot,
         ctx: ReconcileContext,
     ) -> Iterator[Decision]:
-        """Where the rollout is halted from now on, or is not any more, nodes that are only cordoned
-        are asked again: no other depends on it, and none of them decides it by whether it is
-        halted. Then starts are admitted; a pool that only tells what it would do admits none."""
+        """Decide what depends on all nodes of a pool. Where the rollout is now halted, or no longer
+        is, plan those nodes again that are only cordoned: no other plan depends on the halt, and
+        theirs does not bring it about. Then admit starts; a pool that only tells what it would do
+        admits none."""
         pool_state, pool = self._pool_state(name), self._pools.get(name)
         acts = pool is not None and pool.acts and not pool.deleting
         was_halted, pool_state.is_halted = pool_state.is_halted, acts and bool(pool_state.halting)
@@ -170,7 +171,7 @@ class Planner:
     def _narrow_context(
         self, ctx: ReconcileContext, snapshot: ClusterSnapshot, pool: str
     ) -> ReconcileContext:
-        """What holds for all decisions of one pool."""
+        """Build the context of all decisions of one pool."""
         since, is_halted = snapshot.acting_since.get(pool), self._pool_state(pool).is_halted
         return replace(ctx, acting_since=since, is_halted=is_halted)
 
@@ -233,11 +234,11 @@ class Planner:
         pool_state.last_refusal, pool_state.last_progress = shared, self._count(name)
 
     def _find_refusal(self, name: str) -> Refusal | None:
-        """Why one more node of a pool may not start that is in service and needs no approval."""
+        """Tell why one more node in service that needs no approval may not start."""
         return find_start_refusal(self._pools.get(name), self._count(name), initializes=False)
 
     def _find_refusal_of(self, plan: StepResult, name: str) -> Refusal | None:
-        """Why a node that is queued may not start. What it takes up itself is not counted; one that
+        """Tell why a queued node may not start. What it takes up itself is not counted; one that
         is out of service for a change that failed takes nothing more: nodes that failed together
         must not wait for each other's place."""
         progress = self._count(name, plan.node)
@@ -262,7 +263,7 @@ class Planner:
         )
 
     def _serve(self, context: NodeContext, name: str) -> None:
-        """Enter whether a node is in service."""
+        """Record whether a node is in service."""
         pool_state, pool = self._pool_state(name), self._pools.get(name)
         pool_state.put_in_service(context.name)
         if context.is_in_change:
@@ -314,7 +315,7 @@ class Planner:
     def _place(
         self, context: NodeContext, snapshot: ClusterSnapshot
     ) -> Iterator[tuple[str, Task | StepResult]]:
-        """The pools that a node matters to, each with what is to be planned or is clear already."""
+        """Yield the pools that concern a node, each with its task, or its plan if that is clear."""
         node, remembered = context.seen.node, context.remembered_pools
         if remembered & snapshot.unreadable_pools:
             self.releases.enter(context.name, remembered)
@@ -358,7 +359,7 @@ class Planner:
     # What is kept between passes.
 
     def _sort(self, pools: tuple[Pool, ...]) -> None:
-        """Sort the pools by what they do, where they are others than before."""
+        """Sort the pools by what they do, where they have changed."""
         if pools is self._listed:
             return
         self._listed = pools
@@ -384,7 +385,7 @@ class Planner:
         return found
 
     def _is_over(self, pool: Pool, now: datetime) -> bool:
-        """Whether a pool that is being deleted is done, or waits for nothing."""
+        """Tell whether a pool that is being deleted is done, or waits for nothing."""
         return self.releases.count(pool.name) == 0 or has_stalled(
             pool, now, self._timing.release_patience
         )

@@ -1,4 +1,4 @@
-"""What stands planned for the nodes of one pool, kept up to date node by node."""
+"""The plans for the nodes of one pool, kept up to date node by node."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -62,7 +62,7 @@ class PoolState:
     """Something changed since the status was built from it."""
 
     def record(self, plan: StepResult) -> None:
-        """What is planned for a node now."""
+        """Record what is planned for a node now."""
         old = self.plans.get(plan.node)
         if old == plan:
             return
@@ -90,7 +90,7 @@ class PoolState:
         self.moved.setdefault(plan.node, old.reason if old is not None else None)
 
     def remove(self, node: str) -> None:
-        """Nothing is planned for a node any more."""
+        """Remove the plan of a node for which nothing is planned any more."""
         plan = self.plans.pop(node, None)
         if plan is None:
             return
@@ -107,7 +107,7 @@ class PoolState:
             self.kinds -= Counter({plan.kind: 1})
 
     def measure(self, node: str, capacity: NodeCapacity | None) -> None:
-        """What a node offers and gives out; None where it is the pool's no more."""
+        """Record what a node offers and gives out; None where it is the pool's no more."""
         if self.capacities.get(node) == capacity:
             return
         self.is_stale = True
@@ -117,7 +117,7 @@ class PoolState:
             self.capacities[node] = capacity
 
     def claim(self, node: str, isolation: NodeIsolation) -> None:
-        """What isolation the containers on a node have."""
+        """Record what isolation the containers on a node have."""
         if self.isolations.get(node, NOTHING_SHARED) == isolation:
             return
         self.is_stale = True
@@ -134,7 +134,7 @@ class PoolState:
             self.queued.pop(plan.node, None)
 
     def lose_claim(self, plan: StepResult) -> None:
-        """The pool claims the node, and another has it; `plan` says which."""
+        """Record that the pool claims the node, and another has it; `plan` says which."""
         self.record(plan)
         self.measure(plan.node, None)
         self.claim(plan.node, NOTHING_SHARED)
@@ -142,7 +142,7 @@ class PoolState:
         self.put_in_service(plan.node)
 
     def take_waits(self) -> Counter[Reason]:
-        """How many nodes came to wait for each reason, since this was asked last."""
+        """Count the nodes that came to wait for each reason since the last call."""
         moved, self.moved = self.moved, {}
         plans = ((self.plans.get(node), counted) for node, counted in moved.items())
         return Counter(
@@ -152,12 +152,12 @@ class PoolState:
         )
 
     def start_over(self) -> "PoolState":
-        """An empty state, in which what was counted is not counted again."""
+        """Return an empty state, in which what was counted is not counted again."""
         counted: dict[str, Reason | None] = {n: plan.reason for n, plan in self.plans.items()}
         return PoolState(moved=counted | self.moved)
 
     def forget(self, node: str) -> None:
-        """The node has nothing to do with the pool any more."""
+        """Forget a node that has nothing to do with the pool any more."""
         self.remove(node)
         self.measure(node, None)
         self.claim(node, NOTHING_SHARED)
@@ -165,12 +165,12 @@ class PoolState:
         self.put_in_service(node)
 
     def take_out_of_service(self, node: str) -> None:
-        """The node is taken out of service by its pool."""
+        """Count the node as taken out of service by its pool."""
         self.unavailable.add(node)
         self.changing.add(node)
 
     def put_in_service(self, node: str) -> None:
-        """The node is not out of service."""
+        """Count the node as in service."""
         self.unavailable.discard(node)
         self.changing.discard(node)
         self.cordoned.discard(node)

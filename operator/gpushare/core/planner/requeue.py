@@ -1,4 +1,4 @@
-"""When each node must be looked at again although nothing happens to it."""
+"""The times at which nodes are decided about again although nothing happens to them."""
 
 import heapq
 from datetime import datetime
@@ -19,11 +19,11 @@ class RequeueQueue:
         heapq.heappush(self._queue, (at, node))
 
     def stop(self, node: str) -> None:
-        """The node is looked at just now."""
+        """Drop the node's time: it is being decided about now."""
         self._due.pop(node, None)
 
     def take_due(self, now: datetime) -> list[str]:
-        """Nodes whose time has come."""
+        """Remove and return the nodes whose time has come."""
         due = []
         while self._queue and self._queue[0][0] <= now:
             at, node = heapq.heappop(self._queue)
@@ -32,7 +32,7 @@ class RequeueQueue:
         return due
 
     def find_next(self) -> datetime | None:
-        """When the next node is due."""
+        """Return when the next node is due."""
         while self._queue and self._due.get(self._queue[0][1]) != self._queue[0][0]:
             heapq.heappop(self._queue)
         return self._queue[0][0] if self._queue else None

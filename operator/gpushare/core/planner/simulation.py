@@ -1,4 +1,4 @@
-"""What the planner says once its quiet writes are carried out.
+"""Simulates the planner's decisions once its quiet writes are carried out.
 
 One pass of it is not enough to tell what becomes of a node: what is done once the first labels and
 records are written is decided only then. Quiet writes touch neither service nor plugin; here they
@@ -27,7 +27,7 @@ def settle(
     pools: Collection[str],
     now: datetime,
 ) -> tuple[ClusterSnapshot, Collection[Decision]]:
-    """`snapshot` once the quiet writes for these `pools` are done, and what is decided of it then.
+    """Return `snapshot` after the quiet writes for these `pools`, and the decisions about it then.
 
     `decisions` are what `planner`, which goes on from there, made of `snapshot`.
     """
@@ -44,7 +44,7 @@ def settle(
 def _list_quiet(
     decisions: Collection[Decision], pools: Collection[str], nodes: Mapping[str, Node]
 ) -> list[ApplyNode]:
-    """A change begins with its cordon; all else leaves the node in service."""
+    """List writes that leave the cordon as it is; a change begins with its cordon."""
     return [
         action
         for each in decisions
@@ -55,7 +55,7 @@ def _list_quiet(
 
 
 def _apply(action: ApplyNode, node: Node) -> Node:
-    """The node as the API server would have it after a server-side apply with force."""
+    """Return the node as the API server would have it after a server-side apply with force."""
     dropped = (names.NODE_LABELS & node.owned) - action.labels.keys()
     kept = {key: value for key, value in node.labels.items() if key not in dropped}
     shared = {k: m for k, m in node.managers.items() if action.labels.get(k) == node.labels.get(k)}

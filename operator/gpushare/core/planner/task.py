@@ -1,4 +1,4 @@
-"""One node, and what is to be planned for it in one pool."""
+"""A node, and its planning for one pool."""
 
 from dataclasses import dataclass, replace
 
@@ -20,7 +20,7 @@ class Task:
     is_member: bool
 
     def plan(self, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
-        """What the node needs next; None where it has left a pool, which may be gone."""
+        """Plan what the node needs next; None where it has left a pool, which may be gone."""
         seen = self.context.seen
         if self.is_member:
             assert pool is not None
@@ -32,7 +32,7 @@ class Task:
         return replace(plan, kind=None)
 
     def measure(self, plan: StepResult) -> NodeCapacity:
-        """What a member offers; of one that is not understood, nothing is known."""
+        """Measure what a member offers; nothing is known after an internal error."""
         if plan.reason is Reason.INTERNAL_ERROR:
             return NodeCapacity()
         seen = self.context.seen

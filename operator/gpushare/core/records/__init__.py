@@ -1,1 +1,1 @@
-"""What the operator remembers on a node, in annotations."""
+"""The records that the operator keeps on a node, in annotations."""

@@ -54,15 +54,15 @@ class LastApplied(Record):
         return bool(self.restart_pending or self.mode_unknown)
 
     def is_of(self, mode: Mode) -> bool:
-        """Whether it is this very mode that was applied."""
+        """Tell whether it is this very mode that was applied."""
         return (self.edition, self.schedule) == (mode.edition, mode.schedule)
 
     def is_of_another_boot(self, node: Node) -> bool:
-        """Whether the node has booted since; where no boot was recorded nobody knows."""
+        """Tell whether the node has booted since; False where no boot was recorded."""
         return self.boot_id not in ("", node.boot_id)
 
     def left(self, mode: Mode) -> bool:
-        """Whether it was `mode` that was left for this one, as a rollback does."""
+        """Tell whether it was `mode` that was left for this one, as a rollback does."""
         return (self.edition, self.from_mode) == (mode.edition, mode.schedule) and not self.is_of(
             mode
         )

@@ -44,7 +44,7 @@ class Failure(Record):
 
 
 class Teardown(Record):
-    """Of a change that ends only in another boot, in which no kernel module is loaded."""
+    """The teardown of a change, which ends only in another boot, in which no module is loaded."""
 
     attempt: int = 1
     """Jobs are named by it, so that each is made once."""
@@ -113,10 +113,10 @@ class Change(Record):
 
     @property
     def is_only_cordoned(self) -> bool:
-        """It has begun, and can still be aborted without a trace."""
+        """Whether it has only begun, and can still be aborted without a trace."""
         return self.phase is ChangePhase.CORDONED and self.labelled_at is None
 
     @property
     def is_labelled(self) -> bool:
-        """The labels of `to` are on the node."""
+        """Whether the labels of `to` are on the node."""
         return self.phase not in (ChangePhase.DEFERRED, ChangePhase.CORDONED)

@@ -1,4 +1,4 @@
-"""The record of what others wrote to our labels."""
+"""The record of changes by others to our labels."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from gpushare.core.records.record import Moment, Record
 
 
 class DriftRevert(Record):
-    """A label of ours that was put back."""
+    """A label of ours that was restored."""
 
     key: str
     manager: str
@@ -26,7 +26,7 @@ class LabelConflict(Record):
 
 
 class Drift(Record):
-    """What others did to our labels of late. On the node, so that a restart forgets no fight."""
+    """Recent changes to our labels by others, kept on the node, so that a restart forgets none."""
 
     v: Literal[2] = 2
     claim: str = ""

@@ -48,7 +48,7 @@ class NodeRecords(BaseModel):
         return self.applied.mode if self.applied is not None else None
 
     def annotations(self) -> dict[str, str]:
-        """Write the same as annotations."""
+        """Write the records as annotations."""
         result: dict[str, str] = {}
         if self.initial_values is not None:
             result[names.ANNOTATION_INITIAL_VALUES] = _INITIAL_VALUES.dump_json(

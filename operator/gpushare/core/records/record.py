@@ -26,5 +26,5 @@ class Record(BaseModel):
     )
 
     def dump(self) -> str:
-        """Compact JSON; what is absent is left out."""
+        """Write compact JSON; what is absent is left out."""
         return self.model_dump_json(by_alias=True, exclude_none=True)

@@ -1,4 +1,4 @@
-"""Whether a node's system disk was replaced since the cGPU kernel module was noted on it.
+"""Tells whether a node's system disk was replaced since the cGPU module was recorded on it.
 
 A replaced disk keeps the node's name, and may keep its Node object, labels and annotations; the
 module is gone. This is proven only by both at once:
@@ -25,9 +25,9 @@ _KEYS = (names.LABEL_SCHEDULE, names.ANNOTATION_MODULE)
 
 
 def describe_disk(node: Node) -> str:
-    """The value of `gpushare.io/module`: on which system disk and kernel it may be loaded.
+    """Describe in `gpushare.io/module` on which system disk and kernel the module may be loaded.
 
-    Where the kubelet has not told, what was noted before stays.
+    Where the kubelet does not report them, the value stays.
     """
     if not (node.machine_id and node.kernel_version):
         return node.annotations.get(names.ANNOTATION_MODULE, names.MODULE_LOADED)
@@ -36,7 +36,7 @@ def describe_disk(node: Node) -> str:
 
 
 def is_disk_replaced(node: Node) -> bool:
-    """Whether it is proven that the disk on which the module was noted is not this one."""
+    """Tell whether the disk on which the module was recorded has provably been replaced."""
     try:
         noted = orjson.loads(node.annotations.get(names.ANNOTATION_MODULE, ""))
         version, machine, kernel = (noted[key] for key in ("v", "machineID", "kernelVersion"))

@@ -1,1 +1,1 @@
-"""Which nodes of a pool may change now."""
+"""Decides which nodes of a pool may change now."""

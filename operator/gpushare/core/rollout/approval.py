@@ -1,4 +1,4 @@
-"""Whether a user agreed to the changes of a rollout, where `rollout.approval` asks for it."""
+"""Checks whether a user approved a rollout's changes, where `rollout.approval` asks for it."""
 
 from collections.abc import Collection
 
@@ -27,7 +27,7 @@ def find_approval(pool: Pool, kinds: Collection[Kind]) -> Approval | None:
 
 
 def is_approved(pool: Pool, kind: Kind) -> bool:
-    """Whether a change may begin: an approval counts once it is in the pool's status.
+    """Tell whether a change may begin: an approval counts once it is in the pool's status.
 
     What is not done automatically, and what a deletion gives back, needs no approval.
     """

@@ -40,7 +40,7 @@ class Kind:
 
     @property
     def reboots(self) -> bool:
-        """A teardown ends with a reboot."""
+        """Whether it ends with a reboot, as a teardown does."""
         return self.outcome is Outcome.REQUIRES_TEARDOWN
 
     def __str__(self) -> str:

@@ -1,1 +1,1 @@
-"""What decisions look at: a node and the cluster at one moment, and what can be done."""
+"""The inputs of decisions, a node and the cluster at one moment, and the possible actions."""

@@ -1,4 +1,4 @@
-"""What can be done to a node or a pool: values, carried out elsewhere."""
+"""Actions on a node or a pool, as values that are carried out elsewhere."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -63,7 +63,7 @@ class ApplyNode:
 
 @dataclass(frozen=True, slots=True)
 class RecheckPods:
-    """Read the cordoned node's pods from the API server, twice, and go on or let go."""
+    """Read the cordoned node's pods from the API server, twice, and label the node or abort."""
 
     node: str
     stays: bool = False
@@ -191,11 +191,11 @@ class StepResult:
 
     @property
     def queued(self) -> bool:
-        """Its start must be admitted; an action is what must be written down until then."""
+        """Whether its start must be admitted; an action is what must be written down until then."""
         return self.start is not None
 
     def begin(self) -> "StepResult":
-        """The same once its start is admitted; unchanged where it has none."""
+        """Return the result once its start is admitted; unchanged where it has none."""
         if self.start is None:
             return self
         return replace(
@@ -217,7 +217,7 @@ class StepResult:
 def build_apply(
     node: Node, labels: Mapping[str, str], records: NodeRecords, *, cordon: bool, message: str
 ) -> ApplyNode:
-    """An apply to `node` that leaves exactly this of ours on it.
+    """Build an apply to `node` that leaves exactly this of ours on it.
 
     Whether its isolation is verified follows from the rest, so that one write says both.
     """

@@ -1,4 +1,4 @@
-"""Under which mode each pod of a node was admitted: that settles what it gets, for all its life.
+"""Finds the mode under which each pod of a node was admitted, which decides its isolation.
 
 The kubelet and the device plugin admit a pod once, and its containers keep what they got then, also
 when they restart. No GPU pod outlives a boot: its kubelet admits it before the plugin is back, and
@@ -20,11 +20,11 @@ Admissions = Mapping[str, Schedule | None]
 
 
 def find_admissions(seen: NodeSnapshot, is_brief: IsBrief | None = None) -> Admissions:
-    """Of each live pod on the node that holds GPUs, the mode under which it was admitted.
+    """Find the mode under which each live pod on the node that holds GPUs was admitted.
 
-    It is written down before anything is done that changes what later pods get. A foreign label
-    that `is_brief` was read by nobody. Who holds what the mode in force does not offer met another
-    one, which another manager's label had brought.
+    It is recorded before anything changes what later pods get. A foreign label that `is_brief` was
+    read by nobody. A pod that holds what the mode in force does not offer met another one, which
+    another manager's label had brought.
     """
     known, served = _read_records(seen, is_brief)
     pods = sorted((pod for pod in seen.pods if pod.is_live and pod.requests), key=lambda p: p.uid)
@@ -36,18 +36,18 @@ def find_admissions(seen: NodeSnapshot, is_brief: IsBrief | None = None) -> Admi
 
 
 def write_admissions(admissions: Admissions) -> dict[str, object]:
-    """The same as fields of a record: of `Change` and of `LastApplied`."""
+    """Convert admissions to fields of a record: of `Change` and of `LastApplied`."""
     known = {uid: mode for uid, mode in admissions.items() if mode is not None}
     return {"before": tuple(admissions), "admitted": known or None}
 
 
 def record_boot(seen: NodeSnapshot) -> dict[str, object]:
-    """The boot that is, and what is known of the pods in it, as fields of a `Change`."""
+    """Return the current boot, and what is known of its pods, as fields of a `Change`."""
     return {"boot_id": seen.node.boot_id, **write_admissions(find_admissions(seen))}
 
 
 def _read_records(seen: NodeSnapshot, is_brief: IsBrief | None) -> tuple[Admissions, Mode | None]:
-    """Pods of which it is written down, and the mode that all others met."""
+    """Read the recorded modes of pods, and the mode under which all others were admitted."""
     change, reading = seen.records.change, seen.reading
     if change is not None and (change.is_labelled or change.boot_id is not None):
         if change.boot_id in ("", seen.node.boot_id):
@@ -68,7 +68,7 @@ def _read_records(seen: NodeSnapshot, is_brief: IsBrief | None) -> tuple[Admissi
 
 
 def _find_met_in_new_boot(seen: NodeSnapshot, change: Change) -> Mode | None:
-    """What every pod met that came since the node booted in the middle of `change`."""
+    """Find the mode of all pods admitted since the node booted in the middle of `change`."""
     if change.boot_id is None:
         return None
     is_torn_down = change.teardown is not None and change.phase is ChangePhase.RESTARTING

@@ -31,11 +31,11 @@ class Policy:
 
     @property
     def stays_cordoned(self) -> bool:
-        """Pods that hold a change up are waited for under the cordon, not before it."""
+        """Whether pods that hold a change up are waited for under the cordon, not before it."""
         return self.workloads is not WorkloadPolicy.WAIT
 
     def kind_of(self, from_mode: str, to: str, outcome: Outcome) -> Kind:
-        """The kind of a change: who agreed to one by hand did not agree to privileged Jobs."""
+        """Return the kind of a change: approving one by hand does not approve privileged Jobs."""
         teardown = ""
         if outcome is Outcome.REQUIRES_TEARDOWN:
             teardown = f"teardown {self.teardown}"

@@ -1,4 +1,4 @@
-"""Everything that decisions look at, at one moment."""
+"""The cluster at one moment, as decisions use it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from gpushare.names import Reason
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """Complete: no cache in it is still being filled."""
+    """A cluster at one moment, complete: no cache in it is still being filled."""
 
     pools: tuple[Pool, ...] = ()
     unreadable_pools: frozenset[str] = frozenset()
@@ -62,7 +62,7 @@ class NodeContext:
 
     @property
     def is_unavailable(self) -> bool:
-        """Out of service, whoever did it; a node that joins never was in service."""
+        """Whether it is out of service, whoever did it; a node that joins never was in service."""
         node, change = self.seen.node, self.seen.records.change
         under_way = change is not None and change.is_under_way
         if change is not None and under_way and change.initializing:
@@ -71,14 +71,14 @@ class NodeContext:
 
     @property
     def is_in_change(self) -> bool:
-        """We took it out of service ourselves, or are about to."""
+        """Whether we took it out of service ourselves, or are about to."""
         change = self.seen.records.change
         under_way = change is not None and change.is_under_way and not change.initializing
         return under_way or self.is_starting
 
     @property
     def is_only_cordoned(self) -> bool:
-        """Its change can still be aborted without a trace."""
+        """Whether its change can still be aborted without a trace."""
         change = self.seen.records.change
         return change is not None and change.is_only_cordoned
 
@@ -93,7 +93,7 @@ class NodeContext:
 
 
 def build_node_context(snapshot: ClusterSnapshot, name: str) -> NodeContext:
-    """The node `name` of `snapshot`, with its records."""
+    """Build the context of the node `name` from `snapshot`, with its records."""
     node, pods, unreadable = snapshot.nodes[name], snapshot.pods.get(name, ()), None
     try:
         seen = NodeSnapshot(

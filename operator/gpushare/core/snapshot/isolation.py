@@ -1,4 +1,4 @@
-"""What isolation containers really have, and where it is not what their node's mode gives.
+"""Finds the actual isolation of containers, and where it differs from their node's mode.
 
 Where nothing was written down, nothing is said.
 """
@@ -38,7 +38,7 @@ class ContainerIsolation:
 
 @dataclass(frozen=True, slots=True)
 class NodeIsolation:
-    """Of the containers of one node, or of several, added up."""
+    """The isolation of the containers of one node, or of several, summed."""
 
     containers: int = 0
     isolated: int = 0
@@ -53,7 +53,7 @@ NOTHING_SHARED = NodeIsolation()
 
 
 def observe_containers(seen: NodeSnapshot) -> tuple[ContainerIsolation, ...]:
-    """What is known of each container on the node that runs and shares a card."""
+    """Return what is known of each running container on the node that shares a card."""
     sharing = [pod for pod in seen.pods if pod.containers and pod.phase == "Running"]
     if not sharing:
         return ()
@@ -66,13 +66,13 @@ def observe_containers(seen: NodeSnapshot) -> tuple[ContainerIsolation, ...]:
 
 
 def find_stale_pods(seen: NodeSnapshot) -> tuple[Pod, ...]:
-    """Pods with a container whose isolation is not what the node's mode gives."""
+    """Find pods with a container whose isolation is not what the node's mode gives."""
     stale = {each.pod.uid: each.pod for each in observe_containers(seen) if each.is_stale}
     return tuple(stale.values())
 
 
 def observe_isolation(seen: NodeSnapshot) -> NodeIsolation:
-    """The same, added up."""
+    """Sum what is known of the containers on the node."""
     found = observe_containers(seen)
     if not found:
         return NOTHING_SHARED
@@ -88,7 +88,7 @@ def observe_isolation(seen: NodeSnapshot) -> NodeIsolation:
 
 
 def sum_isolation(nodes: Iterable[NodeIsolation]) -> NodeIsolation:
-    """The sums of a pool's nodes, with the first samples."""
+    """Sum the isolation of a pool's nodes, with the first samples."""
     nodes = list(nodes)
     samples = (each for node in nodes for each in node.samples)
     return NodeIsolation(
@@ -127,7 +127,7 @@ def _observe_container(
 
 
 def _isolates(mode: Schedule, container: SharingContainer) -> bool | None:
-    """What a mode gives to a container that is admitted under it.
+    """Tell whether a mode isolates a container that is admitted under it; None: unknown.
 
     CGPU_DISABLE is read by cGPU alone (vendor's guide on cGPU), not by the MPS daemon.
     """

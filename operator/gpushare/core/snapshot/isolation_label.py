@@ -1,4 +1,4 @@
-"""The node label that pods which require isolation select: whether it is known to be in force."""
+"""The node label for pods that require isolation: whether it is verified to be in force."""
 
 from collections.abc import Mapping
 
@@ -14,10 +14,10 @@ _ISOLATING = tuple(mode for mode in MODES.values() if mode.isolated)
 def find_isolation_label(
     node: Node, labels: Mapping[str, str], records: NodeRecords
 ) -> dict[str, str]:
-    """That label, as it belongs beside `labels` and `records` on `node`; empty where none does.
+    """Return the label that belongs beside `labels` and `records` on `node`; empty where none does.
 
-    In a mode that isolates it says so or not, rather than being absent: a value that came with the
-    node, or by another's hand, must not stay.
+    A mode that isolates has it with either value, rather than none: a value that came with the
+    node, or from another manager, must not stay.
     """
     mode, is_verified = _read_records(records)
     is_labelled = mode is not None and mode.labels.items() <= labels.items()
@@ -32,7 +32,7 @@ def find_isolation_label(
 
 
 def _read_records(records: NodeRecords) -> tuple[Mode | None, bool]:
-    """The mode that the node is in or on its way to, and whether that is verified.
+    """Read the mode that the node is in or on its way to, and whether that is verified.
 
     Until a change has written its labels, what was in force still is; unless it follows one that
     failed.

@@ -1,4 +1,4 @@
-"""One node with all that decisions about it look at, and how long steps may take."""
+"""A node at one moment, as decisions use it, and the time limits of steps."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -56,18 +56,18 @@ class ReconcileContext:
         return self.plugin_daemonsets.standard
 
     def name_of(self, daemonset: str) -> str:
-        """What the cluster calls the DaemonSet of this standard name."""
+        """Return the cluster's name of the DaemonSet with this standard name."""
         return self.plugin_daemonsets.name_of(daemonset)
 
     def saw(self, moment: datetime | None) -> bool:
-        """Whether the controller acted already when somebody wrote; None is at a time unknown."""
+        """Tell whether the controller acted already at a write's time; None is an unknown time."""
         since = self.acting_since
         return since is None or (moment is not None and moment > since)
 
     def is_brief(self, moment: datetime | None) -> bool:
-        """Whether what somebody wrote then, by the API server's clock, has been seen at once.
+        """Tell whether a write of that time, by the API server's clock, has been seen at once.
 
-        So has what nobody can date (None), once the controller has looked on for a while.
+        A write without a known time (None) counts too, once the controller has watched for a while.
         """
         since = self.acting_since
         if since is not None and (moment or self.now - self.timing.reread) <= since:
@@ -101,7 +101,7 @@ class NodeSnapshot:
 
     @property
     def is_out_of_service(self) -> bool:
-        """Nothing new is bound to the node."""
+        """Whether nothing new is bound to the node."""
         return self.node.unschedulable
 
     def plan(

@@ -1,4 +1,4 @@
-"""What the device plugin on a node has read of its labels: not always what they say now.
+"""Finds which labels the device plugin on a node has read: not always the current ones.
 
 The facts that this rests on:
 
@@ -37,7 +37,7 @@ class PluginReading:
     applied: LastApplied
 
     def may_have_misread(self, is_brief: IsBrief | None = None, *, stays: bool = False) -> bool:
-        """Whether the plugin may have read another mode's label since the record was written.
+        """Tell whether the plugin may have read another mode's label since the record was written.
 
         The first case that holds decides. A foreign label that `is_brief` is read by nobody, unless
         it `stays`; without `is_brief`, any may be.
@@ -94,7 +94,7 @@ class PluginReading:
         return said.schedule if is_served else recorded
 
     def find_served(self, is_brief: IsBrief | None) -> Schedule | None:
-        """The mode that pods get which come now; None where nobody knows."""
+        """Find the mode that pods get which come now; None where that is unknown."""
         # Also in another boot, until that is noted: who is listed may have come before it.
         if self.applied.needs_restart or self.may_have_misread(is_brief):
             return None
@@ -119,7 +119,7 @@ class PluginReading:
         return self.applied.mode.labels.keys() <= self.node.owned
 
     def shares_plugin(self, mode: Mode | None) -> bool:
-        """Whether the recorded mode's plugin serves `mode`, too."""
+        """Tell whether the recorded mode's plugin serves `mode`, too."""
         return mode is not None and mode.plugin == self.applied.mode.plugin != ""
 
     @property
@@ -135,7 +135,7 @@ class PluginReading:
 
 
 def running_plugins(pods: Sequence[Pod], mode: Mode) -> dict[str, int]:
-    """The plugin's pods of `mode`: UID and container restarts; equal means nothing restarted."""
+    """Map the UIDs of `mode`'s plugin pods to their container restarts; equal: no restart."""
     return {
         pod.uid: pod.restarts
         for pod in sorted(pods, key=lambda pod: pod.uid)

@@ -41,9 +41,9 @@ class WriteOutcome:
 
 
 def judge_write(before: Node, action: ApplyNode, now: datetime) -> WriteOutcome:
-    """What `action` brought about on a node that was as `before`.
+    """Tell what `action` changed on a node that was as `before`.
 
-    Raises `RecordError` where the records on that can't be read.
+    Raises `RecordError` where the records on `before` can't be read.
     """
     was = parse_records(before)
     is_now = parse_records(replace(before, annotations=action.annotations))
@@ -66,7 +66,7 @@ def judge_write(before: Node, action: ApplyNode, now: datetime) -> WriteOutcome:
 
 
 def _judge_change(was: Change | None, records: NodeRecords) -> ChangeOutcome | None:
-    """How the change `was` ended, if it did, with a write that left `records`."""
+    """Tell how the change `was` ended, if it did, with a write that left `records`."""
     change = records.change
     if was is None or not was.is_under_way:
         return None

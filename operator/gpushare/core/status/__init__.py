@@ -1,1 +1,1 @@
-"""What users see of a pool: its status, its plan, its Events."""
+"""Builds what users see of a pool: its status, its plan, its Events."""

@@ -1,4 +1,4 @@
-"""Which Events are news, which are the same again, and which are too many."""
+"""Decides which Events are new, which repeat others, and which are too many."""
 
 from dataclasses import dataclass, field
 
@@ -46,7 +46,7 @@ class Key:
 
 @dataclass(slots=True)
 class EventCorrelator:
-    """What was told lately. Times are seconds of one clock."""
+    """The Events posted recently. Times are seconds of one clock."""
 
     _series: dict[Key, Series] = field(default_factory=dict)
     _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -54,9 +54,9 @@ class EventCorrelator:
     _swept: float = 0.0
 
     def admit(self, key: Key, now: float, *, once: bool = False) -> Series | None:
-        """The series that an Event belongs to, counted; None where its object has had too many.
+        """Return the series of an Event, counted; None where its object has had too many Events.
 
-        With `once`, and where the words do not count, it lasts no longer for being told again.
+        With `once`, and where `key` has no note, repeating the Event does not prolong the series.
         """
         self._sweep(now)
         series = self._series.get(key)
@@ -72,7 +72,7 @@ class EventCorrelator:
         return series
 
     def forget(self, key: Key) -> None:
-        """The Event is not in the cluster: the next one of `key` is news."""
+        """Forget an Event that is not in the cluster: the next one of `key` is new."""
         self._series.pop(key, None)
 
     def _take(self, uid: str, now: float) -> bool:
@@ -83,7 +83,7 @@ class EventCorrelator:
         return is_let_through
 
     def _sweep(self, now: float) -> None:
-        """What is over is not remembered."""
+        """Drop series and buckets that are over."""
         if now - self._swept < SAME_SECONDS:
             return
         self._swept = now

@@ -67,7 +67,7 @@ def fit(models: Iterable[Model], room: int) -> tuple[Model, ...]:
 
 
 def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]:
-    """Whether no isolation change is under way or left to do, and if not, what it waits for."""
+    """Tell whether no isolation change is under way or left to do, or what it waits for."""
     changing, left = len(pool_state.under_way), sum(pool_state.kinds.values())
     halted = pool_state.halting[min(pool_state.halting)].halts if pool_state.halting else ""
     if halted and (left or changing or pool_state.counts[NodeState.FAILED]):
@@ -119,7 +119,7 @@ def _summarise_kind(kind: Kind, nodes: int, held_up: int) -> str:
 
 
 def _build_steps(plans: Iterable[StepResult]) -> Iterator[PlanStep]:
-    """The first of them, in the order in which they will be changed."""
+    """Build the first steps, in the order in which they will be made."""
     for plan in heapq.nsmallest(MAX_STEPS, plans, key=lambda plan: plan.node):
         assert plan.kind is not None
         begins = plan.state is NodeState.UPDATING

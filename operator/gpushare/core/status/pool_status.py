@@ -111,7 +111,7 @@ def build_unreadable_status(pool: UnreadablePool, now: datetime) -> PoolStatus:
 
 
 def is_capacity_due(pool: Pool, now: datetime) -> bool:
-    """Whether the pool's sums may be written again."""
+    """Tell whether the pool's sums may be written again."""
     capacity = pool.status.capacity
     # The time is kept in whole seconds, rounded down.
     return capacity is None or _to_second(now) - capacity.observed_at > CAPACITY_PERIOD
@@ -181,9 +181,9 @@ def _judge_conflicting(pool_state: PoolState) -> tuple[bool, Reason, str]:
 
 
 def _judge_isolation(found: NodeIsolation) -> tuple[bool | None, Reason, str]:
-    """Whether every container has the isolation that its node's mode gives.
+    """Tell whether every container has the isolation that its node's mode gives.
 
-    How many there are stands beside it, at a slower pace: pods come and go all the time.
+    Counts are left to status.isolation, at a slower pace: pods come and go all the time.
     """
     if found.stale:
         first = found.samples[0]
@@ -206,7 +206,7 @@ def _judge_isolation(found: NodeIsolation) -> tuple[bool | None, Reason, str]:
 
 
 def _build_isolation(pool: Pool, found: NodeIsolation, *, is_due: bool) -> Isolation | None:
-    """Pods come and go all the time: counts alone are written no more often than capacity."""
+    """Build the isolation; counts alone, which change all the time, are written as capacity is."""
     previous = pool.status.isolation
     if not found.containers and previous is None:
         return None
@@ -288,7 +288,7 @@ def _build_capacity(
     *,
     is_beside_news: bool,
 ) -> PoolCapacity:
-    """The sums; `is_beside_news`: others that keep its pace are written now."""
+    """Sum the capacity; `is_beside_news`: others that keep its pace are written now."""
     previous = pool.status.capacity
     capacity = sum_capacity(pool_state.capacities.values(), pending, now)
     if is_beside_news or previous is None:
@@ -308,7 +308,7 @@ def _build_releasing(pool: Pool, held: int, now: datetime) -> Releasing | None:
 
 
 def _cut(text: str, limit: int) -> str:
-    """`text` in at most `limit` bytes of UTF-8, with a sign where it was cut."""
+    """Cut `text` to at most `limit` bytes of UTF-8, with a sign where it was cut."""
     raw = text.encode(errors="replace")
     return text if len(raw) <= limit else raw[: limit - 3].decode(errors="ignore") + "…"
 

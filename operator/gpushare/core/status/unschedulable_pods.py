@@ -105,7 +105,7 @@ def judge_pod(
 
 
 def group_by_pool(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
-    """The pods that select pools, by the name of each; none for a pool that nobody selects."""
+    """Group the pods by the pools that they select; a pool that nobody selects is left out."""
     groups: defaultdict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         for pool in pod.pools:
@@ -114,7 +114,7 @@ def group_by_pool(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
 
 
 def find_room(pool_state: PoolState, now: datetime, pending: Iterable[Pod] = ()) -> PoolRoom:
-    """What the pool has that is in this state; `pending` pods select it and have no node."""
+    """Return what a pool in this state has; `pending` pods select it and have no node."""
     return PoolRoom(
         nodes=len(pool_state.capacities),
         ready=pool_state.counts[NodeState.READY],
@@ -130,7 +130,7 @@ def tell_to_recreate(pod: Pod) -> str:
 
 
 def _find_other_pool(pod: Pod, pools: Mapping[str, PoolRoom | None]) -> str:
-    """Which other pool has room now, of those that could take the pod when it was created."""
+    """Name a pool that has room now, of the others that could take the pod at its creation."""
     for name in pod.ranked_pools:
         room = pools.get(name)
         if room is None or name in pod.pools:
@@ -216,7 +216,7 @@ def _ask_least(pod: Pod, rooms: Iterable[PoolRoom]) -> int:
 def _find_stale_extender(
     pod: Pod, rooms: Sequence[PoolRoom], unit: str
 ) -> tuple[Reason, str] | None:
-    """Whether the extender refused more nodes than have no room by what it wrote on pods.
+    """Tell whether the extender refused more nodes than lack room by its own annotations on pods.
 
     Professional pools have none. A node outside the pool may carry its label still: it counts among
     the refused alone.

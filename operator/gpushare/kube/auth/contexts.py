@@ -77,7 +77,7 @@ def _find(shown: str, files: list[Fields], asked: str | None) -> Context:
 
 
 def _read(path: Path) -> Fields:
-    """Of each kind the entries by name, and the current-context."""
+    """Read each kind's entries by name, and the current-context."""
     try:
         with path.open() as file:
             content = yaml.safe_load(file) or {}
@@ -99,7 +99,7 @@ def _read(path: Path) -> Fields:
 
 
 def _resolve(entry: Fields, folder: Path) -> Fields:
-    """What it says, with paths from its file's folder; a command without a slash is one in PATH."""
+    """Resolve paths from the file's folder; a command without a slash stays one in PATH."""
     said = {field: value for field, value in entry.items() if value}
     said |= {field: str(folder / said[field]) for field in _PATHS if field in said}
     if os.sep in (command := said.get("exec", {}).get("command") or ""):

@@ -73,7 +73,7 @@ class CredentialPlugin:
         self._end = datetime.fromisoformat(end).astimezone(UTC) if end else _NEVER
 
     async def _run(self) -> bytes:
-        """What it prints."""
+        """Run the command and return what it prints."""
         spec = self._spec
         is_interactive = spec.get("interactiveMode") != "Never" and sys.stdin.isatty()
         info = {

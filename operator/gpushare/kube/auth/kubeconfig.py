@@ -89,7 +89,7 @@ async def _load(context: Context) -> Credentials:
 
 
 async def _read(cluster: Fields, user: Fields) -> Any:
-    """The Configuration that `kubernetes` makes of them."""
+    """Return the Configuration that `kubernetes` makes of them."""
     reader = import_kube_config()
     kubeconfig = {
         "current-context": "it",
@@ -106,7 +106,7 @@ async def _read(cluster: Fields, user: Fields) -> Any:
 
 
 def _build_tls(read: Any) -> tuple[bytes | None, ssl.SSLContext]:
-    """The CAs, and a context with them."""
+    """Return the CAs, and an SSL context with them."""
     authorities = Path(read.ssl_ca_cert).read_bytes() if read.ssl_ca_cert else None
     tls = build_client_tls(authorities, server_name=read.tls_server_name, verify=read.verify_ssl)
     if read.cert_file:
@@ -116,7 +116,7 @@ def _build_tls(read: Any) -> tuple[bytes | None, ssl.SSLContext]:
 
 
 def _select(user: Fields) -> Fields:
-    """What of it `kubernetes` is to read: of OpenID Connect the token that is there."""
+    """Select the fields that `kubernetes` is to read; of OpenID Connect, the current token."""
     read = {field: value for field, value in user.items() if field not in ("exec", "tokenFile")}
     if provider := read.pop("auth-provider", None):
         if provider["name"] != "oidc":
@@ -130,7 +130,7 @@ def _select(user: Fields) -> Fields:
 
 
 def _unfold(entry: Fields, folder: str) -> Fields:
-    """It, with its data in files."""
+    """Replace an entry's data by files with it."""
     unfolded = dict(entry)
     for field in ("certificate-authority", "client-certificate", "client-key"):
         if data := unfolded.pop(f"{field}-data", None):
@@ -141,7 +141,7 @@ def _unfold(entry: Fields, folder: str) -> Fields:
 
 
 def _list_impersonation(user: Fields) -> Iterator[Header]:
-    """Headers of "User impersonation" in the Kubernetes documentation."""
+    """List the headers of "User impersonation" in the Kubernetes documentation."""
     for field, name in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid")):
         if field in user:
             yield name, str(user[field])

@@ -42,7 +42,7 @@ def import_kube_config() -> Any:
 
 
 def _pretend(root: str) -> None:
-    """Packages whose modules are found, and which import none themselves."""
+    """Replace packages by empty ones, whose modules are found and which import nothing."""
     for name in _PACKAGES:
         package = sys.modules[name] = ModuleType(name)
         package.__path__ = [root + name.removeprefix("kubernetes").replace(".", "/")]

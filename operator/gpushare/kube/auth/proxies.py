@@ -36,7 +36,7 @@ def find_proxy(server: str, environ: Mapping[str, str]) -> str | None:
 
 
 def is_supported(proxy: str) -> bool:
-    """Whether the proxy is called by plain HTTP. What aiohttp says of others quotes a password."""
+    """Tell whether the proxy uses plain HTTP. What aiohttp says of others quotes a password."""
     with contextlib.suppress(ValueError):
         url = URL(proxy)
         host = (url.host or "").strip().encode("idna")
@@ -60,13 +60,13 @@ def _is_excepted(host: str, port: int, no_proxy: str) -> bool:
 
 
 def _names(entry: str, host: str, port: int) -> bool:
-    """Whether it is that name or a suffix of it, with its port or without."""
+    """Tell whether an entry is that name or a suffix of it, with its port or without."""
     name, _, wanted = entry.removeprefix(".").partition(":")
     return bool(name) and wanted in ("", str(port)) and f".{host}".endswith(f".{name}")
 
 
 def _has(entry: str, port: int, address: IPv4Address | IPv6Address) -> bool:
-    """Whether it is of that address, with its port or without, or of a network with it."""
+    """Tell whether an entry is that address, with its port or without, or a network with it."""
     named = {f"{address}:{port}", f"[{address}]:{port}"}
     with contextlib.suppress(ValueError):
         return entry in named or address in ip_network(entry, strict=False)

@@ -12,7 +12,7 @@ _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 
 def is_pod(environ: Mapping[str, str]) -> bool:
-    """Whether the kubelet says where the API server is."""
+    """Tell whether the kubelet says where the API server is."""
     return bool(environ.get(_HOST) and environ.get(_PORT))
 
 

@@ -9,10 +9,10 @@ from typing import Any
 def build_client_tls(
     authorities_pem: bytes | None = None, *, server_name: str | None = None, verify: bool = True
 ) -> ssl.SSLContext:
-    """For connections to a server that one of these CAs vouches for; without CAs, one of this
-    machine's.
+    """Build a context for connections to a server that one of these CAs vouches for; without CAs,
+    one of this machine's.
 
-    The server's certificate is held against `server_name` where there is one, in place of the
+    The server's certificate is checked against `server_name` where there is one, instead of the
     host's name. Raises ssl.SSLError (an OSError) or ValueError where these are no certificates.
     """
     tls = _ClientContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -43,7 +43,7 @@ def load_pair(tls: ssl.SSLContext, certificate_pem: bytes, key_pem: bytes) -> No
 
 
 class _ClientContext(ssl.SSLContext):
-    """One with a server name of its own: aiohttp takes the host's, behind a proxy always."""
+    """A context with a server name of its own: aiohttp uses the host's, behind a proxy always."""
 
     server_name: str | None = None
 

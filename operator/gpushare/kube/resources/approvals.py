@@ -1,4 +1,4 @@
-"""What a person writes: an agreement to a plan, and the wish that something is tried again."""
+"""Writes what a user tells a rollout: the approval of a plan, or to retry what failed."""
 
 from gpushare import names
 from gpushare.kube.client import MERGE_PATCH, ApiClient, Json

@@ -37,10 +37,10 @@ Found = TypeVar("Found")
 async def read_cluster(
     api: ApiClient, kinds: Collection[Kind], now: datetime, *, node: str = ""
 ) -> Cluster:
-    """What the cluster has of these kinds; with `node`, of nodes and pods, that one and those bound
+    """Read the cluster's objects of these kinds; with `node`, that node alone and the pods bound
     to it.
 
-    A list that breaks off is begun anew, a few times. Raises what a call may raise. A cluster
+    A list that breaks off is begun again, a few times. Raises what a call may raise. A cluster
     without pools' API has None of them, and there are None of the operator's Deployments where one
     may not read those. ConfigMaps that one may not list are `unread`.
     """
@@ -56,7 +56,7 @@ async def read_cluster(
 
 
 async def read_object(api: ApiClient, kind: Kind, path: str) -> tuple[Json, ...]:
-    """The object at `path`; nothing where there is none, or a pod that has nothing to do with GPUs.
+    """Read the object at `path`; empty where there is none, or a pod without any tie to GPUs.
 
     Raises what a call may raise.
     """
@@ -76,7 +76,7 @@ async def _try(read: Callable[[], Awaitable[Found]]) -> Found:
 
 
 def _is_worth_another_try(error: Exception) -> bool:
-    """Whether it takes no longer than a person waits without a word."""
+    """Tell whether another try is sensible, and its pause is no longer than a user waits."""
     if isinstance(error, ApiError):
         pause = error.retry_after_seconds or 0.0
         return (error.is_overload or error.is_expired) and pause <= LONGEST_PAUSE_SECONDS
@@ -118,7 +118,7 @@ async def _expect_no_group(api: ApiClient) -> None:
 
 
 def _build_selector(field: str, value: str) -> str:
-    """A field selector for this value, whatever is in it ("Field Selectors" in the Kubernetes
+    """Build a field selector for this value, whatever is in it ("Field Selectors" in the Kubernetes
     documentation; escaped as in apimachinery's fields package)."""
     return f"{field}={_SPECIAL.sub(lambda found: chr(92) + found[0], value)}"
 

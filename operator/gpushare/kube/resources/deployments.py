@@ -1,4 +1,4 @@
-"""The operator's own Deployments: how many of it run, which version, and how it is set."""
+"""Reads the operator's own Deployments: their replicas, version and settings."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ _BINDING = f"apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{CONTROLLER}"
 async def list_deployments(
     api: ApiClient, namespace: str | None = None
 ) -> tuple[Json, ...] | Unseen:
-    """All of them; who may not look everywhere sees those in `namespace`, or where the controller's
-    account is."""
+    """List all of the operator's Deployments; without the right to, those in `namespace`, or where
+    the controller's account is."""
     found = await see(_list(api))
     if not isinstance(found, Unseen):
         return found
@@ -36,7 +36,7 @@ async def _list(api: ApiClient, namespace: str = "") -> tuple[Json, ...]:
 
 
 async def find_namespace(api: ApiClient) -> str:
-    """Where the controller's account is, or the usual place where nobody says."""
+    """Find the namespace of the controller's account; the default one where nothing says."""
     binding = await see(api.find(_BINDING))
     if binding is None or isinstance(binding, Unseen):
         return DEFAULT_NAMESPACE
@@ -45,7 +45,7 @@ async def find_namespace(api: ApiClient) -> str:
 
 
 def parse_deployment(raw: Json) -> Deployment:
-    """A Deployment of ours, as the chart makes it; a sidecar may stand beside our container."""
+    """Parse a Deployment of ours, as the chart makes it; our container may have a sidecar."""
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     containers: Sequence[Mapping[str, Any]] = ((spec.get("template") or {}).get("spec") or {}).get(
         "containers"
@@ -63,11 +63,11 @@ def parse_deployment(raw: Json) -> Deployment:
 
 
 def _read_value(variable: Mapping[str, Any]) -> str | None:
-    """None for one that is read from elsewhere; the API server leaves an empty value out."""
+    """Read a value; None if it is from elsewhere. The API server leaves an empty value out."""
     return None if variable.get("valueFrom") is not None else variable.get("value", "")
 
 
 def _find_version(image: str, labels: Mapping[str, str]) -> str:
-    """That of the image's tag where it is one, since a value may name another than the chart's."""
+    """Find the version by the image's tag, which a value may set, or else by the label."""
     tag = _VERSION_TAG.search(image)
     return tag[1] if tag is not None else labels.get(_VERSION, "")

@@ -73,7 +73,7 @@ def _is_decided(pod: Json, warnings: Sequence[str]) -> bool:
 
 
 def _is_warned_of(deployment: Json, warnings: Sequence[str]) -> bool:
-    """By the one warning that nobody else has: of an annotation that means nothing."""
+    """Recognize our webhook by a warning that no other gives: of an annotation without meaning."""
     return any(names.ANNOTATION_ISOLATION in warning for warning in warnings)
 
 

@@ -1,4 +1,4 @@
-"""What is in a cluster of the operator itself: read part by part, each as far as one may."""
+"""Reads the operator's own objects in a cluster, part by part, as far as rights allow."""
 
 import asyncio
 from dataclasses import replace
@@ -25,8 +25,8 @@ _RBAC = "apis/rbac.authorization.k8s.io/v1"
 async def read_installation(
     api: ApiClient, listed: tuple[Json, ...] | Unseen, namespace: str | None
 ) -> Installation:
-    """The installation in `namespace`, or in the one where its account is, or the usual one; of the
-    operator's Deployments those are `listed` that one may see."""
+    """Read the installation in `namespace`, or else where its account is, or in the usual one;
+    `listed` has the operator's Deployments that one may see."""
     configuration = await see(read_configuration(api, WEBHOOK))
     deployments = listed if isinstance(listed, Unseen) else _parse(listed, namespace)
     if namespace is None:
@@ -51,13 +51,13 @@ async def read_installation(
 
 
 def _parse(listed: tuple[Json, ...], namespace: str | None) -> tuple[Deployment, ...]:
-    """Those in `namespace`; None: all."""
+    """Parse the Deployments in `namespace`; None: all."""
     deployments = map(parse_deployment, listed)
     return tuple(each for each in deployments if namespace in (None, each.namespace))
 
 
 async def read_leader(api: ApiClient, namespace: str) -> Leader | None:
-    """Who holds the Lease; one that may be renewed or not is looked at until that is known."""
+    """Read who holds the Lease; wait until it is known whether it is being renewed."""
     within = f"namespaces/{quote(namespace, safe='')}"
     path = f"apis/coordination.k8s.io/v1/{within}/leases/{CONTROLLER}"
     first = leader = _parse_leader(await api.find(path))
@@ -86,7 +86,7 @@ def _parse_leader(lease: Json | None) -> Leader | None:
 
 
 def _find_service(configuration: Json) -> str:
-    """Namespace and name of the Service that is called; empty where it is a URL."""
+    """Find namespace and name of the Service that is called; empty where it is a URL."""
     for webhook in configuration.get("webhooks") or ():
         if service := webhook["clientConfig"].get("service"):
             return f"{service['namespace']}/{service['name']}"

@@ -5,14 +5,14 @@ from gpushare.kube.errors import ApiError
 
 
 def jobs_path(namespace: str) -> str:
-    """Where the Jobs of `namespace` are."""
+    """Return the path of the Jobs in `namespace`."""
     return f"apis/batch/v1/namespaces/{namespace}/jobs"
 
 
 async def create_job(api: ApiClient, manifest: Json) -> tuple[Json, bool]:
-    """The Job of this name as it is now, and whether it was made just now; raises `ApiError`.
+    """Create a Job; return it as it is now, and whether it is new. Raises `ApiError`.
 
-    One that was there already may have been made by a process that did not live to say so.
+    An existing one may have been made by a process that did not live to say so.
     """
     path = jobs_path(manifest["metadata"]["namespace"])
     try:

@@ -24,8 +24,8 @@ async def read_about(
     *,
     node: str = "",
 ) -> Cluster:
-    """As `read_cluster`; but where a kind may not be listed, the subject, its node, pool and
-    namespace are read by name as far as that is allowed, and `unread` has the refusal.
+    """Read the cluster as `read_cluster` does; where a kind may not be listed, read the subject,
+    its node, pool and namespace by name as far as allowed, with the refusal in `unread`.
 
     Raises what a call may raise, a refusal only where the subject can be neither listed nor got.
     """
@@ -64,7 +64,7 @@ async def _get_named(
 
 
 def _find_names(kind: Kind, subject: Subject, cluster: Cluster) -> Iterator[str]:
-    """Of the objects of this kind that belong to the subject, by what was read before."""
+    """Find the names of this kind's objects that belong to the subject, by what was read before."""
     match kind, subject.kind:
         case Kind.NAMESPACES, Kind.PODS:
             yield subject.namespace

@@ -17,7 +17,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What became of a node that was let go of."""
+    """The outcome of releasing a node."""
 
     node: Json | None = None
     """As it is now; None where it is gone."""
@@ -26,7 +26,7 @@ class Released:
 
 
 async def apply_node(api: ApiClient, action: ApplyNode) -> Json:
-    """Write labels, records and cordon in one server-side apply; the Node as it is then.
+    """Write labels, records and cordon in one server-side apply; return the Node as it is then.
 
     Raises `ApiError`: a conflict where the node changed since it was read, is gone, or another
     of the same name has come.
@@ -87,10 +87,10 @@ async def release_node(api: ApiClient, action: ReleaseNode) -> Released:
 
 
 def build_release(node: Json, uid: str, remove: Mapping[str, str] = NOTHING) -> list[Json]:
-    """The JSON patch that gives `node` up and takes the labels `remove` away; empty if it has.
+    """Build the JSON patch that releases `node` and removes the labels `remove`; empty if it has.
 
-    A label with another value, or not ours any more, is somebody else's by now and stays; but
-    nobody else's is what says that isolation is verified.
+    A label with another value, or not ours any more, belongs to another manager and stays, except
+    the one that says that isolation is verified, which is always ours.
     """
     meta = node["metadata"]
     if meta["uid"] != uid:
@@ -120,11 +120,11 @@ def build_release(node: Json, uid: str, remove: Mapping[str, str] = NOTHING) -> 
 
 
 def _remove_annotation(key: str, value: str) -> list[Json]:
-    """Only while it says what we read: a record that another controller wrote meanwhile stays."""
+    """Remove an annotation only while it says what we read: another controller's record stays."""
     path = f"/metadata/annotations/{_escape(key)}"
     return [{"op": "test", "path": path, "value": value}, {"op": "remove", "path": path}]
 
 
 def _escape(key: str) -> str:
-    """A key as a part of a JSON pointer (RFC 6901)."""
+    """Escape a key as a part of a JSON pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")

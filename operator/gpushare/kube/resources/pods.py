@@ -14,7 +14,7 @@ PATH = "api/v1/pods"
 async def list_pods_on_node(
     api: ApiClient, node: str, parse: Callable[[Json], Pod | None]
 ) -> tuple[Pod, ...]:
-    """The pods bound to `node` that decisions depend on, as the API server has them now.
+    """List the pods bound to `node` that decisions depend on, as the API server has them now.
 
     Without a resourceVersion the answer is up to date, not from a cache.
     """

@@ -29,7 +29,7 @@ async def check_crd(api: ApiClient) -> None:
 
 
 async def _list(api: ApiClient) -> tuple[int, list[Json]]:
-    """The version of the list, and the pools."""
+    """Return the version of the list, and the pools."""
     try:
         pages = [page async for page in list_pages(api, PATH)]
     except ApiError as error:
@@ -136,7 +136,7 @@ def _parse_status(raw: Json) -> PoolStatus:
 
 
 async def apply_finalizer(api: ApiClient, pool: Pool) -> Json:
-    """Add our finalizer; those of others stay. The pool as it is then."""
+    """Add our finalizer; those of others stay. Return the pool as it is then."""
     body = _identify(pool)
     body["metadata"]["finalizers"] = [names.FINALIZER]
     return await api.apply(f"{PATH}/{pool.name}", body)
@@ -174,7 +174,7 @@ async def delete_pool(api: ApiClient, pool: Pool) -> None:
 
 
 async def apply_status(api: ApiClient, pool: Pool | UnreadablePool, status: PoolStatus) -> Json:
-    """Write the whole status; what is left out is removed. The pool as it is then."""
+    """Write the whole status; what is left out is removed. Return the pool as it is then."""
     body = _identify(pool) | {
         "status": status.model_dump(mode="json", by_alias=True, exclude_none=True)
     }

@@ -18,7 +18,7 @@ class Secret:
 
 
 async def read_secret(api: ApiClient, namespace: str, name: str) -> Secret | None:
-    """The Secret, or None where there is none; what is not base64 in it reads as empty."""
+    """Read the Secret; None where there is none. A value that is not base64 reads as empty."""
     raw = await api.find(_path(namespace, name))
     if raw is None:
         return None
@@ -36,7 +36,7 @@ async def create_secret(
     kind: str,
     labels: Mapping[str, str],
 ) -> None:
-    """A new Secret of type `kind`; a 409 says that somebody else was first."""
+    """Create a Secret of type `kind`; a 409 says that another process was first."""
     await api.create(
         _path(namespace),
         {
@@ -52,7 +52,7 @@ async def create_secret(
 async def replace_secret(
     api: ApiClient, namespace: str, name: str, secret: Secret, data: Mapping[str, bytes]
 ) -> None:
-    """New data in `secret`, its type and metadata kept; a 409 says that it changed meanwhile."""
+    """Replace the data of `secret`, not its type or metadata; a 409 says that it has changed."""
     await api.replace(_path(namespace, name), {**secret.raw, "data": _encode(data)})
 
 
@@ -65,7 +65,7 @@ def _encode(data: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def decode_base64(value: Any) -> bytes:
-    """The bytes; none where it is unset, or no base64."""
+    """Decode the bytes; empty where the value is unset, or no base64."""
     try:
         return base64.b64decode(value or b"", validate=True)
     except (binascii.Error, TypeError, ValueError):

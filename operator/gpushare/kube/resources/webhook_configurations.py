@@ -9,7 +9,7 @@ _COLLECTION = "apis/admissionregistration.k8s.io/v1/mutatingwebhookconfiguration
 
 
 async def read_configuration(api: ApiClient, name: str) -> Json | None:
-    """The configuration, or None where it is not installed."""
+    """Read the configuration; None where it is not installed."""
     return await api.find(f"{_COLLECTION}/{name}")
 
 
@@ -33,6 +33,6 @@ async def apply_ca_bundle(api: ApiClient, name: str, raw: Json, ca_pem: bytes) -
 
 
 def list_ca_bundles(raw: Json) -> tuple[bytes, ...]:
-    """What each webhook of the configuration trusts, in PEM, each once; empty where it is unset."""
+    """List the configuration's CA bundles in PEM, each once; empty where one is unset."""
     webhooks = raw.get("webhooks") or ()
     return tuple(dict.fromkeys(decode_base64(w["clientConfig"].get("caBundle")) for w in webhooks))

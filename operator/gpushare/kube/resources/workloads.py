@@ -1,4 +1,4 @@
-"""The objects that say what pods ask for, and what they may ask for, as the API server has them."""
+"""Reads the workloads, quotas and limits in a cluster, as the API server has them."""
 
 from collections.abc import AsyncIterator, Callable
 from urllib.parse import quote
@@ -20,7 +20,7 @@ LIMITS = (("v1", "ResourceQuota"), ("v1", "LimitRange"))
 async def list_workloads(
     api: ApiClient, namespace: str | None, selector: str, is_wanted: Callable[[Json], bool]
 ) -> tuple[Json, ...]:
-    """Workloads with these labels, and quotas and limits whatever theirs are; None: everywhere.
+    """List workloads with these labels, and all quotas and limits; None: in all namespaces.
 
     What is not wanted is not held: most pods are made by workloads. Raises what a call may raise.
     """

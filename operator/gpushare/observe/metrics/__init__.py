@@ -1,4 +1,4 @@
-"""What a process counts and measures, for Prometheus.
+"""The metrics of a process, for Prometheus.
 
 Names are gpushare_NOUN_UNIT, units bytes and seconds. Labels are few-valued: never a node, a pod or
 a UID, but for the cards of each node, which an installation switches on.

@@ -71,7 +71,7 @@ class ApplicationFigures:
             _add(self._bound, place, application, (pods, allocated, requested))
 
     def write(self, known: Container[str], find_bytes: Callable[[str, str], int]) -> Iterator[str]:
-        """The metrics as text; `known` are the pools that there are."""
+        """Write the metrics as text; `known` are the pools that there are."""
         found: dict[str, _Sums] = {}
         for groups, counts in ((self._bound, True), (self._waiting, False)):
             for (selected, unit), group in groups.items():

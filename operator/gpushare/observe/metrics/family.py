@@ -1,4 +1,4 @@
-"""A metric as it is told of: by its name, and what it says."""
+"""A metric with its name and its description."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Family:
         return f"# HELP {self.full_name} {self.text}\n# TYPE {self.full_name} {self.kind}\n"
 
     def fill(self, series: Mapping[tuple[str, ...], float]) -> GaugeMetricFamily:
-        """The metric with a value for each of these label values, for a collector."""
+        """Build the metric with a value for each of these label values, for a collector."""
         filled = GaugeMetricFamily(self.full_name, self.text, labels=self.labels)
         for values, value in series.items():
             filled.add_metric(values, value)
@@ -45,17 +45,17 @@ class Shelf:
         self._registry = registry
 
     def counter(self, name: str, text: str, *labels: str) -> Counter:
-        """What only grows; its name ends in _total."""
+        """Register a counter, whose name ends in _total."""
         family = self._note(Family(name, text, labels, "counter"))
         return Counter(family.full_name, text, labels, registry=self._registry)
 
     def gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        """What goes up and down."""
+        """Register a gauge."""
         family = self._note(Family(name, text, labels))
         return Gauge(family.full_name, text, labels, registry=self._registry)
 
     def histogram(self, name: str, text: str, buckets: Iterable[float]) -> Histogram:
-        """How often something took how long."""
+        """Register a histogram."""
         family = self._note(Family(name, text, kind="histogram"))
         return Histogram(family.full_name, text, buckets=tuple(buckets), registry=self._registry)
 

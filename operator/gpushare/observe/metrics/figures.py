@@ -25,7 +25,7 @@ UNIT_BYTES = {unit: mib * 2**20 for unit, mib in MIB_PER_UNIT.items()}
 
 
 class Member(NamedTuple):
-    """What counts of a node in the pool that it is in."""
+    """What a node contributes to the figures of its pool."""
 
     pool: str
     capacity: NodeCapacity
@@ -64,7 +64,7 @@ class Figures:
         self.applications = ApplicationFigures()
 
     def find_bytes(self, pool: str, unit: str) -> int:
-        """How much a unit is: where it is not known, that of most nodes of `pool`, or of all."""
+        """Return a unit's bytes; an unknown one is that of most nodes of `pool`, or of all."""
         if not unit:
             pools = [self.pools[pool]] if pool in self.pools else self.pools.values()
             unit = find_usual_unit([figures.memory for figures in pools])

@@ -129,11 +129,11 @@ class PoolCollector(Collector):
         self._look = look
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The metrics, one for each family."""
+        """Yield the metrics, one for each family."""
         yield from _measure(self._look())
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """The metrics without a series, by which the registry finds names that are taken."""
+        """Yield the metrics without a series, by which the registry finds names that are taken."""
         yield from _measure(Sight())
 
 
@@ -154,7 +154,7 @@ def _view(pool: Pool, sight: Sight) -> _PoolView:
 
 
 def _count_unschedulable(sight: Sight) -> Counter[tuple[str, ...]]:
-    """By pool and reason; without pool there is a number for each reason, be it 0."""
+    """Count by pool and reason; without pool there is a number for each reason, be it 0."""
     counts: Counter[tuple[str, ...]] = Counter()
     if sight.pools:
         counts.update({("", reason): 0 for reason in REASONS})

@@ -58,7 +58,7 @@ class Metrics:
         )
 
     def generate(self) -> bytes:
-        """All of them as they are now, in Prometheus' text format."""
+        """Return all metrics as they are now, in Prometheus' text format."""
         sight, written = self.look(), list[str]()
         figures = sight.figures
         if self._per_application:

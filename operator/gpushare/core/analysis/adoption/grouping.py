@@ -143,7 +143,7 @@ def _key_of(labelled: Labelled, node: str) -> _Key:
 
 
 def _find_uniform(labelled: Labelled, reached: Sequence[str]) -> _Key | None:
-    """What all nodes carry that a selector of a node pool would reach; None where they differ."""
+    """Find what all nodes carry that a node pool's selector would reach; None if they differ."""
     wanted = [node for node in reached if node not in labelled.kept_out]
     keys = {_key_of(labelled, n) if n in labelled.carried else None for n in wanted}
     fits = len(keys) == 1 and len(reached) - len(wanted) <= MAX_NAMES
@@ -156,7 +156,7 @@ def _find_uniform(labelled: Labelled, reached: Sequence[str]) -> _Key | None:
 def _name_groups(
     groups: Mapping[_Key, _Group], taken: Collection[str]
 ) -> Iterator[tuple[str, _Key, _Group]]:
-    """Each group with a name of its own, the same in every run."""
+    """Yield each group with a name of its own, the same in every run."""
     used = set(taken)
     # Of several that kept one pool's label, the largest is that pool.
     ranked = sorted(
@@ -193,7 +193,7 @@ def _spell(text: str) -> str:
 
 
 def _build_pools(name: str, key: _Key, group: _Group, labelled: Labelled) -> Iterator[AdoptedPool]:
-    """One pool, or several where one can't list so much."""
+    """Build one pool, or several where the group exceeds the limits of one."""
     carried, *_ = key
     parts = zip_longest(split(group.node_pools, MAX_VALUES), split(group.named, MAX_NAMES))
     for part, (selected, named) in enumerate(parts):

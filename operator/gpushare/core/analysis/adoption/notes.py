@@ -89,5 +89,5 @@ def gather(notes: Iterable[Note]) -> tuple[Note, ...]:
 
 
 def list_names(listed: tuple[str, ...]) -> str:
-    """List the first of them, and how many more there are."""
+    """List the first names, and how many more there are."""
     return list_few(listed, SHOWN)

@@ -65,7 +65,7 @@ class UpgradedPools:
 
 
 def map_carried(carried: Carried, unisolated: Schedule) -> Carried:
-    """Map it to the edition's successor; `unisolated` is what Basic's share becomes."""
+    """Map a mode to the edition's successor; `unisolated` is what Basic's share becomes."""
     left = EDITIONS[carried.edition]
     schedule = unisolated if carried.schedule is left.unisolated else carried.schedule
     return Carried(left.successor or left.edition, schedule, carried.placement)
@@ -134,7 +134,7 @@ def plan_nodes(
 def _find_members(
     snapshot: ClusterSnapshot, pools: Collection[str]
 ) -> dict[str, tuple[str, Carried]]:
-    """The nodes of these pools that carry a mode of their edition, each with its pool."""
+    """Find the nodes of these pools that carry a mode of their edition, each with its pool."""
     members = {}
     for name, node in snapshot.nodes.items():
         pool, carried = find_claimant(snapshot, name), read_carried(node)
@@ -144,14 +144,14 @@ def _find_members(
 
 
 def selects_old_labels(pod: Pod) -> bool:
-    """Whether it selects labels that no node will have."""
+    """Tell whether a pod selects labels that no node will have."""
     return any(key in OLD_MODE_LABELS for key, _ in pod.selects)
 
 
 def _find_reboots(
     snapshot: ClusterSnapshot, upgraded: UpgradedPools, pools: Sequence[Pool], now: datetime
 ) -> frozenset[str]:
-    """Nodes of which the planner says so, once they are relabelled and their pods are gone.
+    """Find the nodes that need a reboot once they are relabelled and their pods are gone.
 
     Basic loads the kernel module wherever `cgpu=true` (its installer selects that label), also
     where isolation is off; that it may be loaded stands on the node then.

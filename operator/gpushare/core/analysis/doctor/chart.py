@@ -92,7 +92,7 @@ def _read_needs(rule: Json, settings: Settings) -> Iterator[Need]:
 
 
 def _is_needed(resource: str, verb: str, settings: Settings) -> bool:
-    """Whether the chart gives this right where the settings are these."""
+    """Tell whether the chart grants this right with these settings."""
     certificates = settings.get(Variable.CERTIFICATE_MODE)
     match resource, verb:
         case "pods/eviction", _:

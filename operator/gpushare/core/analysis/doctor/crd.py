@@ -44,7 +44,7 @@ def _find_version(crd: Json) -> Json:
 
 
 def _compare(ours: Json, theirs: Json) -> tuple[list[str], list[str], list[str]]:
-    """Paths of what is missing, of what is otherwise, and of fields that are unknown."""
+    """Return the paths of what is missing, of what is different, and of unknown fields."""
     missing: list[str] = []
     other: list[str] = []
     unknown: list[str] = []
@@ -59,6 +59,6 @@ def _compare(ours: Json, theirs: Json) -> tuple[list[str], list[str], list[str]]
 
 
 def _read_compared(version: Json) -> Json:
-    """What an API server serves and keeps by."""
+    """Return the parts of a version that decide what an API server serves and keeps."""
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
     return {"subresources": version.get("subresources") or {}, **schema}

@@ -42,7 +42,7 @@ def find_differences(expected: Any, found: Any, path: tuple[str, ...] = ()) -> I
 
 
 def _by_name(value: Any) -> Mapping[Any, Any] | None:
-    """The parts of a mapping, or of a list of them; None for all else."""
+    """Return the parts of a mapping, or of a list of them; None for all else."""
     if isinstance(value, Mapping):
         return value
     if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):

@@ -42,7 +42,7 @@ class Leader:
     """For how long it was watched without a renewal: that depends on no clock."""
 
     def must_be_watched(self, now: datetime) -> bool:
-        """Whether the Lease must be read again to see if it is renewed: its holder does so at
+        """Tell whether the Lease must be read again to see if it is renewed: its holder does so at
         least twice in its duration."""
         if not self.holder or self.renewed is None or self.watched_seconds > self.patience:
             return False

@@ -67,7 +67,7 @@ def _lead_to_node(finding: Finding) -> Finding:
 
 
 def _shares(node: Node) -> bool:
-    """Whether its labels are not those of a node with whole cards, as any other is."""
+    """Tell whether a node's labels share its cards, rather than give them out whole."""
     edition = find_edition(node.labels)
     whole = (Schedule.DEFAULT, Schedule.DISABLED)
     return edition is not None and find_schedule(edition, node.labels) not in whole

@@ -57,7 +57,7 @@ def _find_lacks(held: GrantedRights, namespace: str) -> Iterator[str]:
 
 
 def _holds(rules: Sequence[Json], need: Need, verb: str) -> bool:
-    """Whether one of the rules allows it ("Using RBAC Authorization", Kubernetes documentation)."""
+    """Tell whether one of the rules allows it ("Using RBAC Authorization" in Kubernetes' docs)."""
     _, _, subresource = need.resource.partition("/")
     resources = {need.resource, "*", f"*/{subresource}"}
     return any(

@@ -101,8 +101,8 @@ def _fill_in(webhooks: Mapping[str, dict[str, Any]], pods: Json, namespace: str)
 
 
 def _find_exempt(pods: Json, namespace: str) -> list[str]:
-    """The namespaces that are left out, as far as the chart may leave them out: its own, and that
-    of teardowns' Jobs, which has any name."""
+    """Find the exempt namespaces that the chart may leave out: its own, and that of teardowns'
+    Jobs, which has any name."""
     least = [*dict.fromkeys((names.EXEMPT_NAMESPACE, namespace))]
     for each in (pods.get("namespaceSelector") or {}).get("matchExpressions") or ():
         values = each.get("values") or []

@@ -165,7 +165,7 @@ def _find_state_rejections(tolerations: Tolerations, place: Place) -> Iterator[R
 
 
 def _find_memory_rejections(request: PodRequest, place: Place) -> Iterator[Rejection]:
-    """Cards, by the GPU scheduler's ledger."""
+    """Reject a node whose cards lack the memory, by the GPU scheduler's ledger."""
     if not request.memory or not place.node.allocatable.get(names.RESOURCE_GPU_MEMORY):
         return
     trouble = find_card_trouble(request, place.pool.edition)
@@ -219,7 +219,7 @@ def _find_closed_cards(cards: Sequence[CardMemory], node: str) -> Iterator[tuple
 
 
 def _tell_too_few(request: PodRequest, place: Place, cards: int, there: int) -> Rejection:
-    """Over fewer cards it needs more of each, which may be more than those have."""
+    """Tell that the node has too few cards; over fewer, the pod needs more of each."""
     message = f"the pod needs {cards} cards, but the node reports {there}"
     if not there:
         remedy = "get the node's device plugin to report its cards"
@@ -232,7 +232,7 @@ def _tell_too_few(request: PodRequest, place: Place, cards: int, there: int) -> 
 
 
 def _find_amount_rejections(asks: Mapping[str, int], place: Place) -> Iterator[Rejection]:
-    """Amounts of a whole node, as kube-scheduler counts every resource."""
+    """Reject a node that lacks an amount, as kube-scheduler counts every resource."""
     for resource, asked in sorted(asks.items()):
         offered = place.node.allocatable.get(resource, 0)
         if not offered:

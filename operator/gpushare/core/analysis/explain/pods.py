@@ -148,7 +148,7 @@ def _parse_past(pod: PodShape) -> PastDecision | None:
 def _find_stuck(
     found: Pod | None, request: PodRequest, around: Surroundings
 ) -> UnschedulablePod | None:
-    """Why a pod that has a node does not start there: the plugin finds no card for it."""
+    """Tell why a pod that has a node does not start there: the plugin finds no card for it."""
     node = around.snapshot.nodes.get(found.node) if found is not None else None
     if found is None or node is None or found.phase != "Pending" or node.gpu_count < 2:
         return None
@@ -161,8 +161,8 @@ def _find_edition(node: Node) -> Edition:
 
 
 def _leave_out(found: Pod | None, around: Surroundings) -> Surroundings:
-    """As it was before this pod: one that waits is in the figures of the pools that it selects,
-    once these are younger."""
+    """Subtract a pod that waits from the figures of the pools that it selects, which contain it
+    once they are younger than the pod."""
     if found is None or found.node or not found.gpu_memory or found.created is None:
         return around
     pools = []
@@ -184,8 +184,8 @@ def _decide(
 
 
 def _find_fits(pod: PodShape, sent: str | None, around: Surroundings) -> Iterator[NodeFit]:
-    """For each node of the pools that the pod selects; where it selects none, that offer what it
-    asks for."""
+    """Find the fit of each node of the pools that the pod selects; where it selects none, of those
+    that offer what it asks for."""
     request, tolerations = read_pod_request(pod), (pod.spec or Spec()).tolerations or ()
     if not request.requests:
         return
@@ -207,7 +207,7 @@ def _find_fits(pod: PodShape, sent: str | None, around: Surroundings) -> Iterato
 
 
 def _is_candidate(node: Node, pool: str, sent: str | None, request: PodRequest) -> bool:
-    """Whether it is worth a word that the pod does not fit on `node`, which is of `pool`.
+    """Tell whether to report why the pod does not fit on `node`, which belongs to `pool`.
 
     A pod that is `sent` to a pool by the labels of its mode may land on others' nodes, too.
     """
@@ -221,7 +221,7 @@ def _is_candidate(node: Node, pool: str, sent: str | None, request: PodRequest) 
 
 
 def _find_plan(node: str, pool_states: Mapping[str, PoolState]) -> tuple[str, StepResult | None]:
-    """The pool that has the node, and what is planned for it there."""
+    """Return the pool that has the node, and what is planned for it there."""
     for name, pool_state in pool_states.items():
         plan = pool_state.plans.get(node)
         if plan is not None and plan.reason is not Reason.OWNED_BY_OTHER_POOL:

@@ -128,7 +128,7 @@ def _explain_win(request: AdmissionRequest, pool: PoolView, decision: Decision) 
 
 
 def _is_candidate(request: AdmissionRequest, pool: PoolView) -> bool:
-    """Whether it was ranked; what was not has an obstacle, or waits to be asked for."""
+    """Tell whether the pool was ranked: nothing rejects it, and it takes unasked pods."""
     return find_rejection(request, pool) is None and not pool.on_request
 
 

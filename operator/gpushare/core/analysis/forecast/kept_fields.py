@@ -64,7 +64,7 @@ def keep_fields(given: Json, kept: Sequence[KeptField]) -> Json:
 
 
 def _list_leaves(fields: Mapping[str, Any]) -> Iterator[Path]:
-    """Of a `fieldsV1`; a list is one, whoever owns which of its items."""
+    """Yield the paths of a `fieldsV1`'s leaves; a list is one, whoever owns which of its items."""
     for key, below in fields.items():
         if not key.startswith("f:"):
             continue
@@ -76,7 +76,7 @@ def _list_leaves(fields: Mapping[str, Any]) -> Iterator[Path]:
 
 
 def _read_last_applied(live: Json) -> Any:
-    """The spec that kubectl applied last; None where nobody used it so."""
+    """Return the spec that kubectl applied last; None where it was not applied so."""
     text = (live["metadata"].get("annotations") or {}).get(names.ANNOTATION_LAST_APPLIED)
     try:
         return orjson.loads(text or "null")["spec"]
@@ -85,7 +85,7 @@ def _read_last_applied(live: Json) -> Any:
 
 
 def _is_dropped(before: Any, spec: Any, path: Path) -> bool:
-    """Whether the file before had the field, or what holds it, and this one has not."""
+    """Tell whether the last file had the field, or what holds it, and this one has not."""
     holders = [path[:depth] for depth in range(1, len(path) + 1)]
     return any(_find(before, each) is not None and _find(spec, each) is None for each in holders)
 

@@ -142,7 +142,7 @@ def _list_steps(
     decisions: Iterable[Decision],
     ctx: ReconcileContext,
 ) -> Iterator[NodeForecast]:
-    """Of all nodes that are not as a pool says, or leave one."""
+    """List the steps of all nodes that are not as a pool wants, or leave one."""
     pools = {pool.name: pool for pool in snapshot.pools}
     told = set()
     for decision in decisions:
@@ -164,7 +164,7 @@ def _list_steps(
 
 
 def _join(first: Iterable[NodeForecast], then: Iterable[NodeForecast]) -> tuple[NodeForecast, ...]:
-    """All steps of a node: those of `first`, and what shows once its quiet writes are done."""
+    """Join the steps of each node: those of `first`, and those after its quiet writes."""
     later = {(step.pool, step.node): step for step in then}
     joined = []
     for step in first:
@@ -186,5 +186,5 @@ def _number(step: NodeForecast, waves: Mapping[str, int]) -> NodeForecast:
 
 
 def _concerns(step: NodeForecast, pool: str, asked: Collection[str]) -> bool:
-    """Whether the node is the pool's, or goes from it to one that nobody asked for."""
+    """Tell whether the node is the pool's, or goes from it to one that nobody asked for."""
     return step.pool == pool or (step.owner == pool and step.pool not in asked)

@@ -154,7 +154,7 @@ def _with_change(
     *,
     may_evict: bool,
 ) -> NodeForecast:
-    """`forecast`, with the isolation change that the node needs or is in, by its `plan`."""
+    """Add the isolation change that the node needs or is in, by its `plan`, to `forecast`."""
     change, kind = _find_change(seen, plan), plan.kind
     if change is not None and kind is None:
         policy = build_policy(pool, seen.node, Timing())
@@ -195,7 +195,7 @@ def _with_change(
 
 
 def _find_change(seen: NodeSnapshot, plan: StepResult) -> Change | None:
-    """The change that the node is in, or that the plan begins."""
+    """Return the change that the node is in, or that the plan begins."""
     change = seen.records.change
     if change is not None and change.is_under_way:
         return change
@@ -221,13 +221,13 @@ def _find_transition(kind: Kind, edition: Edition) -> Transition:
 
 
 def _find_stale_then(seen: NodeSnapshot, pool: str, to: Mode) -> tuple[Pod, ...]:
-    """Pods that will keep an isolation which their node in mode `to` does not give."""
+    """Find pods that will keep an isolation which their node in mode `to` does not give."""
     update = {"applied": build_last_applied(seen, pool, to), "change": None}
     return find_stale_pods(replace(seen, records=seen.records.model_copy(update=update)))
 
 
 def _is_restarted(seen: NodeSnapshot, change: Change | None) -> bool:
-    """Whether the plugin's pods of a change that is under way are gone already."""
+    """Tell whether the plugin's pods of a change that is under way are gone already."""
     left = {pod.uid for pod in seen.pods if not pod.deleting}
     return _is_rebooted(change) and left.isdisjoint(plugin.uid for plugin in change.plugins)
 

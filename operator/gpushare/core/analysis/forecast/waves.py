@@ -28,7 +28,7 @@ MOST_ASKED = 20
 def order_waves(
     planner: Planner, snapshot: ClusterSnapshot, decisions: Collection[Decision], now: datetime
 ) -> Mapping[str, int]:
-    """Number the nodes by the wave in which their change begins; left out where that is unknown.
+    """Find the wave in which each node's change begins; nodes of unknown waves are left out.
 
     `decisions` are what `planner`, which is used up, made of `snapshot`. Nodes whose change is
     under way are in wave 0, and those of the first wave begin beside them.
@@ -67,7 +67,7 @@ def _number_rest(
     last: int,
     sizes: Mapping[str, int],
 ) -> None:
-    """Number the nodes that begin next, each with its pool, and those that are still in line, as
+    """Add the nodes that begin next, each with its pool, and those that are queued to `waves`, as
     many to a wave as there were in the last."""
     for pool, size in sizes.items():
         next_ones = {node for node, its_pool in begins.items() if its_pool == pool}
@@ -79,7 +79,7 @@ def _number_rest(
 def _finish(
     planner: Planner, snapshot: ClusterSnapshot, done: Iterable[Decision]
 ) -> ClusterSnapshot:
-    """`snapshot` once these nodes are what their pools want, or nobody's."""
+    """Return `snapshot` once these nodes are what their pools want, or are released."""
     pools = {pool.name: pool for pool in snapshot.pools}
     nodes, pods = dict(snapshot.nodes), dict(snapshot.pods)
     for each in done:
@@ -127,7 +127,7 @@ def _finish_member(snapshot: ClusterSnapshot, name: str, pool: Pool, plan: StepR
 
 
 def _uncordon(node: Node) -> Node:
-    """What a person cordoned stays so."""
+    """Uncordon the node, unless a user cordoned it."""
     ours = node.owns_cordon
     return replace(node, unschedulable=node.unschedulable and not ours, owns_cordon=False)
 

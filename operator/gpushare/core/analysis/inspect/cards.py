@@ -100,7 +100,7 @@ def find_unit(nodes: Sequence[CardNode]) -> str:
 
 
 def count_percent(used: int, total: int) -> int:
-    """Compute it, rounded down in floating point as the original does: 29 of 100 are 28."""
+    """Compute a percentage, rounded down in floating point as in the original: 29 of 100 are 28."""
     return int(float(used) / float(total) * 100) if total > 0 else 0
 
 
@@ -148,7 +148,7 @@ def _read_holder(raw: Json) -> Holder:
 
 
 def _parse_allocation(text: str) -> Mapping[int, int]:
-    """Units by card, over all containers; empty for what is not `{number: {card: units}}`."""
+    """Sum units by card over all containers; empty for what is not `{number: {card: units}}`."""
     cards: dict[int, int] = {}
     try:
         entries = orjson.loads(text)

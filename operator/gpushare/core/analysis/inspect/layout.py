@@ -48,7 +48,7 @@ def _format_row(node: CardNode, cards: int, *, with_pending: bool) -> str:
 
 
 def _count_shown(node: CardNode, cards: int) -> int:
-    """What its row shows: what an entry puts on a card beyond the last column is left out."""
+    """Count what a node's row shows: units on a card beyond the last column are left out."""
     return sum(units for card, units in node.used.items() if card == PENDING or 0 <= card < cards)
 
 
@@ -94,7 +94,7 @@ def _format_holder(holder: Holder, node: CardNode) -> str:
 
 
 def _align(text: str) -> str:
-    """`text` in columns, as Go's text/tabwriter sets it.
+    """Align `text` in columns, as Go's text/tabwriter does.
 
     A cell ends with a tab. A column is a run of lines that have a cell there; it is as wide as its
     widest cell and the padding. What follows the last tab of a line belongs to no column ("Package

@@ -74,7 +74,7 @@ class Cards:
         return None if None in known else max((size for size in known if size), default=None)
 
     def _list_nodes(self, selection: NodeSelection) -> list[CardNode]:
-        """Nodes in the mode that is selected; where none is in it yet, in any."""
+        """List the nodes in the mode that is selected; where none is in it yet, in any."""
         for ignored in (frozenset[str](), CHOOSING):
             found = [n for n in self.nodes if selection.admits(n.name, n.labels, ignored)]
             if found:

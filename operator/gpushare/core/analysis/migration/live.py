@@ -23,7 +23,7 @@ _ENDED = ("Succeeded", "Failed", "Complete")
 
 
 def is_migratable(raw: Json) -> bool:
-    """Whether a user wrote it and it has not ended: controllers recreate all others."""
+    """Tell whether a user wrote it and it has not ended: controllers recreate all others."""
     metadata, status = raw["metadata"], raw.get("status") or {}
     if "deletionTimestamp" in metadata:
         return False
@@ -50,7 +50,7 @@ def build_manifest(raw: Json) -> Json:
 
 
 def _without_empty_timestamps(value: Any) -> Any:
-    """The value without the empty creationTimestamp that older API servers give its templates."""
+    """Drop the empty creationTimestamp that older API servers give a value's templates."""
     if isinstance(value, list):
         return [_without_empty_timestamps(each) for each in value]
     if not isinstance(value, dict):

@@ -66,8 +66,8 @@ def _migrate_object(raw: Json, target: Target) -> Migrated:
 
 @dataclass(slots=True)
 class _Walk:
-    """Through an object of any kind: a template of pods is known by its shape, so that those of
-    custom resources are found too."""
+    """Walks through an object of any kind: a template of pods is known by its shape, so that those
+    of custom resources are found too."""
 
     target: Target
     findings: list[Finding] = field(default_factory=list)

@@ -27,13 +27,13 @@ def count_cards(container: Json) -> int | None:
 
 
 def _read_resources(container: Json) -> Json:
-    """By resource what it asks for; where the limit is another than the request, the limit."""
+    """Return what a container asks for by resource; the limit where it differs from the request."""
     resources = container.get("resources") or {}
     return {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
 
 
 def _asks_oddly(container: Json) -> bool:
-    """Requests of extended resources may be left out, and else must equal the limits."""
+    """Tell whether a container requests whole cards without an equal limit, which they need."""
     resources = container.get("resources") or {}
     limits, requests = ((resources.get(part) or {}).get(_WHOLE) for part in PARTS)
     return requests is not None and (
@@ -78,7 +78,7 @@ def find_skip_reasons(pod: Json) -> Iterator[Finding]:
 
 
 def _find_uneven(pod: Json, counts: Sequence[int | None]) -> Iterator[Finding]:
-    """The label spreads the memory of each of a pod's containers over as many cards."""
+    """Find unequal card counts: the label spreads each container's memory over as many cards."""
     labels = (pod.get("metadata") or {}).get("labels") or {}
     label = labels.get(names.LABEL_CARD_COUNT)
     if len(set(counts)) > 1:

@@ -94,7 +94,7 @@ def _read_selection(spec: Json) -> NodeSelection:
 
 
 def _share(raw: Json, request: PodRequest, target: Target) -> Migrated:
-    """Of a pod whose containers ask for the same number of cards, if for any."""
+    """Migrate a pod whose containers ask for the same number of cards, if for any."""
     selecting = _select(raw["spec"], target, is_to_share=True)
     if left := tuple(each for each in selecting.findings if each.code.is_left):
         return Migrated(raw, left)
@@ -116,7 +116,7 @@ def _share(raw: Json, request: PodRequest, target: Target) -> Migrated:
 
 
 def _find_memory(target: Target, selection: NodeSelection, containers: int) -> int | Finding:
-    """Units for each card. What all `containers` ask of one card must be on it together."""
+    """Find the units for each card, which must have those of all `containers` together."""
     cards, share = target.cards, target.share_gib
     memory = cards.find_memory(selection) if share is None else share * cards.per_gib
     largest = cards.find_largest(selection)
@@ -144,7 +144,7 @@ def _ask_for_memory(container: Json, memory: int) -> Json:
 
 
 def _translate(key: str, quantity: Any, memory: int) -> tuple[str, Any]:
-    """A number stays one, and so does text."""
+    """Translate whole cards to memory; a number stays a number, and text stays text."""
     if key != names.RESOURCE_WHOLE_GPU or quantity is None:
         return key, quantity
     units = (parse_quantity(quantity) or 0) * memory

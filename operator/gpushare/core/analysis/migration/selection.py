@@ -125,8 +125,8 @@ class Translation:
     def _translate(
         self, asked: Mapping[str, Sequence[str]], *, is_to_share: bool
     ) -> Sequence[str] | None:
-        """The modes that are asked for, by label the values that will do; None where they may stay
-        as they are asked for."""
+        """Translate the accepted values of each label to modes; None where they may stay as they
+        are."""
         if not asked or (not is_to_share and asked.keys().isdisjoint(OLD_MODE_LABELS)):
             return None
         labels = (dict(zip(asked, each, strict=True)) for each in product(*asked.values()))
@@ -136,7 +136,7 @@ class Translation:
         return None if stays else left
 
     def _find_mode(self, labels: Mapping[str, str]) -> str:
-        """What a node becomes that has these labels."""
+        """Find the mode that a node with these labels migrates to."""
         shown = ", ".join(f"{key}={value}" for key, value in labels.items())
         found = {labels[names.LABEL_SCHEDULE]} if names.LABEL_SCHEDULE in labels else set()
         if any(labels.get(key, _TRUE) not in (_TRUE, "false") for key in OLD_MODE_LABELS):

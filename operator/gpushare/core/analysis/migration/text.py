@@ -52,7 +52,7 @@ def rewrite_text(
 
 
 def _place(text: str, document: Document, wanted: Any) -> list[_Edit] | None:
-    """Edits that make it the wanted one; None where there are none that do."""
+    """Find edits that turn the document into the wanted one; None where there are none."""
     start, end = document.node.start_mark.index, document.node.end_mark.index
     line = text.rfind("\n", 0, start) + 1
     start = start if text[line:start].strip() else line
@@ -65,7 +65,7 @@ def _place(text: str, document: Document, wanted: Any) -> list[_Edit] | None:
 
 
 def _apply(text: str, edits: Sequence[_Edit], start: int, end: int) -> str:
-    """The part of `text` from `start` to `end` with these edits, which are in order."""
+    """Apply the edits, which are in order, to the part of `text` from `start` to `end`."""
     parts, place = [], start
     for edit in edits:
         if not place <= edit.start <= edit.end <= end:
@@ -98,7 +98,7 @@ def _edit(text: str, node: Node, old: Any, new: Any) -> list[_Edit]:
 def _edit_sequence(
     text: str, node: SequenceNode, old: list[Any], new: list[Any]
 ) -> Iterator[_Edit]:
-    """Items come and go at its end: each in a line as the last has it, or with its lines."""
+    """Add and remove items at the end: each in a line as the last has it, or with its lines."""
     if not new:
         raise _NoLinesError
     for part, before, after in zip(node.value, old, new, strict=False):
@@ -118,7 +118,7 @@ def _edit_sequence(
 def _edit_mapping(
     text: str, node: MappingNode, old: dict[str, Any], new: dict[str, Any]
 ) -> Iterator[_Edit]:
-    """A key that goes makes room for one that comes, so that a comment beside it stays."""
+    """Replace a removed key by an added one, so that a comment beside it stays."""
     if not new:
         raise _NoLinesError
     entries = {key.value: (key, value) for key, value in node.value}
@@ -139,7 +139,7 @@ def _edit_mapping(
 
 
 def _remove(text: str, node: CollectionNode, first: Node, last: Node, sign: str = "") -> _Edit:
-    """Without the lines of an entry, or of an item with its `sign`."""
+    """Remove the lines of an entry, or of an item with its `sign`."""
     start = text.rfind("\n", 0, first.start_mark.index) + 1
     end = text.find("\n", _find_end(text, last)) + 1 or len(text)
     before, after = text[start : first.start_mark.index], text[_find_end(text, last) : end]
@@ -150,7 +150,7 @@ def _remove(text: str, node: CollectionNode, first: Node, last: Node, sign: str 
 
 
 def _insert(text: str, node: MappingNode, key: str, value: Any) -> _Edit:
-    """As the first entry."""
+    """Insert a key as the first entry."""
     start = node.start_mark.index
     if node.flow_style:
         comma = ", " if node.value else ""
@@ -169,7 +169,7 @@ def _replace(text: str, node: Node, new: Any) -> _Edit:
 
 
 def _write(like: Node, new: Any) -> str:
-    """A value, in the quotes of another."""
+    """Write a value in the quotes of another."""
     style = like.style if isinstance(like, ScalarNode) else None
     if not isinstance(new, str):
         return _dump(new)
@@ -179,7 +179,7 @@ def _write(like: Node, new: Any) -> str:
 
 
 def _find_end(text: str, node: Node) -> int:
-    """Where it ends, less what follows it: a collection in lines reaches to the next token."""
+    """Find where a node's own text ends: a collection in lines reaches to the next token."""
     end: int = node.end_mark.index
     if isinstance(node, ScalarNode):
         return len(text[:end].rstrip()) if node.style in ("|", ">") else end

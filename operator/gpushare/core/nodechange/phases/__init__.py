@@ -1,1 +1,1 @@
-"""What the rules of each phase decide; `machine.py` has their order."""
+"""The rules of each phase; `machine.py` has their order."""

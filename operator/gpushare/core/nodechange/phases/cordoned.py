@@ -37,7 +37,7 @@ from gpushare.names import Reason
 
 
 def abort_for_halt(step: Step) -> StepResult | None:
-    """Another node of the pool failed, and this one is only cordoned: it is uncordoned."""
+    """Uncordon the node, which is only cordoned, where another node of the pool failed."""
     if not (step.change.is_only_cordoned and step.ctx.is_halted) or step.change.initializing:
         return None
     why = "The rollout is halted before the node was labelled"
@@ -46,7 +46,7 @@ def abort_for_halt(step: Step) -> StepResult | None:
 
 
 def abort_for_pool(step: MemberStep) -> StepResult | None:
-    """The pool wants another mode, or no restart or teardown, by now: aborted."""
+    """Abort where the pool by now wants another mode, or no restart or teardown."""
     change, policy, pool = step.change, step.policy, step.pool
     forbidden = change.restart and not policy.may_restart
     wanted = (pool.spec.schedule, pool.name) == (change.to, change.pool) and not forbidden
@@ -61,7 +61,7 @@ def abort_for_pool(step: MemberStep) -> StepResult | None:
 
 
 def abort_to_leave_alone(step: MemberStep) -> StepResult | None:
-    """MIG devices, another edition's labels, or another pool's pods came meanwhile: aborted."""
+    """Abort where MIG devices, another edition's labels, or another pool's pods came meanwhile."""
     blocker = step.reason_to_stay_away
     if blocker is None:
         return None
@@ -73,7 +73,7 @@ def abort_to_leave_alone(step: MemberStep) -> StepResult | None:
 
 
 def abort_for_user(step: Step) -> StepResult | None:
-    """A user uncordoned the node: aborted, and tried again 30 s later."""
+    """Abort where a user uncordoned the node, and try again 30 s later."""
     if step.seen.is_out_of_service:
         return None
     now, why = step.ctx.now, "A user uncordoned the node"
@@ -82,7 +82,7 @@ def abort_for_user(step: Step) -> StepResult | None:
 
 
 def abort_for_node(step: Step) -> StepResult | None:
-    """The node is not ready, and its plugin would not return: aborted."""
+    """Abort where the node is not ready, and its plugin would not return."""
     if step.seen.node.ready:
         return None
     why = "The node is not Ready"
@@ -91,7 +91,7 @@ def abort_for_node(step: Step) -> StepResult | None:
 
 
 def wait_for_pods(step: Step) -> StepResult | None:
-    """CordonAndWait, Evict: pods hold the change up; they are waited for, or evicted."""
+    """Wait for pods that hold the change up (CordonAndWait), or evict them (Evict)."""
     blocker = step.late_pods
     if blocker is None or not _is_held_by_pods(step):
         return None
@@ -99,7 +99,7 @@ def wait_for_pods(step: Step) -> StepResult | None:
 
 
 def recheck_pods(step: Step) -> StepResult:
-    """The pods are read twice from the API server, 2 s apart; then it is labelled, or aborted."""
+    """Read the pods twice from the API server, 2 s apart; then label the node, or abort."""
     message = f"Cordoned for {step.change.to}. Checking for pods that were bound meanwhile"
     plan = step.updating(Reason.CORDONED, message, _build_recheck(step))
     if not step.seen.is_refused:
@@ -109,7 +109,7 @@ def recheck_pods(step: Step) -> StepResult:
 
 
 def report_unreadable_pods(step: Step) -> StepResult | None:
-    """The API server has refused to read the pods for too long: reported as failed, and read again.
+    """Report a failure where the API server has refused to read the pods for too long; read again.
 
     Nothing is written on the node, since nothing was: it goes on as soon as they can be read.
     """
@@ -190,10 +190,10 @@ def plan_after_recheck(
 
 
 def _has_come_early(seen: NodeSnapshot, change: Change) -> bool:
-    """Whether the plugin of the mode to come may have read another manager's label.
+    """Tell whether the plugin of the mode to come may have read another manager's label.
 
-    It serves nothing yet. One that is recorded for that mode has read it; on the way back from a
-    change that failed, it may never have left. A reboot restarts it anyway.
+    It serves nothing yet. One that is recorded for that mode has read it; in a rollback, it may
+    never have left. A reboot restarts it anyway.
     """
     from_mode, to = MODES[change.edition, change.from_mode], change.mode
     if change.teardown is not None or from_mode.plugin == to.plugin or not to.reads_label:
@@ -244,7 +244,7 @@ def plan_abort(
 
 
 def _may_serve_another(seen: NodeSnapshot, change: Change) -> bool:
-    """Whether the plugin may not have read the labels that are on the node.
+    """Tell whether the plugin may not have read the labels that are on the node.
 
     The change that wrote them failed, and nothing says whether before the restart or after it.
     """

@@ -21,7 +21,7 @@ UNTIL_FIXED = "The node stays cordoned until this is fixed"
 
 @dataclass(frozen=True)
 class FailedStep:
-    """A node whose change failed, and what the rules of the phase say in which it did."""
+    """A node whose change failed, and the result of the rules of the phase in which it failed."""
 
     member: MemberStep
     failure: Failure
@@ -29,12 +29,12 @@ class FailedStep:
 
     @property
     def is_of_another_attempt(self) -> bool:
-        """The spec or a retry annotation is another one by now."""
+        """Whether the spec or a retry annotation has changed since."""
         return self.failure.attempt != self.member.policy.attempt
 
     @property
     def is_superseded(self) -> bool:
-        """The pool wants another mode than the change brings."""
+        """Whether the pool wants another mode than the change brings."""
         change = self.member.change
         if self.member.pool.spec.schedule is change.to:
             return False
@@ -47,13 +47,13 @@ class FailedStep:
 
 
 def complete(step: FailedStep) -> StepResult | None:
-    """The plugin is back after all: the node is verified and uncordoned."""
+    """Verify and uncordon the node where the plugin is back after all."""
     is_over = is_completion(step.phase_result) and not step.is_of_another_attempt
     return step.phase_result if is_over else None
 
 
 def cordon_again(step: FailedStep) -> StepResult | None:
-    """A user uncordoned the node: it is cordoned again, also where its plugin is back by now."""
+    """Cordon the node again where a user uncordoned it, also where its plugin is back by now."""
     member = step.member
     if member.seen.is_out_of_service:
         return None
@@ -65,7 +65,7 @@ def cordon_again(step: FailedStep) -> StepResult | None:
 
 
 def wait_for_job(step: FailedStep) -> StepResult | None:
-    """The pool wants another mode by now, and a Job removes the module: it must end first."""
+    """Wait for a Job that removes the module, where the pool wants another mode by now."""
     job = find_removing_job(step.member.seen)
     if not step.is_superseded or job is None:
         return None
@@ -83,7 +83,7 @@ def follow(step: FailedStep, plan: StepResult) -> StepResult:
 
 
 def try_again(step: FailedStep) -> StepResult | None:
-    """The spec or a retry annotation is another by now: it gets a new deadline."""
+    """Try again with a new deadline where the spec or a retry annotation has changed."""
     if not step.is_of_another_attempt:
         return None
     member = step.member
@@ -99,7 +99,7 @@ def try_again(step: FailedStep) -> StepResult | None:
 
 
 def roll_back(step: FailedStep) -> StepResult | None:
-    """The pool rolls back: the reverse change takes every step, on the cordoned node."""
+    """Roll back where the pool does: the reverse change takes every step, on the cordoned node."""
     if _why_not_rolled_back(step):
         return None
     member, change = step.member, step.member.change
@@ -121,7 +121,7 @@ def roll_back(step: FailedStep) -> StepResult | None:
 
 
 def stay(step: FailedStep) -> StepResult:
-    """Otherwise it stays cordoned until that is fixed, or a user decides. No pod is evicted."""
+    """Keep the node cordoned until that is fixed, or a user decides. No pod is evicted."""
     plan = step.failed(f"{step.failure.message}. {_why_not_rolled_back(step)}", step.phase_result)
     if isinstance(plan.action, EvictPods):
         plan = replace(plan, action=None)

@@ -28,7 +28,7 @@ from gpushare.names import Reason
 
 
 def record_plugins(step: Step) -> StepResult | None:
-    """The plugin must be restarted: its pods are recorded, once none waits to start."""
+    """Record the plugin's pods where it must be restarted, once no pod waits to start."""
     if not step.change.restart:
         return None
     if step.late_pods is not None:
@@ -40,7 +40,7 @@ def record_plugins(step: Step) -> StepResult | None:
 
 
 def delete_plugins(step: Step) -> StepResult | None:
-    """Pods of the plugin that are recorded still run: they are deleted, each once."""
+    """Delete the plugin's recorded pods that still run, each once."""
     # Only what is a plugin's pod indeed: who may write annotations must not choose victims.
     seen, plugin, recorded = step.seen, step.to.plugin, {pod.uid for pod in step.change.plugins}
     remaining = tuple(
@@ -55,7 +55,7 @@ def delete_plugins(step: Step) -> StepResult | None:
 
 
 def revert(step: Step) -> StepResult | None:
-    """Another manager changed the labels, or a user uncordoned the node: both are restored.
+    """Restore labels that another manager changed, and the cordon that a user removed.
 
     A plugin that started under foreign labels has read them, so it is restarted again; but not
     while another manager keeps writing them. The node stays out of service until its plugin is
@@ -117,7 +117,7 @@ def _restart_again(step: Step) -> dict[str, object]:
 
 
 def complete(step: Step) -> StepResult:
-    """Plugin, components and resource are waited for; once they are back, it is uncordoned."""
+    """Wait for plugin, components and resource; uncordon the node once they are back."""
     seen, change = step.seen, step.change
     missing = verify_return(
         seen.node, seen.pods, change=change, was_zero=seen.was_zero, ctx=step.ctx
@@ -181,5 +181,5 @@ def plan_restart(seen: NodeSnapshot) -> ApplyNode | None:
 
 
 def is_completion(plan: StepResult) -> bool:
-    """Whether this plan ends the change."""
+    """Tell whether this plan ends the change."""
     return isinstance(plan.action, ApplyNode) and not plan.action.cordon

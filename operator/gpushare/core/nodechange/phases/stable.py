@@ -33,13 +33,13 @@ from gpushare.names import Reason
 
 
 def leave_alone(step: MemberStep) -> StepResult | None:
-    """MIG devices, labels of another edition, or pods of another pool: nothing is written."""
+    """Write nothing on nodes with MIG devices, another edition's labels or another pool's pods."""
     blocker = step.reason_to_stay_away
     return step.blocked(blocker) if blocker is not None else None
 
 
 def wait_after_abort(step: MemberStep) -> StepResult | None:
-    """A change was aborted before its labels were written: it is tried again 30 s later."""
+    """Wait 30 s after a change was aborted before its labels were written, then try it again."""
     change, pool = step.seen.records.change, step.pool
     if change is None or change.not_before is None:
         return None
@@ -63,7 +63,7 @@ def wait_after_abort(step: MemberStep) -> StepResult | None:
 
 
 def yield_to_manager(step: MemberStep) -> StepResult | None:
-    """Another manager keeps writing the mode's labels: no change begins, no plugin is restarted.
+    """Begin no change and restart no plugin while another manager keeps writing the mode's labels.
 
     What a plugin reads meanwhile nobody knows; it must read ours once the conflict is over.
     """
@@ -95,14 +95,14 @@ def yield_to_manager(step: MemberStep) -> StepResult | None:
 
 
 def pause_reverts(step: MemberStep) -> StepResult | None:
-    """Labels were restored 6 times within a minute: they are restored again after that."""
+    """Pause where labels were restored 6 times within a minute; restore them after that."""
     if step.verdict.wait is None:
         return None
     return step.seen.plan_pause(step.verdict, step.ctx.now)
 
 
 def revert(step: MemberStep) -> StepResult | None:
-    """It waits for a change, and the labels in force were changed: they are restored."""
+    """Restore the labels in force where they were changed while the node waits for a change."""
     seen, held, applied = step.seen, step.enforced_labels, step.seen.records.applied
     if not step.waits_for_change or applied is None:
         return None
@@ -123,10 +123,10 @@ def revert(step: MemberStep) -> StepResult | None:
 
 
 def note_restart(step: MemberStep) -> StepResult | None:
-    """It waits for a change, and its plugin restarted: what it has read is written down.
+    """Record what a plugin has read that restarted while its node waits for a change.
 
-    It has read the labels of the mode in force, which are there and ours. Unless that is written
-    down, a label that is written later could have been what it read.
+    It has read the labels of the mode in force, which are there and ours. Without the record, a
+    label that is written later could have been what it read.
     """
     seen, held, applied = step.seen, step.enforced_labels, step.seen.records.applied
     if not step.waits_for_change or applied is None or applied.restart_pending:
@@ -178,7 +178,7 @@ def _add_conflicts(plan: StepResult, conflicting: StepResult) -> StepResult:
 
 
 def write_labels(step: MemberStep) -> StepResult | None:
-    """The pool's mode is in force: labels and records are written where any is missing."""
+    """Write labels and records where any is missing and the pool's mode is in force."""
     if step.needed is not None and step.needed is not REPAIR:
         return None
     plan = plan_labels(step.seen, step.pool, step.wanted, step.verdict, step.ctx)
@@ -189,7 +189,7 @@ def write_labels(step: MemberStep) -> StepResult | None:
 
 
 def leave_restart_to_user(step: MemberStep) -> StepResult | None:
-    """The plugin must be restarted, and devicePlugin.restart is Never: a user does it."""
+    """Leave a plugin's restart to a user where devicePlugin.restart is Never."""
     if step.transition.outcome is not Outcome.APPLY_AND_RESTART or step.policy.may_restart:
         return None
     if step.failed_change is None:
@@ -201,7 +201,7 @@ def leave_restart_to_user(step: MemberStep) -> StepResult | None:
 
 
 def refuse(step: MemberStep) -> StepResult | None:
-    """The change is not automatic, or is a teardown that no user has started."""
+    """Refuse a change that is not automatic, or is a teardown that no user has started."""
     refusal = _find_refusal(step)
     if refusal is None:
         return None
@@ -220,7 +220,7 @@ def _find_refusal(step: MemberStep) -> Blocker | None:
 
 
 def stay_rolled_back(step: MemberStep) -> StepResult | None:
-    """This very change failed and was rolled back: a new spec or a retry annotation is needed."""
+    """Stay rolled back where this very change failed, until a new spec or a retry annotation."""
     applied, policy = step.seen.records.applied, step.policy
     failure = applied.failure if applied is not None and applied.left(step.wanted) else None
     if failure is None or failure.attempt != policy.attempt or step.failed_change is not None:
@@ -231,7 +231,7 @@ def stay_rolled_back(step: MemberStep) -> StepResult | None:
 
 
 def wait_for_components(step: MemberStep) -> StepResult | None:
-    """A DaemonSet is missing that the mode needs, or one is there that would compete with it."""
+    """Wait where a DaemonSet is missing that the mode needs, or one would compete with it."""
     seen, ctx = step.seen, step.ctx
     labels = desired_labels(step.pool.name, step.pool.spec)
     blocker = (
@@ -245,14 +245,14 @@ def wait_for_components(step: MemberStep) -> StepResult | None:
 
 
 def wait_for_workloads(step: MemberStep) -> StepResult | None:
-    """Pods hold the change up, and the pool waits for them before the cordon."""
+    """Wait for pods that hold the change up, where the pool wants that before the cordon."""
     if step.workloads is None or step.policy.stays_cordoned:
         return None
     return step.waiting(NodeState.BLOCKED, step.workloads.reason, step.workloads.message)
 
 
 def report_eviction_disabled(step: MemberStep) -> StepResult | None:
-    """The pool wants pods evicted, and the installation does not allow it."""
+    """Report that the pool wants pods evicted, and the installation does not allow it."""
     evicts = step.policy.workloads is WorkloadPolicy.EVICT
     if step.workloads is None or not evicts or step.ctx.may_evict:
         return None
@@ -261,7 +261,7 @@ def report_eviction_disabled(step: MemberStep) -> StepResult | None:
 
 
 def wait_for_node(step: MemberStep) -> StepResult | None:
-    """The node is not ready, and its plugin would not return: waited for."""
+    """Wait where the node is not ready, and its plugin would not return."""
     if step.seen.node.ready:
         return None
     message = f"The change {step.way} waits until the node is Ready"
@@ -270,7 +270,7 @@ def wait_for_node(step: MemberStep) -> StepResult | None:
 
 
 def start(step: MemberStep) -> StepResult:
-    """It starts with the cordon, once the rollout admits it."""
+    """Start the change with the cordon, once the rollout admits it."""
     failed, policy = step.failed_change, step.policy
     change = Change(
         pool=step.pool.name,

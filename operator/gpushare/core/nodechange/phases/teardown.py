@@ -1,4 +1,4 @@
-"""A teardown: what is left of a change once its labels are written, and isolation must go for good.
+"""The rules of a teardown: once a change's labels are written, isolation must be removed for good.
 
     Labelled -> the module's files removed (Uninstalled) -> another boot (Rebooted)
     -> no module seen in it (Restarting) -> verified return, as in any change
@@ -97,8 +97,8 @@ def name_job(node: Node, change: Change, phase: JobPhase) -> str:
 
 
 def is_job_due(seen: NodeSnapshot, job: CreateJob) -> bool:
-    """Whether `job` may be made on the node; `seen` was read just now, unlike what it was planned
-    on: it stops the container runtime of a node that may be in service again."""
+    """Tell whether `job` may be made on the node, as read just now in `seen`: the Job stops the
+    container runtime of a node that may be in service again since it was planned."""
     change = seen.records.change
     if change is None or change.teardown is None or not seen.is_out_of_service:
         return False
@@ -132,12 +132,12 @@ def find_removing_job(seen: NodeSnapshot) -> Job | None:
 
 
 def asks_for_commands(plan: StepResult) -> bool:
-    """Whether a user is to remove the module now, by commands on the node."""
+    """Tell whether a user is to remove the module now, by commands on the node."""
     return (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
 
 
 def has_rebooted(seen: NodeSnapshot, change: Change) -> bool:
-    """Whether the node is in another boot than when the teardown's labels were written."""
+    """Tell whether the node has booted since the teardown's labels were written."""
     boots = change.boot_id, seen.node.boot_id
     return all(boots) and boots[0] != boots[1]
 
@@ -149,7 +149,7 @@ def spend_word(node: Node, teardown: Teardown) -> Teardown:
 
 
 def waits_for_user(step: Step) -> bool:
-    """Whether the next step is a user's, or kured's: that has no deadline.
+    """Tell whether the next step is a user's, or kured's: that has no deadline.
 
     It has one while the node is not ready: it reboots, or it never comes back.
     """
@@ -158,7 +158,7 @@ def waits_for_user(step: Step) -> bool:
 
 
 def note_progress(step: Step) -> StepResult | None:
-    """A teardown made progress (a boot, a Job, a user's annotation): that is recorded."""
+    """Record the progress of a teardown: a boot, a Job, or a user's annotation."""
     seen, change, node = step.seen, step.change, step.seen.node
     teardown = change.teardown
     if teardown is None:
@@ -190,20 +190,20 @@ def note_progress(step: Step) -> StepResult | None:
 
 
 def _write(step: Step, message: str, **update: object) -> StepResult:
-    """Write how far it is, and starts the deadline again."""
+    """Write how far the teardown is, and start the deadline again."""
     action = step.write_change(message, **{"labelled_at": step.ctx.now, **update})
     return step.updating(Reason.UPDATING, message, action)
 
 
 def wait_for_reboot_to_end(step: Step) -> StepResult | None:
-    """A teardown is under way, and the node is not ready: it reboots, or it is down."""
+    """Wait where a node is not ready during a teardown: it reboots, or it is down."""
     if step.change.teardown is None or not step.change.teardown.not_ready:
         return None
     return step.updating(Reason.REBOOT_NEEDED, _NOT_READY)
 
 
 def remove_module(step: Step) -> StepResult | None:
-    """The change is a teardown: the module's files are removed, by a Job or by a user."""
+    """Remove the module's files where the change is a teardown: by a Job or by a user."""
     seen, change, policy = step.seen, step.change, step.policy
     if change.teardown is None:
         return None
@@ -235,7 +235,7 @@ def remove_module(step: Step) -> StepResult | None:
 
 
 def wait_for_reboot(step: Step) -> StepResult:
-    """A user, or kured, reboots the node; this operator never does."""
+    """Wait until a user, or kured, reboots the node; this operator never does."""
     who, removal = "Reboot the node", _find_job(step.seen, step.change, JobPhase.UNINSTALL)
     is_sentinel = step.policy.reboot is RebootPolicy.SENTINEL
     if _SENTINEL in removal.args if removal is not None else is_sentinel:
@@ -247,7 +247,7 @@ def wait_for_reboot(step: Step) -> StepResult:
 
 
 def verify_module(step: Step) -> StepResult:
-    """A Job, or a user, shows that no module is loaded; then the plugin is restarted."""
+    """Verify by a Job, or a user, that no module is loaded; then restart the plugin."""
     seen, change, ctx = step.seen, step.change, step.ctx
     reason, node = Reason.MODULE_UNVERIFIED, seen.node.name
     if _is_gone(step):
@@ -285,7 +285,7 @@ def verify_module(step: Step) -> StepResult:
 
 
 def _is_left_alone(step: Step) -> bool:
-    """Whether nothing of ours is under way on the node, and nothing is ours to do."""
+    """Tell whether nothing of ours is under way on the node, and nothing is ours to do."""
     seen, change = step.seen, step.change
     is_ours = step.policy.teardown is TeardownPolicy.JOB and step.ctx.may_tear_down
     if change.phase is ChangePhase.LABELLED:
@@ -298,7 +298,7 @@ def _is_left_alone(step: Step) -> bool:
 
 
 def _is_gone(step: Step) -> bool:
-    """Whether the module was seen to be gone in the boot that followed its removal."""
+    """Tell whether the module was verified to be gone in the boot that followed its removal."""
     if _is_complete(_find_job(step.seen, step.change, JobPhase.VERIFY)):
         return True
     is_said = step.seen.node.teardown == names.TEARDOWN_DONE
@@ -307,7 +307,7 @@ def _is_gone(step: Step) -> bool:
 
 
 def _is_consumed(step: Step) -> bool:
-    """Whether the `done` that is set does not count for the module in this boot."""
+    """Tell whether the `done` that is set does not count for the module in this boot."""
     seen, change = step.seen, step.change
     assert change.teardown is not None
     if seen.node.teardown != names.TEARDOWN_DONE:
