@@ -170,12 +170,12 @@ class Informers:
         self._notify()
 
     def take_changed(self) -> set[str]:
-        """Name of the nodes that something happened to since the last call."""
+        """Name the nodes that something happened to since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 
     def take_waited_for(self) -> set[str]:
-        """Name of the pools for which other pods wait than at the last call."""
+        """Name the pools for which other pods wait than at the last call."""
         pools, self._waited_for = self._waited_for, set()
         return pools
 

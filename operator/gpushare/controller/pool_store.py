@@ -103,7 +103,7 @@ class Pools:
         self._notify()
 
     def take_changed(self) -> set[str]:
-        """Name of the pools that something happened to since the last call."""
+        """Name the pools that something happened to since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 

@@ -246,7 +246,7 @@ def tell_how_to_remove(competing: Sequence[str], ctx: ReconcileContext) -> str:
 
 
 def list_few(told: Sequence[str], shown: int = SHOWN) -> str:
-    """List the first `shown`, and counts the others."""
+    """List the first `shown`, and count the others."""
     more = f" and {len(told) - shown} more" if len(told) > shown else ""
     return ", ".join(told[:shown]) + more
 

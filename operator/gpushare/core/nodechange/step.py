@@ -101,7 +101,7 @@ class Step:
 def write_records(
     seen: NodeSnapshot, records: NodeRecords, message: str, *, cordon: bool | None = None
 ) -> ApplyNode:
-    """Write the records and leaves all labels; without `cordon` ours stays as it is, too."""
+    """Write the records and leave all labels; without `cordon` ours stays as it is, too."""
     return build_apply(
         seen.node,
         owned_labels(seen.node),

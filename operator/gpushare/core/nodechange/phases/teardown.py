@@ -190,7 +190,7 @@ def note_progress(step: Step) -> StepResult | None:
 
 
 def _write(step: Step, message: str, **update: object) -> StepResult:
-    """Write how far it is, and starts the deadline again."""
+    """Write how far it is, and start the deadline again."""
     action = step.write_change(message, **{"labelled_at": step.ctx.now, **update})
     return step.updating(Reason.UPDATING, message, action)
 
