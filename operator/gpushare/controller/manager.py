@@ -118,7 +118,12 @@ async def _run_with_crd(
         else:
             liveness.append(webhook.find_stalled)
             readiness.append(webhook.find_unready)
-        server = http.ProcessServer(metrics.generate, liveness=liveness, readiness=readiness)
+        server = http.ProcessServer(
+            metrics.generate,
+            liveness=liveness,
+            readiness=readiness,
+            is_stopping=stopping.is_set,
+        )
         await stack.enter_async_context(
             server.listening(host=settings.metrics_host, port=settings.metrics_port)
         )

@@ -25,7 +25,8 @@ class ProcessServer:
     `generate` writes the metrics. A probe answers 200 `ok`, or 503 with a sentence a line.
     `liveness` finds what a restart of this process would mend, `readiness` why nobody should rely
     on it now; that the API server is away is none of the former. A probe's answer is logged when
-    it changes: the kubelet's Events show the status alone.
+    it changes: the kubelet's Events show the status alone. That a process is not ready is no
+    warning before it was, nor once it `is_stopping`.
     """
 
     def __init__(
@@ -34,10 +35,13 @@ class ProcessServer:
         *,
         liveness: Sequence[Check] = (),
         readiness: Sequence[Check] = (),
+        is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.connections = Connections(MAX_CONNECTIONS)
         self._generate = generate
         self._checks = {"/livez": liveness, "/readyz": readiness}
+        self._is_stopping = is_stopping
+        self._was_ready = False
         self._logged: dict[str, str] = {}
 
     @contextlib.asynccontextmanager
@@ -79,11 +83,14 @@ class ProcessServer:
         # Seconds in it grow from probe to probe: that alone is no change.
         answer = re.sub(r"\d+", "", text)
         if answer != self._logged.get(path, ""):
+            is_expected = path == "/readyz" and (not self._was_ready or self._is_stopping())
             for problem in problems:
-                log.warning("%s answers 503: %s", path, problem)
+                level = logging.INFO if is_expected else logging.WARNING
+                log.log(level, "%s answers 503: %s", path, problem)
             if not problems:
-                log.info("%s answers 200 again", path)
+                log.info("%s answers 200", path)
             self._logged[path] = answer
+        self._was_ready |= path == "/readyz" and not problems
         if problems:
             return web.Response(status=503, text=f"{text}\n")
         return web.Response(text="ok\n")

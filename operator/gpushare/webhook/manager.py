@@ -102,9 +102,14 @@ class Webhook:
                 # Only now: until here calls were finished.
                 self._decision_log.flush()
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether it was told to stop, and goes on for those that have not heard of it."""
+        return self._server.calls.ending
+
     def find_unready(self) -> str | None:
         """Tell why the API server should not call; None where it can. A check for /readyz."""
-        if self._server.calls.ending:
+        if self.is_ending:
             return "about to stop"
         if unsynced := self._cache.find_unsynced():
             return str(unsynced)
@@ -142,7 +147,10 @@ async def run_webhook(settings: Settings) -> None:
     async with connect(credentials, metrics.observe_api_request) as api:
         webhook = Webhook(api, settings, metrics)
         server = http.ProcessServer(
-            metrics.generate, liveness=[webhook.find_stalled], readiness=[webhook.find_unready]
+            metrics.generate,
+            liveness=[webhook.find_stalled],
+            readiness=[webhook.find_unready],
+            is_stopping=lambda: webhook.is_ending,
         )
         # First, since it may fail: once begun, the webhook ends no sooner than its callers know.
         async with server.listening(host=settings.metrics_host, port=settings.metrics_port):

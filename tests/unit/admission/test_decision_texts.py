@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.core.admission import Rules
-from gpushare.core.admission.decision import build_annotation, cut
+from gpushare.core.admission.decision import build_annotation, cut, list_causes
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod
 from tests.kit.values.pool_views import Json, a_view, admit
@@ -42,6 +42,12 @@ def test_the_annotation_speaks_of_no_losers_where_there_are_none() -> None:
 def test_pools_that_lost_for_one_cause_are_named_together() -> None:
     message = admit(build_pod("a"), *MANY[:3], rules=Rules(denies=True)).message
     assert "whole-000, whole-001, whole-002: mode default does not offer" in message
+
+
+def test_a_warning_with_no_space_for_a_cause_counts_all_pools_and_keeps_what_to_do() -> None:
+    causes = [([name * 60], "it accepts only pods that request it") for name in ("a", "b")]
+    _, warning = list_causes("No pool accepts this pod" * 5, causes, "Create another pool")
+    assert warning.endswith(". 2 pools rejected it. Create another pool")
 
 
 def test_a_warning_shows_as_many_causes_as_it_holds_and_what_to_do() -> None:

@@ -188,7 +188,7 @@ POOLS: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
     ),
     (see(), INFO, Reason.NO_NODES, "pool training"),
     (HALTED, ERROR, Reason.DEADLINE_EXCEEDED, "node gpu-0"),
-    (HALTED_POOL, ERROR, Reason.ROLLOUT_HALTED, "gpushare retry training"),
+    (HALTED_POOL, ERROR, Reason.ROLLOUT_HALTED, "gpushare retry pool/training"),
     (see(a_settled(allocatable=BOTH), pods=(PLUGIN, NVIDIA)), ERROR, Reason.COMPETING_PLUGINS, ""),
     (see(MIG_NODE), WARNING, Reason.MIG_NODE, "gpushare explain node gpu-1"),
     (UNANSWERED, ERROR, Reason.SCHEDULER_UNAVAILABLE, "http://10.0.0.9:32766"),

@@ -176,7 +176,8 @@ def test_a_look_that_is_refused_for_too_long_halts_the_pool_and_is_tried_again_a
     node = a_node(labels={**SHARE, **OURS}, records=records, unschedulable=True)
     plan = plan_of(node, a_pool(), now=DEADLINE + timedelta(seconds=seconds), is_refused=True)
     assert (plan.state, plan.action) == (state, RecheckPods("gpu-1"))
-    assert ("node gpu-1 continues automatically" in plan.halts) is halts
+    assert ("Node gpu-1 continues automatically" in plan.halts) is halts
+    assert plan.resumes is halts
     if state is NodeState.FAILED:
         assert plan.reason is Reason.DEADLINE_EXCEEDED
 

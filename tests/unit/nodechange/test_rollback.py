@@ -198,6 +198,14 @@ def test_a_pod_that_came_meanwhile_ends_the_rollback_and_it_is_tried_again_later
     assert _next(node, NEW, INSTALLER).reason is Reason.ROLLED_BACK
 
 
+def test_a_rollback_whose_pods_can_not_be_read_still_halts_by_what_failed() -> None:
+    node = _node(phase=ChangePhase.CORDONED, failure=None, rolls_back=a_failure())
+    now = NOW + timedelta(minutes=60)
+    plan = plan_of(node, _pool(), NEW, INSTALLER, daemonsets=DAEMONSETS, now=now, is_refused=True)
+    assert (plan.state, plan.resumes) == (NodeState.FAILED, False)
+    assert plan.halts.startswith("Node gpu-1 failed in phase Restarting")
+
+
 def test_the_node_that_is_back_is_in_service_and_remembers_the_failure() -> None:
     new = (PluginPod(name="new", uid="new"),)
     node = _after_look(_begun(), NEW, INSTALLER)

@@ -81,16 +81,54 @@ async def test_a_process_that_is_not_ready_says_each_reason_and_stays_live() -> 
     assert (await get("/livez", *problems))[0] == 200
 
 
-async def test_a_probes_answer_is_logged_when_it_changes(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("answers", "is_stopping", "logged"),
+    [
+        (
+            [None, "silent for 61 s", "silent for 63 s", "no lease", None, None],
+            False,
+            [
+                ("WARNING", "/readyz answers 503: silent for 61 s"),
+                ("WARNING", "/readyz answers 503: no lease"),
+                ("INFO", "/readyz answers 200"),
+            ],
+        ),
+        (
+            ["no pools", None, "no lease"],
+            False,
+            [
+                ("INFO", "/readyz answers 503: no pools"),
+                ("INFO", "/readyz answers 200"),
+                ("WARNING", "/readyz answers 503: no lease"),
+            ],
+        ),
+        ([None, "about to stop"], True, [("INFO", "/readyz answers 503: about to stop")]),
+    ],
+    ids=["ready before", "starting", "stopping"],
+)
+async def test_a_probes_answer_is_logged_when_it_changes_and_is_a_warning_of_what_was_ready(
+    answers: list[str | None],
+    is_stopping: bool,
+    logged: list[tuple[str, str]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO)
-    answers = iter([None, "silent for 61 s", "silent for 63 s", "no lease", None, None])
-    server = ProcessServer(Metrics().generate, readiness=[lambda: next(answers)])
+    given = iter(answers)
+    server = ProcessServer(
+        Metrics().generate,
+        readiness=[lambda: next(given)],
+        is_stopping=lambda: is_stopping,
+    )
     async with RawTestServer(server.handle) as raw, aiohttp.ClientSession() as session:
-        for _ in range(6):
+        for _ in answers:
             await session.get(raw.make_url("/readyz"))
     ours = [record for record in caplog.records if record.name == "gpushare.observe.http"]
-    assert [(record.levelname, record.getMessage()) for record in ours] == [
-        ("WARNING", "/readyz answers 503: silent for 61 s"),
-        ("WARNING", "/readyz answers 503: no lease"),
-        ("INFO", "/readyz answers 200 again"),
-    ]
+    assert [(record.levelname, record.getMessage()) for record in ours] == logged
+
+
+async def test_what_was_never_live_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    server = ProcessServer(Metrics().generate, liveness=[lambda: "no pass has begun"])
+    async with RawTestServer(server.handle) as raw, aiohttp.ClientSession() as session:
+        await session.get(raw.make_url("/livez"))
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"

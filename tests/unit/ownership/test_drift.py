@@ -16,6 +16,7 @@ from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import Blocker, NodeState
 from gpushare.core.snapshot.node import NodeSnapshot
+from gpushare.core.status.pool_status import MAX_MESSAGE_BYTES
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
@@ -94,6 +95,22 @@ def test_the_third_by_the_same_manager_makes_it_a_rival(
     third = fight.flip(value)
     assert third.given_up == {names.LABEL_SCHEDULE}
     assert [word for word in words if word not in third.message] == []
+
+
+def test_the_command_that_ends_conflicts_about_all_labels_is_in_what_a_status_shows() -> None:
+    keys = (names.LABEL_SCHEDULE, names.LABEL_PLACEMENT, names.LABEL_POOL)
+    conflicts = tuple(
+        LabelConflict(
+            key=key, manager="cloud-controller", ours="core_mem", theirs="share", since=NOW
+        )
+        for key in keys
+    )
+    node = a_node("cn-beijing.192.168.100.100", records=_records())
+    seen = NodeSnapshot(node, (), parse_records(node))
+    plan = seen.plan_conflict(Verdict(given_up=frozenset(keys), conflicts=conflicts))
+    told = f"10 of 11 nodes are ready. Node {node.name}: {plan.message}"[:MAX_MESSAGE_BYTES]
+    assert f"(on ACK: the node pool), then run `kubectl gpushare retry node/{node.name}`" in told
+    assert told.count("Change what") == 1
 
 
 def test_different_managers_are_no_rivals_of_ours() -> None:

@@ -17,12 +17,12 @@ from gpushare.core.rollout.budget import (
     Refusal,
     RolloutProgress,
     count_max_unavailable,
-    explain_halt,
     find_start_refusal,
 )
 from gpushare.core.snapshot.actions import ApplyNode, Blocker, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 from gpushare.core.snapshot.node import Timing
+from gpushare.core.status.plan_status import judge_rollout
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
@@ -242,11 +242,26 @@ def test_a_node_whose_pods_cannot_be_read_stays_cordoned_and_the_others_are_let_
     for changed in (None, {"gpu-1"}, {"gpu-2"}, set()):
         decided = planner.update(snapshot, changed, later).decisions
         plans = planner.pool_states["training"].plans
-        assert "gpushare retry" not in explain_halt("training", plans["gpu-1"].halts)
         assert not isinstance(plans["gpu-1"].action, ApplyNode)
         assert plans["gpu-2"].reason is Reason.ROLLOUT_HALTED
+        assert "gpushare retry" not in plans["gpu-2"].message
         assert not expect_apply(plans["gpu-2"]).cordon
         assert len({each.plan.node for each in decided}) == len(decided)
+
+
+def test_where_a_node_has_failed_a_retry_is_told_whatever_else_halts_the_pool() -> None:
+    held = replace(_at(ChangePhase.CORDONED), name="gpu-1")
+    waiting = a_settled("gpu-3")
+    refused = {"gpu-1": Blocker(Reason.WRITE_REFUSED, "pods is forbidden")}
+    pool = a_pool(rollout=WIDE)
+    snapshot = a_snapshot(pools=(pool,), nodes=(held, has_failed("gpu-2"), waiting))
+    planner = Planner(Timing())
+    planner.update(replace(snapshot, refusals=refused), None, NOW + timedelta(minutes=20))
+    pool_state = planner.pool_states["training"]
+    _, reason, told = judge_rollout(pool, pool_state)
+    assert reason is Reason.ROLLOUT_HALTED
+    for message in (told, pool_state.plans["gpu-3"].message):
+        assert "kubectl gpushare retry pool/training`. Node gpu-2 failed" in message
 
 
 def _installing(node: Node, *, max_unavailable: int = 1, halted: bool = False) -> StepResult:

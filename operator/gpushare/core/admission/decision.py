@@ -81,7 +81,8 @@ def _list(head: str, causes: Sequence[tuple[str, int]], advice: str, limit: int)
     for cause, pools in causes:
         room -= len(cause.encode()) + len(". ")
         if room < 0 and len(causes) > 1:
-            sentences.append(f"{left} more pool{'s' if left > 1 else ''} rejected it")
+            more = " more" if len(sentences) > 1 else ""
+            sentences.append(f"{left}{more} pool{'s' if left > 1 else ''} rejected it")
             break
         sentences.append(cause)
         left -= pools

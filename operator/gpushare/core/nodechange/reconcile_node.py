@@ -50,7 +50,10 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResu
     )
     if failure is not None and halts:
         # Whatever is done to the node meanwhile: completed late, rolled back, fought over.
-        return replace(plan, halts=plan.halts or describe_failure(seen.node.name, failure))
+        if plan.resumes or not plan.halts:
+            told = describe_failure(seen.node.name, failure)
+            plan = replace(plan, halts=told, resumes=False)
+        return plan
     evicts = pool.spec.rollout.stale_workloads is StaleWorkloadPolicy.EVICT
     return plan_stale(seen, plan, ctx) if evicts else plan
 

@@ -23,6 +23,8 @@ PATIENCE = 2
 PACE = timedelta(minutes=1)
 WRITES_PER_PACE = 6
 _KEPT_REVERTS = 12
+END_CONFLICT = "Change what is applied (on ACK: the node pool)"
+"""Told once after all conflicts of a node: the end of a long message is cut in a status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +56,14 @@ class Verdict:
 
     @property
     def message(self) -> str:
-        return ". ".join(describe_conflict(conflict) for conflict in self.conflicts)
+        return ". ".join([*map(describe_conflict, self.conflicts), END_CONFLICT])
 
 
 def describe_conflict(conflict: LabelConflict) -> str:
-    """Tell who writes what, against which value of ours, and what to do about it."""
+    """Tell who writes what, against which value of ours; `END_CONFLICT` is to follow."""
     key, theirs = conflict.key, conflict.theirs
     what = f"removing label {key}" if theirs is None else f"writing {key}={theirs}"
-    return (
-        f"{_name(conflict.manager)} keeps {what}, but the pool needs {conflict.ours}. Change what "
-        "it applies (on ACK: the node pool)"
-    )
+    return f"{_name(conflict.manager)} keeps {what}, but the pool needs {conflict.ours}"
 
 
 def describe_revert(revert: DriftRevert, ours: str) -> str:

@@ -252,14 +252,14 @@ class Planner:
     def _count(self, name: str, node: str = "") -> RolloutProgress:
         pool_state, pool = self._pool_state(name), self._pools.get(name)
         gives_back = pool is None or pool.deleting
+        halting = pool_state.find_halting()
         return RolloutProgress(
             total=self.releases.count(name) if gives_back else len(pool_state.capacities),
             unavailable=len(pool_state.unavailable) - (node in pool_state.unavailable),
             changing=len(pool_state.changing) - (node in pool_state.changing),
             verified=len(pool_state.verified),
-            halted_by=pool_state.halting[min(pool_state.halting)].halts
-            if pool_state.halting
-            else "",
+            halted_by=halting.halts if halting is not None else "",
+            resumes=halting is not None and halting.resumes,
         )
 
     def _serve(self, context: NodeContext, name: str) -> None:

@@ -106,6 +106,10 @@ class PoolState:
         if plan.kind is not None:
             self.kinds -= Counter({plan.kind: 1})
 
+    def find_halting(self) -> StepResult | None:
+        """Find the first node that halts the pool; one that a user must retry goes first."""
+        return min(self.halting.values(), key=lambda plan: (plan.resumes, plan.node), default=None)
+
     def measure(self, node: str, capacity: NodeCapacity | None) -> None:
         """Record what a node offers and gives out; None where it is the pool's no more."""
         if self.capacities.get(node) == capacity:

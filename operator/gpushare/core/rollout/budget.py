@@ -21,10 +21,6 @@ class Refusal:
     message: str
 
 
-NO_RETRY = "No retry is needed"
-"""How `halted_by` begins where nothing failed that could be retried."""
-
-
 @dataclass(frozen=True, slots=True)
 class RolloutProgress:
     """How far a pool's rollout is."""
@@ -39,6 +35,8 @@ class RolloutProgress:
     """Nodes that a change brought to the pool's mode, verified."""
     halted_by: str = ""
     """What failed, in a sentence."""
+    resumes: bool = False
+    """That ends automatically, and a retry does not help."""
 
 
 def find_start_refusal(
@@ -62,7 +60,8 @@ def find_start_refusal(
         rollout = pool.spec.rollout if pool is not None else Rollout()
         return None if _has_room(rollout, progress) else _budget_used_up(pool, rollout, progress)
     if progress.halted_by:
-        return Refusal(Reason.ROLLOUT_HALTED, explain_halt(pool.name, progress.halted_by))
+        message = explain_halt(pool.name, progress.halted_by, resumes=progress.resumes)
+        return Refusal(Reason.ROLLOUT_HALTED, message)
     rollout = pool.spec.rollout
     if not _has_room(rollout, progress):
         return _budget_used_up(pool, rollout, progress)
@@ -74,10 +73,10 @@ def find_start_refusal(
     return None
 
 
-def explain_halt(pool: str, halted_by: str) -> str:
+def explain_halt(pool: str, halted_by: str, *, resumes: bool) -> str:
     """Tell how to resume a halted rollout, then its cause: the end is cut where names are long."""
-    if halted_by.startswith(NO_RETRY):
-        return f"The rollout is halted. {halted_by}"
+    if resumes:
+        return f"The rollout is halted, but no retry is needed. {halted_by}"
     return (
         "The rollout is halted. Fix the cause, then change the spec or run "
         f"`kubectl gpushare retry pool/{pool}`. {halted_by}"

@@ -186,6 +186,8 @@ class StepResult:
     """When it counts as failed."""
     halts: str = ""
     """Why no other node of the pool may begin: what failed here, in a sentence."""
+    resumes: bool = False
+    """That ends automatically: nothing failed that could be tried again."""
     verified: bool = False
     """The pool's mode was reached by a change, and verified: what a canary is for."""
 

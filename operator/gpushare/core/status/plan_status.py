@@ -69,9 +69,10 @@ def fit(models: Iterable[Model], room: int) -> tuple[Model, ...]:
 def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]:
     """Tell whether no isolation change is under way or left to do, or what it waits for."""
     changing, left = len(pool_state.under_way), sum(pool_state.kinds.values())
-    halted = pool_state.halting[min(pool_state.halting)].halts if pool_state.halting else ""
-    if halted and (left or changing or pool_state.counts[NodeState.FAILED]):
-        message = f"{explain_halt(pool.name, halted)}. Nodes left to change: {left}"
+    halting = pool_state.find_halting()
+    if halting is not None and (left or changing or pool_state.counts[NodeState.FAILED]):
+        halt = explain_halt(pool.name, halting.halts, resumes=halting.resumes)
+        message = f"{halt}. Nodes left to change: {left}"
         return False, Reason.ROLLOUT_HALTED, message
     unapproved = [kind for kind in pool_state.kinds if not is_approved(pool, kind)]
     if unapproved:

@@ -17,7 +17,7 @@ from gpushare.api.status import (
     StaleSample,
 )
 from gpushare.core.capacity.pool_capacity import sum_capacity
-from gpushare.core.ownership.drift import describe_conflict
+from gpushare.core.ownership.drift import END_CONFLICT, describe_conflict
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.isolation import ContainerIsolation, NodeIsolation, sum_isolation
@@ -174,7 +174,7 @@ def _judge_conflicting(pool_state: PoolState) -> tuple[bool, Reason, str]:
         return False, Reason.NO_CONFLICT, "No other field manager keeps changing the pool's labels"
     first = pool_state.conflicting[min(pool_state.conflicting)]
     message = (
-        f"{describe_conflict(first.conflicts[0])}. Nodes in conflict: "
+        f"{describe_conflict(first.conflicts[0])}. {END_CONFLICT}. Nodes in conflict: "
         f"{len(pool_state.conflicting)}, such as node {first.node}"
     )
     return True, Reason.LABEL_CONFLICT, message

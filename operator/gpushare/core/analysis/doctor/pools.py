@@ -22,10 +22,6 @@ _REASONS: Mapping[tuple[str, Reason], Severity] = {
     (Condition.ROLLOUT_COMPLETE, Reason.ROLLOUT_HALTED): Severity.ERROR,
     (Condition.READY, Reason.NO_NODES): Severity.INFO,
 }
-_REMEDIES = {
-    Reason.ROLLOUT_HALTED: "Fix the failed nodes, then run: gpushare retry {pool}",
-}
-"""For reasons whose remedy is more than a page."""
 _EXTENDER = {
     Reason.SCHEDULER_UNAVAILABLE: Severity.ERROR,
     # A minute later the scheduler's message may prove to have been outdated.
@@ -64,8 +60,8 @@ def _judge_conditions(pool: Pool, pool_state: PoolState, now: datetime) -> Itera
             (condition.type, reason)
         )
         if severity is not None:
-            remedy = _REMEDIES.get(reason, look_up(reason)).format(pool=pool.name)
-            yield Finding(severity, reason, f"pool {pool.name}", condition.message, remedy)
+            about = f"pool {pool.name}"
+            yield Finding(severity, reason, about, condition.message, look_up(reason))
 
 
 def judge_extender(waiting: Sequence[UnschedulablePod]) -> Iterator[Finding]:

@@ -20,7 +20,6 @@ from gpushare.core.nodechange.step import (
 from gpushare.core.ownership.drift import Claim, judge_drift
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
-from gpushare.core.rollout.budget import NO_RETRY
 from gpushare.core.snapshot.actions import (
     ApplyNode,
     NodeState,
@@ -118,13 +117,11 @@ def report_unreadable_pods(step: Step) -> StepResult | None:
         return None
     seconds, node = step.policy.ready_timeout.total_seconds(), step.seen.node.name
     message = (
-        f"{NO_RETRY}: node {node} continues automatically when the API server allows its change, "
-        f"which it still refuses {seconds:g} s after the cordon. status.samples shows the refusal"
+        f"Node {node} continues automatically when the API server allows its change, which it "
+        f"still refuses {seconds:g} s after the cordon. status.samples shows the refusal"
     )
     plan = step.seen.plan(NodeState.FAILED, Reason.DEADLINE_EXCEEDED, message, _build_recheck(step))
-    # A rollback halts by what failed before it, which a user must retry.
-    is_own_halt = not step.change.initializing and step.change.rolls_back is None
-    return replace(plan, halts=message if is_own_halt else "")
+    return plan if step.change.initializing else replace(plan, halts=message, resumes=True)
 
 
 def _build_recheck(step: Step) -> RecheckPods:
