@@ -184,7 +184,19 @@ def test_a_node_begins_where_budget_and_canaries_leave_it_a_place(
         assert f"{progress.get('verified', 0)} of 2 nodes" in refusal.message
     if refusal is not None and reason is BUDGET:
         assert f"maxUnavailable ({rollout.max_unavailable})" in refusal.message
-        assert refusal.message.endswith("kubectl get nodes -l gpushare.io/pool=training")
+        assert refusal.message.endswith("`kubectl get nodes -l gpushare.io/pool=training`")
+
+
+def test_what_waits_for_a_share_of_the_nodes_is_not_looked_at_again_when_their_number_changes() -> (
+    None
+):
+    refusals = [
+        _refuse(Spec(max_unavailable="10%"), _progress(total=total, unavailable=50))
+        for total in (100, 200)
+    ]
+    assert refusals[0] == refusals[1]
+    assert refusals[0] is not None
+    assert "maxUnavailable (10%)" in refusals[0].message
 
 
 def test_a_halt_holds_where_budget_and_canary_would_not() -> None:

@@ -58,13 +58,13 @@ def find_start_refusal(
         return None
     if pool is None or pool.deleting:
         rollout = pool.spec.rollout if pool is not None else Rollout()
-        return None if _has_room(rollout, progress) else _budget_used_up(pool, rollout, progress)
+        return None if _has_room(rollout, progress) else _budget_used_up(pool, rollout)
     if progress.halted_by:
         message = explain_halt(pool.name, progress.halted_by, resumes=progress.resumes)
         return Refusal(Reason.ROLLOUT_HALTED, message)
     rollout = pool.spec.rollout
     if not _has_room(rollout, progress):
-        return _budget_used_up(pool, rollout, progress)
+        return _budget_used_up(pool, rollout)
     if progress.verified < rollout.canary <= progress.verified + progress.changing:
         return Refusal(
             Reason.WAITING_FOR_CANARY,
@@ -83,17 +83,17 @@ def explain_halt(pool: str, halted_by: str, *, resumes: bool) -> str:
     )
 
 
-def _budget_used_up(pool: Pool | None, rollout: Rollout, progress: RolloutProgress) -> Refusal:
+def _budget_used_up(pool: Pool | None, rollout: Rollout) -> Refusal:
     """Tell that the budget is used up, and how to see by which nodes.
 
-    It names none: with each that comes back, all that wait would be looked at again.
+    It neither counts nor names them: with each that comes back, or is given back, all that wait
+    would be looked at again.
     """
-    limit = count_max_unavailable(rollout, progress.total)
     label = names.LABEL_POOL if pool is None else f"{names.LABEL_POOL}={pool.name}"
     return Refusal(
         Reason.WAITING_FOR_BUDGET,
-        f"Waiting for budget: rollout.maxUnavailable ({limit}) is used up by nodes that are in a "
-        f"change, cordoned or NotReady. To see them, run: kubectl get nodes -l {label}",
+        f"Waiting for budget: rollout.maxUnavailable ({rollout.max_unavailable}) is used up by "
+        f"nodes that are changing, cordoned or NotReady. Run `kubectl get nodes -l {label}`",
     )
 
 
