@@ -111,7 +111,10 @@ def test_whatever_stands_there_of_the_kernel_module_counts_as_loaded(text: str) 
 @pytest.mark.parametrize("annotation", sorted(names.RELEASED_ANNOTATIONS))
 @pytest.mark.parametrize("text", ["{", "[]", '"x"', '{"v":2', "null", '{"v":[]}'])
 def test_an_annotation_that_somebody_broke_is_refused(annotation: str, text: str) -> None:
-    with pytest.raises(RecordError, match=f"run: kubectl annotate node gpu-1 {annotation}-"):
+    says_mode = annotation in (names.ANNOTATION_CHANGE, names.ANNOTATION_APPLIED)
+    unknown = "gpushare.io/mode-unknown=true " if says_mode else ""
+    command = f"run: kubectl annotate node gpu-1 {unknown}{annotation}- --overwrite"
+    with pytest.raises(RecordError, match=command):
         parse_records(_with(annotation, text))
 
 

@@ -99,13 +99,14 @@ def parse_records(node: Node) -> NodeRecords:
             LastApplied.__name__: names.ANNOTATION_APPLIED,
             Drift.__name__: names.ANNOTATION_DRIFT,
         }.get(error.title, names.ANNOTATION_INITIAL_VALUES)
-        # Without these nothing says which mode the plugin serves.
+        # Without these nothing says which mode the plugin serves. That goes first in the command,
+        # of which a status may show only the beginning.
         is_doubtful = key in (names.ANNOTATION_CHANGE, names.ANNOTATION_APPLIED)
-        unknown = f" {names.ANNOTATION_MODE_UNKNOWN}=true" if is_doubtful else ""
+        unknown = f"{names.ANNOTATION_MODE_UNKNOWN}=true " if is_doubtful else ""
         raise RecordError(
             f"Annotation {key} of node {node.name} cannot be read ({error.errors()[0]['msg']}). If "
             "another version of the operator wrote it, run that version. If it was edited, run: "
-            f"kubectl annotate node {node.name} {key}-{unknown}"
+            f"kubectl annotate node {node.name} {unknown}{key}- --overwrite"
         ) from error
 
 
