@@ -11,6 +11,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import NodeState
+from gpushare.core.status.pool_status import MAX_SAMPLE_BYTES
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
@@ -110,6 +111,15 @@ def test_with_restart_never_labels_are_written_and_the_node_is_reported() -> Non
 
 
 AWAITS = an_isolating(records=applied(restart_pending=True), allocatable={MEMORY: 15})
+
+
+def test_the_command_that_restarts_the_plugin_fits_in_a_sample_where_names_are_long() -> None:
+    node = replace(AWAITS, name="cn-hangzhou.192.168.100.200")
+    plugin = replace(PLUGIN, name="gpushare-core-device-plugin-ds-x7k2p", node=node.name)
+    idle = plan_of(node, NEVER, plugin, replace(INSTALLER, node=node.name))
+    plan = expect_idle(idle, NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED)
+    command = f"kubectl cordon {node.name} && kubectl -n kube-system delete pod {plugin.name}`"
+    assert command in plan.message[: MAX_SAMPLE_BYTES - 3]
 
 
 def test_a_person_who_restarts_the_plugin_makes_the_node_ready() -> None:

@@ -173,9 +173,8 @@ def plan_labels(
     elif applied is not None and applied.restart_pending:
         state, reason = NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED
         told = (
-            f"DaemonSet {ctx.name_of(mode.plugin)} serves the former mode until its pod, or the "
-            "kubelet, restarts, and devicePlugin.restart is Never. "
-            f"{advise_restart(seen, mode)}"
+            f"DaemonSet {ctx.name_of(mode.plugin)} serves the former mode until its pod restarts "
+            f"(devicePlugin.restart is Never). {advise_restart(seen, mode)}"
         )
     elif applied is not None and applied.mode_unknown:
         state, reason = NodeState.BLOCKED, Reason.MODE_UNKNOWN
