@@ -121,7 +121,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
             )
         ),
         managers=share_mapping(tuple(managers.items())),
-        written_at=written_at,
+        written_at=share_mapping(tuple(written_at.items())),
         retry=annotations.get(names.ANNOTATION_RETRY, ""),
         teardown=annotations.get(names.ANNOTATION_TEARDOWN, ""),
         owns_cordon="f:unschedulable" in ours.get("f:spec", {}),
