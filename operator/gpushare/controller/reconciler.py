@@ -62,7 +62,7 @@ CONFLICT_SECONDS = 0.2
 _AGAIN = "It is tried again automatically"
 EVICTION_RETRY_SECONDS = 5.0
 """How long a node rests whose pods may not be evicted, as `kubectl drain` does."""
-MAX_TASKS = 500
+MAX_TASKS = 300
 """Nodes that are worked on at once, at 4 KiB each; all others wait for their turn."""
 FULL_PASS_SECONDS = 600.0
 """At least this often everything is decided anew, whatever the events said."""
