@@ -109,7 +109,7 @@ def _list_help() -> Iterator[str]:
         shown = copy(command)
         shown.params = [p for p in command.params if p.get_help_record(context) not in common]
         shown.add_help_option = False
-        if shown.params:
+        if shown.params and command is not COMMAND:
             yield f"\n## {name}\n\n```text\n{shown.get_help(context).rstrip()}\n```\n"
 
 
