@@ -4,7 +4,9 @@ In a page it stands between `<!-- from the program: NAME -->` and `<!-- end -->`
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from functools import partial
 from textwrap import TextWrapper, fill
 from typing import Any
@@ -28,6 +30,10 @@ from tests.kit.values.doc_pages import DOCS
 from tests.node.behaviours import render_table
 
 WIDTH = 100
+_MANY = 5
+"""An option that so many commands have is described once."""
+_IN_WORDS = ("managedFields", "nodeAffinity")
+"""Fields whose parts _SNAPSHOT describes."""
 _MODES_HEAD = (
     "| edition | `schedule` | labels on the node | resources | isolates "
     "| DaemonSets in `kube-system` |"
@@ -47,9 +53,10 @@ _ISOLATION = {
 _PART = re.compile(r"(?<=<!-- from the program: )([\w ]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _SNAPSHOT = """\
 Of `limits`, `requests`, `allocatable` and `capacity` what begins with {prefixes}; of `env`
-{variables}, and not where else its value is read from; of `managedFields` who owns the labels and
-annotations that the operator writes, the cordon, and the fields of a pool's spec; of `conditions`
-Ready and PodScheduled; of a DaemonSet's images the names, without registry and tag.
+{variables}, and not where else its value is read from; of `managedFields` manager, operation, time,
+and which of the operator's labels and annotations, the cordon and a pool's spec it owns; of
+`nodeAffinity` the required terms; of `conditions` Ready and PodScheduled; of a DaemonSet's images
+the names, without registry and tag.
 
 Of the operator's Deployments, where they may be read, these variables and no other: {settings}.
 """
@@ -66,15 +73,44 @@ def _list_exit_codes() -> Iterator[str]:
     yield from (f"| {code} | {code.meaning} |\n" for code in Exit)
 
 
-def _list_help(command: Any, name: str, parent: Any = None) -> Iterator[str]:
-    """The help of a command and of those below it, each under its name."""
+def _walk_commands(command: Any, name: str, parent: Any = None) -> Iterator[tuple[str, Any, Any]]:
+    """Name, command and context of a command and of those below it."""
     context = command.context_class(
         command, info_name=name.split()[-1], parent=parent, terminal_width=WIDTH
     )
-    yield f"\n## {name}\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
+    yield name, command, context
     for child, below in getattr(command, "commands", {}).items():
         if not below.hidden:
-            yield from _list_help(below, f"{name} {child}", context)
+            yield from _walk_commands(below, f"{name} {child}", context)
+
+
+def _find_common_options() -> Mapping[tuple[str, str], list[str]]:
+    """What the help says of each option that many commands have, and those commands."""
+    found = defaultdict(list)
+    for name, command, context in _walk_commands(COMMAND, COMMAND.name):
+        for option in command.params:
+            if (said := option.get_help_record(context)) is not None:
+                found[said].append(name)
+    return {said: users for said, users in found.items() if len(users) >= _MANY}
+
+
+def _list_common_options() -> Iterator[str]:
+    yield "| option | meaning | commands |\n|---|---|---|\n"
+    for (option, meaning), users in _find_common_options().items():
+        commands = ", ".join(f"`{name.partition(' ')[2]}`" for name in users)
+        option = option.replace("|", r"\|")
+        yield f"| `{option}` | {' '.join(meaning.split())} | {commands} |\n"
+
+
+def _list_help() -> Iterator[str]:
+    """The help of each command under its name, without what is said once."""
+    common = _find_common_options()
+    for name, command, context in _walk_commands(COMMAND, COMMAND.name):
+        shown = copy(command)
+        shown.params = [p for p in command.params if p.get_help_record(context) not in common]
+        shown.add_help_option = False
+        if shown.params and command is not COMMAND:
+            yield f"\n## {name}\n\n```text\n{shown.get_help(context).rstrip()}\n```\n"
 
 
 def _list_snapshot() -> Iterator[str]:
@@ -87,25 +123,25 @@ def _list_snapshot() -> Iterator[str]:
     yield "\n\n```text\n"
     for kind, shape in KEPT.items():
         yield f"{kind}\n"
-        yield from _outline(shape, "  ")
+        yield from _outline(shape)
     yield "```\n"
 
 
-def _outline(shape: Shape, indent: str) -> Iterator[str]:
+def _outline(shape: Shape, path: str = "") -> Iterator[str]:
     """The fields of a shape: first those that are kept as they are, then what has parts."""
     plain, nested = [], []
     for name, kept in shape.items():
         part, brackets = _find_part(kept)
-        if isinstance(part, dict):
-            nested.append((f"{name}{brackets}", part))
+        if isinstance(part, dict) and name not in _IN_WORDS:
+            nested.append((f"{path}{name}{brackets}", part))
         else:
             plain.append(f"{name}{brackets}")
     if plain:
-        wrapper = TextWrapper(WIDTH, indent, indent, break_on_hyphens=False)
+        start = f"  {path.removesuffix('.')}: " if path else "  "
+        wrapper = TextWrapper(WIDTH, start, "      ", break_on_hyphens=False)
         yield wrapper.fill(", ".join(plain)) + "\n"
     for name, part in nested:
-        yield f"{indent}{name}\n"
-        yield from _outline(part, f"{indent}  ")
+        yield from _outline(part, f"{name}.")
 
 
 def _find_part(kept: Any) -> tuple[Any, str]:
@@ -131,14 +167,6 @@ def _list_rules() -> Iterator[str]:
         yield "| rule | when it applies, and what follows | leads to |\n|---|---|---|\n"
         for rule in phase.rules:
             yield f"| {rule.name} | {rule.summary} | {', '.join(rule.leads_to)} |\n"
-
-
-def _draw_phases() -> Iterator[str]:
-    yield "```mermaid\nstateDiagram-v2\n    [*] --> Stable\n"
-    for phase in MACHINE:
-        for other in dict.fromkeys(other for rule in phase.rules for other in rule.leads_to):
-            yield f"    {phase.name} --> {other}\n"
-    yield "```\n"
 
 
 def _list_modes(head: str, isolation: Mapping[str, str]) -> Iterator[str]:
@@ -199,11 +227,13 @@ def _list_matrices() -> Iterator[str]:
         yield from (f"| {' | '.join(row)} |\n" for row in rows)
 
 
+COMMAND: Any = typer.main.get_command(app)
+
 PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "exit codes": _list_exit_codes,
-    "commands": partial(_list_help, typer.main.get_command(app), "gpushare"),
+    "options": _list_common_options,
+    "commands": _list_help,
     "snapshot": _list_snapshot,
-    "phases": _draw_phases,
     "rules": _list_rules,
     "modes": partial(_list_modes, _MODES_HEAD, {word: word for word in _ISOLATION}),
     "modes in Chinese": partial(_list_modes, _MODES_HEAD_CHINESE, _ISOLATION),

@@ -24,8 +24,6 @@ NOT_TYPED = (
     # There is no container engine, nor a registry; tests/release has both, and tests/image installs
     # the program.
     "make image ", "docker push ", "docker save ", "ctr ", "python3 -m venv ",
-    # Nothing has been released, and so signed.
-    "cosign verify ", "helm upgrade --install gpushare oci://",
     # A simulated pod runs on, and its kubelet has no logs.
     "kubectl wait pod ", "kubectl logs ",
     # Typed at the end.

@@ -165,7 +165,7 @@ def _format(at: float) -> str:
         ([3, 2], 2, MOST_PENDING),
         ([1, 0], 2, MOST_PENDING),
         ([3, 2, 2], 3, MOST_PENDING),
-        # With an autoscaler it is the most that may run, as docs/autoscaling.md has it.
+        # With an autoscaler it is the most that may run, as docs/admission.md has it.
         ([1], 10, MOST_PENDING),
         ([1] * 2, 10, MOST_PENDING),
         ([1] * 4, 10, MOST_PENDING),
