@@ -169,6 +169,14 @@ def _list_rules() -> Iterator[str]:
             yield f"| {rule.name} | {rule.summary} | {', '.join(rule.leads_to)} |\n"
 
 
+def _draw_phases() -> Iterator[str]:
+    yield "```mermaid\nstateDiagram-v2\n    [*] --> Stable\n"
+    for phase in MACHINE:
+        for other in dict.fromkeys(other for rule in phase.rules for other in rule.leads_to):
+            yield f"    {phase.name} --> {other}\n"
+    yield "```\n"
+
+
 def _list_modes(head: str, isolation: Mapping[str, str]) -> Iterator[str]:
     """The table of modes; each word of `isolation` as the page's language has it."""
 
@@ -234,6 +242,7 @@ PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "options": _list_common_options,
     "commands": _list_help,
     "snapshot": _list_snapshot,
+    "phases": _draw_phases,
     "rules": _list_rules,
     "modes": partial(_list_modes, _MODES_HEAD, {word: word for word in _ISOLATION}),
     "modes in Chinese": partial(_list_modes, _MODES_HEAD_CHINESE, _ISOLATION),
