@@ -94,7 +94,8 @@ class Certificate:
         if not self._installed:
             return f"MutatingWebhookConfiguration {self._configuration} is not installed"
         if self._identity.expires <= self._clock():
-            return f"the certificate expired at {self._identity.expires.isoformat()}"
+            expired = f"the certificate expired at {self._identity.expires.isoformat()}"
+            return f"{expired}: {self._refusal}" if self._refusal else expired
         return self._find_distrust(self._identity)
 
     async def run(self) -> None:

@@ -179,7 +179,7 @@ def _build_facts(explained: PoolExplanation, *, is_adopted: bool) -> Iterator[Fa
         told = f"{explained.releasing} {nodes_are} not released yet"
         yield "Deleted", Styled(told, "yellow")
     elif not is_adopted:
-        trouble = "no controller has adopted the pool yet"
+        trouble = "no controller has adopted the pool yet: run `kubectl gpushare doctor`"
     elif explained.hears_nothing:
         trouble = "the current spec has not been processed yet"
     if trouble:

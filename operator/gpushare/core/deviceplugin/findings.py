@@ -199,8 +199,9 @@ def explain_zero(
         cause = NotYet(
             Reason.NO_CARDS,
             f"DaemonSet {ctx.name_of(mode.plugin)} is Ready but found no card "
-            f"({names.RESOURCE_GPU_COUNT} and {resource} are 0). Check its log, fix the driver, "
-            "then delete the plugin's pod: it looks for cards only when it starts",
+            f"({names.RESOURCE_GPU_COUNT} and {resource} are 0). Fix the node's driver, then run "
+            f"`kubectl -n {serving[0].namespace} delete pod {serving[0].name}`: the plugin looks "
+            "for cards only when it starts",
         )
     elif not serving and mode.relies_on_recoverer(ctx.daemonsets):
         message = (
@@ -239,7 +240,10 @@ def tell_how_to_remove(competing: Sequence[str], ctx: ReconcileContext) -> str:
     steps = []
     if daemonsets:
         listed = " and ".join(daemonsets)
-        steps.append(f"Keep DaemonSet {listed} off the node by its node selector, or delete it")
+        steps.append(
+            f"Keep DaemonSet {listed} off the node by its node selector or affinity (deleting it "
+            "removes it from all nodes)"
+        )
     if STATIC_PLUGIN in competing:
         steps.append(REMOVE_STATIC_PLUGIN)
     return ". ".join(steps)

@@ -7,7 +7,7 @@ from gpushare.api.k8s.daemonset import FORMER
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition
-from gpushare.core.deviceplugin.findings import list_few, tell_how_to_remove
+from gpushare.core.deviceplugin.findings import list_few
 from gpushare.core.snapshot.actions import Blocker, EvictedPod
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.editions.edition import Mode, Transition
@@ -181,8 +181,8 @@ def find_left_over_plugin(
     return Blocker(
         Reason.COMPETING_PLUGINS,
         f"DaemonSet {ctx.name_of(former)} would serve {to.resource} on the node beside "
-        f"{ctx.name_of(to.plugin)}. {tell_how_to_remove([former], ctx)}. The node is not changed "
-        "until then",
+        f"{ctx.name_of(to.plugin)}, which replaced it. Delete it, or keep it off the node by its "
+        "node selector. The node is not changed until then",
     )
 
 

@@ -7,7 +7,7 @@ the attempt is another one: a new spec, or a user's retry annotation.
 from dataclasses import replace
 from datetime import datetime
 
-from gpushare.core.nodechange.phases.failed import UNTIL_FIXED, describe_halt
+from gpushare.core.nodechange.phases.failed import UNTIL_FIXED, describe_halt, tell_to_retry
 from gpushare.core.nodechange.phases.labelled import is_completion
 from gpushare.core.nodechange.phases.teardown import waits_for_user
 from gpushare.core.nodechange.step import Step
@@ -115,6 +115,7 @@ def _plan_failure(step: Step, reason: Reason, message: str) -> StepResult:
     # In another boot the module may be gone.
     boot = record_boot(step.seen) if reason is Reason.MODULE_STILL_LOADED else {}
     action = step.write_change(f"failed: {failure.message}", failure=failure, **boot)
-    told = message if step.policy.rolls_back else f"{message}. {UNTIL_FIXED}"
+    until = tell_to_retry(step, reason) or ("" if step.policy.rolls_back else UNTIL_FIXED)
+    told = f"{message}. {until}" if until else message
     plan = step.seen.plan(NodeState.FAILED, reason, told, action)
     return replace(plan, halts=describe_halt(step, failure))

@@ -77,7 +77,11 @@ def describe_revert(revert: DriftRevert, ours: str) -> str:
 
 def _name(manager: str) -> str:
     """Name a manager; who removes a key leaves no name."""
-    return f"Field manager {manager}" if manager else "An unknown field manager"
+    return (
+        f"Field manager {manager}"
+        if manager
+        else "An unknown field manager (the API server's audit log names it)"
+    )
 
 
 def judge_drift(

@@ -68,7 +68,8 @@ def find_start_refusal(
     if progress.verified < rollout.canary <= progress.verified + progress.changing:
         return Refusal(
             Reason.WAITING_FOR_CANARY,
-            f"Waiting for the canary: {progress.verified} of {rollout.canary} nodes have succeeded",
+            f"Waiting for the canary: {progress.verified} of {rollout.canary} nodes have "
+            f"succeeded. Run `kubectl gpushare explain pool {pool.name}`",
         )
     return None
 

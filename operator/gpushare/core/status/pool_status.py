@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import Pool, UnreadablePool
+from gpushare.api.pool import DeletionPolicy, Pool, UnreadablePool
 from gpushare.api.status import (
     ConditionStatus,
     Isolation,
@@ -139,7 +139,12 @@ def _judge_ready(
     total, ready = len(pool_state.plans), pool_state.counts[NodeState.READY]
     if pool.deleting:
         first = f". Node {first_plan.node}: {first_plan.message}" if first_plan is not None else ""
-        message = f"The pool is being deleted. Nodes still to be released: {held}{first}"
+        message = f"The pool is being deleted. Nodes still to be released: {held}"
+        if pool.spec.deletion_policy is not DeletionPolicy.RETAIN:
+            patch = '{"spec":{"deletionPolicy":"Retain"}}'
+            as_is = f"kubectl patch gsp {pool.name} --type=merge -p '{patch}'"
+            message += f". To release them as they are, run `{as_is}`"
+        message += first
         return False, Reason.RELEASING, message
     if not total:
         return True, Reason.NO_NODES, NO_NODES
@@ -198,7 +203,8 @@ def _judge_isolation(found: NodeIsolation) -> tuple[bool | None, Reason, str]:
     if found.unknown:
         message = (
             "The isolation of some containers is unknown: the mode that admitted them was not "
-            "recorded. Of new pods it is known, unless a cGPU kernel module may be loaded"
+            "recorded. To end that, recreate the GPU pods of the nodes on which `kubectl gpushare "
+            "explain node NODE` counts unknown containers"
         )
         return None, Reason.ISOLATION_UNKNOWN, message
     message = "Every container that shares a card has the isolation of its node's mode"

@@ -203,7 +203,8 @@ def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str
         return Reason.NO_FREE_BLOCK, (
             f"The pod requests {asked} {unit} on one card, but no card of {selected} on a "
             f"schedulable node has more than {free} free. It is scheduled automatically once other "
-            "pods finish"
+            f"pods finish; `kubectl gpushare explain pod {pod.name} -n {pod.namespace}` shows the "
+            "cards"
         )
     return _find_stale_extender(pod, rooms, unit) or by_scheduler
 

@@ -91,7 +91,10 @@ def judge_deployments(
 def judge_leader(leader: Leader | Unseen | None, namespace: str, now: datetime) -> Finding:
     """Check that a controller is active; `leader` is None where there is no Lease."""
     about = f"lease {namespace}/gpushare-controller"
-    remedy = f"Check the controller's logs, and run: kubectl -n {namespace} get pods"
+    remedy = (
+        f"Run: kubectl -n {namespace} get pods, and kubectl -n {namespace} logs -l "
+        "app.kubernetes.io/component=controller --prefix --tail=50"
+    )
     if isinstance(leader, Unseen):
         return skip(about, leader)
     if leader is None or not leader.holder or leader.renewed is None:

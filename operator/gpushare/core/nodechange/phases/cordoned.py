@@ -99,7 +99,7 @@ def wait_for_pods(step: Step) -> StepResult | None:
 
 def recheck_pods(step: Step) -> StepResult:
     """Read the pods twice from the API server, 2 s apart; then label the node, or abort."""
-    message = f"Cordoned for {step.change.to}. Checking for pods that were bound meanwhile"
+    message = f"Cordoned for {step.change.to}. Its pods are read again within seconds"
     plan = step.updating(Reason.CORDONED, message, _build_recheck(step))
     if not step.seen.is_refused:
         return plan

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gpushare.core.nodechange.blockers import find_blocking_pods
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.labelled import is_completion
-from gpushare.core.nodechange.phases.teardown import find_removing_job, resume
+from gpushare.core.nodechange.phases.teardown import MODULE_FAILURES, find_removing_job, resume
 from gpushare.core.nodechange.step import Step
 from gpushare.core.records.change_record import Change, ChangePhase, Failure
 from gpushare.core.snapshot.actions import ApplyNode, EvictPods, NodeState, StepResult
@@ -131,6 +131,8 @@ def stay(step: FailedStep) -> StepResult:
 def _why_not_rolled_back(step: FailedStep) -> str:
     """Tell why the change is not rolled back now; empty where it is."""
     member, change, policy = step.member, step.member.change, step.member.policy
+    if until_retried := tell_to_retry(member, step.failure.reason):
+        return until_retried
     if policy.rolls_back and change.teardown is not None:
         return f"A teardown is not rolled back. {UNTIL_FIXED}"
     if not policy.rolls_back or change.rolls_back is not None or change.initializing:
@@ -160,6 +162,14 @@ def _why_not_rolled_back(step: FailedStep) -> str:
 
 def _find_reverse(change: Change) -> Transition:
     return find_transition(change.edition, change.to, change.from_mode)
+
+
+def tell_to_retry(step: Step, reason: str) -> str:
+    """Tell how to try a failed teardown again, of which nothing starts another Job; else empty."""
+    if reason not in MODULE_FAILURES:
+        return ""
+    node = step.seen.node.name
+    return f"The node stays cordoned: fix the cause, then run `kubectl gpushare retry node/{node}`"
 
 
 def describe_halt(step: Step, failure: Failure) -> str:
