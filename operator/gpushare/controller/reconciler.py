@@ -312,10 +312,7 @@ class Reconciler:
             await asyncio.sleep(LONGEST_RETRY_SECONDS)
         except CALL_FAILURES as error:
             if isinstance(error, ApiError) and error.is_refusal:
-                message = (
-                    "The API server refused a request, which is tried again (if a right is "
-                    f"missing, run `kubectl gpushare doctor`): {error}"
-                )
+                message = f"The API server refused a request, which is tried again: {error}"
                 self._note_refusal(member.node, Reason.WRITE_REFUSED, message)
                 self._refused[member.node] += 1
             await self._rest(error, member.node)

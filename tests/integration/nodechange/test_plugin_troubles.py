@@ -58,7 +58,7 @@ def test_each_trouble_of_a_sharing_node_is_told_and_its_remedy_mends_it(
     assert f"Keep DaemonSet {NVIDIA} off the node" in told["two"]
     assert "restart the kubelet" in told["left"]
     assert "--memory-unit=GiB" in told["mib"]
-    assert "fix the driver, then delete the plugin's pod" in told["blind"]
+    assert "kubectl -n kube-system delete pod" in told["blind"]
     nodes = bench.pool()["status"]["nodes"]
     assert (nodes["ready"], nodes["blocked"], nodes["failed"]) == (1, 4, 1)
 
