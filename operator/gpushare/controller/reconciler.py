@@ -7,9 +7,8 @@ the plan allows, and comes back whenever something changed.
 import asyncio
 import logging
 import time
-from collections import Counter, deque
+from collections import Counter
 from contextlib import suppress
-from contextvars import Context, copy_context
 from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -23,7 +22,7 @@ from gpushare.controller.status_writer import StatusWriter
 from gpushare.controller.unschedulable_pods import UnschedulablePods
 from gpushare.core.decision_settings import build_planner, build_timing
 from gpushare.core.nodechange.phases.teardown import asks_for_commands
-from gpushare.core.planner.decisions import Decision, Plan
+from gpushare.core.planner.decisions import Plan
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.records.record import RecordError
 from gpushare.core.snapshot.actions import (
@@ -62,8 +61,6 @@ CONFLICT_SECONDS = 0.2
 _AGAIN = "It is tried again automatically"
 EVICTION_RETRY_SECONDS = 5.0
 """How long a node rests whose pods may not be evicted, as `kubectl drain` does."""
-MAX_TASKS = 300
-"""Nodes that are worked on at once, at 4 KiB each; all others wait for their turn."""
 FULL_PASS_SECONDS = 600.0
 """At least this often everything is decided anew, whatever the events said."""
 
@@ -109,11 +106,9 @@ class Reconciler:
         self._pass_started_at: float | None = None
         self._full_pass_at = 0.0
         self._has_decided = False
-        self._busy: dict[str, str] = {}
-        """By node that is worked on, or is about to be, the pool that it is done for."""
-        self._turns: deque[tuple[Decision, tuple[str, int] | None, Context]] = deque()
-        """What is to be done, with the pool's version and the context for which it was decided."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._busy: dict[str, asyncio.Task[None]] = {}
+        self._busy_for: dict[str, str] = {}
+        """By node that is being worked on, the pool that it is done for."""
         self._starting: set[str] = set()
         """Nodes among them whose change begins with that."""
         self._refusals: dict[str, Blocker] = {}
@@ -172,12 +167,9 @@ class Reconciler:
                 await asyncio.sleep(COALESCE_SECONDS)
         finally:
             self._has_decided = False
-            self._turns.clear()
-            for task in self._tasks:
+            for task in self._busy.values():
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-            self._busy.clear()
-            self._starting.clear()
+            await asyncio.gather(*self._busy.values(), return_exceptions=True)
             await self._status_writer.close()
             await self._events.close()
 
@@ -208,7 +200,7 @@ class Reconciler:
         free = [
             pool
             for pool in plan.release
-            if pool.name not in self._busy.values() and not self._status_writer.is_writing(pool)
+            if pool.name not in self._busy_for.values() and not self._status_writer.is_writing(pool)
         ]
         held = {pool.name: self._planner.releases.nodes_of(pool.name) for pool in free}
         await self.pools.release(free, held, now)
@@ -262,28 +254,14 @@ class Reconciler:
                 continue
             # A node that leaves a pool which is gone has nobody to wait for.
             if may_start or decision.pool not in known:
-                self._busy[node] = decision.pool
+                task = self._work_on(decision.pool, decision.plan)
+                self._busy[node] = asyncio.create_task(task, name=f"node {node}")
+                self._busy_for[node] = decision.pool
                 if decision.plan.uses_budget:
                     self._starting.add(node)
-                version = self.pools.version_of(decision.pool)
-                self._turns.append((decision, version, copy_context()))
-        self._take_turns()
 
-    def _take_turns(self) -> None:
-        while self._turns and len(self._tasks) < MAX_TASKS:
-            decision, version, context = self._turns.popleft()
-            work = self._work_on(decision.pool, decision.plan, version)
-            task = asyncio.create_task(work, name=f"node {decision.plan.node}", context=context)
-            self._tasks.add(task)
-            task.add_done_callback(self._end_turn)
-
-    def _end_turn(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._take_turns()
-
-    async def _work_on(
-        self, pool: str, member: StepResult, version: tuple[str, int] | None
-    ) -> None:
+    async def _work_on(self, pool: str, member: StepResult) -> None:
+        version = self.pools.version_of(pool)
         generation = version[1] if version is not None else None
         with reporting(pool=pool, node=member.node, reason=member.reason, generation=generation):
             await self._carry_out(pool, member, version)
@@ -324,7 +302,7 @@ class Reconciler:
             log.exception("node not handled")
             await asyncio.sleep(RETRY_SECONDS)
         finally:
-            del self._busy[member.node]
+            del self._busy[member.node], self._busy_for[member.node]
             self._starting.discard(member.node)
             if member.node not in self.informers.nodes.records:
                 self._forget_refusal(member.node)

@@ -161,8 +161,9 @@ def put_node(reconciler: Reconciler, node: Node) -> None:
 
 def start_work(reconciler: Reconciler, plan: StepResult) -> Coroutine[Any, Any, None]:
     """What the loop does once it has decided this of a node of pool training."""
-    reconciler._busy[plan.node] = "training"
-    return reconciler._work_on("training", plan, reconciler.pools.version_of("training"))
+    reconciler._busy[plan.node] = None  # type: ignore[assignment]
+    reconciler._busy_for[plan.node] = "training"
+    return reconciler._work_on("training", plan)
 
 
 async def pass_and_settle(reconciler: Reconciler) -> None:
@@ -174,9 +175,7 @@ async def pass_and_settle(reconciler: Reconciler) -> None:
 async def settle(reconciler: Reconciler) -> None:
     """Until nothing is being done to a node, and no status is being written."""
     statuses = reconciler._status_writer._in_flight.values()
-    await asyncio.gather(*statuses)
-    while reconciler._tasks:
-        await asyncio.gather(*reconciler._tasks)
+    await asyncio.gather(*reconciler._busy.values(), *statuses)
 
 
 async def until_quiet(api: SlowApi) -> None:

@@ -22,7 +22,6 @@ from tests.unit.controller.reconcile_loop import (
     SlowApi,
     build_cordoned,
     build_reconciler,
-    settle,
     start_work,
     until_quiet,
 )
@@ -48,7 +47,7 @@ def build(api: SlowApi, count: int) -> Reconciler:
 
 async def finish(reconciler: Reconciler, api: SlowApi, *tasks: asyncio.Task[None]) -> None:
     api.go_on.set()
-    await asyncio.gather(*tasks or reconciler._tasks)
+    await asyncio.gather(*tasks or reconciler._busy.values())
     await reconciler._events.close()
 
 
@@ -103,19 +102,3 @@ async def evict(reconciler: Reconciler, node: str) -> None:
     action = EvictPods(node, (EvictedPod("ml", f"on-{node}", f"uid-on-{node}"),))
     plan = StepResult(node, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
     await start_work(reconciler, plan)
-
-
-async def test_of_thousands_of_nodes_some_are_worked_on_at_once_and_all_in_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A task for each would take as much memory as the nodes."""
-    monkeypatch.setattr("gpushare.controller.reconciler.MAX_TASKS", 3)
-    api = SlowApi("write")
-    reconciler = build_reconciler(api, [a_pool()], *[a_node(f"gpu-{i}", CGPU) for i in range(10)])
-    await reconciler._pass_safely()
-    await until_quiet(api)
-    assert api.in_flight["write"] == 3
-    api.go_on.set()
-    await settle(reconciler)
-    assert len(api.written(NODES)) == 10
-    await reconciler._events.close()

@@ -79,10 +79,12 @@ async def test_a_pool_is_released_once_nothing_is_done_to_its_own_nodes(busy_for
     metadata = {"uid": pool.uid, "finalizers": [names.FINALIZER]}
     api.objects[f"{pools_api.PATH}/training"] = {"metadata": metadata}
     reconciler = build_reconciler(api, [pool])
-    reconciler._busy["gpu-1"] = busy_for
+    reconciler._busy["gpu-1"] = asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]
+    reconciler._busy_for["gpu-1"] = busy_for
     await reconciler._pass_safely()
     released = [("PATCH", f"{pools_api.PATH}/training")]
     assert api.writes == (released if busy_for == "other" else [])
+    reconciler._busy["gpu-1"].cancel()
 
 
 async def test_the_finalizer_is_the_last_write_for_a_pool_that_leaves_nodes_behind() -> None:
@@ -118,8 +120,7 @@ async def test_a_change_that_begins_takes_its_place_before_the_watch_shows_it() 
     await reconciler._pass_safely()
     await until_quiet(api)
     assert api.in_flight["write"] == 1
-    for task in reconciler._tasks:
-        task.cancel()
+    reconciler._busy["gpu-2"].cancel()
 
 
 async def test_after_a_conflict_the_node_is_known_as_it_is_now() -> None:
