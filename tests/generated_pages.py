@@ -164,7 +164,7 @@ def _list_metrics(families: Iterable[Family]) -> Iterator[str]:
 def _list_rules() -> Iterator[str]:
     for phase in MACHINE:
         yield f"\n**{phase.name}.** {phase.summary}\n\n"
-        yield "| rule | when it applies, and what follows | leads to |\n|---|---|---|\n"
+        yield "| rule | what it does, and when | leads to |\n|---|---|---|\n"
         for rule in phase.rules:
             yield f"| {rule.name} | {rule.summary} | {', '.join(rule.leads_to)} |\n"
 

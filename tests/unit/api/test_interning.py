@@ -18,7 +18,7 @@ def test_equal_small_values_are_one_object() -> None:
 
 
 def test_a_large_value_goes_with_its_object() -> None:
-    """Whoever writes a node could fill the memory with them."""
+    """A client that writes a node could fill the memory with them."""
     keys = [Key(f"key-{index}") for index in range(MAX_ITEMS + 1)]
     seen = weakref.ref(keys[0])
     assert share_mapping(tuple((key, 1) for key in keys))[keys[0]] == 1

@@ -1,7 +1,7 @@
 """Keeps equal values of many objects once: tens of thousands of records live in memory.
 
-Only small values: whoever writes a node or a pod could fill the memory with large ones, which stay
-when the object is gone.
+Only small values: a client that writes a node or a pod could fill the memory with large ones, which
+stay when the object is gone.
 """
 
 from collections.abc import Hashable, Mapping, Sized
