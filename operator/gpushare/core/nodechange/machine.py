@@ -32,7 +32,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Rule(Generic[S]):
-    """One rule; the first line of `decide`'s docstring says when it applies, and what follows."""
+    """One rule; the first line of `decide`'s docstring says what it does, and when."""
 
     name: str
     decide: Callable[[S], StepResult | None]
