@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.core.admission import Rules
-from gpushare.core.admission.decision import build_annotation, cut, list_causes
+from gpushare.core.admission.decision import (
+    build_annotation,
+    cut,
+    join_advice,
+    list_causes,
+)
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod
 from tests.kit.values.pool_views import Json, a_view, admit
@@ -119,3 +124,9 @@ def test_the_annotation_is_json_of_a_kibibyte_at_most_for_any_names_of_pools(
     listed = [name for names in written.get("lost", {}).values() for name in names]
     assert {written["pool"], *listed} <= called
     assert 1 + len(listed) + written.get("more", 0) == len(called)
+
+
+def test_the_advice_stays_whole_where_a_text_is_cut() -> None:
+    text = join_advice("é" * 500, "Fix the selection", 256)
+    assert text.endswith(". Fix the selection")
+    assert len(text.encode()) <= 256

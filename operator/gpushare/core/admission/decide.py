@@ -10,9 +10,11 @@ from gpushare.api.k8s.node_selection import ANYWHERE
 from gpushare.api.k8s.pod_request import Placer, PodRequest
 from gpushare.core.admission.decision import (
     MAX_MESSAGE,
+    MAX_WARNING,
     Decision,
     build_annotation,
     cut,
+    join_advice,
     list_causes,
 )
 from gpushare.core.admission.filter import explain_rejection, find_misfit
@@ -96,12 +98,12 @@ def _decide(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
 
 def _skip(reason: Reason, cause: str, advice: str) -> Decision:
     """Leave the pod unchanged; with a warning where there is an `advice`."""
-    message = f"{_NO_POOL}: {cause}. {advice}" if advice else f"{_NO_POOL}: {cause}"
+    told = f"{_NO_POOL}: {cause}"
     return Decision(
         reason,
-        cut(message, MAX_MESSAGE),
+        join_advice(told, advice, MAX_MESSAGE),
         annotation=build_annotation(reason),
-        warnings=(cut(message),) if advice else (),
+        warnings=(join_advice(told, advice, MAX_WARNING),) if advice else (),
     )
 
 
@@ -129,6 +131,10 @@ def _insist_on_isolation(request: AdmissionRequest, decision: Decision) -> Decis
     is, and must say all of it itself.
     """
     verified = request.missing(VERIFIED)
+    way_out = (
+        f'{names.LABEL_ISOLATION_VERIFIED}: "{names.VERIFIED}" to its nodeSelector, or remove the '
+        f"annotation {names.ANNOTATION_ISOLATION}"
+    )
     if request.pod.may_disable_isolation:
         message = (
             f"The pod requires isolation, but {names.ENV_CGPU_DISABLE} is set, or may be set at "
@@ -138,19 +144,16 @@ def _insist_on_isolation(request: AdmissionRequest, decision: Decision) -> Decis
     elif decision.is_refused:
         return decision
     elif not request.is_isolated(decision.selector):
-        message = (
-            f"The pod requires isolation, but would run without it. {decision.message}. Add the "
-            f"labels of an isolated mode and {names.LABEL_ISOLATION_VERIFIED}: "
-            f'"{names.VERIFIED}" to its nodeSelector, or remove the annotation '
-            f"{names.ANNOTATION_ISOLATION}"
+        told = f"The pod requires isolation, but would run without it. {decision.message}"
+        message = join_advice(
+            told, f"Add the labels of an isolated mode and {way_out}", MAX_MESSAGE
         )
     elif verified and (decision.reason is Reason.OPTED_OUT or request.denies_verified):
-        message = (
+        told = (
             "The pod requires isolation, but could run where it is not verified. "
-            f"{decision.message}. Add {names.LABEL_ISOLATION_VERIFIED}: "
-            f'"{names.VERIFIED}" to its nodeSelector, or remove the annotation '
-            f"{names.ANNOTATION_ISOLATION}"
+            f"{decision.message}"
         )
+        message = join_advice(told, f"Add {way_out}", MAX_MESSAGE)
     else:
         return replace(decision, selector=decision.selector + verified)
     return Decision(Reason.ISOLATION_UNAVAILABLE, message, is_refused=True, lost=decision.lost)

@@ -59,6 +59,12 @@ def cut(text: str, limit: int = MAX_WARNING) -> str:
     return encoded[: limit - len(_ELLIPSIS)].decode(errors="ignore") + _ELLIPSIS
 
 
+def join_advice(told: str, advice: str, limit: int) -> str:
+    """Join both to at most `limit` bytes; what is told is cut, and the advice stays whole."""
+    advice = f". {advice}" if advice else ""
+    return cut(told, limit - len(advice)) + advice
+
+
 def list_causes(head: str, causes: Sequence[Cause], advice: str) -> tuple[str, str]:
     """Build a message, and a warning with as many of the causes as it has space for."""
     in_full, in_short = [], []

@@ -19,12 +19,13 @@ _URL = re.compile(r"(https://[^/?#]+)/mutate-pods")
 """What the chart's webhook.url may make of it."""
 _NAMESPACE = "kubernetes.io/metadata.name"
 SOON = timedelta(days=14)
+_LOG = "kubectl -n NAMESPACE logs -l app.kubernetes.io/component=webhook --tail=-1"
 _BUNDLE_REMEDY = (
     "With webhook.certificate.mode self or cert-manager the caBundle is written within minutes: "
-    "check the webhook's log. Otherwise set webhook.caBundle (docs/certificates.md)"
+    f"`{_LOG}` shows why not. Otherwise set webhook.caBundle (docs/certificates.md)"
 )
 _SILENCE_REMEDY = (
-    "Check that the webhook's pods run, that the caBundle matches their certificate "
+    f"Run `{_LOG}`. Check that its pods run, that the caBundle matches their certificate "
     "(docs/certificates.md), that no network policy blocks the API server, and the API server's "
     "log for failed calls"
 )
