@@ -61,7 +61,10 @@ def test_a_warning_shows_as_many_causes_as_it_holds_and_what_to_do() -> None:
         a_view("c", closed=Reason.POOL_OBSERVES),
         a_view("d", closed=Reason.POOL_DELETING),
     ]
-    for pools, last in ((causes, "rejected it. Create a pool"), (VARIED, "and 99 more: ")):
+    for pools, last in (
+        (causes, "rejected it. Remove one of these causes, or create a pool"),
+        (VARIED, "and 99 more: "),
+    ):
         (warning,) = admit(build_pod("a"), *pools).warnings
         assert last in warning
         assert len(warning) <= 256

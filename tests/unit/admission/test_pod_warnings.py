@@ -55,7 +55,7 @@ SEES_ALL = build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "all"})
         (_with(build_container("b", memory="1")), a_view(edition="Basic"), "in one container"),
         (INIT_ONLY, a_view(edition="Basic"), "Only init containers"),
         (build_pod("a"), a_view(schedule="share"), "does not isolate GPU memory"),
-        (build_pod("a", env={"CGPU_DISABLE": "1"}), a_view(), "rely on isolation"),
+        (build_pod("a", env={"CGPU_DISABLE": "1"}), a_view(), "can use other pods' memory"),
     ],
 )
 def test_who_creates_a_doubtful_pod_is_warned(pod: Json, pool: Any, words: str) -> None:

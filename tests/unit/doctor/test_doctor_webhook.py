@@ -129,7 +129,7 @@ def test_the_newest_ca_of_a_bundle_counts(
     expiries: list[int] | None, code: Code, told: str
 ) -> None:
     bundle = None if expiries is None else [NOW + timedelta(days) for days in expiries]
-    expect_one(judge_bundles([bundle], NOW), code, code.severity, told)
+    expect_one(judge_bundles([bundle], "gpushare-system", NOW), code, code.severity, told)
 
 
 def test_a_service_needs_endpoints_that_are_ready() -> None:
@@ -140,7 +140,9 @@ def test_a_service_needs_endpoints_that_are_ready() -> None:
 
 
 def judge(pod: Tried | Unseen, workload: Tried | Unseen, found: Any = None) -> list[Finding]:
-    return list(judge_trials((pod, workload), found or a_configuration(), "default"))
+    return list(
+        judge_trials((pod, workload), found or a_configuration(), "default", "gpushare-system")
+    )
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ async def _read_live(
         if configuration := installation.configuration:
             exempt = {names.EXEMPT_NAMESPACE, installation.namespace}
             trials = await try_webhook(api, namespace, exempt)
-            found += judge_trials(trials, configuration, namespace)
+            found += judge_trials(trials, configuration, namespace, installation.namespace)
     seen = observe_cluster(cluster)
     return found, replace(seen, known=read_setup(installation.variables, seen.snapshot)), unseen
 

@@ -8,6 +8,7 @@ from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.node_selection import ANYWHERE
 from gpushare.api.k8s.pod_request import Placer, PodRequest
+from gpushare.api.pool import Schedule
 from gpushare.core.admission.decision import (
     MAX_MESSAGE,
     MAX_WARNING,
@@ -37,7 +38,9 @@ _NO_POOL = "No pool assigned"
 _PLACER_ADVICE = {
     Placer.DAEMONSET: f"Set {names.LABEL_POOL} in the nodeSelector of the DaemonSet's template",
     Placer.NODE_NAME: "The scheduler reserves no card for such a pod. Remove nodeName",
-    Placer.NODE_SELECTION: f"To have a pool chosen, select {names.LABEL_POOL}, or nothing",
+    Placer.NODE_SELECTION: (
+        f"To have a pool chosen, remove the node's name, or select {names.LABEL_POOL}"
+    ),
     Placer.KUEUE: f"Set the node label {names.LABEL_POOL} in the queue's ResourceFlavor",
 }
 
@@ -145,9 +148,7 @@ def _insist_on_isolation(request: AdmissionRequest, decision: Decision) -> Decis
         return decision
     elif not request.is_isolated(decision.selector):
         told = f"The pod requires isolation, but would run without it. {decision.message}"
-        message = join_advice(
-            told, f"Add the labels of an isolated mode and {way_out}", MAX_MESSAGE
-        )
+        message = join_advice(told, f"Add {_tell_mode(request)} and {way_out}", MAX_MESSAGE)
     elif verified and (decision.reason is Reason.OPTED_OUT or request.denies_verified):
         told = (
             "The pod requires isolation, but could run where it is not verified. "
@@ -157,6 +158,14 @@ def _insist_on_isolation(request: AdmissionRequest, decision: Decision) -> Decis
     else:
         return replace(decision, selector=decision.selector + verified)
     return Decision(Reason.ISOLATION_UNAVAILABLE, message, is_refused=True, lost=decision.lost)
+
+
+def _tell_mode(request: AdmissionRequest) -> str:
+    """Name the labels of an isolated mode, if a pool has one of that."""
+    found = (pool.mode_labels for pool in request.pools if pool.isolates_by_kernel)
+    labels = min(found, default=((names.LABEL_SCHEDULE, str(Schedule.CGPU)),))
+    shown = ", ".join(f'{key}: "{value}"' for key, value in labels)
+    return f"the labels of an isolated mode (such as {shown})"
 
 
 def _is_routed(request: AdmissionRequest) -> bool:

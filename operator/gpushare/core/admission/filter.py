@@ -68,6 +68,6 @@ def explain_rejection(
         case Reason.POD_NOT_SELECTED:
             return "its podSelector does not select the pod"
         case Reason.ON_REQUEST_ONLY:
-            return "it accepts only pods that request it"
+            return f"it accepts only pods that request it by the annotation {names.ANNOTATION_POOL}"
         case _:
             return "the pod's node selector or affinity excludes its nodes"

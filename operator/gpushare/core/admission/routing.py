@@ -55,17 +55,21 @@ def route(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
     shortlist = shortlists.get_or_build(request)
     if shortlist.ranker is None:
         lost = shortlist.lost
-        causes, advice = _group_causes(request, lost), _advise(request)
+        causes = _group_causes(request, lost)
+        advice = _advise(request, has_causes=bool(causes))
         head = _NONE_ACCEPTS if causes else "The cluster has no pool"
         return _leave_without(
             request, Reason.NO_ELIGIBLE_POOL, head, causes, advice, lost, warnings
         )
     ranking = shortlist.ranker.find_best(request.reserved)
     if not shortlist.ranker.is_preferred:
-        others = "where other pods rely on isolation. No pool without it accepts this pod"
+        told = (
+            f"but {names.ENV_CGPU_DISABLE} turns cGPU's isolation off, so the pod can use other "
+            "pods' memory. No pool without isolation accepts this pod. Remove the variable"
+        )
         if not ranking.pool.isolates:
-            others = "which does not isolate GPU memory. No pool that does accepts this pod"
-        warnings.append(f"{_tell_assigned(ranking.pool)}, {others}")
+            told = "which does not isolate GPU memory. No isolating pool accepts this pod"
+        warnings.append(f"{_tell_assigned(ranking.pool)}, {told}")
     return _send(request, ranking, warnings)
 
 
@@ -127,7 +131,7 @@ _CREATE: Mapping[str, str] = {
 }
 
 
-def _advise(request: AdmissionRequest) -> str:
+def _advise(request: AdmissionRequest, *, has_causes: bool) -> str:
     pod = request.pod
     if not pod.requests.keys() <= names.SHARED_RESOURCES:
         return "No node offers both shared GPU and whole cards. Request one of the two"
@@ -140,7 +144,8 @@ def _advise(request: AdmissionRequest) -> str:
         )
     else:
         wanted = f"schedule {Schedule.CORE_MEM}"
-    return f"Create a pool with {wanted} that accepts the pod, or change its requests"
+    create = "Remove one of these causes, or create" if has_causes else "Create"
+    return f"{create} a pool with {wanted} that accepts the pod"
 
 
 def _leave_without(

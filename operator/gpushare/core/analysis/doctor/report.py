@@ -90,7 +90,7 @@ def judge_installation(
     yield judge_leader(installation.leader, installation.namespace, now)
     yield judge_crd(installation.crd, crd)
     yield from judge_configuration(installation.configuration, installation.namespace)
-    yield from judge_bundles(bundles, now)
+    yield from judge_bundles(bundles, installation.namespace, now)
     yield from judge_accounts(installation.accounts, installation.namespace)
     if installation.service:
         yield judge_endpoints(installation.endpoints, installation.service)

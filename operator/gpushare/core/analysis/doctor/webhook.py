@@ -19,16 +19,6 @@ _URL = re.compile(r"(https://[^/?#]+)/mutate-pods")
 """What the chart's webhook.url may make of it."""
 _NAMESPACE = "kubernetes.io/metadata.name"
 SOON = timedelta(days=14)
-_LOG = "kubectl -n NAMESPACE logs -l app.kubernetes.io/component=webhook --tail=-1"
-_BUNDLE_REMEDY = (
-    "With webhook.certificate.mode self or cert-manager the caBundle is written within minutes: "
-    f"`{_LOG}` shows why not. Otherwise set webhook.caBundle (docs/certificates.md)"
-)
-_SILENCE_REMEDY = (
-    f"Run `{_LOG}`. Check that its pods run, that the caBundle matches their certificate "
-    "(docs/certificates.md), that no network policy blocks the API server, and the API server's "
-    "log for failed calls"
-)
 _OTHER_NAMESPACE = "Try another namespace with -n"
 Json = Mapping[str, Any]
 
@@ -112,9 +102,16 @@ def _find_exempt(pods: Json, namespace: str) -> list[str]:
     return least
 
 
-def judge_bundles(bundles: Sequence[Sequence[datetime] | None], now: datetime) -> Iterator[Finding]:
+def judge_bundles(
+    bundles: Sequence[Sequence[datetime] | None], operator_namespace: str, now: datetime
+) -> Iterator[Finding]:
     """Check the CAs by which the API server trusts the webhook: of each bundle their expiries, none
     where it can't be read; None for an empty one."""
+    remedy = (
+        "With webhook.certificate.mode self the caBundle is written within minutes. If not, "
+        f"{_tell_log(operator_namespace, 'certificate')}. With cert-manager, check its cainjector. "
+        "Otherwise set webhook.caBundle (docs/certificates.md)"
+    )
     for expiries in bundles:
         if expiries is None:
             code, told = Code.CERTIFICATE_UNTRUSTED, "The caBundle is empty"
@@ -127,7 +124,7 @@ def judge_bundles(bundles: Sequence[Sequence[datetime] | None], now: datetime) -
             is_soon = last - now < SOON
             code = Code.CERTIFICATE_EXPIRING if is_soon else Code.CERTIFICATE_TRUSTED
             told = f"The CA of the caBundle is valid for {(last - now).days} more days"
-        yield find(code, ABOUT, told, "" if code.severity is Severity.OK else _BUNDLE_REMEDY)
+        yield find(code, ABOUT, told, "" if code.severity is Severity.OK else remedy)
 
 
 def judge_endpoints(ready: int | Unseen, service: str) -> Finding:
@@ -139,18 +136,34 @@ def judge_endpoints(ready: int | Unseen, service: str) -> Finding:
     if not ready:
         remedy = (
             f"Check the webhook's pods with `kubectl -n {namespace} get pods`. If they run but are "
-            f"not ready, their log shows why. Run: kubectl -n {namespace} logs -l "
-            "app.kubernetes.io/name=gpushare-operator --prefix --tail=-1 | grep 'answers 503'"
+            f"not ready, {_tell_log(namespace, 'answers 503')} to see why"
         )
         told = "The Service has no ready endpoint"
         return find(Code.WEBHOOK_WITHOUT_ENDPOINTS, about, told, remedy)
     return find(Code.WEBHOOK_SERVED, about, f"Ready endpoints: {ready}")
 
 
+def _tell_log(namespace: str, pattern: str) -> str:
+    """Tell how to search the log of all processes of the operator in `namespace`."""
+    return (
+        f"run `kubectl -n {namespace} logs -l app.kubernetes.io/name=gpushare-operator --prefix "
+        f"--tail=-1 | grep -iE '{pattern}'`"
+    )
+
+
 def judge_trials(
-    trials: Trials | Unseen, configuration: Json | Unseen | None, namespace: str
+    trials: Trials | Unseen,
+    configuration: Json | Unseen | None,
+    namespace: str,
+    operator_namespace: str,
 ) -> Iterator[Finding]:
     """Check that the webhook of this `configuration` answered the dry runs in `namespace`."""
+    silence_remedy = (
+        f"To see why, {_tell_log(operator_namespace, '503|certificate|interrupted')}. Check that "
+        "the webhook's pods run, that the caBundle matches their certificate "
+        "(docs/certificates.md), that no network policy blocks the API server, and the API "
+        "server's log for failed calls"
+    )
     about = f"namespace {namespace}"
     if isinstance(trials, Unseen):
         yield skip(f"dry runs in {about}", trials)
@@ -172,7 +185,7 @@ def judge_trials(
                 yield skip(f"dry run of a {kind} in {about}", Unseen(why))
             case Tried(Trial.SILENT):
                 told = f"The webhook does not answer for a {what}{said}"
-                yield find(silence, about, told, _SILENCE_REMEDY)
+                yield find(silence, about, told, silence_remedy)
             case Tried(Trial.REFUSED):
                 told = f"The {what} was refused before the webhook could answer{said}"
                 yield find(Code.TRIAL_REFUSED, about, told, _OTHER_NAMESPACE)
