@@ -66,6 +66,7 @@ BASIC = EditionDescription(
         cgpu      switch        flip       -
     """,
     installers=frozenset({_INSTALLER}),
+    installed_by="chart ack-cgpu",
     successor=Edition.PROFESSIONAL,
     unisolated=Schedule.SHARE,
     removal="Remove the Basic edition: by the vendor's Job gpushare-migration, which changes "

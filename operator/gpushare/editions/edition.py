@@ -141,6 +141,8 @@ class EditionDescription:
     """A row for the mode that is left, a column for the one that is wanted, in each cell a need."""
     installers: frozenset[str] = frozenset()
     """DaemonSets that load the cGPU kernel module where they run."""
+    installed_by: str
+    """What installs its DaemonSets."""
     has_scheduler_extender: bool = True
     """Such an extender gives one card to a pod, and none to init containers."""
     card_annotation: str = names.ANNOTATION_CARD

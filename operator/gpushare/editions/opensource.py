@@ -30,6 +30,7 @@ OPEN_SOURCE = EditionDescription(
         default   -             open-switch
         share     open-switch   -
     """,
+    installed_by="docs/opensource.md",
     successor=Edition.PROFESSIONAL,
     removal="Remove open-source gpushare: its device plugin, its scheduler extender, and the "
     "extender from kube-scheduler's configuration.",

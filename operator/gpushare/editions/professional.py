@@ -122,6 +122,7 @@ PROFESSIONAL = EditionDescription(
         disabled  foreign       foreign    foreign    foreign    foreign    foreign       -
     """,
     installers=frozenset({_CGPU, _CORE}),
+    installed_by="chart ack-ai-installer; for mps also ack-mps-control",
     has_scheduler_extender=False,
     card_annotation=names.ANNOTATION_ALLOCATION,
 )

@@ -252,7 +252,8 @@ def test_a_plugin_that_is_ready_and_found_no_card_is_told_from_a_silent_one(
     cards: int, pod: Pod, schedule: str, reason: Reason
 ) -> None:
     node = _offering(memory=0, gpu_count=cards)
-    expect_not_yet(verify_mode(node, [pod], _mode(schedule), AT), reason)
+    words = (f"logs {pod.name}`",) if reason is Reason.RESOURCE_NOT_READY else ()
+    expect_not_yet(verify_mode(node, [pod], _mode(schedule), AT), reason, *words)
 
 
 @pytest.mark.parametrize("restarted_again", [None, True])

@@ -246,4 +246,4 @@ def test_a_plugin_left_over_blocks_a_change_where_it_would_serve_the_node_beside
     plan = plan_node(seen, a_pool(schedule="share"), ctx).begin()
     assert (plan.reason is Reason.COMPETING_PLUGINS) is blocks
     assert (plan.state is NodeState.BLOCKED and plan.action is None) is blocks
-    assert (f"DaemonSet {GPUSHARE_PLUGIN} would" in plan.message) is blocks
+    assert (f"DaemonSet {GPUSHARE_PLUGIN}, replaced by renamed, would" in plan.message) is blocks

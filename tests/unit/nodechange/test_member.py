@@ -137,7 +137,8 @@ def test_a_mode_that_was_labelled_by_hand_is_not_taken_for_one_that_is_in_force(
     assert (change.from_mode, change.restart) == (Schedule.SHARE, True)
     held = plan_of(node, a_pool(), a_plugin_pod("plugin-1"), a_gpu_pod())
     assert held.reason is Reason.WORKLOADS_PRESENT
-    assert ("operator's cordon stays" in held.message) is ours
+    assert ("stays cordoned meanwhile" in held.message) is ours
+    assert ("The node still takes new pods" in held.message) is not ours
 
 
 @pytest.mark.parametrize("boot", ["boot-1", "boot-0"], ids=["same boot", "after a reboot"])

@@ -85,6 +85,8 @@ def test_a_pod_seen_after_the_cordon_makes_the_node_let_go_and_rest(phase: str) 
     assert (apply.cordon, apply.labels) == (False, SHARE)
     change = _read_change(apply)
     assert (change.phase, change.not_before) == (ChangePhase.DEFERRED, NOW + timedelta(seconds=30))
+    assert change.why is not None
+    assert "default/train-1" in change.why
 
 
 def test_a_cordoned_node_that_offers_mig_devices_is_uncordoned() -> None:

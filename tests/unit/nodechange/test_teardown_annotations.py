@@ -193,7 +193,7 @@ OFF_THE_NODE = ("Move /etc/kubernetes/manifests", "on the node")
 LOADED = a_job(REBOOTED, JobPhase.VERIFY, JobState.FAILED, "Job has reached the limit " * 9)
 LOG = f"`kubectl logs -n gpushare-teardown job/{LOADED.name}` shows why"
 JOBS = ("teardown.jobs.enabled", "to Manual")
-TYPED = (SAY_IT, f"gpushare render teardown {NAME}")
+TYPED = ("ModuleUnverified", f"gpushare render teardown {NAME}")
 
 
 def _say(node: Node, pool: Pool, *jobs: Job) -> str:
@@ -212,7 +212,7 @@ def _tell(trouble: NotYet | None) -> str:
         (_say(replace(LONG_NAMED, teardown="\x00\U000e0001" * 40), manual_pool()), (START,)),
         (_say(LONG_NAMED, job_pool()), JOBS),
         (_say(NAMED, manual_pool()), TYPED),
-        (_say(_early(NAMED), manual_pool()), TYPED),
+        (_say(_early(NAMED), manual_pool()), (START,)),
         (_say(NAMED, job_pool()), JOBS),
         (_say(UNINSTALLED, job_pool("Sentinel")), ("kured reboots the node", "or you reboot it")),
         (_say(REBOOTED, manual_pool()), (SAY_IT,)),

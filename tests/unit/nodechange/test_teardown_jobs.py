@@ -141,7 +141,7 @@ WAITS: dict[str, tuple[Node, Pool, tuple[Job, ...], Reason, str]] = {
     "it runs, though the pool says by hand now": (LABELLED, manual_pool(), (RUNS,), REMOVAL, ""),
     "a person is to reboot": (UNINSTALLED, JOBS, (), REBOOT, "Reboot the node"),
     "kured is to reboot": (UNINSTALLED, SENTINEL, (), REBOOT, "kured"),
-    "kured has nothing to go by": (UNINSTALLED, SENTINEL, (REMOVED,), REBOOT, "so kured does not"),
+    "kured has nothing to go by": (UNINSTALLED, SENTINEL, (REMOVED,), REBOOT, "kured does not"),
     "kured has": (UNINSTALLED, JOBS, (FOR_KURED,), REBOOT, "kured reboots the node"),
     "the verification runs": (REBOOTED, JOBS, (LOOKS,), Reason.MODULE_UNVERIFIED, ""),
     "the removal still runs": (REBOOTED, JOBS, (STILL_RUNS,), Reason.MODULE_UNVERIFIED, ""),

@@ -109,8 +109,11 @@ def test_the_command_that_ends_conflicts_about_all_labels_is_in_what_a_status_sh
     seen = NodeSnapshot(node, (), parse_records(node))
     plan = seen.plan_conflict(Verdict(given_up=frozenset(keys), conflicts=conflicts))
     told = f"10 of 11 nodes are ready. Node {node.name}: {plan.message}"[:MAX_MESSAGE_BYTES]
-    assert f"(on ACK: the node pool), then run `kubectl gpushare retry node/{node.name}`" in told
-    assert told.count("Change what") == 1
+    assert (
+        f"(on ACK: change the node pool), then run `kubectl gpushare retry node/{node.name}`"
+        in told
+    )
+    assert told.count("Stop that writer") == 1
 
 
 def test_different_managers_are_no_rivals_of_ours() -> None:

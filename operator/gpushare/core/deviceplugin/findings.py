@@ -210,7 +210,11 @@ def explain_zero(
         )
         return NotYet(Reason.RESOURCE_NOT_READY, message)
     else:
-        return NotYet(Reason.RESOURCE_NOT_READY, f"{unclear}. {advise_pods(node, ctx)}")
+        advice = f". {advise_pods(node, ctx)}"
+        if serving:
+            pod = f"{serving[0].namespace} logs {serving[0].name}"
+            advice = f", although its plugin is Ready. To see why, run `kubectl -n {pod}`"
+        return NotYet(Reason.RESOURCE_NOT_READY, f"{unclear}{advice}")
     since = [pod.ready_since for pod in serving if pod.ready_since]
     left = _left_of(ctx.timing.zero_patience, since, ctx)
     return cause if left is None else NotYet(Reason.RESOURCE_NOT_READY, unclear, left)

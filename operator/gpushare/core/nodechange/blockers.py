@@ -13,7 +13,7 @@ from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.editions.edition import Mode, Transition
 from gpushare.editions.plugin_daemonsets import CHART_VALUE
 from gpushare.editions.plugins import STATIC_PLUGIN, is_plugin_of
-from gpushare.editions.registry import find_other_edition_labels
+from gpushare.editions.registry import EDITIONS, find_other_edition_labels
 from gpushare.names import Reason
 
 _VERIFIED = (names.LABEL_ISOLATION_VERIFIED, names.VERIFIED)
@@ -119,7 +119,10 @@ def find_mig(node: Node) -> Blocker | None:
     """Check whether the node's cards are split into MIG devices, which can't be shared."""
     if not node.offers_mig:
         return None
-    message = "The node offers MIG devices (nvidia.com/mig-*) and is not changed"
+    message = (
+        "The node offers MIG devices (nvidia.com/mig-*) and is not changed. Exclude it "
+        "(spec.nodes.exclude), or disable MIG"
+    )
     return Blocker(Reason.MIG_NODE, message)
 
 
@@ -158,7 +161,8 @@ def find_missing_daemonset(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext)
         plural, install = ("s", "them") if len(missing) > 1 else ("", "it")
         message = (
             f"{needs}{plural} {' and '.join(map(ctx.name_of, missing))}, not found {where}. "
-            f"Install {install}{_suggest(missing, ctx)}. The node is not changed until then"
+            f"Install {install} ({EDITIONS[to.edition].installed_by}){_suggest(missing, ctx)}. The "
+            "node is not changed until then"
         )
     return Blocker(Reason.COMPONENT_MISSING, message)
 
@@ -175,14 +179,14 @@ def find_left_over_plugin(
     left = ctx.plugin_daemonsets.find(former)
     if left is None or not left.selection.admits(node.name, {**node.labels, **wanted}):
         return None
-    runs = any(pod.daemonset == former for pod in pods)
+    runs, name = any(pod.daemonset == former for pod in pods), ctx.name_of(former)
     if not runs and left.selection.admits(node.name, node.labels):
         return None
     return Blocker(
         Reason.COMPETING_PLUGINS,
-        f"DaemonSet {ctx.name_of(former)} would serve {to.resource} on the node beside "
-        f"{ctx.name_of(to.plugin)}, which replaced it. Delete it, or keep it off the node by its "
-        "node selector. The node is not changed until then",
+        f"DaemonSet {name}, replaced by {ctx.name_of(to.plugin)}, would serve {to.resource} on the "
+        f"node too. Delete {name}, or keep {name} off the node by its node selector. The node is "
+        "not changed until then",
     )
 
 

@@ -11,7 +11,7 @@ from gpushare.core.nodechange.phases.failed import UNTIL_FIXED, describe_halt, t
 from gpushare.core.nodechange.phases.labelled import is_completion
 from gpushare.core.nodechange.phases.teardown import waits_for_user
 from gpushare.core.nodechange.step import Step
-from gpushare.core.records.change_record import ChangePhase, Failure
+from gpushare.core.records.change_record import MAX_MESSAGE, ChangePhase, Failure
 from gpushare.core.snapshot.actions import (
     CreateJob,
     DeletePlugins,
@@ -22,7 +22,6 @@ from gpushare.core.snapshot.actions import (
 from gpushare.core.snapshot.admissions import record_boot
 from gpushare.names import Reason
 
-_MESSAGE_CHARACTERS = 400
 _WAITS_FOR_PODS = (Reason.WORKLOADS_PRESENT, Reason.EVICTION_DISABLED)
 _SILENT = (Reason.RESOURCE_NOT_READY, Reason.NO_CARDS)
 
@@ -109,7 +108,7 @@ def _plan_failure(step: Step, reason: Reason, message: str) -> StepResult:
         attempt=step.policy.attempt,
         phase=step.change.phase,
         reason=reason,
-        message=message[:_MESSAGE_CHARACTERS],
+        message=message[:MAX_MESSAGE],
         at=step.ctx.now,
     )
     # In another boot the module may be gone.

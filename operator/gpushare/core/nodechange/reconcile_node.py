@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import StaleWorkloadPolicy
+from gpushare.core.deviceplugin.findings import list_few
 from gpushare.core.nodechange.blockers import find_evictable_pods
 from gpushare.core.nodechange.kernel_module import plan_module_noted
 from gpushare.core.nodechange.labels_in_force import find_unknown_mode_wait
@@ -82,8 +83,9 @@ def plan_stale(seen: NodeSnapshot, plan: StepResult, ctx: ReconcileContext) -> S
     pods = find_evictable_pods(REPAIR, stale)
     if not pods and not any(pod.deleting for pod in stale):
         return plan
+    listed = list_few(sorted(f"{pod.namespace}/{pod.name}" for pod in stale))
     kept = f"{len(stale)} pods keep the isolation of a former mode"
-    message = f"{kept} and are evicted"
+    message = f"{kept} and are evicted: {listed}"
     if not pods:
         return replace(
             plan,
@@ -93,7 +95,7 @@ def plan_stale(seen: NodeSnapshot, plan: StepResult, ctx: ReconcileContext) -> S
             uses_budget=True,
         )
     if not ctx.may_evict:
-        refusal = f"{kept}. rollout.staleWorkloads {EVICTION_DISABLED}"
+        refusal = f"{kept}. rollout.staleWorkloads {EVICTION_DISABLED}: {listed}"
         return replace(
             plan, state=NodeState.BLOCKED, reason=Reason.EVICTION_DISABLED, message=refusal
         )

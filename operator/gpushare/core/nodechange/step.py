@@ -29,7 +29,7 @@ EVICTION_DISABLED = (
 )
 """After the name of the field."""
 RESTART_FORBIDDEN = (
-    "It must be restarted, but devicePlugin.restart is Never. Restart its pod, or set "
+    "It must be restarted, but devicePlugin.restart is Never. Set devicePlugin.restart to "
     "OnIsolationChange"
 )
 

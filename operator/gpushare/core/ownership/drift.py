@@ -23,7 +23,7 @@ PATIENCE = 2
 PACE = timedelta(minutes=1)
 WRITES_PER_PACE = 6
 _KEPT_REVERTS = 12
-END_CONFLICT = "Change what is applied (on ACK: the node pool)"
+END_CONFLICT = "Stop that writer (on ACK: change the node pool)"
 """Told once after all conflicts of a node: the end of a long message is cut in a status."""
 
 

@@ -76,7 +76,7 @@ def plan_lost_claim(node: str, winner: Pool, loser: Pool) -> StepResult:
     if winner.spec.priority > loser.spec.priority:
         why = f"its priority is higher ({winner.spec.priority} > {loser.spec.priority})"
     else:
-        why = "it had the node first, or is older, at equal priority"
+        why = "at equal priority the first or older pool keeps a node"
     return StepResult(
         node,
         NodeState.BLOCKED,

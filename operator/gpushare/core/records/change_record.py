@@ -11,6 +11,9 @@ from gpushare.core.records.record import Moment, PoolName, Record
 from gpushare.editions.edition import Mode
 from gpushare.editions.registry import MODES
 
+MAX_MESSAGE = 400
+"""Characters."""
+
 
 class ChangePhase(StrEnum):
     """How far an isolation change on a node is."""
@@ -39,7 +42,7 @@ class Failure(Record):
     """The pool's spec and the retry annotations for which it failed."""
     phase: ChangePhase
     reason: str
-    message: Annotated[str, Field(max_length=400)]
+    message: Annotated[str, Field(max_length=MAX_MESSAGE)]
     at: Moment
 
 
@@ -75,6 +78,8 @@ class Change(Record):
     """The deadline runs from here. Already set at the cordon: the change follows one that failed,
     so the node was out of service before, and is not let go unverified."""
     not_before: Moment | None = None
+    why: Annotated[str, Field(max_length=MAX_MESSAGE)] | None = None
+    """Why it was deferred until then."""
     plugins: tuple[PluginPod, ...] = ()
     """The plugin's pods of this change: these are deleted, each once, and no others."""
     before: tuple[str, ...] = ()

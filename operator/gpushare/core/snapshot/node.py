@@ -133,6 +133,7 @@ class NodeSnapshot:
             NodeState.WAITING,
             Reason.LABEL_CONFLICT,
             f"Labels were restored {WRITES_PER_PACE} times within a minute. They are restored "
-            f"again at {then}",
+            f"again at {then}. To see who changes them, run: kubectl describe node "
+            f"{self.node.name}",
             requeue_after_seconds=verdict.wait.total_seconds(),
         )

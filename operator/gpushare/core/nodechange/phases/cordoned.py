@@ -18,7 +18,7 @@ from gpushare.core.nodechange.step import (
     write_records,
 )
 from gpushare.core.ownership.drift import Claim, judge_drift
-from gpushare.core.records.change_record import Change, ChangePhase
+from gpushare.core.records.change_record import MAX_MESSAGE, Change, ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import (
     ApplyNode,
@@ -118,7 +118,8 @@ def report_unreadable_pods(step: Step) -> StepResult | None:
     seconds, node = step.policy.ready_timeout.total_seconds(), step.seen.node.name
     message = (
         f"Node {node} continues automatically when the API server allows its change, which it "
-        f"still refuses {seconds:g} s after the cordon. status.samples shows the refusal"
+        f"still refuses {seconds:g} s after the cordon. To see the refusal, run: kubectl describe "
+        f"gsp {step.change.pool}"
     )
     plan = step.seen.plan(NodeState.FAILED, Reason.DEADLINE_EXCEEDED, message, _build_recheck(step))
     return plan if step.change.initializing else replace(plan, halts=message, resumes=True)
@@ -237,6 +238,7 @@ def plan_abort(
     if not_before is None:
         return plan_uncordon(seen, why=why)
     deferred = {"phase": ChangePhase.DEFERRED, "since": now, "not_before": not_before}
+    deferred["why"] = why[:MAX_MESSAGE]
     return plan_uncordon(seen, why=why, change=change.model_copy(update=deferred))
 
 

@@ -50,13 +50,13 @@ def wait_after_abort(step: MemberStep) -> StepResult | None:
     wanted = (pool.name, pool.spec.edition, pool.spec.schedule)
     is_same = (change.pool, change.edition, change.to) == wanted
     kind = step.policy.kind_of(change.from_mode, change.to, transition_of(change).outcome)
+    then = change.not_before.isoformat(timespec="seconds")
+    cause = f". Cause: {change.why}" if change.why else ""
     return StepResult(
         step.seen.node.name,
         NodeState.WAITING,
         Reason.WAITING_AFTER_LATE_BINDING,
-        "The change was aborted before the node was labelled: a pod was bound during the cordon, a "
-        "user uncordoned the node, the node must not be changed, or devicePlugin.restart forbids a "
-        f"restart. It is tried again at {change.not_before.isoformat(timespec='seconds')}",
+        f"The change was aborted before the node was labelled. It is tried again at {then}{cause}",
         requeue_after_seconds=left.total_seconds(),
         kind=kind if is_same else None,
     )
@@ -159,7 +159,7 @@ def finish(step: MemberStep, plan: StepResult) -> StepResult:
     if verdict.reverts and plan.start is not None:
         plan = replace(plan, start=replace(plan.start, reason=Reason.DRIFT_REVERTED))
     if step.seen.node.owns_cordon and plan.action is None:
-        plan = replace(plan, message=f"{plan.message}. The operator's cordon stays until then")
+        plan = replace(plan, message=f"{plan.message}. The node stays cordoned meanwhile")
     return plan
 
 
@@ -225,7 +225,10 @@ def stay_rolled_back(step: MemberStep) -> StepResult | None:
     failure = applied.failure if applied is not None and applied.left(step.wanted) else None
     if failure is None or failure.attempt != policy.attempt or step.failed_change is not None:
         return None
-    message = f"Rolled back to {step.leaves}: {failure.message}"
+    message = (
+        f"Rolled back to {step.leaves} and put back in service. To try again, run `kubectl "
+        f"gpushare retry node/{step.seen.node.name}`. Cause: {failure.message}"
+    )
     plan = step.seen.plan(NodeState.FAILED, Reason.ROLLED_BACK, message)
     return replace(plan, kind=step.kind)
 
@@ -248,7 +251,13 @@ def wait_for_workloads(step: MemberStep) -> StepResult | None:
     """Wait for pods that hold the change up, where the pool wants that before the cordon."""
     if step.workloads is None or step.policy.stays_cordoned:
         return None
-    return step.waiting(NodeState.BLOCKED, step.workloads.reason, step.workloads.message)
+    message = step.workloads.message
+    if not step.seen.is_out_of_service:
+        message += (
+            ". The node still takes new pods: to stop that, set rollout.workloads to "
+            f"{WorkloadPolicy.CORDON_AND_WAIT}"
+        )
+    return step.waiting(NodeState.BLOCKED, step.workloads.reason, message)
 
 
 def report_eviction_disabled(step: MemberStep) -> StepResult | None:

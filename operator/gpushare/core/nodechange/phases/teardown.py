@@ -16,6 +16,7 @@ from gpushare.api.k8s.job import Job, JobState
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import RebootPolicy, TeardownPolicy
+from gpushare.core.deviceplugin.findings import advise_pods
 from gpushare.core.nodechange.step import Step, find_late_pods
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.rollout.approval import is_approved
@@ -50,7 +51,6 @@ _SWITCH = (
     "Manual, or set the chart's value teardown.jobs.enabled"
 )
 _NOT_READY = "The node is not Ready: it reboots, or it is down"
-_INSTALLER = "Waiting for DaemonSet {} to leave the node: it would load the kernel module again"
 _NO_JOB_AGAIN = "The Job failed and is not created again automatically"
 
 
@@ -217,12 +217,15 @@ def remove_module(step: Step) -> StepResult | None:
     if step.late_pods is not None:
         return step.wait_for_pods(step.late_pods)
     if installer := _find_installer(seen):
-        return step.updating(reason, _INSTALLER.format(step.ctx.name_of(installer)))
+        return step.updating(reason, _tell_installer(step, installer))
     if policy.teardown is TeardownPolicy.MANUAL:
-        steps = f"Remove the kernel module and reboot the node, then annotate it {_DONE}"
+        message = (
+            "Remove the kernel module, reboot the node, and wait for its reason "
+            f"{Reason.MODULE_UNVERIFIED}. For the commands, run: kubectl gpushare render teardown "
+            f"{node}"
+        )
         if change.teardown.consumed:
-            steps = f"{_EARLY}. Set start, remove the kernel module, reboot the node, then set done"
-        message = f"{steps}. For the commands, run: kubectl gpushare render teardown {node}"
+            message = f"{_EARLY}. First run {_annotate(seen.node, _START)}"
         return seen.plan(NodeState.BLOCKED, reason, message)
     if not step.ctx.may_tear_down:
         return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _SWITCH)
@@ -241,7 +244,7 @@ def wait_for_reboot(step: Step) -> StepResult:
     if _SENTINEL in removal.args if removal is not None else is_sentinel:
         who = "kured reboots the node in its window (/var/run/reboot-required), or you reboot it"
     elif is_sentinel:
-        who = f"{who}: its Job ran with reboot Manual, so kured does not"
+        who = f"{who} yourself: kured does not, because the Job ran with reboot: Manual"
     message = f"The kernel module's files are removed, but it is still loaded. {who}"
     return step.seen.plan(NodeState.BLOCKED, Reason.REBOOT_NEEDED, message)
 
@@ -271,7 +274,7 @@ def verify_module(step: Step) -> StepResult:
     if running := find_removing_job(seen):
         return step.updating(reason, f"Waiting for Job {running} to end")
     if installer := _find_installer(seen):
-        return step.updating(reason, _INSTALLER.format(ctx.name_of(installer)))
+        return step.updating(reason, _tell_installer(step, installer))
     if is_manual:
         message = _tell_verification(seen.node, change)
         return seen.plan(NodeState.BLOCKED, reason, message)
@@ -343,6 +346,13 @@ def _is_complete(job: Job | None) -> bool:
 def _find_installer(seen: NodeSnapshot) -> str:
     """Find a DaemonSet that is still on the node and would load the module; else empty."""
     return min((pod.daemonset for pod in seen.pods if pod.daemonset in INSTALLERS), default="")
+
+
+def _tell_installer(step: Step, installer: str) -> str:
+    return (
+        f"Waiting for DaemonSet {step.ctx.name_of(installer)} to leave the node: it would load the "
+        f"kernel module again. {advise_pods(step.seen.node, step.ctx)}"
+    )
 
 
 def _tell_failed(job: Job) -> str:
