@@ -171,8 +171,8 @@ class Certificate:
             is_ours = bool(stored.authority.key_pem)
             serves = is_ours and find_foreign_problem(stored, self.hosts, self._clock()) is None
             return (stored if serves else self._identity), (
-                f"Secret {name} is not renewed ({reason}) because {owner}. Delete it, or set "
-                "webhook.certificate.mode to cert-manager or provided"
+                f"Secret {name} is not renewed ({reason}) because {owner}. Delete the Secret, or "
+                "set webhook.certificate.mode to cert-manager or provided"
             )
         else:
             await replace_secret(self._api, self._namespace, self._secret, secret, data)
@@ -248,7 +248,10 @@ class Certificate:
         if self._mode == "provided":
             secret = f"Secret {self._namespace}/{self._secret}"
             return f"{problem}. Set ca.crt in {secret}, or webhook.caBundle, to its CA"
-        return problem
+        return (
+            f"{problem}. The CA is written again within {self._lifetimes.check.total_seconds():g} "
+            "s. If not, the log's lines 'certificate not checked' show why"
+        )
 
     def _observe_configuration(self, configuration: Json | None) -> None:
         if configuration is None and self._installed is not False:

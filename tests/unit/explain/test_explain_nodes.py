@@ -8,7 +8,7 @@ import pytest
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.pod import Pod, SharingContainer
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.analysis.explain.nodes import NodeExplanation, explain_node
 from gpushare.core.analysis.finding import Code
@@ -18,7 +18,15 @@ from gpushare.editions.plugins import NVIDIA_DAEMONSET
 from gpushare.names import Reason
 from gpushare.settings import Settings
 from tests.kit.values.node_plans import LEFT_INSTALLER, SHARE, a_settled, changing
-from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_snapshot
+from tests.kit.values.objects import (
+    MEMORY,
+    NOW,
+    a_gpu_pod,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+    a_snapshot,
+)
 
 LATER = NOW + timedelta(minutes=5)
 POOL = a_pool(schedule="share")
@@ -64,6 +72,11 @@ def test_the_edition_of_a_node_in_no_pool_is_that_of_its_labels(
     explained = explain(a_node(labels=labels), pools=())
     assert explained.mode is not None
     assert (explained.mode.edition, explained.mode.schedule) == (edition, mode)
+
+
+def test_pods_whose_isolation_is_unknown_are_named() -> None:
+    pod = a_gpu_pod(containers=(SharingContainer("main"),))
+    assert explain(a_node(labels=SHARE, **OFFERS), PLUGIN, pod).unknown_pods == ("default/train-1",)
 
 
 SHARING = a_node(labels=SHARE, **OFFERS)

@@ -299,6 +299,7 @@ def test_the_condition_names_the_first_and_says_what_helps() -> None:
 def test_containers_of_which_nobody_knows_make_the_condition_unknown() -> None:
     _, condition = _tell(a_flipped(admitted=None))
     assert (condition.status, condition.reason) == ("Unknown", Reason.ISOLATION_UNKNOWN)
+    assert "kubectl gpushare explain node gpu-1" in condition.message
 
 
 @pytest.mark.parametrize("is_going", [False, True])

@@ -100,7 +100,9 @@ def _describe(
         "plugins": describe(explained.plugins),
         "change": describe_change(change, plan),
         "conflicts": [describe_conflict(each) for each in plan.conflicts] if plan else [],
-        "isolation": None if isolation is None else describe_isolation(isolation),
+        "isolation": None
+        if isolation is None
+        else {**describe_isolation(isolation), "unknownPods": list(explained.unknown_pods)},
         "cards": [describe_card(card) for card in explained.cards],
         "findings": [
             {
@@ -193,6 +195,8 @@ def _build_facts(explained: NodeExplanation, document: Json) -> Iterator[Fact]:
     )
     for each in isolation.samples:
         yield "Stale", Styled(tell_stale(each), "yellow")
+    if explained.unknown_pods:
+        yield "Unknown", Styled(", ".join(explained.unknown_pods), "yellow")
 
 
 def _mark_label(label: Json) -> Json:

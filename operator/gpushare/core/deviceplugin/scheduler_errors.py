@@ -11,6 +11,11 @@ from gpushare.names import Reason
 
 _KUBECTL = f"kubectl -n {names.EXTENDER_NAMESPACE}"
 RESTART = f"{_KUBECTL} rollout restart deployment/{names.EXTENDER}"
+RESTART_CHECKED = (
+    "First check the pods' annotations (docs/runbooks.md#gpushareextenderstale), then run: "
+    f"{RESTART}"
+)
+"""A restarted extender believes an annotation that a user edited."""
 # kube-scheduler, pkg/scheduler/extender.go: net/http's error, or `send`'s own. What a plugin could
 # not reach, such as the API server or its webhooks, has the plugin's name in front.
 _UNREACHED = re.compile(r'(?:binding rejected: )?Post "(https?://[^"]+)": (.*)', re.DOTALL)

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
+from gpushare import names
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import DeletionPolicy, Pool, UnreadablePool
+from gpushare.api.pool import ConflictPolicy, DeletionPolicy, Pool, UnreadablePool
 from gpushare.api.status import (
     ConditionStatus,
     Isolation,
@@ -64,7 +65,8 @@ def build_status(
     ready = _judge_ready(pool, pool_state, shown[0] if pool_state.unready else None, held)
     if refusal is not None:
         message = (
-            f"No node is changed until the pool has its finalizer, which was refused: {refusal}"
+            "No node is changed until the pool has its finalizer. To check the operator's rights, "
+            f"run: kubectl gpushare doctor. The API server refused the finalizer: {refusal}"
         )
         ready = False, Reason.WRITE_REFUSED, message
     nodes = NodeCounts(
@@ -85,8 +87,10 @@ def build_status(
             _condition(pool, now, Condition.READY, *ready),
             _condition(pool, now, Condition.NODES_LABELLED, *_judge_labelled(pool_state)),
             _condition(pool, now, Condition.ROLLOUT_COMPLETE, *judge_rollout(pool, pool_state)),
-            _condition(pool, now, Condition.CONFLICTING, *_judge_conflicting(pool_state)),
-            _condition(pool, now, Condition.ISOLATION_CONSISTENT, *_judge_isolation(found)),
+            _condition(pool, now, Condition.CONFLICTING, *_judge_conflicting(pool, pool_state)),
+            _condition(
+                pool, now, Condition.ISOLATION_CONSISTENT, *_judge_isolation(found, pool_state)
+            ),
         ),
         nodes=nodes,
         samples=_build_samples(pool, pool_state, shown, now),
@@ -174,18 +178,23 @@ def _judge_labelled(pool_state: PoolState) -> tuple[bool, Reason, str]:
     return False, Reason.LABELS_MISSING, message
 
 
-def _judge_conflicting(pool_state: PoolState) -> tuple[bool, Reason, str]:
+def _judge_conflicting(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]:
     if not pool_state.conflicting:
         return False, Reason.NO_CONFLICT, "No other field manager keeps changing the pool's labels"
     first = pool_state.conflicting[min(pool_state.conflicting)]
+    retry = ""
+    if pool.spec.conflicts is ConflictPolicy.REPORT:
+        retry = ", then run `kubectl gpushare retry node/NODE` for each node in conflict"
     message = (
-        f"{describe_conflict(first.conflicts[0])}. {END_CONFLICT}. Nodes in conflict: "
+        f"{describe_conflict(first.conflicts[0])}. {END_CONFLICT}{retry}. Nodes in conflict: "
         f"{len(pool_state.conflicting)}, such as node {first.node}"
     )
     return True, Reason.LABEL_CONFLICT, message
 
 
-def _judge_isolation(found: NodeIsolation) -> tuple[bool | None, Reason, str]:
+def _judge_isolation(
+    found: NodeIsolation, pool_state: PoolState
+) -> tuple[bool | None, Reason, str]:
     """Tell whether every container has the isolation that its node's mode gives.
 
     Counts are left to status.isolation, at a slower pace: pods come and go all the time.
@@ -201,10 +210,12 @@ def _judge_isolation(found: NodeIsolation) -> tuple[bool | None, Reason, str]:
         )
         return False, Reason.STALE_ISOLATION, message
     if found.unknown:
+        node = min(name for name, each in pool_state.isolations.items() if each.unknown)
         message = (
-            "The isolation of some containers is unknown: the mode that admitted them was not "
-            "recorded. To end that, recreate the GPU pods of the nodes on which `kubectl gpushare "
-            "explain node NODE` counts unknown containers"
+            f"The isolation of some containers is unknown, such as on node {node}. Recreate the "
+            f"GPU pods that `kubectl gpushare explain node {node}` shows as unknown. This does not "
+            f"help if {names.ENV_CGPU_DISABLE} comes from a ConfigMap, Secret or field, nor while "
+            "the node's plugin must be restarted or a kernel module may be loaded"
         )
         return None, Reason.ISOLATION_UNKNOWN, message
     message = "Every container that shares a card has the isolation of its node's mode"

@@ -12,7 +12,7 @@ from gpushare.api.k8s.pod import SCHEDULER_ERROR, Pod
 from gpushare.api.status import PoolCapacity
 from gpushare.core.capacity.pool_capacity import NodeCapacity, sum_capacity
 from gpushare.core.deviceplugin.scheduler_errors import (
-    RESTART,
+    RESTART_CHECKED,
     count_refused,
     explain_scheduler_error,
 )
@@ -147,7 +147,14 @@ def _find_other_pool(pod: Pod, pools: Mapping[str, PoolRoom | None]) -> str:
 def _quote_scheduler(pod: Pod, where: str) -> tuple[Reason, str]:
     if pod.unscheduled[0] == SCHEDULER_ERROR:
         return explain_scheduler_error(pod.unschedulable)
-    return Reason.UNSCHEDULABLE, f"The scheduler finds no node{where}: {pod.unschedulable}"
+    return Reason.UNSCHEDULABLE, (
+        f"The scheduler finds no node{where}: {pod.unschedulable.rstrip('.')}. "
+        f"{_tell_to_explain(pod)} what each node lacks"
+    )
+
+
+def _tell_to_explain(pod: Pod) -> str:
+    return f"`kubectl gpushare explain pod {pod.name} -n {pod.namespace}` shows"
 
 
 def _explain_unrouted(pod: Pod) -> str:
@@ -203,8 +210,7 @@ def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str
         return Reason.NO_FREE_BLOCK, (
             f"The pod requests {asked} {unit} on one card, but no card of {selected} on a "
             f"schedulable node has more than {free} free. It is scheduled automatically once other "
-            f"pods finish; `kubectl gpushare explain pod {pod.name} -n {pod.namespace}` shows the "
-            "cards"
+            f"pods finish; {_tell_to_explain(pod)} the cards"
         )
     return _find_stale_extender(pod, rooms, unit) or by_scheduler
 
@@ -237,5 +243,6 @@ def _find_stale_extender(
     return Reason.EXTENDER_STALE, (
         f"The scheduler extender refused {refused} nodes for lack of GPU memory on one card, but "
         f"{found} ({free} {unit} on one card). If this lasts for more than a minute, the extender "
-        f"missed a change of the node's cards, or counts memory that no pod holds. Run: {RESTART}"
+        f"missed a change of the node's cards, or counts memory that no pod holds. "
+        f"{RESTART_CHECKED}"
     )

@@ -104,7 +104,10 @@ def add_scheduler_rejection(
     """Reject nodes with room for a pod that the scheduler places nowhere, for `reason`."""
     remedy = "get the scheduler extender to answer again"
     if reason is Reason.EXTENDER_STALE:
-        remedy = f"restart the scheduler extender ({RESTART})"
+        remedy = (
+            "check the pods' annotations (docs/runbooks.md#gpushareextenderstale), then restart "
+            f"the scheduler extender ({RESTART})"
+        )
     trouble = (Rejection(reason, message, remedy, _MEND),)
     return tuple(replace(fit, rejections=fit.rejections or trouble) for fit in fits)
 

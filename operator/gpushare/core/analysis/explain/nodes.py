@@ -16,7 +16,7 @@ from gpushare.core.planner.planner import Planner
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
-from gpushare.core.snapshot.isolation import NodeIsolation, observe_isolation
+from gpushare.core.snapshot.isolation import NodeIsolation, observe_containers, observe_isolation
 from gpushare.editions.edition import Mode
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.plugins import SERVED, identify_plugin, is_plugin_of, may_offer
@@ -105,6 +105,8 @@ class NodeExplanation:
     resources: tuple[ResourceLine, ...]
     isolation: NodeIsolation | None
     """None where the pods are not known."""
+    unknown_pods: tuple[str, ...]
+    """Those with a container whose isolation is unknown."""
     findings: tuple[Finding, ...]
     cards: tuple[Card, ...]
 
@@ -157,6 +159,13 @@ def explain_node(
         plugins=tuple(_list_plugins(pods, mode, snapshot.plugin_daemonsets)),
         resources=tuple(_list_resources(node, pods if has_pods else None, mode)),
         isolation=observe_isolation(context.seen) if has_pods else None,
+        unknown_pods=tuple(
+            dict.fromkeys(
+                f"{each.pod.namespace}/{each.pod.name}"
+                for each in observe_containers(context.seen)
+                if each.isolated is None
+            )
+        ),
         findings=(*_tell_of_pools(snapshot, context.remembered_pools), *found),
         cards=view_cards(node, pods, context.seen.unhealthy_cards) if has_pods else (),
     )
