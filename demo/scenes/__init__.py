@@ -12,6 +12,7 @@ from demo.scenes import (
     shared_card,
     teardown,
     unselected,
+    windows,
 )
 
 SCENES = {
@@ -26,4 +27,5 @@ SCENES = {
     "ownership": ownership.SCENE,
     "kubelet": kubelet.SCENE,
     "rollout": rollout.SCENE,
+    "windows": windows.SCENE,
 }

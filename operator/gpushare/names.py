@@ -58,6 +58,11 @@ RELEASED_ANNOTATIONS: Final = frozenset(
 NODE_ANNOTATIONS: Final = RELEASED_ANNOTATIONS | {ANNOTATION_MODULE, ANNOTATION_MODE_UNKNOWN}
 ANNOTATION_RETRY: Final = f"{GROUP}/retry"
 """A person's, on a node or a pool: any new value makes us try again what we gave up."""
+ANNOTATION_START_NOW: Final = f"{GROUP}/start-now"
+"""A person's, on a pool: a plan's hash, and after `@` anything, such as the time. What that plan
+has left to do begins outside the windows, too."""
+FREEZE_CONFIGMAP: Final = "gpushare-freeze"
+"""In the operator's namespace, while all pools are frozen. Made by users, never by the chart."""
 ANNOTATION_TEARDOWN: Final = f"{GROUP}/teardown"
 """A person's, on a node: `start` agrees to its teardown, `done` says that no module is left."""
 TEARDOWN_START: Final = "start"
@@ -211,6 +216,9 @@ class Reason(StrEnum):
     ISOLATION_UNKNOWN = "IsolationUnknown"
     SPEC_INVALID = "SpecInvalid"
     NODES_LEFT_BEHIND = "NodesLeftBehind"
+    WINDOW_CLOSED = "WindowClosed"
+    STARTED_NOW = "StartedNow"
+    START_NOW_OUTDATED = "StartNowOutdated"
 
     # Nodes that are as the pool says.
     APPLIED = "Applied"
@@ -228,6 +236,9 @@ class Reason(StrEnum):
     WAITING_FOR_BUDGET = "WaitingForBudget"
     WAITING_FOR_CANARY = "WaitingForCanary"
     WAITING_FOR_APPROVAL = "WaitingForApproval"
+    WAITING_FOR_WINDOW = "WaitingForWindow"
+    WINDOW_TOO_SHORT = "WindowTooShort"
+    ROLLOUT_FROZEN = "RolloutFrozen"
     ROLLOUT_HALTED = "RolloutHalted"
     NODE_NOT_READY = "NodeNotReady"
     WAITING_AFTER_LATE_BINDING = "WaitingAfterLateBinding"

@@ -147,6 +147,18 @@ for module in pkgutil.walk_packages(gpushare.__path__, "gpushare."):
     assert image.python("-c", walk).stderr == ""
 
 
+def test_time_zones_are_known_where_the_base_image_has_none(image: Image) -> None:
+    """As on slim Debian, without its package tzdata."""
+    script = """
+import zoneinfo
+zoneinfo.reset_tzpath(())
+from gpushare.api.windows import MaintenanceWindow
+print(MaintenanceWindow(schedule="0 22 * * *", duration="4h", time_zone="Asia/Shanghai").zone)
+"""
+    found = image.python("-c", script)
+    assert (found.stdout.strip(), found.stderr) == ("Asia/Shanghai", "")
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_every_script_says_how_it_is_used(image: Image, script: str) -> None:
     shown = image.run(script, "--help")

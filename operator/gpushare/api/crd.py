@@ -26,6 +26,7 @@ _COLUMNS = (
 _WIDE_COLUMNS = (
     ("Edition", "string", ".spec.edition"),
     ("Reconcile", "string", ".spec.reconcile"),
+    ("Window", "string", ".status.window.summary"),
 )
 """Shown with `-o wide` besides."""
 

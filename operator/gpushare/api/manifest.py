@@ -125,6 +125,8 @@ def _describe(error: ValidationError) -> str:
         elif "additionalProperties" in schema:
             where, schema = f"{where}.{part}", schema["additionalProperties"]
         # All else is pydantic's name for one of several types.
+    if fault["type"] == "value_error":
+        return f"{where}: {fault['ctx']['error']}"
     found = "" if fault["type"] == "missing" else f", but it is {fault['input']!r}"
     return f"{where}: {fault['msg']}{found}"
 

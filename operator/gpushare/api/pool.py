@@ -266,6 +266,10 @@ class Pool(ApiModel):
     finalizers: frozenset[str]
     retry: str = ""
     """Value of the annotation `gpushare.io/retry`; a new value resumes a halted rollout."""
+    start_now: str = ""
+    """Value of the annotation `gpushare.io/start-now`: what windows do not hold up."""
+    start_now_manager: str = ""
+    """Field manager that wrote it."""
     spec: PoolSpec
     status: PoolStatus
 
@@ -290,6 +294,7 @@ class Pool(ApiModel):
         With `spec`, that counts in place of what stands there.
         """
         meta = raw["metadata"]
+        annotations = meta.get("annotations") or {}
         return cls(
             name=meta["name"],
             uid=meta["uid"],
@@ -298,10 +303,23 @@ class Pool(ApiModel):
             created=meta.get("creationTimestamp"),
             deleting="deletionTimestamp" in meta,
             finalizers=meta.get("finalizers") or (),
-            retry=(meta.get("annotations") or {}).get(names.ANNOTATION_RETRY, ""),
+            retry=annotations.get(names.ANNOTATION_RETRY, ""),
+            start_now=annotations.get(names.ANNOTATION_START_NOW, ""),
+            start_now_manager=_find_manager(meta, names.ANNOTATION_START_NOW)
+            if names.ANNOTATION_START_NOW in annotations
+            else "",
             spec=PoolSpec.model_validate(raw.get("spec", {})) if spec is None else spec,
             status=PoolStatus.model_validate(raw.get("status") or {}),
         )
+
+
+def _find_manager(meta: dict[str, Any], annotation: str) -> str:
+    """Find the field manager that owns the annotation; empty where none is recorded."""
+    for entry in meta.get("managedFields") or ():
+        owned = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
+        if f"f:{annotation}" in (owned.get("f:annotations") or {}):
+            return entry.get("manager") or ""
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

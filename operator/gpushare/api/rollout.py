@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from gpushare.api.model import ApiModel
+from gpushare.api.windows import MAX_WINDOWS, Freeze, MaintenanceWindow
 
 
 class FailurePolicy(StrEnum):
@@ -35,6 +36,13 @@ class StaleWorkloadPolicy(StrEnum):
 
     REPORT = "Report"
     EVICT = "Evict"
+
+
+class NewNodesPolicy(StrEnum):
+    """When a node that joins changes, if no pod uses its GPUs yet."""
+
+    ANYTIME = "Anytime"
+    IN_WINDOW = "InWindow"
 
 
 PERCENTAGE = "^(100|[1-9][0-9]?)%$"
@@ -93,6 +101,21 @@ class Rollout(ApiModel):
         "under which they were admitted. Report: they are counted and named. Evict: their pods are "
         "also evicted, within maxUnavailable and their disruption budgets, if the installation "
         "allows evictions.",
+    )
+    windows: Annotated[tuple[MaintenanceWindow, ...], Field(max_length=MAX_WINDOWS)] = Field(
+        default=(),
+        description="When isolation changes and evictions may begin. If empty, at any time. A "
+        "change begins only if it is expected to be done before the window ends, and one that has "
+        "labelled its node is finished. Windows that overlap count as one.",
+    )
+    new_nodes: NewNodesPolicy = Field(
+        default=NewNodesPolicy.ANYTIME,
+        description="When nodes that join, and whose GPUs no pod uses, are changed. Anytime: at "
+        "once. InWindow: in a window, as all other nodes.",
+    )
+    freeze: Freeze | None = Field(
+        default=None,
+        description="While it holds, no change and no eviction begins, in a window or not.",
     )
 
 

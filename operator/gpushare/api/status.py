@@ -177,6 +177,26 @@ class Isolation(ApiModel):
     )
 
 
+class WindowStatus(ApiModel):
+    """Whether the pool's changes may begin now, and when next."""
+
+    summary: str = Field(description="State of the windows, for kubectl get.")
+    state: Literal["Open", "Closed", "Frozen"] = Field(description="Open, Closed or Frozen.")
+    next_start: datetime | None = Field(
+        default=None, description="When the next window starts, if none is open."
+    )
+    end: datetime | None = Field(default=None, description="When the open window ends.")
+
+
+class StartedNow(ApiModel):
+    """The plan that a user started outside the windows."""
+
+    value: str = Field(description="Value of the annotation gpushare.io/start-now.")
+    kinds: Annotated[tuple[str, ...], Field(max_length=50)] = Field(
+        default=(), description="Kinds of change that begin at any time. Empty when they are done."
+    )
+
+
 class PoolStatus(ApiModel):
     """The observed state of a pool."""
 
@@ -212,6 +232,12 @@ class PoolStatus(ApiModel):
     )
     plan: PoolPlan | None = Field(
         default=None, description="Isolation changes that have not begun yet."
+    )
+    window: WindowStatus | None = Field(
+        default=None, description="Whether changes may begin now, if the pool has windows."
+    )
+    started_now: StartedNow | None = Field(
+        default=None, description="The plan that gpushare.io/start-now started."
     )
     releasing: Releasing | None = Field(
         default=None, description="Nodes that are left to release while the pool is being deleted."

@@ -31,7 +31,7 @@ class Exit(IntEnum):
     MANIFEST = 11, "a manifest can't be read, or the API server would reject it"
     NOT_CALLED_FOR = (
         12,
-        "nothing was written: there is nothing to approve, retry or tear down now",
+        "nothing was written: there is nothing to approve, start, retry, unfreeze or tear down now",
     )
     ERRORS_FOUND = 13, "doctor found at least one error"
 

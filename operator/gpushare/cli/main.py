@@ -20,6 +20,7 @@ from gpushare.cli.completion import (
 from gpushare.cli.doctor.command import add_doctor_command
 from gpushare.cli.errors.failures import errors_as_sentences
 from gpushare.cli.explain.command import add_explain_commands
+from gpushare.cli.freeze.command import add_freeze_commands
 from gpushare.cli.imports import importing
 from gpushare.cli.input.examples import CommandWithExamples
 from gpushare.cli.inspect.command import add_inspect_commands
@@ -49,6 +50,7 @@ add_inspect_commands(app)
 add_explain_commands(app)
 add_ui_command(app)
 add_plan_commands(app)
+add_freeze_commands(app)
 add_adopt(app)
 add_migrate(app)
 add_doctor_command(app)

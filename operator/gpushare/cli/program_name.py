@@ -5,8 +5,8 @@ from contextvars import ContextVar
 
 NAME = "gpushare"
 NAMED = (
-    "adopt", "approve", "completion", "doctor", "explain", "inspect", "migrate", "plan", "render",
-    "retry", "snapshot", "ui",
+    "adopt", "approve", "completion", "doctor", "explain", "freeze", "inspect", "migrate", "plan",
+    "render", "retry", "snapshot", "start-now", "ui", "unfreeze",
 )  # fmt: skip
 """Commands that messages name; those that start a process are in none."""
 CALLED = ContextVar("CALLED", default=NAME)

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from gpushare import names
@@ -13,6 +14,7 @@ from gpushare.api.k8s.namespace import Namespace, parse_namespace
 from gpushare.api.k8s.node import Node, parse_node
 from gpushare.api.k8s.pod import Pod, parse_pod
 from gpushare.api.k8s.unhealthy_cards import UnhealthyCards, parse_unhealthy_cards
+from gpushare.api.windows import Freeze, parse_freeze
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.records.record import RecordError
@@ -81,6 +83,14 @@ class Informers:
         self.namespaces: Informer[Namespace] = self._add(
             "api/v1/namespaces", parse_namespace, lambda key, old, new: None
         )
+        self.freezes: Informer[Freeze] = self._add(
+            f"api/v1/namespaces/{settings.namespace}/configmaps",
+            parse_freeze,
+            lambda key, old, new: self._notify(),
+            resource="freeze",
+            params={"fieldSelector": f"metadata.name={names.FREEZE_CONFIGMAP}"},
+        )
+        """Until this is known, nothing begins."""
         self.jobs: Informer[Job] | None = None
         if settings.allow_teardown_jobs:
             path = jobs_path(settings.teardown_namespace)
@@ -97,10 +107,19 @@ class Informers:
         the right is taken away the metric of watches tells."""
 
     def _add(
-        self, path: str, parse: Callable[[Json], Record | None], on_change: Listener
+        self,
+        path: str,
+        parse: Callable[[Json], Record | None],
+        on_change: Listener,
+        *,
+        resource: str = "",
+        params: Mapping[str, str] = MappingProxyType({}),
     ) -> Informer[Record]:
-        on_alive = partial(self.note_event, path.rpartition("/")[2])
-        informer = Informer(self._api, path, parse, on_change=on_change, on_alive=on_alive)
+        """Add an informer that must be synced; `resource` is its name in metrics and messages."""
+        on_alive = partial(self.note_event, resource or path.rpartition("/")[2])
+        informer = Informer(
+            self._api, path, parse, on_change=on_change, on_alive=on_alive, params=params
+        )
         self._informers.append(informer)
         return informer
 
@@ -161,6 +180,7 @@ class Informers:
                 self._plugin_namespace,
             ),
             zeroed=self._zeroed,
+            freeze=next(iter(self.freezes.records.values()), None),
             unhealthy_cards={each.node: each.cards for each in self.unhealthy.records.values()},
         )
 

@@ -216,7 +216,7 @@ class Pools:
         finally:
             del self._in_flight[pool.uid]
         self._update(pool.uid, status=status)
-        if status.approval != pool.status.approval:
+        if (status.approval, status.started_now) != (pool.status.approval, pool.status.started_now):
             # What is agreed to may begin now that it is stored.
             self._notify()
 

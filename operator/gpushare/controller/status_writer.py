@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
+from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, UnreadablePool
@@ -19,6 +20,7 @@ from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.status.pool_status import build_status, build_unreadable_status, is_capacity_due
 from gpushare.core.status.unschedulable_pods import group_by_pool
+from gpushare.core.status.window_status import describe_closing
 from gpushare.kube.errors import CALL_FAILURES, NotLeaderError, describe_failure
 from gpushare.kube.events import Events, Subject
 from gpushare.names import Condition, Reason
@@ -116,9 +118,9 @@ class StatusWriter:
             return
         # When it is answered, its state says something else.
         shown = [pool_state.plans[sample.node] for sample in status.samples]
-        self._begin(
-            pool, status, partial(self._tell, pool, status, _first_waiting(pool_state), shown)
-        )
+        closing = describe_closing(pool, pool_state, status)
+        tell = partial(self._tell, pool, status, _first_waiting(pool_state), shown, closing)
+        self._begin(pool, status, tell)
 
     def _write_unreadable(self, pool: UnreadablePool, now: datetime) -> None:
         status = build_unreadable_status(pool, now)
@@ -177,6 +179,7 @@ class StatusWriter:
         status: PoolStatus,
         waiting: Mapping[Reason, StepResult],
         shown: Sequence[StepResult],
+        closing: str,
     ) -> None:
         """Post an Event for each condition that changed, and each reason that newly blocks nodes;
         the log has the former, and of the latter the nodes that the status shows."""
@@ -191,6 +194,9 @@ class StatusWriter:
             is_ready = condition.type == Condition.READY
             warns = condition.reason in _WARNINGS or (is_ready and held_up)
             self._pools.tell(pool, Reason(condition.reason), condition.message, warns=warns)
+        if closing:
+            self._pools.tell(pool, Reason.WINDOW_CLOSED, closing, warns=False)
+        self._tell_started(pool, status)
         known = {sample.reason for sample in pool.status.samples}
         for reason, plan in waiting.items():
             if reason not in known | told:
@@ -204,6 +210,20 @@ class StatusWriter:
             if is_told and (plan.node, plan.reason) not in known_nodes:
                 self._tell_node(pool, plan)
                 _log_plan(pool, plan)
+
+    def _tell_started(self, pool: Pool, status: PoolStatus) -> None:
+        """Post an Event where the annotation that starts a plan now was read, with its writer."""
+        before, started = pool.status.started_now, status.started_now
+        if started is None or (before is not None and before.value == started.value):
+            return
+        who = f"Field manager {pool.start_now_manager or 'unknown'} wrote {started.value!r} to "
+        who += names.ANNOTATION_START_NOW
+        if started.kinds:
+            note = f"{who}. These changes begin outside the windows: {'; '.join(started.kinds)}"
+            self._pools.tell(pool, Reason.STARTED_NOW, note)
+            return
+        note = f"{who}, which is not the hash of the plan any more. It has no effect"
+        self._pools.tell(pool, Reason.START_NOW_OUTDATED, note)
 
     def _tell_node(self, pool: Pool, plan: StepResult) -> None:
         node = self._nodes.get(plan.node)

@@ -16,6 +16,7 @@ def assume_settings(**values: Any) -> Settings:
 def build_timing(settings: Settings) -> Timing:
     """Build the timing of changes: how long they wait, and for what."""
     return Timing(
+        recheck=timedelta(seconds=settings.recheck_seconds),
         backoff=timedelta(seconds=settings.backoff_seconds),
         ready_timeout=timedelta(seconds=settings.ready_timeout_seconds),
         settle=timedelta(seconds=settings.resource_settle_seconds),

@@ -36,6 +36,10 @@ a_node_name = st.sampled_from(NODES)
 a_pool_name = st.sampled_from(("training", *POOLS))
 a_group = st.sampled_from(("a", "b"))
 a_mode = st.sampled_from(MODES)
+_NIGHT = {"schedule": "0 22 * * *", "duration": "4h", "time_zone": "Asia/Shanghai"}
+_OFTEN = {"schedule": "*/40 * * * *", "duration": "15m"}
+_SHORT = {"schedule": "*/20 * * * *", "duration": "1m"}
+"""Too short but for a pool whose changes soon count as failed."""
 a_rollout = st.fixed_dictionaries(
     {
         "max_unavailable": st.sampled_from((1, 2, "50%")),
@@ -44,6 +48,9 @@ a_rollout = st.fixed_dictionaries(
         "on_failure": st.sampled_from(("Halt", "Rollback")),
         "approval": st.sampled_from((*["Automatic"] * 4, "Manual")),
         "workloads": st.sampled_from(("Wait", "CordonAndWait", "Evict")),
+        "windows": st.sampled_from((*[()] * 5, [_NIGHT], [_OFTEN], [_SHORT], [_SHORT, _OFTEN])),
+        "new_nodes": st.sampled_from(("Anytime", "InWindow")),
+        "freeze": st.sampled_from((*[None] * 9, {"reason": "an incident"})),
     }
 )
 a_consent = st.fixed_dictionaries(
@@ -318,7 +325,11 @@ class Disturbances(RuleBasedStateMachine):
             self.cluster = sim.lift_cordon(self.cluster, node)
             self.retry_node(node)
         for name, pool in self.cluster.pools.items():
-            patient = pool.spec.rollout.model_dump() | {"ready_timeout_seconds": None}
+            patient = pool.spec.rollout.model_dump() | {
+                "ready_timeout_seconds": None,
+                "freeze": None,
+                "windows": [w for w in pool.spec.rollout.windows if w.duration != "1m"],
+            }
             teardown = pool.spec.isolation_teardown.model_dump()
             if not self.cluster.may_tear_down:
                 teardown["policy"] = "Manual"

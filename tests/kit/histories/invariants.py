@@ -13,7 +13,7 @@ from difflib import unified_diff
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Edition, Pool
-from gpushare.api.rollout import ApprovalPolicy
+from gpushare.api.rollout import ApprovalPolicy, NewNodesPolicy
 from gpushare.core.planner.decisions import Plan
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
@@ -45,6 +45,7 @@ from tests.kit.histories.turns import (
     read_beginning,
     read_change,
 )
+from tests.kit.values.window_oracle import is_open
 
 PLUGINS = {name for each in DAEMONSETS.values() for name, ds in each.items() if ds.resource}
 OURS = names.NODE_LABELS | names.NODE_ANNOTATIONS | {names.ANNOTATION_RETRY, CORDON}
@@ -122,10 +123,14 @@ class InvariantChecker:
         _expect_equal(describe(plans), describe(wanted))
 
     def expect_turns(
-        self, begun: Mapping[str, Task], busy: Mapping[str, Task], snapshot: ClusterSnapshot
+        self,
+        begun: Mapping[str, Task],
+        busy: Mapping[str, Task],
+        snapshot: ClusterSnapshot,
+        now: datetime,
     ) -> None:
-        """A node is changed for the pool that has it; its change is within that pool's budget, and
-        it is its turn."""
+        """A node is changed for the pool that has it; its change is within that pool's budget and
+        windows, and it is its turn."""
         for name, task in begun.items():
             node, action = snapshot.nodes[name], task.decision.plan.action
             pool = find_pool(node, snapshot.pools)
@@ -139,6 +144,7 @@ class InvariantChecker:
                 continue
             if is_member:
                 self._expect_approval(task, pool)
+            _expect_window(name, pool, change, now)
             if change.initializing or (before is not None and before.is_under_way):
                 # One that is out of service for a change that failed takes nothing more.
                 continue
@@ -240,6 +246,18 @@ class InvariantChecker:
 
     # The end.
 
+    def expect_closed(self, cluster: Cluster) -> None:
+        """While nothing is left to do until a window opens, no node is cordoned for a change."""
+        for name in cluster.nodes:
+            change = read_change(cluster, name)
+            pool = cluster.pools.get(change.pool) if change is not None else None
+            if change is None or pool is None or not change.is_only_cordoned:
+                continue
+            rollout = pool.spec.rollout
+            is_held = rollout.windows and not is_open(rollout.windows, cluster.now)
+            is_free = change.initializing or pool.deleting
+            assert is_free or not (is_held or rollout.freeze), f"{name} stays cordoned: {change}"
+
     def expect_rest(self, cluster: Cluster, planner: Planner) -> None:
         """Each node is as its pool says, or there is a reason; what nobody claims is let go of."""
         assert not [pool.name for pool in cluster.pools.values() if pool.deleting]
@@ -298,6 +316,15 @@ class InvariantChecker:
                 if each.pod.node == name and each.pod.daemonset == daemonset:
                     known = node.uid not in self._unknown
                     assert each.read == schedule or not known, f"{name} serves {each.read}"
+
+
+def _expect_window(name: str, pool: Pool, change: Change, now: datetime) -> None:
+    """No change begins while the pool is frozen, or outside its windows."""
+    rollout = pool.spec.rollout
+    assert rollout.freeze is None, f"{name} begins, and {pool.name} is frozen"
+    is_new = change.initializing and rollout.new_nodes is NewNodesPolicy.ANYTIME
+    if rollout.windows and not is_new:
+        assert is_open(rollout.windows, now), f"{name} begins outside the windows at {now}"
 
 
 def needs_user(plan: StepResult) -> bool:

@@ -29,7 +29,10 @@ def a_pool(
     """A pool of all nodes labelled `pool-of: NAME`, unless `nodes` says otherwise."""
     top: dict[str, Any] = {
         key: more.pop(key)
-        for key in ("created", "deleting", "finalizers", "status", "generation", "retry")
+        for key in (
+            *("created", "deleting", "finalizers", "status", "generation", "retry"),
+            "start_now",
+        )
         if key in more
     }
     spec = {

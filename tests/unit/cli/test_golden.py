@@ -6,6 +6,7 @@ The first line of each is the command; `make golden` writes the rest anew.
 import os
 import shlex
 import shutil
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from gpushare.cli.cluster.snapshot_file import build_snapshot, parse_snapshot
 from tests.kit.cluster.command_line import run_command
 from tests.kit.histories.gpu_cluster import MODE_LABEL, PLACEMENT_LABEL
 from tests.kit.histories.labelled_cluster import LabelledNode, build_labelled_cluster
+from tests.kit.values.doc_pages import DOCS, Page
 from tests.kit.values.manifests import Json, build_node, build_pod
 from tests.unit.cli.test_snapshot_files import build_cluster, build_raw_pool
 
@@ -41,6 +43,24 @@ def build_basic() -> Cluster:
         LabelledNode("n2", "Basic", "share", node_pool="np2"),
     ]
     return build_labelled_cluster(nodes, pods=[pod | {"status": {"phase": "Running"}}])
+
+
+def build_weekly() -> Cluster:
+    """Three nodes of a pool that are to isolate, a new one, and one that isolates elsewhere."""
+    labels: Json = {"f:gpushare.io/pool": {}}
+    owned: Json = {"manager": "gpushare-operator", "operation": "Apply"}
+    owned["fieldsV1"] = {"f:metadata": {"f:labels": labels}}
+    nodes = [
+        LabelledNode(f"gpu-{number}", node_pool="np1234", labels={"gpushare.io/pool": "training"})
+        for number in range(1, 4)
+    ]
+    new, other = LabelledNode("gpu-4", node_pool="np1234"), LabelledNode("other", schedule="cgpu")
+    cluster = build_labelled_cluster([*nodes, new, other])
+    for node in cluster.nodes:
+        node["spec"] = {"providerID": "cn-beijing.i-22b849b118cc5ca09d944f9520280042"}
+    for node in cluster.nodes[:3]:
+        node["metadata"]["managedFields"] = [owned]
+    return cluster
 
 
 def build_clusters() -> dict[str, Cluster]:
@@ -87,6 +107,7 @@ def build_clusters() -> dict[str, Cluster]:
         "unlabelled.json": build_labelled_cluster([unlabelled]),
         "open-source.json": build_labelled_cluster(open_source),
         "basic.json": build_basic(),
+        "weekly.json": build_weekly(),
     }
 
 
@@ -134,3 +155,10 @@ def test_every_file_is_in_an_answer() -> None:
     asked = " ".join((ANSWERS / f"{case}.txt").read_text().partition("\n")[0] for case in CASES)
     given = [file.name for kind in ("clusters", "manifests") for file in (GOLDEN / kind).iterdir()]
     assert [name for name in (*given, *build_clusters()) if name not in asked] == []
+
+
+def test_the_calendar_on_the_page_is_that_of_an_answer() -> None:
+    blocks = {block.language: block.text for block in Page(DOCS / "rollout.md").blocks}
+    answer = (ANSWERS / "plan" / "waves-in-windows.txt").read_text()
+    assert textwrap.indent(blocks["text"], "  ") in answer
+    assert blocks["yaml"] == (GOLDEN / "manifests" / "pool-windows.yaml").read_text()

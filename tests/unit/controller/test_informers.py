@@ -17,6 +17,7 @@ from tests.kit.values.objects import MEMORY, a_gpu_pod, a_node
 NEEDED = (
     *("api/v1/nodes", "api/v1/pods", "api/v1/namespaces"),
     "apis/apps/v1/namespaces/kube-system/daemonsets",
+    "api/v1/namespaces/gpushare-system/configmaps",
 )
 
 

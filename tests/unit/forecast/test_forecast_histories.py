@@ -27,8 +27,8 @@ from tests.kit.values.objects import a_pool
 from tests.unit.planner.test_planner_histories import EXAMPLES, Histories
 
 NODES = tuple(f"n{number}" for number in range(1, 6))
-HARMLESS = ("", "WorkloadsPresent", "WaitingForApproval")
-"""Reasons that go away here: pods end, and people agree."""
+HARMLESS = ("", "WorkloadsPresent", "WaitingForApproval", "WaitingForWindow")
+"""Reasons that go away here: pods end, people agree, and windows open."""
 SETUP = Settings(allow_eviction=True)
 
 
@@ -76,7 +76,9 @@ class History(Histories):
 
 def a_spec(data: st.DataObject, edition: Edition, name: str, **spec: Any) -> Pool:
     members = {"names": data.draw(st.lists(st.sampled_from(NODES), unique=True, min_size=1))}
-    rollout = data.draw(a_rollout) | {"ready_timeout_seconds": None}
+    rollout: dict[str, Any] = data.draw(a_rollout)
+    rollout |= {"ready_timeout_seconds": None, "freeze": None}
+    rollout["windows"] = [each for each in rollout["windows"] if each["duration"] != "1m"]
     schedule = data.draw(st.sampled_from(SCHEDULES))
     rollout["stale_workloads"] = data.draw(st.sampled_from(("Report", "Evict")))
     policy = data.draw(st.sampled_from(("Retain", "WholeCard", "Restore")))

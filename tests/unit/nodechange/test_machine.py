@@ -144,6 +144,7 @@ SITUATIONS: dict[str, MemberStep] = {
     "Cordoned: node-not-ready": _step(unlabelled(ready=False)),
     "Cordoned: pods-unreadable": _step(unlabelled(), is_refused=True, now=LATER),
     "Cordoned: rollout-halted": _step(unlabelled(), is_halted=True),
+    "Cordoned: window-closed": _step(unlabelled(), is_closed=True),
     "Cordoned: pods-remain": _step(unlabelled(), HOLD, a_gpu_pod()),
     "Cordoned: recheck-pods": _step(unlabelled()),
     "Labelled: teardown-progressed": _step(LABELLED, job_pool(), jobs=[REMOVED]),

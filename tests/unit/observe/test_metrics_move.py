@@ -58,7 +58,14 @@ async def reconcile(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
         a_gpu_pod("lost", node="", selects=selects, phase="Pending", unschedulable="none"),
         a_plugin_pod(),
     )
-    pools = [a_pool(schedule="share")]
+    elsewhere = {"selector": {"match_labels": {"group": "none"}}}
+    night = {"schedule": "0 0 29 2 *", "duration": "1h"}
+    always = {"schedule": "* * * * *", "duration": "1m"}
+    pools = [
+        a_pool(schedule="share"),
+        a_pool("nightly", nodes=elsewhere, rollout={"windows": [night]}),
+        a_pool("open", nodes=elsewhere, rollout={"windows": [always]}),
+    ]
     reconciler = build_reconciler(LoopApi(), pools, member, stuck, pods=pods, metrics=metrics)
     await pass_and_settle(reconciler)
     await reconciler._events.close()

@@ -15,6 +15,7 @@ from gpushare.core.planner.approve_and_retry import (
     judge_approval,
     judge_node_retry,
     judge_pool_retry,
+    judge_start_now,
     judge_told_retry,
 )
 from gpushare.core.planner.planner import Planner
@@ -262,3 +263,11 @@ def test_of_a_node_that_no_pool_has_it_is_told_which_one_only_observes_it() -> N
 def test_a_node_that_has_not_failed_is_left_alone() -> None:
     with pytest.raises(NotCalledForError, match="no change of node gpu-1 has failed"):
         judge_node_retry(a_settled("gpu-1"), a_pool(), TIME)
+
+
+@pytest.mark.parametrize("plan", [None, PoolPlan()])
+def test_a_plan_without_changes_is_not_started(plan: PoolPlan | None) -> None:
+    pool = a_pool(status=PoolStatus(plan=plan))
+    for seen in ("", hash_kinds([FLIP])):
+        with pytest.raises(NotCalledForError, match="has nothing left to change"):
+            judge_start_now(pool, seen, "2026-05-06T02:00Z")

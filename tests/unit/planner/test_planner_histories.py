@@ -37,8 +37,10 @@ from tests.unit.planner.rule_log import RuleLog, RuleOf, expect_to_lead
 
 EXAMPLES = int(os.environ.get("GPUSHARE_HISTORIES", "0"))
 """By `make fuzz`: so many new histories; else the same few every time."""
-ENOUGH_STEPS = 200
+ENOUGH_STEPS = 600
 """Of the way to rest: passes, writes and waits."""
+ENOUGH_EDGES = 60
+"""Of windows, which open and close for ever; in each, at least one node is changed."""
 MANY = 400
 """Among so many histories each rule of a node's change is reached."""
 
@@ -243,6 +245,7 @@ class Histories(Disturbances):
 
     def come_to_rest(self) -> None:
         """Until nothing is left to do; meanwhile people agree to every plan."""
+        edges = 0
         for _ in range(ENOUGH_STEPS):
             told = self.cluster.pools
             requeue_at = self._decide()
@@ -254,12 +257,15 @@ class Histories(Disturbances):
                 for node in sorted(self.operator.busy):
                     self._carry_out(node)
                 continue
+            self.checker.expect_closed(self.cluster)
             due = simulated_kubelets.next_due(self.cluster)
             # The controller looks again in any case; a pool that is being deleted waits for that.
             deleting = any(pool.deleting for pool in self.cluster.pools.values())
             later = self.cluster.now + self.operator.timing.release_patience if deleting else None
             moments = [moment for moment in (requeue_at, due, later) if moment is not None]
-            if not moments:
+            states = self.operator.planner.pool_states.values()
+            edges += min(moments, default=None) in {s.windows.until for s in states if s.windows}
+            if not moments or edges > ENOUGH_EDGES:
                 return
             seconds = (min(moments) - self.cluster.now).total_seconds()
             self.cluster = simulated_kubelets.elapse(self.cluster, max(seconds, 0))
@@ -282,7 +288,7 @@ class Histories(Disturbances):
         other, other_plan = plan_from_nothing(snapshot, self.cluster, self.operator.timing)
         self.checker.expect_agreement(self.operator.planner, other, snapshot, self.cluster)
         self.checker.expect_same_beginnings(begun, plan, other_plan)
-        self.checker.expect_turns(begun, self.operator.busy, snapshot)
+        self.checker.expect_turns(begun, self.operator.busy, snapshot, self.cluster.now)
         self.cluster = self.operator.release(plan, self.cluster)
         if is_told:
             self.cluster = self.operator.tell(self.cluster)

@@ -13,12 +13,8 @@ from gpushare.api.rollout import Rollout as Spec
 from gpushare.core.planner import planner as planning
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
-from gpushare.core.rollout.budget import (
-    Refusal,
-    RolloutProgress,
-    count_max_unavailable,
-    find_start_refusal,
-)
+from gpushare.core.rollout.budget import RolloutProgress, count_max_unavailable, find_start_refusal
+from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.snapshot.actions import ApplyNode, Blocker, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 from gpushare.core.snapshot.node import Timing

@@ -1,4 +1,4 @@
-"""Runs `gpushare approve` and `gpushare retry`, the only commands that write to a cluster."""
+"""Runs `gpushare approve`, `start-now` and `retry`."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -26,12 +26,13 @@ from gpushare.core.planner.approve_and_retry import (
     judge_approval,
     judge_node_retry,
     judge_pool_retry,
+    judge_start_now,
     judge_told_retry,
 )
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, KubeError, describe_failure
 from gpushare.kube.partial_read import see
-from gpushare.kube.resources.approvals import apply_approval, apply_retry
+from gpushare.kube.resources.approvals import annotate, apply_approval
 from gpushare.kube.resources.clusters import PATHS, read_cluster
 from gpushare.kube.resources.pools import parse_pools
 
@@ -69,6 +70,23 @@ async def approve_pool(write: Write, name: str, seen_hash: str) -> Answer:
             stands = raw["spec"].get("rollout", {}).get("approvedPlan", "")
             field = "spec.rollout.approvedPlan"
             return _answer(write, f"pool/{name}", field, word, stands, more=_LATER)
+
+        return await _insist(say, Kind.POOLS)
+
+
+async def start_pool_now(write: Write, name: str, seen_hash: str) -> Answer:
+    """Run `start-now`. Raises `CommandError`, and what `errors_as_sentences` knows."""
+    key = names.ANNOTATION_START_NOW
+    async with await write.access.connect() as api:
+
+        async def say() -> Answer:
+            raw = await _read(api, Kind.POOLS, name)
+            pool = _parse_pool(raw)
+            word = judge_start_now(pool, seen_hash, _tell_time())
+            if word.value:
+                path = _path(Kind.POOLS, name)
+                await _send(annotate(api, path, raw, key, word.value, dry_run=write.dry_run))
+            return _answer(write, f"pool/{name}", key, word, pool.start_now)
 
         return await _insist(say, Kind.POOLS)
 
@@ -115,7 +133,9 @@ async def _retry_pool(api: ApiClient, write: Write, name: str) -> Answer:
         word = judge_pool_retry(pool, map(parse_node, cluster.nodes), _tell_time())
     if word.value:
         path = _path(Kind.POOLS, name)
-        await _send(apply_retry(api, path, raw, word.value, dry_run=write.dry_run))
+        await _send(
+            annotate(api, path, raw, names.ANNOTATION_RETRY, word.value, dry_run=write.dry_run)
+        )
     return _answer(write, f"pool/{name}", names.ANNOTATION_RETRY, word, pool.retry)
 
 
@@ -130,7 +150,9 @@ async def _retry_node(api: ApiClient, write: Write, name: str) -> Answer:
     word = judge_node_retry(node, _parse_pool(pool), _tell_time())
     if word.value:
         path = _path(Kind.NODES, name)
-        await _send(apply_retry(api, path, raw, word.value, dry_run=write.dry_run))
+        await _send(
+            annotate(api, path, raw, names.ANNOTATION_RETRY, word.value, dry_run=write.dry_run)
+        )
     return _answer(write, f"node/{name}", names.ANNOTATION_RETRY, word, node.retry)
 
 

@@ -1,4 +1,4 @@
-"""Defines the commands `plan`, `approve` and `retry` and their options."""
+"""Defines the commands `plan`, `approve`, `start-now` and `retry` and their options."""
 
 from dataclasses import replace
 from enum import StrEnum
@@ -10,6 +10,7 @@ import typer
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.input import options
 from gpushare.cli.input.examples import CommandWithExamples
+from gpushare.cli.input.moments import parse_moment
 from gpushare.cli.input.object_names import check_kind_and_name, check_name
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def add_plan_commands(app: typer.Typer) -> None:
         plan -f pool.yaml
         plan -f pool.yaml --exit-code -o json
         plan pool training
+        plan pool training --at 2027-01-01T00:00
         plan pool training --snapshot cluster.json -o wide
         """,
     )(options.reads_cluster(plan))
@@ -47,6 +49,14 @@ def add_plan_commands(app: typer.Typer) -> None:
         approve training --hash 3f2a9c0d1e4b --dry-run
         """,
     )(options.writes_cluster(approve))
+    app.command(
+        "start-now",
+        cls=CommandWithExamples,
+        epilog="""
+        start-now training --plan 3f2a9c0d1e4b
+        start-now training --plan 3f2a9c0d1e4b --dry-run
+        """,
+    )(options.writes_cluster(start_now))
     app.command(
         cls=CommandWithExamples,
         epilog="""
@@ -71,6 +81,13 @@ def plan(
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit with 10 if there is something to do.")
     ] = False,
+    at: Annotated[
+        str,
+        typer.Option(
+            metavar="<time>",
+            help="Place the waves into the maintenance windows from this time on, by default now.",
+        ),
+    ] = "",
 ) -> "Answer":
     """Show what the controller will do to each node, before it is done.
 
@@ -80,7 +97,8 @@ def plan(
     `pool NAME`, why that pool is as it is, and what is left to do. The controller's own planner
     decides, and also in which wave each node changes. Durations are estimated from the waves, the
     installation's settings and how long the plugin's pods took to start in this cluster; what was
-    never measured is unknown. The installation's settings are read from its Deployments; a last
+    never measured is unknown. For a pool with maintenance windows, a calendar shows which waves
+    begin in which window. The installation's settings are read from its Deployments; a last
     line shows what is assumed where they can't be read.
     """
     if bool(files) is (subject is not None):
@@ -91,10 +109,11 @@ def plan(
     from gpushare.cli.input.manifests import read_objects
     from gpushare.cli.plan.view import plan_manifests, plan_pool
 
+    moment = parse_moment(at, "--at")
     if files:
-        answer = plan_manifests(access, read_objects(files, recursive=recursive))
+        answer = plan_manifests(access, read_objects(files, recursive=recursive), moment)
     else:
-        answer = plan_pool(access, name)
+        answer = plan_pool(access, name, moment)
     return answer if exit_code else replace(answer, exit_code=Exit.OK)
 
 
@@ -128,6 +147,27 @@ def approve(
 
     write = Write(access, dry_run=dry_run, force=force_conflicts)
     return asyncio.run(approve_pool(write, pool, seen))
+
+
+def start_now(
+    access: "Access",
+    pool: Annotated[str, typer.Argument(help="Name of the pool.", callback=check_name)],
+    plan_hash: Annotated[
+        str, typer.Option("--plan", help="Hash of the plan, as `plan pool` prints it.")
+    ],
+    dry_run: DryRun = False,
+) -> "Answer":
+    """Start a pool's plan outside its maintenance windows, in an emergency.
+
+    Writes the plan's hash and the time to the annotation gpushare.io/start-now, as field manager
+    gpushare-cli. It counts for this plan only, until it is done. Approval, maxUnavailable, canary
+    and a freeze apply as always.
+    """
+    import asyncio
+
+    from gpushare.cli.plan.approval import Write, start_pool_now
+
+    return asyncio.run(start_pool_now(Write(access, dry_run=dry_run), pool, plan_hash))
 
 
 def retry(

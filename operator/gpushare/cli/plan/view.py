@@ -1,7 +1,7 @@
 """Builds the answer of `gpushare plan`: what the controller will do, node by node."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from shlex import quote
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +17,7 @@ from gpushare.cli.input.pools import find_pools
 from gpushare.cli.output.answer import Answer, Line, Styled
 from gpushare.cli.output.facts import describe_plan
 from gpushare.cli.output.tables import build_table
+from gpushare.cli.plan.calendar import build_calendar, describe_calendar
 from gpushare.core.analysis.effective_settings import PLANNED_BY, KnownSetup
 from gpushare.core.analysis.forecast.duration import DurationForecast
 from gpushare.core.analysis.forecast.kept_fields import KeptField
@@ -32,7 +33,7 @@ _STEPS = "WAVE:wave,NODE:node,CHANGE:change,DOES:does,PODS:count,WAITS FOR:waits
 _STEPS_WIDE = "WAVE:wave,NODE:node,CHANGE:change,DOES:does,PODS:pods,LABELS:written,WAITS FOR:waits"
 
 
-def plan_manifests(access: Access, objects: Sequence[Given]) -> Answer:
+def plan_manifests(access: Access, objects: Sequence[Given], at: datetime | None = None) -> Answer:
     """Plan these manifests. Raises `CommandError`, and what `errors_as_sentences` knows."""
     cluster = access.read(*PLANNED)
     given = find_pools(objects, cluster.pools or (), cluster.taken_at)
@@ -46,12 +47,12 @@ def plan_manifests(access: Access, objects: Sequence[Given]) -> Answer:
             raise CommandError(Exit.MANIFEST, str(error)) from error
     asked = {pool.name for pool in given.pools}
     snapshot = with_pools(seen.snapshot, given.pools)
-    forecasts = forecast_pools(snapshot, asked, seen.known.setup, cluster.taken_at)
+    forecasts = forecast_pools(snapshot, asked, seen.known.setup, cluster.taken_at, at)
     new = asked - present.keys()
     return _answer(forecasts, seen.known, new=new, kept=given.kept, others=given.skipped)
 
 
-def plan_pool(access: Access, name: str) -> Answer:
+def plan_pool(access: Access, name: str, at: datetime | None = None) -> Answer:
     """Plan this pool. Raises `CommandError`, and what `errors_as_sentences` knows."""
     cluster = access.read(*PLANNED)
     seen = observe_pools(cluster)
@@ -62,7 +63,7 @@ def plan_pool(access: Access, name: str) -> Answer:
     present = [pool.name for pool in seen.snapshot.pools]
     if name not in present:
         raise build_unknown("pool", name, present)
-    forecasts = forecast_pools(seen.snapshot, {name}, seen.known.setup, cluster.taken_at)
+    forecasts = forecast_pools(seen.snapshot, {name}, seen.known.setup, cluster.taken_at, at)
     return _answer(forecasts, seen.known, is_there=True)
 
 
@@ -131,6 +132,7 @@ def _describe(forecast: PoolForecast, kept: Sequence[KeptField], *, is_new: bool
         "expectedMinutes": _to_minutes(duration.expected) if duration else None,
         "longestMinutes": _to_minutes(duration.longest) if duration else None,
         "reckoned": duration.basis if duration else "",
+        "calendar": describe_calendar(forecast.calendar) if forecast.calendar else None,
         "kept": [
             {"field": ".".join(("spec", *field.path)), "manager": field.manager} for field in kept
         ],
@@ -200,6 +202,7 @@ def _build_pool(
         yield ("  ", Styled(f"{limit.severity}: {said}", "yellow"))
     if forecast.duration is not None:
         yield from _describe_duration(forecast.duration)
+    yield from build_calendar(forecast)
     if forecast.waits_for_approval:
         yield (f"  to approve it, run: gpushare approve {quote(pool.name)} --hash {plan.hash}",)
 

@@ -106,6 +106,7 @@ CORDONED: Phase[MemberStep] = Phase(
         Rule("node-not-ready", cordoned.abort_for_node, _FROM_CORDONED),
         Rule("pods-unreadable", cordoned.report_unreadable_pods, _FROM_CORDONED),
         Rule("rollout-halted", cordoned.abort_for_halt, ("Stable",)),
+        Rule("window-closed", cordoned.abort_for_window, ("Stable",)),
         Rule("pods-remain", cordoned.wait_for_pods),
         Rule("recheck-pods", cordoned.recheck_pods, _FROM_CORDONED),
     ),

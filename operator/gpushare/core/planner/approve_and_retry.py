@@ -68,6 +68,35 @@ def judge_approval(pool: Pool, seen_hash: str) -> Word:
     return Word(current, plan.summary)
 
 
+def judge_start_now(pool: Pool, seen_hash: str, now: str) -> Word:
+    """Return the value of the annotation that starts the plan with `seen_hash` outside the windows.
+
+    Empty where it is started already. Raises `NotCalledForError`.
+    """
+    plan, window, started = pool.status.plan, pool.status.window, pool.status.started_now
+    current = plan.hash if plan is not None else ""
+    if plan is None or not current or seen_hash != current:
+        told = f"is now {current}, not {seen_hash}" if current else "has nothing left to change"
+        raise NotCalledForError(
+            f"the plan of pool {pool.name} {told}. Review it first. Run: gpushare plan pool "
+            f"{pool.name}"
+        )
+    if window is not None and window.state == "Frozen":
+        raise NotCalledForError(
+            f"pool {pool.name} is frozen, which start-now does not override. Run: gpushare "
+            f"unfreeze {pool.name}, or unfreeze --all"
+        )
+    is_started = started is not None and started.value == pool.start_now and bool(started.kinds)
+    if is_started and pool.start_now.partition("@")[0] == current:
+        return Word("", plan.summary)
+    if window is None or window.state == "Open":
+        raise NotCalledForError(
+            f"no window holds the changes of pool {pool.name} up. To see what they wait for, run: "
+            f"gpushare plan pool {pool.name}"
+        )
+    return Word(f"{current}@{now}", plan.summary)
+
+
 def _find_reason(pool: Pool) -> str:
     conditions = pool.status.conditions
     return next((c.reason for c in conditions if c.type == Condition.ROLLOUT_COMPLETE), "")

@@ -7,7 +7,7 @@ plans, whatever the order of the events.
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
@@ -18,7 +18,9 @@ from gpushare.core.ownership.releases import Releases
 from gpushare.core.planner.decisions import Decision, Plan
 from gpushare.core.planner.node_predicate import is_relevant, list_label_keys
 from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_windows import find_next_edge, list_due, refresh_windows
 from gpushare.core.planner.requeue import RequeueQueue
+from gpushare.core.planner.starts import count_progress, find_refusal_of, find_shared_refusal
 from gpushare.core.planner.suppressed import (
     explain_refusal,
     keep_waiting,
@@ -26,13 +28,14 @@ from gpushare.core.planner.suppressed import (
     suppress,
 )
 from gpushare.core.planner.task import Task
-from gpushare.core.rollout.budget import Refusal, RolloutProgress, find_start_refusal
+from gpushare.core.rollout.start_now import find_active
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, observe_isolation
 from gpushare.core.snapshot.node import ReconcileContext, Timing
 from gpushare.names import Reason
 
+_NEVER = datetime.min.replace(tzinfo=UTC)
 LONGEST_WAIT_SECONDS = 600.0
 """Every node is looked at again after this."""
 
@@ -68,13 +71,20 @@ class Planner:
         """Nodes of which the last pass may have changed what is known of a pool."""
         self.releases = Releases()
         self._requeue = RequeueQueue()
+        self._closed_at: dict[str, datetime] = {}
+        """By pool, when its windows or a freeze last let nothing begin: it has not stalled then."""
 
     def update(
         self, snapshot: ClusterSnapshot, changed: Collection[str] | None, now: datetime
     ) -> Plan:
         """Decide again for the nodes `changed` (None: all), and for those that depend on them."""
         self._sort(snapshot.pools)
-        basis = (self._versions, snapshot.unreadable_pools, snapshot.plugin_daemonsets)
+        basis = (
+            self._versions,
+            snapshot.unreadable_pools,
+            snapshot.plugin_daemonsets,
+            snapshot.freeze,
+        )
         self.seen = set()
         if changed is None or basis != self._basis:
             self._basis = basis
@@ -82,13 +92,16 @@ class Planner:
             self._label_keys = list_label_keys(snapshot.pools, found)
             self.seen.update(self._entered)
             self._begin_anew()
+            for name, pool in self._pools.items():
+                refresh_windows(self.pool_states[name], pool, snapshot, self._timing, now)
             changed = snapshot.nodes.keys()
         ctx = self.build_context(snapshot, now)
         decisions = list(self._decide(snapshot, {*changed, *self._requeue.take_due(now)}, ctx))
+        dues = self._requeue.find_next(), find_next_edge(self.pool_states)
         return Plan(
             decisions=tuple(decisions),
             release=tuple(p for p in self._deleting if self._is_over(p, now)),
-            requeue_at=self._requeue.find_next(),
+            requeue_at=min(filter(None, dues), default=None),
         )
 
     def is_relevant(self, old: Node, new: Node) -> bool:
@@ -139,6 +152,7 @@ class Planner:
                 self.pool_states[pool].forget(name)
             if entered:
                 self._entered[name] = frozenset(entered)
+        touched.update(list_due(self.pool_states, ctx.now))
         for pool in sorted(touched | planned.keys()):
             yield from self._decide_pool(pool, planned[pool], snapshot, ctx)
 
@@ -149,15 +163,16 @@ class Planner:
         snapshot: ClusterSnapshot,
         ctx: ReconcileContext,
     ) -> Iterator[Decision]:
-        """Decide what depends on all nodes of a pool. Where the rollout is now halted, or no longer
-        is, plan those nodes again that are only cordoned: no other plan depends on the halt, and
-        theirs does not bring it about. Then admit starts; a pool that only tells what it would do
-        admits none."""
+        """Decide what depends on all nodes of a pool. Where it is now halted or closed, or it was,
+        plan those nodes again that are only cordoned: no other plan depends on that, and theirs
+        does not bring it about. Then admit starts; one that only observes admits none."""
         pool_state, pool = self._pool_state(name), self._pools.get(name)
         acts = pool is not None and pool.acts and not pool.deleting
-        was_halted, pool_state.is_halted = pool_state.is_halted, acts and bool(pool_state.halting)
+        before = pool_state.is_halted, pool_state.is_closed
+        pool_state.is_halted = acts and bool(pool_state.halting)
+        refresh_windows(pool_state, pool, snapshot, self._timing, ctx.now)
         ctx = self._narrow_context(ctx, snapshot, name)
-        if pool_state.is_halted != was_halted:
+        if (pool_state.is_halted, pool_state.is_closed) != before:
             for node in sorted(pool_state.cordoned):
                 planned[node] = self._plan_and_enter(self._find_task(snapshot, node), name, ctx)
         for node, plan in sorted(planned.items()):
@@ -172,8 +187,13 @@ class Planner:
         self, ctx: ReconcileContext, snapshot: ClusterSnapshot, pool: str
     ) -> ReconcileContext:
         """Build the context of all decisions of one pool."""
-        since, is_halted = snapshot.acting_since.get(pool), self._pool_state(pool).is_halted
-        return replace(ctx, acting_since=since, is_halted=is_halted)
+        pool_state = self._pool_state(pool)
+        return replace(
+            ctx,
+            acting_since=snapshot.acting_since.get(pool),
+            is_halted=pool_state.is_halted,
+            is_closed=pool_state.is_closed,
+        )
 
     def _plan_and_enter(self, task: Task, name: str, ctx: ReconcileContext) -> StepResult | None:
         pool_state, pool = self._pool_state(name), self._pools.get(name)
@@ -194,10 +214,12 @@ class Planner:
         ctx: ReconcileContext,
     ) -> Iterator[Decision]:
         pool_state, pool = self.pool_states[name], self._pools.get(name)
-        shared = self._find_refusal(name)
+        releasing = self.releases.count(name)
+        shared = find_shared_refusal(pool, pool_state, releasing)
         # Those out of service have an answer of their own each, which the sums decide; all others
         # the same one.
-        moved = shared != pool_state.last_refusal or self._count(name) != pool_state.last_progress
+        progress = count_progress(pool, pool_state, releasing)
+        moved = shared != pool_state.last_refusal or progress != pool_state.last_progress
         own = {*planned, *(pool_state.unavailable | pool_state.under_way if moved else ())}
         queued = (
             pool_state.queued.keys()
@@ -211,7 +233,13 @@ class Planner:
             self.seen.add(node)
             # One whose cordon is being written has been admitted already.
             if node not in snapshot.starting and (
-                refusal := self._find_refusal_of(pool_state.queued[node], name)
+                refusal := find_refusal_of(
+                    pool_state.queued[node],
+                    pool,
+                    pool_state,
+                    releasing,
+                    is_leaving=node in self.releases,
+                )
             ):
                 plan = keep_waiting(pool_state.queued[node], refusal)
                 pool_state.queue(plan, is_queued=True)
@@ -229,38 +257,10 @@ class Planner:
             self._enter(pool_state, pool, task, started, ctx)
             if started.uses_budget:
                 pool_state.take_out_of_service(node)
-                shared = self._find_refusal(name)
+                shared = find_shared_refusal(pool, pool_state, releasing)
             yield Decision(name, started)
-        pool_state.last_refusal, pool_state.last_progress = shared, self._count(name)
-
-    def _find_refusal(self, name: str) -> Refusal | None:
-        """Tell why one more node in service that needs no approval may not start."""
-        return find_start_refusal(self._pools.get(name), self._count(name), initializes=False)
-
-    def _find_refusal_of(self, plan: StepResult, name: str) -> Refusal | None:
-        """Tell why a queued node may not start. What it takes up itself is not counted; one that
-        is out of service for a change that failed takes nothing more: nodes that failed together
-        must not wait for each other's place."""
-        progress = self._count(name, plan.node)
-        if plan.under_way:
-            progress = replace(progress, unavailable=0, changing=0)
-        kind = None if plan.node in self.releases else plan.kind
-        return find_start_refusal(
-            self._pools.get(name), progress, kind, initializes=plan.initializes
-        )
-
-    def _count(self, name: str, node: str = "") -> RolloutProgress:
-        pool_state, pool = self._pool_state(name), self._pools.get(name)
-        gives_back = pool is None or pool.deleting
-        halting = pool_state.find_halting()
-        return RolloutProgress(
-            total=self.releases.count(name) if gives_back else len(pool_state.capacities),
-            unavailable=len(pool_state.unavailable) - (node in pool_state.unavailable),
-            changing=len(pool_state.changing) - (node in pool_state.changing),
-            verified=len(pool_state.verified),
-            halted_by=halting.halts if halting is not None else "",
-            resumes=halting is not None and halting.resumes,
-        )
+        pool_state.last_refusal = shared
+        pool_state.last_progress = count_progress(pool, pool_state, releasing)
 
     def _serve(self, context: NodeContext, name: str) -> None:
         """Record whether a node is in service."""
@@ -297,6 +297,8 @@ class Planner:
         if task.is_member:
             pool_state.record(plan)
             pool_state.measure(plan.node, task.measure(plan))
+            applied = task.context.seen.records.applied
+            pool_state.time_change(plan.node, applied.took_seconds if applied else None)
             pool_state.claim(plan.node, observe_isolation(task.context.seen))
             if plan.uses_budget and not plan.starts:
                 # It began earlier, and nothing on the node says so.
@@ -369,7 +371,10 @@ class Planner:
         self._index = PoolIndex(p for p in ordered if p.observes or p.has_our_finalizer)
         self._deleting = [p for p in ordered if p.deleting and p.has_our_finalizer]
         self._versions = [
-            (p.uid, p.name, p.generation, p.has_our_finalizer, p.retry, p.status.approval)
+            (
+                *(p.uid, p.name, p.generation, p.has_our_finalizer, p.retry, p.start_now),
+                *(p.status.approval, find_active(p)),
+            )
             for p in ordered
         ]
 
@@ -386,6 +391,10 @@ class Planner:
 
     def _is_over(self, pool: Pool, now: datetime) -> bool:
         """Tell whether a pool that is being deleted is done, or waits for nothing."""
-        return self.releases.count(pool.name) == 0 or has_stalled(
-            pool, now, self._timing.release_patience
-        )
+        if self.releases.count(pool.name) == 0:
+            return True
+        windows, patience = self._pool_state(pool.name).windows, self._timing.release_patience
+        if windows is not None:
+            self._closed_at[pool.name] = windows.find_closed_at(now)
+        is_held = now - self._closed_at.get(pool.name, _NEVER) < patience
+        return has_stalled(pool, now, patience) and not is_held

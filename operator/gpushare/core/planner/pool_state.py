@@ -4,8 +4,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from gpushare.core.capacity.pool_capacity import NodeCapacity
-from gpushare.core.rollout.budget import Refusal, RolloutProgress
+from gpushare.core.rollout.budget import RolloutProgress
 from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.rollout.refusal import Refusal
+from gpushare.core.rollout.window_state import WindowState
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.names import Reason
@@ -31,6 +33,8 @@ class PoolState:
     capacities: dict[str, NodeCapacity] = field(default_factory=dict)
     isolations: dict[str, NodeIsolation] = field(default_factory=dict)
     """Of the nodes on which containers share cards."""
+    durations: dict[str, float] = field(default_factory=dict)
+    """By node, the seconds that its last change took from its labels on."""
     queued: dict[str, StepResult] = field(default_factory=dict)
     """Nodes that wait until their start is admitted."""
     pending: dict[str, StepResult] = field(default_factory=dict)
@@ -53,6 +57,10 @@ class PoolState:
     """Nodes whose change has begun, and can still be aborted without a trace."""
     is_halted: bool = False
     """A change failed: those that are only cordoned are aborted."""
+    windows: WindowState | None = None
+    """What windows and freezes say; None where there are none."""
+    is_closed: bool = False
+    """They let nothing begin, and a user started nothing: the same."""
     last_refusal: Refusal | None = None
     """Why those that are queued and in service may not start: for as long as it is the same they
     need not be asked again."""
@@ -120,6 +128,13 @@ class PoolState:
         else:
             self.capacities[node] = capacity
 
+    def time_change(self, node: str, seconds: float | None) -> None:
+        """Record how long a node's last change took; None where that is unknown."""
+        if seconds is None:
+            self.durations.pop(node, None)
+        else:
+            self.durations[node] = seconds
+
     def claim(self, node: str, isolation: NodeIsolation) -> None:
         """Record what isolation the containers on a node have."""
         if self.isolations.get(node, NOTHING_SHARED) == isolation:
@@ -163,6 +178,7 @@ class PoolState:
     def forget(self, node: str) -> None:
         """Forget a node that has nothing to do with the pool any more."""
         self.remove(node)
+        self.time_change(node, None)
         self.measure(node, None)
         self.claim(node, NOTHING_SHARED)
         self.queued.pop(node, None)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from gpushare import names
 from gpushare.api.pool import Pool
-from gpushare.core.rollout.budget import Refusal
+from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.node import ReconcileContext

@@ -40,6 +40,8 @@ class LastApplied(Record):
     one's pods come back when its own label does."""
     from_mode: Schedule | None = Field(default=None, alias="from")
     """The mode that a change left for this one; absent where none was needed, or it joined."""
+    took_seconds: float | None = Field(default=None, ge=0)
+    """How long that change took from its labels on, if it restarted the plugin and succeeded."""
     failure: Failure | None = None
     """That change failed: it was rolled back, or came to its end too late."""
 

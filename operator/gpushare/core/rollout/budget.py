@@ -1,4 +1,4 @@
-"""Decides which nodes of a pool may change: approval, halt, canary, and `maxUnavailable`.
+"""Decides which nodes of a pool may change: approval, halt, windows, `maxUnavailable`, canary.
 
 `core.planner.planner` counts the nodes that are unavailable, and asks.
 """
@@ -10,15 +10,9 @@ from gpushare.api.pool import Pool
 from gpushare.api.rollout import Rollout
 from gpushare.core.rollout.approval import is_approved
 from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.rollout.refusal import Refusal
+from gpushare.core.rollout.window_state import WindowState
 from gpushare.names import Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a node's change may not start now."""
-
-    reason: Reason
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +34,39 @@ class RolloutProgress:
 
 
 def find_start_refusal(
-    pool: Pool | None, progress: RolloutProgress, kind: Kind | None = None, *, initializes: bool
+    pool: Pool | None,
+    progress: RolloutProgress,
+    kind: Kind | None = None,
+    *,
+    initializes: bool,
+    is_given_back: bool = False,
+    windows: WindowState | None = None,
 ) -> Refusal | None:
     """Find why one more node of `pool` may not start its change; None where it may.
 
-    A change of a `kind` needs approval; None is one that needs none. A node that `initializes`
-    takes no capacity away, and waits for nothing else. What is given back waits for its own kind
-    only: nothing else must hold a deletion up.
+    A change of a `kind` needs approval; None is one that needs none, as one that `is_given_back`. A
+    node that `initializes` takes no capacity away, and waits for nothing else but a freeze. What is
+    given back waits for its own kind and `windows` only: nothing else must hold a deletion up.
     """
-    if pool is not None and kind is not None and not is_approved(pool, kind):
+    closed = None
+    if pool is not None and windows is not None:
+        closed = windows.find_refusal(pool, kind, initializes=initializes)
+    if pool is not None and kind is not None and not (is_given_back or is_approved(pool, kind)):
         return Refusal(
             Reason.WAITING_FOR_APPROVAL,
             "Waiting for approval: rollout.approval is Manual. To review the plan and approve it, "
             f"run: kubectl gpushare plan pool {pool.name}",
         )
     if initializes:
-        return None
+        return closed
     if pool is None or pool.deleting:
         rollout = pool.spec.rollout if pool is not None else Rollout()
-        return None if _has_room(rollout, progress) else _budget_used_up(pool, rollout)
+        return closed or (None if _has_room(rollout, progress) else _budget_used_up(pool, rollout))
     if progress.halted_by:
         message = explain_halt(pool.name, progress.halted_by, resumes=progress.resumes)
         return Refusal(Reason.ROLLOUT_HALTED, message)
+    if closed is not None:
+        return closed
     rollout = pool.spec.rollout
     if not _has_room(rollout, progress):
         return _budget_used_up(pool, rollout)

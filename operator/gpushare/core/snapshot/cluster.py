@@ -8,6 +8,7 @@ from gpushare.api.k8s.job import Job
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
+from gpushare.api.windows import Freeze
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.record import RecordError
@@ -42,6 +43,8 @@ class ClusterSnapshot:
     """Nodes on which a write is not stored yet that says that their mode is unknown."""
     unhealthy_cards: Mapping[str, Collection[int]] = field(default_factory=dict)
     """By node, the cards that the scheduler extender gives to nobody."""
+    freeze: Freeze | None = None
+    """Of all pools."""
     acting_since: Mapping[str, datetime] = field(default_factory=dict)
     """By pool that acts, since when the controller has put back what others wrote to its nodes."""
 

@@ -20,6 +20,8 @@ from gpushare.names import Reason
 class Timing:
     """How long the steps take at least and at most."""
 
+    recheck: timedelta = timedelta(seconds=2)
+    """Between the cordon and the labels."""
     backoff: timedelta = timedelta(seconds=30)
     ready_timeout: timedelta = timedelta(minutes=10)
     settle: timedelta = timedelta(seconds=12)
@@ -47,6 +49,8 @@ class ReconcileContext:
     """In what the cluster's plugins count GPU memory."""
     is_halted: bool = False
     """Another change of the pool failed: one that has only cordoned its node is aborted."""
+    is_closed: bool = False
+    """No window of the pool is open, or it is frozen: the same."""
     acting_since: datetime | None = None
     """Of what others wrote to the pool's nodes before that, nobody saw what followed."""
 

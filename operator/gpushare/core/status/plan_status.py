@@ -83,6 +83,9 @@ def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]
             f"run `{approve}`. Changes: {listed}"
         )
         return False, Reason.WAITING_FOR_APPROVAL, message
+    held = pool_state.windows.refusal if pool_state.windows is not None else None
+    if held is not None and pool_state.queued and not changing:
+        return False, held.reason, f"{held.message}. Nodes left to change: {left}"
     if not (changing or left):
         return True, Reason.NOTHING_LEFT, "No isolation change is under way or left to do"
     message = f"{changing} of {changing + left} nodes left to change are being changed"

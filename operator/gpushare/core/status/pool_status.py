@@ -20,9 +20,11 @@ from gpushare.api.status import (
 from gpushare.core.capacity.pool_capacity import sum_capacity
 from gpushare.core.ownership.drift import END_CONFLICT, describe_conflict
 from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.rollout.start_now import find_started
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.isolation import ContainerIsolation, NodeIsolation, sum_isolation
 from gpushare.core.status.plan_status import build_plan, count_bytes, fit, judge_rollout
+from gpushare.core.status.window_status import build_window
 from gpushare.names import Condition, Reason
 
 MAX_SAMPLES = 20
@@ -100,6 +102,10 @@ def build_status(
         if is_due
         else pool.status.capacity,
         isolation=isolation,
+        window=build_window(pool_state.windows),
+        started_now=find_started(
+            pool, pool_state.kinds.keys(), is_changing=bool(pool_state.under_way)
+        ),
         releasing=_build_releasing(pool, held, now),
     )
     plan = build_plan(pool, pool_state, MAX_STATUS_BYTES - count_bytes(status))

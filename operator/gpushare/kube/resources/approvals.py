@@ -1,4 +1,4 @@
-"""Writes what a user tells a rollout: the approval of a plan, or to retry what failed."""
+"""Writes what a user tells a rollout: to begin, now or within its windows, or to try again."""
 
 from gpushare import names
 from gpushare.kube.client import MERGE_PATCH, ApiClient, Json
@@ -29,7 +29,9 @@ async def apply_approval(
     )
 
 
-async def apply_retry(api: ApiClient, path: str, raw: Json, value: str, *, dry_run: bool) -> Json:
+async def annotate(
+    api: ApiClient, path: str, raw: Json, annotation: str, value: str, *, dry_run: bool
+) -> Json:
     """Annotate an object, as it was read. Raises `ApiError`: a conflict where it changed.
 
     By a merge: with server-side apply a manager's fields are all that it applied last, so a retry
@@ -37,7 +39,7 @@ async def apply_retry(api: ApiClient, path: str, raw: Json, value: str, *, dry_r
     """
     metadata = {
         "resourceVersion": raw["metadata"]["resourceVersion"],
-        "annotations": {names.ANNOTATION_RETRY: value},
+        "annotations": {annotation: value},
     }
     params = {"fieldManager": names.COMMAND_MANAGER} | ({"dryRun": "All"} if dry_run else {})
     return await api.patch(path, {"metadata": metadata}, content_type=MERGE_PATCH, **params)

@@ -118,12 +118,14 @@ def _describe_unreadable(raw: Json, error: ValidationError) -> UnreadablePool:
     meta, (first, *_) = raw["metadata"], error.errors()
     part = _PARTS.get(error.title, _METADATA)
     where = ".".join(map(str, first["loc"]))
+    # Of a check of ours the words alone.
+    told = first["ctx"]["error"] if first["type"] == "value_error" else first["msg"]
     return UnreadablePool(
         name=meta["name"],
         uid=meta["uid"],
         generation=meta.get("generation", 0),
         status=_parse_status(raw),
-        error=f"{part}.{where}: {first['msg']}",
+        error=f"{part}.{where}: {told}",
         resource_version=int(meta.get("resourceVersion", 0)),
     )
 

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from gpushare.api.pool import Pool
 from gpushare.core.capacity.pool_capacity import Memory
 from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.rollout.window_state import WindowState
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.status.unschedulable_pods import REASONS, UnschedulablePod
 from gpushare.observe.metrics.family import Family
@@ -38,9 +39,19 @@ class _PoolView(NamedTuple):
     memory: Memory
     unit_bytes: int
 
+    @property
+    def windows(self) -> WindowState | None:
+        return self.pool_state.windows
+
 
 _Measure = Callable[[_PoolView], Mapping[tuple[str, ...], float]]
 """The values of a pool, by those of the labels that come after the pool's."""
+
+
+def _measure_next_start(of: _PoolView) -> dict[tuple[str, ...], float]:
+    if of.windows is None or of.windows.refusal is None or of.windows.opening is None:
+        return {}
+    return {(): of.windows.opening.start.timestamp()}
 
 
 def _of_pool(name: str, text: str, measure: _Measure, *labels: str) -> tuple[Family, _Measure]:
@@ -84,6 +95,17 @@ _MEASURES = (
         "pool_opted_out_containers",
         "Containers that turn off isolation, on nodes whose mode isolates.",
         lambda of: {(): of.figures.opted_out},
+    ),
+    _of_pool(
+        "pool_window_open",
+        "1 if a pool's changes may begin by its windows and freezes, else 0. Only of pools with "
+        "windows, or frozen.",
+        lambda of: {(): of.windows.refusal is None} if of.windows is not None else {},
+    ),
+    _of_pool(
+        "pool_window_next_start_timestamp_seconds",
+        "When a pool's next window starts, while none is open that is long enough.",
+        _measure_next_start,
     ),
     _of_pool("pool_gpus", "Cards of a pool.", lambda of: {(): of.memory.gpus}),
     _of_pool(

@@ -1,16 +1,14 @@
 """Estimates how long a rollout takes, from what this cluster's plugins took, never a guess."""
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
 
-from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.analysis.forecast.steps import NodeForecast
 from gpushare.core.decision_settings import build_timing
-from gpushare.core.snapshot.change_policy import find_ready_timeout
+from gpushare.core.planner.change_duration import find_longest, measure_starts
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.edition import Outcome
 from gpushare.editions.registry import MODES
@@ -31,9 +29,14 @@ class DurationForecast:
 
 
 def forecast_duration(
-    pool: Pool, steps: Collection[NodeForecast], snapshot: ClusterSnapshot, setup: Settings
+    pool: Pool,
+    steps: Collection[NodeForecast],
+    taken: Collection[float],
+    snapshot: ClusterSnapshot,
+    setup: Settings,
 ) -> DurationForecast | None:
-    """Estimate the duration; None where no change of the pool has a wave."""
+    """Estimate the duration, by the seconds that the pool's last changes have `taken` if it had
+    any; None where no change of the pool has a wave."""
     name_of = snapshot.plugin_daemonsets.name_of
     changing = [step for step in steps if step.wave is not None and step.kind is not None]
     waves = len({step.wave for step in changing})
@@ -49,15 +52,19 @@ def forecast_duration(
     if any(step.tears_down for step in changing):
         basis += ". The removal of a kernel module takes an unknown time"
         return DurationForecast(waves, None, None, basis)
-    timing, recheck = build_timing(setup), timedelta(seconds=setup.recheck_seconds)
-    longest = waves * (recheck + find_ready_timeout(pool, timing))
+    timing = build_timing(setup)
+    longest = waves * find_longest(pool, timing)
+    restarts = any(s.kind.outcome is Outcome.APPLY_AND_RESTART for s in changing if s.kind)
+    if restarts and taken:
+        each = timing.recheck + timedelta(seconds=median(taken))
+        basis += f". Each takes {each.total_seconds():g} s (median of the pool's last changes)"
+        return DurationForecast(waves, waves * each, longest, basis)
     mode = MODES[pool.spec.edition, pool.spec.schedule]
     starts = measure_starts(mode.daemonsets, snapshot.pods)
     if missing := [name_of(name) for name in mode.daemonsets if name not in starts]:
         basis += f". No pod of {' and '.join(missing)} runs here to measure its start"
         return DurationForecast(waves, None, longest, basis)
-    restarts = any(s.kind.outcome is Outcome.APPLY_AND_RESTART for s in changing if s.kind)
-    each = recheck + (timing.settle if restarts else timedelta())
+    each = timing.recheck + (timing.settle if restarts else timedelta())
     basis += f". Each takes {each.total_seconds():g} s by default settings"
     if starts:
         slowest = max(starts, key=lambda name: (starts[name], name))
@@ -67,22 +74,6 @@ def forecast_duration(
             "in this cluster)"
         )
     return DurationForecast(waves, waves * each, longest, basis)
-
-
-def measure_starts(
-    daemonsets: Collection[str], pods: Mapping[str, Sequence[Pod]]
-) -> dict[str, float]:
-    """Measure, by DaemonSet, the median of the seconds from creation to Ready of its pods.
-
-    One that restarted is left out: it was Ready for the first time before.
-    """
-    found: defaultdict[str, list[float]] = defaultdict(list)
-    for pod in (pod for each in pods.values() for pod in each):
-        if pod.daemonset not in daemonsets or pod.restarts:
-            continue
-        if pod.created is not None and pod.ready_since is not None:
-            found[pod.daemonset].append((pod.ready_since - pod.created).total_seconds())
-    return {name: median(seconds) for name, seconds in found.items()}
 
 
 def _count(nodes: int) -> str:

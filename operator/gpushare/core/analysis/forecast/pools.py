@@ -2,18 +2,21 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from statistics import median
 
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.api.status import PoolPlan, PoolStatus
 from gpushare.core.analysis.finding import Finding
+from gpushare.core.analysis.forecast.calendar import Calendar, forecast_calendar
 from gpushare.core.analysis.forecast.duration import DurationForecast, forecast_duration
 from gpushare.core.analysis.forecast.steps import NodeForecast, forecast_leaver, forecast_member
 from gpushare.core.analysis.forecast.waves import order_waves
 from gpushare.core.analysis.node_findings import judge_cgpu
-from gpushare.core.decision_settings import build_planner
+from gpushare.core.decision_settings import build_planner, build_timing
 from gpushare.core.ownership.claims import find_owner
+from gpushare.core.planner.change_duration import find_needed
 from gpushare.core.planner.decisions import Decision
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
@@ -42,6 +45,8 @@ class PoolForecast:
     duration: DurationForecast | None
     limits: tuple[Finding, ...] = ()
     """What its mode can't do on the nodes of its steps."""
+    calendar: Calendar | None = None
+    """Its waves by window; None without windows or waves."""
 
     @property
     def is_empty(self) -> bool:
@@ -55,11 +60,16 @@ class PoolForecast:
 
 
 def forecast_pools(
-    snapshot: ClusterSnapshot, asked: Collection[str], setup: Settings, now: datetime
+    snapshot: ClusterSnapshot,
+    asked: Collection[str],
+    setup: Settings,
+    now: datetime,
+    at: datetime | None = None,
 ) -> tuple[PoolForecast, ...]:
     """Forecast what the controller will do for the pools `asked`, decided by its own planner.
 
-    Waves are numbered as if everything was approved that must be.
+    Waves are numbered as if everything was approved that must be, and placed into the windows from
+    `at` on, by default from `now` on.
     """
     planner = build_planner(setup)
     decisions = planner.update(snapshot, None, now).decisions
@@ -71,15 +81,23 @@ def forecast_pools(
     steps = _join(first, _list_steps(snapshot, planner, settled, ctx))
     pools = sorted((p for p in snapshot.pools if p.name in asked), key=lambda pool: pool.name)
     told = [_tell(pool, planner, now) for pool in pools]
+    timing = build_timing(setup)
+    durations = {p.name: [*planner.pool_states[p.name].durations.values()] for p in pools}
     agreed = _agree_to_all(snapshot, planner.pool_states)
     waves = order_waves(planner, agreed, planner.update(agreed, None, now).decisions, now)
     found = []
     for pool, (status, plan) in zip(pools, told, strict=True):
         own = [_number(step, waves) for step in steps if _concerns(step, pool.name, asked)]
         own.sort(key=lambda step: (step.wave is None, step.wave, step.node))
-        duration = forecast_duration(pool, own, snapshot, setup)
+        duration = forecast_duration(pool, own, durations[pool.name], snapshot, setup)
         limits = tuple(_find_limits(pool, own, snapshot))
-        found.append(PoolForecast(pool, status, plan, tuple(own), duration, limits))
+        calendar = None
+        if pool.spec.rollout.windows:
+            taken = durations[pool.name]
+            needed = find_needed(pool, taken, snapshot.pods, timing)
+            each = timing.recheck + timedelta(seconds=median(taken)) if taken else needed
+            calendar = forecast_calendar(pool, own, each, needed, at or now)
+        found.append(PoolForecast(pool, status, plan, tuple(own), duration, limits, calendar))
     return tuple(found)
 
 
@@ -113,12 +131,16 @@ def _note_approvals(
 def _agree_to_all(
     snapshot: ClusterSnapshot, pool_states: Mapping[str, PoolState]
 ) -> ClusterSnapshot:
-    """Return `snapshot` once everything left to do is approved."""
+    """Return `snapshot` once everything left to do is approved, and any time is a window."""
     agreed = {}
     for pool in snapshot.pools:
         kinds, rollout = pool_states[pool.name].kinds, pool.spec.rollout
-        if rollout.approval is ApprovalPolicy.MANUAL and kinds:
-            rollout = rollout.model_copy(update={"approved_plan": hash_kinds(kinds)})
+        is_asked = rollout.approval is ApprovalPolicy.MANUAL and bool(kinds)
+        if is_asked or rollout.windows or rollout.freeze:
+            update: dict[str, object] = {"windows": (), "freeze": None}
+            if is_asked:
+                update["approved_plan"] = hash_kinds(kinds)
+            rollout = rollout.model_copy(update=update)
             spec = pool.spec.model_copy(update={"rollout": rollout})
             meant = pool.model_copy(update={"spec": spec})
             agreed[pool.name] = _with_plan(meant, build_plan(meant, pool_states[pool.name]))

@@ -24,7 +24,9 @@ from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Outcome, Transitio
 from gpushare.editions.registry import MODES, find_transition, settled_labels
 from gpushare.names import Reason
 
-_TURNS = frozenset({Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY})
+_TURNS = frozenset(
+    {Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY, Reason.WAITING_FOR_WINDOW}
+)
 """Nothing is wrong: other nodes come first."""
 
 

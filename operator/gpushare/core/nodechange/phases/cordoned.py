@@ -44,6 +44,15 @@ def abort_for_halt(step: Step) -> StepResult | None:
     return step.updating(Reason.ROLLOUT_HALTED, why, action)
 
 
+def abort_for_window(step: Step) -> StepResult | None:
+    """Uncordon the node, which is only cordoned, where no window is open or the pool is frozen."""
+    if not (step.change.is_only_cordoned and step.ctx.is_closed) or step.change.initializing:
+        return None
+    why = "No maintenance window is open any more, or the rollout is frozen"
+    action = plan_abort(step.seen, why=why, now=step.ctx.now)
+    return step.updating(Reason.WAITING_FOR_WINDOW, why, action)
+
+
 def abort_for_pool(step: MemberStep) -> StepResult | None:
     """Abort where the pool by now wants another mode, or no restart or teardown."""
     change, policy, pool = step.change, step.policy, step.pool

@@ -10,6 +10,7 @@ from gpushare.core.nodechange.labels_in_force import LABELS_RESTORED, build_last
 from gpushare.core.nodechange.phases.teardown import has_rebooted, spend_word
 from gpushare.core.nodechange.step import Step, change_labels, find_late_pods
 from gpushare.core.ownership.drift import judge_drift
+from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import (
@@ -138,7 +139,7 @@ def complete(step: Step) -> StepResult:
         change_labels(seen, change),
         NodeRecords(
             initial_values=seen.records.initial_values,
-            applied=build_last_applied(seen, change.pool, step.to, change=change),
+            applied=_build_applied(step),
             drift=seen.records.drift,
             module=is_left_loaded(seen, change),
             disk=seen.records.disk,
@@ -147,6 +148,15 @@ def complete(step: Step) -> StepResult:
         message=f"{change.to} verified, uncordoned",
     )
     return step.updating(Reason.UPDATING, f"Mode {change.to} is verified", action)
+
+
+def _build_applied(step: Step) -> LastApplied:
+    change = step.change
+    applied = build_last_applied(step.seen, change.pool, step.to, change=change)
+    if not change.restart or change.teardown or change.labelled_at is None or applied.failure:
+        return applied
+    took = max(0.0, round((step.ctx.now - change.labelled_at).total_seconds(), 1))
+    return applied.model_copy(update={"took_seconds": took})
 
 
 def plan_restart(seen: NodeSnapshot) -> ApplyNode | None:

@@ -1,0 +1,107 @@
+"""Defines when a pool's nodes may change: maintenance windows and freezes."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+from pydantic import AfterValidator, AwareDatetime, Field, ValidationError
+
+from gpushare import names
+from gpushare.api.model import ApiModel
+
+MAX_WINDOWS = 20
+MAX_REASON = 200
+_SCHEDULE = "^[0-9A-Za-z*,/-]+( [0-9A-Za-z*,/-]+){4}$"
+_DURATION = "^([1-9][0-9]{0,2}h)?([1-9][0-9]{0,3}m)?([1-9][0-9]{0,4}s)?$"
+_ANY_DAY = datetime(2000, 1, 1)
+
+
+def _check_schedule(schedule: str) -> str:
+    try:
+        next(CronSim(schedule, _ANY_DAY))
+    except CronSimError as error:
+        raise ValueError(
+            f"{schedule!r} is not a cron schedule of five fields, as in a CronJob: {error}"
+        ) from error
+    except StopIteration as error:
+        raise ValueError(f"the cron schedule {schedule!r} matches no day") from error
+    return schedule
+
+
+def _check_zone(zone: str) -> str:
+    try:
+        ZoneInfo(zone)
+    except (LookupError, ValueError, OSError) as error:
+        raise ValueError(
+            f"unknown time zone {zone!r}. Use an IANA name, such as Asia/Shanghai"
+        ) from error
+    return zone
+
+
+def parse_duration(duration: str) -> timedelta:
+    """Parse hours, minutes and seconds, such as `1h30m`. Raises `ValueError`."""
+    found = re.fullmatch(_DURATION, duration)
+    if not duration or found is None:
+        raise ValueError(f"{duration!r} is no duration such as 90m, 4h or 1h30m")
+    hours, minutes, seconds = (int(part[:-1]) if part else 0 for part in found.groups())
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+
+
+class MaintenanceWindow(ApiModel):
+    """A period, again and again, in which isolation changes may begin."""
+
+    schedule: Annotated[
+        str, AfterValidator(_check_schedule), Field(max_length=100, pattern=_SCHEDULE)
+    ] = Field(
+        description="When the window starts: a cron schedule of five fields, as in a CronJob."
+    )
+    duration: Annotated[str, Field(min_length=2, max_length=15, pattern=_DURATION)] = Field(
+        description="How long the window is open, such as 90m or 4h."
+    )
+    time_zone: Annotated[
+        str, AfterValidator(_check_zone), Field(max_length=64, pattern="^[A-Za-z0-9_+/-]+$")
+    ] = Field(default="UTC", description="IANA time zone of the schedule, such as Asia/Shanghai.")
+
+    @cached_property
+    def length(self) -> timedelta:
+        return parse_duration(self.duration)
+
+    @cached_property
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.time_zone)
+
+
+class Freeze(ApiModel):
+    """Nothing begins, whatever the windows say."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON)] = Field(
+        description="Why nothing may begin, for whoever asks."
+    )
+    until: AwareDatetime | None = Field(
+        default=None,
+        json_schema_extra={"maxLength": 40},
+        description="When the freeze ends. If not set, when it is removed.",
+    )
+
+    def holds(self, now: datetime) -> bool:
+        """Tell whether it is not over."""
+        return self.until is None or now < self.until
+
+
+def parse_freeze(raw: Mapping[str, Any]) -> Freeze | None:
+    """Parse the freeze of all pools from its ConfigMap; None for any other ConfigMap.
+
+    What can't be read of it holds without an end: a user wrote it to stop what may begin.
+    """
+    if raw["metadata"]["name"] != names.FREEZE_CONFIGMAP:
+        return None
+    data = raw.get("data") or {}
+    reason = str(data.get("reason") or "no reason is given")[:MAX_REASON]
+    try:
+        return Freeze.model_validate({"reason": reason, "until": data.get("until") or None})
+    except ValidationError:
+        return Freeze(reason=f"{reason} (its end cannot be read)"[:MAX_REASON])

@@ -1,0 +1,124 @@
+"""Writes and ends freezes."""
+
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import ValidationError
+
+from gpushare import names
+from gpushare.api.windows import Freeze
+from gpushare.cli.cluster.access import Access
+from gpushare.cli.exit_codes import CommandError, Exit
+from gpushare.cli.output.answer import Answer
+from gpushare.kube.client import MERGE_PATCH, ApiClient
+from gpushare.kube.errors import ApiError
+from gpushare.kube.resources.deployments import find_namespace
+from gpushare.kube.resources.pools import PATH as POOLS
+
+Json = dict[str, Any]
+
+
+async def freeze_all(
+    access: Access, namespace: str | None, reason: str, until: datetime | None
+) -> Answer:
+    """Freeze all pools. Raises `CommandError`, and what `errors_as_sentences` knows."""
+    data = _build_freeze(reason, until)
+    async with await access.connect() as api:
+        place = namespace or await find_namespace(api)
+        path = f"api/v1/namespaces/{quote(place, safe='')}/configmaps"
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": names.FREEZE_CONFIGMAP},
+            "data": data,
+        }
+        try:
+            await api.create(path, body, fieldManager=names.COMMAND_MANAGER)
+        except ApiError as error:
+            if not error.is_conflict:
+                raise _explain(error, f"create and patch on configmaps in {place}") from error
+            await _patch(api, f"{path}/{names.FREEZE_CONFIGMAP}", {"data": {"until": None} | data})
+    told = f"All pools are frozen{_tell_until(until)}. To end that, run: gpushare unfreeze --all"
+    return _answer(f"configmap/{names.FREEZE_CONFIGMAP}", told, data, namespace=place)
+
+
+async def freeze_pool(access: Access, name: str, reason: str, until: datetime | None) -> Answer:
+    """Freeze this pool. Raises `CommandError`, and what `errors_as_sentences` knows."""
+    data = _build_freeze(reason, until)
+    # A merge: an end that was there goes.
+    await _patch_pool(access, name, {"until": None} | data)
+    told = f"Pool {name} is frozen{_tell_until(until)}. To end that, run: gpushare unfreeze {name}"
+    return _answer(f"pool/{name}", told, data)
+
+
+async def unfreeze_all(access: Access, namespace: str | None) -> Answer:
+    """End the freeze of all pools. Raises `CommandError`, and what `errors_as_sentences` knows."""
+    async with await access.connect() as api:
+        place = namespace or await find_namespace(api)
+        within = f"api/v1/namespaces/{quote(place, safe='')}/configmaps"
+        path = f"{within}/{names.FREEZE_CONFIGMAP}"
+        try:
+            found = await api.find(path)
+            if found is None:
+                message = f"there is no ConfigMap {names.FREEZE_CONFIGMAP} in namespace {place}"
+                raise CommandError(Exit.NOT_CALLED_FOR, f"nothing was written: {message}")
+            await api.delete(path, uid=found["metadata"]["uid"])
+        except ApiError as error:
+            raise _explain(error, f"get and delete on configmaps in {place}") from error
+    told = "The freeze of all pools is over"
+    return _answer(f"configmap/{names.FREEZE_CONFIGMAP}", told, None, namespace=place)
+
+
+async def unfreeze_pool(access: Access, name: str) -> Answer:
+    """End this pool's freeze. Raises `CommandError`, and what `errors_as_sentences` knows."""
+    await _patch_pool(access, name, None)
+    return _answer(f"pool/{name}", f"Pool {name} is not frozen by its spec", None)
+
+
+async def _patch_pool(access: Access, name: str, freeze: Json | None) -> None:
+    async with await access.connect() as api:
+        path = f"{POOLS}/{quote(name, safe='')}"
+        await _patch(api, path, {"spec": {"rollout": {"freeze": freeze}}})
+
+
+async def _patch(api: ApiClient, path: str, body: Json) -> None:
+    try:
+        await api.patch(path, body, content_type=MERGE_PATCH, fieldManager=names.COMMAND_MANAGER)
+    except ApiError as error:
+        if error.is_not_found:
+            message = f"nothing was written: {path.rpartition('/')[2]} was not found"
+            raise CommandError(Exit.NOT_FOUND, message) from error
+        raise _explain(error, f"patch on {path.rpartition('/')[0]}") from error
+
+
+def _explain(error: ApiError, rights: str) -> Exception:
+    if error.status != 403:
+        return error
+    message = f"nothing was written: a right is missing ({error}). Ask for {rights}"
+    return CommandError(Exit.FORBIDDEN, message)
+
+
+def _build_freeze(reason: str, until: datetime | None) -> Json:
+    if until is not None and until <= datetime.now(UTC):
+        raise CommandError(Exit.USAGE, f"--until {until.isoformat()} is in the past")
+    try:
+        freeze = Freeze(reason=reason, until=until)
+    except ValidationError as error:
+        message = f"--reason is invalid: {error.errors()[0]['msg']}"
+        raise CommandError(Exit.USAGE, message) from error
+    return freeze.model_dump(mode="json", exclude_none=True)
+
+
+def _tell_until(until: datetime | None) -> str:
+    return f" until {until.isoformat(timespec='minutes')}" if until is not None else ""
+
+
+def _answer(target: str, told: str, freeze: Json | None, *, namespace: str = "") -> Answer:
+    document = {
+        "object": target,
+        "namespace": namespace,
+        "freeze": freeze,
+        "fieldManager": names.COMMAND_MANAGER,
+    }
+    return Answer(document, lambda wide: [(told,)])

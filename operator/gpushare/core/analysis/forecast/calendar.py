@@ -1,0 +1,74 @@
+"""Forecasts in which maintenance windows the waves of a rollout begin, and when it is done."""
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gpushare.api.pool import Pool
+from gpushare.api.rollout import NewNodesPolicy
+from gpushare.core.analysis.forecast.steps import NodeForecast
+from gpushare.core.rollout.windows import Opening, find_opening_for
+
+
+@dataclass(frozen=True, slots=True)
+class WindowForecast:
+    """The waves that begin in one opening of the windows."""
+
+    opening: Opening
+    first_wave: int
+    last_wave: int
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """The openings that a pool's waves need, in their order."""
+
+    windows: tuple[WindowForecast, ...]
+    done_at: datetime | None
+    """When the last of these nodes is expected to be done; None without any, and where some find
+    no window that is long enough."""
+    left: int
+    """Nodes that find none."""
+
+
+def forecast_calendar(
+    pool: Pool,
+    steps: Collection[NodeForecast],
+    each: timedelta,
+    needed: timedelta,
+    at: datetime,
+) -> Calendar | None:
+    """Place the waves of `steps` into the pool's windows from `at` on.
+
+    `each` takes so long, without the pods that it waits for, and begins where a window has as much
+    time left as is `needed`. None for a pool without windows, or without waves that
+    wait for them.
+    """
+    windows, freeze = pool.spec.rollout.windows, pool.spec.rollout.freeze
+    is_any_time = pool.spec.rollout.new_nodes is NewNodesPolicy.ANYTIME
+    nodes = Counter(
+        step.wave
+        for step in steps
+        if step.wave and step.kind is not None and not (is_any_time and step.plan.initializes)
+    )
+    if not (windows and nodes):
+        return None
+    if freeze is not None and freeze.holds(at):
+        if freeze.until is None:
+            return Calendar((), None, nodes.total())
+        at = freeze.until
+    found: list[WindowForecast] = []
+    left, moment = nodes.total(), at
+    for wave, count in sorted(nodes.items()):
+        opening = find_opening_for(windows, moment, needed)
+        if opening is None:
+            return Calendar(tuple(found), None, left)
+        left -= count
+        moment = max(moment, opening.start) + each
+        before = found[-1] if found and found[-1].opening.end == opening.end else None
+        first, so_far = (before.first_wave, before.nodes) if before else (wave, 0)
+        entry = WindowForecast(opening, first, wave, so_far + count)
+        found[-1 if before else len(found) :] = [entry]
+    return Calendar(tuple(found), moment, 0)

@@ -1,0 +1,56 @@
+"""Judges which of a pool's queued nodes may start, by the state of all of its nodes."""
+
+from dataclasses import replace
+
+from gpushare.api.pool import Pool
+from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.rollout.budget import RolloutProgress, find_start_refusal
+from gpushare.core.rollout.refusal import Refusal
+from gpushare.core.rollout.start_now import find_active
+from gpushare.core.snapshot.actions import StepResult
+
+
+def count_progress(
+    pool: Pool | None, pool_state: PoolState, releasing: int, node: str = ""
+) -> RolloutProgress:
+    """Count how far the rollout is, without what `node` takes up; `releasing` are nodes that the
+    pool must give back."""
+    gives_back = pool is None or pool.deleting
+    halting = pool_state.find_halting()
+    return RolloutProgress(
+        total=releasing if gives_back else len(pool_state.capacities),
+        unavailable=len(pool_state.unavailable) - (node in pool_state.unavailable),
+        changing=len(pool_state.changing) - (node in pool_state.changing),
+        verified=len(pool_state.verified),
+        halted_by=halting.halts if halting is not None else "",
+        resumes=halting is not None and halting.resumes,
+    )
+
+
+def find_shared_refusal(pool: Pool | None, pool_state: PoolState, releasing: int) -> Refusal | None:
+    """Find why one more node in service that needs no approval may not start."""
+    windows = pool_state.windows
+    if windows is not None and pool is not None and find_active(pool) and not windows.is_frozen:
+        # Some start in spite of them: those that wait are asked with each that ends.
+        windows = None
+    progress = count_progress(pool, pool_state, releasing)
+    return find_start_refusal(pool, progress, initializes=False, windows=windows)
+
+
+def find_refusal_of(
+    plan: StepResult, pool: Pool | None, pool_state: PoolState, releasing: int, *, is_leaving: bool
+) -> Refusal | None:
+    """Find why a queued node may not start. What it takes up itself is not counted; one that is out
+    of service for a change that failed takes nothing more: nodes that failed together must not wait
+    for each other's place."""
+    progress = count_progress(pool, pool_state, releasing, plan.node)
+    if plan.under_way:
+        progress = replace(progress, unavailable=0, changing=0)
+    return find_start_refusal(
+        pool,
+        progress,
+        plan.kind,
+        initializes=plan.initializes,
+        is_given_back=is_leaving,
+        windows=pool_state.windows,
+    )

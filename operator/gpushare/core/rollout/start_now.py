@@ -1,0 +1,34 @@
+"""Keeps what a user started outside the windows: the changes of one plan, until they are done."""
+
+from collections.abc import Collection
+
+from gpushare.api.pool import Pool
+from gpushare.api.status import StartedNow
+from gpushare.core.rollout.change_kinds import Kind, hash_kinds
+
+
+def find_started(pool: Pool, kinds: Collection[Kind], *, is_changing: bool) -> StartedNow | None:
+    """Find what the annotation starts: the kinds of the plan with its hash, left to be begun.
+
+    It counts for that plan only: where it has another hash, or once the plan is done, there are no
+    kinds, until the annotation says something else.
+    """
+    if not pool.start_now:
+        return None
+    before, left = pool.status.started_now, {str(kind) for kind in kinds if kind.is_done}
+    if before is not None and before.value == pool.start_now:
+        is_over = not is_changing and left.isdisjoint(before.kinds)
+        return before.model_copy(update={"kinds": ()}) if is_over else before
+    is_meant = pool.start_now.partition("@")[0] == hash_kinds(kinds)
+    return StartedNow(value=pool.start_now, kinds=tuple(sorted(left)) if is_meant else ())
+
+
+def is_started_now(pool: Pool, kind: Kind) -> bool:
+    """Tell whether a change of this kind begins outside the windows, too."""
+    return str(kind) in find_active(pool)
+
+
+def find_active(pool: Pool) -> tuple[str, ...]:
+    """Return the kinds that the annotation has started; once that is in the pool's status."""
+    started = pool.status.started_now
+    return started.kinds if started is not None and started.value == pool.start_now else ()

@@ -1,0 +1,111 @@
+"""Judges whether a pool's changes may begin now, by its windows and freezes, and when next."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gpushare.api.pool import Pool
+from gpushare.api.rollout import NewNodesPolicy
+from gpushare.api.windows import Freeze
+from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.rollout.refusal import Refusal
+from gpushare.core.rollout.start_now import is_started_now
+from gpushare.core.rollout.windows import Opening, find_opening, find_opening_for
+from gpushare.names import FREEZE_CONFIGMAP, Reason
+
+_TICK = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowState:
+    """What windows and freezes say, for as long as only time passes: from `since` to `until`."""
+
+    since: datetime
+    until: datetime | None
+    needed: timedelta
+    """What a change takes."""
+    refusal: Refusal | None = None
+    """Why no change may begin; None where it may."""
+    is_closed: bool = False
+    """No window is open: a node that is only cordoned is let go."""
+    opening: Opening | None = None
+    """The one that is open and long enough, or else the next such."""
+
+    @property
+    def is_frozen(self) -> bool:
+        return self.refusal is not None and self.refusal.reason is Reason.ROLLOUT_FROZEN
+
+    def is_current(self, now: datetime) -> bool:
+        """Tell whether it still holds; not, where the clock was set back."""
+        return self.since <= now and (self.until is None or now < self.until)
+
+    def find_closed_at(self, now: datetime) -> datetime:
+        """Find until when nothing could begin: until now, or until the window that is open."""
+        return self.opening.start if self.refusal is None and self.opening is not None else now
+
+    def find_refusal(self, pool: Pool, kind: Kind | None, *, initializes: bool) -> Refusal | None:
+        """Find why a change of this `kind` may not begin; None where it may.
+
+        A freeze holds for all. A node that `initializes` waits for a window only if the pool says
+        so, and what a user started now for none.
+        """
+        if self.is_frozen:
+            return self.refusal
+        if initializes and pool.spec.rollout.new_nodes is NewNodesPolicy.ANYTIME:
+            return None
+        return None if kind is not None and is_started_now(pool, kind) else self.refusal
+
+
+def judge_windows(
+    pool: Pool, freeze: Freeze | None, needed: timedelta, now: datetime
+) -> WindowState | None:
+    """Judge the pool's windows, its freeze, and the one of the installation; None without any."""
+    own, windows = pool.spec.rollout.freeze, pool.spec.rollout.windows
+    holding = [each for each in (own, freeze) if each is not None and each.holds(now)]
+    if holding:
+        ends = [each.until for each in holding if each.until is not None]
+        refusal = Refusal(
+            Reason.ROLLOUT_FROZEN, _tell_freeze(pool, holding[0], is_own=holding[0] is own)
+        )
+        return WindowState(now, min(ends, default=None), needed, refusal, is_closed=True)
+    if not windows:
+        return None
+    nearest, fitting = find_opening(windows, now), find_opening_for(windows, now, needed)
+    if fitting is not None and fitting.start <= now:
+        return WindowState(now, fitting.end - needed + _TICK, needed, opening=fitting)
+    is_open = nearest is not None and nearest.start <= now
+    edges = [] if nearest is None else [nearest.end if is_open else nearest.start]
+    edges += [fitting.start] if fitting is not None else []
+    if fitting is not None:
+        message = (
+            f"Waiting for a maintenance window. The next one starts {describe_start(fitting)}. To "
+            f"start without one, run `kubectl gpushare plan pool {pool.name}` for the command"
+        )
+        refusal = Refusal(Reason.WAITING_FOR_WINDOW, message)
+    else:
+        message = (
+            f"No maintenance window is as long as a change may take ({needed.total_seconds():g} "
+            "s). Lengthen a duration in spec.rollout.windows"
+        )
+        refusal = Refusal(Reason.WINDOW_TOO_SHORT, message)
+    return WindowState(
+        now, min(edges, default=None), needed, refusal, is_closed=not is_open, opening=fitting
+    )
+
+
+def describe_start(opening: Opening) -> str:
+    """Tell when it starts, in the time zone of its window."""
+    return describe_moment(opening, opening.start)
+
+
+def describe_moment(opening: Opening, moment: datetime) -> str:
+    """Tell a moment in the time zone of the opening's window."""
+    return f"{moment.astimezone(opening.zone):%a %Y-%m-%d %H:%M} {opening.zone.key}"
+
+
+def _tell_freeze(pool: Pool, freeze: Freeze, *, is_own: bool) -> str:
+    until = f" until {freeze.until.isoformat(timespec='seconds')}" if freeze.until else ""
+    if is_own:
+        what = f"The rollout is frozen{until}: {freeze.reason}"
+        return f"{what}. To end that, remove spec.rollout.freeze of pool {pool.name}"
+    what = f"All rollouts are frozen{until}: {freeze.reason}"
+    return f"{what}. To end that, delete ConfigMap {FREEZE_CONFIGMAP} in the operator's namespace"

@@ -1,0 +1,253 @@
+"""What begins, goes on and is let go by a pool's windows and freezes."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.api.pool import Pool
+from gpushare.api.status import PoolStatus, Releasing, StartedNow, WindowStatus
+from gpushare.api.windows import Freeze
+from gpushare.core.planner.approve_and_retry import NotCalledForError, judge_start_now
+from gpushare.core.planner.planner import Planner
+from gpushare.core.records.change_record import ChangePhase
+from gpushare.core.rollout.change_kinds import hash_kinds
+from gpushare.core.rollout.start_now import find_started
+from gpushare.core.snapshot.actions import ApplyNode
+from gpushare.core.snapshot.node import Timing
+from gpushare.core.status.pool_status import build_status
+from gpushare.core.status.window_status import describe_closing
+from gpushare.names import Reason
+from tests.kit.values.node_plans import (
+    CGPU,
+    OURS,
+    a_kind,
+    a_settled,
+    an_isolating,
+    applied,
+    changing,
+    some_settled,
+    under_way,
+    unlabelled,
+)
+from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_snapshot
+from tests.unit.planner.planner_output import plan_snapshot
+
+OPEN = {"schedule": "0 3 * * *", "duration": "2h"}
+"""From 3 to 5: NOW is 03:04:05."""
+CLOSED = {"schedule": "0 22 * * *", "duration": "1h", "time_zone": "UTC"}
+AT_TEN = NOW.replace(hour=22, minute=0, second=0)
+FLIP = a_kind()
+
+
+def a_windowed(
+    *windows: Mapping[str, str],
+    freeze: Mapping[str, object] | None = None,
+    new_nodes: str = "Anytime",
+    **more: Any,
+) -> Pool:
+    return a_pool(rollout={"windows": windows, "freeze": freeze, "new_nodes": new_nodes}, **more)
+
+
+def find_reason(pool: Pool, node: Node, now: datetime = NOW) -> Reason:
+    plan = plan_snapshot(a_snapshot(pools=(pool,), nodes=(node,)), now)
+    (member,) = plan.members[pool.name]
+    return member.reason
+
+
+def test_a_change_waits_for_a_window_and_begins_in_it() -> None:
+    assert find_reason(a_windowed(CLOSED), a_settled()) is Reason.WAITING_FOR_WINDOW
+    assert find_reason(a_windowed(CLOSED), a_settled(), AT_TEN) is Reason.CORDONED
+    assert find_reason(a_windowed(OPEN, CLOSED), a_settled()) is Reason.CORDONED
+
+
+def test_what_may_take_longer_than_the_window_is_open_does_not_begin() -> None:
+    # Without a measure it may take until its deadline, 602 s after its cordon.
+    late = AT_TEN + timedelta(minutes=50)
+    assert find_reason(a_windowed(CLOSED), a_settled(), late) is Reason.WAITING_FOR_WINDOW
+    short = CLOSED | {"duration": "10m"}
+    assert find_reason(a_windowed(short), a_settled(), AT_TEN) is Reason.WINDOW_TOO_SHORT
+
+
+def test_the_longest_of_the_pools_last_changes_says_what_fits() -> None:
+    done = an_isolating("gpu-2", records=applied(took_seconds=40.0))
+    nodes = (a_settled("gpu-1"), done)
+    snapshot = a_snapshot(pools=(a_windowed(CLOSED),), nodes=nodes)
+    for seconds_left, reason in ((43, Reason.CORDONED), (41, Reason.WAITING_FOR_WINDOW)):
+        now = AT_TEN + timedelta(hours=1, seconds=-seconds_left)
+        first, _ = plan_snapshot(snapshot, now).members["training"]
+        assert first.reason is reason
+
+
+def test_a_change_that_is_labelled_is_finished_whatever_the_clock_says() -> None:
+    for pool in (a_windowed(CLOSED), a_windowed(freeze={"reason": "an incident"})):
+        late = changing(allocatable={MEMORY: 15})
+        plugins = (a_plugin_pod(), a_plugin_pod("installer", daemonset="cgpu-installer"))
+        pods = tuple(replace(pod, node="gpu-0") for pod in plugins)
+        plan = plan_snapshot(a_snapshot(pools=(pool,), nodes=(late,), pods=pods))
+        assert isinstance(plan.decided["gpu-0"].action, ApplyNode)
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_a_node_that_is_only_cordoned_is_let_go_when_the_window_closes(is_frozen: bool) -> None:
+    pool = a_windowed(OPEN, freeze={"reason": "an incident"} if is_frozen else None)
+    snapshot = a_snapshot(pools=(pool,), nodes=(unlabelled(),))
+    now = NOW if is_frozen else NOW.replace(hour=5, minute=0, second=0)
+    action = plan_snapshot(snapshot, now).decided["gpu-1"].action
+    assert isinstance(action, ApplyNode)
+    assert not action.cordon
+    assert names.ANNOTATION_CHANGE not in action.annotations
+
+
+def test_labels_that_need_no_restart_are_written_at_any_time() -> None:
+    pool = a_windowed(CLOSED, schedule="share", placement="binpack")
+    plan = plan_snapshot(a_snapshot(pools=(pool,), nodes=(a_settled(),))).decided["gpu-1"]
+    assert isinstance(plan.action, ApplyNode)
+    assert plan.action.labels[names.LABEL_PLACEMENT] == "binpack"
+
+
+def test_a_repair_that_restarts_the_plugin_waits_for_a_window() -> None:
+    broken = an_isolating(records=applied(mode_unknown=True), allocatable={MEMORY: 15})
+    plugins = (a_plugin_pod(), a_plugin_pod("installer", daemonset="cgpu-installer"))
+    for now, reason in ((NOW, Reason.WAITING_FOR_WINDOW), (AT_TEN, Reason.CORDONED)):
+        snapshot = a_snapshot(pools=(a_windowed(CLOSED),), nodes=(broken,), pods=plugins)
+        (member,) = plan_snapshot(snapshot, now).members["training"]
+        assert member.reason is reason
+
+
+def test_new_nodes_wait_for_a_window_only_where_the_pool_says_so() -> None:
+    assert find_reason(a_windowed(CLOSED), a_node()) is Reason.CORDONED
+    in_window = a_windowed(CLOSED, new_nodes="InWindow")
+    assert find_reason(in_window, a_node()) is Reason.WAITING_FOR_WINDOW
+    frozen = a_windowed(freeze={"reason": "an incident"})
+    assert find_reason(frozen, a_node()) is Reason.ROLLOUT_FROZEN
+
+
+def test_a_freeze_holds_until_its_end_and_one_of_all_pools_holds_too() -> None:
+    frozen = a_windowed(OPEN, freeze={"reason": "an incident", "until": NOW + timedelta(hours=1)})
+    assert find_reason(frozen, a_settled()) is Reason.ROLLOUT_FROZEN
+    assert find_reason(frozen, a_settled(), NOW + timedelta(hours=1)) is Reason.CORDONED
+    snapshot = a_snapshot(pools=(a_pool(),), nodes=(a_settled(),))
+    snapshot = replace(snapshot, freeze=Freeze(reason="an incident"))
+    (member,) = plan_snapshot(snapshot).members["training"]
+    assert (member.reason, "an incident" in member.message) == (Reason.ROLLOUT_FROZEN, True)
+
+
+def test_a_planner_wakes_when_a_window_opens_and_when_it_closes() -> None:
+    planner, snapshot = (
+        Planner(Timing()),
+        a_snapshot(pools=(a_windowed(CLOSED),), nodes=tuple(some_settled(2))),
+    )
+    assert planner.update(snapshot, None, NOW).requeue_at == AT_TEN
+    begun = planner.update(snapshot, set(), AT_TEN)
+    assert [each.plan.node for each in begun.decisions if each.plan.starts] == ["gpu-1"]
+    assert begun.requeue_at is not None
+    assert begun.requeue_at <= AT_TEN + timedelta(hours=1)
+
+
+def test_a_clock_that_is_set_back_starts_nothing_twice() -> None:
+    planner, pool = Planner(Timing()), a_windowed(CLOSED)
+    snapshot = a_snapshot(pools=(pool,), nodes=(a_settled(),))
+    assert planner.update(snapshot, None, AT_TEN).decisions[0].plan.starts
+    under = a_node(
+        labels={**CGPU, **OURS},
+        records=under_way(ChangePhase.LABELLED),
+        unschedulable=True,
+        owns_cordon=True,
+    )
+    snapshot = replace(snapshot, nodes={"gpu-1": under, "gpu-2": a_settled("gpu-2")})
+    before = AT_TEN - timedelta(minutes=30)
+    decided = planner.update(snapshot, {"gpu-1", "gpu-2"}, before).decisions
+    assert [each.plan.node for each in decided if each.plan.starts] == []
+    again = planner.update(snapshot, set(), AT_TEN).decisions
+    assert "gpu-1" not in [each.plan.node for each in again if each.plan.starts]
+
+
+def test_a_deleted_pool_that_waits_for_its_window_is_not_given_up() -> None:
+    releasing = Releasing(nodes=1, since=NOW - timedelta(hours=9))
+    status = PoolStatus(releasing=releasing)
+    pool = a_windowed(CLOSED, deletion_policy="WholeCard", deleting=True, status=status)
+    planner, snapshot = Planner(Timing()), a_snapshot(pools=(pool,), nodes=(a_settled(),))
+    plan = planner.update(snapshot, None, NOW)
+    assert (plan.release, plan.requeue_at) == ((), AT_TEN)
+    assert planner.update(snapshot, set(), AT_TEN).release == ()
+
+
+# Started now.
+
+
+def a_started(*kinds: str, value: str = "", now: str = "") -> Pool:
+    value = value or f"{hash_kinds([FLIP])}@noon"
+    status = PoolStatus(started_now=StartedNow(value=value, kinds=kinds)) if kinds else PoolStatus()
+    return a_windowed(CLOSED, status=status, start_now=now or value)
+
+
+def test_a_plan_that_was_started_now_waits_for_no_window_but_for_a_freeze() -> None:
+    started = a_started(str(FLIP))
+    assert find_reason(started, a_settled()) is Reason.CORDONED
+    assert find_reason(a_started(), a_settled()) is Reason.WAITING_FOR_WINDOW
+    frozen = a_windowed(
+        CLOSED, freeze={"reason": "x"}, status=started.status, start_now=started.start_now
+    )
+    assert find_reason(frozen, a_settled()) is Reason.ROLLOUT_FROZEN
+
+
+def test_what_was_started_now_is_that_plan_alone() -> None:
+    begun = find_started(a_started(), [FLIP], is_changing=False)
+    assert begun is not None
+    assert begun.kinds == (str(FLIP),)
+    # It stays while its nodes change, and is over with them.
+    pool = a_started(*begun.kinds)
+    assert find_started(pool, [], is_changing=True) == begun
+    over = find_started(pool, [], is_changing=False)
+    assert over is not None
+    assert over.kinds == ()
+    done = pool.model_copy(update={"status": PoolStatus(started_now=over)})
+    assert find_started(done, [FLIP], is_changing=False) == over
+    # Of another plan it starts nothing.
+    other = find_started(a_started(value="0123456789ab@noon"), [FLIP], is_changing=False)
+    assert other is not None
+    assert other.kinds == ()
+
+
+def test_start_now_is_refused_where_it_is_not_needed() -> None:
+    plan = {"hash": "abc", "summary": "share -> cgpu on 1 node"}
+    closed, frozen = (WindowStatus(summary="", state=state) for state in ("Closed", "Frozen"))
+
+    def judge(window: WindowStatus | None, seen: str = "abc") -> str:
+        status = PoolStatus.model_validate({"plan": plan, "window": window})
+        return judge_start_now(a_pool(status=status), seen, "noon").value
+
+    assert judge(closed) == "abc@noon"
+    for window, seen in ((None, "abc"), (frozen, "abc"), (closed, "def"), (closed, "")):
+        with pytest.raises(NotCalledForError):
+            judge(window, seen)
+
+
+# What is told.
+
+
+def test_the_status_says_what_is_open_and_the_event_what_is_left() -> None:
+    pool = a_windowed(CLOSED)
+    planner, snapshot = Planner(Timing()), a_snapshot(pools=(pool,), nodes=tuple(some_settled(4)))
+    planner.update(snapshot, None, AT_TEN)
+    opened = build_status(pool, planner.pool_states["training"], AT_TEN)
+    assert opened.window is not None
+    assert (opened.window.state, opened.window.end) == ("Open", AT_TEN + timedelta(hours=1))
+
+    late = AT_TEN + timedelta(hours=2)
+    pool = pool.model_copy(update={"status": opened})
+    planner.update(a_snapshot(pools=(pool,), nodes=tuple(some_settled(4))), set(), late)
+    state = planner.pool_states["training"]
+    closed = build_status(pool, state, late)
+    assert closed.window is not None
+    assert closed.window.next_start == AT_TEN + timedelta(days=1)
+    told = describe_closing(pool, state, closed)
+    assert "0 of 4" in told
+    assert "Sat 2026-01-03 22:00 UTC" in told
+    told_once = pool.model_copy(update={"status": closed})
+    assert describe_closing(told_once, state, closed) == ""
