@@ -253,6 +253,10 @@ class PoolSpec(ApiModel):
     )
 
 
+_MAX_START_NOW = 128
+"""Of a hash and a time no more is read: the status repeats it."""
+
+
 class Pool(ApiModel):
     """A GPUSharePool as it is read from the API server."""
 
@@ -304,7 +308,7 @@ class Pool(ApiModel):
             deleting="deletionTimestamp" in meta,
             finalizers=meta.get("finalizers") or (),
             retry=annotations.get(names.ANNOTATION_RETRY, ""),
-            start_now=annotations.get(names.ANNOTATION_START_NOW, ""),
+            start_now=annotations.get(names.ANNOTATION_START_NOW, "")[:_MAX_START_NOW],
             start_now_manager=_find_manager(meta, names.ANNOTATION_START_NOW)
             if names.ANNOTATION_START_NOW in annotations
             else "",

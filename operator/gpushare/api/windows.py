@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
-from pydantic import AfterValidator, AwareDatetime, Field, ValidationError
+from pydantic import AfterValidator, AwareDatetime, Field
 
 from gpushare import names
 from gpushare.api.model import ApiModel
@@ -55,7 +56,7 @@ class MaintenanceWindow(ApiModel):
     """A period, again and again, in which isolation changes may begin."""
 
     schedule: Annotated[
-        str, AfterValidator(_check_schedule), Field(max_length=100, pattern=_SCHEDULE)
+        str, Field(max_length=100, pattern=_SCHEDULE), AfterValidator(_check_schedule)
     ] = Field(
         description="When the window starts: a cron schedule of five fields, as in a CronJob."
     )
@@ -63,7 +64,7 @@ class MaintenanceWindow(ApiModel):
         description="How long the window is open, such as 90m or 4h."
     )
     time_zone: Annotated[
-        str, AfterValidator(_check_zone), Field(max_length=64, pattern="^[A-Za-z0-9_+/-]+$")
+        str, Field(max_length=64, pattern="^[A-Za-z0-9_+/-]+$"), AfterValidator(_check_zone)
     ] = Field(default="UTC", description="IANA time zone of the schedule, such as Asia/Shanghai.")
 
     @cached_property
@@ -78,9 +79,9 @@ class MaintenanceWindow(ApiModel):
 class Freeze(ApiModel):
     """Nothing begins, whatever the windows say."""
 
-    reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON)] = Field(
-        description="Why nothing may begin, for whoever asks."
-    )
+    reason: Annotated[
+        str, Field(min_length=1, max_length=MAX_REASON, pattern=r"^[^\x00-\x1f\x7f]*$")
+    ] = Field(description="Why nothing may begin, for whoever asks.")
     until: AwareDatetime | None = Field(
         default=None,
         json_schema_extra={"maxLength": 40},
@@ -100,8 +101,13 @@ def parse_freeze(raw: Mapping[str, Any]) -> Freeze | None:
     if raw["metadata"]["name"] != names.FREEZE_CONFIGMAP:
         return None
     data = raw.get("data") or {}
-    reason = str(data.get("reason") or "no reason is given")[:MAX_REASON]
-    try:
-        return Freeze.model_validate({"reason": reason, "until": data.get("until") or None})
-    except ValidationError:
-        return Freeze(reason=f"{reason} (its end cannot be read)"[:MAX_REASON])
+    given = str(data.get("reason") or "no reason is given")
+    reason = "".join(each if each.isprintable() else " " for each in given[:MAX_REASON])
+    until, text = None, data.get("until")
+    if text:
+        with suppress(ValueError):
+            # Not by pydantic, to which digits alone are seconds since 1970.
+            until = datetime.fromisoformat(text)
+        if until is None or until.tzinfo is None:
+            until, reason = None, f"{reason} (its end cannot be read)"[:MAX_REASON]
+    return Freeze(reason=reason, until=until)

@@ -222,7 +222,8 @@ class StatusWriter:
             note = f"{who}. These changes begin outside the windows: {'; '.join(started.kinds)}"
             self._pools.tell(pool, Reason.STARTED_NOW, note)
             return
-        note = f"{who}, which is not the hash of the plan any more. It has no effect"
+        what = "the hash of the pool's plan and a time of the last hour"
+        note = f"{who}, which is not {what}. It has no effect"
         self._pools.tell(pool, Reason.START_NOW_OUTDATED, note)
 
     def _tell_node(self, pool: Pool, plan: StepResult) -> None:

@@ -13,7 +13,7 @@ from tests.kit.histories import simulated_cluster as sim
 from tests.kit.histories import simulated_kubelets
 from tests.kit.histories.field_ownership import CORDON
 from tests.kit.histories.invariants import InvariantChecker
-from tests.kit.values.objects import a_pool
+from tests.kit.values.objects import NOW, a_pool
 
 NODES = ("n1", "n2", "n3", "n4")
 POOLS = ("training", "inference")
@@ -40,6 +40,7 @@ _NIGHT = {"schedule": "0 22 * * *", "duration": "4h", "time_zone": "Asia/Shangha
 _OFTEN = {"schedule": "*/40 * * * *", "duration": "15m"}
 _SHORT = {"schedule": "*/20 * * * *", "duration": "1m"}
 """Too short but for a pool whose changes soon count as failed."""
+_AN_HOUR = {"reason": "an incident", "until": NOW + timedelta(hours=1)}
 a_rollout = st.fixed_dictionaries(
     {
         "max_unavailable": st.sampled_from((1, 2, "50%")),
@@ -50,7 +51,7 @@ a_rollout = st.fixed_dictionaries(
         "workloads": st.sampled_from(("Wait", "CordonAndWait", "Evict")),
         "windows": st.sampled_from((*[()] * 5, [_NIGHT], [_OFTEN], [_SHORT], [_SHORT, _OFTEN])),
         "new_nodes": st.sampled_from(("Anytime", "InWindow")),
-        "freeze": st.sampled_from((*[None] * 9, {"reason": "an incident"})),
+        "freeze": st.sampled_from((*[None] * 9, {"reason": "an incident"}, _AN_HOUR)),
     }
 )
 a_consent = st.fixed_dictionaries(

@@ -254,9 +254,10 @@ class InvariantChecker:
             if change is None or pool is None or not change.is_only_cordoned:
                 continue
             rollout = pool.spec.rollout
-            is_held = rollout.windows and not is_open(rollout.windows, cluster.now)
+            is_held = bool(rollout.windows) and not is_open(rollout.windows, cluster.now)
             is_free = change.initializing or pool.deleting
-            assert is_free or not (is_held or rollout.freeze), f"{name} stays cordoned: {change}"
+            is_held |= rollout.freeze is not None and rollout.freeze.holds(cluster.now)
+            assert is_free or not is_held, f"{name} stays cordoned: {change}"
 
     def expect_rest(self, cluster: Cluster, planner: Planner) -> None:
         """Each node is as its pool says, or there is a reason; what nobody claims is let go of."""
@@ -321,7 +322,8 @@ class InvariantChecker:
 def _expect_window(name: str, pool: Pool, change: Change, now: datetime) -> None:
     """No change begins while the pool is frozen, or outside its windows."""
     rollout = pool.spec.rollout
-    assert rollout.freeze is None, f"{name} begins, and {pool.name} is frozen"
+    is_frozen = rollout.freeze is not None and rollout.freeze.holds(now)
+    assert not is_frozen, f"{name} begins, and {pool.name} is frozen"
     is_new = change.initializing and rollout.new_nodes is NewNodesPolicy.ANYTIME
     if rollout.windows and not is_new:
         assert is_open(rollout.windows, now), f"{name} begins outside the windows at {now}"

@@ -18,9 +18,11 @@ from gpushare.core.ownership.drift import WRITES_PER_PACE
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.drift_record import Drift, DriftRevert
 from gpushare.core.records.node_records import NodeRecords, parse_records
+from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.snapshot.actions import JobPhase, StepResult
 from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
+from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     INSTALLER,
     NEVER,
@@ -144,7 +146,9 @@ SITUATIONS: dict[str, MemberStep] = {
     "Cordoned: node-not-ready": _step(unlabelled(ready=False)),
     "Cordoned: pods-unreadable": _step(unlabelled(), is_refused=True, now=LATER),
     "Cordoned: rollout-halted": _step(unlabelled(), is_halted=True),
-    "Cordoned: window-closed": _step(unlabelled(), is_closed=True),
+    "Cordoned: window-closed": _step(
+        unlabelled(), closed=Refusal(Reason.WAITING_FOR_WINDOW, "Waiting for a window")
+    ),
     "Cordoned: pods-remain": _step(unlabelled(), HOLD, a_gpu_pod()),
     "Cordoned: recheck-pods": _step(unlabelled()),
     "Labelled: teardown-progressed": _step(LABELLED, job_pool(), jobs=[REMOVED]),

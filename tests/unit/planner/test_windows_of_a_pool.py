@@ -17,7 +17,7 @@ from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.rollout.change_kinds import hash_kinds
 from gpushare.core.rollout.start_now import find_started
-from gpushare.core.snapshot.actions import ApplyNode
+from gpushare.core.snapshot.actions import ApplyNode, NodeState
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.pool_status import build_status
 from gpushare.core.status.window_status import describe_closing
@@ -30,6 +30,7 @@ from tests.kit.values.node_plans import (
     an_isolating,
     applied,
     changing,
+    has_failed,
     some_settled,
     under_way,
     unlabelled,
@@ -167,21 +168,64 @@ def test_a_clock_that_is_set_back_starts_nothing_twice() -> None:
     assert "gpu-1" not in [each.plan.node for each in again if each.plan.starts]
 
 
-def test_a_deleted_pool_that_waits_for_its_window_is_not_given_up() -> None:
-    releasing = Releasing(nodes=1, since=NOW - timedelta(hours=9))
-    status = PoolStatus(releasing=releasing)
+def test_a_deleted_pool_that_waits_for_its_window_is_not_given_up_and_one_in_it_is() -> None:
+    since = NOW - timedelta(hours=9)
+    status = PoolStatus(releasing=Releasing(nodes=1, since=since))
     pool = a_windowed(CLOSED, deletion_policy="WholeCard", deleting=True, status=status)
     planner, snapshot = Planner(Timing()), a_snapshot(pools=(pool,), nodes=(a_settled(),))
     plan = planner.update(snapshot, None, NOW)
     assert (plan.release, plan.requeue_at) == ((), AT_TEN)
-    assert planner.update(snapshot, set(), AT_TEN).release == ()
+    told = build_status(pool, planner.pool_states["training"], NOW, held=1).releasing
+    assert told is not None
+    assert told.since == NOW
+    assert planner.update(snapshot, set(), AT_TEN).release == (pool,)
+
+
+def test_who_waited_for_a_window_begins_in_it_whatever_else_holds_the_pool_up() -> None:
+    """A halt holds a node up that is in service, and not one that joins."""
+    joins = a_node("gpu-2", records=None)
+    nodes = (has_failed("gpu-1"), joins)
+    for pool in (
+        a_windowed(CLOSED, new_nodes="InWindow"),
+        a_windowed(freeze={"reason": "an incident", "until": AT_TEN}),
+    ):
+        planner, snapshot = Planner(Timing()), a_snapshot(pools=(pool,), nodes=nodes)
+        planner.update(snapshot, None, NOW)
+        assert planner.pool_states["training"].plans["gpu-2"].state is NodeState.WAITING
+        begun = planner.update(snapshot, set(), AT_TEN).decisions
+        assert [each.plan.node for each in begun if each.plan.starts] == ["gpu-2"]
+
+
+def test_other_kinds_than_those_started_now_begin_when_the_window_opens() -> None:
+    pool = a_started("core_mem -> cgpu: apply and restart the plugin; workloads Wait")
+    planner, snapshot = Planner(Timing()), a_snapshot(pools=(pool,), nodes=(a_settled(),))
+    assert not planner.update(snapshot, None, NOW).decisions[0].plan.starts
+    (begun,) = planner.update(snapshot, set(), AT_TEN).decisions
+    assert begun.plan.starts
+
+
+def test_a_cordoned_node_is_let_go_as_soon_as_the_rest_does_not_fit_any_more() -> None:
+    """It needs 600 s from its labels on, and 2 s before."""
+    snapshot = a_snapshot(pools=(a_windowed(CLOSED),), nodes=(unlabelled(),))
+    for seconds_left, is_let_go in ((601, False), (599, True)):
+        now = AT_TEN + timedelta(hours=1, seconds=-seconds_left)
+        action = plan_snapshot(snapshot, now).decided["gpu-1"].action
+        assert isinstance(action, ApplyNode) is is_let_go
+
+
+def test_a_failed_change_is_not_tried_again_while_its_pool_is_frozen() -> None:
+    node = has_failed("gpu-1")
+    for freeze, is_tried in ((None, True), ({"reason": "an incident"}, False)):
+        pool = a_windowed(freeze=freeze, retry="again")
+        plan = plan_snapshot(a_snapshot(pools=(pool,), nodes=(node,))).decided["gpu-1"]
+        assert (plan.message == "The change is tried again") is is_tried
 
 
 # Started now.
 
 
 def a_started(*kinds: str, value: str = "", now: str = "") -> Pool:
-    value = value or f"{hash_kinds([FLIP])}@noon"
+    value = value or f"{hash_kinds([FLIP])}@{NOW.isoformat()}"
     status = PoolStatus(started_now=StartedNow(value=value, kinds=kinds)) if kinds else PoolStatus()
     return a_windowed(CLOSED, status=status, start_now=now or value)
 
@@ -197,19 +241,25 @@ def test_a_plan_that_was_started_now_waits_for_no_window_but_for_a_freeze() -> N
 
 
 def test_what_was_started_now_is_that_plan_alone() -> None:
-    begun = find_started(a_started(), [FLIP], is_changing=False)
+    begun = find_started(a_started(), [FLIP], NOW, is_changing=False)
     assert begun is not None
     assert begun.kinds == (str(FLIP),)
     # It stays while its nodes change, and is over with them.
     pool = a_started(*begun.kinds)
-    assert find_started(pool, [], is_changing=True) == begun
-    over = find_started(pool, [], is_changing=False)
+    assert find_started(pool, [], NOW, is_changing=True) == begun
+    over = find_started(pool, [], NOW, is_changing=False)
     assert over is not None
     assert over.kinds == ()
     done = pool.model_copy(update={"status": PoolStatus(started_now=over)})
-    assert find_started(done, [FLIP], is_changing=False) == over
-    # Of another plan it starts nothing.
-    other = find_started(a_started(value="0123456789ab@noon"), [FLIP], is_changing=False)
+    assert find_started(done, [FLIP], NOW, is_changing=False) == over
+    # Of another plan it starts nothing, nor what comes from a backup.
+    value = f"{hash_kinds([FLIP])}@{(NOW - timedelta(days=1)).isoformat()}"
+    old = find_started(a_started(value=value), [FLIP], NOW, is_changing=False)
+    assert old is not None
+    assert old.kinds == ()
+    other = find_started(
+        a_started(value=f"0123456789ab@{NOW.isoformat()}"), [FLIP], NOW, is_changing=False
+    )
     assert other is not None
     assert other.kinds == ()
 

@@ -86,6 +86,22 @@ def test_a_window_in_the_doubled_hour_starts_once() -> None:
     assert second.start == at("2026-11-02T01:30-05:00")
 
 
+@pytest.mark.parametrize(
+    ("schedule", "zone", "now"),
+    [
+        ("30 1 * * *", NEW_YORK, "2026-11-01T06:03Z"),
+        ("30 2 * * *", "Europe/Berlin", "2026-10-25T01:10Z"),
+        ("45 1 * * *", "Australia/Lord_Howe", "2026-04-04T15:05Z"),
+    ],
+)
+def test_in_the_second_of_two_equal_hours_the_next_window_is_in_the_future(
+    schedule: str, zone: str, now: str
+) -> None:
+    opening = find_opening([a_window(schedule, "5m", zone)], at(now))
+    assert opening is not None
+    assert opening.start > at(now)
+
+
 def test_windows_that_overlap_or_touch_are_one() -> None:
     windows = [
         a_window("0 22 * * *", "3h"),
@@ -130,11 +146,18 @@ def test_a_window_that_never_opens_is_refused(fault: dict[str, str]) -> None:
         MaintenanceWindow.model_validate(window | fault)
 
 
-def test_a_freeze_that_can_not_be_read_holds() -> None:
-    raw = {"metadata": {"name": "gpushare-freeze"}, "data": {"until": "tomorrow"}}
+@pytest.mark.parametrize("until", ["tomorrow", "2027", "4711.5", "-1", "2027-01-01T00:00"])
+def test_a_freeze_whose_end_cannot_be_read_holds(until: str) -> None:
+    raw = {"metadata": {"name": "gpushare-freeze"}, "data": {"until": until}}
     freeze = parse_freeze(raw)
     assert freeze is not None
     assert freeze.holds(at("2999-01-01T00:00Z"))
+
+
+def test_a_freeze_of_all_pools_is_read_from_its_config_map_alone() -> None:
+    data = {"reason": "two\nlines", "until": "2027-01-01T00:00Z"}
+    freeze = parse_freeze({"metadata": {"name": "gpushare-freeze"}, "data": data})
+    assert freeze == Freeze(reason="two lines", until=at("2027-01-01T00:00Z"))
     assert parse_freeze({"metadata": {"name": "other"}}) is None
     assert parse_freeze({"metadata": {"name": "gpushare-freeze"}}) == Freeze(
         reason="no reason is given"

@@ -50,7 +50,11 @@ def freeze(
     pool: Pool = "",
     every: All = False,
     until: Annotated[
-        str, typer.Option(help="When it ends; by default with `unfreeze`.", metavar="<time>")
+        str,
+        typer.Option(
+            help="When it ends, by default with `unfreeze`. A time without a zone is in UTC.",
+            metavar="<time>",
+        ),
     ] = "",
     namespace: Namespace = None,
 ) -> "Answer":

@@ -72,8 +72,13 @@ async def unfreeze_all(access: Access, namespace: str | None) -> Answer:
 
 async def unfreeze_pool(access: Access, name: str) -> Answer:
     """End this pool's freeze. Raises `CommandError`, and what `errors_as_sentences` knows."""
+    async with await access.connect() as api:
+        found = await api.find(f"{POOLS}/{quote(name, safe='')}")
+    if found is not None and not found["spec"].get("rollout", {}).get("freeze"):
+        message = f"nothing was written: pool {name} has no spec.rollout.freeze"
+        raise CommandError(Exit.NOT_CALLED_FOR, message)
     await _patch_pool(access, name, None)
-    return _answer(f"pool/{name}", f"Pool {name} is not frozen by its spec", None)
+    return _answer(f"pool/{name}", f"The freeze of pool {name} is over", None)
 
 
 async def _patch_pool(access: Access, name: str, freeze: Json | None) -> None:

@@ -8,6 +8,7 @@ from gpushare.cli.output.answer import Line
 from gpushare.cli.output.tables import build_table
 from gpushare.core.analysis.forecast.calendar import Calendar, WindowForecast
 from gpushare.core.analysis.forecast.pools import PoolForecast
+from gpushare.core.rollout.start_now import find_active
 from gpushare.core.rollout.window_state import describe_moment, describe_start
 
 MOST_SHOWN = 20
@@ -40,6 +41,7 @@ def build_calendar(forecast: PoolForecast) -> Iterator[Line]:
     told = pool.status.window
     if "Frozen" in (told and told.state, window and window.state):
         yield ("  frozen: nothing begins until the freeze is over",)
+        return
     if calendar is None:
         return
     yield from build_table(_COLUMNS, map(_build_row, calendar.windows[:MOST_SHOWN]), {})
@@ -50,8 +52,12 @@ def build_calendar(forecast: PoolForecast) -> Iterator[Line]:
         yield (f"  {nodes} in no window: none is as long as a change may take, or it is frozen",)
     elif calendar.done_at is not None:
         last = calendar.windows[-1].opening
-        yield (f"  expected to be done {describe_moment(last, calendar.done_at)}",)
-    if window is not None and window.state == "Closed" and forecast.plan.hash:
+        duration = forecast.duration
+        is_known = duration is not None and duration.expected is not None
+        what = "expected to be done" if is_known else "done at the latest, if no pod is waited for,"
+        yield (f"  {what} {describe_moment(last, calendar.done_at)}",)
+    is_there = told is not None and not find_active(pool)
+    if is_there and window is not None and window.state == "Closed" and forecast.plan.hash:
         command = f"gpushare start-now {quote(pool.name)} --plan {forecast.plan.hash}"
         yield (f"  to start it outside the windows, run: {command}",)
 

@@ -85,7 +85,8 @@ def plan(
         str,
         typer.Option(
             metavar="<time>",
-            help="Place the waves into the maintenance windows from this time on, by default now.",
+            help="Place the waves into the maintenance windows from this time on, by default now. "
+            "A time without a zone is in UTC.",
         ),
     ] = "",
 ) -> "Answer":

@@ -18,14 +18,15 @@ def find_longest(pool: Pool, timing: Timing) -> timedelta:
 
 
 def find_needed(
-    pool: Pool, durations: Collection[float], pods: Mapping[str, Sequence[Pod]], timing: Timing
+    pool: Pool, longest_seconds: float | None, pods: Mapping[str, Sequence[Pod]], timing: Timing
 ) -> timedelta:
     """Estimate the time that a change needs in a window: as the longest of the pool's last changes,
-    whose `durations` are seconds from their labels on. Without any, by the starts of the plugin's
-    `pods`, which are by node, and without these by the deadline.
+    in seconds from its labels on. Without any, by the starts of the plugin's `pods`, which are by
+    node, and without these by the deadline.
     """
-    if durations:
-        return min(find_longest(pool, timing), timing.recheck + timedelta(seconds=max(durations)))
+    if longest_seconds is not None:
+        seen = timing.recheck + timedelta(seconds=longest_seconds)
+        return min(find_longest(pool, timing), seen)
     mode, longest = MODES[pool.spec.edition, pool.spec.schedule], find_longest(pool, timing)
     starts = measure_starts(mode.daemonsets, pods)
     if len(starts) < len(mode.daemonsets):

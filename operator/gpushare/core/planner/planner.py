@@ -7,7 +7,7 @@ plans, whatever the order of the events.
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
@@ -20,7 +20,7 @@ from gpushare.core.planner.node_predicate import is_relevant, list_label_keys
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.planner.pool_windows import find_next_edge, list_due, refresh_windows
 from gpushare.core.planner.requeue import RequeueQueue
-from gpushare.core.planner.starts import count_progress, find_refusal_of, find_shared_refusal
+from gpushare.core.planner.starts import count_progress, find_refusal_of, find_shared_refusals
 from gpushare.core.planner.suppressed import (
     explain_refusal,
     keep_waiting,
@@ -35,7 +35,6 @@ from gpushare.core.snapshot.isolation import NOTHING_SHARED, observe_isolation
 from gpushare.core.snapshot.node import ReconcileContext, Timing
 from gpushare.names import Reason
 
-_NEVER = datetime.min.replace(tzinfo=UTC)
 LONGEST_WAIT_SECONDS = 600.0
 """Every node is looked at again after this."""
 
@@ -71,8 +70,6 @@ class Planner:
         """Nodes of which the last pass may have changed what is known of a pool."""
         self.releases = Releases()
         self._requeue = RequeueQueue()
-        self._closed_at: dict[str, datetime] = {}
-        """By pool, when its windows or a freeze last let nothing begin: it has not stalled then."""
 
     def update(
         self, snapshot: ClusterSnapshot, changed: Collection[str] | None, now: datetime
@@ -92,8 +89,6 @@ class Planner:
             self._label_keys = list_label_keys(snapshot.pools, found)
             self.seen.update(self._entered)
             self._begin_anew()
-            for name, pool in self._pools.items():
-                refresh_windows(self.pool_states[name], pool, snapshot, self._timing, now)
             changed = snapshot.nodes.keys()
         ctx = self.build_context(snapshot, now)
         decisions = list(self._decide(snapshot, {*changed, *self._requeue.take_due(now)}, ctx))
@@ -163,17 +158,19 @@ class Planner:
         snapshot: ClusterSnapshot,
         ctx: ReconcileContext,
     ) -> Iterator[Decision]:
-        """Decide what depends on all nodes of a pool. Where it is now halted or closed, or it was,
-        plan those nodes again that are only cordoned: no other plan depends on that, and theirs
-        does not bring it about. Then admit starts; one that only observes admits none."""
+        """Decide what depends on all nodes of a pool. Where a halt or a window begins or ends, plan
+        those nodes again that are only cordoned, or failed: no other plan depends on that. Then
+        admit starts; a pool that only observes admits none."""
         pool_state, pool = self._pool_state(name), self._pools.get(name)
         acts = pool is not None and pool.acts and not pool.deleting
-        before = pool_state.is_halted, pool_state.is_closed
         pool_state.is_halted = acts and bool(pool_state.halting)
-        refresh_windows(pool_state, pool, snapshot, self._timing, ctx.now)
         ctx = self._narrow_context(ctx, snapshot, name)
-        if (pool_state.is_halted, pool_state.is_closed) != before:
-            for node in sorted(pool_state.cordoned):
+        stops = pool_state.is_halted, pool_state.closed
+        (_, was_closed), is_new = pool_state.last_stops, stops != pool_state.last_stops
+        if is_new:
+            pool_state.last_stops = stops
+            failed = pool_state.halting.keys() if was_closed != pool_state.closed else set()
+            for node in sorted(pool_state.cordoned | failed):
                 planned[node] = self._plan_and_enter(self._find_task(snapshot, node), name, ctx)
         for node, plan in sorted(planned.items()):
             if plan is not None:
@@ -188,11 +185,12 @@ class Planner:
     ) -> ReconcileContext:
         """Build the context of all decisions of one pool."""
         pool_state = self._pool_state(pool)
+        refresh_windows(pool_state, self._pools.get(pool), snapshot, self._timing, ctx.now)
         return replace(
             ctx,
             acting_since=snapshot.acting_since.get(pool),
             is_halted=pool_state.is_halted,
-            is_closed=pool_state.is_closed,
+            closed=pool_state.closed,
         )
 
     def _plan_and_enter(self, task: Task, name: str, ctx: ReconcileContext) -> StepResult | None:
@@ -215,20 +213,20 @@ class Planner:
     ) -> Iterator[Decision]:
         pool_state, pool = self.pool_states[name], self._pools.get(name)
         releasing = self.releases.count(name)
-        shared = find_shared_refusal(pool, pool_state, releasing)
+        shared = find_shared_refusals(pool, pool_state, releasing)
         # Those out of service have an answer of their own each, which the sums decide; all others
         # the same one.
         progress = count_progress(pool, pool_state, releasing)
-        moved = shared != pool_state.last_refusal or progress != pool_state.last_progress
+        moved = shared != pool_state.last_refusals or progress != pool_state.last_progress
         own = {*planned, *(pool_state.unavailable | pool_state.under_way if moved else ())}
         queued = (
             pool_state.queued.keys()
-            if shared != pool_state.last_refusal
+            if shared != pool_state.last_refusals
             else pool_state.queued.keys() & own
         )
         # One that the API server refuses goes last: it would take the turn of all others for ever.
         for node in sorted(queued, key=lambda name: (name in snapshot.refusals, name)):
-            if node not in own and shared == pool_state.last_refusal:
+            if node not in own and shared == pool_state.last_refusals:
                 continue
             self.seen.add(node)
             # One whose cordon is being written has been admitted already.
@@ -257,9 +255,9 @@ class Planner:
             self._enter(pool_state, pool, task, started, ctx)
             if started.uses_budget:
                 pool_state.take_out_of_service(node)
-                shared = find_shared_refusal(pool, pool_state, releasing)
+                shared = find_shared_refusals(pool, pool_state, releasing)
             yield Decision(name, started)
-        pool_state.last_refusal = shared
+        pool_state.last_refusals = shared
         pool_state.last_progress = count_progress(pool, pool_state, releasing)
 
     def _serve(self, context: NodeContext, name: str) -> None:
@@ -393,8 +391,9 @@ class Planner:
         """Tell whether a pool that is being deleted is done, or waits for nothing."""
         if self.releases.count(pool.name) == 0:
             return True
-        windows, patience = self._pool_state(pool.name).windows, self._timing.release_patience
-        if windows is not None:
-            self._closed_at[pool.name] = windows.find_closed_at(now)
-        is_held = now - self._closed_at.get(pool.name, _NEVER) < patience
-        return has_stalled(pool, now, patience) and not is_held
+        pool_state = self._pool_state(pool.name)
+        if pool_state.windows is not None and pool_state.windows.refusal is not None:
+            # What may not begin has not stalled: its status says until when that was so.
+            pool_state.is_stale = True
+            return False
+        return has_stalled(pool, now, self._timing.release_patience)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from statistics import median
 
 from gpushare.core.capacity.pool_capacity import NodeCapacity
 from gpushare.core.rollout.budget import RolloutProgress
@@ -35,6 +36,9 @@ class PoolState:
     """Of the nodes on which containers share cards."""
     durations: dict[str, float] = field(default_factory=dict)
     """By node, the seconds that its last change took from its labels on."""
+    longest_seconds: float | None = None
+    """The longest of them, but at most three times their median: one that took very long must not
+    keep all others from their windows."""
     queued: dict[str, StepResult] = field(default_factory=dict)
     """Nodes that wait until their start is admitted."""
     pending: dict[str, StepResult] = field(default_factory=dict)
@@ -59,9 +63,12 @@ class PoolState:
     """A change failed: those that are only cordoned are aborted."""
     windows: WindowState | None = None
     """What windows and freezes say; None where there are none."""
-    is_closed: bool = False
-    """They let nothing begin, and a user started nothing: the same."""
-    last_refusal: Refusal | None = None
+    closed: Refusal | None = None
+    """Why a node that is only cordoned is let go: too little time is left, and a user started
+    nothing now."""
+    last_stops: tuple[bool, Refusal | None] = (False, None)
+    """Whether it was halted, and closed, when that was last planned by."""
+    last_refusals: tuple[Refusal | None, Refusal | None] | None = None
     """Why those that are queued and in service may not start: for as long as it is the same they
     need not be asked again."""
     last_progress: RolloutProgress | None = None
@@ -130,10 +137,14 @@ class PoolState:
 
     def time_change(self, node: str, seconds: float | None) -> None:
         """Record how long a node's last change took; None where that is unknown."""
+        if self.durations.get(node) == seconds:
+            return
         if seconds is None:
-            self.durations.pop(node, None)
+            del self.durations[node]
         else:
             self.durations[node] = seconds
+        taken = self.durations.values()
+        self.longest_seconds = min(max(taken), 3 * median(taken)) if taken else None
 
     def claim(self, node: str, isolation: NodeIsolation) -> None:
         """Record what isolation the containers on a node have."""

@@ -1,4 +1,4 @@
-"""Keeps what windows and freezes let begin in each pool, for as long as only time passes."""
+"""Judges windows and freezes of each pool again where their answer may have changed."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -22,25 +22,28 @@ def refresh_windows(
     """Judge the windows of a pool again, where that may have another result by now."""
     if pool is None:
         return
-    before, durations, needed = pool_state.windows, pool_state.durations.values(), timedelta()
+    before, longest, needed = pool_state.windows, pool_state.longest_seconds, timedelta()
     current = before if before is not None and before.is_current(now) else None
-    if pool.spec.rollout.windows and (durations or current is None):
-        needed = find_needed(pool, durations, snapshot.pods, timing)
+    if pool.spec.rollout.windows and (longest is not None or current is None):
+        needed = find_needed(pool, longest, snapshot.pods, timing)
     elif current is not None:
         needed = current.needed
     if current is not None and needed == current.needed:
         return
-    windows = judge_windows(pool, snapshot.freeze, needed, now)
+    windows = judge_windows(pool, snapshot.freeze, needed, timing.recheck, now)
     pool_state.windows = windows
     pool_state.is_stale |= windows != before
-    is_started = windows is not None and not windows.is_frozen and bool(find_active(pool))
-    pool_state.is_closed = windows is not None and windows.is_closed and not is_started
+    lets_go = windows is not None and windows.lets_go
+    if windows is not None and not windows.is_frozen and find_active(pool):
+        lets_go = False
+    pool_state.closed = windows.refusal if windows is not None and lets_go else None
 
 
 def list_due(pool_states: dict[str, PoolState], now: datetime) -> Iterator[str]:
-    """List the pools whose windows must be judged again."""
+    """List the pools whose windows must be judged again, or have not been yet."""
     for name, each in pool_states.items():
-        if each.windows is not None and not each.windows.is_current(now):
+        is_due = each.windows is not None and not each.windows.is_current(now)
+        if is_due or each.last_refusals is None:
             yield name
 
 

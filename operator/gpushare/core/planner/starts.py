@@ -6,7 +6,6 @@ from gpushare.api.pool import Pool
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.rollout.budget import RolloutProgress, find_start_refusal
 from gpushare.core.rollout.refusal import Refusal
-from gpushare.core.rollout.start_now import find_active
 from gpushare.core.snapshot.actions import StepResult
 
 
@@ -27,14 +26,15 @@ def count_progress(
     )
 
 
-def find_shared_refusal(pool: Pool | None, pool_state: PoolState, releasing: int) -> Refusal | None:
-    """Find why one more node in service that needs no approval may not start."""
-    windows = pool_state.windows
-    if windows is not None and pool is not None and find_active(pool) and not windows.is_frozen:
-        # Some start in spite of them: those that wait are asked with each that ends.
-        windows = None
+def find_shared_refusals(
+    pool: Pool | None, pool_state: PoolState, releasing: int
+) -> tuple[Refusal | None, Refusal | None]:
+    """Find why one more node in service that needs no approval may not start, and what its windows
+    say: as long as both are the same, nodes that wait need not be asked again."""
     progress = count_progress(pool, pool_state, releasing)
-    return find_start_refusal(pool, progress, initializes=False, windows=windows)
+    windows = pool_state.windows
+    of_windows = windows.refusal if windows is not None else None
+    return find_start_refusal(pool, progress, initializes=False), of_windows
 
 
 def find_refusal_of(

@@ -22,11 +22,11 @@ class WindowState:
     since: datetime
     until: datetime | None
     needed: timedelta
-    """What a change takes."""
+    """Time that a change must have left in a window."""
     refusal: Refusal | None = None
     """Why no change may begin; None where it may."""
-    is_closed: bool = False
-    """No window is open: a node that is only cordoned is let go."""
+    lets_go: bool = False
+    """A node that is only cordoned is let go: what is left to do there does not fit any more."""
     opening: Opening | None = None
     """The one that is open and long enough, or else the next such."""
 
@@ -37,10 +37,6 @@ class WindowState:
     def is_current(self, now: datetime) -> bool:
         """Tell whether it still holds; not, where the clock was set back."""
         return self.since <= now and (self.until is None or now < self.until)
-
-    def find_closed_at(self, now: datetime) -> datetime:
-        """Find until when nothing could begin: until now, or until the window that is open."""
-        return self.opening.start if self.refusal is None and self.opening is not None else now
 
     def find_refusal(self, pool: Pool, kind: Kind | None, *, initializes: bool) -> Refusal | None:
         """Find why a change of this `kind` may not begin; None where it may.
@@ -56,9 +52,12 @@ class WindowState:
 
 
 def judge_windows(
-    pool: Pool, freeze: Freeze | None, needed: timedelta, now: datetime
+    pool: Pool, freeze: Freeze | None, needed: timedelta, recheck: timedelta, now: datetime
 ) -> WindowState | None:
-    """Judge the pool's windows, its freeze, and the one of the installation; None without any."""
+    """Judge the pool's windows, its freeze, and the one of the installation; None without any.
+
+    A change takes as long as is `needed`, of which `recheck` is before its labels.
+    """
     own, windows = pool.spec.rollout.freeze, pool.spec.rollout.windows
     holding = [each for each in (own, freeze) if each is not None and each.holds(now)]
     if holding:
@@ -66,15 +65,20 @@ def judge_windows(
         refusal = Refusal(
             Reason.ROLLOUT_FROZEN, _tell_freeze(pool, holding[0], is_own=holding[0] is own)
         )
-        return WindowState(now, min(ends, default=None), needed, refusal, is_closed=True)
+        return WindowState(now, min(ends, default=None), needed, refusal, lets_go=True)
     if not windows:
         return None
     nearest, fitting = find_opening(windows, now), find_opening_for(windows, now, needed)
     if fitting is not None and fitting.start <= now:
         return WindowState(now, fitting.end - needed + _TICK, needed, opening=fitting)
-    is_open = nearest is not None and nearest.start <= now
-    edges = [] if nearest is None else [nearest.end if is_open else nearest.start]
-    edges += [fitting.start] if fitting is not None else []
+    lets_go = True
+    edges = [fitting.start] if fitting is not None else []
+    if nearest is not None and nearest.start <= now:
+        last = nearest.end - max(needed - recheck, timedelta())
+        lets_go = now > last
+        edges.append(nearest.end if lets_go else last + _TICK)
+    elif nearest is not None:
+        edges.append(nearest.start)
     if fitting is not None:
         message = (
             f"Waiting for a maintenance window. The next one starts {describe_start(fitting)}. To "
@@ -88,7 +92,7 @@ def judge_windows(
         )
         refusal = Refusal(Reason.WINDOW_TOO_SHORT, message)
     return WindowState(
-        now, min(edges, default=None), needed, refusal, is_closed=not is_open, opening=fitting
+        now, min(edges, default=None), needed, refusal, lets_go=lets_go, opening=fitting
     )
 
 

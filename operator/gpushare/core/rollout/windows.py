@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
@@ -12,6 +13,8 @@ from gpushare.api.windows import MaintenanceWindow
 _MINUTE = timedelta(minutes=1)
 MOST_JOINED = 200
 """So many windows that follow each other are joined: after them the opening ends for now."""
+MOST_REPEATED = 100
+"""So many starts an hour has that the clock shows twice, and some more."""
 MOST_TRIED = 100
 """So many openings are looked at for one that is long enough."""
 
@@ -21,6 +24,7 @@ class Opening:
     """One time in which changes may begin. Times are in UTC."""
 
     start: datetime
+    """Of an open one, the start of a window in it that is still open."""
     end: datetime
     zone: ZoneInfo
     """Of the window that opens it."""
@@ -59,7 +63,8 @@ def find_opening_for(
         if opening is None or opening.has_room(at, needed):
             return opening
         at = opening.end
-    return None
+    long = [window for window in windows if window.length >= needed]
+    return find_opening(long, at) if long else None
 
 
 def _extend(windows: Sequence[MaintenanceWindow], end: datetime) -> datetime:
@@ -90,5 +95,9 @@ def _find_next_start(window: MaintenanceWindow, moment: datetime) -> datetime | 
 
 def _search(window: MaintenanceWindow, moment: datetime, *, reverse: bool) -> datetime | None:
     local = moment.astimezone(window.zone)
-    found = next(CronSim(window.schedule, local, reverse=reverse), None)
-    return found.astimezone(UTC) if found is not None else None
+    for found in islice(CronSim(window.schedule, local, reverse=reverse), MOST_REPEATED):
+        start = found.astimezone(UTC)
+        # Forward, in an hour that the clock shows twice, the one that is over may come once more.
+        if reverse or start > moment:
+            return start
+    return None

@@ -10,6 +10,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.core.ownership.drift import WRITES_PER_PACE, Verdict
 from gpushare.core.records.node_records import NodeRecords
+from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.snapshot.actions import Action, NodeState, StepResult
 from gpushare.core.snapshot.plugin_reading import PluginReading
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
@@ -49,8 +50,9 @@ class ReconcileContext:
     """In what the cluster's plugins count GPU memory."""
     is_halted: bool = False
     """Another change of the pool failed: one that has only cordoned its node is aborted."""
-    is_closed: bool = False
-    """No window of the pool is open, or it is frozen: the same."""
+    closed: Refusal | None = None
+    """Too little time is left in the pool's window, or it is frozen: a change that has only
+    cordoned its node is aborted."""
     acting_since: datetime | None = None
     """Of what others wrote to the pool's nodes before that, nobody saw what followed."""
 

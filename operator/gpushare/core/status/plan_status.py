@@ -84,7 +84,8 @@ def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]
         )
         return False, Reason.WAITING_FOR_APPROVAL, message
     held = pool_state.windows.refusal if pool_state.windows is not None else None
-    if held is not None and pool_state.queued and not changing:
+    waits_for = {plan.reason for plan in pool_state.queued.values()}
+    if held is not None and waits_for == {held.reason} and not changing:
         return False, held.reason, f"{held.message}. Nodes left to change: {left}"
     if not (changing or left):
         return True, Reason.NOTHING_LEFT, "No isolation change is under way or left to do"

@@ -36,6 +36,8 @@ MAX_STALE_BYTES = 3 * 1024
 MAX_STATUS_BYTES = 16 * 1024
 CAPACITY_PERIOD = timedelta(seconds=2)
 """Pods come and go all the time: their sums are written no more often than this."""
+CLOSED_PERIOD = timedelta(minutes=1)
+"""While nothing may begin, so often it is noted that a pool being deleted has not stalled."""
 SHOWN = 3
 NO_NODES = "No node matches spec.nodes. Nodes that match later are added automatically"
 URGENCY = (
@@ -104,9 +106,15 @@ def build_status(
         isolation=isolation,
         window=build_window(pool_state.windows),
         started_now=find_started(
-            pool, pool_state.kinds.keys(), is_changing=bool(pool_state.under_way)
+            pool,
+            pool_state.kinds.keys(),
+            now,
+            is_changing=any(
+                pool_state.plans[node].state is not NodeState.FAILED
+                for node in pool_state.under_way
+            ),
         ),
-        releasing=_build_releasing(pool, held, now),
+        releasing=_build_releasing(pool, pool_state, held, now),
     )
     plan = build_plan(pool, pool_state, MAX_STATUS_BYTES - count_bytes(status))
     return status.model_copy(update={"plan": plan})
@@ -321,11 +329,15 @@ def _build_capacity(
     return capacity
 
 
-def _build_releasing(pool: Pool, held: int, now: datetime) -> Releasing | None:
+def _build_releasing(
+    pool: Pool, pool_state: PoolState, held: int, now: datetime
+) -> Releasing | None:
     if not pool.deleting:
         return None
-    previous = pool.status.releasing
-    if previous is not None and held >= previous.nodes:
+    previous, windows = pool.status.releasing, pool_state.windows
+    is_closed = windows is not None and windows.refusal is not None
+    is_recent = previous is not None and now - previous.since < CLOSED_PERIOD
+    if previous is not None and held >= previous.nodes and (is_recent or not is_closed):
         return previous.model_copy(update={"nodes": held})
     return Releasing(nodes=held, since=_to_second(now))
 

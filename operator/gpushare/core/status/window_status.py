@@ -28,6 +28,7 @@ def describe_closing(pool: Pool, pool_state: PoolState, status: PoolStatus) -> s
     """Tell what is left now that no change begins any more; empty where that is nothing new."""
     before, after, windows = pool.status.window, status.window, pool_state.windows
     left = sum(count for kind, count in pool_state.kinds.items() if kind.is_done)
+    left += len(pool_state.cordoned)
     is_news = (before and before.state, after and after.state) == ("Open", "Closed")
     if windows is None or not (is_news and left):
         return ""

@@ -10,6 +10,9 @@ from gpushare.api.rollout import NewNodesPolicy
 from gpushare.core.analysis.forecast.steps import NodeForecast
 from gpushare.core.rollout.windows import Opening, find_opening_for
 
+LAST_YEAR = 2200
+"""A freeze until later has no end."""
+
 
 @dataclass(frozen=True, slots=True)
 class WindowForecast:
@@ -27,8 +30,8 @@ class Calendar:
 
     windows: tuple[WindowForecast, ...]
     done_at: datetime | None
-    """When the last of these nodes is expected to be done; None without any, and where some find
-    no window that is long enough."""
+    """When the last of these nodes is expected to be done; None without any, where some find no
+    window that is long enough, and where a kernel module is removed, as nobody knows how long."""
     left: int
     """Nodes that find none."""
 
@@ -42,8 +45,8 @@ def forecast_calendar(
 ) -> Calendar | None:
     """Place the waves of `steps` into the pool's windows from `at` on.
 
-    `each` takes so long, without the pods that it waits for, and begins where a window has as much
-    time left as is `needed`. None for a pool without windows, or without waves that
+    A wave takes `each`, without the pods that it waits for. It begins where a window has `needed`
+    left. None for a pool without windows, or without waves that
     wait for them.
     """
     windows, freeze = pool.spec.rollout.windows, pool.spec.rollout.freeze
@@ -56,7 +59,7 @@ def forecast_calendar(
     if not (windows and nodes):
         return None
     if freeze is not None and freeze.holds(at):
-        if freeze.until is None:
+        if freeze.until is None or freeze.until.year > LAST_YEAR:
             return Calendar((), None, nodes.total())
         at = freeze.until
     found: list[WindowForecast] = []
@@ -71,4 +74,5 @@ def forecast_calendar(
         first, so_far = (before.first_wave, before.nodes) if before else (wave, 0)
         entry = WindowForecast(opening, first, wave, so_far + count)
         found[-1 if before else len(found) :] = [entry]
-    return Calendar(tuple(found), moment, 0)
+    is_known = not any(step.tears_down for step in steps)
+    return Calendar(tuple(found), moment if is_known else None, 0)

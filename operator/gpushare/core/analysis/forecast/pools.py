@@ -94,7 +94,8 @@ def forecast_pools(
         calendar = None
         if pool.spec.rollout.windows:
             taken = durations[pool.name]
-            needed = find_needed(pool, taken, snapshot.pods, timing)
+            longest = planner.pool_states[pool.name].longest_seconds
+            needed = find_needed(pool, longest, snapshot.pods, timing)
             each = timing.recheck + timedelta(seconds=median(taken)) if taken else needed
             calendar = forecast_calendar(pool, own, each, needed, at or now)
         found.append(PoolForecast(pool, status, plan, tuple(own), duration, limits, calendar))

@@ -45,12 +45,13 @@ def abort_for_halt(step: Step) -> StepResult | None:
 
 
 def abort_for_window(step: Step) -> StepResult | None:
-    """Uncordon the node, which is only cordoned, where no window is open or the pool is frozen."""
-    if not (step.change.is_only_cordoned and step.ctx.is_closed) or step.change.initializing:
+    """Uncordon the node, which is only cordoned, where its window is over or the pool is frozen."""
+    closed = step.ctx.closed
+    # One that joins takes no capacity away, and is finished.
+    if closed is None or not step.change.is_only_cordoned or step.change.initializing:
         return None
-    why = "No maintenance window is open any more, or the rollout is frozen"
-    action = plan_abort(step.seen, why=why, now=step.ctx.now)
-    return step.updating(Reason.WAITING_FOR_WINDOW, why, action)
+    action = plan_abort(step.seen, why="its window is over, or it is frozen", now=step.ctx.now)
+    return step.updating(closed.reason, closed.message, action)
 
 
 def abort_for_pool(step: MemberStep) -> StepResult | None:

@@ -83,10 +83,15 @@ def follow(step: FailedStep, plan: StepResult) -> StepResult:
 
 
 def try_again(step: FailedStep) -> StepResult | None:
-    """Try again with a new deadline where the spec or a retry annotation has changed."""
-    if not step.is_of_another_attempt:
+    """Try again with a new deadline where the spec or a retry annotation has changed.
+
+    Not while the pool is frozen, and a teardown, which ends with a reboot, in a window only.
+    """
+    member, closed = step.member, step.member.ctx.closed
+    is_frozen = closed is not None and closed.reason is Reason.ROLLOUT_FROZEN
+    is_held = is_frozen or (closed is not None and member.change.teardown is not None)
+    if not step.is_of_another_attempt or is_held:
         return None
-    member = step.member
     again: dict[str, object] = {
         "failure": None,
         "restarted_again": None,
