@@ -199,6 +199,7 @@ def describe_node(bench: Bench, name: str) -> Json:
     meta = node["metadata"]
     notes = {key: note for key, note in meta["annotations"].items() if "gpushare.io/" in key}
     applied = json.loads(notes.pop("gpushare.io/applied"))
+    applied.pop("tookSeconds", None)
     return {
         "metadata": {"labels": meta["labels"], "managedFields": meta["managedFields"]},
         "records": notes,

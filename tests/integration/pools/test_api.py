@@ -75,6 +75,7 @@ def test_what_a_spec_leaves_out_gets_a_safe_value(bench: Bench) -> None:
             "approval": "Automatic",
             "workloads": "Wait",
             "staleWorkloads": "Report",
+            "newNodes": "Anytime",
         },
         "isolationTeardown": {"policy": "Manual", "reboot": "Manual"},
         "workloads": {"selection": "Automatic", "binding": "Pool"},
@@ -91,7 +92,7 @@ def test_kubectl_knows_the_short_name_the_category_and_the_columns(bench: Bench)
         ]
         assert row.split()[:3] == ["training", "share", "spread"]
     header, row = bench.cluster.kubectl("get", "gsp", "-o", "wide").splitlines()
-    assert header.split()[-2:] == ["EDITION", "RECONCILE"]
+    assert header.split()[-3:] == ["EDITION", "RECONCILE", "WINDOW"]
     assert row.split()[-2:] == ["Professional", "Enforce"]
 
 

@@ -63,13 +63,14 @@ def is_inside(moment: datetime) -> bool:
     return moment.second + moment.microsecond / 1e6 <= WINDOW_SECONDS
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_rollout_over_three_windows_begins_nothing_outside_and_ends_as_foretold(
     bench: Bench,
 ) -> None:
     # As a command assumes it that finds no Deployment.
     bench.operators.start(env={"GPUSHARE_RECHECK_SECONDS": "2"})
-    given_sharing_pool(bench, "Basic", *TWELVE, rollout={"maxUnavailable": 3})
+    given_sharing_pool(bench, "Basic", *TWELVE, rollout={"maxUnavailable": 1})
     for node in TWELVE:
         bench.set_faults(node, start_delay_seconds=1)
     bench.change_pool(schedule="cgpu")
