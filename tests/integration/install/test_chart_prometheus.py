@@ -20,7 +20,7 @@ from tests.kit.cluster.expect import (
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.dashboards import FILES, list_known, list_queries, read
 from tests.kit.http_page import served_page
-from tests.kit.values.manifests import build_pod, build_workload
+from tests.kit.values.manifests import build_pod, build_pool, build_workload
 
 GIB, MIB = 2**30, 2**20
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -88,6 +88,8 @@ def play(bench: Bench) -> None:
     expect_pool_ready(bench, nodes=len(NODES))
     expect(bench, "both pods run again", lambda: len(list_running(bench)) == 2)
     bench.create_pod(build_pod("lost", selects={POOL: "nowhere"}))
+    windows = [{"schedule": "0 0 29 2 *", "duration": "1h"}]
+    bench.create_pool(build_pool("leap", node_pool="none", rollout={"windows": windows}))
 
 
 def expect_data(told: Prometheus, queries: list[str]) -> None:
