@@ -17,7 +17,7 @@ from gpushare.core.analysis.forecast.pools import PoolForecast, forecast_pools
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.rollout.change_kinds import hash_kinds
 from gpushare.settings import Settings
-from tests.kit.values.node_plans import a_kind, a_settled, has_failed, some_settled
+from tests.kit.values.node_plans import a_kind, a_settled, applied, has_failed, some_settled
 from tests.kit.values.objects import NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_snapshot
 from tests.kit.values.teardown_plans import manual_pool, teardown_node
 
@@ -174,3 +174,16 @@ def test_a_manifest_that_carries_the_hash_waits_for_nobody() -> None:
     found = forecast(a_pool(rollout=rollout), some_settled(2))
     assert not found.waits_for_approval
     assert [step.blocker for step in found.steps] == ["", ""]
+
+
+def test_waves_are_placed_into_windows_by_what_the_last_changes_took() -> None:
+    window = {"schedule": "0 22 * * *", "duration": "50s"}
+    took = applied("share", took_seconds=20.0)
+    nodes = [a_settled(f"gpu-{number}", records=took) for number in range(1, 4)]
+    found = forecast(a_pool(rollout={"windows": [window]}), nodes).calendar
+    assert found is not None
+    assert [(each.first_wave, each.last_wave, each.nodes) for each in found.windows] == [
+        (1, 2, 2),
+        (3, 3, 1),
+    ]
+    assert found.done_at == NOW.replace(day=3, hour=22, minute=0, second=22)

@@ -82,6 +82,8 @@ def forecast_pools(
     pools = sorted((p for p in snapshot.pools if p.name in asked), key=lambda pool: pool.name)
     told = [_tell(pool, planner, now) for pool in pools]
     timing = build_timing(setup)
+    # Before the planner is used up by the waves.
+    longest = {p.name: planner.pool_states[p.name].longest_seconds for p in pools}
     durations = {p.name: [*planner.pool_states[p.name].durations.values()] for p in pools}
     agreed = _agree_to_all(snapshot, planner.pool_states)
     waves = order_waves(planner, agreed, planner.update(agreed, None, now).decisions, now)
@@ -94,8 +96,7 @@ def forecast_pools(
         calendar = None
         if pool.spec.rollout.windows:
             taken = durations[pool.name]
-            longest = planner.pool_states[pool.name].longest_seconds
-            needed = find_needed(pool, longest, snapshot.pods, timing)
+            needed = find_needed(pool, longest[pool.name], snapshot.pods, timing)
             each = timing.recheck + timedelta(seconds=median(taken)) if taken else needed
             calendar = forecast_calendar(pool, own, each, needed, at or now)
         found.append(PoolForecast(pool, status, plan, tuple(own), duration, limits, calendar))
