@@ -43,15 +43,6 @@ def _check_zone(zone: str) -> str:
     return zone
 
 
-def parse_duration(duration: str) -> timedelta:
-    """Parse hours, minutes and seconds, such as `1h30m`. Raises `ValueError`."""
-    found = re.fullmatch(_DURATION, duration)
-    if not duration or found is None:
-        raise ValueError(f"{duration!r} is no duration such as 90m, 4h or 1h30m")
-    hours, minutes, seconds = (int(part[:-1]) if part else 0 for part in found.groups())
-    return timedelta(hours=hours, minutes=minutes, seconds=seconds)
-
-
 class MaintenanceWindow(ApiModel):
     """A period, again and again, in which isolation changes may begin."""
 
@@ -69,7 +60,11 @@ class MaintenanceWindow(ApiModel):
 
     @cached_property
     def length(self) -> timedelta:
-        return parse_duration(self.duration)
+        """The duration."""
+        found = re.fullmatch(_DURATION, self.duration)
+        parts = found.groups() if found is not None else ()
+        hours, minutes, seconds = (int(part[:-1]) if part else 0 for part in parts)
+        return timedelta(hours=hours, minutes=minutes, seconds=seconds)
 
     @cached_property
     def zone(self) -> ZoneInfo:
@@ -81,7 +76,7 @@ class Freeze(ApiModel):
 
     reason: Annotated[
         str, Field(min_length=1, max_length=MAX_REASON, pattern=r"^[^\x00-\x1f\x7f]*$")
-    ] = Field(description="Why nothing may begin, for whoever asks.")
+    ] = Field(description="Why nothing may begin.")
     until: AwareDatetime | None = Field(
         default=None,
         json_schema_extra={"maxLength": 40},

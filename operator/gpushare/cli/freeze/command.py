@@ -46,7 +46,7 @@ def add_freeze_commands(app: typer.Typer) -> None:
 
 def freeze(
     access: "Access",
-    reason: Annotated[str, typer.Option(help="Why, for whoever asks.")],
+    reason: Annotated[str, typer.Option(help="Why nothing may begin.")],
     pool: Pool = "",
     every: All = False,
     until: Annotated[

@@ -1,7 +1,6 @@
 """Writes and ends freezes."""
 
 from datetime import UTC, datetime
-from typing import Any
 from urllib.parse import quote
 
 from pydantic import ValidationError
@@ -11,12 +10,10 @@ from gpushare.api.windows import Freeze
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.output.answer import Answer
-from gpushare.kube.client import MERGE_PATCH, ApiClient
+from gpushare.kube.client import MERGE_PATCH, ApiClient, Json
 from gpushare.kube.errors import ApiError
 from gpushare.kube.resources.deployments import find_namespace
 from gpushare.kube.resources.pools import PATH as POOLS
-
-Json = dict[str, Any]
 
 
 async def freeze_all(
@@ -26,7 +23,7 @@ async def freeze_all(
     data = _build_freeze(reason, until)
     async with await access.connect() as api:
         place = namespace or await find_namespace(api)
-        path = f"api/v1/namespaces/{quote(place, safe='')}/configmaps"
+        path = _list_path(place)
         body = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -37,7 +34,7 @@ async def freeze_all(
             await api.create(path, body, fieldManager=names.COMMAND_MANAGER)
         except ApiError as error:
             if not error.is_conflict:
-                raise _explain(error, f"create and patch on configmaps in {place}") from error
+                raise
             await _patch(api, f"{path}/{names.FREEZE_CONFIGMAP}", {"data": {"until": None} | data})
     told = f"All pools are frozen{_tell_until(until)}. To end that, run: gpushare unfreeze --all"
     return _answer(f"configmap/{names.FREEZE_CONFIGMAP}", told, data, namespace=place)
@@ -56,16 +53,12 @@ async def unfreeze_all(access: Access, namespace: str | None) -> Answer:
     """End the freeze of all pools. Raises `CommandError`, and what `errors_as_sentences` knows."""
     async with await access.connect() as api:
         place = namespace or await find_namespace(api)
-        within = f"api/v1/namespaces/{quote(place, safe='')}/configmaps"
-        path = f"{within}/{names.FREEZE_CONFIGMAP}"
-        try:
-            found = await api.find(path)
-            if found is None:
-                message = f"there is no ConfigMap {names.FREEZE_CONFIGMAP} in namespace {place}"
-                raise CommandError(Exit.NOT_CALLED_FOR, f"nothing was written: {message}")
-            await api.delete(path, uid=found["metadata"]["uid"])
-        except ApiError as error:
-            raise _explain(error, f"get and delete on configmaps in {place}") from error
+        path = f"{_list_path(place)}/{names.FREEZE_CONFIGMAP}"
+        found = await api.find(path)
+        if found is None:
+            message = f"there is no ConfigMap {names.FREEZE_CONFIGMAP} in namespace {place}"
+            raise CommandError(Exit.NOT_CALLED_FOR, f"nothing was written: {message}")
+        await api.delete(path, uid=found["metadata"]["uid"])
     told = "The freeze of all pools is over"
     return _answer(f"configmap/{names.FREEZE_CONFIGMAP}", told, None, namespace=place)
 
@@ -91,17 +84,14 @@ async def _patch(api: ApiClient, path: str, body: Json) -> None:
     try:
         await api.patch(path, body, content_type=MERGE_PATCH, fieldManager=names.COMMAND_MANAGER)
     except ApiError as error:
-        if error.is_not_found:
-            message = f"nothing was written: {path.rpartition('/')[2]} was not found"
-            raise CommandError(Exit.NOT_FOUND, message) from error
-        raise _explain(error, f"patch on {path.rpartition('/')[0]}") from error
+        if not error.is_not_found:
+            raise
+        message = f"nothing was written: {path.rpartition('/')[2]} was not found"
+        raise CommandError(Exit.NOT_FOUND, message) from error
 
 
-def _explain(error: ApiError, rights: str) -> Exception:
-    if error.status != 403:
-        return error
-    message = f"nothing was written: a right is missing ({error}). Ask for {rights}"
-    return CommandError(Exit.FORBIDDEN, message)
+def _list_path(namespace: str) -> str:
+    return f"api/v1/namespaces/{quote(namespace, safe='')}/configmaps"
 
 
 def _build_freeze(reason: str, until: datetime | None) -> Json:

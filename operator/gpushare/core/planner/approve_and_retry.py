@@ -15,6 +15,7 @@ from gpushare.core.ownership.claims import decide_claim, find_owner
 from gpushare.core.records.change_record import Failure
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.record import RecordError
+from gpushare.core.rollout.start_now import find_active
 from gpushare.core.snapshot.change_policy import build_attempt, build_claim
 from gpushare.names import Condition, Reason
 
@@ -73,7 +74,7 @@ def judge_start_now(pool: Pool, seen_hash: str, now: str) -> Word:
 
     Empty where it is started already. Raises `NotCalledForError`.
     """
-    plan, window, started = pool.status.plan, pool.status.window, pool.status.started_now
+    plan, window = pool.status.plan, pool.status.window
     current = plan.hash if plan is not None else ""
     if plan is None or not current or seen_hash != current:
         told = f"is now {current}, not {seen_hash}" if current else "has nothing left to change"
@@ -86,8 +87,7 @@ def judge_start_now(pool: Pool, seen_hash: str, now: str) -> Word:
             f"pool {pool.name} is frozen, which start-now does not override. Run: gpushare "
             f"unfreeze {pool.name}, or unfreeze --all"
         )
-    is_started = started is not None and started.value == pool.start_now and bool(started.kinds)
-    if is_started and pool.start_now.partition("@")[0] == current:
+    if find_active(pool) and pool.start_now.partition("@")[0] == current:
         return Word("", plan.summary)
     if window is None or window.state == "Open":
         raise NotCalledForError(

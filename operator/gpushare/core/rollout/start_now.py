@@ -31,11 +31,6 @@ def find_started(
     )
 
 
-def is_started_now(pool: Pool, kind: Kind) -> bool:
-    """Tell whether a change of this kind begins outside the windows, too."""
-    return str(kind) in find_active(pool)
-
-
 def find_active(pool: Pool) -> tuple[str, ...]:
     """Return the kinds that the annotation has started; once that is in the pool's status."""
     started = pool.status.started_now

@@ -8,7 +8,7 @@ from gpushare.api.rollout import NewNodesPolicy
 from gpushare.api.windows import Freeze
 from gpushare.core.rollout.change_kinds import Kind
 from gpushare.core.rollout.refusal import Refusal
-from gpushare.core.rollout.start_now import is_started_now
+from gpushare.core.rollout.start_now import find_active
 from gpushare.core.rollout.windows import Opening, find_opening, find_opening_for
 from gpushare.names import FREEZE_CONFIGMAP, Reason
 
@@ -48,7 +48,7 @@ class WindowState:
             return self.refusal
         if initializes and pool.spec.rollout.new_nodes is NewNodesPolicy.ANYTIME:
             return None
-        return None if kind is not None and is_started_now(pool, kind) else self.refusal
+        return None if kind is not None and str(kind) in find_active(pool) else self.refusal
 
 
 def judge_windows(

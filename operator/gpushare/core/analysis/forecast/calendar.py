@@ -46,8 +46,7 @@ def forecast_calendar(
     """Place the waves of `steps` into the pool's windows from `at` on.
 
     A wave takes `each`, without the pods that it waits for. It begins where a window has `needed`
-    left. None for a pool without windows, or without waves that
-    wait for them.
+    left. None for a pool without windows, or without waves that wait for them.
     """
     windows, freeze = pool.spec.rollout.windows, pool.spec.rollout.freeze
     is_any_time = pool.spec.rollout.new_nodes is NewNodesPolicy.ANYTIME
@@ -72,7 +71,8 @@ def forecast_calendar(
         moment = max(moment, opening.start) + each
         before = found[-1] if found and found[-1].opening.end == opening.end else None
         first, so_far = (before.first_wave, before.nodes) if before else (wave, 0)
-        entry = WindowForecast(opening, first, wave, so_far + count)
-        found[-1 if before else len(found) :] = [entry]
+        if before is not None:
+            found.pop()
+        found.append(WindowForecast(opening, first, wave, so_far + count))
     is_known = not any(step.tears_down for step in steps)
     return Calendar(tuple(found), moment if is_known else None, 0)
