@@ -104,6 +104,19 @@ def test_a_node_that_is_only_cordoned_is_let_go_when_the_window_closes(is_frozen
     assert names.ANNOTATION_CHANGE not in action.annotations
 
 
+def test_windows_that_can_not_be_read_freeze_the_pool_and_its_status_says_so() -> None:
+    pool = a_pool(invalid_windows="spec.rollout.windows.0.timeZone: unknown")
+    planner, nodes = Planner(Timing()), (unlabelled(), a_settled("gpu-2"), a_node("gpu-3"))
+    decided = planner.update(a_snapshot(pools=(pool,), nodes=nodes), None, NOW).decisions
+    assert not any(each.plan.starts for each in decided)
+    (aborted,) = (each.plan for each in decided if each.plan.node == "gpu-1")
+    assert isinstance(aborted.action, ApplyNode)
+    assert not aborted.action.cordon
+    status = build_status(pool, planner.pool_states["training"], NOW)
+    assert status.conditions[0].reason == Reason.SPEC_INVALID
+    assert "timeZone" in status.conditions[0].message
+
+
 def test_labels_that_need_no_restart_are_written_at_any_time() -> None:
     pool = a_windowed(CLOSED, schedule="share", placement="binpack")
     plan = plan_snapshot(a_snapshot(pools=(pool,), nodes=(a_settled(),))).decided["gpu-1"]
@@ -228,6 +241,13 @@ def a_started(*kinds: str, value: str = "", now: str = "") -> Pool:
     value = value or f"{hash_kinds([FLIP])}@{NOW.isoformat()}"
     status = PoolStatus(started_now=StartedNow(value=value, kinds=kinds)) if kinds else PoolStatus()
     return a_windowed(CLOSED, status=status, start_now=now or value)
+
+
+def test_what_was_started_now_stays_cordoned_and_another_kind_is_let_go() -> None:
+    for kind, is_let_go in ((str(FLIP), False), ("core_mem -> cgpu", True)):
+        snapshot = a_snapshot(pools=(a_started(kind),), nodes=(unlabelled(),))
+        action = plan_snapshot(snapshot).decided["gpu-1"].action
+        assert isinstance(action, ApplyNode) is is_let_go
 
 
 def test_a_plan_that_was_started_now_waits_for_no_window_but_for_a_freeze() -> None:
