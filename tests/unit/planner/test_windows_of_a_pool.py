@@ -164,7 +164,7 @@ def test_a_clock_that_is_set_back_starts_nothing_twice() -> None:
     assert planner.update(snapshot, None, AT_TEN).decisions[0].plan.starts
     under = a_node(
         labels={**CGPU, **OURS},
-        records=under_way(ChangePhase.LABELLED),
+        records=under_way(ChangePhase.LABELLED, labelled_at=AT_TEN),
         unschedulable=True,
         owns_cordon=True,
     )
@@ -172,6 +172,8 @@ def test_a_clock_that_is_set_back_starts_nothing_twice() -> None:
     before = AT_TEN - timedelta(minutes=30)
     decided = planner.update(snapshot, {"gpu-1", "gpu-2"}, before).decisions
     assert [each.plan.node for each in decided if each.plan.starts] == []
+    waits = planner.pool_states["training"].plans["gpu-2"]
+    assert waits.reason is Reason.WAITING_FOR_WINDOW
     again = planner.update(snapshot, set(), AT_TEN).decisions
     assert "gpu-1" not in [each.plan.node for each in again if each.plan.starts]
 
