@@ -29,7 +29,8 @@ from tests.kit.cluster.sharing_pools import (
 
 ROLLOUT = "RolloutComplete"
 TWELVE = tuple(f"n{number:02}" for number in range(1, 13))
-WINDOW_SECONDS = 15
+WINDOW_SECONDS = 19
+"""Two changes of 7.5 s, one after the other, fit well, also on a busy machine, and three do not."""
 EVERY_MINUTE = {
     "schedule": "* * * * *",
     "duration": f"{WINDOW_SECONDS}s",
@@ -70,14 +71,14 @@ def test_a_rollout_over_three_windows_begins_nothing_outside_and_ends_as_foretol
 ) -> None:
     # As a command assumes it that finds no Deployment.
     bench.operators.start(env={"GPUSHARE_RECHECK_SECONDS": "2"})
-    given_sharing_pool(bench, "Basic", *TWELVE, rollout={"maxUnavailable": 1})
+    given_sharing_pool(bench, "Basic", *TWELVE, rollout={"maxUnavailable": 6})
     for node in TWELVE:
-        bench.set_faults(node, start_delay_seconds=1)
+        bench.set_faults(node, start_delay_seconds=5)
     bench.change_pool(schedule="cgpu")
     expect_pool_ready(bench, nodes=12, within=180)
     before = plugin_names(bench)
 
-    bench.change_pool(rollout={"windows": [EVERY_MINUTE], "maxUnavailable": 1})
+    bench.change_pool(rollout={"windows": [EVERY_MINUTE], "maxUnavailable": 2})
     expect(bench, "no window is open", lambda: not is_inside(datetime.now(UTC)))
     mark = bench.audit.mark()
     bench.change_pool(schedule="share")
@@ -91,10 +92,10 @@ def test_a_rollout_over_three_windows_begins_nothing_outside_and_ends_as_foretol
     assert starts.keys() == set(TWELVE)
     outside = {node: at for node, at in starts.items() if not is_inside(at)}
     assert outside == {}
-    assert len({at.replace(second=0, microsecond=0) for at in starts.values()}) >= 3
+    assert len({at.replace(second=0, microsecond=0) for at in starts.values()}) == 3
     expect_each_restarted_once(bench, before, mark)
     foretold = datetime.fromisoformat(plan["calendar"]["doneAt"])
-    longest = timedelta(seconds=60 * plan["expectedMinutes"] / 12 + 2)
+    longest = timedelta(seconds=60 * plan["expectedMinutes"] / 6 + 2)
     print(f"foretold {foretold}, done {ended_at}, a node takes {longest}")
     assert abs(ended_at - foretold) <= longest
     told = read_events(bench, bench.pool(), "WindowClosed")

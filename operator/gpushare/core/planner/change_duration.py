@@ -9,7 +9,6 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.snapshot.change_policy import find_ready_timeout
 from gpushare.core.snapshot.node import Timing
-from gpushare.editions.registry import MODES
 
 
 def find_longest(pool: Pool, timing: Timing) -> timedelta:
@@ -17,22 +16,14 @@ def find_longest(pool: Pool, timing: Timing) -> timedelta:
     return timing.recheck + find_ready_timeout(pool, timing)
 
 
-def find_needed(
-    pool: Pool, longest_seconds: float | None, pods: Mapping[str, Sequence[Pod]], timing: Timing
-) -> timedelta:
+def find_needed(pool: Pool, longest_seconds: float | None, timing: Timing) -> timedelta:
     """Estimate the time that a change needs in a window: as the longest of the pool's last changes,
-    in seconds from its labels on. Without any, by the starts of the plugin's `pods`, which are by
-    node, and without these by the deadline.
+    in seconds from its labels on. Without any, by the deadline.
     """
-    if longest_seconds is not None:
-        seen = timing.recheck + timedelta(seconds=longest_seconds)
-        return min(find_longest(pool, timing), seen)
-    mode, longest = MODES[pool.spec.edition, pool.spec.schedule], find_longest(pool, timing)
-    starts = measure_starts(mode.daemonsets, pods)
-    if len(starts) < len(mode.daemonsets):
+    longest = find_longest(pool, timing)
+    if longest_seconds is None:
         return longest
-    slowest = timedelta(seconds=max(starts.values(), default=0.0))
-    return min(longest, timing.recheck + timing.settle + slowest)
+    return min(longest, timing.recheck + timedelta(seconds=longest_seconds))
 
 
 def measure_starts(

@@ -166,11 +166,9 @@ class Planner:
         pool_state.is_halted = acts and bool(pool_state.halting)
         ctx = self._narrow_context(ctx, snapshot, name)
         stops = pool_state.is_halted, pool_state.closed
-        (_, was_closed), is_new = pool_state.last_stops, stops != pool_state.last_stops
-        if is_new:
+        if stops != pool_state.last_stops:
             pool_state.last_stops = stops
-            failed = pool_state.halting.keys() if was_closed != pool_state.closed else set()
-            for node in sorted(pool_state.cordoned | failed):
+            for node in sorted(pool_state.cordoned | pool_state.halting.keys()):
                 planned[node] = self._plan_and_enter(self._find_task(snapshot, node), name, ctx)
         for node, plan in sorted(planned.items()):
             if plan is not None:
@@ -186,6 +184,8 @@ class Planner:
         """Build the context of all decisions of one pool."""
         pool_state = self._pool_state(pool)
         refresh_windows(pool_state, self._pools.get(pool), snapshot, self._timing, ctx.now)
+        if pool_state.last_stops != (pool_state.is_halted, pool_state.closed):
+            pool_state.last_stops = None
         return replace(
             ctx,
             acting_since=snapshot.acting_since.get(pool),

@@ -64,10 +64,10 @@ class PoolState:
     windows: WindowState | None = None
     """What windows and freezes say; None where there are none."""
     closed: Refusal | None = None
-    """Why a node that is only cordoned is let go: too little time is left, and a user started
-    nothing now."""
-    last_stops: tuple[bool, Refusal | None] = (False, None)
-    """Whether it was halted, and closed, when that was last planned by."""
+    """Why a node that is only cordoned is let go: too little time is left."""
+    last_stops: tuple[bool, Refusal | None] | None = (False, None)
+    """Whether it was halted, and closed, when its nodes were planned; None where they were planned
+    by different ones."""
     last_refusals: tuple[Refusal | None, Refusal | None] | None = None
     """Why those that are queued and in service may not start: for as long as it is the same they
     need not be asked again."""

@@ -1,7 +1,7 @@
 """Judges windows and freezes of each pool again where their answer may have changed."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from gpushare.api.pool import Pool
 from gpushare.core.planner.change_duration import find_needed
@@ -21,13 +21,9 @@ def refresh_windows(
     """Judge the windows of a pool again, where that may have another result by now."""
     if pool is None:
         return
-    before, longest, needed = pool_state.windows, pool_state.longest_seconds, timedelta()
-    current = before if before is not None and before.is_current(now) else None
-    if pool.spec.rollout.windows and (longest is not None or current is None):
-        needed = find_needed(pool, longest, snapshot.pods, timing)
-    elif current is not None:
-        needed = current.needed
-    if current is not None and needed == current.needed:
+    before = pool_state.windows
+    needed = find_needed(pool, pool_state.longest_seconds, timing)
+    if before is not None and before.is_current(now) and needed == before.needed:
         return
     windows = judge_windows(pool, snapshot.freeze, needed, timing.recheck, now)
     pool_state.windows = windows

@@ -40,13 +40,14 @@ def forecast_calendar(
     pool: Pool,
     steps: Collection[NodeForecast],
     each: timedelta,
-    needed: timedelta,
+    needed: tuple[timedelta, timedelta],
     at: datetime,
 ) -> Calendar | None:
     """Place the waves of `steps` into the pool's windows from `at` on.
 
-    A wave takes `each`, without the pods that it waits for. It begins where a window has `needed`
-    left. None for a pool without windows, or without waves that wait for them.
+    A wave takes `each`, without the pods that it waits for. It begins where a window has left what
+    is `needed` by the first one, and by the others. None for a pool without windows, or without
+    waves that wait for them.
     """
     windows, freeze = pool.spec.rollout.windows, pool.spec.rollout.freeze
     is_any_time = pool.spec.rollout.new_nodes is NewNodesPolicy.ANYTIME
@@ -64,7 +65,7 @@ def forecast_calendar(
     found: list[WindowForecast] = []
     left, moment = nodes.total(), at
     for wave, count in sorted(nodes.items()):
-        opening = find_opening_for(windows, moment, needed)
+        opening = find_opening_for(windows, moment, needed[bool(found)])
         if opening is None:
             return Calendar(tuple(found), None, left)
         left -= count

@@ -96,9 +96,14 @@ def forecast_pools(
         calendar = None
         if pool.spec.rollout.windows:
             taken = durations[pool.name]
-            needed = find_needed(pool, longest[pool.name], snapshot.pods, timing)
-            each = timing.recheck + timedelta(seconds=median(taken)) if taken else needed
-            calendar = forecast_calendar(pool, own, each, needed, at or now)
+            needed = each = find_needed(pool, longest[pool.name], timing)
+            if taken:
+                each = timing.recheck + timedelta(seconds=median(taken))
+            elif duration is not None and duration.expected is not None:
+                each = duration.expected / duration.waves
+            # The first change tells how long the others take.
+            later = needed if taken else each
+            calendar = forecast_calendar(pool, own, each, (needed, later), at or now)
         found.append(PoolForecast(pool, status, plan, tuple(own), duration, limits, calendar))
     return tuple(found)
 
