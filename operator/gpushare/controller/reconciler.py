@@ -20,6 +20,7 @@ from gpushare.controller.informers import Informers
 from gpushare.controller.pool_store import Pools
 from gpushare.controller.status_writer import StatusWriter
 from gpushare.controller.unschedulable_pods import UnschedulablePods
+from gpushare.controller.workqueue import WorkQueue
 from gpushare.core.decision_settings import build_planner, build_timing
 from gpushare.core.nodechange.phases.teardown import asks_for_commands
 from gpushare.core.planner.decisions import Plan
@@ -61,6 +62,9 @@ CONFLICT_SECONDS = 0.2
 _AGAIN = "It is tried again automatically"
 EVICTION_RETRY_SECONDS = 5.0
 """How long a node rests whose pods may not be evicted, as `kubectl drain` does."""
+TASKS_PER_WRITE = 4
+"""Nodes that have a task, for each write that may be in flight: enough until the next pass makes
+more. A task takes 4 KiB, and Python does not give back what thousands took."""
 FULL_PASS_SECONDS = 600.0
 """At least this often everything is decided anew, whatever the events said."""
 
@@ -106,6 +110,7 @@ class Reconciler:
         self._pass_started_at: float | None = None
         self._full_pass_at = 0.0
         self._has_decided = False
+        self._queue = WorkQueue(TASKS_PER_WRITE * settings.write_concurrency)
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._busy_for: dict[str, str] = {}
         """By node that is being worked on, the pool that it is done for."""
@@ -234,7 +239,7 @@ class Reconciler:
             mode_unsaved=self._mode_unsaved,
             acting_since=self._acting_since,
         )
-        changed: set[str] | None = self.informers.take_changed()
+        changed: set[str] | None = self.informers.take_changed() | self._queue.get()
         if time.monotonic() >= self._full_pass_at:
             self._full_pass_at = time.monotonic() + FULL_PASS_SECONDS
             changed = None
@@ -246,7 +251,7 @@ class Reconciler:
         ending = {pool.name for pool in plan.release}
         adopted = {pool.name for pool in self.pools.all if pool.has_our_finalizer} - ending
         known = {pool.name for pool in self.pools.all}
-        for decision in plan.decisions:
+        for decision in sorted(plan.decisions, key=lambda each: not self._queue.is_due(each.plan)):
             node, may_start = decision.plan.node, decision.pool in adopted
             if (observed := self.informers.nodes.records.get(node)) is not None:
                 tell_commands(self._events, decision.pool, decision.plan, observed)
@@ -254,11 +259,22 @@ class Reconciler:
                 continue
             # A node that leaves a pool which is gone has nobody to wait for.
             if may_start or decision.pool not in known:
-                task = self._work_on(decision.pool, decision.plan)
-                self._busy[node] = asyncio.create_task(task, name=f"node {node}")
-                self._busy_for[node] = decision.pool
-                if decision.plan.uses_budget:
-                    self._starting.add(node)
+                self._start_one(decision.pool, decision.plan)
+        if self._queue.has_due:
+            # Where those whose turn it was need nothing any more, no write ends for the next.
+            self.mark_changed()
+
+    def _start_one(self, pool: str, plan: StepResult) -> None:
+        # Also where it waits: the label that brought the doubt may change until its turn.
+        if isinstance(plan.action, ApplyNode) and plan.action.is_mode_unsaved:
+            self._mode_unsaved.add(plan.node)
+        if not self._queue.start(plan):
+            return
+        work = self._work_on(pool, plan)
+        self._busy[plan.node] = asyncio.create_task(work, name=f"node {plan.node}")
+        self._busy_for[plan.node] = pool
+        if plan.uses_budget:
+            self._starting.add(plan.node)
 
     async def _work_on(self, pool: str, member: StepResult) -> None:
         version = self.pools.version_of(pool)
@@ -270,18 +286,12 @@ class Reconciler:
         self, pool: str, member: StepResult, version: tuple[str, int] | None
     ) -> None:
         assert member.action is not None
-        if isinstance(member.action, ApplyNode) and member.action.is_mode_unsaved:
-            self._mode_unsaved.add(member.node)
         try:
-            await self._executor.carry_out(
-                member.action,
-                pool=pool,
-                reason=member.reason,
-                is_wanted=lambda: self.pools.version_of(pool) == version,
-            )
+            rest_seconds = await self._execute(pool, member, member.action, version)
             self._forget_refusal(member.node)
             if member.node in self._mode_unsaved and _is_mode_saved(member.action):
                 self._mode_unsaved.remove(member.node)
+            await asyncio.sleep(rest_seconds)
         except EvictionRefusedError as error:
             self._note_refusal(member.node, Reason.EVICTION_REFUSED, f"{error}. {_AGAIN}")
             await asyncio.sleep(EVICTION_RETRY_SECONDS)
@@ -307,6 +317,21 @@ class Reconciler:
             if member.node not in self.informers.nodes.records:
                 self._forget_refusal(member.node)
             self.informers.mark_changed(member.node)
+
+    async def _execute(
+        self, pool: str, member: StepResult, action: Action, version: tuple[str, int] | None
+    ) -> float:
+        try:
+            return await self._executor.carry_out(
+                action,
+                pool=pool,
+                reason=member.reason,
+                is_wanted=lambda: self.pools.version_of(pool) == version,
+            )
+        finally:
+            # Before the node rests: meanwhile it is another's turn.
+            self._queue.done(member.node)
+            self.mark_changed()
 
     def _note_refusal(self, node: str, reason: Reason, message: str) -> None:
         self._refusals[node] = Blocker(reason, message)

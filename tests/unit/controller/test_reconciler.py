@@ -13,6 +13,7 @@ from gpushare.api.k8s.pod_owner import Workload
 from gpushare.api.pool import Pool, Schedule
 from gpushare.api.status import PoolStatus, Releasing
 from gpushare.controller.backoff import LONGEST_RETRY_SECONDS, RETRY_SECONDS, find_delay
+from gpushare.controller.reconciler import TASKS_PER_WRITE
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.snapshot.actions import DeletePlugins, ReleaseNode
 from gpushare.kube.errors import ApiError
@@ -260,6 +261,20 @@ async def test_a_doubt_that_could_not_be_stored_outlives_the_label_that_brought_
     )
     assert names.ANNOTATION_MODULE in annotations
     assert json.loads(annotations[names.ANNOTATION_APPLIED])["modeUnknown"] is True
+
+
+async def test_a_doubt_is_kept_also_while_its_node_waits_to_be_written_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GPUSHARE_WRITE_CONCURRENCY", "1")
+    first = [a_node(f"first-{number}", SHARE) for number in range(TASKS_PER_WRITE)]
+    doubted = replace(_unseen(), name="second")
+    pods = [replace(a_plugin_pod(), node="second")]
+    reconciler = build_reconciler(LoopApi(), [a_pool(schedule="share")], *first, doubted, pods=pods)
+    await reconciler._pass_safely()
+    assert reconciler._busy.keys() == {node.name for node in first}
+    assert reconciler._mode_unsaved == {"second"}
+    await settle(reconciler)
 
 
 @pytest.mark.parametrize("note", ["The last change of the node failed", ""])
