@@ -274,6 +274,8 @@ class Pool(ApiModel):
     """Value of the annotation `gpushare.io/start-now`: what windows do not hold up."""
     start_now_manager: str = ""
     """Field manager that wrote it."""
+    invalid_windows: str = ""
+    """Why its windows, which are left out then, can't be read: nothing begins until they can."""
     spec: PoolSpec
     status: PoolStatus
 

@@ -36,6 +36,8 @@ def _check_schedule(schedule: str) -> str:
 def _check_zone(zone: str) -> str:
     try:
         ZoneInfo(zone)
+        if zone == "localtime":
+            raise ValueError("it differs from machine to machine")
     except (LookupError, ValueError, OSError) as error:
         raise ValueError(
             f"unknown time zone {zone!r}. Use an IANA name, such as Asia/Shanghai"

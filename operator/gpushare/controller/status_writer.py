@@ -29,7 +29,14 @@ from gpushare.observe.metrics import Metrics
 log = logging.getLogger(__name__)
 
 _HELD_UP = (NodeState.BLOCKED, NodeState.FAILED)
-_WARNINGS = frozenset({Reason.LABEL_CONFLICT, Reason.ROLLOUT_HALTED, Reason.STALE_ISOLATION})
+_WARNINGS = frozenset(
+    {
+        Reason.LABEL_CONFLICT,
+        Reason.ROLLOUT_HALTED,
+        Reason.SPEC_INVALID,
+        Reason.STALE_ISOLATION,
+    }
+)
 _CALM: dict[str, tuple[str, Reason]] = {
     Condition.CONFLICTING: ("False", Reason.NO_CONFLICT),
     Condition.ISOLATION_CONSISTENT: ("True", Reason.ISOLATION_AS_LABELLED),

@@ -1,6 +1,7 @@
 """What people, machines and workloads do to a simulated cluster, as rules of a state machine."""
 
 from abc import abstractmethod
+from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from gpushare import names
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, PoolSpec
+from gpushare.api.windows import Freeze
 from tests.kit.histories import simulated_cluster as sim
 from tests.kit.histories import simulated_kubelets
 from tests.kit.histories.field_ownership import CORDON
@@ -169,6 +171,23 @@ class Disturbances(RuleBasedStateMachine):
             self.checker.note_approval(pool)
             agreed = {"approved_plan": pool.status.plan.hash}
             self.put_pool(name, rollout=pool.spec.rollout.model_dump() | agreed)
+
+    @rule(name=a_pool_name, hours=st.sampled_from((0, 0, 0, 2)))
+    def start_now(self, name: str, hours: int) -> None:
+        """A person starts the plan that was read; what was said some `hours` ago has no effect."""
+        pool = self.cluster.pools.get(name)
+        if pool is not None and pool.status.plan is not None and pool.status.plan.hash:
+            said_at = self.cluster.now - timedelta(hours=hours)
+            value = f"{pool.status.plan.hash}@{said_at.isoformat()}"
+            if not hours:
+                self.checker.note_start(pool, value)
+            self.cluster = sim.put_pool(self.cluster, pool.model_copy(update={"start_now": value}))
+
+    @rule(minutes=st.sampled_from((0, 0, 5, 60, None)))
+    def freeze_all(self, minutes: int | None) -> None:
+        """For so long, or until somebody ends it."""
+        until = None if minutes is None else self.cluster.now + timedelta(minutes=minutes)
+        self.cluster = replace(self.cluster, freeze=Freeze(reason="an incident", until=until))
 
     @rule(name=a_pool_name)
     def delete_pool(self, name: str) -> None:
@@ -339,6 +358,7 @@ class Disturbances(RuleBasedStateMachine):
                 name, rollout=patient, device_plugin=device_plugin, isolation_teardown=teardown
             )
             self.retry_pool(name)
+        self.cluster = replace(self.cluster, freeze=None)
         self.end_pods()
         for daemonset in self.cluster.missing:
             self.cluster = sim.set_daemonset(self.cluster, daemonset, present=True)

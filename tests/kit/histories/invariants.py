@@ -14,6 +14,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Edition, Pool
 from gpushare.api.rollout import ApprovalPolicy, NewNodesPolicy
+from gpushare.api.windows import Freeze
 from gpushare.core.planner.decisions import Plan
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
@@ -75,6 +76,8 @@ class InvariantChecker:
         """UIDs of nodes on which somebody said that no kernel module is loaded, and one was."""
         self._agreed: defaultdict[str, set[str]] = defaultdict(set)
         """By a plan's hash, the changes that a person read in it."""
+        self._started: defaultdict[str, set[str]] = defaultdict(set)
+        """By what a person wrote to start a plan now, the same."""
 
     def note_labelling(self, name: str, cluster: Cluster) -> None:
         """Somebody is about to label a node by hand. Where its plugin is one that was never
@@ -94,6 +97,11 @@ class InvariantChecker:
         """A person agrees to what stands in the pool's status."""
         if (plan := pool.status.plan) is not None:
             self._agreed[plan.hash] |= {step.change for step in plan.steps}
+
+    def note_start(self, pool: Pool, value: str) -> None:
+        """A person starts what stands in the pool's status now, by writing `value`."""
+        if (plan := pool.status.plan) is not None:
+            self._started[value] |= {step.change for step in plan.steps}
 
     def note_word(self, name: str, cluster: Cluster) -> None:
         """A person says that no kernel module is loaded on a node; that may be untrue."""
@@ -144,7 +152,7 @@ class InvariantChecker:
                 continue
             if is_member:
                 self._expect_approval(task, pool)
-            _expect_window(name, pool, change, now)
+            self._expect_window(task, pool, change, snapshot.freeze, now)
             if change.initializing or (before is not None and before.is_under_way):
                 # One that is out of service for a change that failed takes nothing more.
                 continue
@@ -166,6 +174,17 @@ class InvariantChecker:
             assert kind is not None
             agreed = self._agreed[rollout.approved_plan or ""]
             assert kind.change in agreed, f"{kind} begins, and nobody agreed to more than {agreed}"
+
+    def _expect_window(
+        self, task: Task, pool: Pool, change: Change, freeze: Freeze | None, now: datetime
+    ) -> None:
+        """No change begins in a freeze, or outside the windows but one that was started now."""
+        node, rollout, kind = task.decision.plan.node, pool.spec.rollout, task.decision.plan.kind
+        assert not _is_frozen(pool, freeze, now), f"{node} begins, and {pool.name} is frozen"
+        is_new = change.initializing and rollout.new_nodes is NewNodesPolicy.ANYTIME
+        is_started = kind is not None and kind.change in self._started[pool.start_now]
+        if rollout.windows and not (is_new or is_started):
+            assert is_open(rollout.windows, now), f"{node} begins outside the windows at {now}"
 
     # Writes.
 
@@ -255,15 +274,18 @@ class InvariantChecker:
                 continue
             rollout = pool.spec.rollout
             is_held = bool(rollout.windows) and not is_open(rollout.windows, cluster.now)
+            is_held &= f"{change.from_mode} -> {change.to}" not in self._started[pool.start_now]
+            is_held |= _is_frozen(pool, cluster.freeze, cluster.now)
             is_free = change.initializing or pool.deleting
-            is_held |= rollout.freeze is not None and rollout.freeze.holds(cluster.now)
             assert is_free or not is_held, f"{name} stays cordoned: {change}"
 
     def expect_rest(self, cluster: Cluster, planner: Planner) -> None:
         """Each node is as its pool says, or there is a reason; what nobody claims is let go of."""
         assert not [pool.name for pool in cluster.pools.values() if pool.deleting]
         for pool in cluster.pools.values():
-            plans = planner.pool_states[pool.name].plans
+            plans, started = planner.pool_states[pool.name].plans, pool.status.started_now
+            is_done = all(plan.state is NodeState.READY for plan in plans.values())
+            assert not (is_done and started and started.kinds), f"{pool.name}: {started}"
             # A node that waits for a person out of service keeps its place in the budget.
             is_stuck = any(plan.under_way and needs_user(plan) for plan in plans.values())
             excuses = EXCUSES | TURNS if is_stuck else EXCUSES
@@ -319,14 +341,9 @@ class InvariantChecker:
                     assert each.read == schedule or not known, f"{name} serves {each.read}"
 
 
-def _expect_window(name: str, pool: Pool, change: Change, now: datetime) -> None:
-    """No change begins while the pool is frozen, or outside its windows."""
-    rollout = pool.spec.rollout
-    is_frozen = rollout.freeze is not None and rollout.freeze.holds(now)
-    assert not is_frozen, f"{name} begins, and {pool.name} is frozen"
-    is_new = change.initializing and rollout.new_nodes is NewNodesPolicy.ANYTIME
-    if rollout.windows and not is_new:
-        assert is_open(rollout.windows, now), f"{name} begins outside the windows at {now}"
+def _is_frozen(pool: Pool, of_all: Freeze | None, now: datetime) -> bool:
+    freezes = (pool.spec.rollout.freeze, of_all)
+    return any(freeze is not None and freeze.holds(now) for freeze in freezes)
 
 
 def needs_user(plan: StepResult) -> bool:

@@ -13,6 +13,7 @@ from gpushare import names
 from gpushare.api.k8s.job import Job
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool
+from gpushare.api.windows import Freeze
 from tests.kit.histories.field_ownership import (
     CORDON,
     SimulatedNode,
@@ -113,6 +114,8 @@ class Cluster:
     may_tear_down: bool = True
     """It allows the Jobs of teardowns."""
     pools: Mapping[str, Pool] = field(default_factory=dict)
+    freeze: Freeze | None = None
+    """Of all pools."""
     nodes: Mapping[str, SimulatedNode] = field(default_factory=dict)
     pods: Mapping[str, SimulatedPod] = field(default_factory=dict)
     """By UID."""

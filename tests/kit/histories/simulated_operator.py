@@ -106,6 +106,7 @@ class SimulatedOperator:
             zeroed=frozenset(self._zeroed),
             refusals=dict(self._refusals),
             acting_since=self._acting_since,
+            freeze=cluster.freeze,
         )
         was_new, self._is_new = self._is_new, False
         return snapshot, None if was_new else changed

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from gpushare.kube.auth.credentials import Credentials
-from gpushare.kube.client import ApiClient, RequestObserver, connect
+from gpushare.kube.client import MERGE_PATCH, ApiClient, RequestObserver, connect
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -64,14 +64,20 @@ class FakeApi:
         elif request.method in ("PUT", "PATCH"):
             stored = self.objects[path]
             if request.method == "PATCH":
-                body = jsonpatch.apply_patch(stored, body)
+                is_merge = request.content_type == MERGE_PATCH
+                body = (_merge if is_merge else jsonpatch.apply_patch)(stored, body)
             versions = [o["metadata"].get("resourceVersion") for o in (body, stored)]
             if versions[0] != versions[1]:
                 return self._conflict(request, path)
+            if "dryRun" in request.query:
+                return web.json_response(body)
             self.put(path, body)
         if request.method != "GET":
             self.writes.append(f"{request.method} {path}")
-        return web.json_response(self.objects[path])
+        found = self.objects[path]
+        if request.method == "DELETE":
+            del self.objects[path]
+        return web.json_response(found)
 
     def _conflict(self, request: web.Request, path: str) -> web.Response:
         self.conflicts.append(f"{request.method} {path}")
@@ -102,6 +108,15 @@ def says(body: bytes = b"{}", status: int = 200) -> Answer:
 
 async def be_anybody() -> None:
     return None
+
+
+def _merge(stored: Any, patch: Any) -> Any:
+    """As RFC 7386 says."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = {**stored} if isinstance(stored, dict) else {}
+    merged |= {key: _merge(merged.get(key), value) for key, value in patch.items()}
+    return {key: value for key, value in merged.items() if patch.get(key, value) is not None}
 
 
 def _refuse(status: int, reason: str) -> web.Response:

@@ -31,7 +31,7 @@ def a_pool(
         key: more.pop(key)
         for key in (
             *("created", "deleting", "finalizers", "status", "generation", "retry"),
-            "start_now",
+            *("start_now", "invalid_windows"),
         )
         if key in more
     }

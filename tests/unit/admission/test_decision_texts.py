@@ -32,11 +32,13 @@ def test_the_annotation_says_where_the_pod_went_and_where_each_other_pool_lost()
 
 
 def test_losers_for_which_there_is_no_space_are_counted() -> None:
-    lost = [(Reason.OTHER_MODE, f"pool-{number:03}") for number in range(200)]
-    written = orjson.loads(build_annotation(Reason.ROUTED, "training", lost))
+    lost = [f"pool-{number:03}" for number in range(200)]
+    given = {Reason.OTHER_MODE: lost, Reason.NOT_ISOLATED: ["last"]}
+    written = orjson.loads(build_annotation(Reason.ROUTED, "training", given))
     shown = written["lost"]["OtherMode"]
-    assert shown == [name for _, name in lost[: len(shown)]]
-    assert written["more"] == len(lost) - len(shown)
+    assert shown == lost[: len(shown)]
+    assert written["lost"].keys() == {"OtherMode"}
+    assert written["more"] == len(lost) + 1 - len(shown)
     assert len(shown) > 80
 
 

@@ -1,18 +1,20 @@
 """When a pool's status is written: beside the pass, once at a time, and again where that failed."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
 from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.controller.reconciler import Reconciler
 from gpushare.controller.status_writer import StatusWriter
+from gpushare.core.rollout.change_kinds import hash_kinds
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.kube.errors import NotLeaderError
 from gpushare.kube.resources import pools as pools_api
 from gpushare.kube.resources.nodes import PATH as NODES
 from gpushare.names import Reason
-from tests.kit.values.node_plans import CGPU, OURS, applied
+from tests.kit.values.node_plans import CGPU, OURS, a_kind, a_settled, applied
 from tests.kit.values.objects import NOW, a_node, a_pool
 from tests.unit.controller.reconcile_loop import (
     LoopApi,
@@ -104,6 +106,27 @@ async def test_a_warning_that_comes_and_goes_in_other_words_is_told_once_of_each
             await settle(reconciler)
     await asyncio.gather(*reconciler._events._tasks)
     assert sorted(e["regarding"]["kind"] for e in api.created if e["reason"] == reason) == told
+
+
+@pytest.mark.parametrize(
+    ("plan_hash", "reason"),
+    [(hash_kinds([a_kind()]), Reason.STARTED_NOW), ("0123456789ab", Reason.START_NOW_OUTDATED)],
+)
+async def test_what_was_started_now_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, plan_hash: str, reason: Reason
+) -> None:
+    monkeypatch.setattr("gpushare.kube.events.COUNT_SECONDS", 0.0)
+    said = f"{plan_hash}@{datetime.now(UTC).isoformat()}"
+    windows = [{"schedule": "0 0 29 2 *", "duration": "1h"}]
+    api, pool = LoopApi(), a_pool(rollout={"windows": windows}, start_now=said)
+    reconciler = build_reconciler(api, [pool], a_settled())
+    for _ in range(3):
+        reconciler._status_writer.mark_stale()
+        reconciler._status_writer._not_before.clear()
+        await pass_and_settle(reconciler)
+    await asyncio.gather(*reconciler._events._tasks)
+    told = {Reason.STARTED_NOW, Reason.START_NOW_OUTDATED}
+    assert [event["reason"] for event in api.created if event["reason"] in told] == [reason]
 
 
 @pytest.mark.parametrize("during", ["the write", "what is told of it"])

@@ -12,6 +12,7 @@ from gpushare.kube.resources.pools import (
     drop_finalizer,
     list_pools,
     list_pools_for_removal,
+    parse_pool,
 )
 from tests.kit.values.fake_api import Answer, FakeApi, served_by
 from tests.kit.values.found_clusters import build_found_pool
@@ -45,6 +46,18 @@ async def test_all_pages_of_a_list_are_read() -> None:
         ("a", 7), ("b", 7), ("c", 7),
     ]  # fmt: skip
     assert [pool.name for pool in removed] == ["a", "b", "c"]
+
+
+def test_a_pool_whose_windows_alone_can_not_be_read_is_read_without_them() -> None:
+    window = {"schedule": "0 3 * * *", "duration": "2h", "timeZone": "Asia/Nowhere"}
+    raw = stored("a")
+    raw["spec"] = {**raw["spec"], "rollout": {"maxUnavailable": 3, "windows": [window]}}
+    pool = parse_pool(raw)
+    assert isinstance(pool, Pool)
+    assert (pool.spec.rollout.windows, pool.spec.rollout.max_unavailable) == ((), 3)
+    assert "spec.rollout.windows.0.timeZone" in pool.invalid_windows
+    raw["spec"] |= {"schedule": "unknown"}
+    assert isinstance(parse_pool(raw), UnreadablePool)
 
 
 @pytest.mark.parametrize(

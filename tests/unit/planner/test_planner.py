@@ -14,7 +14,7 @@ from gpushare.core.ownership.claims import decide_claim, find_owner, is_member
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.suppressed import suppress
 from gpushare.core.records.node_records import NodeRecords, parse_records
-from gpushare.core.snapshot.actions import ApplyNode, Blocker, NodeState, ReleaseNode
+from gpushare.core.snapshot.actions import ApplyNode, Blocker, NodeState, RecheckPods, ReleaseNode
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
 from gpushare.names import Reason
@@ -23,12 +23,14 @@ from tests.kit.values.node_plans import (
     OURS,
     SHARE,
     a_settled,
+    an_isolating,
     applied,
     changing,
     deferred,
     has_failed,
     plan_of,
     some_settled,
+    unlabelled,
 )
 from tests.kit.values.objects import NOW, a_node, a_pool, a_snapshot
 from tests.unit.planner.planner_output import Planned, plan_snapshot
@@ -252,6 +254,26 @@ def test_a_deleted_pool_waits_ten_minutes_for_the_next_node_and_no_longer() -> N
     assert planner.update(snapshot, None, NOW - timedelta(seconds=1)).release == ()
     assert planner.update(snapshot, set(), NOW).release == (pool,)
     assert planner.releases.nodes_of("training") == ["gpu-1"]
+
+
+OPEN_FOR_LITTLE = a_pool(rollout={"windows": [{"schedule": "4 3 * * *", "duration": "5m"}]})
+"""At NOW, and for less than until a change's deadline."""
+
+
+def test_what_a_node_took_that_is_gone_says_nothing_of_what_fits_in_a_window() -> None:
+    nodes = (a_settled(ready=False), an_isolating("gpu-2", records=applied(took_seconds=40.0)))
+    planner, snapshot = Planner(Timing()), a_snapshot(pools=(OPEN_FOR_LITTLE,), nodes=nodes)
+    planner.update(snapshot, None, NOW)
+    left = replace(snapshot, nodes={"gpu-1": a_settled()})
+    decided = planner.update(left, {"gpu-1", "gpu-2"}, NOW).decisions
+    assert [each.plan.reason for each in decided] == [Reason.WINDOW_TOO_SHORT]
+
+
+def test_a_process_that_starts_keeps_a_node_cordoned_that_its_window_has_time_for() -> None:
+    """By what the pool's last change took: until its deadline there is not enough."""
+    nodes = (unlabelled(), an_isolating("gpu-2", records=applied(took_seconds=40.0)))
+    snapshot = a_snapshot(pools=(OPEN_FOR_LITTLE,), nodes=nodes)
+    assert isinstance(plan_snapshot(snapshot).decided["gpu-1"].action, RecheckPods)
 
 
 def test_an_observing_pool_takes_no_node_and_says_what_it_would_do() -> None:

@@ -78,6 +78,7 @@ EVENTS: dict[str, Callable[["Histories", str], None]] = {
     "plugins deleted": lambda history, node: history.delete_plugins(node),
     "touched": lambda history, node: history.touch_node(node),
     "pool retried": lambda history, _: history.retry_pool("training"),
+    "frozen for a while": lambda history, _: history.freeze_all(5),
     "another mode": lambda history, _: history.change_schedule("training", "default"),
     **{fault.name: partial(_inflict, fault=fault) for fault in sim.Fault},
 }

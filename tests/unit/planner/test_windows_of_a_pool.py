@@ -9,7 +9,7 @@ import pytest
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.pool import Pool
+from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.api.status import PoolStatus, Releasing, StartedNow, WindowStatus
 from gpushare.api.windows import Freeze
 from gpushare.core.planner.approve_and_retry import NotCalledForError, judge_start_now
@@ -17,26 +17,34 @@ from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.rollout.change_kinds import hash_kinds
 from gpushare.core.rollout.start_now import find_started
-from gpushare.core.snapshot.actions import ApplyNode, NodeState
+from gpushare.core.snapshot.actions import ApplyNode, EvictPods, NodeState, RecheckPods
 from gpushare.core.snapshot.node import Timing
-from gpushare.core.status.pool_status import build_status
+from gpushare.core.status.pool_status import CLOSED_PERIOD, build_status
 from gpushare.core.status.window_status import describe_closing
+from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
     OURS,
+    a_failure,
     a_kind,
     a_settled,
     an_isolating,
     applied,
     changing,
+    expect_apply,
+    expect_change,
+    expect_idle,
+    follow,
     has_failed,
+    on_basic,
     some_settled,
     under_way,
     unlabelled,
 )
 from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_snapshot
 from tests.unit.planner.planner_output import plan_snapshot
+from tests.unit.snapshot.test_isolation import PARTS, a_flipped, a_train
 
 OPEN = {"schedule": "0 3 * * *", "duration": "2h"}
 """From 3 to 5: NOW is 03:04:05."""
@@ -104,6 +112,19 @@ def test_a_node_that_is_only_cordoned_is_let_go_when_the_window_closes(is_frozen
     assert names.ANNOTATION_CHANGE not in action.annotations
 
 
+def test_windows_that_can_not_be_read_freeze_the_pool_and_its_status_says_so() -> None:
+    pool = a_pool(invalid_windows="spec.rollout.windows.0.timeZone: unknown")
+    planner, nodes = Planner(Timing()), (unlabelled(), a_settled("gpu-2"), a_node("gpu-3"))
+    decided = planner.update(a_snapshot(pools=(pool,), nodes=nodes), None, NOW).decisions
+    assert not any(each.plan.starts for each in decided)
+    (aborted,) = (each.plan for each in decided if each.plan.node == "gpu-1")
+    assert isinstance(aborted.action, ApplyNode)
+    assert not aborted.action.cordon
+    status = build_status(pool, planner.pool_states["training"], NOW)
+    assert status.conditions[0].reason == Reason.SPEC_INVALID
+    assert "timeZone" in status.conditions[0].message
+
+
 def test_labels_that_need_no_restart_are_written_at_any_time() -> None:
     pool = a_windowed(CLOSED, schedule="share", placement="binpack")
     plan = plan_snapshot(a_snapshot(pools=(pool,), nodes=(a_settled(),))).decided["gpu-1"]
@@ -156,7 +177,7 @@ def test_a_clock_that_is_set_back_starts_nothing_twice() -> None:
     assert planner.update(snapshot, None, AT_TEN).decisions[0].plan.starts
     under = a_node(
         labels={**CGPU, **OURS},
-        records=under_way(ChangePhase.LABELLED),
+        records=under_way(ChangePhase.LABELLED, labelled_at=AT_TEN),
         unschedulable=True,
         owns_cordon=True,
     )
@@ -164,6 +185,8 @@ def test_a_clock_that_is_set_back_starts_nothing_twice() -> None:
     before = AT_TEN - timedelta(minutes=30)
     decided = planner.update(snapshot, {"gpu-1", "gpu-2"}, before).decisions
     assert [each.plan.node for each in decided if each.plan.starts] == []
+    waits = planner.pool_states["training"].plans["gpu-2"]
+    assert waits.reason is Reason.WAITING_FOR_WINDOW
     again = planner.update(snapshot, set(), AT_TEN).decisions
     assert "gpu-1" not in [each.plan.node for each in again if each.plan.starts]
 
@@ -179,6 +202,66 @@ def test_a_deleted_pool_that_waits_for_its_window_is_not_given_up_and_one_in_it_
     assert told is not None
     assert told.since == NOW
     assert planner.update(snapshot, set(), AT_TEN).release == (pool,)
+
+
+def test_a_process_that_starts_in_the_window_goes_on_to_give_a_deleted_pools_nodes_back() -> None:
+    status = PoolStatus(releasing=Releasing(nodes=1, since=AT_TEN - CLOSED_PERIOD))
+    pool = a_windowed(CLOSED, deletion_policy="WholeCard", deleting=True, status=status)
+    plan = plan_snapshot(a_snapshot(pools=(pool,), nodes=(a_settled(),)), AT_TEN)
+    assert plan.release == ()
+    assert expect_apply(plan.decided["gpu-1"]).cordon
+
+
+@pytest.mark.parametrize("is_of_all", [False, True])
+def test_a_deleted_pool_is_not_given_up_in_a_freeze(is_of_all: bool) -> None:
+    freeze = Freeze(reason="an incident")
+    status = PoolStatus(releasing=Releasing(nodes=1, since=NOW - timedelta(hours=9)))
+    own = None if is_of_all else freeze.model_dump()
+    pool = a_windowed(freeze=own, deletion_policy="WholeCard", deleting=True, status=status)
+    snapshot = a_snapshot(pools=(pool,), nodes=(a_settled(),))
+    plan = plan_snapshot(replace(snapshot, freeze=freeze if is_of_all else None))
+    assert plan.release == ()
+    (member,) = plan.members["training"]
+    expect_idle(member, NodeState.WAITING, Reason.ROLLOUT_FROZEN)
+
+
+def test_a_node_that_leaves_its_pool_waits_for_a_window_where_its_plugin_restarts() -> None:
+    node, elsewhere = a_settled(), {"names": ["other"]}
+    for policy, cordon in (("WholeCard", True), ("Retain", None)):
+        pool = a_windowed(CLOSED, nodes=elsewhere, deletion_policy=policy)
+        snapshot = a_snapshot(pools=(pool,), nodes=(node,))
+        action = plan_snapshot(snapshot).decided["gpu-1"].action
+        assert (action is None) is (policy == "WholeCard")
+        opened = plan_snapshot(snapshot, AT_TEN).decided["gpu-1"].action
+        assert getattr(opened, "cordon", None) is cordon
+
+
+def test_an_eviction_of_stale_pods_waits_for_a_window() -> None:
+    rollout = {"windows": [CLOSED], "stale_workloads": "Evict"}
+    pool = a_pool(schedule="share", edition="Basic", rollout=rollout)
+    planner = Planner(Timing(), may_evict=True)
+    pods = (*PARTS, a_train())
+    snapshot = a_snapshot(pools=(pool,), nodes=(a_flipped(),), pods=pods)
+    planner.update(snapshot, None, NOW)
+    waits = planner.pool_states["training"].plans["gpu-1"]
+    expect_idle(waits, NodeState.WAITING, Reason.WAITING_FOR_WINDOW)
+    (begun,) = planner.update(snapshot, set(), AT_TEN).decisions
+    assert isinstance(begun.plan.action, EvictPods)
+
+
+def test_a_rollback_begins_and_goes_on_outside_the_windows_and_in_a_freeze() -> None:
+    records = on_basic(
+        Schedule.SHARE, Schedule.CGPU, ChangePhase.RESTARTING, failure=a_failure(), plugins=()
+    )
+    labels = {**MODES[Edition.BASIC, Schedule.CGPU].labels, **OURS}
+    for more in ({"windows": [CLOSED]}, {"freeze": {"reason": "an incident"}}):
+        pool = a_pool(edition="Basic", rollout={"on_failure": "Rollback", **more})
+        node = a_node(labels=labels, records=records, unschedulable=True, owns_cordon=True)
+        begun = plan_snapshot(a_snapshot(pools=(pool,), nodes=(node,))).decided["gpu-1"]
+        assert expect_change(begun).rolls_back is not None
+        node = follow(node, begun)
+        plan = plan_snapshot(a_snapshot(pools=(pool,), nodes=(node,))).decided["gpu-1"]
+        assert isinstance(plan.action, RecheckPods)
 
 
 def test_who_waited_for_a_window_begins_in_it_whatever_else_holds_the_pool_up() -> None:
@@ -228,6 +311,13 @@ def a_started(*kinds: str, value: str = "", now: str = "") -> Pool:
     value = value or f"{hash_kinds([FLIP])}@{NOW.isoformat()}"
     status = PoolStatus(started_now=StartedNow(value=value, kinds=kinds)) if kinds else PoolStatus()
     return a_windowed(CLOSED, status=status, start_now=now or value)
+
+
+def test_what_was_started_now_stays_cordoned_and_another_kind_is_let_go() -> None:
+    for kind, is_let_go in ((str(FLIP), False), ("core_mem -> cgpu", True)):
+        snapshot = a_snapshot(pools=(a_started(kind),), nodes=(unlabelled(),))
+        action = plan_snapshot(snapshot).decided["gpu-1"].action
+        assert isinstance(action, ApplyNode) is is_let_go
 
 
 def test_a_plan_that_was_started_now_waits_for_no_window_but_for_a_freeze() -> None:

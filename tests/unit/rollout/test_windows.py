@@ -129,6 +129,7 @@ def test_what_would_not_be_done_waits_for_an_opening_that_is_long_enough() -> No
     "fault",
     [
         {"schedule": "0 0 30 2 *"},
+        {"timeZone": "localtime"},
         {"schedule": "0 0 * *"},
         {"schedule": "@daily"},
         {"schedule": "0 25 * * *"},

@@ -1,6 +1,7 @@
 """The result of admission for a pod: the pool, the messages, and the pod's annotation."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -16,8 +17,9 @@ _ELLIPSIS = "..."
 _encode = msgspec.json.Encoder().encode
 Cause = tuple[Sequence[str], str]
 """Names of pools, and what keeps them from taking the pod."""
-Loser = tuple[Reason, str]
-"""What a pool lost by, and its name."""
+Lost = Mapping[Reason, Sequence[str]]
+"""By reason, the names of pools that did not get the pod."""
+NONE_LOST: Lost = MappingProxyType({})
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -38,7 +40,7 @@ class Decision(msgspec.Struct, frozen=True):
     """The pod must not be created."""
     reserved: int = 0
     """Units of gpu-mem that it takes of `pool`."""
-    lost: tuple[Loser, ...] = ()
+    lost: Lost = NONE_LOST
     """Pools that were looked at and did not get it; the annotation has those that fit in there."""
 
     @property
@@ -95,20 +97,17 @@ def _list(head: str, causes: Sequence[tuple[str, int]], advice: str, limit: int)
     return ". ".join([*sentences, advice])
 
 
-def build_annotation(reason: Reason, pool: str | None = None, lost: Sequence[Loser] = ()) -> str:
+def build_annotation(reason: Reason, pool: str | None = None, lost: Lost = NONE_LOST) -> str:
     """Build the value of `gpushare.io/decision`: compact JSON of at most `MAX_DECISION` bytes.
 
-    By reason the names of the pools that did not get the pod, so that "why not that one" has an
+    It has the names of the pools that did not get the pod, so that "why not that one" has an
     answer; of those at the end that do not fit there is the number.
     """
     decision: dict[str, Any] = {"v": 1, "reason": reason}
     if pool is not None:
         decision["pool"] = pool
     if lost:
-        by_reason: dict[Reason, list[str]] = {}
-        for why, name in lost:
-            by_reason.setdefault(why, []).append(name)
-        decision["lost"] = by_reason
+        decision["lost"] = lost
     encoded = _encode(decision)
     if len(encoded) > MAX_DECISION:
         encoded = _encode(_shorten(decision))
@@ -117,16 +116,18 @@ def build_annotation(reason: Reason, pool: str | None = None, lost: Sequence[Los
 
 def _shorten(decision: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the decision with as many losers as there is space for, and the number of the rest."""
-    kept: dict[str, list[str]] = {}
+    lost: Lost = decision["lost"]
+    kept: dict[Reason, Sequence[str]] = {}
     shortened = {**decision, "lost": kept, "more": 99999}
     room = MAX_DECISION - len(_encode(shortened))
-    losers = [(why, name) for why, names in decision["lost"].items() for name in names]
-    for count, (why, name) in enumerate(losers):
-        room -= len(_encode(name)) + len(",")
-        if why not in kept:
-            room -= len(f'"{why}":[],')
-        if room < 0:
-            shortened["more"] = len(losers) - count
+    for why, pools in lost.items():
+        room -= len(f'"{why}":,') + len(_encode(pools))
+        shown = list(pools)
+        while room < 0 and shown:
+            room += len(_encode(shown.pop())) + len(",")
+        if shown:
+            kept[why] = shown
+        if len(shown) < len(pools):
             break
-        kept.setdefault(why, []).append(name)
+    shortened["more"] = sum(map(len, lost.values())) - sum(map(len, kept.values()))
     return shortened

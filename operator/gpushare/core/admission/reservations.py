@@ -12,6 +12,9 @@ it, and waits at most so long before it tells its pool's sums again."""
 PATIENCE_SECONDS = 30.0
 """What no figures show by then never came: a later step refused the pod, or it is gone again."""
 
+COUNT_SECONDS = 1.0
+"""So often entries are looked through for those that are too old: with many pools it costs."""
+
 
 @dataclass(slots=True)
 class _Reserved:
@@ -58,26 +61,30 @@ class Reservations:
         self._by_pool: dict[str, _Reserved] = {}
         self._seen: Sequence[PoolView] = ()
         """The pools whose figures were looked at last."""
+        self._counted: dict[str, int] = {}
+        self._counted_at = float("-inf")
+        """When they were last counted from the entries."""
 
     def reserve(self, pool: str, units: int, at: float) -> None:
         """Remember that `units` of `pool` were given away."""
         if (reserved := self._by_pool.get(pool)) is not None:
             reserved.add(at, units * self._replicas)
+            self._counted[pool] = reserved.units
 
     def count(self, pools: Sequence[PoolView], at: float) -> Mapping[str, int]:
         """Count by pool the units given away that its figures do not show yet, where there are any.
 
         Call this before each decision, with the same object for as long as no pool changes.
         """
-        if pools is not self._seen:
+        is_new = pools is not self._seen
+        if is_new:
             self._look_at(pools, at)
-        counted, oldest = {}, at - PATIENCE_SECONDS
-        for name, reserved in self._by_pool.items():
-            if reserved.units:
-                reserved.drop_until(oldest)
-                if reserved.units:
-                    counted[name] = reserved.units
-        return counted
+        if is_new or at - self._counted_at >= COUNT_SECONDS:
+            self._counted_at = at
+            for reserved in self._by_pool.values():
+                reserved.drop_until(at - PATIENCE_SECONDS)
+            self._counted = {name: each.units for name, each in self._by_pool.items() if each.units}
+        return self._counted
 
     def _look_at(self, pools: Sequence[PoolView], at: float) -> None:
         known = self._by_pool

@@ -8,7 +8,7 @@ from gpushare.api.pool import Schedule
 from gpushare.core.admission.decision import (
     Cause,
     Decision,
-    Loser,
+    Lost,
     build_annotation,
     cut,
     list_causes,
@@ -37,7 +37,7 @@ def route_on_request(request: AdmissionRequest) -> Decision:
         f"Requested pool {name} cannot take the pod: {explain_rejection(rejection, request, pool)}",
         [],
         f"Request another pool, or remove the annotation {names.ANNOTATION_POOL}",
-        [(rejection or Reason.POOL_NOT_FOUND, name)],
+        {rejection or Reason.POOL_NOT_FOUND: [name]},
     )
 
 
@@ -81,7 +81,7 @@ def skip_unread(request: AdmissionRequest) -> Decision:
         f"{_NONE_ACCEPTS}: its node affinity has more than {MAX_REQUIREMENTS} requirements",
         [],
         "Shorten the node affinity",
-        lost=(),
+        lost={},
     )
 
 
@@ -116,12 +116,14 @@ def _tell_assigned(pool: PoolView) -> str:
     return f"Assigned to pool {pool.name} ({pool.schedule})"
 
 
-def _group_causes(request: AdmissionRequest, lost: Sequence[Loser]) -> list[Cause]:
+def _group_causes(request: AdmissionRequest, lost: Lost) -> list[Cause]:
     """Group the pools by the cause that rejects them."""
     pools = {pool.name: pool for pool in request.pools}
     kept_away: dict[str, list[str]] = {}
-    for reason, name in lost:
-        kept_away.setdefault(explain_rejection(reason, request, pools[name]), []).append(name)
+    for reason, found in lost.items():
+        for name in found:
+            why = explain_rejection(reason, request, pools[name])
+            kept_away.setdefault(why, []).append(name)
     return [(found, why) for why, found in kept_away.items()]
 
 
@@ -154,17 +156,17 @@ def _leave_without(
     head: str,
     causes: Sequence[Cause],
     advice: str,
-    lost: Sequence[Loser],
+    lost: Lost,
     warnings: Sequence[str] = (),
 ) -> Decision:
     """Warn about the pod or refuse it, as its namespace or else the installation says."""
     message, warning = list_causes(head, causes, advice)
     if request.denies:
-        return Decision(reason, message, is_refused=True, lost=tuple(lost))
+        return Decision(reason, message, is_refused=True, lost=lost)
     return Decision(
         reason,
         message,
         annotation=build_annotation(reason, lost=lost),
         warnings=tuple(map(cut, (*warnings, warning))),
-        lost=tuple(lost),
+        lost=lost,
     )

@@ -1,13 +1,15 @@
 """Judges how well a pod fits into a pool, and ranks the eligible pools."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
+from operator import attrgetter
 
 from gpushare import names
 from gpushare.api.k8s.gpu_request import count_per_card
 from gpushare.api.k8s.pod_request import PodRequest
-from gpushare.core.admission.decision import Loser, build_annotation
+from gpushare.core.admission.decision import NONE_LOST, Lost, build_annotation
 from gpushare.core.admission.pool_view import PoolView, Room
 from gpushare.editions.registry import EDITIONS
 from gpushare.names import Reason
@@ -42,12 +44,12 @@ def judge_fit(pod: PodRequest, pool: PoolView, reserved: int) -> Fit:
 class PoolFit:
     """How well the pods of one kind fit into a pool, whatever is reserved of it."""
 
-    __slots__ = ("_fit", "_spare_units", "_unreserved", "pool")
+    __slots__ = ("_fit", "_rank", "_reserved", "_spare_units", "pool")
 
     def __init__(self, pod: PodRequest, pool: PoolView) -> None:
         self.pool = pool
         self._fit, self._spare_units = _measure(pod, pool)
-        self._unreserved = self._rank(0)
+        self._reserved, self._rank = 0, self._build_rank(0)
 
     def judge(self, reserved: int) -> Fit:
         """Return the fit once `reserved` units are taken that the figures do not show."""
@@ -57,9 +59,11 @@ class PoolFit:
 
     def rank(self, reserved: int) -> Rank:
         """Return the pool's sort key; the best pool sorts first."""
-        return self._rank(reserved) if reserved else self._unreserved
+        if reserved != self._reserved:
+            self._reserved, self._rank = reserved, self._build_rank(reserved)
+        return self._rank
 
-    def _rank(self, reserved: int) -> Rank:
+    def _build_rank(self, reserved: int) -> Rank:
         fit, pool = self.judge(reserved), self.pool
         free = free_share(pool.room, reserved)
         return fit, -pool.priority, -free if fit is Fit.CARD else free, pool.name, pool
@@ -119,9 +123,8 @@ _WORSE = {Fit.CARD: Reason.RESERVED, Fit.UNKNOWN: Reason.CAPACITY_UNKNOWN}
 class Ranking:
     """The pool that gets the pod, and why."""
 
-    def __init__(self, pool: PoolView, fit: Fit, reason: Reason, lost: Sequence[Loser] = ()):
-        self.pool, self.fit, self.reason = pool, fit, reason
-        self.lost = tuple(lost)
+    def __init__(self, pool: PoolView, fit: Fit, reason: Reason, lost: Lost = NONE_LOST):
+        self.pool, self.fit, self.reason, self.lost = pool, fit, reason, lost
         """The others, as far as they were looked at."""
 
     @cached_property
@@ -139,8 +142,9 @@ class PoolRanker:
     in doubt, spread. Fit never excludes: a full pool may be one that grows.
     """
 
-    def __init__(self, pod: PodRequest, candidates: Sequence[PoolView], lost: Sequence[Loser] = ()):
+    def __init__(self, pod: PodRequest, candidates: Sequence[PoolView], lost: Lost = NONE_LOST):
         """Rank at least one candidate; the pools of `lost` are none."""
+        candidates = sorted(candidates, key=attrgetter("name"))
         wanted = _list_wanted(pod, candidates)
         # Not the pod itself, with its texts: this is kept.
         self._fits = {pool.name: PoolFit(pod, pool) for pool in wanted or candidates}
@@ -149,11 +153,10 @@ class PoolRanker:
         self._reason = Reason.ROUTED
         if not wanted and not candidates[0].isolates:
             self._reason = Reason.ROUTED_WITHOUT_ISOLATION
-        self._not_preferred = [
-            (Reason.ISOLATED if pool.isolates else Reason.NOT_ISOLATED, pool.name)
-            for pool in candidates
-            if pool.name not in self._fits
-        ]
+        others = [pool for pool in candidates if pool.name not in self._fits]
+        if others:
+            reason = Reason.ISOLATED if others[0].isolates else Reason.NOT_ISOLATED
+            lost = {reason: [pool.name for pool in others], **lost}
         self._lost = lost
         self._rankings: dict[_Outcome, Ranking] = {}
         """Of late: pods that come one after another go to one of a few pools."""
@@ -162,7 +165,7 @@ class PoolRanker:
         """Find the best pool for a pod of this kind, with `reserved` units given away unseen."""
         ranks = [fit.rank(reserved.get(name, 0)) for name, fit in self._fits.items()]
         best = min(ranks)
-        outcome = (best[3], best[0], tuple(_compare(best, rank) for rank in ranks))
+        outcome = (best[3], best[0], tuple([_compare(best, rank) for rank in ranks]))
         if (ranking := self._rankings.get(outcome)) is None:
             if len(self._rankings) == MOST_RANKINGS:
                 self._rankings.clear()
@@ -171,9 +174,12 @@ class PoolRanker:
 
     def _build_ranking(self, outcome: _Outcome) -> Ranking:
         name, fit, beaten = outcome
-        lost = [(why, other) for why, other in zip(beaten, self._fits, strict=True) if why]
-        lost += self._not_preferred
-        return Ranking(self._fits[name].pool, fit, self._reason, (*sorted(lost), *self._lost))
+        lost: defaultdict[Reason, list[str]] = defaultdict(list)
+        for why, other in zip(beaten, self._fits, strict=True):
+            if why is not None:
+                lost[why].append(other)
+        all_lost = {**dict(sorted(lost.items())), **self._lost}
+        return Ranking(self._fits[name].pool, fit, self._reason, all_lost)
 
 
 def _list_wanted(pod: PodRequest, candidates: Sequence[PoolView]) -> Sequence[PoolView]:

@@ -8,7 +8,7 @@ from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.node_selection import ANYWHERE
 from gpushare.api.selector import LabelSelector, matches_selector
-from gpushare.core.admission.decision import Loser
+from gpushare.core.admission.decision import Lost
 from gpushare.core.admission.filter import find_rejection
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.request import AdmissionRequest
@@ -23,8 +23,8 @@ _ISOLATIONS = (names.ISOLATION_REQUIRED, names.ISOLATION_NONE)
 class Shortlist(msgspec.Struct, frozen=True):
     """The pools for pods of one kind in one namespace."""
 
-    lost: tuple[Loser, ...]
-    """Where none can take them, all of them."""
+    lost: Lost
+    """Those that can't take them."""
     ranker: PoolRanker | None
     """Of those that can take them; None where there is none."""
     namespace: Namespace
@@ -67,7 +67,7 @@ class Shortlists:
 
 def _build(request: AdmissionRequest) -> Shortlist:
     candidates: list[PoolView] = []
-    lost: list[Loser] = []
+    lost: dict[Reason, list[str]] = {}
     for pool in request.pools:
         rejection = find_rejection(request, pool)
         if rejection is None and pool.on_request:
@@ -75,8 +75,7 @@ def _build(request: AdmissionRequest) -> Shortlist:
         if rejection is None:
             candidates.append(pool)
         else:
-            lost.append((rejection, pool.name))
-    lost.sort()
-    if not candidates:
-        return Shortlist(tuple(lost), None, request.namespace)
-    return Shortlist((), PoolRanker(request.pod, candidates, lost), request.namespace)
+            lost.setdefault(rejection, []).append(pool.name)
+    by_reason: Lost = {reason: sorted(lost[reason]) for reason in sorted(lost)}
+    ranker = PoolRanker(request.pod, candidates, by_reason) if candidates else None
+    return Shortlist(by_reason, ranker, request.namespace)

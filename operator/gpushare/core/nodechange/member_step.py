@@ -7,10 +7,12 @@ from gpushare import names
 from gpushare.api.pool import Pool, RestartPolicy, Schedule
 from gpushare.core.nodechange.blockers import find_blocking_pods, find_reason_to_stay_away
 from gpushare.core.nodechange.kernel_module import is_isolation_left
-from gpushare.core.nodechange.step import Step
+from gpushare.core.nodechange.step import Step, transition_of
 from gpushare.core.ownership.drift import Verdict, judge_drift
 from gpushare.core.records.change_record import Change
 from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.rollout.refusal import Refusal
+from gpushare.core.rollout.start_now import find_active
 from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult
 from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.core.snapshot.node import NodeSnapshot
@@ -31,6 +33,15 @@ class MemberStep(Step):
         change = self.seen.records.change
         has_failed = change is not None and change.is_under_way and change.failure is not None
         return change if has_failed else None
+
+    @cached_property
+    def closed(self) -> Refusal | None:
+        """Why the change under way would not begin now, by windows and freezes."""
+        closed, change = self.ctx.closed, self.change
+        if closed is None or closed.reason is Reason.ROLLOUT_FROZEN:
+            return closed
+        kind = self.policy.kind_of(change.from_mode, change.to, transition_of(change).outcome)
+        return None if str(kind) in find_active(self.pool) else closed
 
     @cached_property
     def reason_to_stay_away(self) -> Blocker | None:

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from gpushare.api.pool import Pool
 from gpushare.core.planner.change_duration import find_needed
 from gpushare.core.planner.pool_state import PoolState
-from gpushare.core.rollout.start_now import find_active
 from gpushare.core.rollout.window_state import judge_windows
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing
@@ -33,10 +32,7 @@ def refresh_windows(
     windows = judge_windows(pool, snapshot.freeze, needed, timing.recheck, now)
     pool_state.windows = windows
     pool_state.is_stale |= windows != before
-    lets_go = windows is not None and windows.lets_go
-    if windows is not None and not windows.is_frozen and find_active(pool):
-        lets_go = False
-    pool_state.closed = windows.refusal if windows is not None and lets_go else None
+    pool_state.closed = windows.refusal if windows is not None and windows.lets_go else None
 
 
 def list_due(pool_states: dict[str, PoolState], now: datetime) -> Iterator[str]:

@@ -56,8 +56,14 @@ def judge_windows(
 ) -> WindowState | None:
     """Judge the pool's windows, its freeze, and the one of the installation; None without any.
 
+    Windows that can't be read freeze it, too.
+
     A change takes as long as is `needed`, of which `recheck` is before its labels.
     """
+    if pool.invalid_windows:
+        message = f"No change begins until the windows are valid. {pool.invalid_windows}"
+        refusal = Refusal(Reason.ROLLOUT_FROZEN, message)
+        return WindowState(now, None, needed, refusal, lets_go=True)
     own, windows = pool.spec.rollout.freeze, pool.spec.rollout.windows
     holding = [each for each in (own, freeze) if each is not None and each.holds(now)]
     if holding:

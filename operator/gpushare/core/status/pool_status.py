@@ -164,6 +164,9 @@ def _judge_ready(
             message += f". To release them as they are, run `{as_is}`"
         message += first
         return False, Reason.RELEASING, message
+    if pool.invalid_windows:
+        message = f"No change begins until the spec is valid. {pool.invalid_windows}"
+        return False, Reason.SPEC_INVALID, message
     if not total:
         return True, Reason.NO_NODES, NO_NODES
     if first_plan is None:

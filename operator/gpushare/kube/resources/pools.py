@@ -51,6 +51,7 @@ _NO_SPEC = PoolSpec(nodes=Nodes(), schedule=Schedule.DEFAULT)
 
 
 _METADATA = "metadata"
+_WINDOWS = ("rollout", "windows")
 _PARTS = {PoolSpec.__name__: "spec", PoolStatus.__name__: "status"}
 
 
@@ -92,9 +93,10 @@ def parse_pool(raw: Json) -> Pool | UnreadablePool:
         return Pool.parse(raw)
     except ValidationError as error:
         unreadable = _describe_unreadable(raw, error)
+        has_rest = all(each["loc"][:2] == _WINDOWS for each in error.errors())
     if "deletionTimestamp" in meta and unreadable.part != _METADATA:
         return _parse_without_spec(raw)
-    return unreadable
+    return (_parse_without_windows(raw, unreadable.error) if has_rest else None) or unreadable
 
 
 async def list_pools_for_removal(api: ApiClient) -> tuple[Pool, ...]:
@@ -112,6 +114,16 @@ async def list_pools_for_removal(api: ApiClient) -> tuple[Pool, ...]:
 def _parse_without_spec(raw: Json) -> Pool:
     pool = Pool.parse({"metadata": raw["metadata"]}, _NO_SPEC)
     return pool.model_copy(update={"status": _parse_status(raw)})
+
+
+def _parse_without_windows(raw: Json, why: str) -> Pool | None:
+    """Parse all but the windows: a change that is under way must be finished all the same."""
+    rollout = {k: v for k, v in raw["spec"]["rollout"].items() if k != "windows"}
+    try:
+        pool = Pool.parse({**raw, "spec": {**raw["spec"], "rollout": rollout}})
+    except ValidationError:
+        return None
+    return pool.model_copy(update={"invalid_windows": why})
 
 
 def _describe_unreadable(raw: Json, error: ValidationError) -> UnreadablePool:

@@ -21,6 +21,7 @@ _CONDITIONS: Mapping[tuple[str, str], Severity] = {
 _REASONS: Mapping[tuple[str, Reason], Severity] = {
     (Condition.ROLLOUT_COMPLETE, Reason.ROLLOUT_HALTED): Severity.ERROR,
     (Condition.READY, Reason.NO_NODES): Severity.INFO,
+    (Condition.READY, Reason.SPEC_INVALID): Severity.ERROR,
 }
 _EXTENDER = {
     Reason.SCHEDULER_UNAVAILABLE: Severity.ERROR,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 
 from gpushare import names
 from gpushare.api.suggestion import suggest
@@ -71,7 +72,7 @@ def list_verdicts(request: AdmissionRequest, decision: Decision) -> tuple[PoolVe
 
 
 def _judge_all(request: AdmissionRequest, decision: Decision) -> Iterator[PoolVerdict]:
-    lost = {name: reason for reason, name in decision.lost}
+    lost = {name: reason for reason, lost in decision.lost.items() for name in lost}
     winner = request.find(decision.pool) if decision.pool is not None else None
     for pool in request.pools:
         reason = lost.get(pool.name)
@@ -88,12 +89,14 @@ def _judge_all(request: AdmissionRequest, decision: Decision) -> Iterator[PoolVe
 
 def _judge_missing(request: AdmissionRequest, decision: Decision) -> Iterator[PoolVerdict]:
     known = [pool.name for pool in request.pools]
-    asked = {name for _, name in decision.lost} | request.pod.selection.find_values(
-        names.LABEL_POOL
-    )
+    asked = set(_list_lost(decision)) | request.pod.selection.find_values(names.LABEL_POOL)
     for name in asked.difference(known):
         message = f"{explain_rejection(None, request, None)}{suggest(name, known)}"
         yield PoolVerdict(name, PoolOutcome.LOST, Reason.POOL_NOT_FOUND, message)
+
+
+def _list_lost(decision: Decision) -> Iterator[str]:
+    return chain.from_iterable(decision.lost.values())
 
 
 def measure(request: AdmissionRequest, pool: PoolView) -> Figures | None:
@@ -121,7 +124,7 @@ def _explain_win(request: AdmissionRequest, pool: PoolView, decision: Decision) 
         case Reason.ROUTED_BY_NAMESPACE:
             why = f"default pool of namespace {request.namespace.name}"
         case _:
-            losers = (request.find(name) for _, name in decision.lost)
+            losers = map(request.find, _list_lost(decision))
             could = any(loser and _is_candidate(request, loser) for loser in losers)
             why = "ranked first" if could else "no other pool accepts the pod"
     return f"{why}: {_explain_fit(request, pool)}" if request.pod.memory else why
@@ -177,7 +180,7 @@ def _judge_selected(
 
 def _explain_aside(request: AdmissionRequest, decision: Decision) -> str:
     asked = request.pod.pool
-    if asked and asked in (decision.pool, *(name for _, name in decision.lost)):
+    if asked and asked in (decision.pool, *_list_lost(decision)):
         return f"not considered: the pod requests pool {asked}"
     if decision.reason is Reason.ROUTED_BY_NAMESPACE:
         return f"not considered: {request.namespace.default_pool} is the default of its namespace"

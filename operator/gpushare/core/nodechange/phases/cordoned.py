@@ -44,9 +44,9 @@ def abort_for_halt(step: Step) -> StepResult | None:
     return step.updating(Reason.ROLLOUT_HALTED, why, action)
 
 
-def abort_for_window(step: Step) -> StepResult | None:
+def abort_for_window(step: MemberStep) -> StepResult | None:
     """Uncordon the node, which is only cordoned, where its window is over or the pool is frozen."""
-    closed = step.ctx.closed
+    closed = step.closed
     # One that joins takes no capacity away, and is finished.
     if closed is None or not step.change.is_only_cordoned or step.change.initializing:
         return None
