@@ -7,7 +7,7 @@ the plan allows, and comes back whenever something changed.
 import asyncio
 import logging
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,10 +20,9 @@ from gpushare.controller.informers import Informers
 from gpushare.controller.pool_store import Pools
 from gpushare.controller.status_writer import StatusWriter
 from gpushare.controller.unschedulable_pods import UnschedulablePods
-from gpushare.controller.workqueue import WorkQueue
 from gpushare.core.decision_settings import build_planner, build_timing
 from gpushare.core.nodechange.phases.teardown import asks_for_commands
-from gpushare.core.planner.decisions import Plan
+from gpushare.core.planner.decisions import Decision, Plan
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.records.record import RecordError
 from gpushare.core.snapshot.actions import (
@@ -62,9 +61,6 @@ CONFLICT_SECONDS = 0.2
 _AGAIN = "It is tried again automatically"
 EVICTION_RETRY_SECONDS = 5.0
 """How long a node rests whose pods may not be evicted, as `kubectl drain` does."""
-TASKS_PER_WRITE = 4
-"""Nodes that have a task, for each write that may be in flight: enough until the next pass makes
-more. A task takes 4 KiB, and Python does not give back what thousands took."""
 FULL_PASS_SECONDS = 600.0
 """At least this often everything is decided anew, whatever the events said."""
 
@@ -110,7 +106,11 @@ class Reconciler:
         self._pass_started_at: float | None = None
         self._full_pass_at = 0.0
         self._has_decided = False
-        self._queue = WorkQueue(TASKS_PER_WRITE * settings.write_concurrency)
+        self._waiting: OrderedDict[str, Decision] = OrderedDict()
+        """By node, what is to be written once fewer are written to. Each pass replaces what it
+        decides anew. A task for each would take 4 KiB, and Python gives back nothing of it."""
+        self._writing: set[str] = set()
+        """Nodes that did not have to wait, or no longer."""
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._busy_for: dict[str, str] = {}
         """By node that is being worked on, the pool that it is done for."""
@@ -172,6 +172,7 @@ class Reconciler:
                 await asyncio.sleep(COALESCE_SECONDS)
         finally:
             self._has_decided = False
+            self._waiting.clear()
             for task in self._busy.values():
                 task.cancel()
             await asyncio.gather(*self._busy.values(), return_exceptions=True)
@@ -239,7 +240,7 @@ class Reconciler:
             mode_unsaved=self._mode_unsaved,
             acting_since=self._acting_since,
         )
-        changed: set[str] | None = self.informers.take_changed() | self._queue.get()
+        changed: set[str] | None = self.informers.take_changed()
         if time.monotonic() >= self._full_pass_at:
             self._full_pass_at = time.monotonic() + FULL_PASS_SECONDS
             changed = None
@@ -251,7 +252,8 @@ class Reconciler:
         ending = {pool.name for pool in plan.release}
         adopted = {pool.name for pool in self.pools.all if pool.has_our_finalizer} - ending
         known = {pool.name for pool in self.pools.all}
-        for decision in sorted(plan.decisions, key=lambda each: not self._queue.is_due(each.plan)):
+        decided: dict[str, Decision] = {}
+        for decision in plan.decisions:
             node, may_start = decision.plan.node, decision.pool in adopted
             if (observed := self.informers.nodes.records.get(node)) is not None:
                 tell_commands(self._events, decision.pool, decision.plan, observed)
@@ -259,22 +261,33 @@ class Reconciler:
                 continue
             # A node that leaves a pool which is gone has nobody to wait for.
             if may_start or decision.pool not in known:
-                self._start_one(decision.pool, decision.plan)
-        if self._queue.has_due:
-            # Where those whose turn it was need nothing any more, no write ends for the next.
-            self.mark_changed()
+                decided.setdefault(node, decision)
+        for node in self._waiting.keys() & self._planner.seen - decided.keys():
+            del self._waiting[node]
+        for node, decision in decided.items():
+            action = decision.plan.action
+            # Also where it waits: the label that brought the doubt may change until its turn.
+            if isinstance(action, ApplyNode) and action.is_mode_unsaved:
+                self._mode_unsaved.add(node)
+            if _may_wait(decision.plan):
+                self._waiting[node] = decision
+            else:
+                self._waiting.pop(node, None)
+                self._start_one(decision)
+        self._start_waiting()
 
-    def _start_one(self, pool: str, plan: StepResult) -> None:
-        # Also where it waits: the label that brought the doubt may change until its turn.
-        if isinstance(plan.action, ApplyNode) and plan.action.is_mode_unsaved:
-            self._mode_unsaved.add(plan.node)
-        if not self._queue.start(plan):
-            return
-        work = self._work_on(pool, plan)
-        self._busy[plan.node] = asyncio.create_task(work, name=f"node {plan.node}")
-        self._busy_for[plan.node] = pool
-        if plan.uses_budget:
-            self._starting.add(plan.node)
+    def _start_waiting(self) -> None:
+        while self._waiting and len(self._writing) < self._settings.write_concurrency:
+            node, decision = self._waiting.popitem(last=False)
+            self._writing.add(node)
+            self._start_one(decision)
+
+    def _start_one(self, decision: Decision) -> None:
+        node, work = decision.plan.node, self._work_on(decision.pool, decision.plan)
+        self._busy[node] = asyncio.create_task(work, name=f"node {node}")
+        self._busy_for[node] = decision.pool
+        if decision.plan.uses_budget:
+            self._starting.add(node)
 
     async def _work_on(self, pool: str, member: StepResult) -> None:
         version = self.pools.version_of(pool)
@@ -330,8 +343,8 @@ class Reconciler:
             )
         finally:
             # Before the node rests: meanwhile it is another's turn.
-            self._queue.done(member.node)
-            self.mark_changed()
+            self._writing.discard(member.node)
+            self._start_waiting()
 
     def _note_refusal(self, node: str, reason: Reason, message: str) -> None:
         self._refusals[node] = Blocker(reason, message)
@@ -353,6 +366,12 @@ class Reconciler:
             return
         log.warning("tried again: %s", describe_failure(error))
         await asyncio.sleep(find_delay(error, self._refused[node]))
+
+
+def _may_wait(plan: StepResult) -> bool:
+    """Tell whether a write may wait for others: not where the budget counts its node already."""
+    is_write = isinstance(plan.action, ApplyNode | ReleaseNode)
+    return is_write and not (plan.under_way or plan.uses_budget)
 
 
 def _is_mode_saved(done: Action) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpushare.controller.reconciler import TASKS_PER_WRITE, Reconciler
+from gpushare.controller.reconciler import Reconciler
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import (
     EvictedPod,
@@ -116,13 +116,13 @@ def build_new(api: SlowApi, count: int) -> Reconciler:
 async def test_of_thousands_of_nodes_few_have_a_task_and_all_are_written_to_once() -> None:
     """A task for each would take as much memory as the nodes."""
     api = SlowApi("write")
-    most, count = TASKS_PER_WRITE * LIMIT, 3 * TASKS_PER_WRITE * LIMIT
+    count = 3 * LIMIT
     reconciler = build_new(api, count)
     await reconciler._pass_safely()
     await until_quiet(api)
-    assert (len(reconciler._busy), api.in_flight["write"]) == (most, LIMIT)
+    assert (len(reconciler._busy), api.in_flight["write"]) == (LIMIT, LIMIT)
     await reconciler._pass_safely()
-    assert len(reconciler._busy) == most
+    assert len(reconciler._busy) == LIMIT
     api.go_on.set()
     for _ in range(3):
         await pass_and_settle(reconciler)
@@ -134,9 +134,9 @@ async def test_of_thousands_of_nodes_few_have_a_task_and_all_are_written_to_once
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
-    """One write at a time; returns how many nodes have a task."""
-    monkeypatch.setenv("GPUSHARE_WRITE_CONCURRENCY", "1")
-    return TASKS_PER_WRITE
+    """So many nodes are written to at once."""
+    monkeypatch.setenv("GPUSHARE_WRITE_CONCURRENCY", "2")
+    return 2
 
 
 @pytest.mark.parametrize("why", ["refused", "unchanged"])
@@ -155,7 +155,7 @@ async def test_nodes_that_rest_hold_up_no_other(
         await until_quiet(api)
     assert ("APPLY", f"{NODES}/works") in api.writes
     assert len(api.written(NODES)) == 3 * few + 1
-    assert set(reconciler._busy) == {node.name for node in nodes}
+    assert set(reconciler._busy) >= {node.name for node in nodes}
     for task in reconciler._busy.values():
         task.cancel()
     await reconciler._events.close()
@@ -169,6 +169,8 @@ async def test_a_node_that_waits_is_written_to_as_it_is_by_its_turn(few: int) ->
     changed, gone = f"gpu-{few:04}", f"gpu-{few + 1:04}"
     put_node(reconciler, replace(a_node(changed, CGPU), resource_version="7"))
     del reconciler.informers.nodes._records[gone]
+    reconciler.informers.mark_changed(gone)
+    await reconciler._pass_safely()
     api.go_on.set()
     for _ in range(3):
         await pass_and_settle(reconciler)
@@ -187,6 +189,7 @@ async def test_a_node_that_waits_is_not_written_to_for_a_pool_that_is_gone_by_it
     await until_quiet(api)
     api.pools.clear()
     reconciler.pools.list_anew()
+    await reconciler._pass_safely()
     api.go_on.set()
     for _ in range(3):
         await pass_and_settle(reconciler)

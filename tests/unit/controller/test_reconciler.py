@@ -13,7 +13,6 @@ from gpushare.api.k8s.pod_owner import Workload
 from gpushare.api.pool import Pool, Schedule
 from gpushare.api.status import PoolStatus, Releasing
 from gpushare.controller.backoff import LONGEST_RETRY_SECONDS, RETRY_SECONDS, find_delay
-from gpushare.controller.reconciler import TASKS_PER_WRITE
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.snapshot.actions import DeletePlugins, ReleaseNode
 from gpushare.kube.errors import ApiError
@@ -267,7 +266,7 @@ async def test_a_doubt_is_kept_also_while_its_node_waits_to_be_written_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("GPUSHARE_WRITE_CONCURRENCY", "1")
-    first = [a_node(f"first-{number}", SHARE) for number in range(TASKS_PER_WRITE)]
+    first = [a_node("first", SHARE)]
     doubted = replace(_unseen(), name="second")
     pods = [replace(a_plugin_pod(), node="second")]
     reconciler = build_reconciler(LoopApi(), [a_pool(schedule="share")], *first, doubted, pods=pods)
