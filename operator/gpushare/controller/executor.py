@@ -74,9 +74,9 @@ class Executor:
 
     async def carry_out(
         self, action: Action, *, pool: str, reason: Reason, is_wanted: Callable[[], bool]
-    ) -> None:
-        """Do `action` for `pool`; `reason` is why. Each write that changes something is a line of
-        the log.
+    ) -> float:
+        """Do `action` for `pool`; `reason` is why. Return the seconds for which the node must rest
+        then. Each write that changes something is a line of the log.
 
         Where that takes a while, `is_wanted` is asked before the write: the pool may want
         something else by then.
@@ -84,17 +84,16 @@ class Executor:
         Raises `ApiError`, `EvictionRefusedError`, `JobTakenError` or aiohttp's errors; whatever
         was not done is planned anew.
         """
+        rest_seconds = 0.0
         match action:
             case ApplyNode():
-                async with self._writes:
-                    await self._apply(action, pool, reason)
+                rest_seconds = await self._apply(action, pool, reason)
             case RecheckPods():
-                await self._recheck_pods(action, pool, reason, is_wanted)
+                rest_seconds = await self._recheck_pods(action, pool, reason, is_wanted)
             case RecordPlugins():
                 seen = await self._observe(action.node, ChangePhase.LABELLED, ChangePhase.REBOOTED)
                 if seen is not None and (restart := plan_restart(seen)) is not None:
-                    async with self._writes:
-                        await self._apply(restart, pool, reason)
+                    rest_seconds = await self._apply(restart, pool, reason)
             case DeletePlugins():
                 async with self._writes:
                     await self._delete_plugins(action, pool, reason)
@@ -111,23 +110,32 @@ class Executor:
                 if action.note:
                     note = f"Pool {pool} released the node. {action.note}"
                     self._tell_node(action.node, reason, note, warns=True)
+        return rest_seconds
 
     async def relist(self, name: str) -> None:
         """Show the caches a node as it is now, ahead of a watch that may be behind for long."""
         async with self._reads:
             self.informers.nodes.offer(await self.api.get(f"{NODES}/{name}"))
 
-    async def _apply(self, action: ApplyNode, pool: str, reason: Reason) -> None:
-        # Read before: the watch may show what is written before the answer comes.
-        before = self.informers.nodes.records.get(action.node)
-        node = await apply_node(self.api, action)
+    async def _apply(
+        self,
+        action: ApplyNode,
+        pool: str,
+        reason: Reason,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> float:
+        async with self._writes:
+            if not is_wanted():
+                return 0.0
+            # Read before: the watch may show what is written before the answer comes.
+            before = self.informers.nodes.records.get(action.node)
+            node = await apply_node(self.api, action)
         self.informers.nodes.offer(node)
-        if node["metadata"]["resourceVersion"] != action.resource_version:
+        is_changed = node["metadata"]["resourceVersion"] != action.resource_version
+        if is_changed:
             log.info("%s", action.message)
         else:
-            # Somebody else holds what we let go of: without a pause this would be sent for ever.
             log.warning("a write changed nothing: %s", action.message)
-            await asyncio.sleep(NO_CHANGE_SECONDS)
         now = datetime.now(UTC)
         outcome = judge_write(before, action, now) if before is not None else WriteOutcome()
         self.metrics.observe_write(pool, reason, outcome)
@@ -136,6 +144,8 @@ class Executor:
             if (ours := action.labels.get(flip.key)) is not None:
                 note = f"Pool {pool}: {describe_revert(flip, ours)}"
                 self._tell_node(action.node, Reason.DRIFT_REVERTED, note, warns=True)
+        # Somebody else holds what we let go of: without a pause this would be sent for ever.
+        return 0.0 if is_changed else NO_CHANGE_SECONDS
 
     async def _release(self, action: ReleaseNode) -> None:
         released = await release_node(self.api, action)
@@ -147,13 +157,13 @@ class Executor:
 
     async def _recheck_pods(
         self, action: RecheckPods, pool: str, reason: Reason, is_wanted: Callable[[], bool]
-    ) -> None:
+    ) -> float:
         """Read the node's pods again: a binding under way during the cordon has arrived by now."""
         for gap in (0.0, self.settings.recheck_seconds):
             await asyncio.sleep(gap)
             seen = await self._observe(action.node, ChangePhase.CORDONED)
             if seen is None or not seen.is_out_of_service:
-                return
+                return 0.0
             plan = plan_after_recheck(
                 seen,
                 datetime.now(UTC),
@@ -163,11 +173,7 @@ class Executor:
             )
             if plan is None or not plan.cordon:
                 break
-        if plan is None:
-            return
-        async with self._writes:
-            if is_wanted():
-                await self._apply(plan, pool, reason)
+        return await self._apply(plan, pool, reason, is_wanted) if plan is not None else 0.0
 
     async def _observe(self, name: str, *steps: ChangePhase) -> NodeSnapshot | None:
         """Read the node and its pods from the API server; None if it is at none of these steps."""

@@ -7,7 +7,7 @@ the plan allows, and comes back whenever something changed.
 import asyncio
 import logging
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from gpushare.controller.status_writer import StatusWriter
 from gpushare.controller.unschedulable_pods import UnschedulablePods
 from gpushare.core.decision_settings import build_planner, build_timing
 from gpushare.core.nodechange.phases.teardown import asks_for_commands
-from gpushare.core.planner.decisions import Plan
+from gpushare.core.planner.decisions import Decision, Plan
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.records.record import RecordError
 from gpushare.core.snapshot.actions import (
@@ -106,6 +106,11 @@ class Reconciler:
         self._pass_started_at: float | None = None
         self._full_pass_at = 0.0
         self._has_decided = False
+        self._waiting: OrderedDict[str, Decision] = OrderedDict()
+        """By node, what is to be written once fewer are written to. Each pass replaces what it
+        decides anew. A task for each would take 4 KiB, and Python gives back nothing of it."""
+        self._writing: set[str] = set()
+        """Nodes that did not have to wait, or no longer."""
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._busy_for: dict[str, str] = {}
         """By node that is being worked on, the pool that it is done for."""
@@ -167,6 +172,7 @@ class Reconciler:
                 await asyncio.sleep(COALESCE_SECONDS)
         finally:
             self._has_decided = False
+            self._waiting.clear()
             for task in self._busy.values():
                 task.cancel()
             await asyncio.gather(*self._busy.values(), return_exceptions=True)
@@ -246,6 +252,7 @@ class Reconciler:
         ending = {pool.name for pool in plan.release}
         adopted = {pool.name for pool in self.pools.all if pool.has_our_finalizer} - ending
         known = {pool.name for pool in self.pools.all}
+        decided: dict[str, Decision] = {}
         for decision in plan.decisions:
             node, may_start = decision.plan.node, decision.pool in adopted
             if (observed := self.informers.nodes.records.get(node)) is not None:
@@ -254,11 +261,33 @@ class Reconciler:
                 continue
             # A node that leaves a pool which is gone has nobody to wait for.
             if may_start or decision.pool not in known:
-                task = self._work_on(decision.pool, decision.plan)
-                self._busy[node] = asyncio.create_task(task, name=f"node {node}")
-                self._busy_for[node] = decision.pool
-                if decision.plan.uses_budget:
-                    self._starting.add(node)
+                decided.setdefault(node, decision)
+        for node in self._waiting.keys() & self._planner.seen - decided.keys():
+            del self._waiting[node]
+        for node, decision in decided.items():
+            action = decision.plan.action
+            # Also where it waits: the label that brought the doubt may change until its turn.
+            if isinstance(action, ApplyNode) and action.is_mode_unsaved:
+                self._mode_unsaved.add(node)
+            if _may_wait(decision.plan):
+                self._waiting[node] = decision
+            else:
+                self._waiting.pop(node, None)
+                self._start_one(decision)
+        self._start_waiting()
+
+    def _start_waiting(self) -> None:
+        while self._waiting and len(self._writing) < self._settings.write_concurrency:
+            node, decision = self._waiting.popitem(last=False)
+            self._writing.add(node)
+            self._start_one(decision)
+
+    def _start_one(self, decision: Decision) -> None:
+        node, work = decision.plan.node, self._work_on(decision.pool, decision.plan)
+        self._busy[node] = asyncio.create_task(work, name=f"node {node}")
+        self._busy_for[node] = decision.pool
+        if decision.plan.uses_budget:
+            self._starting.add(node)
 
     async def _work_on(self, pool: str, member: StepResult) -> None:
         version = self.pools.version_of(pool)
@@ -270,18 +299,12 @@ class Reconciler:
         self, pool: str, member: StepResult, version: tuple[str, int] | None
     ) -> None:
         assert member.action is not None
-        if isinstance(member.action, ApplyNode) and member.action.is_mode_unsaved:
-            self._mode_unsaved.add(member.node)
         try:
-            await self._executor.carry_out(
-                member.action,
-                pool=pool,
-                reason=member.reason,
-                is_wanted=lambda: self.pools.version_of(pool) == version,
-            )
+            rest_seconds = await self._execute(pool, member, member.action, version)
             self._forget_refusal(member.node)
             if member.node in self._mode_unsaved and _is_mode_saved(member.action):
                 self._mode_unsaved.remove(member.node)
+            await asyncio.sleep(rest_seconds)
         except EvictionRefusedError as error:
             self._note_refusal(member.node, Reason.EVICTION_REFUSED, f"{error}. {_AGAIN}")
             await asyncio.sleep(EVICTION_RETRY_SECONDS)
@@ -308,6 +331,21 @@ class Reconciler:
                 self._forget_refusal(member.node)
             self.informers.mark_changed(member.node)
 
+    async def _execute(
+        self, pool: str, member: StepResult, action: Action, version: tuple[str, int] | None
+    ) -> float:
+        try:
+            return await self._executor.carry_out(
+                action,
+                pool=pool,
+                reason=member.reason,
+                is_wanted=lambda: self.pools.version_of(pool) == version,
+            )
+        finally:
+            # Before the node rests: meanwhile it is another's turn.
+            self._writing.discard(member.node)
+            self._start_waiting()
+
     def _note_refusal(self, node: str, reason: Reason, message: str) -> None:
         self._refusals[node] = Blocker(reason, message)
         self.informers.mark_changed(node)
@@ -328,6 +366,12 @@ class Reconciler:
             return
         log.warning("tried again: %s", describe_failure(error))
         await asyncio.sleep(find_delay(error, self._refused[node]))
+
+
+def _may_wait(plan: StepResult) -> bool:
+    """Tell whether a write may wait for others: not where the budget counts its node already."""
+    is_write = isinstance(plan.action, ApplyNode | ReleaseNode)
+    return is_write and not (plan.under_way or plan.uses_budget)
 
 
 def _is_mode_saved(done: Action) -> bool:

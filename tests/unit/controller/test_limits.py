@@ -1,6 +1,7 @@
 """How much is under way at once, however many nodes need something."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -22,6 +23,8 @@ from tests.unit.controller.reconcile_loop import (
     SlowApi,
     build_cordoned,
     build_reconciler,
+    pass_and_settle,
+    put_node,
     start_work,
     until_quiet,
 )
@@ -102,3 +105,105 @@ async def evict(reconciler: Reconciler, node: str) -> None:
     action = EvictPods(node, (EvictedPod("ml", f"on-{node}", f"uid-on-{node}"),))
     plan = StepResult(node, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
     await start_work(reconciler, plan)
+
+
+def build_new(api: SlowApi, count: int) -> Reconciler:
+    """The loop, with so many nodes of a new pool."""
+    nodes = [a_node(f"gpu-{index:04}", CGPU) for index in range(count)]
+    return build_reconciler(api, [a_pool()], *nodes)
+
+
+async def test_of_thousands_of_nodes_few_have_a_task_and_all_are_written_to_once() -> None:
+    """A task for each would take as much memory as the nodes."""
+    api = SlowApi("write")
+    count = 3 * LIMIT
+    reconciler = build_new(api, count)
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    assert (len(reconciler._busy), api.in_flight["write"]) == (LIMIT, LIMIT)
+    await reconciler._pass_safely()
+    assert len(reconciler._busy) == LIMIT
+    api.go_on.set()
+    for _ in range(3):
+        await pass_and_settle(reconciler)
+    await finish(reconciler, api)
+    assert sorted(path for _, path in api.writes if NODES in path) == [
+        f"{NODES}/gpu-{index:04}" for index in range(count)
+    ]
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> int:
+    """So many nodes are written to at once."""
+    monkeypatch.setenv("GPUSHARE_WRITE_CONCURRENCY", "2")
+    return 2
+
+
+@pytest.mark.parametrize("why", ["refused", "unchanged"])
+async def test_nodes_that_rest_hold_up_no_other(
+    few: int, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = SlowApi()
+    monkeypatch.setattr("gpushare.controller.executor.NO_CHANGE_SECONDS", 600.0)
+    monkeypatch.setattr("gpushare.controller.reconciler.find_delay", lambda *of: 600.0)
+    nodes = [a_node(f"rests-{i}", CGPU, resource_version="9") for i in range(3 * few)]
+    reconciler = build_reconciler(api, [a_pool()], *nodes, a_node("works", CGPU))
+    if why == "refused":
+        api.refusal, api.refused = 403, "/rests-"
+    for _ in range(4):
+        await reconciler._pass_safely()
+        await until_quiet(api)
+    assert ("APPLY", f"{NODES}/works") in api.writes
+    assert len(api.written(NODES)) == 3 * few + 1
+    assert set(reconciler._busy) >= {node.name for node in nodes}
+    for task in reconciler._busy.values():
+        task.cancel()
+    await reconciler._events.close()
+
+
+async def test_a_node_that_waits_is_written_to_as_it_is_by_its_turn(few: int) -> None:
+    api = SlowApi("write")
+    reconciler = build_new(api, few + 2)
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    changed, gone = f"gpu-{few:04}", f"gpu-{few + 1:04}"
+    put_node(reconciler, replace(a_node(changed, CGPU), resource_version="7"))
+    del reconciler.informers.nodes._records[gone]
+    reconciler.informers.mark_changed(gone)
+    await reconciler._pass_safely()
+    api.go_on.set()
+    for _ in range(3):
+        await pass_and_settle(reconciler)
+    await finish(reconciler, api)
+    written = {path: body["metadata"] for path, body in api.bodies}
+    assert written[f"{NODES}/{changed}"]["resourceVersion"] == "7"
+    assert f"{NODES}/{gone}" not in written
+
+
+async def test_a_node_that_waits_is_not_written_to_for_a_pool_that_is_gone_by_its_turn(
+    few: int,
+) -> None:
+    api = SlowApi("write")
+    reconciler = build_new(api, few + 2)
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    api.pools.clear()
+    reconciler.pools.list_anew()
+    await reconciler._pass_safely()
+    api.go_on.set()
+    for _ in range(3):
+        await pass_and_settle(reconciler)
+    await finish(reconciler, api)
+    assert not {f"{NODES}/gpu-{few + i:04}" for i in range(2)} & {path for _, path in api.writes}
+
+
+async def test_a_change_that_is_under_way_does_not_wait_for_nodes_to_be_labelled(few: int) -> None:
+    api = SlowApi("write")
+    reconciler = build_new(api, 10 * few)
+    await reconciler._pass_safely()
+    away = a_node("away", {**CGPU, **OURS}, records=under_way(ChangePhase.CORDONED))
+    put_node(reconciler, away)
+    await reconciler._pass_safely()
+    assert "away" in reconciler._busy
+    assert len(reconciler._busy) == few + 1
+    await finish(reconciler, api)

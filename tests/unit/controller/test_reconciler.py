@@ -262,6 +262,20 @@ async def test_a_doubt_that_could_not_be_stored_outlives_the_label_that_brought_
     assert json.loads(annotations[names.ANNOTATION_APPLIED])["modeUnknown"] is True
 
 
+async def test_a_doubt_is_kept_also_while_its_node_waits_to_be_written_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GPUSHARE_WRITE_CONCURRENCY", "1")
+    first = [a_node("first", SHARE)]
+    doubted = replace(_unseen(), name="second")
+    pods = [replace(a_plugin_pod(), node="second")]
+    reconciler = build_reconciler(LoopApi(), [a_pool(schedule="share")], *first, doubted, pods=pods)
+    await reconciler._pass_safely()
+    assert reconciler._busy.keys() == {node.name for node in first}
+    assert reconciler._mode_unsaved == {"second"}
+    await settle(reconciler)
+
+
 @pytest.mark.parametrize("note", ["The last change of the node failed", ""])
 async def test_a_node_that_is_left_cordoned_is_told_of_in_an_event(note: str) -> None:
     """Nothing on it will say so any more."""
