@@ -30,8 +30,6 @@ OTHERS = frozenset({Stack.HAMI, Stack.DRA})
 serves the whole cards of a node that does not share them."""
 BY_LABEL = frozenset({Stack.ALIBABA_CLOUD, Stack.NVIDIA})
 """Those of which a change brings one and takes the other away: until it is over both may run."""
-
-
 _REMEDIES: Mapping[Stack, str] = {
     Stack.NVIDIA: "NVIDIA: keep its DaemonSet off the node by its node selector; with the GPU "
     "Operator, which can reset the node's label, set devicePlugin.enabled=false",
