@@ -48,18 +48,27 @@ def build_static_plugin(node: str, node_uid: str) -> dict[str, Any]:
     }
 
 
-def build_nvidia_plugin(node_selector: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """NVIDIA's plugin as its own manifest installs it: it serves whole cards whatever the mode."""
-    labels = {"name": names.NVIDIA_PLUGIN}
+def build_nvidia_plugin(
+    node_selector: Mapping[str, str] | None = None,
+    *,
+    name: str = names.NVIDIA_PLUGIN,
+    namespace: str = names.SYSTEM_NAMESPACE,
+) -> dict[str, Any]:
+    """NVIDIA's plugin as its own manifest installs it: it serves whole cards whatever the mode.
+
+    Its chart gives the DaemonSet the name of the release, in a namespace of its own.
+    """
+    labels = {"name": name}
+    annotations = {names.PLAYED: "true", names.RUNS: names.NVIDIA_PLUGIN}
     container = {"name": "nvidia-device-plugin-ctr", "image": "k8s-device-plugin:v1"}
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": {"name": names.NVIDIA_PLUGIN, "namespace": names.SYSTEM_NAMESPACE},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "selector": {"matchLabels": labels},
             "template": {
-                "metadata": {"labels": labels, "annotations": {names.PLAYED: "true"}},
+                "metadata": {"labels": labels, "annotations": annotations},
                 "spec": {
                     "nodeSelector": dict(node_selector or {}),
                     "tolerations": [{"operator": "Exists"}],

@@ -27,7 +27,9 @@ OWN_NAMES = re.compile(
 """The same, where the word has a good meaning beside."""
 EDITION_FILES = ("operator/gpushare/editions/", "operator/gpushare/api/pool.py")
 """All others ask `EDITIONS` what an edition is like, so that a new one is one new module."""
-NAMED_EDITION = re.compile(r"\bEdition\.[A-Z]|gpushare\.editions\.(?!edition|registry|plugin)")
+NAMED_EDITION = re.compile(
+    r"\bEdition\.[A-Z]|gpushare\.editions\.(?!edition|registry|plugin|stacks)"
+)
 
 
 def find_complaints(project: Path) -> Iterator[str]:

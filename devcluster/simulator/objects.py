@@ -115,7 +115,7 @@ class Pod:
 
     @property
     def is_component(self) -> bool:
-        """Whether it is a part of an edition: a DaemonSet's in kube-system, or a static pod."""
+        """Whether it is a part of an edition, or a plugin: a DaemonSet's, or a static pod."""
         return bool(self.component) and names.PLAYED in self.annotations
 
     @property
@@ -235,13 +235,13 @@ def _gpu_only(amounts: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _find_component(meta: Object) -> str:
+    if runs := (meta.get("annotations") or {}).get(names.RUNS):
+        return str(runs)
     if meta.get("namespace") != names.SYSTEM_NAMESPACE:
         return ""
     if names.CONFIG_MIRROR in (meta.get("annotations") or {}):
         component: str = (meta.get("labels") or {}).get("component", "")
         return component
-    if runs := (meta.get("annotations") or {}).get(names.RUNS):
-        return str(runs)
     owners: Iterator[str] = (
         o["name"] for o in meta.get("ownerReferences") or () if o["kind"] == "DaemonSet"
     )

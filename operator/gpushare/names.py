@@ -129,6 +129,9 @@ LABEL_NODE_POOL: Final = "alibabacloud.com/nodepool-id"
 LABEL_CARDS: Final = "aliyun.accelerator/nvidia_count"
 """Number of cards; on every GPU node, whatever plugin it has."""
 
+ANNOTATION_HAMI_REGISTER: Final = "hami.io/node-nvidia-register"
+"""On nodes: HAMi's plugin writes a node's cards there, and never removes it."""
+
 # Label on pods, written by their owners (Professional).
 LABEL_CARD_COUNT: Final = "aliyun.com/gpu-count"
 """Number of cards over which the pod's gpu-mem is spread evenly."""
@@ -139,11 +142,15 @@ RESOURCE_GPU_CORE: Final = "aliyun.com/gpu-core.percentage"
 RESOURCE_GPU_COUNT: Final = "aliyun.com/gpu-count"
 RESOURCE_TOPOLOGY_GPU: Final = "aliyun.com/gpu"
 RESOURCE_WHOLE_GPU: Final = "nvidia.com/gpu"
+RESOURCE_SHARED_GPU: Final = "nvidia.com/gpu.shared"
+"""NVIDIA's plugin serves it instead of nvidia.com/gpu where `renameByDefault` is set."""
 RESOURCE_MIG_PREFIX: Final = "nvidia.com/mig-"
 GPU_RESOURCES: Final = frozenset(
     {RESOURCE_GPU_MEMORY, RESOURCE_GPU_CORE, RESOURCE_TOPOLOGY_GPU, RESOURCE_WHOLE_GPU}
 )
 """What a pod can ask for; gpu-count is left out: it survives its plugin and gives no card."""
+OFFERED_RESOURCES: Final = GPU_RESOURCES | {RESOURCE_SHARED_GPU}
+"""What is read of a node's allocatable, besides MIG devices."""
 
 SHARED_RESOURCES: Final = frozenset({RESOURCE_GPU_MEMORY, RESOURCE_GPU_CORE})
 """What a pod asks for that takes a part of a card."""
@@ -256,6 +263,8 @@ class Reason(StrEnum):
     COMPONENT_MISSING = "ComponentMissing"
     WHOLE_CARD_PLUGIN_MISSING = "WholeCardPluginMissing"
     MIG_NODE = "MigNode"
+    OTHER_STACK = "OtherStack"
+    COMPETING_STACKS = "CompetingStacks"
     OTHER_EDITION_LABELS = "OtherEditionLabels"
     OWNED_BY_OTHER_POOL = "OwnedByOtherPool"
     PLUGIN_RESTART_NEEDED = "PluginRestartNeeded"

@@ -186,7 +186,8 @@ class Executor:
         records = parse_records(node)
         if records.change is None or records.change.phase not in steps:
             return None
-        return NodeSnapshot(node, pods, records)
+        slices = self.informers.resource_slices.get(name, ())
+        return NodeSnapshot(node, pods, records, resource_slices=slices)
 
     async def _delete_plugins(self, action: DeletePlugins, pool: str, reason: Reason) -> None:
         for plugin in action.plugins:

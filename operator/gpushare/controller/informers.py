@@ -1,6 +1,7 @@
 """Keeps copies in memory of what decisions use, and notes what changed in them."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -11,7 +12,7 @@ from gpushare import names
 from gpushare.api.k8s.daemonset import DaemonSet, list_standard_names, parse_daemonset
 from gpushare.api.k8s.job import Job, parse_job
 from gpushare.api.k8s.namespace import Namespace, parse_namespace
-from gpushare.api.k8s.node import Node, parse_node
+from gpushare.api.k8s.node import Node, ResourceSlice, parse_node, parse_resource_slice
 from gpushare.api.k8s.pod import Pod, parse_pod
 from gpushare.api.k8s.unhealthy_cards import UnhealthyCards, parse_unhealthy_cards
 from gpushare.api.windows import Freeze, parse_freeze
@@ -22,12 +23,20 @@ from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.registry import MODES
 from gpushare.kube.client import ApiClient, Json
+from gpushare.kube.errors import CALL_FAILURES, describe_failure
 from gpushare.kube.informer import Informer, Listener, Record
 from gpushare.kube.resources.jobs import jobs_path
+from gpushare.kube.resources.resource_slices import OF_DRIVER, find_slices_path
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 
+log = logging.getLogger(__name__)
+
 REFUSAL_SECONDS = 60.0
+DISCOVERY_SECONDS = 2.0
+SLICE_GRACE_SECONDS = 60.0
+"""A ResourceSlice that is gone may come back: the kubelet removes all of them when it starts, and
+30 s after their driver left."""
 
 
 class Informers:
@@ -105,6 +114,12 @@ class Informers:
         )
         """Without the right to list these, everything else goes on: cards count as healthy. Where
         the right is taken away the metric of watches tells."""
+        self.slices: Informer[ResourceSlice] | None = None
+        """As for unhealthy cards; None where the API server does not serve ResourceSlices."""
+        self._slices_looked_for = asyncio.Event()
+        """Set once it is known whether the API server serves them."""
+        self.resource_slices: dict[str, set[str]] = {}
+        """Names by node; those that are gone stay for a minute."""
 
     def _add(
         self,
@@ -154,12 +169,39 @@ class Informers:
         async with asyncio.TaskGroup() as group:
             for informer in (*self._informers, self.unhealthy):
                 group.create_task(informer.run())
+            group.create_task(self._run_slices())
+
+    async def _run_slices(self) -> None:
+        """Keep them up to date where the API server serves them, which is found out once."""
+        while True:
+            try:
+                path = await find_slices_path(self._api)
+                break
+            except CALL_FAILURES as error:
+                log.warning("ResourceSlices not looked for: %s", describe_failure(error))
+            await asyncio.sleep(DISCOVERY_SECONDS)
+        if path is not None:
+            self.slices = Informer(
+                self._api,
+                path,
+                parse_resource_slice,
+                on_change=self._on_slice,
+                on_alive=partial(self._metrics.observe_watch, "resourceslices"),
+                params=OF_DRIVER,
+                refusal_seconds=REFUSAL_SECONDS,
+            )
+        self._slices_looked_for.set()
+        if self.slices is not None:
+            await self.slices.run()
 
     async def wait_synced(self) -> None:
         """Wait until each was listed completely once; before that, absence means nothing."""
         for informer in self._informers:
             await informer.synced.wait()
         await self.unhealthy.tried.wait()
+        await self._slices_looked_for.wait()
+        if self.slices is not None:
+            await self.slices.tried.wait()
 
     async def relist(self) -> None:
         """Take in everything as it is now: a watch may be behind, and nobody can tell by how much.
@@ -182,6 +224,7 @@ class Informers:
             zeroed=self._zeroed,
             freeze=next(iter(self.freezes.records.values()), None),
             unhealthy_cards={each.node: each.cards for each in self.unhealthy.records.values()},
+            resource_slices=self.resource_slices,
         )
 
     def mark_changed(self, node: str) -> None:
@@ -237,6 +280,19 @@ class Informers:
     ) -> None:
         if (told := new or old) is not None:
             self.mark_changed(told.node)
+
+    def _on_slice(self, key: str, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        if new is not None:
+            self.resource_slices.setdefault(new.node, set()).add(key)
+            self.mark_changed(new.node)
+        elif old is not None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(SLICE_GRACE_SECONDS, self._forget_slice, key, old.node)
+
+    def _forget_slice(self, key: str, node: str) -> None:
+        if self.slices is None or key not in self.slices.records:
+            self.resource_slices[node].discard(key)
+            self.mark_changed(node)
 
     def _on_job(self, key: str, old: Job | None, new: Job | None) -> None:
         if old is not None:

@@ -7,16 +7,17 @@ and two that give out the same cards under different resources each give out all
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from gpushare import names
-from gpushare.api.k8s.daemonset import FORMER
+from gpushare.api.k8s.daemonset import (
+    FORMER,
+    HAMI_DAEMONSET,
+    MIG_DAEMONSET,
+    NVIDIA_DAEMONSET,
+)
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.editions.edition import Mode
 from gpushare.editions.registry import MODES
 
-NVIDIA_DAEMONSET = "nvidia-device-plugin-daemonset"
-"""As NVIDIA's own manifest names it; no edition brings it, and it serves whole cards too."""
-MIG_DAEMONSET = "migparted-device-plugin"
-"""ACK's for MIG devices: of the resources that are known here it serves none."""
 STATIC_PLUGIN = "static pod nvidia-device-plugin"
 """Whole cards up to Kubernetes 1.31, and what an upgrade left over of it (vendor's page on updating
 the device plugin): a file on the node, which its kubelet alone starts and ends."""
@@ -32,7 +33,8 @@ def _collect_served() -> Iterator[tuple[str, frozenset[str]]]:
 
 SERVED: Mapping[str, frozenset[str]] = {
     **dict(_collect_served()),
-    NVIDIA_DAEMONSET: _WHOLE_CARDS,
+    NVIDIA_DAEMONSET: _WHOLE_CARDS | {names.RESOURCE_SHARED_GPU},
+    HAMI_DAEMONSET: _WHOLE_CARDS,
     MIG_DAEMONSET: frozenset(),
     STATIC_PLUGIN: _WHOLE_CARDS,
 }
@@ -102,5 +104,8 @@ def find_competing(
 def _is_terminating(plugin: str, previous_mode: Mode, mode: Mode) -> bool:
     if plugin in (previous_mode.plugin, mode.plugin):
         return plugin != mode.plugin
+    if plugin == HAMI_DAEMONSET:
+        # No label of ours takes it away.
+        return False
     served = SERVED[plugin]
     return not served.isdisjoint(previous_mode.resources) and served.isdisjoint(may_offer(mode))

@@ -47,7 +47,7 @@ def test_each_trouble_of_a_sharing_node_is_told_and_its_remedy_mends_it(
     told = {
         node: expect_reason(bench, node, reason)["message"]
         for node, reason in (
-            ("two", "CompetingPlugins"),
+            ("two", "CompetingStacks"),
             ("left", "LeftOverResource"),
             ("mib", "MemoryUnitDiffers"),
             ("blind", "NoCards"),
@@ -55,7 +55,7 @@ def test_each_trouble_of_a_sharing_node_is_told_and_its_remedy_mends_it(
         )
     }
 
-    assert f"Keep DaemonSet {NVIDIA} off the node" in told["two"]
+    assert f"pod kube-system/{NVIDIA}" in told["two"]
     assert "restart the kubelet" in told["left"]
     assert "--memory-unit=GiB" in told["mib"]
     assert "kubectl -n kube-system delete pod" in told["blind"]

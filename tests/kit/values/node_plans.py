@@ -1,6 +1,6 @@
 """Plans for one member of a pool."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -59,9 +59,16 @@ def plan_of(
     jobs: Iterable[Job] = (),
     is_refused: bool = False,
     acting_since: datetime | None = None,
+    slices: Collection[str] = (),
 ) -> StepResult:
-    by_name = {job.name: job for job in jobs}
-    seen = NodeSnapshot(node, pods, parse_records(node), jobs=by_name, is_refused=is_refused)
+    seen = NodeSnapshot(
+        node,
+        pods,
+        parse_records(node),
+        jobs={job.name: job for job in jobs},
+        is_refused=is_refused,
+        resource_slices=slices,
+    )
     ctx = ReconcileContext(
         now,
         plugin_daemonsets=installed(daemonsets),
@@ -134,14 +141,18 @@ def follow(node: Node, plan: StepResult) -> Node:
     return replace(written(node, apply), labels={"group": "gpu", **apply.labels})
 
 
-def recheck(node: Node, *pods: Pod, now: datetime = NOW, **more: bool) -> ApplyNode | None:
+def recheck(
+    node: Node, *pods: Pod, now: datetime = NOW, slices: Collection[str] = (), **more: bool
+) -> ApplyNode | None:
     """What is written to a cordoned node once its pods were looked at again."""
-    seen = NodeSnapshot(node, pods, parse_records(node))
+    seen = NodeSnapshot(node, pods, parse_records(node), resource_slices=slices)
     return plan_after_recheck(seen, now, Timing(), **more)
 
 
-def expect_recheck(node: Node, *pods: Pod, now: datetime = NOW, **more: bool) -> ApplyNode:
-    apply = recheck(node, *pods, now=now, **more)
+def expect_recheck(
+    node: Node, *pods: Pod, now: datetime = NOW, slices: Collection[str] = (), **more: bool
+) -> ApplyNode:
+    apply = recheck(node, *pods, now=now, slices=slices, **more)
     assert apply is not None
     return apply
 

@@ -5,6 +5,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from gpushare.api.k8s.node import ResourceSlice
 from gpushare.controller.informers import Informers
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.observe.metrics import Metrics
@@ -37,6 +40,42 @@ async def test_without_the_right_to_config_maps_all_else_goes_on() -> None:
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
+
+
+SLICES = "apis/resource.k8s.io/v1/resourceslices"
+
+
+@pytest.mark.parametrize("may_list", [True, False])
+async def test_slices_are_watched_where_they_are_served_and_all_goes_on_without_the_right(
+    may_list: bool,
+) -> None:
+    fake = FakeApi(*NEEDED, "api/v1/namespaces/kube-system/configmaps", SLICES)
+    fake.put("apis/resource.k8s.io", {"versions": [{"version": "v1"}]})
+    if not may_list:
+        fake.forbidden.add(SLICES)
+    async with fake.connected() as api:
+        informers = Informers(api, Settings(), on_change=lambda: None, metrics=Metrics())
+        running = asyncio.create_task(informers.run())
+        await informers.wait_synced()
+        assert informers.slices is not None
+        assert informers.slices.synced.is_set() is may_list
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+async def test_a_slice_that_is_gone_counts_for_a_while_as_it_may_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpushare.controller.informers.SLICE_GRACE_SECONDS", 0.01)
+    informers, found = _build(), ResourceSlice("gpu-1-a", "gpu-1")
+    informers._on_slice("gpu-1-a", None, found)
+    informers._on_slice("gpu-1-a", found, None)
+    assert informers.take_changed() == {"gpu-1"}
+    assert set(informers.observe().resource_slices["gpu-1"]) == {"gpu-1-a"}
+    await asyncio.sleep(0.05)
+    assert informers.take_changed() == {"gpu-1"}
+    assert not informers.observe().resource_slices["gpu-1"]
 
 
 def _build() -> Informers:

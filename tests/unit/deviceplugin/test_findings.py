@@ -40,6 +40,7 @@ AT = ReconcileContext(NOW + timedelta(minutes=5))
 PLUGIN, STATIC = a_plugin_pod(), a_static_plugin()
 CORE_PLUGIN = a_plugin_pod("core-1", daemonset="gpushare-core-device-plugin-ds")
 WHOLE_PLUGIN = a_plugin_pod("whole-1", daemonset="ack-nvidia-device-plugin")
+HAMI = a_plugin_pod("hami-1", daemonset="hami-device-plugin")
 NVIDIA_PLUGIN = a_plugin_pod("nvidia-1", daemonset="nvidia-device-plugin-daemonset")
 SHARE_POOL = a_pool(schedule="share")
 
@@ -118,23 +119,43 @@ def test_whoever_brings_whole_cards_where_no_daemonset_does_is_alone_with_them(
 @pytest.mark.parametrize(
     ("node", "pods", "mode", "words"),
     [
-        (BOTH, (PLUGIN, NVIDIA_PLUGIN), ("share", "Professional"), (WHOLE, "allocated twice")),
         (
             CARDS,
             (WHOLE_PLUGIN, STATIC),
             ("default", "Professional"),
             ("static pod", "Move /etc/kubernetes/manifests/nvidia-device-plugin.yml"),
         ),
-        (CARDS, (STATIC, NVIDIA_PLUGIN), ("default", "OpenSource"), (NVIDIA_PLUGIN.daemonset,)),
         (MEMORY_ALONE, (PLUGIN,), ("default", "OpenSource"), (PLUGIN.daemonset, "twice")),
     ],
-    ids=["whole beside shared", "left from an upgrade", "two of whole", "sharing switched off"],
+    ids=["left from an upgrade", "sharing switched off"],
 )
 def test_whoever_gives_out_what_another_does_too_competes(
     node: Node, pods: tuple[Pod, ...], mode: tuple[str, str], words: tuple[str, ...]
 ) -> None:
     trouble = _compete(node, *pods, schedule=mode[0], edition=mode[1])
     expect_not_yet(trouble, Reason.COMPETING_PLUGINS, *words)
+
+
+@pytest.mark.parametrize(
+    ("node", "pods", "mode"),
+    [
+        (BOTH, (PLUGIN, NVIDIA_PLUGIN), ("share", "Professional")),
+        (CARDS, (STATIC, NVIDIA_PLUGIN), ("default", "OpenSource")),
+        (BOTH, (PLUGIN, HAMI), ("share", "Basic")),
+    ],
+    ids=["whole beside shared", "two of whole", "HAMi"],
+)
+def test_plugins_of_two_stacks_are_told_as_such(
+    node: Node, pods: tuple[Pod, ...], mode: tuple[str, str]
+) -> None:
+    trouble = _compete(node, *pods, schedule=mode[0], edition=mode[1])
+    words = (f"pod kube-system/{pods[1].name} serves {WHOLE}", "Keep one")
+    expect_not_yet(trouble, Reason.COMPETING_STACKS, *words)
+
+
+def test_hami_leaves_with_no_change() -> None:
+    missing = verify_mode(BOTH, [PLUGIN, HAMI], _mode("share"), AT, previous_mode=_mode("default"))
+    expect_not_yet(missing, Reason.COMPETING_STACKS)
 
 
 def test_competing_plugins_hold_a_node_at_rest_up() -> None:

@@ -97,8 +97,8 @@ NODES: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
     (
         find(a_sharing_node(allocatable=BOTH), PLUGIN, NVIDIA),
         ERROR,
-        Reason.COMPETING_PLUGINS,
-        "Keep DaemonSet nvidia-device-plugin-daemonset off the node",
+        Reason.COMPETING_STACKS,
+        "NVIDIA: keep its DaemonSet off the node",
     ),
     (find(TWO_LABELS, PLUGIN), ERROR, Reason.OTHER_EDITION_LABELS, "cgpu=true"),
     (
@@ -119,6 +119,15 @@ def test_each_trouble_of_a_node_has_its_code_and_a_remedy(
     found: list[Finding], severity: Severity, code: Code | Reason, told: str
 ) -> None:
     expect_one(found, code, severity, told)
+
+
+def test_two_stacks_on_a_node_of_no_pool_are_an_error_and_another_stack_alone_is_fine() -> None:
+    assert list_codes(find(NODE_OF_HAMI, HAMI)) == ["NothingShared"]
+    both = find(NODE_OF_HAMI, HAMI, NVIDIA)
+    expect_one(both, Reason.COMPETING_STACKS, ERROR, "kubectl label node gpu-1 gpu-")
+    snapshot = a_snapshot(pools=(), nodes=(a_sharing_node(),), pods=(PLUGIN,))
+    snapshot = replace(snapshot, resource_slices={"gpu-1": ["gpu-1-slice"]})
+    expect_one(judge(snapshot, {}), Reason.COMPETING_STACKS, ERROR, "ResourceSlice gpu-1-slice")
 
 
 def test_two_units_in_a_cluster_are_an_error_and_mib_alone_is_worth_a_word() -> None:
@@ -175,6 +184,8 @@ WAITING = [
 ]  # fmt: skip
 LATER_POOL = UnreadablePool("later", "uid", 1, PoolStatus(), "quantum")
 MIG_NODE = a_node(allocatable={"nvidia.com/mig-1g.5gb": 1})
+NODE_OF_HAMI = a_node(allocatable={"nvidia.com/gpu": 10})
+HAMI = a_plugin_pod("hami-1", daemonset="hami-device-plugin")
 ELSEWHERE = {"GPUSHARE_PLUGIN_NAMESPACE": "gpu-plugins"}
 HALTED = see(has_failed(), a_settled("gpu-2"), pools=(a_pool(),))
 HALTED_POOL = [each for each in HALTED if each.object == "pool training"]
@@ -189,7 +200,8 @@ POOLS: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
     (see(), INFO, Reason.NO_NODES, "pool training"),
     (HALTED, ERROR, Reason.DEADLINE_EXCEEDED, "node gpu-0"),
     (HALTED_POOL, ERROR, Reason.ROLLOUT_HALTED, "gpushare retry pool/training"),
-    (see(a_settled(allocatable=BOTH), pods=(PLUGIN, NVIDIA)), ERROR, Reason.COMPETING_PLUGINS, ""),
+    (see(a_settled(allocatable=BOTH), pods=(PLUGIN, NVIDIA)), ERROR, Reason.COMPETING_STACKS, ""),
+    (see(NODE_OF_HAMI, pods=(HAMI,)), WARNING, Reason.OTHER_STACK, "kubectl label node gpu-1 gpu-"),
     (see(MIG_NODE), WARNING, Reason.MIG_NODE, "gpushare explain node gpu-1"),
     (UNANSWERED, ERROR, Reason.SCHEDULER_UNAVAILABLE, "http://10.0.0.9:32766"),
     (UNANSWERED, ERROR, Reason.SCHEDULER_UNAVAILABLE, "extender (2)"),

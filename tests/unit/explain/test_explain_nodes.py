@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gpushare import names
+from gpushare.api.k8s.daemonset import NVIDIA_DAEMONSET
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod, SharingContainer
 from gpushare.api.pool import Edition, Pool, Schedule
@@ -14,7 +15,6 @@ from gpushare.core.analysis.explain.nodes import NodeExplanation, explain_node
 from gpushare.core.analysis.finding import Code
 from gpushare.core.analysis.inspect.pools import plan_snapshot
 from gpushare.core.snapshot.cluster import ClusterSnapshot
-from gpushare.editions.plugins import NVIDIA_DAEMONSET
 from gpushare.names import Reason
 from gpushare.settings import Settings
 from tests.kit.values.node_plans import LEFT_INSTALLER, SHARE, a_settled, changing
@@ -110,7 +110,7 @@ def test_a_second_plugin_and_its_resource_are_not_of_the_nodes_mode() -> None:
     second = a_plugin_pod("nvidia", daemonset=NVIDIA_DAEMONSET)
     node = a_settled(allocatable=offers, gpu_count=1)
     explained = explain(node, PLUGIN, second, LEFT_INSTALLER)
-    assert Reason.COMPETING_PLUGINS in reasons(explained)
+    assert Reason.COMPETING_STACKS in reasons(explained)
     assert [(plugin.name, plugin.of_mode) for plugin in explained.plugins] == [
         ("cgpu-installer", False),
         ("gpushare-device-plugin-ds", True),

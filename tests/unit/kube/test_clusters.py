@@ -11,6 +11,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, OtherVersionError
 from gpushare.kube.partial_read import see
 from gpushare.kube.resources.clusters import ATTEMPTS, read_cluster
+from gpushare.kube.resources.resource_slices import find_slices_path
 from tests.kit.values.fake_api import served_by
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -66,6 +67,40 @@ async def test_where_no_version_is_known_there_are_no_pools(status: int) -> None
 
     async with served_by(answer) as api:
         assert (await read_cluster(api, (Kind.POOLS,), NOW)).pools is None
+
+
+@pytest.mark.parametrize(
+    ("served", "path"),
+    [
+        (["v1beta1", "v1"], "apis/resource.k8s.io/v1/resourceslices"),
+        (["v1beta1"], "apis/resource.k8s.io/v1beta1/resourceslices"),
+        (["v1alpha3"], None),
+        (404, None),
+        (403, None),
+    ],
+)
+async def test_slices_are_read_in_the_newest_version_that_is_served(
+    served: list[str] | int, path: str | None
+) -> None:
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(f"{request.path.removeprefix('/')} {dict(request.query)}")
+        if isinstance(served, int):
+            return web.json_response({"kind": "Status", "message": "no"}, status=served)
+        versions = [{"version": version} for version in served]
+        found = {"versions": versions, "metadata": {"resourceVersion": "1"}, "items": []}
+        return web.json_response(found)
+
+    async with served_by(answer) as api:
+        assert await find_slices_path(api) == path
+        cluster = await read_cluster(api, (Kind.RESOURCESLICES,), NOW)
+    assert (cluster.resourceslices, cluster.unread) == ((), {})
+    lists = [each for each in asked if "resourceslices" in each]
+    assert all(
+        each.startswith(str(path)) and "spec.driver=gpu.nvidia.com" in each for each in lists
+    )
+    assert len(lists) == (path is not None)
 
 
 async def test_config_maps_that_may_not_be_listed_are_unread_and_all_else_is_read() -> None:

@@ -126,6 +126,15 @@ def test_a_label_that_is_fought_over_shows_on_the_pool() -> None:
     assert read(measure(SIGHT), "pool_conflicting_nodes", pool="training") == 0
 
 
+def test_a_node_whose_cards_two_stacks_give_out_shows_on_the_pool_and_offers_it_nothing() -> None:
+    nvidia = a_plugin_pod("nvidia-1", daemonset="nvidia-device-plugin-daemonset")
+    node = replace(a_member(), allocatable={MEMORY: 15, "nvidia.com/gpu": 1})
+    sight = build_sight([SHARED], [node], [a_plugin_pod(), nvidia])
+    assert read(measure(sight), "pool_competing_nodes", pool="training") == 1
+    assert read(measure(SIGHT), "pool_competing_nodes", pool="training") == 0
+    assert read_memory(sight)[""] == 0
+
+
 def test_containers_are_told_by_the_isolation_that_they_really_have() -> None:
     main, free = SharingContainer("main"), SharingContainer("free", opts_out=True)
     before = a_holder("old", {0: 2}, containers=(main,))
@@ -252,9 +261,9 @@ def test_of_two_pools_a_node_is_told_of_in_the_one_that_acts() -> None:
 
 def test_a_node_of_four_cards_is_as_many_series_as_the_page_says_of_five_thousand() -> None:
     page = (Path(__file__).parents[3] / "docs/metrics.md").read_text()
-    said = "So 5,000 nodes in one pool are 18 series; with `metrics.perNode` they are 45,000 more"
+    said = "So 5,000 nodes in one pool are 19 series; with `metrics.perNode` they are 45,000 more"
     assert said in page
-    of_cluster, of_pool, of_application, of_node = 9, 18, 3, 45_000 // 5_000
+    of_cluster, of_pool, of_application, of_node = 9, 19, 3, 45_000 // 5_000
     nodes = [a_member(f"gpu-{index}", cards=4) for index in range(5)]
     pods = [a_holder(f"web-{index}", {0: 4}, node=f"gpu-{index}") for index in range(5)]
     found, always = (

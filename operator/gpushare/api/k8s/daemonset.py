@@ -1,23 +1,35 @@
-"""A DaemonSet of the device plugins' namespace, and the standard name of one that is renamed.
+"""DaemonSets of device plugins: those of the plugins' namespace, whose standard names are given to
+renamed ones, and those of NVIDIA and HAMi, in any namespace and under any name.
 
 Everything that is decided knows the DaemonSets by their standard names, those of ACK's charts. What
 a cluster calls them is translated where pods and DaemonSets are read, and nowhere else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
+from gpushare import names
 from gpushare.api.k8s.node_selection import ANYWHERE, NodeSelection, read_node_selection
-from gpushare.api.k8s.pod_shape import Spec
+from gpushare.api.k8s.pod_shape import Container, Spec
 
 NONE_RENAMED: Mapping[str, str] = MappingProxyType({})
 """Of a cluster that has renamed none."""
 FORMER = "former "
 """Before the standard name of a DaemonSet that has lost it; no DaemonSet is called like that."""
+NVIDIA_DAEMONSET = "nvidia-device-plugin-daemonset"
+"""As NVIDIA's manifest and its GPU Operator name it; no edition brings it."""
+_NVIDIA_CONTAINER = "nvidia-device-plugin-ctr"
+"""Of NVIDIA's chart, whose DaemonSets have the release's name, and all the same pod labels
+(NVIDIA/k8s-device-plugin, issue 982)."""
+HAMI_DAEMONSET = "hami-device-plugin"
+"""The name in HAMi's documentation, and the component of its pods under any name."""
+MIG_DAEMONSET = "migparted-device-plugin"
+"""ACK's for MIG devices: of the resources that are known here it serves none."""
+_ACKS = names.STANDARD_DAEMONSETS | {MIG_DAEMONSET}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,22 @@ def parse_daemonset(raw: Mapping[str, Any]) -> DaemonSet:
 def shorten_image(image: str) -> str:
     """Return an image's name without registry, tag and digest."""
     return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+
+
+def find_standard_name(
+    name: str, labels: Mapping[str, str], containers: Iterable[Container], *, is_plugins: bool
+) -> str:
+    """Find the standard name of the DaemonSet that owns a pod; empty for one of no interest.
+
+    One that `is_plugins`, of the device plugins' namespace, keeps the `name` that it is known by.
+    """
+    if is_plugins and (name in _ACKS or name.startswith(FORMER)):
+        return name
+    if name == NVIDIA_DAEMONSET or any(each.name == _NVIDIA_CONTAINER for each in containers):
+        return NVIDIA_DAEMONSET
+    if HAMI_DAEMONSET in (name, labels.get(names.LABEL_COMPONENT)):
+        return HAMI_DAEMONSET
+    return name if is_plugins else ""
 
 
 def list_standard_names(given: Mapping[str, str]) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""A Node, as far as decisions need it."""
+"""A Node, and its ResourceSlices, as far as decisions need them."""
 
 import re
 from collections.abc import Mapping
@@ -14,6 +14,26 @@ MAX_CARDS = 1024
 """Of a node; what says more is mistaken, and must not cost more."""
 MAX_QUANTITY = 2**40
 """Anybody may ask for any number; many of them must have a sum of 64 bits."""
+
+DRA_DRIVER = "gpu.nvidia.com"
+"""Of kubernetes-sigs/dra-driver-nvidia-gpu. Its other driver, `compute-domain.nvidia.com`, gives no
+card out and may run beside a device plugin."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSlice:
+    """Cards of a node that NVIDIA's DRA driver gives out by ResourceClaims."""
+
+    name: str
+    node: str
+
+
+def parse_resource_slice(raw: Mapping[str, Any]) -> ResourceSlice | None:
+    """Parse a ResourceSlice of any served version; None where it offers no card of one node."""
+    spec = raw.get("spec") or {}
+    if spec.get("driver") != DRA_DRIVER or not spec.get("nodeName") or not spec.get("devices"):
+        return None
+    return ResourceSlice(raw["metadata"]["name"], spec["nodeName"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +57,8 @@ class Node:
     """Its name and version, as `containerd://2.1.0`."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
     """GPU resources, in the device plugin's units."""
+    has_hami_register: bool = False
+    """It has HAMi's annotation, which nobody removes when HAMi leaves."""
     memory_capacity: int = 0
     """GPU memory with that of cards that are unhealthy, which `allocatable` leaves out."""
     gpu_count: int = 0
@@ -107,9 +129,11 @@ def parse_node(raw: dict[str, Any]) -> Node:
             tuple(
                 (resource, parse_quantity(quantity) or 0)
                 for resource, quantity in (status.get("allocatable") or {}).items()
-                if resource in names.GPU_RESOURCES or resource.startswith(names.RESOURCE_MIG_PREFIX)
+                if resource in names.OFFERED_RESOURCES
+                or resource.startswith(names.RESOURCE_MIG_PREFIX)
             )
         ),
+        has_hami_register=names.ANNOTATION_HAMI_REGISTER in annotations,
         memory_capacity=parse_quantity(capacity.get(names.RESOURCE_GPU_MEMORY, 0)) or 0,
         gpu_count=min(parse_quantity(capacity.get(names.RESOURCE_GPU_COUNT, 0)) or 0, MAX_CARDS),
         owned=share(

@@ -16,7 +16,7 @@ import msgspec
 from gpushare import names
 from gpushare.api.decision_annotation import parse_past_decision
 from gpushare.api.k8s.card_annotations import parse_count, parse_ledger
-from gpushare.api.k8s.daemonset import NONE_RENAMED
+from gpushare.api.k8s.daemonset import NONE_RENAMED, find_standard_name
 from gpushare.api.k8s.gpu_request import (
     SIDECAR,
     count_card_memory,
@@ -81,7 +81,8 @@ class Pod:
     """Those that share a card; init containers, which end, are left out."""
     requires_isolation: bool = False
     daemonset: str = ""
-    """Standard name of the owning DaemonSet, where it is one of the plugins' namespace."""
+    """Standard name of the owning DaemonSet, where it is one of the plugins' namespace, or runs
+    NVIDIA's or HAMi's plugin, in any namespace."""
     is_static_plugin: bool = False
     """The whole-card plugin as a static pod: nothing but its node's kubelet can restart it."""
     cards: Mapping[int, int] = field(default_factory=lambda: NOTHING)
@@ -147,8 +148,9 @@ def parse_pod(
     selects = _NO_SELECTION if by_daemonset else _find_selected(spec)
     is_routed = any(key in CHOOSING for key, _ in selects)
     namespace = meta["namespace"]
-    daemonset = str(owner["name"]) if by_daemonset and namespace == plugin_namespace else ""
-    daemonset = standard_names.get(daemonset, daemonset)
+    daemonset = ""
+    if by_daemonset:
+        daemonset = _find_daemonset(meta, owner, spec, plugin_namespace, standard_names)
     annotations = meta.get("annotations") or {}
     static = namespace == plugin_namespace and _is_static_plugin(meta, annotations)
     if not (requests or selects or daemonset or static):
@@ -246,6 +248,19 @@ def _find_controller(meta: Mapping[str, Any]) -> Mapping[str, Any]:
         if reference.get("controller"):
             return cast(Mapping[str, Any], reference)
     return {}
+
+
+def _find_daemonset(
+    meta: Mapping[str, Any],
+    owner: Mapping[str, Any],
+    spec: Spec,
+    plugin_namespace: str,
+    standard_names: Mapping[str, str],
+) -> str:
+    name, is_plugins = str(owner["name"]), meta["namespace"] == plugin_namespace
+    known = standard_names.get(name, name) if is_plugins else name
+    labels, containers = meta.get("labels") or {}, spec.containers or ()
+    return find_standard_name(known, labels, containers, is_plugins=is_plugins)
 
 
 def _find_condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

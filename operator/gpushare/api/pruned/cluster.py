@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from gpushare import names
+from gpushare.api.k8s.node import parse_resource_slice
 from gpushare.api.k8s.pod import parse_pod
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import parse_pod_shape
@@ -30,8 +31,11 @@ class Kind(StrEnum):
     NAMESPACES = "namespaces"
     DEPLOYMENTS = "deployments"
     CONFIGMAPS = "configmaps"
+    RESOURCESLICES = "resourceslices"
 
 
+REFUSABLE = (Kind.CONFIGMAPS, Kind.RESOURCESLICES)
+"""Those without which answers are still useful: they say what they lack."""
 _PLANNED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
 
 
@@ -73,6 +77,8 @@ class Cluster:
     """The operator's; None where they may not be read."""
     configmaps: tuple[Json, ...] = ()
     """Those that tell the scheduler extender of unhealthy cards."""
+    resourceslices: tuple[Json, ...] = ()
+    """Those by which NVIDIA's DRA driver gives out a node's cards."""
     unread: Mapping[Kind, str] = field(default_factory=dict)
     """The API server's refusal, by kind that may not be listed; of such a kind there are only
     objects that were read by name."""
@@ -95,6 +101,8 @@ def keep_object(kind: Kind, raw: Any) -> Json | None:
     except MalformedFieldError as error:
         raise MalformedObjectError(f"{_describe(kind, raw)}{error}") from error
     if kind is Kind.CONFIGMAPS and parse_unhealthy_cards(kept) is None:
+        return None
+    if kind is Kind.RESOURCESLICES and parse_resource_slice(kept) is None:
         return None
     return None if kind is Kind.PODS and not _concerns_gpus(kept) else kept
 

@@ -52,12 +52,22 @@ _CONDITION: Shape = {
     "message": str,
     "lastTransitionTime": time,
 }
+
+
+def _presence(value: Any) -> str:
+    """Keep that it is there: what it says of each card is of no interest."""
+    return ""
+
+
 _NODE_ANNOTATIONS = names.NODE_ANNOTATIONS | {names.ANNOTATION_RETRY, names.ANNOTATION_TEARDOWN}
 
 _NODE: Shape = {
     "metadata": {
         **_METADATA,
-        "annotations": dict.fromkeys(sorted(_NODE_ANNOTATIONS), str),
+        "annotations": {
+            **dict.fromkeys(sorted(_NODE_ANNOTATIONS), str),
+            names.ANNOTATION_HAMI_REGISTER: _presence,
+        },
         "managedFields": [
             {
                 "manager": str,
@@ -193,5 +203,9 @@ KEPT: Mapping[str, Shape] = {
     "namespaces": {"metadata": _METADATA},
     "deployments": _DEPLOYMENT,
     "configmaps": {"metadata": _METADATA, "data": {names.UNHEALTHY_KEY: str}},
+    "resourceslices": {
+        "metadata": _METADATA,
+        "spec": {"driver": str, "nodeName": str, "devices": [{"name": required}]},
+    },
 }
 """By kind, as in `gpushare.api.pruned.cluster`."""

@@ -12,6 +12,7 @@ from gpushare.core.analysis.effective_settings import KnownSetup
 Json = dict[str, Any]
 Lacks = Mapping[Kind, str]
 """By kind, what the answer lacks where the user may not list it."""
+SLICES = "whether NVIDIA's DRA driver gives out cards too (from ResourceSlices)"
 UNHEALTHY = "which cards are unhealthy (from ConfigMaps of kube-system): all are shown as healthy"
 
 

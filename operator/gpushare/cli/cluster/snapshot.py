@@ -7,7 +7,7 @@ from dataclasses import replace
 from gpushare import names
 from gpushare.api.k8s.daemonset import list_standard_names, parse_daemonset
 from gpushare.api.k8s.namespace import parse_namespace
-from gpushare.api.k8s.node import parse_node
+from gpushare.api.k8s.node import parse_node, parse_resource_slice
 from gpushare.api.k8s.pod import Pod, parse_pod
 from gpushare.api.k8s.unhealthy_cards import parse_unhealthy_cards
 from gpushare.api.pool import Pool
@@ -20,7 +20,10 @@ from gpushare.kube.errors import CrdMissingError
 from gpushare.kube.resources.deployments import parse_deployment
 from gpushare.kube.resources.pools import parse_pools
 
-PLANNED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS, Kind.DEPLOYMENTS)
+PLANNED = (
+    *(Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS, Kind.DEPLOYMENTS),
+    Kind.RESOURCESLICES,
+)
 """The kinds that the planner needs, with its settings."""
 
 
@@ -42,6 +45,9 @@ def observe_cluster(cluster: Cluster) -> Seen:
         if pod is not None:
             by_node[pod.node].append(pod)
     unbound = tuple(by_node.pop("", ()))
+    slices: defaultdict[str, list[str]] = defaultdict(list)
+    for each in filter(None, map(parse_resource_slice, cluster.resourceslices)):
+        slices[each.node].append(each.name)
     nodes = map(parse_node, cluster.nodes)
     snapshot = ClusterSnapshot(
         pools=tuple(pools),
@@ -54,6 +60,7 @@ def observe_cluster(cluster: Cluster) -> Seen:
         unhealthy_cards={
             each.node: each.cards for each in map(parse_unhealthy_cards, cluster.configmaps) if each
         },
+        resource_slices=dict(slices),
     )
     namespaces = map(parse_namespace, cluster.namespaces)
     opted_out = frozenset(each.name for each in namespaces if each.opts_out)

@@ -11,7 +11,14 @@ from typing import Any
 import orjson
 
 from gpushare import __version__
-from gpushare.api.pruned.cluster import Cluster, Json, Kind, MalformedObjectError, keep_object
+from gpushare.api.pruned.cluster import (
+    REFUSABLE,
+    Cluster,
+    Json,
+    Kind,
+    MalformedObjectError,
+    keep_object,
+)
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.output.answer import print_text
 
@@ -58,15 +65,19 @@ def parse_snapshot(text: bytes, name: str) -> Cluster:
         raise _broken(name, f"takenAt is not a time: {error}") from error
     found = {kind: _parse_items(document, kind, name) for kind in Kind}
     unread = {}
-    if found[Kind.CONFIGMAPS] is None:
-        del found[Kind.CONFIGMAPS]
-        unread[Kind.CONFIGMAPS] = "the snapshot has none, because its author could not list them"
+    for kind in REFUSABLE:
+        if found[kind] is None:
+            del found[kind]
+            unread[kind] = "the snapshot has none, because its author could not list them"
     return Cluster(taken_at, unread=unread, **found)  # type: ignore[arg-type]
 
 
 def _parse_items(document: Json, kind: Kind, name: str) -> tuple[Json, ...] | None:
+    if kind is Kind.RESOURCESLICES and kind not in document:
+        # Of a program that did not read them yet.
+        return ()
     items = document.get(kind)
-    optional = kind in (Kind.DEPLOYMENTS, Kind.CONFIGMAPS)
+    optional = kind in (Kind.DEPLOYMENTS, *REFUSABLE)
     # Pools are null where their API is missing; left out they are where the file is broken.
     if items is None and (optional or (kind is Kind.POOLS and kind in document)):
         return None

@@ -17,7 +17,12 @@ from gpushare.core.deviceplugin.findings import (
     find_plugin_problem,
 )
 from gpushare.core.deviceplugin.verification import verify_mode
-from gpushare.core.nodechange.blockers import find_mig, find_missing_daemonset, find_other_edition
+from gpushare.core.nodechange.blockers import (
+    find_mig,
+    find_missing_daemonset,
+    find_other_edition,
+    find_other_stack,
+)
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.node import ReconcileContext
@@ -73,6 +78,10 @@ def _judge(
     for told in (context.unreadable, plan):
         if told is not None and told.state is not NodeState.READY:
             yield Finding(_SEVERITIES[told.state], told.reason, about, told.message)
+    stacks = find_other_stack(context.seen)
+    if stacks is not None and stacks.reason is Reason.COMPETING_STACKS:
+        # In a pool or not; another stack alone concerns only the pool that wants its node.
+        yield Finding(Severity.ERROR, stacks.reason, about, stacks.message)
     edition = pool.spec.edition if pool is not None else find_edition(node.labels)
     if edition is not None:
         if (other := find_other_edition(node, edition)) is not None:

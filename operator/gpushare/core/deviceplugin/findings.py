@@ -26,6 +26,7 @@ from gpushare.editions.plugins import (
     may_offer,
 )
 from gpushare.editions.registry import EDITIONS
+from gpushare.editions.stacks import describe_competing, find_stacks
 from gpushare.names import Reason
 
 SHOWN = 3
@@ -162,10 +163,16 @@ def find_competing_plugins(
     ctx: ReconcileContext,
     previous_mode: Mode | None = None,
 ) -> NotYet | None:
-    """Find other plugins that allocate the node's cards, but for that of `previous_mode`."""
+    """Find other plugins that allocate the node's cards, but for that of `previous_mode`.
+
+    Those of one stack are `CompetingPlugins`, those of two `CompetingStacks`: with the latter a
+    node at rest is not changed at all (`blockers.find_other_stack`).
+    """
     own, competing = find_competing(node, pods, mode, previous_mode)
     if not competing:
         return None
+    if len(stacks := find_stacks(node, pods)) > 1:
+        return NotYet(Reason.COMPETING_STACKS, describe_competing(node.name, stacks))
     other, served = ctx.name_of(competing[0]), SERVED[competing[0]]
     if same := sorted(served & may_offer(mode)):
         what = (

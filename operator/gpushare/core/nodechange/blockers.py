@@ -9,11 +9,18 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition
 from gpushare.core.deviceplugin.findings import list_few
 from gpushare.core.snapshot.actions import Blocker, EvictedPod
-from gpushare.core.snapshot.node import ReconcileContext
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import Mode, Transition
 from gpushare.editions.plugin_daemonsets import CHART_VALUE
 from gpushare.editions.plugins import STATIC_PLUGIN, is_plugin_of
 from gpushare.editions.registry import EDITIONS, find_other_edition_labels
+from gpushare.editions.stacks import (
+    BY_LABEL,
+    OTHERS,
+    describe_competing,
+    describe_other,
+    find_stacks,
+)
 from gpushare.names import Reason
 
 _VERIFIED = (names.LABEL_ISOLATION_VERIFIED, names.VERIFIED)
@@ -104,15 +111,35 @@ def find_pods_of_another_pool(node: Node, pool: str, pods: Iterable[Pod]) -> Blo
     )
 
 
-def find_reason_to_stay_away(
-    node: Node, edition: Edition, pool: str, pods: Iterable[Pod]
-) -> Blocker | None:
+def find_reason_to_stay_away(seen: NodeSnapshot, edition: Edition, pool: str) -> Blocker | None:
     """Find why a pool must not change the node at all."""
     return (
-        find_mig(node)
-        or find_other_edition(node, edition)
-        or find_pods_of_another_pool(node, pool, pods)
+        find_mig(seen.node)
+        or find_other_stack(seen)
+        or find_other_edition(seen.node, edition)
+        or find_pods_of_another_pool(seen.node, pool, seen.pods)
     )
+
+
+def find_other_stack(seen: NodeSnapshot) -> Blocker | None:
+    """Find stacks that give out the node's cards twice, or one that no edition works with.
+
+    Two plugins of one stack are another matter (`findings.find_competing_plugins`): they are told,
+    and a change may be what takes one of them away. So it is with Alibaba Cloud's and NVIDIA's once
+    a change has written its labels: one leaves and the other comes, also where the change failed
+    and the next one, or its rollback, leads back.
+    """
+    node, change = seen.node, seen.records.change
+    stacks = find_stacks(node, seen.pods, seen.resource_slices)
+    if len(stacks) > 1:
+        is_on_its_way = change is not None and change.is_under_way and not change.is_only_cordoned
+        if is_on_its_way and stacks.keys() <= BY_LABEL:
+            return None
+        return Blocker(Reason.COMPETING_STACKS, describe_competing(node.name, stacks))
+    other = next((stack for stack in stacks if stack in OTHERS), None)
+    if other is None:
+        return None
+    return Blocker(Reason.OTHER_STACK, describe_other(node.name, other, stacks[other]))
 
 
 def find_mig(node: Node) -> Blocker | None:

@@ -46,8 +46,7 @@ class MemberStep(Step):
     @cached_property
     def reason_to_stay_away(self) -> Blocker | None:
         """Why the node must not be changed at all."""
-        node, pool = self.seen.node, self.pool
-        return find_reason_to_stay_away(node, pool.spec.edition, pool.name, self.seen.pods)
+        return find_reason_to_stay_away(self.seen, self.pool.spec.edition, self.pool.name)
 
     @cached_property
     def current(self) -> str:

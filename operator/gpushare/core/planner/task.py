@@ -11,6 +11,8 @@ from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.names import Reason
 
+_OFFERS_NOTHING = frozenset({Reason.INTERNAL_ERROR, Reason.COMPETING_STACKS, Reason.OTHER_STACK})
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -32,8 +34,9 @@ class Task:
         return replace(plan, kind=None)
 
     def measure(self, plan: StepResult) -> NodeCapacity:
-        """Measure what a member offers; nothing is known after an internal error."""
-        if plan.reason is Reason.INTERNAL_ERROR:
+        """Measure what a member offers: nothing is known after an internal error, and what another
+        stack gives out too is not the pool's to give."""
+        if plan.reason in _OFFERS_NOTHING:
             return NodeCapacity()
         seen = self.context.seen
         return observe_node_capacity(seen.node, seen.pods, seen.unhealthy_cards)

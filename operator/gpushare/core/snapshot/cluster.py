@@ -43,6 +43,8 @@ class ClusterSnapshot:
     """Nodes on which a write is not stored yet that says that their mode is unknown."""
     unhealthy_cards: Mapping[str, Collection[int]] = field(default_factory=dict)
     """By node, the cards that the scheduler extender gives to nobody."""
+    resource_slices: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """By node, the names of those by which NVIDIA's DRA driver gives out its cards."""
     freeze: Freeze | None = None
     """Of all pools."""
     acting_since: Mapping[str, datetime] = field(default_factory=dict)
@@ -108,6 +110,7 @@ def build_node_context(snapshot: ClusterSnapshot, name: str) -> NodeContext:
             is_refused=name in snapshot.refusals,
             is_mode_unsaved=name in snapshot.mode_unsaved,
             unhealthy_cards=snapshot.unhealthy_cards.get(name, ()),
+            resource_slices=snapshot.resource_slices.get(name, ()),
         )
     except RecordError as error:
         seen = NodeSnapshot(node, pods, NodeRecords())

@@ -98,6 +98,8 @@ class NodeSnapshot:
     """A write that says so is not stored yet (`ApplyNode.is_mode_unsaved`)."""
     unhealthy_cards: Collection[int] = ()
     """Those that the scheduler extender gives to nobody."""
+    resource_slices: Collection[str] = ()
+    """Names of those by which NVIDIA's DRA driver gives out the node's cards."""
 
     @cached_property
     def reading(self) -> PluginReading | None:

@@ -15,6 +15,7 @@ REFILL_SECONDS = 10.0
 """One more each so many seconds: a pool that flaps has the same few things to tell."""
 WORDED_BY_TENANTS = frozenset(
     {Reason.EXTENDER_STALE, Reason.WORKLOADS_PRESENT, Reason.STALE_ISOLATION}
+    | {Reason.COMPETING_STACKS, Reason.OTHER_STACK}
 )
 """Whoever edits pods changes what these say: other words are no further Event of the object."""
 

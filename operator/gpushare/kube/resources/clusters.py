@@ -8,11 +8,19 @@ from functools import partial
 from typing import TypeVar
 
 from gpushare import names
-from gpushare.api.pruned.cluster import Cluster, Json, Kind, MalformedObjectError, keep_object
+from gpushare.api.pruned.cluster import (
+    REFUSABLE,
+    Cluster,
+    Json,
+    Kind,
+    MalformedObjectError,
+    keep_object,
+)
 from gpushare.core.analysis.finding import Unseen
 from gpushare.kube.client import ApiClient, list_pages
 from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError, OtherVersionError
 from gpushare.kube.resources.deployments import list_deployments
+from gpushare.kube.resources.resource_slices import OF_DRIVER, find_slices_path
 
 ATTEMPTS = 3
 PAUSE_SECONDS = 0.5
@@ -42,14 +50,14 @@ async def read_cluster(
 
     A list that breaks off is begun again, a few times. Raises what a call may raise. A cluster
     without pools' API has None of them, and there are None of the operator's Deployments where one
-    may not read those. ConfigMaps that one may not list are `unread`.
+    may not read those. ConfigMaps and ResourceSlices that one may not list are `unread`.
     """
     found, unread = {}, {}
     for kind in kinds:
         try:
             found[kind] = await _try(partial(_read_kind, api, kind, node))
         except ApiError as error:
-            if kind is not Kind.CONFIGMAPS or error.status != 403:
+            if kind not in REFUSABLE or error.status != 403:
                 raise
             unread[kind] = error.message
     return Cluster(now, unread=unread, **found)  # type: ignore[arg-type]
@@ -88,9 +96,14 @@ async def _read_kind(api: ApiClient, kind: Kind, node: str) -> tuple[Json, ...] 
         found = await list_deployments(api)
         return None if isinstance(found, Unseen) else tuple(_keep(kind, found))
     wanted = {"fieldSelector": _build_selector(_NODE_FIELDS[kind], node)} if node else {}
+    path: str | None = PATHS.get(kind)
+    if kind is Kind.RESOURCESLICES:
+        wanted, path = dict(OF_DRIVER), await find_slices_path(api)
+    if path is None:
+        return ()
     kept: list[Json] = []
     try:
-        async for page in list_pages(api, PATHS[kind], **wanted):
+        async for page in list_pages(api, path, **wanted):
             kept += _keep(kind, page.items)
     except ApiError as error:
         if kind is not Kind.POOLS or not error.is_not_found:

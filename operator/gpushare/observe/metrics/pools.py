@@ -14,6 +14,7 @@ from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.rollout.window_state import WindowState
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.status.unschedulable_pods import REASONS, UnschedulablePod
+from gpushare.names import Reason
 from gpushare.observe.metrics.family import Family
 from gpushare.observe.metrics.figures import UNIT_BYTES, Figures, PoolFigures
 
@@ -75,6 +76,15 @@ _MEASURES = (
         "pool_conflicting_nodes",
         "Members of a pool on which another field manager keeps changing a label.",
         lambda of: {(): len(of.pool_state.conflicting)},
+    ),
+    _of_pool(
+        "pool_competing_nodes",
+        "Members of a pool whose cards two stacks give out, each all of them.",
+        lambda of: {
+            (): sum(
+                plan.reason is Reason.COMPETING_STACKS for plan in of.pool_state.unready.values()
+            )
+        },
     ),
     _of_pool(
         "pool_containers",

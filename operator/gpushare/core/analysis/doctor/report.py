@@ -109,7 +109,7 @@ def judge_machines(seen: Seen, unseen: Mapping[str, Unseen], now: datetime) -> l
     if seen.known.elsewhere:
         unseen.setdefault("daemonsets", Unseen(seen.known.elsewhere))
     found = [skip(kind, each) for kind, each in unseen.items()]
-    if unseen.keys() - {"pools", "namespaces", "configmaps"}:
+    if unseen.keys() - {"pools", "namespaces", "configmaps", "resourceslices"}:
         return found
     snapshot, setup = seen.snapshot, seen.known.setup
     planner = plan_snapshot(snapshot, setup, now)

@@ -70,7 +70,7 @@ def abort_for_pool(step: MemberStep) -> StepResult | None:
 
 
 def abort_to_leave_alone(step: MemberStep) -> StepResult | None:
-    """Abort where MIG devices, another edition's labels, or another pool's pods came meanwhile."""
+    """Abort where MIG, another stack, another edition's labels or another pool's pods came."""
     blocker = step.reason_to_stay_away
     if blocker is None:
         return None
@@ -162,7 +162,7 @@ def plan_after_recheck(
     """
     change = seen.records.change
     assert change is not None
-    away = find_reason_to_stay_away(seen.node, change.edition, change.pool, seen.pods)
+    away = find_reason_to_stay_away(seen, change.edition, change.pool)
     blocker = away or find_late_pods(seen, change)
     if away is None and blocker is not None and stays:
         return None

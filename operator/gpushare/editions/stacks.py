@@ -1,0 +1,81 @@
+"""The stacks that give out a node's cards, by what proves it; labels prove nothing.
+
+A stack counts its own allocations only, so two of them on one node give each card out twice.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
+
+from gpushare import names
+from gpushare.api.k8s.daemonset import HAMI_DAEMONSET, NVIDIA_DAEMONSET
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.editions.plugins import SERVED, identify_plugin
+
+
+class Stack(StrEnum):
+    """Whose device plugins or driver give cards out, as messages name it."""
+
+    ALIBABA_CLOUD = "Alibaba Cloud's device plugin"
+    NVIDIA = "NVIDIA's device plugin"
+    HAMI = "HAMi"
+    DRA = "NVIDIA's DRA driver"
+
+
+_STACKS = {NVIDIA_DAEMONSET: Stack.NVIDIA, HAMI_DAEMONSET: Stack.HAMI}
+"""By plugin; all others are Alibaba Cloud's."""
+OTHERS = frozenset({Stack.HAMI, Stack.DRA})
+"""Those beside which, or instead of which, no edition works. NVIDIA's plugin is not one of them: it
+serves the whole cards of a node that does not share them."""
+BY_LABEL = frozenset({Stack.ALIBABA_CLOUD, Stack.NVIDIA})
+"""Those of which a change brings one and takes the other away: until it is over both may run."""
+_REMEDIES: Mapping[Stack, str] = {
+    Stack.NVIDIA: "NVIDIA: keep its DaemonSet off the node by its node selector; with the GPU "
+    "Operator, which can reset the node's label, set devicePlugin.enabled=false",
+    Stack.HAMI: "HAMi: run `kubectl label node {node} gpu-`",
+    Stack.DRA: "DRA: delete the pods with ResourceClaims on the node first, then keep the driver's "
+    "kubelet plugin (dra-driver-nvidia-gpu-kubelet-plugin) off it by its node selector",
+}
+"""How a user removes a stack; Alibaba Cloud's goes with the pool. HAMi's plugin selects `gpu=on`.
+Without the DRA driver its pods hang in Terminating (kubernetes/kubernetes, issue 129402)."""
+
+
+def find_stacks(
+    node: Node, pods: Sequence[Pod], slices: Collection[str] = ()
+) -> Mapping[Stack, Sequence[str]]:
+    """Find the stacks that give out the cards of `node`, each with its evidence.
+
+    That is a plugin's Running pod, if the node offers a resource that it serves, or one of
+    `slices`, the node's ResourceSlices. HAMi never removes its annotation: that only confirms.
+    """
+    found: defaultdict[Stack, list[str]] = defaultdict(list)
+    for pod in pods:
+        plugin = identify_plugin(pod)
+        if not plugin or pod.phase != "Running" or pod.deleting:
+            continue
+        if offered := sorted(r for r in SERVED[plugin] if node.allocatable.get(r)):
+            stack = _STACKS.get(plugin, Stack.ALIBABA_CLOUD)
+            found[stack].append(f"pod {pod.namespace}/{pod.name} serves {' and '.join(offered)}")
+    if Stack.HAMI in found and node.has_hami_register:
+        found[Stack.HAMI].append(f"annotation {names.ANNOTATION_HAMI_REGISTER}")
+    if slices:
+        found[Stack.DRA] = [f"ResourceSlice {name}" for name in sorted(slices)]
+    return found
+
+
+def describe_competing(node: str, stacks: Mapping[Stack, Sequence[str]]) -> str:
+    """Tell that these stacks compete, by which evidence, and how a user removes all but one."""
+    found = [stack for stack in Stack if stack in stacks]
+    listed = " and ".join(f"{stack} ({stacks[stack][0]})" for stack in found)
+    remedies = [_REMEDIES[stack].format(node=node) for stack in found if stack in _REMEDIES]
+    return ". ".join([f"{listed} give out the node's cards, each all of them. Keep one", *remedies])
+
+
+def describe_other(node: str, stack: Stack, evidence: Sequence[str]) -> str:
+    """Tell that another stack has the node, and how a user gives the node to a pool."""
+    return (
+        f"{stack} gives out the node's cards ({', '.join(evidence[:2])}), so the node is not "
+        "changed. Exclude it (spec.nodes.exclude), or end its GPU pods and remove the other stack. "
+        + _REMEDIES[stack].format(node=node)
+    )

@@ -1,0 +1,29 @@
+"""Finds where the API server has ResourceSlices: in which version, if any."""
+
+from collections.abc import Mapping
+
+from gpushare.api.k8s.node import DRA_DRIVER
+from gpushare.kube.client import ApiClient
+from gpushare.kube.errors import ApiError
+
+GROUP = "resource.k8s.io"
+VERSIONS = ("v1", "v1beta2", "v1beta1")
+"""Kubernetes 1.34, 1.33 and 1.32, the newest first; the fields that are read are the same."""
+OF_DRIVER: Mapping[str, str] = {"fieldSelector": f"spec.driver={DRA_DRIVER}"}
+"""Selects those of NVIDIA's DRA driver that gives cards out."""
+
+
+async def find_slices_path(api: ApiClient) -> str | None:
+    """Find their path; None where the server does not serve them, or does not say so.
+
+    Raises what a call may raise.
+    """
+    try:
+        group = await api.find(f"apis/{GROUP}")
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return None
+    served = {each.get("version") for each in (group or {}).get("versions") or ()}
+    version = next((each for each in VERSIONS if each in served), None)
+    return f"apis/{GROUP}/{version}/resourceslices" if version else None

@@ -1,0 +1,93 @@
+"""Nodes whose cards another stack gives out too: NVIDIA's plugin by its chart, and DRA."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from devcluster.plugins import build_nvidia_plugin
+from tests.kit.bench import MODE, POOL, Bench, Json
+from tests.kit.cluster.expect import (
+    expect,
+    expect_capacity,
+    expect_pool_ready,
+    expect_reason,
+    is_observed,
+    read_events,
+)
+from tests.kit.values.manifests import build_pool
+
+SHARE = {MODE: "share"}
+NAMESPACE = "nvidia-device-plugin"
+PLUGINS = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
+CHART = "nvdp-nvidia-device-plugin"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+
+
+def build_slice(node: str, driver: str) -> Json:
+    """What a DRA driver publishes of a node with one card."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{node}-{driver}"},
+        "spec": {
+            "driver": driver,
+            "nodeName": node,
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0"}],
+        },
+    }
+
+
+@pytest.fixture
+def professional(bench: Bench) -> Iterator[Bench]:
+    bench.install("Professional")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    if not bench.cluster.api.exists(f"/api/v1/namespaces/{NAMESPACE}"):
+        bench.call("POST", "/api/v1/namespaces", namespace)
+    yield bench
+    bench.call("DELETE", PLUGINS)
+    for each in bench.call("GET", SLICES)["items"]:
+        bench.call("DELETE", f"{SLICES}/{each['metadata']['name']}")
+
+
+@pytest.mark.usefixtures("operator")
+def test_two_stacks_on_a_node_are_told_and_a_new_node_of_another_stack_gets_no_label(
+    professional: Bench,
+) -> None:
+    bench = professional
+    bench.add_nodes("fine", "twice", labels=SHARE)
+    bench.call("POST", SLICES, build_slice("fine", "compute-domain.nvidia.com"))
+    bench.create_pool(build_pool())
+    expect_pool_ready(bench, nodes=2)
+    expect_capacity(bench, memoryTotal=30)
+
+    selector = {"kubernetes.io/hostname": "twice"}
+    manifest = build_nvidia_plugin(selector, name=CHART, namespace=NAMESPACE)
+    bench.call("POST", PLUGINS, manifest)
+    # The driver's slice is there before the node is seen.
+    bench.call("POST", SLICES, build_slice("new", "gpu.nvidia.com"))
+    bench.add_nodes("new", labels=SHARE)
+
+    told = expect_reason(bench, "twice", "CompetingStacks")["message"]
+    assert f"pod {NAMESPACE}/{CHART}-" in told
+    assert "ResourceSlice new-gpu" in expect_reason(bench, "new", "CompetingStacks")["message"]
+    expect_capacity(bench, memoryTotal=15)
+    for about in (bench.pool(), bench.node("twice")):
+        assert len(read_events(bench, about, "CompetingStacks")) == 1
+
+    mark = bench.audit.mark()
+    bench.change_pool(schedule="cgpu")
+    expect(
+        bench,
+        "the other node has changed",
+        lambda: is_observed(bench.pool()) and bench.pool()["status"]["nodes"]["ready"] == 1,
+    )
+    assert {call.name for call in bench.audit.our_writes(mark) if call.resource == "nodes"} == {
+        "fine"
+    }
+    labels = bench.labels()
+    assert (labels["twice"][MODE], labels["new"].get(POOL)) == ("share", None)
+    assert "unschedulable" not in bench.node("twice")["spec"]
+
+    bench.call("DELETE", f"{PLUGINS}/{CHART}")
+    expect(bench, "the member changes", lambda: bench.labels()["twice"].get(MODE) == "cgpu")
