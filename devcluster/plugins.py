@@ -6,6 +6,8 @@ from typing import Any
 
 from devcluster import names
 
+_PLUGINS_FOLDER = "/var/lib/kubelet/device-plugins"
+
 
 def build_static_plugin(node: str, node_uid: str) -> dict[str, Any]:
     """The mirror pod of ACK's whole-card plugin up to Kubernetes 1.31, a static pod of ``node``.
@@ -73,6 +75,7 @@ def build_nvidia_plugin(
                     "nodeSelector": dict(node_selector or {}),
                     "tolerations": [{"operator": "Exists"}],
                     "containers": [container],
+                    "volumes": [{"name": "device-plugin", "hostPath": {"path": _PLUGINS_FOLDER}}],
                 },
             },
         },

@@ -129,9 +129,6 @@ LABEL_NODE_POOL: Final = "alibabacloud.com/nodepool-id"
 LABEL_CARDS: Final = "aliyun.accelerator/nvidia_count"
 """Number of cards; on every GPU node, whatever plugin it has."""
 
-ANNOTATION_HAMI_REGISTER: Final = "hami.io/node-nvidia-register"
-"""On nodes: HAMi's plugin writes a node's cards there, and never removes it."""
-
 # Label on pods, written by their owners (Professional).
 LABEL_CARD_COUNT: Final = "aliyun.com/gpu-count"
 """Number of cards over which the pod's gpu-mem is spread evenly."""

@@ -37,7 +37,7 @@ def _check_zone(zone: str) -> str:
     try:
         ZoneInfo(zone)
         if zone == "localtime":
-            raise ValueError("it differs from machine to machine")
+            raise LookupError
     except (LookupError, ValueError, OSError) as error:
         raise ValueError(
             f"unknown time zone {zone!r}. Use an IANA name, such as Asia/Shanghai"

@@ -34,9 +34,9 @@ log = logging.getLogger(__name__)
 
 REFUSAL_SECONDS = 60.0
 DISCOVERY_SECONDS = 2.0
-SLICE_GRACE_SECONDS = 60.0
+SLICE_GRACE_SECONDS = 150.0
 """A ResourceSlice that is gone may come back: the kubelet removes all of them when it starts, and
-30 s after their driver left."""
+30 s after their driver left. Longer than two lists that are refused."""
 
 
 class Informers:
@@ -119,7 +119,8 @@ class Informers:
         self._slices_looked_for = asyncio.Event()
         """Set once it is known whether the API server serves them."""
         self.resource_slices: dict[str, set[str]] = {}
-        """Names by node; those that are gone stay for a minute."""
+        """Names by node; those that are gone stay for a while."""
+        self._slice_timers: dict[str, asyncio.TimerHandle] = {}
 
     def _add(
         self,
@@ -282,17 +283,24 @@ class Informers:
             self.mark_changed(told.node)
 
     def _on_slice(self, key: str, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        if (timer := self._slice_timers.pop(key, None)) is not None:
+            timer.cancel()
         if new is not None:
             self.resource_slices.setdefault(new.node, set()).add(key)
             self.mark_changed(new.node)
         elif old is not None:
             loop = asyncio.get_running_loop()
-            loop.call_later(SLICE_GRACE_SECONDS, self._forget_slice, key, old.node)
+            self._slice_timers[key] = loop.call_later(
+                SLICE_GRACE_SECONDS, self._forget_slice, key, old.node
+            )
 
     def _forget_slice(self, key: str, node: str) -> None:
-        if self.slices is None or key not in self.slices.records:
-            self.resource_slices[node].discard(key)
-            self.mark_changed(node)
+        del self._slice_timers[key]
+        on_node = self.resource_slices[node]
+        on_node.discard(key)
+        if not on_node:
+            del self.resource_slices[node]
+        self.mark_changed(node)
 
     def _on_job(self, key: str, old: Job | None, new: Job | None) -> None:
         if old is not None:

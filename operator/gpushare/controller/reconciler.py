@@ -107,10 +107,9 @@ class Reconciler:
         self._full_pass_at = 0.0
         self._has_decided = False
         self._waiting: OrderedDict[str, Decision] = OrderedDict()
-        """By node, what is to be written once fewer are written to. Each pass replaces what it
-        decides anew. A task for each would take 4 KiB, and Python gives back nothing of it."""
+        """Writes that wait for others, by node: a task for each would take 4 KiB, and for good."""
         self._writing: set[str] = set()
-        """Nodes that did not have to wait, or no longer."""
+        """Nodes that waited, and whose write is not over: the limit of these tasks."""
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._busy_for: dict[str, str] = {}
         """By node that is being worked on, the pool that it is done for."""
@@ -203,10 +202,11 @@ class Reconciler:
         news = self.pools.take_changed() | self.informers.take_waited_for()
         self._status_writer.mark_stale(None if listed else news)
         # Nothing that is under way for a pool may come after its release.
+        served = {*self._busy_for.values(), *(each.pool for each in self._waiting.values())}
         free = [
             pool
             for pool in plan.release
-            if pool.name not in self._busy_for.values() and not self._status_writer.is_writing(pool)
+            if pool.name not in served and not self._status_writer.is_writing(pool)
         ]
         held = {pool.name: self._planner.releases.nodes_of(pool.name) for pool in free}
         await self.pools.release(free, held, now)

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 
-from gpushare import names
 from gpushare.api.k8s.daemonset import HAMI_DAEMONSET, NVIDIA_DAEMONSET
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
@@ -25,11 +24,9 @@ class Stack(StrEnum):
 
 _STACKS = {NVIDIA_DAEMONSET: Stack.NVIDIA, HAMI_DAEMONSET: Stack.HAMI}
 """By plugin; all others are Alibaba Cloud's."""
-OTHERS = frozenset({Stack.HAMI, Stack.DRA})
-"""Those beside which, or instead of which, no edition works. NVIDIA's plugin is not one of them: it
-serves the whole cards of a node that does not share them."""
-BY_LABEL = frozenset({Stack.ALIBABA_CLOUD, Stack.NVIDIA})
-"""Those of which a change brings one and takes the other away: until it is over both may run."""
+FOREIGN = frozenset({Stack.HAMI, Stack.DRA})
+"""Those beside which no mode works that brings a plugin. NVIDIA's is not one of them: it serves the
+whole cards of a node that does not share them, and a change brings one and takes the other away."""
 _REMEDIES: Mapping[Stack, str] = {
     Stack.NVIDIA: "NVIDIA: keep its DaemonSet off the node by its node selector; with the GPU "
     "Operator, which can reset the node's label, set devicePlugin.enabled=false",
@@ -47,7 +44,7 @@ def find_stacks(
     """Find the stacks that give out the cards of `node`, each with its evidence.
 
     That is a plugin's Running pod, if the node offers a resource that it serves, or one of
-    `slices`, the node's ResourceSlices. HAMi never removes its annotation: that only confirms.
+    `slices`, the node's ResourceSlices. HAMi's annotation proves nothing: HAMi never removes it.
     """
     found: defaultdict[Stack, list[str]] = defaultdict(list)
     for pod in pods:
@@ -57,8 +54,6 @@ def find_stacks(
         if offered := sorted(r for r in SERVED[plugin] if node.allocatable.get(r)):
             stack = _STACKS.get(plugin, Stack.ALIBABA_CLOUD)
             found[stack].append(f"pod {pod.namespace}/{pod.name} serves {' and '.join(offered)}")
-    if Stack.HAMI in found and node.has_hami_register:
-        found[Stack.HAMI].append(f"annotation {names.ANNOTATION_HAMI_REGISTER}")
     if slices:
         found[Stack.DRA] = [f"ResourceSlice {name}" for name in sorted(slices)]
     return found
@@ -69,7 +64,8 @@ def describe_competing(node: str, stacks: Mapping[Stack, Sequence[str]]) -> str:
     found = [stack for stack in Stack if stack in stacks]
     listed = " and ".join(f"{stack} ({stacks[stack][0]})" for stack in found)
     remedies = [_REMEDIES[stack].format(node=node) for stack in found if stack in _REMEDIES]
-    return ". ".join([f"{listed} give out the node's cards, each all of them. Keep one", *remedies])
+    told = f"{listed} each allocate all cards of the node, so a card can be allocated twice"
+    return ". ".join([f"{told}. Remove all but one from the node", *remedies])
 
 
 def describe_other(node: str, stack: Stack, evidence: Sequence[str]) -> str:

@@ -108,7 +108,7 @@ class Informer(Generic[Record]):
                 reason = describe_failure(error)
                 log.warning("watch of %s interrupted: %s", self._path, reason)
                 self.tried.set()
-                is_refused = isinstance(error, ApiError) and error.status in (403, 404)
+                is_refused = isinstance(error, ApiError) and error.status == 403
                 if self._refusal_seconds and is_refused:
                     self._forget()
                     await asyncio.sleep(self._refusal_seconds)

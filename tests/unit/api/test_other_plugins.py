@@ -13,8 +13,14 @@ from gpushare.api.pruned.cluster import Kind, keep_object
 
 def _of_daemonset(name: str, container: str, **labels: str) -> dict[str, Any]:
     owner = {"kind": "DaemonSet", "name": name, "controller": True}
-    spec = {"containers": [{"name": container}]}
+    folder = {"path": "/var/lib/kubelet/device-plugins"}
+    volumes = [{"name": "device-plugin", "hostPath": folder}]
+    spec = {"containers": [{"name": container}], "volumes": volumes}
     return {"metadata": {"ownerReferences": [owner], "labels": labels}, "spec": spec}
+
+
+def without_folder(owned: dict[str, Any]) -> dict[str, Any]:
+    return {**owned, "spec": {**owned["spec"], "volumes": [{"name": "tmp", "emptyDir": {}}]}}
 
 
 CTR = "nvidia-device-plugin-ctr"
@@ -34,12 +40,14 @@ HAMIS = {"app.kubernetes.io/component": "hami-device-plugin"}
         ("kube-system", _of_daemonset("kube-proxy", "main"), "kube-proxy"),
         ("gpu-operator", _of_daemonset("ack-nvidia-device-plugin", "main"), None),
         ("gpu-operator", _of_daemonset("gpu-feature-discovery", "main"), None),
+        ("apps", without_folder(_of_daemonset("hami-device-plugin", CTR)), None),
         ("apps", {"metadata": {"labels": HAMIS}, "spec": {"containers": [{"name": CTR}]}}, None),
     ],
     ids=[
         "the GPU Operator's", "the chart's", "the chart's beside ours", "ACK's whole-card plugin",
         "ACK's MIG plugin", "HAMi's", "HAMi's under another name", "any of the plugins' namespace",
-        "one with a name of ours elsewhere", "no plugin", "a pod of no DaemonSet",
+        "one with a name of ours elsewhere", "no plugin", "a tenant's imitation",
+        "a pod of no DaemonSet",
     ],
 )  # fmt: skip
 def test_the_plugins_of_other_stacks_are_known_in_any_namespace(
@@ -50,16 +58,13 @@ def test_the_plugins_of_other_stacks_are_known_in_any_namespace(
     assert (pod.daemonset if pod is not None else None) == daemonset
 
 
-def test_of_a_node_it_is_kept_that_hami_registered_it_and_what_nvidias_plugin_shares() -> None:
+def test_of_a_node_it_is_kept_what_nvidias_plugin_shares() -> None:
     allocatable = {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "8"}
-    meta = {"name": "gpu-1", "uid": "1", "annotations": {"hami.io/node-nvidia-register": "[]"}}
-    raw = {"metadata": meta, "status": {"allocatable": allocatable}}
+    raw = {"metadata": {"name": "gpu-1", "uid": "1"}, "status": {"allocatable": allocatable}}
     node = parse_node(raw)
-    assert node.has_hami_register
     assert node.allocatable == {"nvidia.com/gpu": 0, "nvidia.com/gpu.shared": 8}
     kept = keep_object(Kind.NODES, raw)
     assert kept is not None
-    assert kept["metadata"]["annotations"] == {"hami.io/node-nvidia-register": ""}
     assert parse_node(kept) == node
 
 

@@ -45,7 +45,8 @@ def test_of_a_pod_stays_what_it_asks_of_gpus_and_nothing_that_it_does() -> None:
                         "requests": {"aliyun.com/gpu-mem": "3"},
                     },
                 },
-            ]
+            ],
+            "volumes": [{}],
         },
     }
 

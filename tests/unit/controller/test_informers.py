@@ -75,7 +75,20 @@ async def test_a_slice_that_is_gone_counts_for_a_while_as_it_may_come_back(
     assert set(informers.observe().resource_slices["gpu-1"]) == {"gpu-1-a"}
     await asyncio.sleep(0.05)
     assert informers.take_changed() == {"gpu-1"}
-    assert not informers.observe().resource_slices["gpu-1"]
+    assert not informers.observe().resource_slices
+
+
+async def test_a_slice_that_goes_again_counts_from_then_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    informers, found = _build(), ResourceSlice("gpu-1-a", "gpu-1")
+    monkeypatch.setattr("gpushare.controller.informers.SLICE_GRACE_SECONDS", 0.01)
+    informers._on_slice("gpu-1-a", found, None)
+    monkeypatch.setattr("gpushare.controller.informers.SLICE_GRACE_SECONDS", 600.0)
+    informers._on_slice("gpu-1-a", None, found)
+    informers._on_slice("gpu-1-a", found, None)
+    await asyncio.sleep(0.05)
+    assert informers.observe().resource_slices == {"gpu-1": {"gpu-1-a"}}
 
 
 def _build() -> Informers:

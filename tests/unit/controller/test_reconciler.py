@@ -13,8 +13,9 @@ from gpushare.api.k8s.pod_owner import Workload
 from gpushare.api.pool import Pool, Schedule
 from gpushare.api.status import PoolStatus, Releasing
 from gpushare.controller.backoff import LONGEST_RETRY_SECONDS, RETRY_SECONDS, find_delay
+from gpushare.core.planner.decisions import Decision
 from gpushare.core.records.change_record import ChangePhase, PluginPod
-from gpushare.core.snapshot.actions import DeletePlugins, ReleaseNode
+from gpushare.core.snapshot.actions import DeletePlugins, NodeState, ReleaseNode, StepResult
 from gpushare.kube.errors import ApiError
 from gpushare.kube.resources import pools as pools_api
 from gpushare.kube.resources.nodes import PATH as NODES
@@ -85,6 +86,15 @@ async def test_a_pool_is_released_once_nothing_is_done_to_its_own_nodes(busy_for
     released = [("PATCH", f"{pools_api.PATH}/training")]
     assert api.writes == (released if busy_for == "other" else [])
     reconciler._busy["gpu-1"].cancel()
+
+
+async def test_a_pool_is_not_released_while_a_write_for_it_waits_for_others() -> None:
+    api, pool = LoopApi(), a_pool(deleting=True)
+    reconciler = build_reconciler(api, [pool])
+    plan = StepResult("gpu-1", NodeState.UPDATING, Reason.RELEASING, "")
+    reconciler._waiting["gpu-1"] = Decision("training", plan)
+    await reconciler._pass_safely()
+    assert api.writes == []
 
 
 async def test_the_finalizer_is_the_last_write_for_a_pool_that_leaves_nodes_behind() -> None:

@@ -149,7 +149,7 @@ def test_plugins_of_two_stacks_are_told_as_such(
     node: Node, pods: tuple[Pod, ...], mode: tuple[str, str]
 ) -> None:
     trouble = _compete(node, *pods, schedule=mode[0], edition=mode[1])
-    words = (f"pod kube-system/{pods[1].name} serves {WHOLE}", "Keep one")
+    words = (f"pod kube-system/{pods[1].name} serves {WHOLE}", "Remove all but one")
     expect_not_yet(trouble, Reason.COMPETING_STACKS, *words)
 
 

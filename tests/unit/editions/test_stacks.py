@@ -54,12 +54,6 @@ FOUND: dict[str, tuple[Node, tuple[Pod, ...], tuple[str, ...], set[Stack]]] = {
     ),
     "a plugin of MIG devices": (_offering(memory=15), (OURS, MIG), (), {Stack.ALIBABA_CLOUD}),
     "another DaemonSet": (_offering(whole=1), (a_plugin_pod(daemonset="kube-proxy"),), (), set()),
-    "HAMi's annotation alone": (
-        replace(_offering(whole=1), has_hami_register=True), (), (), set(),
-    ),
-    "a node label alone": (
-        replace(_offering(whole=1), labels={"gpu": "on"}), (), (), set(),
-    ),
 }  # fmt: skip
 
 
@@ -68,14 +62,6 @@ def test_a_stack_is_found_by_what_gives_cards_out(
     node: Node, pods: tuple[Pod, ...], slices: tuple[str, ...], stacks: set[Stack]
 ) -> None:
     assert find_stacks(node, pods, slices).keys() == stacks
-
-
-def test_hamis_annotation_confirms_its_plugin() -> None:
-    node = replace(_offering(whole=10), has_hami_register=True)
-    assert find_stacks(node, [HAMI])[Stack.HAMI] == [
-        f"pod kube-system/{HAMI.name} serves nvidia.com/gpu",
-        "annotation hami.io/node-nvidia-register",
-    ]
 
 
 def test_the_message_names_each_stack_its_evidence_and_what_removes_it() -> None:

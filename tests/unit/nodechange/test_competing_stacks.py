@@ -75,6 +75,14 @@ def test_a_new_node_of_another_stack_gets_no_label(
     expect_idle(plan, NodeState.BLOCKED, reason)
 
 
+@pytest.mark.parametrize(("pods", "slices"), [((HAMI,), ()), ((), SLICES)])
+def test_mode_disabled_hands_a_node_to_another_stack(
+    pods: tuple[Pod, ...], slices: tuple[str, ...]
+) -> None:
+    node, pool = a_node(allocatable={WHOLE: 10}), a_pool(schedule="disabled")
+    assert expect_apply(plan_of(node, pool, *pods, slices=slices)).cordon
+
+
 @pytest.mark.parametrize("edition", ["OpenSource", "Basic", "Professional"])
 def test_a_node_of_whole_cards_by_nvidias_plugin_alone_begins_to_share(edition: str) -> None:
     node, pool = a_node(allocatable={WHOLE: 1}), a_pool(schedule="share", edition=edition)

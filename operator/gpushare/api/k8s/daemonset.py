@@ -66,19 +66,34 @@ def shorten_image(image: str) -> str:
 
 
 def find_standard_name(
-    name: str, labels: Mapping[str, str], containers: Iterable[Container], *, is_plugins: bool
+    name: str,
+    labels: Mapping[str, str],
+    containers: Iterable[Container],
+    volumes: Iterable[Mapping[str, Any]],
+    *,
+    is_plugins: bool,
 ) -> str:
     """Find the standard name of the DaemonSet that owns a pod; empty for one of no interest.
 
     One that `is_plugins`, of the device plugins' namespace, keeps the `name` that it is known by.
+    Elsewhere anybody may imitate a plugin but for its mount of the kubelet's folder, which the Pod
+    Security Standard `baseline` forbids.
     """
     if is_plugins and (name in _ACKS or name.startswith(FORMER)):
         return name
+    if not (is_plugins or any(map(_is_plugins_folder, volumes))):
+        return ""
     if name == NVIDIA_DAEMONSET or any(each.name == _NVIDIA_CONTAINER for each in containers):
         return NVIDIA_DAEMONSET
     if HAMI_DAEMONSET in (name, labels.get(names.LABEL_COMPONENT)):
         return HAMI_DAEMONSET
     return name if is_plugins else ""
+
+
+def _is_plugins_folder(volume: Mapping[str, Any]) -> bool:
+    """Tell whether the volume holds the sockets of device plugins: without it none can register."""
+    path = str((volume.get("hostPath") or {}).get("path", ""))
+    return path.rstrip("/").endswith("/device-plugins")
 
 
 def list_standard_names(given: Mapping[str, str]) -> Mapping[str, str]:

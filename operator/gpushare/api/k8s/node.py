@@ -57,8 +57,6 @@ class Node:
     """Its name and version, as `containerd://2.1.0`."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
     """GPU resources, in the device plugin's units."""
-    has_hami_register: bool = False
-    """It has HAMi's annotation, which nobody removes when HAMi leaves."""
     memory_capacity: int = 0
     """GPU memory with that of cards that are unhealthy, which `allocatable` leaves out."""
     gpu_count: int = 0
@@ -133,7 +131,6 @@ def parse_node(raw: dict[str, Any]) -> Node:
                 or resource.startswith(names.RESOURCE_MIG_PREFIX)
             )
         ),
-        has_hami_register=names.ANNOTATION_HAMI_REGISTER in annotations,
         memory_capacity=parse_quantity(capacity.get(names.RESOURCE_GPU_MEMORY, 0)) or 0,
         gpu_count=min(parse_quantity(capacity.get(names.RESOURCE_GPU_COUNT, 0)) or 0, MAX_CARDS),
         owned=share(

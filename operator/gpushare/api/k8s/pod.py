@@ -150,7 +150,7 @@ def parse_pod(
     namespace = meta["namespace"]
     daemonset = ""
     if by_daemonset:
-        daemonset = _find_daemonset(meta, owner, spec, plugin_namespace, standard_names)
+        daemonset = _find_daemonset(raw, owner, spec, plugin_namespace, standard_names)
     annotations = meta.get("annotations") or {}
     static = namespace == plugin_namespace and _is_static_plugin(meta, annotations)
     if not (requests or selects or daemonset or static):
@@ -251,16 +251,17 @@ def _find_controller(meta: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _find_daemonset(
-    meta: Mapping[str, Any],
+    raw: Mapping[str, Any],
     owner: Mapping[str, Any],
     spec: Spec,
     plugin_namespace: str,
     standard_names: Mapping[str, str],
 ) -> str:
+    meta, volumes = raw["metadata"], (raw.get("spec") or {}).get("volumes") or ()
     name, is_plugins = str(owner["name"]), meta["namespace"] == plugin_namespace
     known = standard_names.get(name, name) if is_plugins else name
     labels, containers = meta.get("labels") or {}, spec.containers or ()
-    return find_standard_name(known, labels, containers, is_plugins=is_plugins)
+    return find_standard_name(known, labels, containers, volumes, is_plugins=is_plugins)
 
 
 def _find_condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

@@ -54,20 +54,12 @@ _CONDITION: Shape = {
 }
 
 
-def _presence(value: Any) -> str:
-    """Keep that it is there: what it says of each card is of no interest."""
-    return ""
-
-
 _NODE_ANNOTATIONS = names.NODE_ANNOTATIONS | {names.ANNOTATION_RETRY, names.ANNOTATION_TEARDOWN}
 
 _NODE: Shape = {
     "metadata": {
         **_METADATA,
-        "annotations": {
-            **dict.fromkeys(sorted(_NODE_ANNOTATIONS), str),
-            names.ANNOTATION_HAMI_REGISTER: _presence,
-        },
+        "annotations": dict.fromkeys(sorted(_NODE_ANNOTATIONS), str),
         "managedFields": [
             {
                 "manager": str,
@@ -153,6 +145,7 @@ _POD: Shape = {
         "resourceClaims": [{"name": required}],
         "initContainers": [_CONTAINER],
         "containers": [_CONTAINER],
+        "volumes": [{"hostPath": {"path": str}}],
     },
     "status": {
         "phase": str,

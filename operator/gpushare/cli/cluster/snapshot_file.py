@@ -73,9 +73,6 @@ def parse_snapshot(text: bytes, name: str) -> Cluster:
 
 
 def _parse_items(document: Json, kind: Kind, name: str) -> tuple[Json, ...] | None:
-    if kind is Kind.RESOURCESLICES and kind not in document:
-        # Of a program that did not read them yet.
-        return ()
     items = document.get(kind)
     optional = kind in (Kind.DEPLOYMENTS, *REFUSABLE)
     # Pools are null where their API is missing; left out they are where the file is broken.

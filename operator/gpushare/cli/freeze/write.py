@@ -10,11 +10,9 @@ from gpushare.api.windows import Freeze
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.output.answer import Answer
-from gpushare.core.analysis.doctor.chart import CONTROLLER
 from gpushare.kube.client import MERGE_PATCH, ApiClient, Json
 from gpushare.kube.errors import ApiError
-from gpushare.kube.partial_read import see
-from gpushare.kube.resources.deployments import find_namespace
+from gpushare.kube.resources.deployments import find_namespace, list_deployments
 from gpushare.kube.resources.pools import PATH as POOLS
 
 
@@ -25,6 +23,7 @@ async def freeze_all(
     data = _build_freeze(reason, until)
     async with await access.connect() as api:
         place = namespace or await find_namespace(api)
+        is_elsewhere = await list_deployments(api, place) == ()
         path = _list_path(place)
         body = {
             "apiVersion": "v1",
@@ -41,14 +40,11 @@ async def freeze_all(
             if not error.is_conflict:
                 raise
             await _patch(api, f"{path}/{names.FREEZE_CONFIGMAP}", {"data": {"until": None} | data})
-        deployment = f"apis/apps/v1/namespaces/{quote(place, safe='')}/deployments/{CONTROLLER}"
-        is_elsewhere = await see(api.find(deployment)) is None
     told = f"All pools are frozen{_tell_until(until)}. To end that, run: gpushare unfreeze --all"
     if is_elsewhere:
-        # Still written: the controller may run under another name.
         told = (
-            f"ConfigMap {names.FREEZE_CONFIGMAP} is in namespace {place}, where no Deployment "
-            f"{CONTROLLER} is. It has no effect if the operator runs in another namespace: use -n"
+            f"ConfigMap {names.FREEZE_CONFIGMAP} is in namespace {place}, which has no Deployment "
+            "of the operator. It has no effect if the operator runs in another namespace: use -n"
         )
     return _answer(f"configmap/{names.FREEZE_CONFIGMAP}", told, data, namespace=place)
 

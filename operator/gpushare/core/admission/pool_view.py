@@ -131,7 +131,9 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
     """Build the view of a pool from the API server's JSON; None if this version can't read it."""
     metadata, status = raw["metadata"], raw.get("status") or {}
     try:
-        spec = PoolSpec.model_validate(raw.get("spec") or {})
+        # The rollout is not read: admission goes on where windows are invalid.
+        read = {key: value for key, value in (raw.get("spec") or {}).items() if key != "rollout"}
+        spec = PoolSpec.model_validate(read)
         capacity = PoolCapacity.model_validate(c) if (c := status.get("capacity")) else None
     except ValidationError:
         return None

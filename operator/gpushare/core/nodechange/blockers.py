@@ -6,7 +6,7 @@ from gpushare import names
 from gpushare.api.k8s.daemonset import FORMER
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import Edition
+from gpushare.api.pool import Edition, Schedule
 from gpushare.core.deviceplugin.findings import list_few
 from gpushare.core.snapshot.actions import Blocker, EvictedPod
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
@@ -15,8 +15,7 @@ from gpushare.editions.plugin_daemonsets import CHART_VALUE
 from gpushare.editions.plugins import STATIC_PLUGIN, is_plugin_of
 from gpushare.editions.registry import EDITIONS, find_other_edition_labels
 from gpushare.editions.stacks import (
-    BY_LABEL,
-    OTHERS,
+    FOREIGN,
     describe_competing,
     describe_other,
     find_stacks,
@@ -111,18 +110,20 @@ def find_pods_of_another_pool(node: Node, pool: str, pods: Iterable[Pod]) -> Blo
     )
 
 
-def find_reason_to_stay_away(seen: NodeSnapshot, edition: Edition, pool: str) -> Blocker | None:
-    """Find why a pool must not change the node at all."""
+def find_reason_to_stay_away(seen: NodeSnapshot, to: Mode, pool: str) -> Blocker | None:
+    """Find why a pool must not change the node to this mode, or at all."""
     return (
         find_mig(seen.node)
-        or find_other_stack(seen)
-        or find_other_edition(seen.node, edition)
+        or find_other_stack(seen, to)
+        or find_other_edition(seen.node, to.edition)
         or find_pods_of_another_pool(seen.node, pool, seen.pods)
     )
 
 
-def find_other_stack(seen: NodeSnapshot) -> Blocker | None:
-    """Find stacks that give out the node's cards twice, or one that no edition works with.
+def find_other_stack(seen: NodeSnapshot, to: Mode | None = None) -> Blocker | None:
+    """Find stacks that give out the node's cards twice, or one beside which mode `to` can't work.
+
+    Mode `disabled` brings no plugin: it hands a node to such a stack.
 
     Two plugins of one stack are another matter (`findings.find_competing_plugins`): they are told,
     and a change may be what takes one of them away. So it is with Alibaba Cloud's and NVIDIA's once
@@ -133,11 +134,11 @@ def find_other_stack(seen: NodeSnapshot) -> Blocker | None:
     stacks = find_stacks(node, seen.pods, seen.resource_slices)
     if len(stacks) > 1:
         is_on_its_way = change is not None and change.is_under_way and not change.is_only_cordoned
-        if is_on_its_way and stacks.keys() <= BY_LABEL:
+        if is_on_its_way and FOREIGN.isdisjoint(stacks):
             return None
         return Blocker(Reason.COMPETING_STACKS, describe_competing(node.name, stacks))
-    other = next((stack for stack in stacks if stack in OTHERS), None)
-    if other is None:
+    other = next((stack for stack in stacks if stack in FOREIGN), None)
+    if other is None or (to is not None and to.schedule is Schedule.DISABLED):
         return None
     return Blocker(Reason.OTHER_STACK, describe_other(node.name, other, stacks[other]))
 

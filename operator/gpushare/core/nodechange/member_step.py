@@ -12,7 +12,7 @@ from gpushare.core.ownership.drift import Verdict, judge_drift
 from gpushare.core.records.change_record import Change
 from gpushare.core.rollout.change_kinds import Kind
 from gpushare.core.rollout.refusal import Refusal
-from gpushare.core.rollout.start_now import find_active
+from gpushare.core.rollout.window_state import lift_if_started
 from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult
 from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.core.snapshot.node import NodeSnapshot
@@ -35,18 +35,16 @@ class MemberStep(Step):
         return change if has_failed else None
 
     @cached_property
-    def closed(self) -> Refusal | None:
+    def window_refusal(self) -> Refusal | None:
         """Why the change under way would not begin now, by windows and freezes."""
-        closed, change = self.ctx.closed, self.change
-        if closed is None or closed.reason is Reason.ROLLOUT_FROZEN:
-            return closed
+        change = self.change
         kind = self.policy.kind_of(change.from_mode, change.to, transition_of(change).outcome)
-        return None if str(kind) in find_active(self.pool) else closed
+        return lift_if_started(self.ctx.closed, self.pool, kind)
 
     @cached_property
     def reason_to_stay_away(self) -> Blocker | None:
         """Why the node must not be changed at all."""
-        return find_reason_to_stay_away(self.seen, self.pool.spec.edition, self.pool.name)
+        return find_reason_to_stay_away(self.seen, self.wanted, self.pool.name)
 
     @cached_property
     def current(self) -> str:

@@ -76,12 +76,8 @@ class Planner:
     ) -> Plan:
         """Decide again for the nodes `changed` (None: all), and for those that depend on them."""
         self._sort(snapshot.pools)
-        basis = (
-            self._versions,
-            snapshot.unreadable_pools,
-            snapshot.plugin_daemonsets,
-            snapshot.freeze,
-        )
+        told = snapshot.unreadable_pools, snapshot.plugin_daemonsets, snapshot.freeze
+        basis = self._versions, *told
         self.seen = set()
         if changed is None or basis != self._basis:
             self._basis = basis
@@ -149,7 +145,7 @@ class Planner:
                 self._entered[name] = frozenset(entered)
         touched.update(list_due(self.pool_states, ctx.now))
         for pool in sorted(touched | planned.keys()):
-            yield from self._decide_pool(pool, planned[pool], snapshot, ctx)
+            yield from self._decide_pool(pool, planned[pool], snapshot, ctx, contexts.get(pool))
 
     def _decide_pool(
         self,
@@ -157,6 +153,7 @@ class Planner:
         planned: dict[str, StepResult | None],
         snapshot: ClusterSnapshot,
         ctx: ReconcileContext,
+        planned_in: ReconcileContext | None,
     ) -> Iterator[Decision]:
         """Decide what depends on all nodes of a pool. Where a halt or a window begins or ends, plan
         those nodes again that are only cordoned, or failed: no other plan depends on that. Then
@@ -166,9 +163,14 @@ class Planner:
         pool_state.is_halted = acts and bool(pool_state.halting)
         ctx = self._narrow_context(ctx, snapshot, name)
         stops = pool_state.is_halted, pool_state.closed
-        if stops != pool_state.last_stops:
+        former = {pool_state.last_stops}
+        if planned_in is not None:
+            former.add((planned_in.is_halted, planned_in.closed))
+        if former != {stops}:
             pool_state.last_stops = stops
-            for node in sorted(pool_state.cordoned | pool_state.halting.keys()):
+            is_same = {closed for _, closed in former} == {pool_state.closed}
+            failed = set() if is_same else pool_state.halting.keys()
+            for node in sorted(pool_state.cordoned | failed):
                 planned[node] = self._plan_and_enter(self._find_task(snapshot, node), name, ctx)
         for node, plan in sorted(planned.items()):
             if plan is not None:
@@ -184,8 +186,6 @@ class Planner:
         """Build the context of all decisions of one pool."""
         pool_state = self._pool_state(pool)
         refresh_windows(pool_state, self._pools.get(pool), snapshot, self._timing, ctx.now)
-        if pool_state.last_stops != (pool_state.is_halted, pool_state.closed):
-            pool_state.last_stops = None
         return replace(
             ctx,
             acting_since=snapshot.acting_since.get(pool),
@@ -242,7 +242,7 @@ class Planner:
                 plan = keep_waiting(pool_state.queued[node], refusal)
                 pool_state.queue(plan, is_queued=True)
                 pool_state.record(plan)
-                if node in planned:
+                if node in planned or plan.action is not None:
                     yield Decision(name, plan)
                 continue
             task = self._find_task(snapshot, node)

@@ -37,8 +37,8 @@ class PoolState:
     durations: dict[str, float] = field(default_factory=dict)
     """By node, the seconds that its last change took from its labels on."""
     longest_seconds: float | None = None
-    """The longest of them, but at most three times their median: one that took very long must not
-    keep all others from their windows."""
+    """The longest of them, if `is_longest_known`."""
+    is_longest_known: bool = True
     queued: dict[str, StepResult] = field(default_factory=dict)
     """Nodes that wait until their start is admitted."""
     pending: dict[str, StepResult] = field(default_factory=dict)
@@ -64,10 +64,9 @@ class PoolState:
     windows: WindowState | None = None
     """What windows and freezes say; None where there are none."""
     closed: Refusal | None = None
-    """Why a node that is only cordoned is let go: too little time is left."""
-    last_stops: tuple[bool, Refusal | None] | None = (False, None)
-    """Whether it was halted, and closed, when its nodes were planned; None where they were planned
-    by different ones."""
+    """Why a node that is only cordoned is let go: a freeze, or too little time is left."""
+    last_stops: tuple[bool, Refusal | None] = (False, None)
+    """Whether it was halted, and closed, when that was last planned by."""
     last_refusals: tuple[Refusal | None, Refusal | None] | None = None
     """Why those that are queued and in service may not start: for as long as it is the same they
     need not be asked again."""
@@ -143,8 +142,16 @@ class PoolState:
             del self.durations[node]
         else:
             self.durations[node] = seconds
-        taken = self.durations.values()
-        self.longest_seconds = min(max(taken), 3 * median(taken)) if taken else None
+        self.is_longest_known = False
+
+    def find_longest_seconds(self) -> float | None:
+        """Find the longest duration, but at most three times their median: one that took very long
+        must not keep all others from their windows."""
+        if not self.is_longest_known:
+            taken = self.durations.values()
+            self.longest_seconds = min(max(taken), 3 * median(taken)) if taken else None
+            self.is_longest_known = True
+        return self.longest_seconds
 
     def claim(self, node: str, isolation: NodeIsolation) -> None:
         """Record what isolation the containers on a node have."""

@@ -1,7 +1,7 @@
 """Judges windows and freezes of each pool again where their answer may have changed."""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from gpushare.api.pool import Pool
 from gpushare.core.planner.change_duration import find_needed
@@ -22,7 +22,9 @@ def refresh_windows(
     if pool is None:
         return
     before = pool_state.windows
-    needed = find_needed(pool, pool_state.longest_seconds, timing)
+    needed = timedelta()
+    if pool.spec.rollout.windows:
+        needed = find_needed(pool, pool_state.find_longest_seconds(), timing)
     if before is not None and before.is_current(now) and needed == before.needed:
         return
     windows = judge_windows(pool, snapshot.freeze, needed, timing.recheck, now)

@@ -48,7 +48,13 @@ class WindowState:
             return self.refusal
         if initializes and pool.spec.rollout.new_nodes is NewNodesPolicy.ANYTIME:
             return None
-        return None if kind is not None and str(kind) in find_active(pool) else self.refusal
+        return lift_if_started(self.refusal, pool, kind)
+
+
+def lift_if_started(refusal: Refusal | None, pool: Pool, kind: Kind | None) -> Refusal | None:
+    """Return None where a user has started changes of this `kind` now; a freeze holds for all."""
+    is_frozen = refusal is not None and refusal.reason is Reason.ROLLOUT_FROZEN
+    return refusal if is_frozen or str(kind) not in find_active(pool) else None
 
 
 def judge_windows(
@@ -61,8 +67,7 @@ def judge_windows(
     A change takes as long as is `needed`, of which `recheck` is before its labels.
     """
     if pool.invalid_windows:
-        message = f"No change begins until the windows are valid. {pool.invalid_windows}"
-        refusal = Refusal(Reason.ROLLOUT_FROZEN, message)
+        refusal = Refusal(Reason.ROLLOUT_FROZEN, pool.invalid_windows)
         return WindowState(now, None, needed, refusal, lets_go=True)
     own, windows = pool.spec.rollout.freeze, pool.spec.rollout.windows
     holding = [each for each in (own, freeze) if each is not None and each.holds(now)]

@@ -165,8 +165,7 @@ def _judge_ready(
         message += first
         return False, Reason.RELEASING, message
     if pool.invalid_windows:
-        message = f"No change begins until the spec is valid. {pool.invalid_windows}"
-        return False, Reason.SPEC_INVALID, message
+        return False, Reason.SPEC_INVALID, pool.invalid_windows
     if not total:
         return True, Reason.NO_NODES, NO_NODES
     if first_plan is None:

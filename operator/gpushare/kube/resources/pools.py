@@ -94,9 +94,11 @@ def parse_pool(raw: Json) -> Pool | UnreadablePool:
     except ValidationError as error:
         unreadable = _describe_unreadable(raw, error)
         has_rest = all(each["loc"][:2] == _WINDOWS for each in error.errors())
+    if has_rest and (pool := _parse_without_windows(raw, unreadable.error)) is not None:
+        return pool
     if "deletionTimestamp" in meta and unreadable.part != _METADATA:
         return _parse_without_spec(raw)
-    return (_parse_without_windows(raw, unreadable.error) if has_rest else None) or unreadable
+    return unreadable
 
 
 async def list_pools_for_removal(api: ApiClient) -> tuple[Pool, ...]:
@@ -123,7 +125,8 @@ def _parse_without_windows(raw: Json, why: str) -> Pool | None:
         pool = Pool.parse({**raw, "spec": {**raw["spec"], "rollout": rollout}})
     except ValidationError:
         return None
-    return pool.model_copy(update={"invalid_windows": why})
+    told = f"No change begins until the windows are valid. {why}"
+    return pool.model_copy(update={"invalid_windows": told})
 
 
 def _describe_unreadable(raw: Json, error: ValidationError) -> UnreadablePool:

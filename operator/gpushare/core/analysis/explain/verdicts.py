@@ -72,7 +72,7 @@ def list_verdicts(request: AdmissionRequest, decision: Decision) -> tuple[PoolVe
 
 
 def _judge_all(request: AdmissionRequest, decision: Decision) -> Iterator[PoolVerdict]:
-    lost = {name: reason for reason, lost in decision.lost.items() for name in lost}
+    lost = {name: reason for reason, pools in decision.lost.items() for name in pools}
     winner = request.find(decision.pool) if decision.pool is not None else None
     for pool in request.pools:
         reason = lost.get(pool.name)

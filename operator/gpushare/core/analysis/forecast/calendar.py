@@ -40,14 +40,15 @@ def forecast_calendar(
     pool: Pool,
     steps: Collection[NodeForecast],
     each: timedelta,
-    needed: tuple[timedelta, timedelta],
+    first_needs: timedelta,
+    others_need: timedelta,
     at: datetime,
 ) -> Calendar | None:
     """Place the waves of `steps` into the pool's windows from `at` on.
 
-    A wave takes `each`, without the pods that it waits for. It begins where a window has left what
-    is `needed` by the first one, and by the others. None for a pool without windows, or without
-    waves that wait for them.
+    A wave takes `each`, without the pods that it waits for. It begins where a window has as
+    much time left as the first one needs, or the others. None for a pool without windows, or
+    without waves that wait for them.
     """
     windows, freeze = pool.spec.rollout.windows, pool.spec.rollout.freeze
     is_any_time = pool.spec.rollout.new_nodes is NewNodesPolicy.ANYTIME
@@ -65,7 +66,7 @@ def forecast_calendar(
     found: list[WindowForecast] = []
     left, moment = nodes.total(), at
     for wave, count in sorted(nodes.items()):
-        opening = find_opening_for(windows, moment, needed[bool(found)])
+        opening = find_opening_for(windows, moment, others_need if found else first_needs)
         if opening is None:
             return Calendar(tuple(found), None, left)
         left -= count

@@ -1,14 +1,16 @@
 """Estimates how long a rollout takes, from what this cluster's plugins took, never a guess."""
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
 
+from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.analysis.forecast.steps import NodeForecast
 from gpushare.core.decision_settings import build_timing
-from gpushare.core.planner.change_duration import find_longest, measure_starts
+from gpushare.core.planner.change_duration import find_longest
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.edition import Outcome
 from gpushare.editions.registry import MODES
@@ -60,7 +62,7 @@ def forecast_duration(
         basis += f". Each takes {each.total_seconds():g} s (median of the pool's last changes)"
         return DurationForecast(waves, waves * each, longest, basis)
     mode = MODES[pool.spec.edition, pool.spec.schedule]
-    starts = measure_starts(mode.daemonsets, snapshot.pods)
+    starts = _measure_starts(mode.daemonsets, snapshot.pods)
     if missing := [name_of(name) for name in mode.daemonsets if name not in starts]:
         basis += f". No pod of {' and '.join(missing)} runs here to measure its start"
         return DurationForecast(waves, None, longest, basis)
@@ -74,6 +76,22 @@ def forecast_duration(
             "in this cluster)"
         )
     return DurationForecast(waves, waves * each, longest, basis)
+
+
+def _measure_starts(
+    daemonsets: Collection[str], pods: Mapping[str, Sequence[Pod]]
+) -> dict[str, float]:
+    """Measure, by DaemonSet, the median of the seconds from creation to Ready of its pods.
+
+    One that restarted is left out: it was Ready for the first time before.
+    """
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for pod in (pod for each in pods.values() for pod in each):
+        if pod.daemonset not in daemonsets or pod.restarts:
+            continue
+        if pod.created is not None and pod.ready_since is not None:
+            found[pod.daemonset].append((pod.ready_since - pod.created).total_seconds())
+    return {name: median(seconds) for name, seconds in found.items()}
 
 
 def _count(nodes: int) -> str:

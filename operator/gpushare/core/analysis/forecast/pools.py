@@ -83,7 +83,7 @@ def forecast_pools(
     told = [_tell(pool, planner, now) for pool in pools]
     timing = build_timing(setup)
     # Before the planner is used up by the waves.
-    longest = {p.name: planner.pool_states[p.name].longest_seconds for p in pools}
+    longest = {p.name: planner.pool_states[p.name].find_longest_seconds() for p in pools}
     durations = {p.name: [*planner.pool_states[p.name].durations.values()] for p in pools}
     agreed = _agree_to_all(snapshot, planner.pool_states)
     waves = order_waves(planner, agreed, planner.update(agreed, None, now).decisions, now)
@@ -103,7 +103,7 @@ def forecast_pools(
                 each = duration.expected / duration.waves
             # The first change tells how long the others take.
             later = needed if taken else each
-            calendar = forecast_calendar(pool, own, each, (needed, later), at or now)
+            calendar = forecast_calendar(pool, own, each, needed, later, at or now)
         found.append(PoolForecast(pool, status, plan, tuple(own), duration, limits, calendar))
     return tuple(found)
 
@@ -143,13 +143,13 @@ def _agree_to_all(
     for pool in snapshot.pools:
         kinds, rollout = pool_states[pool.name].kinds, pool.spec.rollout
         is_asked = rollout.approval is ApprovalPolicy.MANUAL and bool(kinds)
-        if is_asked or rollout.windows or rollout.freeze:
+        if is_asked or rollout.windows or rollout.freeze or pool.invalid_windows:
             update: dict[str, object] = {"windows": (), "freeze": None}
             if is_asked:
                 update["approved_plan"] = hash_kinds(kinds)
             rollout = rollout.model_copy(update=update)
             spec = pool.spec.model_copy(update={"rollout": rollout})
-            meant = pool.model_copy(update={"spec": spec})
+            meant = pool.model_copy(update={"spec": spec, "invalid_windows": ""})
             agreed[pool.name] = _with_plan(meant, build_plan(meant, pool_states[pool.name]))
     return _with_pools(snapshot, agreed)
 

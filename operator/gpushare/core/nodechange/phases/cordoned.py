@@ -46,7 +46,7 @@ def abort_for_halt(step: Step) -> StepResult | None:
 
 def abort_for_window(step: MemberStep) -> StepResult | None:
     """Uncordon the node, which is only cordoned, where its window is over or the pool is frozen."""
-    closed = step.closed
+    closed = step.window_refusal
     # One that joins takes no capacity away, and is finished.
     if closed is None or not step.change.is_only_cordoned or step.change.initializing:
         return None
@@ -70,7 +70,7 @@ def abort_for_pool(step: MemberStep) -> StepResult | None:
 
 
 def abort_to_leave_alone(step: MemberStep) -> StepResult | None:
-    """Abort where MIG, another stack, another edition's labels or another pool's pods came."""
+    """Abort where MIG devices, or another stack's, edition's or pool's things came meanwhile."""
     blocker = step.reason_to_stay_away
     if blocker is None:
         return None
@@ -162,7 +162,7 @@ def plan_after_recheck(
     """
     change = seen.records.change
     assert change is not None
-    away = find_reason_to_stay_away(seen, change.edition, change.pool)
+    away = find_reason_to_stay_away(seen, change.mode, change.pool)
     blocker = away or find_late_pods(seen, change)
     if away is None and blocker is not None and stays:
         return None

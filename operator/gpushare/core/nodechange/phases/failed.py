@@ -87,7 +87,7 @@ def try_again(step: FailedStep) -> StepResult | None:
 
     Not while the pool is frozen, and a teardown, which ends with a reboot, in a window only.
     """
-    member, closed = step.member, step.member.closed
+    member, closed = step.member, step.member.window_refusal
     is_frozen = closed is not None and closed.reason is Reason.ROLLOUT_FROZEN
     is_held = is_frozen or (closed is not None and member.change.teardown is not None)
     if not step.is_of_another_attempt or is_held:
