@@ -175,6 +175,14 @@ def test_a_rollback_that_fails_is_not_rolled_back() -> None:
     assert plan.halts
 
 
+def test_until_a_rollback_is_written_its_change_is_looked_at_again_when_it_may_be_verified() -> None:
+    started = replace(NEW, ready_since=NOW + timedelta(minutes=60, seconds=-5))
+    plan = _next(replace(_node(), allocatable={MEMORY: 15}), started, INSTALLER)
+    assert plan.reason is Reason.ROLLED_BACK
+    # The plugin must have been Ready for 12 s.
+    assert plan.requeue_after_seconds == 7
+
+
 @pytest.mark.parametrize("phase", [ChangePhase.LABELLED, ChangePhase.RESTARTING])
 def test_a_dropped_rollback_never_takes_the_old_plugin_for_one_that_read_the_labels(
     phase: ChangePhase,

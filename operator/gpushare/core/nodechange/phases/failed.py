@@ -122,7 +122,9 @@ def roll_back(step: FailedStep) -> StepResult | None:
         rolls_back=step.failure,
     )
     plan = member.updating(Reason.ROLLED_BACK, message, action)
-    return replace(plan, halts=describe_halt(member, step.failure))
+    # The failed change may be verified before that is written.
+    wake = step.phase_result.requeue_after_seconds
+    return replace(plan, halts=describe_halt(member, step.failure), requeue_after_seconds=wake)
 
 
 def stay(step: FailedStep) -> StepResult:
