@@ -175,7 +175,7 @@ def test_a_rollback_that_fails_is_not_rolled_back() -> None:
     assert plan.halts
 
 
-def test_until_a_rollback_is_written_its_change_is_looked_at_again_when_it_may_be_verified() -> None:
+def test_until_a_rollback_is_written_its_change_is_looked_at_when_it_may_be_verified() -> None:
     started = replace(NEW, ready_since=NOW + timedelta(minutes=60, seconds=-5))
     plan = _next(replace(_node(), allocatable={MEMORY: 15}), started, INSTALLER)
     assert plan.reason is Reason.ROLLED_BACK
