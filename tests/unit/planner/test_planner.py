@@ -276,6 +276,18 @@ def test_a_process_that_starts_keeps_a_node_cordoned_that_its_window_has_time_fo
     assert isinstance(plan_snapshot(snapshot).decided["gpu-1"].action, RecheckPods)
 
 
+@pytest.mark.parametrize("initializing", [False, True])
+def test_a_change_that_failed_is_tried_again_when_a_freeze_ends(initializing: bool) -> None:
+    end = NOW + timedelta(minutes=1)
+    pool = a_pool(rollout={"freeze": {"reason": "an incident", "until": end}}, retry="again")
+    node = has_failed("gpu-1", initializing=initializing)
+    planner, snapshot = Planner(Timing()), a_snapshot(pools=(pool,), nodes=(node,))
+    (held,) = planner.update(snapshot, None, NOW).decisions
+    assert held.plan.state is NodeState.FAILED
+    (tried,) = planner.update(snapshot, set(), end).decisions
+    assert tried.plan.state is NodeState.UPDATING
+
+
 def test_an_observing_pool_takes_no_node_and_says_what_it_would_do() -> None:
     watcher = a_pool("watcher", schedule="cgpu", reconcile="Observe", priority=900)
     plan = plan_snapshot(

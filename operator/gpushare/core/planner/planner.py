@@ -169,8 +169,7 @@ class Planner:
         if former != {stops}:
             pool_state.last_stops = stops
             is_same = {closed for _, closed in former} == {pool_state.closed}
-            failed = set() if is_same else pool_state.halting.keys()
-            for node in sorted(pool_state.cordoned | failed):
+            for node in sorted(pool_state.cordoned if is_same else pool_state.under_way):
                 planned[node] = self._plan_and_enter(self._find_task(snapshot, node), name, ctx)
         for node, plan in sorted(planned.items()):
             if plan is not None:
