@@ -32,7 +32,7 @@ from tests.kit.values.node_plans import (
     some_settled,
     unlabelled,
 )
-from tests.kit.values.objects import NOW, a_node, a_pool, a_snapshot
+from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_snapshot
 from tests.unit.planner.planner_output import Planned, plan_snapshot
 
 BROKEN = Node("gpu-0", "uid", labels={"group": "gpu"}, annotations={names.ANNOTATION_CHANGE: "{"})
@@ -286,6 +286,17 @@ def test_a_change_that_failed_is_tried_again_when_a_freeze_ends(initializing: bo
     assert held.plan.state is NodeState.FAILED
     (tried,) = planner.update(snapshot, set(), end).decisions
     assert tried.plan.state is NodeState.UPDATING
+
+
+def test_a_change_that_failed_is_completed_in_a_freeze_also_where_it_is_to_be_tried_again() -> None:
+    frozen = a_pool(rollout={"freeze": {"reason": "an incident"}}, retry="again")
+    plugins = (a_plugin_pod(), a_plugin_pod("installer", daemonset="cgpu-installer"))
+    pods = tuple(replace(pod, node="gpu-0") for pod in plugins)
+    node = replace(has_failed("gpu-0", restart=False), allocatable={MEMORY: 15})
+    plan = plan_snapshot(a_snapshot(pools=(frozen,), nodes=(node,), pods=pods)).decided["gpu-0"]
+    assert plan.state is NodeState.UPDATING
+    assert isinstance(plan.action, ApplyNode)
+    assert not plan.action.cordon
 
 
 def test_an_observing_pool_takes_no_node_and_says_what_it_would_do() -> None:

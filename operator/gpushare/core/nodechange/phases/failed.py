@@ -33,6 +33,15 @@ class FailedStep:
         return self.failure.attempt != self.member.policy.attempt
 
     @property
+    def may_try_again(self) -> bool:
+        """Whether it is tried again now: not while the pool is frozen, and a teardown, which ends
+        with a reboot, in a window only."""
+        refusal = self.member.window_refusal
+        is_frozen = refusal is not None and refusal.reason is Reason.ROLLOUT_FROZEN
+        is_held = is_frozen or (refusal is not None and self.member.change.teardown is not None)
+        return self.is_of_another_attempt and not is_held
+
+    @property
     def is_superseded(self) -> bool:
         """Whether the pool wants another mode than the change brings."""
         change = self.member.change
@@ -48,7 +57,7 @@ class FailedStep:
 
 def complete(step: FailedStep) -> StepResult | None:
     """Verify and uncordon the node where the plugin is back after all."""
-    is_over = is_completion(step.phase_result) and not step.is_of_another_attempt
+    is_over = is_completion(step.phase_result) and not step.may_try_again
     return step.phase_result if is_over else None
 
 
@@ -83,14 +92,9 @@ def follow(step: FailedStep, plan: StepResult) -> StepResult:
 
 
 def try_again(step: FailedStep) -> StepResult | None:
-    """Try again with a new deadline where the spec or a retry annotation has changed.
-
-    Not while the pool is frozen, and a teardown, which ends with a reboot, in a window only.
-    """
-    member, closed = step.member, step.member.window_refusal
-    is_frozen = closed is not None and closed.reason is Reason.ROLLOUT_FROZEN
-    is_held = is_frozen or (closed is not None and member.change.teardown is not None)
-    if not step.is_of_another_attempt or is_held:
+    """Try again with a new deadline where the spec or a retry annotation has changed."""
+    member = step.member
+    if not step.may_try_again:
         return None
     again: dict[str, object] = {
         "failure": None,
