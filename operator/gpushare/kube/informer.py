@@ -108,8 +108,7 @@ class Informer(Generic[Record]):
                 reason = describe_failure(error)
                 log.warning("watch of %s interrupted: %s", self._path, reason)
                 self.tried.set()
-                is_refused = isinstance(error, ApiError) and error.status == 403
-                if self._refusal_seconds and is_refused:
+                if self._refusal_seconds and isinstance(error, ApiError) and error.status == 403:
                     self._forget()
                     await asyncio.sleep(self._refusal_seconds)
                     continue

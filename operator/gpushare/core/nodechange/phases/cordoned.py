@@ -70,7 +70,7 @@ def abort_for_pool(step: MemberStep) -> StepResult | None:
 
 
 def abort_to_leave_alone(step: MemberStep) -> StepResult | None:
-    """Abort where MIG devices, or another stack's, edition's or pool's things came meanwhile."""
+    """Abort where MIG devices came, or another stack, edition or pool has the node by now."""
     blocker = step.reason_to_stay_away
     if blocker is None:
         return None

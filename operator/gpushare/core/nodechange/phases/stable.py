@@ -33,7 +33,7 @@ from gpushare.names import Reason
 
 
 def leave_alone(step: MemberStep) -> StepResult | None:
-    """Write nothing where MIG devices, or another stack's, edition's or pool's things are."""
+    """Write nothing where MIG devices are, or another stack, edition or pool has the node."""
     blocker = step.reason_to_stay_away
     return step.blocked(blocker) if blocker is not None else None
 
