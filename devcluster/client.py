@@ -56,10 +56,10 @@ class Client:
         """Create an object. Raises as `get`."""
         return await self._call("POST", path, body=body, content_type="application/json")
 
-    async def patch(self, path: str, body: Object) -> Object:
+    async def patch(self, path: str, body: Object, params: Params | None = None) -> Object:
         """Apply a strategic merge patch and return the new object. Raises as `get`."""
         content_type = "application/strategic-merge-patch+json"
-        return await self._call("PATCH", path, body=body, content_type=content_type)
+        return await self._call("PATCH", path, params=params, body=body, content_type=content_type)
 
     async def delete(self, path: str, uid: str) -> Object:
         """Delete the object of that UID at once, without a grace period. Raises as `get`."""

@@ -43,6 +43,7 @@ GPU_COUNT: Final = "aliyun.com/gpu-count"
 GPU_CORE: Final = "aliyun.com/gpu-core.percentage"
 TOPOLOGY_CARD: Final = "aliyun.com/gpu"
 WHOLE_CARD: Final = "nvidia.com/gpu"
+SHARED_CARD: Final = "nvidia.com/gpu.shared"  # its name where a configuration renames it
 
 UNHEALTHY_GPU: Final = "unhealthy-gpu-"  # ConfigMap in kube-system, with the node's name; key gpus
 
@@ -83,3 +84,19 @@ CONFIG_HASH: Final = "kubernetes.io/config.hash"
 CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 NVIDIA_PLUGIN: Final = "nvidia-device-plugin-daemonset"
+
+# What NVIDIA's chart brings beside the plugin, in a namespace of its own.
+NVIDIA_NAMESPACE: Final = "nvidia-device-plugin"
+FEATURE_DISCOVERY: Final = "gpu-feature-discovery"
+MPS_DAEMON: Final = "nvidia-device-plugin-mps-control-daemon"
+NFD: Final = "nfd-master"  # field manager: writes the labels that GPU feature discovery finds
+CONFIGS_VOLUME: Final = "available-configs"
+DEVICE_PLUGIN_CONFIG: Final = (
+    "nvidia.com/device-plugin.config"  # node label: a key of the ConfigMap
+)
+GPU_PRESENT: Final = "nvidia.com/gpu.present"
+GPU_PRODUCT: Final = "nvidia.com/gpu.product"
+GPUS: Final = "nvidia.com/gpu.count"
+GPU_REPLICAS: Final = "nvidia.com/gpu.replicas"
+SHARING_STRATEGY: Final = "nvidia.com/gpu.sharing-strategy"
+MPS_CAPABLE: Final = "nvidia.com/mps.capable"

@@ -1,7 +1,7 @@
 """What a container gets from the device plugin, fixed when its pod is admitted."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from devcluster import names
@@ -75,10 +75,15 @@ def give_shared(
     return Got(isolated, tuple(sorted(cards)), env, plugin, visible, node.boot_id)
 
 
-def give_whole(count: int, taken: Iterable[int], node: Node, *, plugin: str) -> Got:
-    """Return what a whole-card plugin gives: the lowest free cards, with all their memory."""
-    held = set(taken)
-    cards = tuple(i for i in range(node.cards) if i not in held)[:count]
+def give_whole(
+    count: int, taken: Sequence[int], node: Node, *, plugin: str, replicas: int = 1
+) -> Got:
+    """Return what a whole-card plugin gives: the lowest free cards, with all their memory.
+
+    Where each is offered several times, those come first that the fewest containers hold.
+    """
+    free = [i for i in range(node.cards) if taken.count(i) < replicas]
+    cards = tuple(sorted(sorted(free, key=taken.count)[:count]))
     env = {names.VISIBLE_DEVICES: ",".join(map(str, cards))}
     return Got(
         isolated=False, cards=cards, env=env, plugin=plugin, visible_memory_mib=card_total_mib(node)

@@ -9,6 +9,7 @@ from devcluster.simulator.devices import begin_boot
 from devcluster.simulator.faults import Faults
 from devcluster.simulator.memory import Memory
 from devcluster.simulator.objects import Node, Pod
+from devcluster.simulator.sharing import Configs
 
 
 def has_rebooted(memory: Memory, node: Node) -> bool:
@@ -21,13 +22,13 @@ def has_kubelet_restarted(memory: Memory, node: Node) -> bool:
     return node.kubelet_restarts > memory.kubelet_restarts and not has_rebooted(memory, node)
 
 
-def find_reading(memory: Memory, node: Node, pods: tuple[Pod, ...]) -> list[Pod]:
+def find_reading(memory: Memory, node: Node, pods: tuple[Pod, ...], configs: Configs) -> list[Pod]:
     """Return the components that read their node now: it must be fresh."""
     runs = {} if has_rebooted(memory, node) else memory.runs
     restarted = has_kubelet_restarted(memory, node)
     return [
-        *components.find_starting(runs, pods),
-        *components.find_rebuilt(runs, pods, kubelet_restarted=restarted),
+        *components.find_starting(runs, pods, node, configs),
+        *components.find_rebuilt(runs, pods, node, configs, kubelet_restarted=restarted),
     ]
 
 

@@ -34,10 +34,20 @@ class UnhealthyCards:
         self.version = int(raw["metadata"]["resourceVersion"])
 
 
+class PluginConfigs:
+    """A ConfigMap that may hold configurations of NVIDIA's plugin."""
+
+    def __init__(self, raw: Object) -> None:
+        self.key = f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
+        self.data: dict[str, str] = raw.get("data") or {}
+        self.version = int(raw["metadata"]["resourceVersion"])
+
+
 class ClusterState:
     """Nodes and their pods as the simulator sees them; `wake` is told each node that changed.
 
-    `edition` is the one that is installed, by its DaemonSets.
+    `edition` is the one that is installed, by its DaemonSets; `configs` are those of NVIDIA's
+    plugin.
     """
 
     def __init__(self, client: Client, wake: Callable[[str], None]) -> None:
@@ -47,6 +57,7 @@ class ClusterState:
         self._reserved: dict[str, Pod] = {}
         self._daemonsets: set[str] = set()
         self._unhealthy: dict[str, str] = {}
+        self.configs: dict[str, dict[str, str]] = {}
         self.on_pod: Callable[[Pod | None, Pod | None], None] = lambda old, new: None
         self.edition: Edition | None = None
         self.nodes = Mirror(client, "/api/v1/nodes", {}, parse_node, self._node_changed)
@@ -71,16 +82,30 @@ class ClusterState:
             UnhealthyCards,
             self._config_map_changed,
         )
+        self._plugin_configs = Mirror(
+            client,
+            f"/api/v1/namespaces/{names.NVIDIA_NAMESPACE}/configmaps",
+            {},
+            PluginConfigs,
+            self._plugin_configs_changed,
+        )
+        self._mirrors = (
+            self.nodes,
+            self.pods,
+            self._systems,
+            self._config_maps,
+            self._plugin_configs,
+        )
 
     async def run(self) -> None:
         """Keep watching until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for mirror in (self.nodes, self.pods, self._systems, self._config_maps):
+            for mirror in self._mirrors:
                 tasks.create_task(mirror.run())
 
     async def wait_synced(self) -> None:
         """Return when everything has been listed once."""
-        for mirror in (self.nodes, self.pods, self._systems, self._config_maps):
+        for mirror in self._mirrors:
             await mirror.synced.wait()
 
     def find_node(self, name: str) -> Node | None:
@@ -145,6 +170,14 @@ class ClusterState:
             self._unhealthy.pop(old.name, None)
         if new is not None and new.gpus is not None:
             self._unhealthy[new.name] = new.gpus
+
+    def _plugin_configs_changed(self, old: PluginConfigs | None, new: PluginConfigs | None) -> None:
+        if old is not None:
+            self.configs.pop(old.key, None)
+        if new is not None:
+            self.configs[new.key] = new.data
+        for name in self._nodes:
+            self._wake(name)
 
     def _daemonset_changed(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
         if old is not None:

@@ -15,8 +15,18 @@ from devcluster.simulator.plugin import (
     parse_read,
     read_node,
 )
+from devcluster.simulator.sharing import (
+    Config,
+    Configs,
+    is_refused,
+    is_signalled,
+    read_again,
+    read_at_start,
+)
 from devcluster.simulator.status import Look, PodStatus
 
+NO_CONFIG = "the node's label names no configuration"
+NO_LOAD = "unable to load config"
 INSTALL_ERROR = "failed to load the module: switched off by sim.devcluster/fault"
 
 
@@ -32,7 +42,8 @@ class Run:
     signals: int = 0  # SIGHUPs so far
     built_at: float = 0.0  # when a plugin read its node last
     ready_at: float | None = None
-    serving: bool = False  # a plugin that has registered with the kubelet
+    serving: bool = False  # registered with the kubelet, or its labels are on the node
+    retry_at: float = 0.0  # when a plugin that waits for the MPS daemon looks for it again
 
     @property
     def is_ready(self) -> bool:
@@ -43,24 +54,39 @@ class Run:
 Runs = Mapping[str, Run]  # by the pod's process: its UID, but for a mirror pod
 
 
-def find_starting(runs: Runs, pods: Iterable[Pod]) -> list[Pod]:
+def find_starting(runs: Runs, pods: Iterable[Pod], node: Node, configs: Configs) -> list[Pod]:
     """Return the components whose process starts now: what they read must be fresh."""
-    return [pod for pod in pods if _is_live(pod) and _wants_start(runs.get(pod.process), pod)]
+    return [
+        pod
+        for pod in pods
+        if _is_live(pod)
+        and _wants_start(runs.get(pod.process), pod)
+        and (pod.process in runs or read_at_start(pod, node, configs))
+    ]
 
 
-def find_rebuilt(runs: Runs, pods: Iterable[Pod], *, kubelet_restarted: bool) -> list[Pod]:
+def find_rebuilt(
+    runs: Runs, pods: Iterable[Pod], node: Node, configs: Configs, *, kubelet_restarted: bool
+) -> list[Pod]:
     """Return the plugins that build themselves anew in place: they read their node again.
 
     Source: gpushare-device-plugin does so on SIGHUP, and whenever the kubelet's socket is created;
-    neither its pod's UID nor its restart count changes.
+    neither its pod's UID nor its restart count changes. NVIDIA's plugin does the same; its
+    config-manager sends the signal, as that of GPU feature discovery does. That of the MPS daemon
+    looks for a process of another name.
     """
     return [
         pod
         for pod in pods
         if _is_live(pod)
         and (run := runs.get(pod.process)) is not None
-        and run.component in PLUGINS
-        and (kubelet_restarted or _signals(pod) > run.signals)
+        and (
+            (run.component in PLUGINS and (kubelet_restarted or _signals(pod) > run.signals))
+            or (
+                run.component != names.MPS_DAEMON
+                and is_signalled(pod, node, configs, run.read.config)
+            )
+        )
     ]
 
 
@@ -75,15 +101,21 @@ def find_ended(runs: Runs, pods: Iterable[Pod], node: Node) -> set[str]:
 
 
 def start(
-    runs: Runs, pods: Iterable[Pod], node: Node, module: str, faults: Faults, now: float
+    runs: Runs,
+    pods: Iterable[Pod],
+    node: Node,
+    module: str,
+    configs: Configs,
+    faults: Faults,
+    now: float,
 ) -> dict[str, Run]:
     """Start (or restart in place) these: each reads its node's labels."""
     return {**runs} | {
         pod.process: Run(
             pod.component,
-            read_node(node, module),
+            read := _read(runs, pod, node, module, configs),
             now,
-            offered(pod.component, node, faults),
+            offered(pod.component, node, read, faults),
             _restarts(pod),
             _signals(pod),
         )
@@ -92,20 +124,33 @@ def start(
 
 
 def rebuild(
-    runs: Runs, pods: Iterable[Pod], node: Node, module: str, faults: Faults, now: float
+    runs: Runs,
+    pods: Iterable[Pod],
+    node: Node,
+    module: str,
+    configs: Configs,
+    faults: Faults,
+    now: float,
 ) -> dict[str, Run]:
     """Let these plugins read their node again and register anew, each in the process it is."""
     return {**runs} | {
         pod.process: replace(
             runs[pod.process],
-            read=read_node(node, module),
-            offer=offered(pod.component, node, faults),
+            read=(read := _read(runs, pod, node, module, configs)),
+            offer=offered(pod.component, node, read, faults),
             signals=_signals(pod),
             built_at=now,
             serving=False,
         )
         for pod in pods
     }
+
+
+def _read(runs: Runs, pod: Pod, node: Node, module: str, configs: Configs) -> Read:
+    """Read a node: a container that starts again in its pod has its init container behind it."""
+    run = runs.get(pod.process)
+    config = read_again(pod, node, configs, run.read.config) if run else None
+    return read_node(node, module, config or read_at_start(pod, node, configs) or Config())
 
 
 def resume(pods: Iterable[Pod], node: Node, faults: Faults, now: float) -> dict[str, Run]:
@@ -115,9 +160,9 @@ def resume(pods: Iterable[Pod], node: Node, faults: Faults, now: float) -> dict[
         read = parse_read(pod.annotations.get(names.READ))
         if read is None or not _is_live(pod):
             continue
-        restarts = max((shown.restarts for shown in pod.shown.values()), default=0)
+        restarts = min((shown.restarts for shown in pod.shown.values()), default=0)
         ready_at = now if pod.ready else None
-        offer = offered(pod.component, node, faults)
+        offer = offered(pod.component, node, read, faults)
         runs[pod.process] = Run(
             pod.component,
             read,
@@ -126,7 +171,7 @@ def resume(pods: Iterable[Pod], node: Node, faults: Faults, now: float) -> dict[
             restarts,
             _signals(pod),
             ready_at=ready_at,
-            serving=pod.ready,
+            serving=pod.ready and read.config.strategy != "mps",
         )
     return runs
 
@@ -151,10 +196,34 @@ def ready_time(run: Run, faults: Faults) -> float | None:
 
 
 def register_time(run: Run, faults: Faults) -> float | None:
-    """Return when a Ready plugin will register; None for anything else."""
-    if run.component not in PLUGINS or run.serving or run.ready_at is None:
+    """Return when a Ready plugin will register, and feature discovery label; None for others."""
+    if run.serving or run.ready_at is None or run.read.config.broken:
         return None
-    return max(run.ready_at, run.built_at) + faults.resource_delay_seconds
+    since = max(run.ready_at, run.built_at)
+    if run.component == names.FEATURE_DISCOVERY:
+        return since + faults.discovery_delay_seconds
+    if run.component not in PLUGINS:
+        return None
+    return max(since + faults.resource_delay_seconds, run.retry_at)
+
+
+def waits_for_daemon(run: Run, runs: Runs) -> bool:
+    """Tell whether a plugin shall share by MPS and no daemon of it answers.
+
+    Source: NVIDIA's plugin asks the daemon of its resource when it starts, and only then.
+    """
+    config = run.read.config
+    return (
+        run.component == names.NVIDIA_PLUGIN
+        and config.strategy == "mps"
+        and not any(
+            other.component == names.MPS_DAEMON
+            and other.is_ready
+            and (other.read.config.strategy, other.read.config.resource)
+            == (config.strategy, config.resource)
+            for other in runs.values()
+        )
+    )
 
 
 def is_mps_running(runs: Runs) -> bool:
@@ -170,14 +239,36 @@ def is_installed(runs: Runs) -> bool:
     return any(run.component in INSTALLERS and run.is_ready for run in runs.values())
 
 
-def plan_status(pod: Pod, run: Run, faults: Faults) -> PodStatus:
+def plan_waiting_status(pod: Pod) -> PodStatus:
+    """Return how a component's pod should look whose config-manager finds no configuration."""
+    init = {name: _crash(1, NO_CONFIG) for name in pod.init_containers}
+    waiting = Look(Shown(waiting="PodInitializing"))
+    return PodStatus("Pending", {each.name: waiting for each in pod.containers}, init=init)
+
+
+def plan_status(pod: Pod, run: Run, node: Node, configs: Configs, faults: Faults) -> PodStatus:
     """Return how a component's pod should look."""
     if run.component in INSTALLERS and faults.installer_fails and not run.is_ready:
-        shown = Shown(waiting="CrashLoopBackOff", restarts=max(1, run.restarts))
-        look = Look(shown, "back-off restarting failed container", INSTALL_ERROR)
+        look = _crash(run.restarts, INSTALL_ERROR)
     else:
         look = Look(Shown(running=True, ready=run.is_ready, restarts=run.restarts))
-    return PodStatus("Running", {container.name: look for container in pod.containers})
+    looks = {container.name: look for container in pod.containers}
+    refused = is_refused(pod, node, configs, run.read.config)
+    for name in looks if pod.configs else ():
+        restarts = max(run.restarts, pod.shown.get(name, Shown()).restarts)
+        if name.endswith("-sidecar") and refused:
+            looks[name] = _crash(restarts, NO_CONFIG)
+        elif name.endswith("-ctr") and run.read.config.broken:
+            looks[name] = _crash(restarts, NO_LOAD)
+        else:
+            looks[name] = Look(replace(look.shown, restarts=restarts))
+    init = {name: Look(Shown(ready=True), exit_code=0) for name in pod.init_containers}
+    return PodStatus("Running", looks, init=init)
+
+
+def _crash(restarts: int, message: str) -> Look:
+    shown = Shown(waiting="CrashLoopBackOff", restarts=max(1, restarts))
+    return Look(shown, "back-off restarting failed container", message)
 
 
 def _is_live(pod: Pod) -> bool:

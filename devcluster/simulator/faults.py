@@ -41,6 +41,8 @@ class Faults:
     resource_delay_seconds: float = DEFAULT_DELAY_SECONDS
     installer_delay_seconds: float = DEFAULT_DELAY_SECONDS
     job_delay_seconds: float = DEFAULT_DELAY_SECONDS  # from a teardown's start to its end
+    discovery_delay_seconds: float = 1.0  # GPU feature discovery's, until the node has its labels
+    mps_retry_seconds: float = 1.0  # NVIDIA's plugin looks for the MPS daemon again; really 30
     reboot_seconds: float = 1.0  # kured's: how long the node is away
     report_period_seconds: float = KUBELET_PERIOD_SECONDS  # between reports of a kubelet's status
     capacity_expires_seconds: float = 300.0  # the kubelet's grace for a plugin that has left

@@ -80,7 +80,7 @@ def admit(pod: Pod, door: Door, now: float) -> tuple[Admission, dict[str, float]
     got: dict[str, Got] = {}
     settled: dict[str, float] = {}
     starting = {uid for uid, a in door.admissions.items() if now < a.at + STARTING_SECONDS}
-    taken = {c for a in door.admissions.values() for g in a.got.values() for c in g.cards}
+    taken = [c for a in door.admissions.values() for g in a.got.values() for c in g.cards]
     for container in pod.containers:
         if units := container.limits.get(names.GPU_MEM, 0):
             endpoint = door.endpoints[names.GPU_MEM]
@@ -102,8 +102,12 @@ def admit(pod: Pod, door: Door, now: float) -> tuple[Admission, dict[str, float]
             )
         elif whole := _whole_card_resource(container.limits):
             count, plugin = container.limits[whole], door.endpoints[whole].plugin
-            got[container.name] = one = give_whole(count, taken, door.node, plugin=plugin)
-            taken |= set(one.cards)
+            run = door.runs.get(plugin)
+            replicas = run.read.config.replicas if run else 1
+            got[container.name] = one = give_whole(
+                count, taken, door.node, plugin=plugin, replicas=replicas
+            )
+            taken += one.cards
         elif door.node.cards and (container.is_unaccounted or not demand):
             got[container.name] = give_unaccounted(door.node)
     return Admission(now, got, demand), settled
@@ -188,7 +192,8 @@ def _find_refusal(resource: str, wanted: int, door: Door, now: float) -> tuple[s
 
 
 def _whole_card_resource(limits: Mapping[str, int]) -> str | None:
-    return next((r for r in (names.WHOLE_CARD, names.TOPOLOGY_CARD) if limits.get(r)), None)
+    whole = (names.WHOLE_CARD, names.SHARED_CARD, names.TOPOLOGY_CARD)
+    return next((resource for resource in whole if limits.get(resource)), None)
 
 
 def _shown_restarts(pod: Pod, container: Container) -> int:

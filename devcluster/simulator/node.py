@@ -26,12 +26,14 @@ from devcluster.simulator.objects import CARD_RESOURCES, Node, Pod
 from devcluster.simulator.plugin import (
     EVICTOR,
     MODULE_NAME,
+    NVIDIA,
     RECOVERER,
     STATIC_PLUGIN,
     Edition,
     may_serve,
 )
-from devcluster.simulator.report import find_report_time, plan_node_patch
+from devcluster.simulator.report import find_report_time, plan_label_patch, plan_node_patch
+from devcluster.simulator.sharing import NO_CONFIGS, Configs
 from devcluster.simulator.status import (
     PodStatus,
     build_pod_status,
@@ -55,6 +57,7 @@ class Outcome:
     node_patch: Object | None
     pod_writes: tuple[PodWrite, ...]
     new_pods: tuple[Object, ...]
+    label_patch: Object | None  # of node feature discovery
     due_at: float | None  # when something changes by itself
 
 
@@ -66,6 +69,7 @@ def play(
     faults: Faults,
     edition: Edition | None,
     now: float,
+    configs: Configs = NO_CONFIGS,
 ) -> Outcome:
     """Play a node up to `now`.
 
@@ -76,7 +80,7 @@ def play(
     if memory.down_since is not None:
         faults = replace(faults, not_ready=True)
     memory = boot.start_kubelet(memory, faults, now)
-    memory = _run_components(memory, node, pods, faults, now)
+    memory = _run_components(memory, node, pods, configs, faults, now)
     memory = _serve_static_plugin(memory, node, faults, edition, now)
     memory = _admit(memory, node, pods, faults, now)
     memory = _run_jobs(memory, pods, faults, now)
@@ -93,35 +97,45 @@ def play(
     return Outcome(
         memory,
         plan_node_patch(memory, node, faults, overused, now),
-        () if faults.not_ready else _plan_pod_writes(memory, pods, faults, now),
+        () if faults.not_ready else _plan_pod_writes(memory, node, pods, configs, faults, now),
         () if faults.not_ready else _plan_mirror_pod(node, pods),
+        plan_label_patch(memory, node),
         _wake_at(memory, faults, now),
     )
 
 
 def _run_components(
-    memory: Memory, node: Node, pods: tuple[Pod, ...], faults: Faults, now: float
+    memory: Memory,
+    node: Node,
+    pods: tuple[Pod, ...],
+    configs: Configs,
+    faults: Faults,
+    now: float,
 ) -> Memory:
     ended = components.find_ended(memory.runs, pods, node)
     endpoints = lose(memory.endpoints, ended, now)
     runs: dict[str, Run] = {uid: run for uid, run in memory.runs.items() if uid not in ended}
     if faults.not_ready:
         return replace(memory, runs=runs, endpoints=endpoints)
-    starting = components.find_starting(runs, pods)
+    starting = components.find_starting(runs, pods, node, configs)
     rebuilt = components.find_rebuilt(
-        runs, pods, kubelet_restarted=boot.has_kubelet_restarted(memory, node)
+        runs, pods, node, configs, kubelet_restarted=boot.has_kubelet_restarted(memory, node)
     )
     memory = boot.restart_kubelet(memory, node, now)
     endpoints = lose(endpoints, [pod.process for pod in (*starting, *rebuilt)], now)
-    runs = components.rebuild(runs, rebuilt, node, memory.module, faults, now)
-    runs = components.start(runs, starting, node, memory.module, faults, now)
+    runs = components.rebuild(runs, rebuilt, node, memory.module, configs, faults, now)
+    runs = components.start(runs, starting, node, memory.module, configs, faults, now)
     runs = components.get_ready(runs, faults, now)
     for process, run in runs.items():
         due = components.register_time(run, faults)
         if not may_serve(run.component, node):
             endpoints = lose(endpoints, [process], now)
             runs[process] = replace(run, serving=False)
-        elif due is not None and due <= now:
+        elif due is None or due > now:
+            continue
+        elif components.waits_for_daemon(run, runs):
+            runs[process] = replace(run, retry_at=now + faults.mps_retry_seconds)
+        else:
             endpoints = _register(endpoints, process, run, node, faults)
             runs[process] = replace(run, serving=True)
     if not faults.resource_zero:
@@ -133,7 +147,7 @@ def _run_components(
 def _register(
     endpoints: Mapping[str, Endpoint], process: str, run: Run, node: Node, faults: Faults
 ) -> dict[str, Endpoint]:
-    vendors = run.component != names.NVIDIA_PLUGIN
+    vendors = run.component not in NVIDIA
     if run.read.mode and vendors and not faults.keeps_old_resource:
         # Professional: enabling a mode sets the other modes' resources to "0".
         others = set(endpoints) | (set(node.capacity) & set(CARD_RESOURCES))
@@ -220,7 +234,12 @@ def _run_jobs(memory: Memory, pods: tuple[Pod, ...], faults: Faults, now: float)
 
 
 def _plan_pod_writes(
-    memory: Memory, pods: tuple[Pod, ...], faults: Faults, now: float
+    memory: Memory,
+    node: Node,
+    pods: tuple[Pod, ...],
+    configs: Configs,
+    faults: Faults,
+    now: float,
 ) -> tuple[PodWrite, ...]:
     writes = []
     for pod in pods:
@@ -230,7 +249,9 @@ def _plan_pod_writes(
         status: PodStatus | None = None
         if run := memory.runs.get(pod.process):
             notes[names.READ] = run.read.to_json()
-            status = components.plan_status(pod, run, faults)
+            status = components.plan_status(pod, run, node, configs, faults)
+        elif pod.is_component and pod.configs:
+            status = components.plan_waiting_status(pod)
         elif job := memory.jobs.get(pod.uid):
             status = teardown.plan_status(pod, job)
         elif admission := memory.admissions.get(pod.uid):

@@ -12,6 +12,7 @@ CARD_RESOURCES = (
     names.GPU_CORE,
     names.TOPOLOGY_CARD,
     names.WHOLE_CARD,
+    names.SHARED_CARD,
 )
 KEPT_PREFIXES = (
     names.PREFIX,
@@ -99,6 +100,8 @@ class Pod:
     annotations: Mapping[str, str] = field(default_factory=dict)
     component: str = ""  # of an edition: the name of its DaemonSet or static pod, else empty
     containers: tuple[Container, ...] = ()
+    init_containers: tuple[str, ...] = ()
+    configs: str = ""  # of a config-manager: the ConfigMap, `namespace/name`
     node_selector: Mapping[str, str] = field(default_factory=dict)
     node_affinity: tuple[Object, ...] = ()  # required nodeSelectorTerms
     restart_policy: str = "Always"
@@ -190,6 +193,8 @@ def parse_pod(raw: Object) -> Pod:
         annotations=_kept(meta),
         component=_find_component(meta),
         containers=tuple(_container(c) for c in spec.get("containers") or ()),
+        init_containers=tuple(c["name"] for c in spec.get("initContainers") or ()),
+        configs=_find_configs(meta, spec),
         node_selector=spec.get("nodeSelector") or {},
         node_affinity=tuple(required.get("nodeSelectorTerms") or ()),
         restart_policy=spec.get("restartPolicy", "Always"),
@@ -246,6 +251,12 @@ def _find_component(meta: Object) -> str:
         o["name"] for o in meta.get("ownerReferences") or () if o["kind"] == "DaemonSet"
     )
     return next(owners, "")
+
+
+def _find_configs(meta: Object, spec: Object) -> str:
+    volumes = {volume["name"]: volume for volume in spec.get("volumes") or ()}
+    config_map = volumes.get(names.CONFIGS_VOLUME, {}).get("configMap")
+    return f"{meta.get('namespace', 'default')}/{config_map['name']}" if config_map else ""
 
 
 def _container(raw: Object) -> Container:

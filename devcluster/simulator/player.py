@@ -102,8 +102,9 @@ class Player:
         memory = self._memories.get(name)
         if memory is None or memory.node_uid != node.uid:
             memory = recall(node, pods, self.faults_of(node), time.time())
+        configs = self.cluster.configs
         known: set[str] = set()
-        while reading := {pod.uid for pod in find_reading(memory, node, pods)} - known:
+        while reading := {pod.uid for pod in find_reading(memory, node, pods, configs)} - known:
             # A process that reads asks the API server; what a watch knows may be older.
             fresh = await self._client.get(f"/api/v1/nodes/{name}")
             self.cluster.nodes.overlay(fresh)
@@ -117,11 +118,17 @@ class Player:
             faults=self.faults_of(node),
             edition=self.cluster.edition,
             now=time.time(),
+            configs=configs,
         )
         self._memories[name] = turn.memory
         if turn.node_patch:
             path = f"/api/v1/nodes/{name}/status"
             self.cluster.nodes.overlay(await self._client.patch(path, turn.node_patch))
+        if turn.label_patch:
+            labelled = await self._client.patch(
+                f"/api/v1/nodes/{name}", turn.label_patch, {"fieldManager": names.NFD}
+            )
+            self.cluster.nodes.overlay(labelled)
         if turn.pod_writes:
             await asyncio.gather(*map(self._write_pod, turn.pod_writes))
         for pod in turn.new_pods:
@@ -136,4 +143,4 @@ class Player:
 
 
 def _writes(turn: Outcome) -> bool:
-    return bool(turn.node_patch or turn.pod_writes or turn.new_pods)
+    return bool(turn.node_patch or turn.label_patch or turn.pod_writes or turn.new_pods)

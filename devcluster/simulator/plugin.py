@@ -8,6 +8,7 @@ from typing import Literal
 from devcluster import names
 from devcluster.simulator.faults import MIB_PER_GIB, Faults
 from devcluster.simulator.objects import Node, parse_object
+from devcluster.simulator.sharing import Config
 
 Edition = Literal["OpenSource", "Basic", "Professional"]
 
@@ -21,6 +22,7 @@ PLUGINS: Mapping[str, tuple[str, ...]] = {
     names.NVIDIA_PLUGIN: (names.WHOLE_CARD,),
 }
 INSTALLERS = frozenset({"cgpu-installer", "cgpu-core-installer"})
+NVIDIA = frozenset({names.NVIDIA_PLUGIN, names.FEATURE_DISCOVERY, names.MPS_DAEMON})
 EVICTOR = "device-plugin-evict-ds"  # takes the static whole-card plugin's manifest away
 RECOVERER = "device-plugin-recover-ds"  # puts it back
 MPS_CONTROL = "ack-mps-control"
@@ -40,6 +42,7 @@ class Read:
 
     labels: Mapping[str, str] = field(default_factory=dict)
     module: str = ""
+    config: Config = field(default_factory=Config)  # of NVIDIA's components
 
     @property
     def mode(self) -> str:
@@ -53,13 +56,16 @@ class Read:
 
     def to_json(self) -> str:
         """Return the value of the annotation `sim.devcluster/read`."""
-        return json.dumps({"labels": dict(self.labels), "module": self.module}, sort_keys=True)
+        record = {"labels": dict(self.labels), "module": self.module}
+        if self.config != Config():
+            record["config"] = self.config.to_record()
+        return json.dumps(record, sort_keys=True)
 
 
-def read_node(node: Node, module: str) -> Read:
+def read_node(node: Node, module: str, config: Config) -> Read:
     """Return what a component that starts on this node at this instant reads."""
     labels = {key: node.labels[key] for key in READ_LABELS if key in node.labels}
-    return Read(labels, module)
+    return Read(labels, module, config)
 
 
 def parse_read(text: str | None) -> Read | None:
@@ -67,18 +73,21 @@ def parse_read(text: str | None) -> Read | None:
     record = parse_object(text)
     if record is None:
         return None
-    return Read(record.get("labels") or {}, record.get("module") or "")
+    config = Config(**(record.get("config") or {}))
+    return Read(record.get("labels") or {}, record.get("module") or "", config)
 
 
-def offered(component: str, node: Node, faults: Faults) -> dict[str, int]:
+def offered(component: str, node: Node, read: Read, faults: Faults) -> dict[str, int]:
     """Return the devices that a plugin which starts now will register on a node, by resource.
 
     gpu-mem has one device per GiB (or MiB) of each card, compute one per percent, the rest one per
-    card.
+    card, times the replicas of NVIDIA's configuration.
     """
     memory = node.card_memory_gib * MIB_PER_GIB // faults.memory_unit_mib
     per_card = {names.GPU_MEM: memory, names.GPU_CORE: 100}
     cards = 0 if faults.no_cards else node.cards
+    if component == names.NVIDIA_PLUGIN:
+        return read.config.offer(cards)
     return {resource: cards * per_card.get(resource, 1) for resource in PLUGINS.get(component, ())}
 
 

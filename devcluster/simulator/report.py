@@ -12,6 +12,7 @@ from devcluster.simulator.devices import find_report
 from devcluster.simulator.faults import Faults
 from devcluster.simulator.memory import Memory
 from devcluster.simulator.objects import Node
+from devcluster.simulator.sharing import build_labels
 from devcluster.simulator.status import build_ready_condition
 
 
@@ -56,6 +57,16 @@ def plan_node_patch(
     if notes:
         metadata["annotations"] = notes
     return {"metadata": metadata, "status": status} if status else {"metadata": metadata}
+
+
+def plan_label_patch(memory: Memory, node: Node) -> Object | None:
+    """Return the patch of the labels that GPU feature discovery has found; None if it is there."""
+    wanted: dict[str, str] = {}
+    for run in memory.runs.values():
+        if run.component == names.FEATURE_DISCOVERY and run.serving:
+            wanted |= build_labels(run.read.config, node)
+    labels = {key: value for key, value in wanted.items() if node.labels.get(key) != value}
+    return {"metadata": {"uid": node.uid, "labels": labels}} if labels else None
 
 
 def _plan_notes(memory: Memory, node: Node, used_mib: Mapping[int, int]) -> dict[str, str | None]:

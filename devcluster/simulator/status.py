@@ -28,6 +28,7 @@ class PodStatus:
     containers: Mapping[str, Look] = field(default_factory=dict)
     reason: str = ""
     message: str = ""
+    init: Mapping[str, Look] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
@@ -51,14 +52,19 @@ def build_pod_status(pod: Pod, status: PodStatus, now: float) -> Object:
             body["conditions"] = [{"type": "Ready", "status": "False", "lastTransitionTime": time}]
         return body | {"containerStatuses": None}
     ready = "True" if status.ready else "False"
+    initialized = "False" if any(look.shown.waiting for look in status.init.values()) else "True"
     body["conditions"] = [
-        {"type": "Initialized", "status": "True", "lastTransitionTime": time},
+        {"type": "Initialized", "status": initialized, "lastTransitionTime": time},
         {"type": "ContainersReady", "status": ready, "lastTransitionTime": time},
         {"type": "Ready", "status": ready, "lastTransitionTime": time},
     ]
     body["containerStatuses"] = [
         _build_container(name, look, time) for name, look in status.containers.items()
     ]
+    if status.init:
+        body["initContainerStatuses"] = [
+            _build_container(name, look, time) for name, look in status.init.items()
+        ]
     return body
 
 

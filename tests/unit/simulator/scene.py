@@ -27,6 +27,7 @@ class Scene:
     def __init__(self, labels: Mapping[str, str] | None = None, *, cards: int = 1) -> None:
         self.usual = Faults(report_period_seconds=0.05)
         self.now = 1000.0
+        self.configs: dict[str, dict[str, str]] = {}
         self._due_at: float | None = None
         self._memory: Memory | None = None
         self._pods: dict[str, Object] = {}
@@ -62,6 +63,9 @@ class Scene:
     def annotate_node(self, key: str, value: str) -> None:
         self._node["metadata"]["annotations"][key] = value
 
+    def label_node(self, key: str, value: str | None) -> None:
+        _merge(self._node["metadata"]["labels"], {key: value})
+
     def fault(self, **faults: object) -> None:
         self.annotate_node(names.FAULT, json.dumps(faults))
 
@@ -75,6 +79,18 @@ class Scene:
             namespace=names.SYSTEM_NAMESPACE,
             ownerReferences=[owner],
         )
+
+    def add_pod_of(self, daemonset: Object) -> None:
+        """The same by the DaemonSet's manifest; the pod has its name."""
+        template, meta = daemonset["spec"]["template"], daemonset["metadata"]
+        notes = dict(template["metadata"]["annotations"])
+        self._add(meta["name"], notes, template["spec"], namespace=meta["namespace"])
+
+    def annotate_pod(self, name: str, key: str, value: str) -> None:
+        self._pods[name]["metadata"]["annotations"][key] = value
+
+    def delete(self, name: str) -> None:
+        del self._pods[name]
 
     def add_pod(
         self,
@@ -102,12 +118,21 @@ class Scene:
             pods = tuple(pod for pod in pods if not pod.is_finished)
             faults = parse_faults(self.node.annotations.get(names.FAULT), self.usual)
             memory = self._memory or recall(self.node, pods, faults, self.now)
-            turn = play(memory, self.node, pods, faults=faults, edition=None, now=self.now)
+            turn = play(
+                memory,
+                self.node,
+                pods,
+                faults=faults,
+                edition=None,
+                now=self.now,
+                configs=self.configs,
+            )
             self._memory = turn.memory
             self._due_at = turn.due_at
-            if not turn.node_patch and not turn.pod_writes:
+            if not turn.node_patch and not turn.label_patch and not turn.pod_writes:
                 return
             _merge(self._node, turn.node_patch or {})
+            _merge(self._node, turn.label_patch or {})
             for write in turn.pod_writes:
                 _merge(self._pods[write.pod.name], write.body)
         raise AssertionError("the simulator writes without end")

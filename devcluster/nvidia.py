@@ -1,0 +1,56 @@
+"""NVIDIA's stack as its chart installs it: the plugin, GPU feature discovery, the MPS daemon."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from devcluster import names
+from devcluster.cluster import Cluster
+from devcluster.waiting import wait_until
+
+NVIDIA_CHART: Final = "nvdp-nvidia-device-plugin"  # the plugin's DaemonSet
+DISCOVERY: Final = f"{NVIDIA_CHART}-gpu-feature-discovery"
+MPS_DAEMONS: Final = f"{NVIDIA_CHART}-mps-control-daemon"
+CONFIG_MAP: Final = f"{NVIDIA_CHART}-configs"
+
+_MANIFEST = Path(__file__).resolve().parent / "editions" / "nvidia.yaml"
+_FOLDERS = {
+    "Namespace": "/api/v1/namespaces",
+    "ConfigMap": f"/api/v1/namespaces/{names.NVIDIA_NAMESPACE}/configmaps",
+    "DaemonSet": f"/apis/apps/v1/namespaces/{names.NVIDIA_NAMESPACE}/daemonsets",
+}
+_PODS = f"/api/v1/namespaces/{names.NVIDIA_NAMESPACE}/pods"
+_GONE_SECONDS = 180
+
+
+def load_nvidia() -> list[dict[str, Any]]:
+    """The manifests, in the order to apply them."""
+    return list(yaml.safe_load_all(_MANIFEST.read_text()))
+
+
+def install_nvidia(cluster: Cluster) -> None:
+    """Make what the chart brings; what is there stays, and the ConfigMap is as it was at first.
+
+    It runs on nodes with the label ``nvidia.com/gpu.present: "true"``.
+    """
+    for manifest in load_nvidia():
+        folder = _FOLDERS[manifest["kind"]]
+        path = f"{folder}/{manifest['metadata']['name']}"
+        if not cluster.api.exists(path):
+            cluster.api.call("POST", folder, manifest)
+        elif manifest["kind"] == "ConfigMap":
+            cluster.api.call("PUT", path, manifest)
+
+
+def remove_nvidia(cluster: Cluster) -> None:
+    """Delete it and wait until its pods are gone; the namespace stays, and labels of nodes do."""
+    for manifest in load_nvidia():
+        path = f"{_FOLDERS[manifest['kind']]}/{manifest['metadata']['name']}"
+        if manifest["kind"] != "Namespace" and cluster.api.exists(path):
+            cluster.api.call("DELETE", path)
+    wait_until(
+        lambda: not cluster.api.call("GET", _PODS)["items"],
+        expectation="the pods of NVIDIA's stack are gone",
+        timeout_seconds=_GONE_SECONDS,
+    )
