@@ -373,3 +373,15 @@ def test_a_node_in_its_change_is_cordoned_again_also_while_labels_must_wait(cord
     else:
         assert expect_apply(plan).cordon
         assert key not in expect_apply(plan).labels
+
+
+def test_a_conflict_is_looked_at_again_when_its_first_write_no_longer_counts() -> None:
+    wrote = [NOW - timedelta(minutes=minutes) for minutes in (9, 5, 1)]
+    reverts = [
+        DriftRevert(key=names.LABEL_POOL, manager="", theirs=None, at=moment) for moment in wrote
+    ]
+    records = _records(Drift(claim="training/1", reverts=tuple(reverts)))
+    node = a_node(labels=WANTED, records=records)
+    verdict = judge_drift(node, records, WANTED, Claim("training/1"), NOW)
+    assert verdict.fought_over == {names.LABEL_POOL}
+    assert verdict.calm_after == timedelta(minutes=1)

@@ -52,7 +52,7 @@ class Verdict:
     wait: timedelta | None = None
     """Not before that, where we wrote often of late."""
     calm_after: timedelta | None = None
-    """How long until a fight that nobody continues is over."""
+    """How long until the first of a fight's writes no longer counts: that may have ended it."""
 
     @property
     def message(self) -> str:
@@ -141,7 +141,7 @@ def judge_drift(
         reverts=reverted,
         record=record,
         wait=_find_wait(drift, now) if record is not records.drift else None,
-        calm_after=max((r.at + WINDOW - now for r in reverts), default=None),
+        calm_after=min((r.at + WINDOW - now for r in reverts), default=None),
     )
 
 
