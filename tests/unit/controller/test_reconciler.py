@@ -14,8 +14,14 @@ from gpushare.api.pool import Pool, Schedule
 from gpushare.api.status import PoolStatus, Releasing
 from gpushare.controller.backoff import LONGEST_RETRY_SECONDS, RETRY_SECONDS, find_delay
 from gpushare.core.planner.decisions import Decision
-from gpushare.core.records.change_record import ChangePhase, PluginPod
-from gpushare.core.snapshot.actions import DeletePlugins, NodeState, ReleaseNode, StepResult
+from gpushare.core.records.change_record import ChangePhase
+from gpushare.core.snapshot.actions import (
+    DeletePlugins,
+    NamedPod,
+    NodeState,
+    ReleaseNode,
+    StepResult,
+)
 from gpushare.kube.errors import ApiError
 from gpushare.kube.resources import pools as pools_api
 from gpushare.kube.resources.nodes import PATH as NODES
@@ -95,6 +101,7 @@ async def test_a_pool_is_not_released_while_a_write_for_it_waits_for_others() ->
     reconciler._waiting["gpu-1"] = Decision("training", plan)
     await reconciler._pass_safely()
     assert api.writes == []
+    reconciler._busy["gpu-1"].cancel()
 
 
 async def test_the_finalizer_is_the_last_write_for_a_pool_that_leaves_nodes_behind() -> None:
@@ -147,14 +154,14 @@ async def test_a_plugins_pod_that_is_gone_keeps_no_other_from_its_restart(
 ) -> None:
     deleted: list[str] = []
 
-    async def delete(api: object, namespace: str, plugin: PluginPod) -> Json:
+    async def delete(api: object, plugin: NamedPod) -> Json:
         if plugin.name == "gone":
             raise ApiError(code, b"{}", what="delete")
         deleted.append(plugin.name)
         return {}
 
     monkeypatch.setattr("gpushare.controller.executor.delete_plugin", delete)
-    plugins = tuple(PluginPod(name=name, uid=name) for name in ("gone", "there"))
+    plugins = tuple(NamedPod("kube-system", name, name) for name in ("gone", "there"))
     restart = DeletePlugins("gpu-1", plugins)
     await carry_out(LoopApi(), restart, reason=Reason.PLUGIN_RESTARTING)
     assert deleted == ["there"]
