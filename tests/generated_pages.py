@@ -228,7 +228,7 @@ def _list_steps(need: str, steps: Iterable[str]) -> Iterator[str]:
 
 def _list_matrices() -> Iterator[str]:
     for edition in EDITIONS.values():
-        labels = " and ".join(f"`{label}`" for label in sorted(edition.labels))
+        labels = " and ".join(f"`{label}`" for label in sorted(edition.labels | {edition.switch}))
         yield f"\n### {edition.edition}: {labels}\n\n"
         head, *rows = map(str.split, edition.matrix.strip().splitlines())
         yield f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n"

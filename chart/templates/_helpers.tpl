@@ -137,6 +137,8 @@ spec:
               valueFrom: {fieldRef: {fieldPath: metadata.name}}
             - name: GPUSHARE_PLUGIN_NAMESPACE
               value: {{ .root.Values.pluginNamespace | quote }}
+            - name: GPUSHARE_NVIDIA_NAMESPACE
+              value: {{ .root.Values.nvidia.namespace | quote }}
             - name: GPUSHARE_METRICS_PORT
               value: {{ .root.Values.metricsPort | quote }}
             - name: GPUSHARE_SCHEDULERS

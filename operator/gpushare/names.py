@@ -26,8 +26,9 @@ LABEL_PLACEMENT: Final = "ack.node.gpu.placement"
 LABEL_CGPU: Final = "cgpu"
 LABEL_CGPU_DISABLE_ISOLATION: Final = "cgpu.disable.isolation"
 LABEL_GPUSHARE: Final = "gpushare"
+LABEL_NVIDIA_CONFIG: Final = "nvidia.com/device-plugin.config"
 MODE_LABELS: Final = frozenset(
-    {LABEL_SCHEDULE, LABEL_CGPU, LABEL_CGPU_DISABLE_ISOLATION, LABEL_GPUSHARE}
+    {LABEL_SCHEDULE, LABEL_CGPU, LABEL_CGPU_DISABLE_ISOLATION, LABEL_GPUSHARE, LABEL_NVIDIA_CONFIG}
 )
 LABEL_ISOLATION_VERIFIED: Final = f"{GROUP}/isolation-verified"
 """`true` while the mode of a node is one that isolates, and known to be in force; else `false`, and
@@ -142,13 +143,22 @@ RESOURCE_WHOLE_GPU: Final = "nvidia.com/gpu"
 RESOURCE_SHARED_GPU: Final = "nvidia.com/gpu.shared"
 """NVIDIA's plugin serves it instead of nvidia.com/gpu where `renameByDefault` is set."""
 RESOURCE_MIG_PREFIX: Final = "nvidia.com/mig-"
+NVIDIA_PREFIX: Final = "nvidia.com/"
+"""Of the labels that GPU feature discovery and the GPU Operator write on nodes."""
+LABEL_MIG_CONFIG: Final = "nvidia.com/mig.config"
+MIG_DISABLED: Final = "all-disabled"
+LABEL_PRODUCT: Final = "nvidia.com/gpu.product"
+"""Of GPU feature discovery; with `-MIG-` where MIG devices are offered as cards."""
+LABEL_MIG_STATE: Final = "nvidia.com/mig.config.state"
+LABEL_DRIVER_UPGRADE: Final = "nvidia.com/gpu-driver-upgrade-state"
+DEPLOY_PREFIX: Final = "nvidia.com/gpu.deploy."
+"""Of the GPU Operator's labels, by which it keeps its components off a node meanwhile."""
 GPU_RESOURCES: Final = frozenset(
     {RESOURCE_GPU_MEMORY, RESOURCE_GPU_CORE, RESOURCE_TOPOLOGY_GPU, RESOURCE_WHOLE_GPU}
+    | {RESOURCE_SHARED_GPU}
 )
-"""What a pod can ask for; gpu-count is left out: it survives its plugin and gives no card."""
-OFFERED_RESOURCES: Final = GPU_RESOURCES | {RESOURCE_SHARED_GPU}
-"""What is read of a node's allocatable, besides MIG devices."""
-
+"""What a pod can ask for, and what is read of a node's allocatable, besides MIG devices; gpu-count
+is left out: it survives its plugin and gives no card."""
 SHARED_RESOURCES: Final = frozenset({RESOURCE_GPU_MEMORY, RESOURCE_GPU_CORE})
 """What a pod asks for that takes a part of a card."""
 
@@ -260,6 +270,8 @@ class Reason(StrEnum):
     COMPONENT_MISSING = "ComponentMissing"
     WHOLE_CARD_PLUGIN_MISSING = "WholeCardPluginMissing"
     MIG_NODE = "MigNode"
+    CONFIG_MISSING = "ConfigMissing"
+    UNDER_MAINTENANCE = "UnderMaintenance"
     OTHER_STACK = "OtherStack"
     COMPETING_STACKS = "CompetingStacks"
     OTHER_EDITION_LABELS = "OtherEditionLabels"
@@ -281,6 +293,7 @@ class Reason(StrEnum):
     LEFT_OVER_RESOURCE = "LeftOverResource"
     MEMORY_UNIT_DIFFERS = "MemoryUnitDiffers"
     NO_CARDS = "NoCards"
+    CONFIG_CHANGED = "ConfigChanged"
     STATIC_PLUGIN = "StaticPlugin"
 
     # Nodes whose change failed.

@@ -63,7 +63,10 @@ class Settings(BaseSettings):
     back at once, where another identity waits for it to expire. So no two may share one."""
 
     plugin_namespace: Namespace = names.PLUGIN_NAMESPACE
-    """Namespace of the device plugins' DaemonSets; pods are deleted in no other."""
+    """Namespace of the device plugins' DaemonSets; pods are deleted there and in the next one."""
+    nvidia_namespace: Namespace | Literal[""] = ""
+    """Namespace of NVIDIA's device plugin, and of its ConfigMap: the second one where pods are
+    deleted. Empty: pools of the edition NVIDIA wait."""
     plugin_daemonsets: DaemonSetNames = {}
     """Their names in the cluster, by their names in ACK's charts, which are the default. Pods of
     other DaemonSets are never deleted."""

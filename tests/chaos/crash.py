@@ -25,7 +25,8 @@ class Write:
     """A write, known by what it does: writes of several nodes come in any order."""
 
     name: str
-    """Of the node; for a plugin's pod, whose name is new each time, that of its node."""
+    """Of the node; for a plugin's pod, whose name is new each time, that of its node, or which of
+    the node's it is."""
     resource: str
     verb: str
     step: str
@@ -37,7 +38,7 @@ class Write:
     @classmethod
     def parse(cls, request: Request, plugins: Mapping[str, str]) -> Self | None:
         """What a request writes; None where it reads, or writes a Lease, an Event or a status.
-        `plugins`: by name of each plugin's pod, its node."""
+        `plugins`: by name of each plugin's pod, what it is called here."""
         parts = _PATH.match(request.target)
         if request.method not in _METHODS or parts is None or parts["sub"] == "/status":
             return None
@@ -46,7 +47,8 @@ class Write:
             return None
         if resource == "pods":
             return cls(plugins.get(name, name), resource, request.method, "Restarting")
-        return cls(name, resource, request.method, _read_step(request.body))
+        step: str = read_change_record(request.body).get("phase", "")
+        return cls(name, resource, request.method, step)
 
 
 class Side(StrEnum):
@@ -83,11 +85,11 @@ class Crash:
         return rule
 
 
-def _read_step(body: bytes) -> str:
-    """The step that an apply to a node records; empty without one, and for any other body."""
+def read_change_record(body: bytes) -> Json:
+    """The change that an apply to a node records; empty without one, and for any other body."""
     try:
         notes: Json = orjson.loads(body)["metadata"].get("annotations") or {}
-        step: str = orjson.loads(notes.get("gpushare.io/change", "{}")).get("phase", "")
+        record: Json = orjson.loads(notes.get("gpushare.io/change", "{}"))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return ""
-    return step
+        return {}
+    return record

@@ -98,7 +98,7 @@ def judge_node(
     boot, found = node["status"]["nodeInfo"]["bootID"], []
     staying = [pod for pod in pods if is_running(pod)]
     parsed = parse_node(node)
-    seen = (parse_pod(pod, plugin_namespace=names.SYSTEM_NAMESPACE) for pod in staying)
+    seen = (parse_pod(pod, plugin_namespaces=(names.SYSTEM_NAMESPACE,)) for pod in staying)
     here = [pod for pod in seen if pod is not None]
     claimed = {
         (claim.pod.uid, claim.container): claim.isolated

@@ -213,7 +213,7 @@ class Judge:
                     f"under way on node {pod.node}",
                 )
             return
-        key = pod.node, *change.key
+        key = pod.node, pod.component, *change.key
         self._per_change[key] += 1
         if (times := self._per_change[key]) > 1:
             yield Violation(

@@ -17,20 +17,26 @@ EDITION_LABELS = {
     "Professional": frozenset({"ack.node.gpu.schedule", "ack.node.gpu.placement"}),
     "Basic": frozenset({"cgpu", "cgpu.disable.isolation"}),
     "OpenSource": frozenset({"gpushare"}),
+    "NVIDIA": frozenset({"nvidia.com/device-plugin.config"}),
 }
 _RECORDS = ("initial-values", "change", "applied", "drift", "module", "mode-unknown")
 RECORDS = frozenset(f"gpushare.io/{name}" for name in _RECORDS)
-PLUGINS = frozenset(
-    {
+NVIDIAS = "nvidia-device-plugin"
+PLUGINS = {
+    "kube-system": {
         "ack-nvidia-device-plugin",
         "gpushare-core-device-plugin-ds",
         "gpushare-device-plugin-ds",
         "gpushare-mps-device-plugin-ds",
         "gputopo-device-plugin-ds",
-    }
-)
-"""DaemonSets whose pods may be deleted, in the namespace of the plugins."""
-PLUGIN_NAMESPACE = "kube-system"
+    },
+    NVIDIAS: {
+        "nvdp-nvidia-device-plugin",
+        "nvdp-nvidia-device-plugin-gpu-feature-discovery",
+        "nvdp-nvidia-device-plugin-mps-control-daemon",
+    },
+}
+"""By namespace, DaemonSets whose pods may be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,12 @@ class PodSeen:
 
     @property
     def is_plugin(self) -> bool:
-        return self.namespace == PLUGIN_NAMESPACE and self.daemonset in PLUGINS
+        return self.daemonset in PLUGINS.get(self.namespace, ())
+
+    @property
+    def component(self) -> str:
+        """Which part of NVIDIA's plugin, where one change restarts each; any other is one part."""
+        return self.daemonset if self.namespace == NVIDIAS else ""
 
 
 @dataclass(frozen=True, slots=True)

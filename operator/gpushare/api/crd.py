@@ -27,6 +27,7 @@ _WIDE_COLUMNS = (
     ("Edition", "string", ".spec.edition"),
     ("Reconcile", "string", ".spec.reconcile"),
     ("Window", "string", ".status.window.summary"),
+    ("Config", "string", ".spec.nvidia.config"),
 )
 """Shown with `-o wide` besides."""
 

@@ -14,6 +14,7 @@ from gpushare.api.crd import build_crd
 from gpushare.api.pool import (
     DEFAULT_EDITION,
     EDITION_SCHEDULES,
+    EDITIONS_WITH_CONFIG,
     EDITIONS_WITH_PLACEMENT,
     Edition,
     Pool,
@@ -157,7 +158,11 @@ def _selects_foreign(selector: Json) -> bool:
 
 
 def _has_mode(edition: Edition, spec: Json) -> bool:
-    return spec.get("edition") != edition or spec["schedule"] in EDITION_SCHEDULES[edition]
+    return spec.get("edition") != edition or spec.get("schedule", "") in EDITION_SCHEDULES[edition]
+
+
+def _is_nvidia(spec: Json) -> bool:
+    return spec.get("edition") in EDITIONS_WITH_CONFIG
 
 
 def _has_label_keys(value: Json) -> bool:
@@ -183,7 +188,21 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "effect must be NoExecute": lambda each: (
         "tolerationSeconds" not in each or each.get("effect") == "NoExecute"
     ),
-    **{f"the {edition} edition supports": partial(_has_mode, edition) for edition in Edition},
+    **{
+        f"the {edition} edition supports": partial(_has_mode, edition)
+        for edition in EDITION_SCHEDULES
+    },
+    "the NVIDIA edition requires": lambda spec: (
+        ("nvidia" in spec, "schedule" in spec) == (_is_nvidia(spec), not _is_nvidia(spec))
+    ),
+    "the NVIDIA edition supports": lambda spec: (
+        not _is_nvidia(spec)
+        or (
+            spec.get("deletionPolicy", "Retain") == "Retain"
+            and spec.get("devicePlugin", {}).get("restart", "OnIsolationChange")
+            == "OnIsolationChange"
+        )
+    ),
 }
 """The CRD's rules once more, since nothing here reads CEL: by how its sentence begins in the CRD,
 whether what a rule is about keeps it."""

@@ -6,10 +6,11 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from gpushare import names
 from gpushare.api.model import ApiModel, rule, rules
+from gpushare.api.nvidia_plugin import CONFIG_PREFIX, NvidiaPlugin
 from gpushare.api.rollout import IsolationTeardown, Rollout
 from gpushare.api.selector import LabelSelector
 from gpushare.api.status import PoolStatus
@@ -22,6 +23,7 @@ class Edition(StrEnum):
     PROFESSIONAL = "Professional"
     BASIC = "Basic"
     OPEN_SOURCE = "OpenSource"
+    NVIDIA = "NVIDIA"
 
 
 class Schedule(StrEnum):
@@ -34,6 +36,10 @@ class Schedule(StrEnum):
     MPS = "mps"
     TOPOLOGY = "topology"
     DISABLED = "disabled"
+
+
+ModeName = Annotated[Schedule | str, Field(union_mode="left_to_right")]
+"""A Schedule, or what the edition NVIDIA calls a mode (`editions/nvidia.py`)."""
 
 
 class Placement(StrEnum):
@@ -82,6 +88,9 @@ EDITION_SCHEDULES: dict[Edition, tuple[Schedule, ...]] = {
 DEFAULT_EDITION = Edition.PROFESSIONAL
 EDITIONS_WITH_PLACEMENT = frozenset({Edition.PROFESSIONAL})
 """Those whose pools may say a `placement`."""
+EDITIONS_WITH_CONFIG = frozenset({Edition.NVIDIA})
+"""Those whose pools say a configuration in place of a `schedule`."""
+_IS_NVIDIA = f"self.edition == '{Edition.NVIDIA}'"
 
 _WRITTEN = sorted(names.VENDOR_LABELS)
 _WRITTEN_MESSAGE = (
@@ -171,9 +180,24 @@ class PoolSpec(ApiModel):
                 "placement is supported by the "
                 f"{' and '.join(sorted(EDITIONS_WITH_PLACEMENT))} edition only. Remove it",
             ),
+            rule(
+                f"{_IS_NVIDIA} ? has(self.nvidia) && !has(self.schedule) : has(self.schedule) && "
+                "!has(self.nvidia)",
+                f"the {Edition.NVIDIA} edition requires nvidia.config and has no schedule. The "
+                "other editions require schedule and have no nvidia",
+            ),
+            # Its plugin follows the label at once, and no label stands for whole cards.
+            rule(
+                f"!({_IS_NVIDIA}) || (self.deletionPolicy == '{DeletionPolicy.RETAIN}' && "
+                f"self.devicePlugin.restart == '{RestartPolicy.ON_ISOLATION_CHANGE}')",
+                f"the {Edition.NVIDIA} edition supports only deletionPolicy "
+                f"{DeletionPolicy.RETAIN} and devicePlugin.restart "
+                f"{RestartPolicy.ON_ISOLATION_CHANGE}",
+            ),
             *(
                 rule(
-                    f"self.edition != '{edition}' || self.schedule in {list(map(str, schedules))}",
+                    f"self.edition != '{edition}' || !has(self.schedule) || "
+                    f"self.schedule in {list(map(str, schedules))}",
                     f"the {edition} edition supports only the schedules " + ", ".join(schedules),
                 )
                 for edition, schedules in EDITION_SCHEDULES.items()
@@ -197,12 +221,17 @@ class PoolSpec(ApiModel):
     ] = Field(
         default=DEFAULT_EDITION,
         description="The product whose labels are written: Professional (ack-ai-installer), Basic "
-        "(ack-cgpu on dedicated clusters) or OpenSource (gpushare-device-plugin). Immutable.",
+        "(ack-cgpu on dedicated clusters), OpenSource (gpushare-device-plugin) or NVIDIA (NVIDIA's "
+        "device plugin). Immutable.",
     )
-    schedule: Schedule = Field(
+    schedule: ModeName = Field(
+        default="",
         description="GPU sharing mode of the nodes: default (whole cards), share (memory is "
         "counted, not isolated), cgpu (memory isolated), core_mem (memory and compute isolated), "
-        "mps, topology or disabled."
+        "mps, topology or disabled. Required in all editions but NVIDIA.",
+    )
+    nvidia: NvidiaPlugin | None = Field(
+        default=None, description="The mode of the nodes in the NVIDIA edition."
     )
     placement: Placement | None = Field(
         default=None,
@@ -251,6 +280,17 @@ class PoolSpec(ApiModel):
         default=Workloads(),
         description="Which pods admission may assign to the pool, and what is added to them.",
     )
+
+    @model_validator(mode="after")
+    def _has_mode(self) -> Self:
+        """Name the mode of an NVIDIA pool by its key. Raises ValueError without a mode."""
+        if self.nvidia is not None and self.edition is Edition.NVIDIA:
+            # Frozen, but for this moment.
+            object.__setattr__(self, "schedule", f"{CONFIG_PREFIX}{self.nvidia.config}")
+        elif not isinstance(self.schedule, Schedule):
+            allowed = ", ".join(Schedule)
+            raise ValueError(f"schedule is {self.schedule!r}, expected one of {allowed}")
+        return self
 
 
 _MAX_START_NOW = 128
@@ -343,4 +383,4 @@ class UnreadablePool:
     @property
     def part(self) -> str:
         """What of it can't be read: `spec`, `status` or `metadata`."""
-        return self.error.partition(".")[0]
+        return self.error.partition(":")[0].partition(".")[0]

@@ -20,9 +20,9 @@ from gpushare.core.snapshot.actions import (
     ApplyNode,
     CreateJob,
     DeletePlugins,
-    EvictedPod,
     EvictPods,
     JobPhase,
+    NamedPod,
     RecheckPods,
     RecordPlugins,
     ReleaseNode,
@@ -192,7 +192,7 @@ class Executor:
     async def _delete_plugins(self, action: DeletePlugins, pool: str, reason: Reason) -> None:
         for plugin in action.plugins:
             try:
-                answer = await delete_plugin(self.api, self.settings.plugin_namespace, plugin)
+                answer = await delete_plugin(self.api, plugin)
             except ApiError as error:
                 if not (error.is_not_found or error.is_conflict):
                     raise
@@ -204,7 +204,7 @@ class Executor:
             self.metrics.plugin_restarts.labels(pool, reason).inc()
             log.info("deleted plugin pod %s", plugin.name)
             note = (
-                f"Pool {pool}: Deleted device-plugin pod {plugin.name}, so that the plugin reads "
+                f"Pool {pool}: Deleted pod {plugin.name}, so that the device plugin reads "
                 "the node's new labels"
             )
             self._tell_node(action.node, Reason.PLUGIN_RESTARTED, note)
@@ -266,6 +266,6 @@ class Executor:
         subject = Subject("v1", "Node", name, node.uid if node else "")
         self.events.post(subject, reason, note, warns=warns)
 
-    def _tell_pod(self, pod: EvictedPod, reason: Reason, note: str, *, warns: bool = False) -> None:
+    def _tell_pod(self, pod: NamedPod, reason: Reason, note: str, *, warns: bool = False) -> None:
         subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
         self.events.post(subject, reason, note, warns=warns, once=True)

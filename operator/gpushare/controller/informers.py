@@ -20,6 +20,8 @@ from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.records.record import RecordError
 from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.editions.plugin_config_map import parse_configs
+from gpushare.editions.plugin_configs import PluginConfigs
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.registry import MODES
 from gpushare.kube.client import ApiClient, Json
@@ -74,7 +76,7 @@ class Informers:
         self._plugin_namespace = settings.plugin_namespace
         self.parse_pod: Callable[[Json], Pod | None] = partial(
             parse_pod,
-            plugin_namespace=settings.plugin_namespace,
+            plugin_namespaces={settings.plugin_namespace, settings.nvidia_namespace},
             standard_names=list_standard_names(settings.plugin_daemonsets),
             schedulers=settings.schedulers,
         )
@@ -89,6 +91,28 @@ class Informers:
             parse_daemonset,
             lambda key, old, new: self._notify(),
         )
+        self._nvidia_namespace = settings.nvidia_namespace
+        self.nvidia_daemonsets: Informer[DaemonSet] | None = None
+        self.nvidia_configs: Informer[PluginConfigs] | None = None
+        """Without the right to list these, which goes with the namespace, pools of the edition
+        wait, and all others go on."""
+        if settings.nvidia_namespace:
+            self.nvidia_daemonsets = Informer(
+                api,
+                f"apis/apps/v1/namespaces/{settings.nvidia_namespace}/daemonsets",
+                parse_daemonset,
+                on_change=lambda key, old, new: self._notify(),
+                on_alive=partial(metrics.observe_watch, "nvidia-daemonsets"),
+                refusal_seconds=REFUSAL_SECONDS,
+            )
+            self.nvidia_configs = Informer(
+                api,
+                f"api/v1/namespaces/{settings.nvidia_namespace}/configmaps",
+                parse_configs,
+                on_change=lambda key, old, new: self._notify(),
+                on_alive=partial(metrics.observe_watch, "nvidia-configmaps"),
+                refusal_seconds=REFUSAL_SECONDS,
+            )
         self.namespaces: Informer[Namespace] = self._add(
             "api/v1/namespaces", parse_namespace, lambda key, old, new: None
         )
@@ -139,6 +163,12 @@ class Informers:
         self._informers.append(informer)
         return informer
 
+    @property
+    def _optional(self) -> Iterator[Informer[Any]]:
+        """Those without which everything else goes on."""
+        every = (self.unhealthy, self.nvidia_daemonsets, self.nvidia_configs)
+        return (each for each in every if each is not None)
+
     def find_unlisted(self) -> str | None:
         """Tell what is missing until each was listed once; else None."""
         is_synced = all(r.synced.is_set() for r in self._informers)
@@ -168,7 +198,7 @@ class Informers:
     async def run(self) -> None:
         """Keep the copies up to date, for ever."""
         async with asyncio.TaskGroup() as group:
-            for informer in (*self._informers, self.unhealthy):
+            for informer in (*self._informers, *self._optional):
                 group.create_task(informer.run())
             group.create_task(self._run_slices())
 
@@ -199,7 +229,8 @@ class Informers:
         """Wait until each was listed completely once; before that, absence means nothing."""
         for informer in self._informers:
             await informer.synced.wait()
-        await self.unhealthy.tried.wait()
+        for optional in self._optional:
+            await optional.tried.wait()
         await self._slices_looked_for.wait()
         if self.slices is not None:
             await self.slices.tried.wait()
@@ -213,6 +244,8 @@ class Informers:
 
     def observe(self) -> ClusterSnapshot:
         """Return views, not copies, of what is here, without pools and what is under way."""
+        nvidias = self.nvidia_daemonsets.records.values() if self.nvidia_daemonsets else ()
+        configs = self.nvidia_configs.records.values() if self.nvidia_configs else ()
         return ClusterSnapshot(
             nodes=self.nodes.records,
             pods=_PodsByNode(self._pods),
@@ -221,6 +254,9 @@ class Informers:
                 self._plugin_daemonsets,
                 frozenset(self.daemonsets.records.values()),
                 self._plugin_namespace,
+                self._nvidia_namespace,
+                frozenset(nvidias),
+                {each.name: each for each in configs},
             ),
             zeroed=self._zeroed,
             freeze=next(iter(self.freezes.records.values()), None),

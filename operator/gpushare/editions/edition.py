@@ -1,12 +1,14 @@
 """Describes an edition. A module for each edition fills this in, and `registry` lists them."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
 from gpushare import names
-from gpushare.api.pool import EDITIONS_WITH_PLACEMENT, Edition, Schedule
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import EDITIONS_WITH_PLACEMENT, Edition, ModeName, Schedule
 from gpushare.names import Reason
 
 GPUSHARE_PLUGIN = "gpushare-device-plugin-ds"
@@ -18,7 +20,7 @@ class Mode:
     """One mode of one edition. DaemonSets have the names of ACK's charts."""
 
     edition: Edition
-    schedule: Schedule
+    schedule: ModeName
     labels: Mapping[str, str]
     resource: str = ""
     """The extended resource that a node in this mode offers, and every pod in it asks for."""
@@ -36,12 +38,26 @@ class Mode:
     that follows its label while it runs. A change restarts it only by `APPLY_AND_RESTART`."""
     isolated_by_module: bool = False
     """It does not isolate, but a cGPU kernel module that is still loaded does so all the same."""
+    also_used: tuple[str, ...] = ()
+    """Resources that its node does not offer, and that pods on it may hold its cards by."""
+    restarts_components: bool = False
+    """They read their configuration only when they start: their pods are deleted with the
+    plugin's."""
+    config: str = ""
+    """Key of the plugin's ConfigMap that defines it."""
+    is_resolved: bool = True
+    """What that entry says is known."""
     isolated: bool = False
     """The kernel keeps each container to its share (the cGPU modes)."""
 
     @property
     def resources(self) -> tuple[str, ...]:
         return (self.resource, *self.companions) if self.resource else self.companions
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """DaemonSets whose pods are deleted where its plugin is restarted."""
+        return self.daemonsets if self.restarts_components else self.daemonsets[: bool(self.plugin)]
 
     @property
     def daemonsets(self) -> tuple[str, ...]:
@@ -123,8 +139,8 @@ class EditionDescription:
 
     A mode must be set by node labels, the same on all nodes, and show by the resource that its
     plugin offers; modes of one plugin may share a resource, with `reads_label`. DEFAULT is whole
-    cards, each edition has it, and it is what no label means. A Schedule means the same in
-    all: a new one that isolates by the kernel goes into `core/snapshot/isolation.py`
+    cards, each edition with fixed modes has it, and it is what no label means. A Schedule means
+    the same in all: a new one that isolates by the kernel goes into `core/snapshot/isolation.py`
     (`_BY_KERNEL`), one that isolates otherwise, as MPS does, there and into
     `core/admission/pool_view.py`. Capacity and isolation are observed for gpu-mem only.
     """
@@ -139,10 +155,22 @@ class EditionDescription:
     """What a change of mode can need; `docs/transitions.md` has these names."""
     matrix: str
     """A row for the mode that is left, a column for the one that is wanted, in each cell a need."""
+    build_mode: Callable[[str], Mode | None] = lambda name: None
+    """Builds a mode that is not in `modes`, where users name them. `modes` is empty then."""
+    every_change: str = ""
+    """What each change between those needs."""
+    find_expected_state: Callable[[Node, Mode], tuple[Mapping[str, str], Mapping[str, int]]] = (
+        lambda node, mode: ({}, {})
+    )
+    """What labels of others and what amounts a node shows in a mode."""
+    find_difference: Callable[[Node, Sequence[Pod], Mode], str] = lambda node, pods, mode: ""
+    """Finds what else shows that a node whose plugin is Ready is not in the mode."""
     installers: frozenset[str] = frozenset()
     """DaemonSets that load the cGPU kernel module where they run."""
     installed_by: str
     """What installs its DaemonSets."""
+    namespace_value: str = "pluginNamespace"
+    """The chart's value for their namespace."""
     has_scheduler_extender: bool = True
     """Such an extender gives one card to a pod, and none to init containers."""
     card_annotation: str = names.ANNOTATION_CARD

@@ -4,7 +4,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gpushare.api.k8s.daemonset import FORMER, NONE_RENAMED, DaemonSet, list_standard_names
+from gpushare import names
+from gpushare.api.k8s.daemonset import (
+    FORMER,
+    NONE_RENAMED,
+    NVIDIA_DAEMONSET,
+    NVIDIA_DAEMONSETS,
+    DaemonSet,
+    list_standard_names,
+)
+from gpushare.editions.edition import Mode
+from gpushare.editions.plugin_configs import PluginConfigs
 from gpushare.editions.registry import MODES
 from gpushare.names import PLUGIN_NAMESPACE, STANDARD_DAEMONSETS
 
@@ -22,11 +32,72 @@ class PluginDaemonSets:
     """By standard name, that of the cluster, as the installation says."""
     found: frozenset[DaemonSet] = frozenset()
     namespace: str = PLUGIN_NAMESPACE
+    nvidia_namespace: str = ""
+    """Of NVIDIA's; empty where the installation names none."""
+    nvidia: frozenset[DaemonSet] = frozenset()
+    """Those of that namespace."""
+    configs: Mapping[str, PluginConfigs] = field(default_factory=dict)
+    """The ConfigMaps of that namespace, by name."""
+
+    def resolve(self, mode: Mode) -> Mode:
+        """Return `mode` as its configuration is now; `mode` itself where that is none, or unread.
+
+        Only modes of the NVIDIA edition have one.
+        """
+        if not mode.config or self._configs is None:
+            return mode
+        name = self._configs.modes.get(mode.config)
+        return MODES[mode.edition, name] if name else mode
+
+    def defines(self, mode: Mode) -> bool:
+        """Tell whether a plugin that starts now loads `mode` by its label."""
+        configs = self._configs.modes if self._configs is not None else {}
+        return not mode.config or configs.get(mode.config) == mode.schedule
+
+    def explain_unresolved(self, mode: Mode) -> str:
+        """Tell why `resolve` finds no configuration of a mode."""
+        plugins, key, configs = self._plugins, mode.config, self._configs
+        if len(plugins) > 1:
+            listed = " and ".join(each.name for each in plugins)
+            return f"DaemonSets {listed} of {self.nvidia_namespace} both run NVIDIA's device plugin"
+        if not plugins:
+            return f"No DaemonSet in namespace {self.nvidia_namespace} runs NVIDIA's device plugin"
+        if not plugins[0].config_map:
+            return (
+                f"DaemonSet {self.name_of(mode.plugin)} has no config-manager, so it would ignore "
+                f"the label {names.LABEL_NVIDIA_CONFIG}. Set config.name (chart "
+                "nvidia-device-plugin) or devicePlugin.config.name (GPU Operator)"
+            )
+        where = f"ConfigMap {self.nvidia_namespace}/{plugins[0].config_map}"
+        if configs is None:
+            return f"{where} can't be read. Check that it exists, and the rights of the operator"
+        if key in configs.errors:
+            return f"Key {key} of {where} can't be used: {configs.errors[key]}"
+        keys = ", ".join(sorted(configs.modes)) or "none"
+        return f"{where} has no key {key}. Its keys: {keys}. Set nvidia.config to one of them"
+
+    @cached_property
+    def _plugins(self) -> list[DaemonSet]:
+        return self._list_nvidias(NVIDIA_DAEMONSET)
+
+    @cached_property
+    def _configs(self) -> PluginConfigs | None:
+        """Those of the one plugin; of two, nobody knows which serves a node."""
+        return self.configs.get(self._plugins[0].config_map) if len(self._plugins) == 1 else None
+
+    def _list_nvidias(self, standard: str) -> list[DaemonSet]:
+        found = (each for each in self.nvidia if standard in (each.standard, each.name))
+        return sorted(found, key=lambda each: each.name)
+
+    def namespace_of(self, daemonset: str) -> str:
+        """Return the namespace of the DaemonSet with this standard name."""
+        return self.nvidia_namespace if daemonset in NVIDIA_DAEMONSETS else self.namespace
 
     @cached_property
     def standard(self) -> frozenset[str]:
         """The standard names of those that are there; others by their own."""
-        return frozenset(map(self._get_standard, self.found))
+        nvidias = {each for each in NVIDIA_DAEMONSETS if self._list_nvidias(each)}
+        return frozenset(map(self._get_standard, self.found)) - NVIDIA_DAEMONSETS | nvidias
 
     def find(self, standard: str) -> DaemonSet | None:
         """Find the DaemonSet with this standard name."""
@@ -34,6 +105,8 @@ class PluginDaemonSets:
 
     def name_of(self, standard: str) -> str:
         """Return the cluster's name of the DaemonSet with this standard name."""
+        if nvidias := self._list_nvidias(standard):
+            return nvidias[0].name
         return self.names.get(standard, standard.removeprefix(FORMER))
 
     def suggest(self, standard: str) -> list[str]:

@@ -6,17 +6,38 @@ from gpushare import names
 from gpushare.api.k8s.daemonset import FORMER
 from gpushare.api.pool import Edition, PoolSpec, Schedule
 from gpushare.editions.basic import BASIC
-from gpushare.editions.edition import LABELS_PAGE, EditionDescription, Mode, Outcome, Transition
+from gpushare.editions.edition import (
+    LABELS_PAGE,
+    EditionDescription,
+    Mode,
+    Outcome,
+    Transition,
+)
+from gpushare.editions.nvidia import NVIDIA
 from gpushare.editions.opensource import OPEN_SOURCE
 from gpushare.editions.professional import PROFESSIONAL, TO_DEFAULT
 
 EDITIONS: Mapping[Edition, EditionDescription] = {
-    each.edition: each for each in (PROFESSIONAL, BASIC, OPEN_SOURCE)
+    each.edition: each for each in (PROFESSIONAL, BASIC, OPEN_SOURCE, NVIDIA)
 }
 """Of a node that carries the labels of several, the first goes first."""
-MODES: Mapping[tuple[Edition, str], Mode] = {
-    (mode.edition, mode.schedule): mode for each in EDITIONS.values() for mode in each.modes
-}
+
+
+class _Modes(dict[tuple[Edition, str], Mode]):
+    """The modes of all editions; those that users name are built when they are asked for."""
+
+    def __missing__(self, key: tuple[Edition, str]) -> Mode:
+        edition, name = key
+        mode = EDITIONS[edition].build_mode(name)
+        if mode is None:
+            raise KeyError(key)
+        return mode
+
+
+MODES: Mapping[tuple[Edition, str], Mode] = _Modes(
+    ((mode.edition, mode.schedule), mode) for each in EDITIONS.values() for mode in each.modes
+)
+"""Not complete where it is iterated over: `find_mode` tells whether there is one."""
 INSTALLERS = frozenset(
     f"{former}{name}"
     for each in EDITIONS.values()
@@ -29,6 +50,7 @@ OLD_MODE_LABELS = frozenset(k for each in EDITIONS.values() if each.successor fo
 TRANSITIONS: Mapping[tuple[Edition, str, str], Transition] = {
     (each.edition, from_mode, to): each.needs[need]
     for each in EDITIONS.values()
+    if each.modes
     for (_, *columns), *rows in [map(str.split, each.matrix.strip().splitlines())]
     for from_mode, *cells in rows
     for to, need in zip(columns, cells, strict=True)
@@ -42,11 +64,13 @@ UNKNOWN_STEPS = (
 """Where the label's value is none that the operator knows: only Professional has such values."""
 
 
-def find_transition(edition: Edition, from_mode: str, to: Schedule) -> Transition:
+def find_transition(edition: Edition, from_mode: str, to: str) -> Transition:
     """Find what the change needs; from an unknown value of `from_mode` it is done by hand.
 
     So does `mig`: nothing leads out of it by label (vendor's page on labels that control GPUs).
     """
+    if need := EDITIONS[edition].every_change:
+        return EDITIONS[edition].needs[need]
     return TRANSITIONS.get((edition, from_mode, to)) or Transition(
         Outcome.REQUIRES_MANUAL_ACTION,
         f"{from_mode!r} is not a known mode of the {edition} edition, and is kept",
@@ -56,13 +80,16 @@ def find_transition(edition: Edition, from_mode: str, to: Schedule) -> Transitio
 
 
 def find_edition(labels: Mapping[str, str]) -> Edition | None:
-    """Find the edition whose switch a node carries."""
-    return next((each.edition for each in EDITIONS.values() if each.switch in labels), None)
+    """Find the edition whose switch a node carries; NVIDIA's label is on nodes of others, too."""
+    return next(
+        (e.edition for e in EDITIONS.values() if e.modes and e.switch in labels),
+        None,
+    )
 
 
 def find_mode(edition: Edition, schedule: str) -> Mode | None:
     """Return the mode that `find_schedule` found; None for a value unknown to that edition."""
-    return MODES.get((edition, schedule))
+    return MODES.get((edition, schedule)) or EDITIONS[edition].build_mode(schedule)
 
 
 def find_schedule(edition: Edition, labels: Mapping[str, str]) -> str:
@@ -94,6 +121,8 @@ def find_other_edition_labels(edition: Edition, labels: Mapping[str, str]) -> di
     Two editions on one node contradict each other: `cgpu=true` keeps isolation on beside
     `ack.node.gpu.schedule=share`. Values that leave whole cards alone do no harm.
     """
-    others = (each.switch for each in EDITIONS.values() if each.edition is not edition)
+    # Whether NVIDIA's plugin shares the cards, its pods tell (`stacks.py`), not its label.
+    not_told = (edition, Edition.NVIDIA)
+    others = (each.switch for each in EDITIONS.values() if each.edition not in not_told)
     harmless = (None, "false", Schedule.DEFAULT)
     return {key: labels[key] for key in others if labels.get(key) not in harmless}

@@ -30,11 +30,23 @@ def installed_with(bench: Bench, values: Mapping[str, str]) -> Iterator[Bench]:
 
 
 @contextmanager
+def installation_with(bench: Bench, values: Mapping[str, str]) -> Iterator[Installation]:
+    """The chart's objects with these values, for a block; what they add goes with it."""
+    installation = Installation(bench.cluster, values)
+    installation.apply()
+    try:
+        yield installation
+    finally:
+        bench.operators.end_all()
+        bench.operators.installation.apply()
+        _delete_added(bench, installation.render())
+
+
+@contextmanager
 def teardown_jobs_allowed(bench: Bench) -> Iterator[Installation]:
     """For a block pools may have Jobs remove the kernel module, and processes are told so. What the
     switch adds to the cluster goes with it, as at an upgrade by Helm."""
     installation = bench.operators.installation
-    standard = {_identify(item) for item in yaml.safe_load_all(installation.render()) if item}
     installation.teardown_jobs = True
     try:
         installation.apply()
@@ -42,13 +54,21 @@ def teardown_jobs_allowed(bench: Bench) -> Iterator[Installation]:
         yield installation
     finally:
         bench.operators.end_all()
-        items = [item for item in yaml.safe_load_all(installation.render()) if item]
-        added = [item for item in items if _identify(item) not in standard]
+        rendered = installation.render()
         installation.teardown_jobs = False
         installation.apply()
-        bench.cluster.kubectl(
-            "delete", "--ignore-not-found", "-f", "-", stdin=yaml.safe_dump_all(added)
-        )
+        _delete_added(bench, rendered)
+
+
+def _delete_added(bench: Bench, rendered: str) -> None:
+    """Delete what the standard installation does not have."""
+    found = yaml.safe_load_all(bench.operators.installation.render())
+    standard = {_identify(item) for item in found if item}
+    items = [item for item in yaml.safe_load_all(rendered) if item]
+    added = [item for item in items if _identify(item) not in standard]
+    bench.cluster.kubectl(
+        "delete", "--ignore-not-found", "-f", "-", stdin=yaml.safe_dump_all(added)
+    )
 
 
 def _identify(item: Json) -> tuple[str, str, str]:

@@ -32,6 +32,8 @@ LABELS: dict[tuple[Edition, str], dict[str, str]] = {
     (Edition.BASIC, "default"): {_SHARED: "false"},
     (Edition.BASIC, "share"): {_SHARED: "true", _UNISOLATED: "true"},
     (Edition.BASIC, "cgpu"): {_SHARED: "true"},
+    (Edition.NVIDIA, "none"): {},
+    **{(Edition.NVIDIA, key): {sim.CONFIG: key} for key in SCHEDULES},
 }
 
 a_node_name = st.sampled_from(NODES)
@@ -81,7 +83,7 @@ class Disturbances(RuleBasedStateMachine):
         self._count = 0
 
     @initialize(
-        edition=st.sampled_from((Edition.PROFESSIONAL, Edition.PROFESSIONAL, Edition.BASIC)),
+        edition=st.sampled_from((*[Edition.PROFESSIONAL] * 2, Edition.BASIC, Edition.NVIDIA)),
         returning_seconds=st.sampled_from((1, 5, 40)),
         reporting_seconds=st.sampled_from((1, 3, 9)),
         modes=a_mode.map(lambda mode: [mode] * len(NODES))
@@ -370,6 +372,8 @@ class Disturbances(RuleBasedStateMachine):
     def put_pool(self, name: str, **spec: object) -> None:
         """A pool as it was, but for `spec`; one that is being deleted is beyond changes."""
         known = self.cluster.pools.get(name)
+        if self.cluster.edition is Edition.NVIDIA:
+            spec = sim.adapt_spec(spec, is_new=known is None)
         if known is None:
             pool = a_pool(
                 name,

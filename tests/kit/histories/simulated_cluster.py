@@ -14,6 +14,7 @@ from gpushare.api.k8s.job import Job
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool
 from gpushare.api.windows import Freeze
+from gpushare.editions.plugin_config_map import name_mode
 from tests.kit.histories.field_ownership import (
     CORDON,
     SimulatedNode,
@@ -26,6 +27,9 @@ from tests.kit.values.objects import NOW
 INSTALLER = "cgpu-installer"
 MEMORY, WHOLE = names.RESOURCE_GPU_MEMORY, names.RESOURCE_WHOLE_GPU
 AMOUNTS = {MEMORY: 15, WHOLE: 1}
+NVIDIA_PLUGIN, DISCOVERY = "nvidia-device-plugin-daemonset", "gpu-feature-discovery"
+MPS_DAEMON = "nvidia-device-plugin-mps-control-daemon"
+CONFIG, MPS_CAPABLE = names.LABEL_NVIDIA_CONFIG, "nvidia.com/mps.capable"
 STARTING, STOPPING = timedelta(seconds=2), timedelta(seconds=1)
 
 
@@ -66,13 +70,47 @@ DAEMONSETS: Mapping[Edition, Mapping[str, DaemonSet]] = {
         # It puts the whole-card plugin's static pod back, which stands for both here.
         "device-plugin-recover-ds": _on(_CGPU, "false", offers=WHOLE),
     },
+    Edition.NVIDIA: {
+        NVIDIA_PLUGIN: _on("group", "a", "b", offers=WHOLE),
+        DISCOVERY: _on("group", "a", "b"),
+        MPS_DAEMON: _on(MPS_CAPABLE, "true"),
+    },
 }
+
+
+def _build_config(strategy: str = "", replicas: int = 1) -> str:
+    shared = f"{{resources: [{{name: {WHOLE}, replicas: {replicas}}}]}}"
+    return f"version: v1\nsharing: {{{strategy}: {shared}}}" if strategy else "version: v1"
+
+
+CONFIGS = {
+    "default": _build_config(),
+    "share": _build_config("timeSlicing", 4),
+    "cgpu": _build_config("mps", 8),
+}
+"""Of NVIDIA's plugin, under the names that modes have here in every edition."""
+SHOWN = {"default": ("1", "none"), "share": ("4", "time-slicing"), "cgpu": ("8", "mps")}
+"""The replicas and the strategy that discovery writes."""
+DISCOVERED = frozenset(
+    {MPS_CAPABLE, *(f"{WHOLE}.{what}" for what in ("count", "replicas", "sharing-strategy"))}
+)
+"""The labels that it writes."""
+CONFIG_MODES = {key: name_mode(key, text) for key, text in CONFIGS.items()}
+
+
+def adapt_spec(spec: dict[str, object], *, is_new: bool) -> dict[str, object]:
+    """What a pool of the NVIDIA edition may say of it; keys are called as modes are."""
+    kept = {k: v for k, v in spec.items() if k not in ("device_plugin", "deletion_policy")}
+    config = kept.pop("schedule", "share" if is_new else None)
+    return kept if config is None else {**kept, "nvidia": {"config": config}}
 
 
 def read_mode(edition: Edition, labels: Mapping[str, str]) -> str:
     """The mode that a plugin which starts now reads from its node's labels."""
     if edition is Edition.PROFESSIONAL:
         return labels.get(_MODE, "default")
+    if edition is Edition.NVIDIA:
+        return labels.get(CONFIG, "default")
     if labels.get(_CGPU) != "true":
         return "default"
     return "share" if labels.get(names.LABEL_CGPU_DISABLE_ISOLATION) == "true" else "cgpu"

@@ -10,7 +10,12 @@ from gpushare.core.snapshot.actions import JobPhase
 from tests.kit.histories.simulated_cluster import (
     AMOUNTS,
     DAEMONSETS,
+    DISCOVERY,
     INSTALLER,
+    MPS_CAPABLE,
+    MPS_DAEMON,
+    NVIDIA_PLUGIN,
+    SHOWN,
     STARTING,
     Cluster,
     Fault,
@@ -22,6 +27,7 @@ from tests.kit.histories.simulated_cluster import (
     put_pod,
     read_mode,
     remove_module,
+    write_node,
 )
 
 
@@ -65,6 +71,7 @@ def _settle(cluster: Cluster) -> Cluster:
             if each.pod.node == name and is_due and not _is_stuck(cluster, each):
                 cluster = _step_pod(cluster, uid, each)
         cluster = _end_jobs(cluster, name)
+        cluster = _follow_label(cluster, name)
         cluster = _run_daemonsets(cluster, name)
         cluster = _report(cluster, name)
     return cluster
@@ -104,6 +111,26 @@ def _step_pod(cluster: Cluster, uid: str, each: SimulatedPod) -> Cluster:
         return put_pod(cluster, uid, SimulatedPod(pod, cluster.now + cluster.returning, read))
     pod = replace(pod, ready=True, ready_since=cluster.now)
     return put_pod(cluster, uid, replace(each, pod=pod, due=None))
+
+
+def _follow_label(cluster: Cluster, name: str) -> Cluster:
+    """NVIDIA's plugin and discovery load another configuration at once, in place; the MPS daemon
+    may miss its signal. Discovery says on the node what it has loaded."""
+    for uid, each in plugins_on(cluster, name):
+        if each.pod.phase != "Running" or each.pod.daemonset not in (NVIDIA_PLUGIN, DISCOVERY):
+            continue
+        read = read_mode(cluster.edition, cluster.nodes[name].labels)
+        cluster = put_pod(cluster, uid, replace(each, read=read))
+        if each.pod.daemonset == DISCOVERY and each.pod.ready:
+            replicas, strategy = SHOWN[read]
+            for key, value in (
+                (f"{names.RESOURCE_WHOLE_GPU}.count", "1"),
+                (f"{names.RESOURCE_WHOLE_GPU}.replicas", replicas),
+                (f"{names.RESOURCE_WHOLE_GPU}.sharing-strategy", strategy),
+                (MPS_CAPABLE, str(strategy == "mps").lower()),
+            ):
+                cluster = write_node(cluster, name, key, value, "nfd-master")
+    return cluster
 
 
 def _end_jobs(cluster: Cluster, name: str) -> Cluster:
@@ -153,6 +180,12 @@ def _report(cluster: Cluster, name: str) -> Cluster:
 def _offer(cluster: Cluster, name: str) -> dict[str, int]:
     """What the plugins that are Ready serve."""
     daemonsets = DAEMONSETS[cluster.edition]
-    serving = (each.pod for _, each in plugins_on(cluster, name) if each.pod.ready)
-    resources = {daemonsets[pod.daemonset].resource for pod in serving} - {""}
+    serving = [each for _, each in plugins_on(cluster, name) if each.pod.ready]
+    for each in serving:
+        if each.pod.daemonset == NVIDIA_PLUGIN:
+            # Without an MPS daemon that has loaded the same, it registers nothing.
+            daemons = [other.read for other in serving if other.pod.daemonset == MPS_DAEMON]
+            is_served = each.read != "cgpu" or each.read in daemons
+            return {names.RESOURCE_WHOLE_GPU: int(SHOWN[each.read][0])} if is_served else {}
+    resources = {daemonsets[each.pod.daemonset].resource for each in serving} - {""}
     return {resource: AMOUNTS[resource] for resource in sorted(resources)}

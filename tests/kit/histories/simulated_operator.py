@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
+from gpushare.api.k8s.daemonset import DaemonSet
 from gpushare.api.k8s.job import Job
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Edition
 from gpushare.core.nodechange.phases.cordoned import plan_after_recheck
 from gpushare.core.nodechange.phases.labelled import plan_restart
 from gpushare.core.nodechange.phases.teardown import is_job_due
@@ -30,11 +32,15 @@ from gpushare.core.snapshot.actions import (
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import NodeSnapshot, Timing
 from gpushare.core.status.pool_status import build_status
+from gpushare.editions.plugin_configs import PluginConfigs
+from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.histories.field_ownership import CORDON, observe_node
 from tests.kit.histories.simulated_cluster import (
+    CONFIG_MODES,
     DAEMONSETS,
+    NVIDIA_PLUGIN,
     Cluster,
     Fault,
     SimulatedJob,
@@ -100,7 +106,7 @@ class SimulatedOperator:
             nodes=nodes,
             pods=pods,
             jobs=jobs,
-            plugin_daemonsets=installed(DAEMONSETS[cluster.edition].keys() - cluster.missing),
+            plugin_daemonsets=_find_daemonsets(cluster),
             busy=frozenset(self.busy),
             starting=frozenset(n for n, t in self.busy.items() if t.decision.plan.uses_budget),
             zeroed=frozenset(self._zeroed),
@@ -230,6 +236,20 @@ def _version_of(cluster: Cluster, pool: str) -> tuple[str, int] | None:
 def _is_restarting(node: Node) -> bool:
     change = parse_records(node).change
     return change is not None and change.phase is ChangePhase.RESTARTING
+
+
+def _find_daemonsets(cluster: Cluster) -> PluginDaemonSets:
+    present = DAEMONSETS[cluster.edition].keys() - cluster.missing
+    if cluster.edition is not Edition.NVIDIA:
+        return installed(present)
+    found = (
+        DaemonSet(name, standard=name, config_map="configs" if name == NVIDIA_PLUGIN else "")
+        for name in present
+    )
+    configs = {"configs": PluginConfigs("configs", CONFIG_MODES, {})}
+    return PluginDaemonSets(
+        nvidia=frozenset(found), nvidia_namespace="kube-system", configs=configs
+    )
 
 
 def _shows_zero(node: Node) -> bool:

@@ -69,7 +69,7 @@ POOL = build_pool()
         ({**POOL, "metadata": {"name": "p" * 64}}, "at most 63 characters"),
         ({**POOL, "apiVersion": "gpushare.io/v1"}, "must be gpushare.io/v1alpha1"),
         ({**POOL, "spec": None}, "spec is missing"),
-        ({**POOL, "spec": {"nodes": {"names": ["n1"]}}}, "spec.schedule: Field required"),
+        ({**POOL, "spec": {"nodes": {"names": ["n1"]}}}, "spec: schedule is '', expected one of"),
     ],
 )
 def test_what_is_misspelt_misshapen_or_no_pool_is_named(raw: Json, sentence: str) -> None:

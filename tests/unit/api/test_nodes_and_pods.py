@@ -101,14 +101,14 @@ def _pod(namespace: str = "default", **more: Any) -> dict[str, Any]:
 
 
 def _parse(namespace: str = "default", **more: Any) -> Pod | None:
-    return parse_pod(_pod(namespace, **more), plugin_namespace="kube-system")
+    return parse_pod(_pod(namespace, **more), plugin_namespaces=("kube-system",))
 
 
 def _parsed(
     namespace: str = "default", *, status: dict[str, Any] | None = None, **more: Any
 ) -> Pod:
     raw = _pod(namespace, **{"spec": ASKS, **more}) | {"status": status or {}}
-    pod = parse_pod(raw, plugin_namespace="kube-system")
+    pod = parse_pod(raw, plugin_namespaces=("kube-system",))
     assert pod is not None
     return pod
 
@@ -133,7 +133,7 @@ def test_a_renamed_daemonset_is_known_by_its_standard_name(owner: str, known_as:
     owners = [{"kind": "DaemonSet", "name": owner, "controller": True}]
     pod = parse_pod(
         _pod("kube-system", ownerReferences=owners),
-        plugin_namespace="kube-system",
+        plugin_namespaces=("kube-system",),
         standard_names=list_standard_names({"plugin": "renamed"}),
     )
     assert (pod and pod.daemonset) == known_as
@@ -292,7 +292,7 @@ def test_unrouted_is_a_pod_that_admission_would_have_sent_somewhere(
 def test_whose_pods_nobody_routed_depends_on_the_installations_schedulers(scheduler: str) -> None:
     known = ("default-scheduler", "gpu-scheduler")
     raw = _pod(spec={**ASKS, "schedulerName": scheduler})
-    pod = parse_pod(raw, plugin_namespace="kube-system", schedulers=known)
+    pod = parse_pod(raw, plugin_namespaces=("kube-system",), schedulers=known)
     assert pod is not None
     assert pod.unrouted is (scheduler in known)
 

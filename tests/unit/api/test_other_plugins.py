@@ -54,7 +54,7 @@ def test_the_plugins_of_other_stacks_are_known_in_any_namespace(
     namespace: str, owned: dict[str, Any], daemonset: str | None
 ) -> None:
     meta = {"name": "plugin-1", "namespace": namespace, "uid": "1", **owned["metadata"]}
-    pod = parse_pod({"metadata": meta, "spec": owned["spec"]}, plugin_namespace="kube-system")
+    pod = parse_pod({"metadata": meta, "spec": owned["spec"]}, plugin_namespaces=("kube-system",))
     assert (pod.daemonset if pod is not None else None) == daemonset
 
 

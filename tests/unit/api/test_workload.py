@@ -19,7 +19,7 @@ def parse(owner: tuple[str, str] | None, **labels: str) -> Workload | None:
         pod["metadata"]["ownerReferences"] = [
             {"kind": kind, "name": name, "uid": "2", "controller": True}
         ]
-    parsed = parse_pod(pod, plugin_namespace="kube-system")
+    parsed = parse_pod(pod, plugin_namespaces=("kube-system",))
     assert parsed is not None
     return parsed.workload
 
@@ -66,6 +66,6 @@ def test_of_pods_that_ask_for_no_gpu_memory_it_is_not_kept() -> None:
     pod = build_pod("whole", gib=None)
     pod["metadata"] |= {"namespace": "team-a", "uid": "1"}
     pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
-    parsed = parse_pod(pod, plugin_namespace="kube-system")
+    parsed = parse_pod(pod, plugin_namespaces=("kube-system",))
     assert parsed is not None
     assert parsed.workload is None

@@ -95,6 +95,22 @@ def test_a_second_restart_in_one_change_breaks_the_promise() -> None:
     expect_one(restart(judge, "p1-again", 15), "P4", "2 plugin pods", "share -> cgpu")
 
 
+def test_a_change_restarts_each_component_of_nvidias_plugin_once() -> None:
+    judge, place = a_judge_of_pool(), {"namespace": "nvidia-device-plugin"}
+    judge.see_node(a_changing_node("n1", 11), NOW)
+
+    def restart_component(suffix: str, revision: int) -> list[Violation]:
+        daemonset = f"nvdp-nvidia-device-plugin{suffix}"
+        pod = f"{daemonset}-{revision}"
+        judge.see_pod(a_plugin(pod, revision, daemonset=daemonset, leaving=True, **place))
+        judge.see_node(a_node("n3", revision), NOW)
+        return judge.see_deletion(a_deletion(pod, **place))
+
+    assert restart_component("", 12) == []
+    assert restart_component("-gpu-feature-discovery", 13) == []
+    expect_one(restart_component("", 14), "P4", "2 plugin pods", "share -> cgpu")
+
+
 def test_a_pod_that_is_deleted_twice_breaks_the_promise() -> None:
     judge = a_judge_of_pool()
     judge.see_node(a_changing_node("n1", 11), NOW)

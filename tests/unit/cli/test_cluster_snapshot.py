@@ -40,4 +40,6 @@ def test_of_a_daemonsets_image_the_name_is_kept() -> None:
     }
     kept = keep_object(Kind.DAEMONSETS, raw)
     assert kept is not None
-    assert kept["spec"]["template"]["spec"]["containers"] == [{"image": "k8s-gpushare-plugin"}]
+    assert kept["spec"]["template"]["spec"]["containers"] == [
+        {"name": "main", "image": "k8s-gpushare-plugin"}
+    ]

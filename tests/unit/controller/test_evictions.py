@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpushare.core.snapshot.actions import EvictedPod, EvictPods, NodeState, StepResult
+from gpushare.core.snapshot.actions import EvictPods, NamedPod, NodeState, StepResult
 from gpushare.kube.errors import ApiError, EvictionRefusedError
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
@@ -10,7 +10,7 @@ from tests.kit.values.manifests import Json
 from tests.kit.values.objects import a_node
 from tests.unit.controller.reconcile_loop import LoopApi, build_reconciler, carry_out, start_work
 
-PODS = tuple(EvictedPod("ml", f"train-{index}", f"uid-{index}") for index in range(5))
+PODS = tuple(NamedPod("ml", f"train-{index}", f"uid-{index}") for index in range(5))
 BUDGET = (
     b'{"details": {"causes": [{"reason": "DisruptionBudget", "message": "budget one is used"}]}}'
 )
@@ -19,7 +19,7 @@ BUDGET = (
 class Api(LoopApi):
     """An API server that refuses the evictions of some pods by a budget, and knows not others."""
 
-    def __init__(self, *, kept: tuple[EvictedPod, ...] = (), gone: tuple[EvictedPod, ...] = ()):
+    def __init__(self, *, kept: tuple[NamedPod, ...] = (), gone: tuple[NamedPod, ...] = ()):
         super().__init__()
         self._answers = {pod.name: 429 for pod in kept} | {pod.name: 404 for pod in gone}
         self.asked: list[str] = []

@@ -8,8 +8,8 @@ import pytest
 from gpushare.controller.reconciler import Reconciler
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import (
-    EvictedPod,
     EvictPods,
+    NamedPod,
     NodeState,
     RecordPlugins,
     StepResult,
@@ -102,7 +102,7 @@ async def record(reconciler: Reconciler, api: SlowApi, node: str) -> None:
 
 
 async def evict(reconciler: Reconciler, node: str) -> None:
-    action = EvictPods(node, (EvictedPod("ml", f"on-{node}", f"uid-on-{node}"),))
+    action = EvictPods(node, (NamedPod("ml", f"on-{node}", f"uid-on-{node}"),))
     plan = StepResult(node, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
     await start_work(reconciler, plan)
 

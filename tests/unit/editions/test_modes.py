@@ -44,8 +44,10 @@ def test_a_modes_labels_are_read_back_as_that_mode(edition: Edition, schedule: S
 
 
 def test_every_modes_labels_and_resources_are_among_those_that_are_read() -> None:
-    assert {key for mode in MODES.values() for key in mode.labels} == names.MODE_LABELS
-    assert {each for mode in MODES.values() for each in mode.resources} == names.GPU_RESOURCES
+    modes = [*MODES.values(), MODES[Edition.NVIDIA, "config=a"]]
+    assert {key for mode in modes for key in mode.labels} == names.MODE_LABELS
+    held = {each for mode in modes for each in (*mode.resources, *mode.also_used)}
+    assert held == names.GPU_RESOURCES
 
 
 @pytest.mark.parametrize(("edition", "schedule"), ALL_MODES)
@@ -135,7 +137,7 @@ def test_only_basics_isolation_flip_leaves_workloads_what_they_have() -> None:
     ]
 
 
-@pytest.mark.parametrize("edition", list(Edition))
+@pytest.mark.parametrize("edition", list(EDITION_SCHEDULES))
 @pytest.mark.parametrize("value", ["egpu", "mig", "", "Share"])
 def test_an_unknown_value_needs_a_person_whatever_is_wanted(edition: Edition, value: str) -> None:
     for to in EDITION_SCHEDULES[edition]:

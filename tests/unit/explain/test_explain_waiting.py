@@ -44,7 +44,7 @@ def explain(
     raw["metadata"] |= {"namespace": "default", "uid": "late"}
     condition = {"type": "PodScheduled", "status": "False", "reason": scheduler, "message": message}
     raw["status"] = {"phase": "Pending", "conditions": [condition]}
-    found = parse_pod(raw, plugin_namespace="kube-system")
+    found = parse_pod(raw, plugin_namespaces=("kube-system",))
     assert found is not None
     others = {} if elsewhere is None else {"roomy": elsewhere}
     holder = a_gpu_pod("holder", requests={MEMORY: 15 - free}, cards={0: 15 - free})

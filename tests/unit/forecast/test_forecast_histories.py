@@ -39,7 +39,7 @@ class History(Histories):
         super().__init__()
         self.cluster = sim.Cluster(edition=edition)
         for node, mode in zip(NODES, modes, strict=True):
-            self.cluster = sim.add_node(self.cluster, node, LABELS[edition, mode])
+            self.cluster = sim.add_node(self.cluster, node, {"group": "a", **LABELS[edition, mode]})
         self.cluster = simulated_kubelets.elapse(self.cluster, 60)
         self.begin_anew()
 
@@ -60,7 +60,11 @@ class History(Histories):
         return SimulatedOperator().observe(self.cluster)[0]
 
     def read_labels(self) -> dict[str, dict[str, str]]:
-        return {name: dict(node.labels) for name, node in self.cluster.nodes.items()}
+        """Those that are not discovery's own."""
+        return {
+            name: {k: v for k, v in node.labels.items() if k not in sim.DISCOVERED}
+            for name, node in self.cluster.nodes.items()
+        }
 
     def _carry_out(self, node: str) -> None:
         before = observe_node(self.cluster.nodes[node])
@@ -85,6 +89,8 @@ def a_spec(data: st.DataObject, edition: Edition, name: str, **spec: Any) -> Poo
     reconcile = data.draw(st.sampled_from((*["Enforce"] * 6, "Observe", "Paused")))
     spec = {"nodes": members, "deletion_policy": policy, "reconcile": reconcile, **spec}
     spec["rollout"] = rollout
+    if edition is Edition.NVIDIA:
+        spec |= {"nvidia": {"config": schedule}, "deletion_policy": "Retain"}
     if edition is Edition.PROFESSIONAL:
         spec["placement"] = data.draw(st.sampled_from((None, "binpack", "spread")))
     return a_pool(name, schedule, edition=str(edition), **spec)

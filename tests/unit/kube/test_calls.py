@@ -8,8 +8,7 @@ import pytest
 from aiohttp import web
 
 from gpushare import names
-from gpushare.core.records.change_record import PluginPod
-from gpushare.core.snapshot.actions import ApplyNode
+from gpushare.core.snapshot.actions import ApplyNode, NamedPod
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError
 from gpushare.kube.resources.nodes import apply_node, build_release
@@ -74,7 +73,7 @@ async def test_a_plugins_pod_is_deleted_only_while_it_has_the_uid_that_was_recor
         return web.json_response({})
 
     async with served_by(answer) as api:
-        await delete_plugin(api, "kube-system", PluginPod(name="x", uid="1"))
+        await delete_plugin(api, NamedPod("kube-system", "x", "1"))
     assert sent == [("DELETE", {"preconditions": {"uid": "1"}})]
 
 

@@ -6,12 +6,12 @@ import orjson
 import pytest
 from aiohttp import web
 
-from gpushare.core.snapshot.actions import EvictedPod
+from gpushare.core.snapshot.actions import NamedPod
 from gpushare.kube.errors import CALL_FAILURES, ApiError, EvictionRefusedError
 from gpushare.kube.resources.pods import evict_pod
 from tests.kit.values.fake_api import served_by
 
-POD = EvictedPod("ml", "train-1", "uid-1")
+POD = NamedPod("ml", "train-1", "uid-1")
 VIOLATED = "Cannot evict pod as it would violate the pod's disruption budget."
 HEALTHY = "The disruption budget one needs 1 healthy pods and has 1 currently"
 TWO_BUDGETS = "This pod has more than one PodDisruptionBudget, which the eviction subresource"

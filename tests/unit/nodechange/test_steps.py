@@ -17,7 +17,7 @@ from gpushare.core.nodechange.phases.labelled import plan_restart
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, PluginPod
 from gpushare.core.records.node_records import parse_records
-from gpushare.core.snapshot.actions import ApplyNode, DeletePlugins, NodeState, StepResult
+from gpushare.core.snapshot.actions import ApplyNode, DeletePlugins, NamedPod, NodeState, StepResult
 from gpushare.core.snapshot.change_policy import Policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.names import Reason
@@ -36,6 +36,7 @@ SHARE, CGPU = ({**mode, **members.OURS} for mode in (members.SHARE, members.CGPU
 BASIC_CGPU = {"cgpu": "true", "cgpu.disable.isolation": "false", **members.OURS}
 OLD, NEW = a_plugin_pod("old"), a_plugin_pod("new")
 RECORDED = (PluginPod(name=OLD.name, uid="old"),)
+DELETE = DeletePlugins("gpu-1", (NamedPod(OLD.namespace, OLD.name, "old"),))
 
 
 def _at(
@@ -183,7 +184,7 @@ def test_a_pod_that_came_after_the_labels_is_waited_for_before_the_restart() -> 
 
 
 def test_only_recorded_pods_are_deleted() -> None:
-    assert _step(_restarting(), OLD, NEW).action == DeletePlugins("gpu-1", RECORDED)
+    assert _step(_restarting(), OLD, NEW).action == DELETE
 
 
 def test_a_pod_that_is_being_deleted_is_not_deleted_again() -> None:
@@ -196,8 +197,11 @@ def test_a_record_never_makes_a_pod_a_victim_that_is_no_plugin() -> None:
 
 
 def test_the_pod_is_deleted_by_its_own_name_whatever_the_record_says() -> None:
-    node = _at(ChangePhase.RESTARTING, plugins=(PluginPod(name="../../nodes/x", uid="old"),))
-    assert _step(node, OLD).action == DeletePlugins("gpu-1", RECORDED)
+    node = _at(
+        ChangePhase.RESTARTING,
+        plugins=(PluginPod(name="../../nodes/x", uid="old"),),
+    )
+    assert _step(node, OLD).action == DELETE
 
 
 NOT_READY = a_plugin_pod("new", ready=False, ready_since=None)

@@ -184,7 +184,7 @@ def _early(node: Node) -> Node:
 
 DEFAULT, SHARE = (MODES[Edition.PROFESSIONAL, Schedule(mode)] for mode in ("default", "share"))
 EMPTY = a_node(NAME, allocatable={WHOLE: 0})
-LEFT_OVER = a_node(allocatable=dict.fromkeys(names.GPU_RESOURCES, 1))
+LEFT_OVER = a_node(allocatable=dict.fromkeys(names.GPU_RESOURCES - {names.RESOURCE_SHARED_GPU}, 1))
 IN_MIB = a_node(allocatable={MEMORY: 16_384 * 16}, gpu_count=16)
 CONFLICTS = [a_plugin_pod("w", daemonset="ack-nvidia-device-plugin"), STATIC]
 OFF_THE_NODE = ("Move /etc/kubernetes/manifests", "on the node")

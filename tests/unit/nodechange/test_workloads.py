@@ -10,7 +10,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.records.change_record import ChangePhase
-from gpushare.core.snapshot.actions import EvictedPod, EvictPods, NodeState, RecheckPods
+from gpushare.core.snapshot.actions import EvictPods, NamedPod, NodeState, RecheckPods
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
@@ -34,7 +34,7 @@ from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_node, a_plugin_pod
 WAIT, CORDON, EVICT = (
     a_pool(rollout={"workloads": policy}) for policy in ("Wait", "CordonAndWait", "Evict")
 )
-TRAIN = EvictedPod("default", "train-1", "uid-of-train-1")
+TRAIN = NamedPod("default", "train-1", "uid-of-train-1")
 
 
 def _cordoned_on_basic() -> Node:
@@ -44,7 +44,7 @@ def _cordoned_on_basic() -> Node:
     return a_node(labels=labels, records=records, unschedulable=True, owns_cordon=True)
 
 
-def _evicted(*pods: Pod, node: Node | None = None, pool: Pool = EVICT) -> tuple[EvictedPod, ...]:
+def _evicted(*pods: Pod, node: Node | None = None, pool: Pool = EVICT) -> tuple[NamedPod, ...]:
     plan = plan_of(node or unlabelled(), pool, *pods, may_evict=True)
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
     return plan.action.pods if isinstance(plan.action, EvictPods) else ()

@@ -9,10 +9,10 @@ import pytest
 
 from gpushare.api.k8s.pod_owner import Workload
 from gpushare.controller.manager import _be_active
-from gpushare.core.records.change_record import ChangePhase, PluginPod
+from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.snapshot.actions import Action, DeletePlugins, build_apply
+from gpushare.core.snapshot.actions import Action, DeletePlugins, NamedPod, build_apply
 from gpushare.names import LABEL_PLACEMENT, LABEL_POOL, Reason
 from gpushare.observe.metrics import Metrics, cards
 from gpushare.observe.metrics.applications import ApplicationFigures
@@ -99,11 +99,11 @@ async def leave_to_manager(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def restart(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def delete(api: Any, namespace: str, plugin: PluginPod) -> dict[str, Any]:
+    async def delete(api: Any, plugin: NamedPod) -> dict[str, Any]:
         return {}
 
     monkeypatch.setattr("gpushare.controller.executor.delete_plugin", delete)
-    action = DeletePlugins("gpu-1", (PluginPod(name="plugin", uid="plugin-1"),))
+    action = DeletePlugins("gpu-1", (NamedPod("kube-system", "plugin", "plugin-1"),))
     await apply(metrics, action, under_way(ChangePhase.RESTARTING))
 
 

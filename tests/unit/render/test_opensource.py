@@ -33,7 +33,7 @@ def test_its_pods_are_the_plugin_of_the_editions_sharing_mode() -> None:
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "uid": "ds-1"}
     metadata: dict[str, Any] = {"name": "x", "uid": "1", "namespace": "kube-system"}
     metadata |= {"ownerReferences": [{**owner, "controller": True}]}
-    pod = parse_pod({"metadata": metadata, "spec": spec}, plugin_namespace="kube-system")
+    pod = parse_pod({"metadata": metadata, "spec": spec}, plugin_namespaces=("kube-system",))
     assert pod is not None
     assert identify_plugin(pod) == SHARE.plugin
     assert is_plugin_of(pod, SHARE)

@@ -12,7 +12,7 @@ from gpushare.api.status import ConditionStatus, PoolStatus
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.records.node_records import NodeRecords, parse_records
-from gpushare.core.snapshot.actions import EvictedPod, EvictPods, NodeState
+from gpushare.core.snapshot.actions import EvictPods, NamedPod, NodeState
 from gpushare.core.snapshot.admissions import find_admissions
 from gpushare.core.snapshot.isolation import (
     MAX_SAMPLES,
@@ -241,7 +241,7 @@ def test_pods_with_the_isolation_of_a_former_mode_are_only_reported(pool: Pool, 
 def test_pods_with_the_isolation_of_a_former_mode_are_evicted_where_the_pool_says_so() -> None:
     plan = plan_of(a_flipped(), EVICT, *PARTS, a_train(), a_train(name="new"), may_evict=True)
     assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.STALE_ISOLATION)
-    assert plan.action == EvictPods("gpu-1", (EvictedPod("default", "train-1", "uid-of-train-1"),))
+    assert plan.action == EvictPods("gpu-1", (NamedPod("default", "train-1", "uid-of-train-1"),))
 
 
 @pytest.mark.parametrize(

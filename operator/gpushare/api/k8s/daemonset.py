@@ -21,10 +21,20 @@ NONE_RENAMED: Mapping[str, str] = MappingProxyType({})
 FORMER = "former "
 """Before the standard name of a DaemonSet that has lost it; no DaemonSet is called like that."""
 NVIDIA_DAEMONSET = "nvidia-device-plugin-daemonset"
-"""As NVIDIA's manifest and its GPU Operator name it; no edition brings it."""
-_NVIDIA_CONTAINER = "nvidia-device-plugin-ctr"
-"""Of NVIDIA's chart, whose DaemonSets have the release's name, and all the same pod labels
-(NVIDIA/k8s-device-plugin, issue 982)."""
+"""As NVIDIA's manifest and its GPU Operator name it."""
+GFD_DAEMONSET = "gpu-feature-discovery"
+NVIDIA_MPS_DAEMONSET = "nvidia-device-plugin-mps-control-daemon"
+NVIDIA_DAEMONSETS = frozenset({NVIDIA_DAEMONSET, GFD_DAEMONSET, NVIDIA_MPS_DAEMONSET})
+NVIDIA_CONTAINERS = {
+    "nvidia-device-plugin-ctr": NVIDIA_DAEMONSET,
+    "gpu-feature-discovery-ctr": GFD_DAEMONSET,
+    "gpu-feature-discovery": GFD_DAEMONSET,
+    "mps-control-daemon-ctr": NVIDIA_MPS_DAEMONSET,
+}
+"""Of NVIDIA's chart, but for one of the GPU Operator. The chart's DaemonSets have the release's
+name, and all the same pod labels (NVIDIA/k8s-device-plugin, issue 982)."""
+CONFIGS_FOLDER = "/available-configs"
+"""Where config-manager finds the entries of the ConfigMap, by chart and by GPU Operator."""
 HAMI_DAEMONSET = "hami-device-plugin"
 """The name in HAMi's documentation, and the component of its pods under any name."""
 MIG_DAEMONSET = "migparted-device-plugin"
@@ -45,18 +55,33 @@ class DaemonSet:
     is_critical: bool = False
     """Its pods have a system priority: no node that runs short evicts them ("Pod Priority and
     Preemption" in the Kubernetes documentation)."""
+    standard: str = ""
+    """Standard name, where its containers tell it."""
+    config_map: str = ""
+    """The ConfigMap from which its config-manager, if it has one, takes the configuration."""
 
 
 def parse_daemonset(raw: Mapping[str, Any]) -> DaemonSet:
     """Parse a DaemonSet from the API server's JSON."""
     spec = ((raw.get("spec") or {}).get("template") or {}).get("spec") or {}
     selecting = {key: spec.get(key) for key in ("nodeSelector", "affinity")}
-    images = (each.get("image") or "" for each in spec.get("containers") or ())
+    containers = spec.get("containers") or ()
+    images = (each.get("image") or "" for each in containers)
+    kinds = {NVIDIA_CONTAINERS.get(each.get("name", ""), "") for each in containers}
+    mounts = {
+        mount.get("name")
+        for each in containers
+        for mount in each.get("volumeMounts") or ()
+        if mount.get("mountPath") == CONFIGS_FOLDER
+    }
+    maps = (v for v in spec.get("volumes") or () if v.get("name") in mounts)
     return DaemonSet(
         raw["metadata"]["name"],
         frozenset(map(shorten_image, images)),
         read_node_selection(msgspec.convert(selecting, Spec)),
         (spec.get("priorityClassName") or "").startswith("system-"),
+        max(kinds, default=""),
+        next(((each.get("configMap") or {}).get("name", "") for each in maps), ""),
     )
 
 
@@ -83,11 +108,12 @@ def find_standard_name(
         return name
     if not (is_plugins or any(map(_is_plugins_folder, volumes))):
         return ""
-    if name == NVIDIA_DAEMONSET or any(each.name == _NVIDIA_CONTAINER for each in containers):
+    kinds = {NVIDIA_CONTAINERS.get(each.name or "", "") for each in containers}
+    if name == NVIDIA_DAEMONSET or NVIDIA_DAEMONSET in kinds:
         return NVIDIA_DAEMONSET
     if HAMI_DAEMONSET in (name, labels.get(names.LABEL_COMPONENT)):
         return HAMI_DAEMONSET
-    return name if is_plugins else ""
+    return (max(kinds, default="") or name) if is_plugins else ""
 
 
 def _is_plugins_folder(volume: Mapping[str, Any]) -> bool:

@@ -95,6 +95,12 @@ class Node:
 
     @property
     def offers_mig(self) -> bool:
+        """Whether MIG devices are offered, also under the name of whole cards (strategy `single`
+        of NVIDIA's device plugin)."""
+        if self.labels.get(names.LABEL_MIG_CONFIG, names.MIG_DISABLED) != names.MIG_DISABLED:
+            return True
+        if "-MIG-" in self.labels.get(names.LABEL_PRODUCT, ""):
+            return True
         return any(resource.startswith(names.RESOURCE_MIG_PREFIX) for resource in self.allocatable)
 
 
@@ -127,8 +133,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
             tuple(
                 (resource, parse_quantity(quantity) or 0)
                 for resource, quantity in (status.get("allocatable") or {}).items()
-                if resource in names.OFFERED_RESOURCES
-                or resource.startswith(names.RESOURCE_MIG_PREFIX)
+                if resource in names.GPU_RESOURCES or resource.startswith(names.RESOURCE_MIG_PREFIX)
             )
         ),
         memory_capacity=parse_quantity(capacity.get(names.RESOURCE_GPU_MEMORY, 0)) or 0,

@@ -130,7 +130,7 @@ class Pod:
 def parse_pod(
     raw: dict[str, Any],
     *,
-    plugin_namespace: str,
+    plugin_namespaces: Collection[str],
     standard_names: Mapping[str, str] = NONE_RENAMED,
     schedulers: Collection[str] = (names.DEFAULT_SCHEDULER,),
 ) -> Pod | None:
@@ -150,9 +150,9 @@ def parse_pod(
     namespace = meta["namespace"]
     daemonset = ""
     if by_daemonset:
-        daemonset = _find_daemonset(raw, owner, spec, plugin_namespace, standard_names)
+        daemonset = _find_daemonset(raw, owner, spec, plugin_namespaces, standard_names)
     annotations = meta.get("annotations") or {}
-    static = namespace == plugin_namespace and _is_static_plugin(meta, annotations)
+    static = namespace in plugin_namespaces and _is_static_plugin(meta, annotations)
     if not (requests or selects or daemonset or static):
         return None
     status = raw.get("status") or {}
@@ -254,11 +254,11 @@ def _find_daemonset(
     raw: Mapping[str, Any],
     owner: Mapping[str, Any],
     spec: Spec,
-    plugin_namespace: str,
+    plugin_namespaces: Collection[str],
     standard_names: Mapping[str, str],
 ) -> str:
     meta, volumes = raw["metadata"], (raw.get("spec") or {}).get("volumes") or ()
-    name, is_plugins = str(owner["name"]), meta["namespace"] == plugin_namespace
+    name, is_plugins = str(owner["name"]), meta["namespace"] in plugin_namespaces
     known = standard_names.get(name, name) if is_plugins else name
     labels, containers = meta.get("labels") or {}, spec.containers or ()
     return find_standard_name(known, labels, containers, volumes, is_plugins=is_plugins)

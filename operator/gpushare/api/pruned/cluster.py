@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from gpushare import names
+from gpushare.api.k8s.daemonset import NVIDIA_CONTAINERS
 from gpushare.api.k8s.node import parse_resource_slice
 from gpushare.api.k8s.pod import parse_pod
 from gpushare.api.k8s.pod_request import read_pod_request
@@ -32,9 +33,10 @@ class Kind(StrEnum):
     DEPLOYMENTS = "deployments"
     CONFIGMAPS = "configmaps"
     RESOURCESLICES = "resourceslices"
+    PLUGINCONFIGS = "pluginconfigs"
 
 
-REFUSABLE = (Kind.CONFIGMAPS, Kind.RESOURCESLICES)
+REFUSABLE = (Kind.CONFIGMAPS, Kind.RESOURCESLICES, Kind.PLUGINCONFIGS)
 """Those without which answers are still useful: they say what they lack."""
 _PLANNED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
 
@@ -71,7 +73,7 @@ class Cluster:
     pools: tuple[Json, ...] | None = ()
     """None where the cluster has no such API: the operator is not installed."""
     daemonsets: tuple[Json, ...] = ()
-    """Of the device plugins' namespace."""
+    """Of the device plugins' namespaces."""
     namespaces: tuple[Json, ...] = ()
     deployments: tuple[Json, ...] | None = ()
     """The operator's; None where they may not be read."""
@@ -79,6 +81,9 @@ class Cluster:
     """Those that tell the scheduler extender of unhealthy cards."""
     resourceslices: tuple[Json, ...] = ()
     """Those by which NVIDIA's DRA driver gives out a node's cards."""
+    pluginconfigs: tuple[Json, ...] = ()
+    """The ConfigMaps beside NVIDIA's device plugin, in the namespace that the operator's
+    Deployments name; their DaemonSets and pods are among the others."""
     unread: Mapping[Kind, str] = field(default_factory=dict)
     """The API server's refusal, by kind that may not be listed; of such a kind there are only
     objects that were read by name."""
@@ -108,9 +113,14 @@ def keep_object(kind: Kind, raw: Any) -> Json | None:
 
 
 def _concerns_gpus(pod: Json) -> bool:
-    if parse_pod(pod, plugin_namespace=names.PLUGIN_NAMESPACE) is not None:
+    shape = parse_pod_shape(pod)
+    containers = (shape.spec and shape.spec.containers) or ()
+    is_nvidias = any(each.name in NVIDIA_CONTAINERS for each in containers)
+    # In which namespace NVIDIA's plugin is to be, is not known here.
+    namespace = pod["metadata"]["namespace"] if is_nvidias else ""
+    if parse_pod(pod, plugin_namespaces=(names.PLUGIN_NAMESPACE, namespace)) is not None:
         return True
-    request = read_pod_request(parse_pod_shape(pod))
+    request = read_pod_request(shape)
     # Who asks for a pool and forgot to ask for a GPU wants to know.
     return request.uses_gpu_unasked or bool(request.pool)
 

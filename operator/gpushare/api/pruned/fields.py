@@ -8,7 +8,7 @@ import orjson
 
 from gpushare import names
 from gpushare.api.container_env import Variable
-from gpushare.api.k8s.daemonset import shorten_image
+from gpushare.api.k8s.daemonset import CONFIGS_FOLDER, shorten_image
 from gpushare.api.pruned.keep import Items, Shape, keep_entries, required, texts, time
 
 GPU_PREFIXES = ("aliyun.com/", "nvidia.com/")
@@ -174,7 +174,16 @@ _DAEMONSET: Shape = {
             "spec": {
                 "priorityClassName": str,
                 "nodeSelector": texts,
-                "containers": [{"image": _image_name}],
+                "containers": [
+                    {
+                        "name": str,
+                        "image": _image_name,
+                        "volumeMounts": Items(
+                            {"name": str, "mountPath": str}, "mountPath", (CONFIGS_FOLDER,)
+                        ),
+                    }
+                ],
+                "volumes": [{"name": str, "configMap": {"name": str}}],
                 "affinity": _AFFINITY,
             }
         }
@@ -196,6 +205,7 @@ KEPT: Mapping[str, Shape] = {
     "namespaces": {"metadata": _METADATA},
     "deployments": _DEPLOYMENT,
     "configmaps": {"metadata": _METADATA, "data": {names.UNHEALTHY_KEY: str}},
+    "pluginconfigs": {"metadata": _METADATA, "data": texts},
     "resourceslices": {
         "metadata": _METADATA,
         "spec": {"driver": str, "nodeName": str, "devices": [{"name": required}]},

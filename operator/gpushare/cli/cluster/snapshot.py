@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpushare import names
-from gpushare.api.k8s.daemonset import list_standard_names, parse_daemonset
+from gpushare.api.k8s.daemonset import DaemonSet, list_standard_names, parse_daemonset
 from gpushare.api.k8s.namespace import parse_namespace
 from gpushare.api.k8s.node import parse_node, parse_resource_slice
 from gpushare.api.k8s.pod import Pod, parse_pod
@@ -15,6 +15,7 @@ from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.core.analysis.effective_settings import KnownSetup, read_setup
 from gpushare.core.analysis.seen import Seen
 from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.editions.plugin_config_map import parse_configs
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.kube.errors import CrdMissingError
 from gpushare.kube.resources.deployments import parse_deployment
@@ -22,7 +23,7 @@ from gpushare.kube.resources.pools import parse_pools
 
 PLANNED = (
     *(Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS, Kind.DEPLOYMENTS),
-    Kind.RESOURCESLICES,
+    *(Kind.RESOURCESLICES, Kind.PLUGINCONFIGS),
 )
 """The kinds that the planner needs, with its settings."""
 
@@ -37,11 +38,15 @@ def observe_cluster(cluster: Cluster) -> Seen:
         pool.model_copy(update={"finalizers": pool.finalizers | {names.FINALIZER}}) for pool in read
     )
     # The names of DaemonSets are read first; of the rest, what is assumed depends on the world.
-    given = _observe_setup(cluster, ClusterSnapshot()).setup.plugin_daemonsets
+    setup = _observe_setup(cluster, ClusterSnapshot()).setup
+    given, plugin_namespaces = (
+        setup.plugin_daemonsets,
+        (names.PLUGIN_NAMESPACE, setup.nvidia_namespace),
+    )
     standard_names = list_standard_names(given)
     by_node: defaultdict[str, list[Pod]] = defaultdict(list)
     for raw in cluster.pods:
-        pod = parse_pod(raw, plugin_namespace=names.PLUGIN_NAMESPACE, standard_names=standard_names)
+        pod = parse_pod(raw, plugin_namespaces=plugin_namespaces, standard_names=standard_names)
         if pod is not None:
             by_node[pod.node].append(pod)
     unbound = tuple(by_node.pop("", ()))
@@ -55,7 +60,11 @@ def observe_cluster(cluster: Cluster) -> Seen:
         nodes={node.name: node for node in nodes},
         pods=dict(by_node),
         plugin_daemonsets=PluginDaemonSets(
-            given, frozenset(map(parse_daemonset, cluster.daemonsets))
+            given,
+            _find_daemonsets(cluster, names.PLUGIN_NAMESPACE),
+            nvidia_namespace=setup.nvidia_namespace,
+            nvidia=_find_daemonsets(cluster, setup.nvidia_namespace),
+            configs={each.name: each for each in map(parse_configs, cluster.pluginconfigs)},
         ),
         unhealthy_cards={
             each.node: each.cards for each in map(parse_unhealthy_cards, cluster.configmaps) if each
@@ -65,6 +74,14 @@ def observe_cluster(cluster: Cluster) -> Seen:
     namespaces = map(parse_namespace, cluster.namespaces)
     opted_out = frozenset(each.name for each in namespaces if each.opts_out)
     return Seen(snapshot, unbound, opted_out, unreadable, _observe_setup(cluster, snapshot))
+
+
+def _find_daemonsets(cluster: Cluster, namespace: str) -> frozenset[DaemonSet]:
+    return frozenset(
+        parse_daemonset(each)
+        for each in cluster.daemonsets
+        if each["metadata"]["namespace"] == namespace
+    )
 
 
 def _observe_setup(cluster: Cluster, snapshot: ClusterSnapshot) -> KnownSetup:

@@ -11,13 +11,20 @@ from pydantic import ValidationError
 
 from gpushare import names
 from gpushare.api.k8s.node_selection import CHOOSING, Known
-from gpushare.api.pool import DEFAULT_EDITION, Edition, PoolSpec, ReconcilePolicy, Schedule
+from gpushare.api.pool import (
+    DEFAULT_EDITION,
+    Edition,
+    ModeName,
+    PoolSpec,
+    ReconcilePolicy,
+    Schedule,
+)
 from gpushare.api.selector import LabelSelector, SelectorOperator
 from gpushare.api.status import PoolCapacity
 from gpushare.api.workloads import Binding, Selection
 from gpushare.core.capacity.pool_capacity import MIB_PER_GIB
 from gpushare.editions.edition import Mode
-from gpushare.editions.registry import MODES
+from gpushare.editions.registry import MODES, find_mode
 from gpushare.names import Reason
 
 Labels = tuple[tuple[str, str], ...]
@@ -51,7 +58,7 @@ class PoolView:
     """All of a pool that the choice for a pod depends on; what follows is worked out once."""
 
     name: str
-    schedule: Schedule
+    schedule: ModeName
     priority: int = 100
     edition: Edition = DEFAULT_EDITION
     closed: Reason | None = None
@@ -91,7 +98,9 @@ class PoolView:
     def offers(self) -> frozenset[str]:
         """GPU resources that its nodes offer; whole cards by whoever serves those."""
         whole = self.schedule is Schedule.DEFAULT
-        return frozenset({names.RESOURCE_WHOLE_GPU} if whole else self.mode.resources)
+        return frozenset(
+            {names.RESOURCE_WHOLE_GPU} if whole else (*self.mode.resources, *self.mode.also_used)
+        )
 
     @cached_property
     def serves(self) -> frozenset[frozenset[str]]:
@@ -137,7 +146,7 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
         capacity = PoolCapacity.model_validate(c) if (c := status.get("capacity")) else None
     except ValidationError:
         return None
-    if (spec.edition, spec.schedule) not in MODES:
+    if find_mode(spec.edition, spec.schedule) is None:
         return None
     closed, workloads = None, spec.workloads
     if "deletionTimestamp" in metadata:

@@ -45,6 +45,7 @@ _WARNINGS = frozenset(
         # The node is in its mode all the same.
         Reason.WHOLE_CARD_PLUGIN_MISSING,
         Reason.EXTENDER_STALE,
+        Reason.CONFIG_CHANGED,
     }
 )
 """Plugin problems that are warnings; all others are errors."""
@@ -86,13 +87,19 @@ def _judge(
     if edition is not None:
         if (other := find_other_edition(node, edition)) is not None:
             yield Finding(Severity.ERROR, other.reason, about, other.message)
-        mode = find_mode(edition, find_schedule(edition, node.labels))
+        mode, applied = (
+            find_mode(edition, find_schedule(edition, node.labels)),
+            _find_applied(context),
+        )
         if mode is None:
             said = f"The node has {list_switches(node)}, which is not a mode of edition {edition}"
             remedy = "Correct the label (docs/transitions.md lists the modes)"
             yield find(Code.UNKNOWN_MODE, about, said, remedy)
-        else:
+        elif mode.is_resolved:
             yield from _judge_mode(context, mode, ctx)
+        elif applied is not None and applied.labels == mode.labels:
+            # What a ConfigMap defines is what the node has loaded, whatever is there now.
+            yield from _judge_mode(context, applied, ctx)
     if any(pod.is_static_plugin and pod.is_live for pod in pods):
         yield find(
             Code.STATIC_POD,
@@ -100,6 +107,11 @@ def _judge(
             "The node's whole-card plugin is a static pod, which only its kubelet restarts",
             f"To restart it: {RESTART_STATIC_PLUGIN}",
         )
+
+
+def _find_applied(context: NodeContext) -> Mode | None:
+    applied = context.seen.records.applied
+    return applied.mode if applied is not None else None
 
 
 def _judge_mode(

@@ -286,10 +286,12 @@ def _find_median(counts: Mapping[int, int]) -> int:
 
 
 def _count_whole_cards(node: Node) -> int:
-    """Count a node's cards where memory is not given out; by its own plugin, if that tells."""
+    """Count a node's cards where memory is not given out; by its own plugin, if that tells:
+    time slices and MPS clients count, too."""
     offered = node.allocatable
     return (
         offered.get(names.RESOURCE_WHOLE_GPU, 0)
+        or offered.get(names.RESOURCE_SHARED_GPU, 0)
         or offered.get(names.RESOURCE_TOPOLOGY_GPU, 0)
         or node.gpu_count
     )

@@ -73,6 +73,7 @@ def find_plugin_problem(
         or find_left_over(node, pods, mode, ctx)
         or find_other_unit(node, ctx)
         or find_stale_extender(node, pods, mode)
+        or find_changed_config(mode, ctx)
     )
 
 
@@ -156,6 +157,18 @@ def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet |
     )
 
 
+def find_changed_config(mode: Mode, ctx: ReconcileContext) -> NotYet | None:
+    """Check whether the plugin would load something else than `mode` if it started now."""
+    if not mode.config or (now := ctx.plugin_daemonsets.resolve(mode)) == mode:
+        return None
+    return NotYet(
+        Reason.CONFIG_CHANGED,
+        f"Key {mode.config} was edited, and the plugin loads that at its next restart. To change "
+        "the nodes one by one, set nvidia.onConfigChange to RollOut; otherwise restore the "
+        f"content. It was {mode.schedule}, and is {now.schedule} now",
+    )
+
+
 def find_competing_plugins(
     node: Node,
     pods: Sequence[Pod],
@@ -217,10 +230,9 @@ def explain_zero(
         )
         return NotYet(Reason.RESOURCE_NOT_READY, message)
     else:
-        advice = f". {advise_pods(node, ctx)}"
+        advice = f". {advise_pods(node, ctx, mode.plugin)}"
         if serving:
-            pod = f"{serving[0].namespace} logs {serving[0].name}"
-            advice = f", although its plugin is Ready. To see why, run `kubectl -n {pod}`"
+            advice = f", although its plugin is Ready. To see why, run {tell_logs(serving)}"
         return NotYet(Reason.RESOURCE_NOT_READY, f"{unclear}{advice}")
     since = [pod.ready_since for pod in serving if pod.ready_since]
     left = _left_of(ctx.timing.zero_patience, since, ctx)
@@ -237,12 +249,17 @@ def explain_still_offered(pods: Sequence[Pod], of: Mode, resource: str) -> NotYe
     return NotYet(Reason.RESOURCE_NOT_READY, message)
 
 
-def advise_pods(node: Node, ctx: ReconcileContext) -> str:
+def advise_pods(node: Node, ctx: ReconcileContext, daemonset: str) -> str:
     """Tell how a user finds the pods of the plugin's DaemonSets on a node."""
     return (
-        f"Check `kubectl -n {ctx.plugin_daemonsets.namespace} get pods -o wide --field-selector "
-        f"spec.nodeName={node.name}`"
+        f"Check `kubectl -n {ctx.plugin_daemonsets.namespace_of(daemonset)} get pods -o wide "
+        f"--field-selector spec.nodeName={node.name}`"
     )
+
+
+def tell_logs(serving: Sequence[Pod]) -> str:
+    """Tell how a user reads the log of the plugin's pod that is serving."""
+    return f"`kubectl -n {serving[0].namespace} logs {serving[0].name}`"
 
 
 def tell_how_to_remove(competing: Sequence[str], ctx: ReconcileContext) -> str:

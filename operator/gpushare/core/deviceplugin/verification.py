@@ -10,13 +10,15 @@ from gpushare.core.deviceplugin.findings import (
     advise_pods,
     explain_still_offered,
     explain_zero,
+    find_changed_config,
     find_competing_plugins,
+    tell_logs,
 )
 from gpushare.core.records.change_record import Change
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.editions.edition import Mode
 from gpushare.editions.plugins import find_serving
-from gpushare.editions.registry import MODES
+from gpushare.editions.registry import EDITIONS, MODES
 from gpushare.names import Reason
 
 
@@ -57,15 +59,29 @@ def _find_missing(
     by_recoverer = mode.relies_on_recoverer(ctx.daemonsets)
     recoverer = (mode.recoverer,) if by_recoverer and not serving else ()
     for component in (*mode.components, *recoverer):
-        if not any(pod.daemonset == component and pod.ready and not pod.deleting for pod in pods):
+        if not any(
+            pod.daemonset == component
+            and pod.ready
+            and not pod.deleting
+            and pod.uid not in replaced
+            for pod in pods
+        ):
             message = f"DaemonSet {ctx.name_of(component)} has no Ready pod on the node"
-            return NotYet(Reason.COMPONENT_NOT_READY, f"{message}. {advise_pods(node, ctx)}")
+            return NotYet(
+                Reason.COMPONENT_NOT_READY, f"{message}. {advise_pods(node, ctx, component)}"
+            )
     if mode.plugin and not serving and not by_recoverer:
         message = f"DaemonSet {ctx.name_of(mode.plugin)} has no Ready pod on the node"
-        return NotYet(Reason.PLUGIN_RESTARTING, f"{message}. {advise_pods(node, ctx)}")
+        return NotYet(Reason.PLUGIN_RESTARTING, f"{message}. {advise_pods(node, ctx, mode.plugin)}")
     for resource in mode.resources:
         if not node.allocatable.get(resource):
             return explain_zero(node, serving, mode, resource, ctx)
+    if difference := EDITIONS[mode.edition].find_difference(node, pods, mode):
+        return find_changed_config(mode, ctx) or NotYet(
+            Reason.RESOURCE_NOT_READY,
+            f"{difference}. To see why, run {tell_logs(serving)}. If it stays, drain the node and "
+            "delete that pod: then it loads its configuration again",
+        )
     return find_competing_plugins(node, pods, mode, ctx, previous_mode)
 
 
@@ -100,7 +116,9 @@ def verify_return(
         and any(pod.daemonset == from_mode.plugin for pod in pods)
     ):
         message = f"DaemonSet {ctx.name_of(from_mode.plugin)} still has a pod on the node"
-        return NotYet(Reason.PLUGIN_RESTARTING, f"{message}. {advise_pods(node, ctx)}")
+        return NotYet(
+            Reason.PLUGIN_RESTARTING, f"{message}. {advise_pods(node, ctx, from_mode.plugin)}"
+        )
     for resource in from_mode.resources:
         if resource not in to.resources and node.allocatable.get(resource):
             return explain_still_offered(pods, from_mode, resource)

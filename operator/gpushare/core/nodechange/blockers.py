@@ -8,7 +8,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.deviceplugin.findings import list_few
-from gpushare.core.snapshot.actions import Blocker, EvictedPod
+from gpushare.core.snapshot.actions import Blocker, NamedPod
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import Mode, Transition
 from gpushare.editions.plugin_daemonsets import CHART_VALUE
@@ -45,7 +45,8 @@ def find_blocking_pods(
         ([pod for pod in live if pod.phase == "Pending" and pod.requests], "have not started"),
     ]
     if not transition.keeps_workloads:
-        users = [pod for pod in live if from_mode.resource and from_mode.resource in pod.requests]
+        held = {each for each in (from_mode.resource, *from_mode.also_used) if each}
+        users = [pod for pod in live if not held.isdisjoint(pod.requests)]
         groups.append((users, f"use {from_mode.resource}"))
     elif not to.isolated:
         strict = [pod for pod in live if pod.requires_isolation and pod.requests]
@@ -61,7 +62,7 @@ def find_blocking_pods(
     return None
 
 
-def find_evictable_pods(transition: Transition, pods: Iterable[Pod]) -> tuple[EvictedPod, ...]:
+def find_evictable_pods(transition: Transition, pods: Iterable[Pod]) -> tuple[NamedPod, ...]:
     """Find which of the `pods` that hold a change up may be evicted: those with the resource.
 
     A DaemonSet's pods would come back at once, and mirror pods belong to the kubelet
@@ -69,7 +70,7 @@ def find_evictable_pods(transition: Transition, pods: Iterable[Pod]) -> tuple[Ev
     those that have yet to start are waited for.
     """
     return tuple(
-        EvictedPod(pod.namespace, pod.name, pod.uid)
+        NamedPod(pod.namespace, pod.name, pod.uid)
         for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name))
         if pod.requests
         and pod.is_evictable
@@ -148,10 +149,41 @@ def find_mig(node: Node) -> Blocker | None:
     if not node.offers_mig:
         return None
     message = (
-        "The node offers MIG devices (nvidia.com/mig-*) and is not changed. Exclude it "
-        "(spec.nodes.exclude), or disable MIG"
+        "The node offers MIG devices (nvidia.com/mig-*, nvidia.com/mig.config) and is not changed. "
+        "Exclude it (spec.nodes.exclude), or disable MIG"
     )
     return Blocker(Reason.MIG_NODE, message)
+
+
+def find_maintenance(node: Node) -> Blocker | None:
+    """Find work of the GPU Operator on the node, which cordons and drains by itself.
+
+    Its driver upgrade is over with `upgrade-done` (NVIDIA/k8s-operator-libs, pkg/upgrade); while
+    MIG is configured its components are `paused-for-` something.
+    """
+    at_work = [
+        key
+        for key, value in sorted(node.labels.items())
+        if (key == names.LABEL_DRIVER_UPGRADE and value not in ("", "upgrade-done"))
+        or (key == names.LABEL_MIG_STATE and value in ("pending", "rebooting"))
+        or (key.startswith(names.DEPLOY_PREFIX) and value.startswith("paused-for-"))
+    ]
+    if not at_work:
+        return None
+    shown = list_few([f"{key}={node.labels[key]}" for key in at_work])
+    message = (
+        f"The GPU Operator is at work on the node ({shown}). The change waits until these labels "
+        "say that it is done"
+    )
+    return Blocker(Reason.UNDER_MAINTENANCE, message)
+
+
+def find_unresolved_config(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext) -> Blocker | None:
+    """Find why it is unknown what a mode stands for that a ConfigMap defines."""
+    if to.is_resolved:
+        return None
+    why = ctx.plugin_daemonsets.explain_unresolved(to)
+    return find_missing_daemonset(to, pods, ctx) or Blocker(Reason.CONFIG_MISSING, why)
 
 
 def find_other_edition(node: Node, edition: Edition) -> Blocker | None:
@@ -177,7 +209,10 @@ def find_missing_daemonset(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext)
     if not missing:
         return None
     needs = f"Mode {to.schedule} of the {to.edition} edition needs DaemonSet"
-    where = f"in namespace {ctx.plugin_daemonsets.namespace}"
+    namespace = ctx.plugin_daemonsets.namespace_of(missing[0])
+    where = f"in namespace {namespace}"
+    if not namespace:
+        where = f"because the chart's value {EDITIONS[to.edition].namespace_value} is not set"
     if to.recoverer:
         either = (to.plugin, to.recoverer)
         message = (

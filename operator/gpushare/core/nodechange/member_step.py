@@ -4,8 +4,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gpushare import names
-from gpushare.api.pool import Pool, RestartPolicy, Schedule
-from gpushare.core.nodechange.blockers import find_blocking_pods, find_reason_to_stay_away
+from gpushare.api.nvidia_plugin import ConfigChangePolicy
+from gpushare.api.pool import Pool, RestartPolicy
+from gpushare.core.nodechange.blockers import (
+    find_blocking_pods,
+    find_reason_to_stay_away,
+    find_unresolved_config,
+)
+from gpushare.core.nodechange.configuration import find_followed_mode, find_joined_mode
 from gpushare.core.nodechange.kernel_module import is_isolation_left
 from gpushare.core.nodechange.step import Step, transition_of
 from gpushare.core.ownership.drift import Verdict, judge_drift
@@ -44,7 +50,9 @@ class MemberStep(Step):
     @cached_property
     def reason_to_stay_away(self) -> Blocker | None:
         """Why the node must not be changed at all."""
-        return find_reason_to_stay_away(self.seen, self.wanted, self.pool.name)
+        return find_reason_to_stay_away(
+            self.seen, self.wanted, self.pool.name
+        ) or find_unresolved_config(self.wanted, self.seen.pods, self.ctx)
 
     @cached_property
     def current(self) -> str:
@@ -53,8 +61,9 @@ class MemberStep(Step):
             return self.failed_change.to
         reading, edition = self.seen.reading, self.pool.spec.edition
         if reading is None or reading.applied.edition is not edition:
-            return find_schedule(edition, self.seen.node.labels)
-        return reading.effective_mode
+            said = find_schedule(edition, self.seen.node.labels)
+            return find_joined_mode(self.seen.node, said, self.resolved, self.pool.spec.schedule)
+        return find_followed_mode(reading, self.ctx) or reading.effective_mode
 
     @cached_property
     def enforced_labels(self) -> dict[str, str]:
@@ -80,9 +89,24 @@ class MemberStep(Step):
         return applied.schedule == self.current != self.wanted.schedule
 
     @cached_property
+    def resolved(self) -> Mode:
+        """The pool's mode; where a ConfigMap defines it, with the content that it has now."""
+        spec = self.pool.spec
+        return self.ctx.plugin_daemonsets.resolve(MODES[spec.edition, spec.schedule])
+
+    @cached_property
     def wanted(self) -> Mode:
-        """The pool's mode."""
-        return MODES[self.pool.spec.edition, self.pool.spec.schedule]
+        """The same; a node that has loaded the pool's configuration keeps what it has loaded,
+        unless the pool wants edited content rolled out, and that can be read."""
+        reading, nvidia = self.seen.reading, self.pool.spec.nvidia
+        if nvidia is None or reading is None or self.failed_change is not None:
+            return self.resolved
+        loaded = reading.applied.mode
+        is_other = (loaded.edition, loaded.config) != (self.resolved.edition, self.resolved.config)
+        if is_other or self.current != loaded.schedule:
+            return self.resolved
+        reports = nvidia.on_config_change is ConfigChangePolicy.REPORT
+        return loaded if reports or not self.resolved.is_resolved else self.resolved
 
     @cached_property
     def needed(self) -> Transition | None:
@@ -136,7 +160,7 @@ class MemberStep(Step):
     @cached_property
     def workloads(self) -> Blocker | None:
         """Pods that the change would harm."""
-        left = MODES[self.pool.spec.edition, Schedule(self.leaves)]
+        left = MODES[self.pool.spec.edition, self.leaves]
         return find_blocking_pods(self.transition, left, self.wanted, self.seen.pods)
 
     @cached_property

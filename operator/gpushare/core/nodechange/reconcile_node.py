@@ -6,6 +6,7 @@ from gpushare.api.pool import Pool
 from gpushare.api.rollout import StaleWorkloadPolicy
 from gpushare.core.deviceplugin.findings import list_few
 from gpushare.core.nodechange.blockers import find_evictable_pods
+from gpushare.core.nodechange.configuration import find_brief_end
 from gpushare.core.nodechange.kernel_module import plan_module_noted
 from gpushare.core.nodechange.labels_in_force import find_unknown_mode_wait
 from gpushare.core.nodechange.machine import find_rule
@@ -36,6 +37,9 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResu
     if (wait := find_unknown_mode_wait(seen, ctx)) is not None and plan.action is None:
         wakes = [wait.total_seconds(), requeue_after_seconds or wait.total_seconds()]
         requeue_after_seconds = min(wakes)
+    if seen.reading is not None and (end := find_brief_end(seen.reading, ctx)) is not None:
+        seconds = end.total_seconds()
+        requeue_after_seconds = min(seconds, requeue_after_seconds or seconds)
     change, failure = seen.records.change, _find_failure(seen.records)
     halts, applied = failure is not None and failure.attempt == policy.attempt, seen.records.applied
     # Where nothing is written, nothing is ever ours.

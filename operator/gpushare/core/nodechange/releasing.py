@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from gpushare import names
-from gpushare.api.pool import DeletionPolicy, Placement, Pool, ReconcilePolicy, Schedule
+from gpushare.api.pool import DeletionPolicy, ModeName, Placement, Pool, ReconcilePolicy, Schedule
 from gpushare.api.rollout import FailurePolicy, WorkloadPolicy
 from gpushare.core.deviceplugin.findings import TOLD
 from gpushare.core.nodechange.blockers import find_pods_of_another_pool
@@ -148,7 +148,7 @@ def _find_target(seen: NodeSnapshot, pool: Pool) -> tuple[Pool | None, tuple[str
     return target, tuple(sorted(absent))
 
 
-def _derive(pool: Pool, schedule: Schedule, placement: Placement | None) -> Pool:
+def _derive(pool: Pool, schedule: ModeName, placement: Placement | None) -> Pool:
     allowed = placement if EDITIONS[pool.spec.edition].has_placement else None
     # A node that leaves is not rolled back to what it is to leave.
     rollout = pool.spec.rollout.model_copy(update={"on_failure": FailurePolicy.HALT})

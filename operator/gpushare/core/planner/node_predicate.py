@@ -22,6 +22,7 @@ def list_label_keys(pools: Iterable[Pool], daemonsets: Iterable[DaemonSet]) -> S
 
 
 def is_relevant(old: Node, new: Node, label_keys: Set[str]) -> bool:
-    """Tell whether anything but labels changed, or one of `label_keys`."""
+    """Tell whether anything but labels changed, or one of `label_keys`, or one of NVIDIA's."""
     changed = {key for key, _ in old.labels.items() ^ new.labels.items()}
-    return not changed.isdisjoint(label_keys) or replace(new, labels=old.labels) != old
+    is_read = any(k in label_keys or k.startswith(names.NVIDIA_PREFIX) for k in changed)
+    return is_read or replace(new, labels=old.labels) != old

@@ -6,11 +6,11 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from gpushare.api.k8s.node import Node
-from gpushare.api.pool import Edition, Schedule
+from gpushare.api.pool import Edition, ModeName
 from gpushare.core.records.change_record import Failure
 from gpushare.core.records.record import PoolName, Record
 from gpushare.editions.edition import Mode
-from gpushare.editions.registry import MODES
+from gpushare.editions.registry import MODES, find_mode
 
 
 class LastApplied(Record):
@@ -19,14 +19,14 @@ class LastApplied(Record):
     v: Literal[2] = 2
     pool: PoolName
     edition: Edition
-    schedule: Schedule
+    schedule: ModeName
     boot_id: str = Field(default="", alias="bootID")
     plugins: Mapping[str, int] = {}
     """The plugin's pods at that time: UID and container restarts."""
     before: tuple[str, ...] = ()
     """UIDs of the GPU pods that were bound before this mode was in force: they still have the
     isolation that they were admitted with. None of them outlives the boot."""
-    admitted: Mapping[str, Schedule] | None = None
+    admitted: Mapping[str, ModeName] | None = None
     """The mode under which those of them were admitted of which that is known."""
     restart_pending: bool = False
     """The labels are written, and the pool leaves restarting the plugin to a person. It gives the
@@ -38,7 +38,7 @@ class LastApplied(Record):
     """Somebody else's label was replaced a moment ago: a plugin that is told of from now on may
     have started before that. With a mode of another plugin that is only one that restarted: this
     one's pods come back when its own label does."""
-    from_mode: Schedule | None = Field(default=None, alias="from")
+    from_mode: ModeName | None = Field(default=None, alias="from")
     """The mode that a change left for this one; absent where none was needed, or it joined."""
     took_seconds: float | None = Field(default=None, ge=0)
     """How long that change took from its labels on, if it restarted the plugin and succeeded."""
@@ -71,6 +71,6 @@ class LastApplied(Record):
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
-        if (self.edition, self.schedule) not in MODES:
+        if find_mode(self.edition, self.schedule) is None:
             raise ValueError(f"the {self.edition} edition has no mode {self.schedule}")
         return self

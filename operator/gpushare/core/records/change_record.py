@@ -6,10 +6,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpushare.api.pool import Edition, Schedule
+from gpushare.api.pool import Edition, ModeName
 from gpushare.core.records.record import Moment, PoolName, Record
 from gpushare.editions.edition import Mode
-from gpushare.editions.registry import MODES
+from gpushare.editions.registry import MODES, find_mode
 
 MAX_MESSAGE = 400
 """Characters."""
@@ -64,8 +64,8 @@ class Change(Record):
     v: Literal[2] = 2
     pool: PoolName
     edition: Edition
-    from_mode: Schedule = Field(alias="from")
-    to: Schedule
+    from_mode: ModeName = Field(alias="from")
+    to: ModeName
     phase: ChangePhase
     since: Moment
     claim: str = ""
@@ -84,7 +84,7 @@ class Change(Record):
     """The plugin's pods of this change: these are deleted, each once, and no others."""
     before: tuple[str, ...] = ()
     """UIDs of the GPU pods that were bound when the labels were written or the plugin replaced."""
-    admitted: Mapping[str, Schedule] | None = None
+    admitted: Mapping[str, ModeName] | None = None
     """The mode under which those of them were admitted of which that is known."""
     boot_id: str | None = Field(default=None, alias="bootID")
     """The boot in which that was so: no GPU pod outlives it."""
@@ -99,7 +99,7 @@ class Change(Record):
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
         for schedule in (self.from_mode, self.to):
-            if (self.edition, schedule) not in MODES:
+            if find_mode(self.edition, schedule) is None:
                 raise ValueError(f"the {self.edition} edition has no mode {schedule}")
         if self.is_labelled and self.labelled_at is None:
             raise ValueError(f"labelledAt is missing in phase {self.phase}")

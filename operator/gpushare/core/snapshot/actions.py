@@ -8,14 +8,13 @@ from enum import StrEnum
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.core.records.change_record import PluginPod
 from gpushare.core.records.drift_record import LabelConflict
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.rollout.change_kinds import Kind
 from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.names import Reason
 
-READY_WITH_WARNING = frozenset({Reason.EXTENDER_STALE})
+READY_WITH_WARNING = frozenset({Reason.EXTENDER_STALE, Reason.CONFIG_CHANGED})
 """Reasons that hold no node up: it is ready, and a person should know of it all the same. Whoever
 may edit pods can forge the sign of a stale extender."""
 
@@ -73,7 +72,7 @@ class RecheckPods:
 
 
 @dataclass(frozen=True, slots=True)
-class EvictedPod:
+class NamedPod:
     """A pod that is asked to go, and only while it has this UID."""
 
     namespace: str
@@ -89,7 +88,7 @@ class EvictPods:
     """Evict these pods from the cordoned node, each unless its disruption budget forbids it."""
 
     node: str
-    pods: tuple[EvictedPod, ...]
+    pods: tuple[NamedPod, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ class DeletePlugins:
     """Delete these pods, and only while they have these UIDs."""
 
     node: str
-    plugins: tuple[PluginPod, ...]
+    plugins: tuple[NamedPod, ...]
 
 
 @dataclass(frozen=True, slots=True)

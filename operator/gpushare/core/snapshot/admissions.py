@@ -8,14 +8,13 @@ clocks differ.
 
 from collections.abc import Mapping
 
-from gpushare.api.pool import Schedule
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.core.snapshot.plugin_reading import IsBrief
 from gpushare.editions.edition import Mode
 from gpushare.editions.registry import MODES
 
-Admissions = Mapping[str, Schedule | None]
+Admissions = Mapping[str, str | None]
 """By a pod's UID; None where nobody knows."""
 
 

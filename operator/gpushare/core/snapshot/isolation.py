@@ -24,9 +24,9 @@ class ContainerIsolation:
     node: str
     pod: Pod
     container: str
-    mode: Schedule | None
+    mode: str | None
     """That of its node; None while no record says."""
-    admitted: Schedule | None
+    admitted: str | None
     """The mode under which its pod was admitted; None where nobody knows."""
     isolated: bool | None
     """Whether it is kept to its share of GPU memory; None where nobody knows."""
@@ -104,7 +104,7 @@ def sum_isolation(nodes: Iterable[NodeIsolation]) -> NodeIsolation:
 
 
 def _observe_container(
-    node: str, mode: Mode | None, pod: Pod, container: SharingContainer, admitted: Schedule | None
+    node: str, mode: Mode | None, pod: Pod, container: SharingContainer, admitted: str | None
 ) -> ContainerIsolation:
     if mode is None:
         return ContainerIsolation(node, pod, container.name, None, None, None)
@@ -126,7 +126,7 @@ def _observe_container(
     )
 
 
-def _isolates(mode: Schedule, container: SharingContainer) -> bool | None:
+def _isolates(mode: str, container: SharingContainer) -> bool | None:
     """Tell whether a mode isolates a container that is admitted under it; None: unknown.
 
     CGPU_DISABLE is read by cGPU alone (vendor's guide on cGPU), not by the MPS daemon.

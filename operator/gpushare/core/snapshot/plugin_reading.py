@@ -18,7 +18,6 @@ from typing import Literal
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import Schedule
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.editions.edition import Mode
 from gpushare.editions.registry import find_mode, find_schedule
@@ -81,11 +80,11 @@ class PluginReading:
         return self.may_have_misread() or bool(self.applied.mode_unknown and not self.is_replaced)
 
     @cached_property
-    def effective_mode(self) -> Schedule:
+    def effective_mode(self) -> str:
         """The mode that the node is in: the recorded one, unless a plugin that is not recorded
         serves the one that the labels say."""
         recorded, said = self.applied.schedule, self._said
-        if said is None or said.schedule is recorded:
+        if said is None or said.schedule == recorded:
             return recorded
         # Another DaemonSet's pod serves nothing before it runs, and goes with the label.
         is_same = self.shares_plugin(said)
@@ -93,7 +92,7 @@ class PluginReading:
         is_served = running_plugins(pods, said).items() - self._recorded.items()
         return said.schedule if is_served else recorded
 
-    def find_served(self, is_brief: IsBrief | None) -> Schedule | None:
+    def find_served(self, is_brief: IsBrief | None) -> str | None:
         """Find the mode that pods get which come now; None where that is unknown."""
         # Also in another boot, until that is noted: who is listed may have come before it.
         if self.applied.needs_restart or self.may_have_misread(is_brief):
@@ -130,7 +129,10 @@ class PluginReading:
     @cached_property
     def _said(self) -> Mode | None:
         """The mode that the labels say; None for a value that is none."""
-        edition = self.applied.edition
+        edition, mode = self.applied.edition, self.applied.mode
+        if mode.labels.items() <= self.node.labels.items():
+            # Where a ConfigMap defines it, the label alone does not tell which mode.
+            return mode
         return find_mode(edition, find_schedule(edition, self.node.labels))
 
 

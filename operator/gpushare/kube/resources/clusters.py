@@ -8,6 +8,8 @@ from functools import partial
 from typing import TypeVar
 
 from gpushare import names
+from gpushare.api.container_env import Variable
+from gpushare.api.k8s.daemonset import parse_daemonset
 from gpushare.api.pruned.cluster import (
     REFUSABLE,
     Cluster,
@@ -19,7 +21,7 @@ from gpushare.api.pruned.cluster import (
 from gpushare.core.analysis.finding import Unseen
 from gpushare.kube.client import ApiClient, list_pages
 from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError, OtherVersionError
-from gpushare.kube.resources.deployments import list_deployments
+from gpushare.kube.resources.deployments import list_deployments, parse_deployment
 from gpushare.kube.resources.resource_slices import OF_DRIVER, find_slices_path
 
 ATTEMPTS = 3
@@ -60,6 +62,14 @@ async def read_cluster(
             if kind not in REFUSABLE or error.status != 403:
                 raise
             unread[kind] = error.message
+    namespace = _find_nvidia_namespace(found.get(Kind.DEPLOYMENTS))
+    if namespace and Kind.DAEMONSETS in found:
+        try:
+            found |= await _read_nvidias(api, namespace, found.get(Kind.DAEMONSETS) or ())
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            unread[Kind.PLUGINCONFIGS] = error.message
     return Cluster(now, unread=unread, **found)  # type: ignore[arg-type]
 
 
@@ -101,17 +111,39 @@ async def _read_kind(api: ApiClient, kind: Kind, node: str) -> tuple[Json, ...] 
         wanted, path = dict(OF_DRIVER), await find_slices_path(api)
     if path is None:
         return ()
-    kept: list[Json] = []
     try:
-        async for page in list_pages(api, path, **wanted):
-            kept += _keep(kind, page.items)
+        return await _read_all(api, kind, path, **wanted)
     except ApiError as error:
         if kind is not Kind.POOLS or not error.is_not_found:
             raise
-    else:
-        return tuple(kept)
     await _expect_no_group(api)
     return None
+
+
+async def _read_all(api: ApiClient, kind: Kind, path: str, **wanted: str) -> tuple[Json, ...]:
+    kept: list[Json] = []
+    async for page in list_pages(api, path, **wanted):
+        kept += _keep(kind, page.items)
+    return tuple(kept)
+
+
+async def _read_nvidias(
+    api: ApiClient, namespace: str, others: tuple[Json, ...]
+) -> dict[Kind, tuple[Json, ...]]:
+    """Read the DaemonSets beside NVIDIA's plugin, and the ConfigMaps that those load."""
+    path = f"apis/apps/v1/namespaces/{namespace}/daemonsets"
+    daemonsets = await _try(partial(_read_all, api, Kind.DAEMONSETS, path))
+    configs: list[Json] = []
+    for name in sorted({parse_daemonset(each).config_map for each in daemonsets} - {""}):
+        path = f"api/v1/namespaces/{namespace}/configmaps/{name}"
+        configs += await read_object(api, Kind.PLUGINCONFIGS, path)
+    return {Kind.DAEMONSETS: (*others, *daemonsets), Kind.PLUGINCONFIGS: tuple(configs)}
+
+
+def _find_nvidia_namespace(deployments: tuple[Json, ...] | None) -> str:
+    """Find the namespace that the operator's Deployments name; empty where none does."""
+    settings = (parse_deployment(each).settings for each in deployments or ())
+    return next(filter(None, (each.get(Variable.NVIDIA_NAMESPACE) for each in settings)), "")
 
 
 async def _expect_no_group(api: ApiClient) -> None:

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from gpushare.api.k8s.pod import Pod
-from gpushare.core.records.change_record import PluginPod
-from gpushare.core.snapshot.actions import EvictedPod
+from gpushare.core.snapshot.actions import NamedPod
 from gpushare.kube.client import ApiClient, Json
 from gpushare.kube.errors import ApiError, EvictionRefusedError
 
@@ -22,15 +21,17 @@ async def list_pods_on_node(
     return tuple(pod for raw in answer["items"] if (pod := parse(raw)) is not None)
 
 
-async def delete_plugin(api: ApiClient, namespace: str, plugin: PluginPod) -> Json:
+async def delete_plugin(api: ApiClient, plugin: NamedPod) -> Json:
     """Delete just this pod; a pod of the same name that came after it is left alone.
 
     Raises `ApiError`: not found or conflict mean that it is gone already.
     """
-    return await api.delete(f"api/v1/namespaces/{namespace}/pods/{plugin.name}", uid=plugin.uid)
+    return await api.delete(
+        f"api/v1/namespaces/{plugin.namespace}/pods/{plugin.name}", uid=plugin.uid
+    )
 
 
-async def evict_pod(api: ApiClient, pod: EvictedPod) -> bool:
+async def evict_pod(api: ApiClient, pod: NamedPod) -> bool:
     """Evict just this pod, as `kubectl drain` would; False where it is gone already.
 
     Raises `EvictionRefusedError` where a PodDisruptionBudget, a policy or a missing right keeps

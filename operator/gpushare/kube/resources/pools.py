@@ -132,7 +132,7 @@ def _parse_without_windows(raw: Json, why: str) -> Pool | None:
 def _describe_unreadable(raw: Json, error: ValidationError) -> UnreadablePool:
     meta, (first, *_) = raw["metadata"], error.errors()
     part = _PARTS.get(error.title, _METADATA)
-    where = ".".join(map(str, first["loc"]))
+    where = ".".join((part, *map(str, first["loc"])))
     # Of a check of ours the words alone.
     told = first["ctx"]["error"] if first["type"] == "value_error" else first["msg"]
     return UnreadablePool(
@@ -140,7 +140,7 @@ def _describe_unreadable(raw: Json, error: ValidationError) -> UnreadablePool:
         uid=meta["uid"],
         generation=meta.get("generation", 0),
         status=_parse_status(raw),
-        error=f"{part}.{where}: {told}",
+        error=f"{where}: {told}",
         resource_version=int(meta.get("resourceVersion", 0)),
     )
 

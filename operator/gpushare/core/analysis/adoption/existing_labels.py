@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.pool import Edition, Placement, Schedule
+from gpushare.api.pool import Edition, ModeName, Placement
 from gpushare.core.analysis.adoption.notes import Code, Note, note
 from gpushare.editions.edition import EditionDescription
 from gpushare.editions.registry import EDITIONS, find_mode, find_other_edition_labels
@@ -15,7 +15,7 @@ class Carried:
     """A mode, and the placement of pods on cards, where that is set."""
 
     edition: Edition
-    schedule: Schedule
+    schedule: ModeName
     placement: Placement | None = None
 
     def __str__(self) -> str:
@@ -31,7 +31,7 @@ def read_carried(node: Node) -> Carried | Note | None:
     if node.offers_mig:
         return note(Code.MIG_NODE, node.name, "offers MIG devices (nvidia.com/mig-*)")
     labels = node.labels
-    present = [each for each in EDITIONS.values() if each.switch in labels]
+    present = [each for each in EDITIONS.values() if each.modes and each.switch in labels]
     clear = [each for each in present if not find_other_edition_labels(each.edition, labels)]
     if not present:
         return None

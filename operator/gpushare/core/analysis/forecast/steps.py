@@ -6,7 +6,7 @@ from typing import TypeGuard
 
 from gpushare import names
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.api.pool import Edition, Pool
 from gpushare.api.rollout import StaleWorkloadPolicy, WorkloadPolicy
 from gpushare.core.nodechange.blockers import find_blocking_pods, find_evictable_pods
 from gpushare.core.nodechange.labels_in_force import build_last_applied
@@ -15,7 +15,7 @@ from gpushare.core.nodechange.step import transition_of
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.rollout.change_kinds import Kind
-from gpushare.core.snapshot.actions import ApplyNode, EvictedPod, NodeState, StepResult
+from gpushare.core.snapshot.actions import ApplyNode, NamedPod, NodeState, StepResult
 from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.isolation import find_stale_pods
@@ -174,12 +174,12 @@ def _with_change(
     if change is not None and (str(change.from_mode), str(change.to)) != (kind.from_mode, kind.to):
         # Another one is planned in its place, such as the reverse of one that failed.
         change = None
-    from_mode, to = MODES[edition, Schedule(kind.from_mode)], MODES[edition, Schedule(kind.to)]
+    from_mode, to = MODES[edition, kind.from_mode], MODES[edition, kind.to]
     transition = _find_transition(kind, edition)
     is_labelled = change is not None and change.is_labelled
     blocker = None if is_labelled else find_blocking_pods(transition, from_mode, to, seen.pods)
     pods = blocker.pods if blocker is not None else ()
-    evicted: list[EvictedPod] = []
+    evicted: list[NamedPod] = []
     if may_evict and kind.workloads is WorkloadPolicy.EVICT:
         evicted += find_evictable_pods(transition, pods)
     if evicts_stale:
@@ -219,7 +219,7 @@ def _find_transition(kind: Kind, edition: Edition) -> Transition:
         return TEARDOWN
     if kind.from_mode == kind.to:
         return REPAIR
-    return find_transition(edition, kind.from_mode, Schedule(kind.to))
+    return find_transition(edition, kind.from_mode, kind.to)
 
 
 def _find_stale_then(seen: NodeSnapshot, pool: str, to: Mode) -> tuple[Pod, ...]:
@@ -238,5 +238,5 @@ def _is_rebooted(change: Change | None) -> TypeGuard[Change]:
     return change is not None and change.phase in (ChangePhase.REBOOTED, ChangePhase.RESTARTING)
 
 
-def _name(pods: Collection[Pod | EvictedPod]) -> tuple[str, ...]:
+def _name(pods: Collection[Pod | NamedPod]) -> tuple[str, ...]:
     return tuple(sorted({f"{pod.namespace}/{pod.name}" for pod in pods}))

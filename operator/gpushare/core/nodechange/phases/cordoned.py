@@ -6,7 +6,7 @@ The cordon itself is written by `stable.start`.
 from dataclasses import replace
 from datetime import datetime
 
-from gpushare.core.nodechange.blockers import find_reason_to_stay_away
+from gpushare.core.nodechange.blockers import find_maintenance, find_reason_to_stay_away
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.teardown import find_teardown_refusal, spend_word
@@ -58,7 +58,7 @@ def abort_for_pool(step: MemberStep) -> StepResult | None:
     """Abort where the pool by now wants another mode, or no restart or teardown."""
     change, policy, pool = step.change, step.policy, step.pool
     forbidden = change.restart and not policy.may_restart
-    wanted = (pool.spec.schedule, pool.name) == (change.to, change.pool) and not forbidden
+    wanted = (step.wanted.schedule, pool.name) == (change.to, change.pool) and not forbidden
     if change.rolls_back is not None:
         wanted = change.rolls_back.attempt == policy.attempt and not forbidden
     if change.teardown is not None:
@@ -71,7 +71,7 @@ def abort_for_pool(step: MemberStep) -> StepResult | None:
 
 def abort_to_leave_alone(step: MemberStep) -> StepResult | None:
     """Abort where MIG devices came, or another stack, edition or pool has the node by now."""
-    blocker = step.reason_to_stay_away
+    blocker = step.reason_to_stay_away or find_maintenance(step.seen.node)
     if blocker is None:
         return None
     now = step.ctx.now

@@ -5,7 +5,7 @@ It may still come to its end by itself, as the rules of the phase say in which i
 
 from dataclasses import dataclass, replace
 
-from gpushare.core.nodechange.blockers import find_blocking_pods
+from gpushare.core.nodechange.blockers import find_blocking_pods, find_maintenance
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.labelled import is_completion
 from gpushare.core.nodechange.phases.teardown import MODULE_FAILURES, find_removing_job, resume
@@ -45,7 +45,9 @@ class FailedStep:
     def is_superseded(self) -> bool:
         """Whether the pool wants another mode than the change brings."""
         change = self.member.change
-        if self.member.pool.spec.schedule is change.to:
+        wanted = self.member.wanted
+        is_unread = not wanted.is_resolved and wanted.config == change.mode.config
+        if wanted.schedule == change.to or is_unread:
             return False
         return change.rolls_back is None or self.is_of_another_attempt
 
@@ -150,6 +152,9 @@ def _why_not_rolled_back(step: FailedStep) -> str:
         return UNTIL_FIXED
     if change.from_mode == change.to:
         return f"There is no former mode to roll back to. {UNTIL_FIXED}"
+    former = member.from_mode
+    if not former.is_resolved or not member.ctx.plugin_daemonsets.defines(former):
+        return f"Not rolled back: the ConfigMap no longer defines {former.schedule}. {UNTIL_FIXED}"
     transition = _find_reverse(change)
     if transition.refusal is not None:
         way = f"{change.to} -> {change.from_mode}"
@@ -163,8 +168,10 @@ def _why_not_rolled_back(step: FailedStep) -> str:
     if not member.seen.node.ready:
         # Cordoned, it would be aborted for that, and come back here.
         return f"The rollback to {change.from_mode} waits until the node is Ready"
-    blocker = member.reason_to_stay_away or find_blocking_pods(
-        transition, member.to, member.from_mode, member.seen.pods
+    blocker = (
+        member.reason_to_stay_away
+        or find_maintenance(member.seen.node)
+        or find_blocking_pods(transition, member.to, member.from_mode, member.seen.pods)
     )
     if blocker is not None:
         return f"The rollback to {change.from_mode} waits. {blocker.message}"

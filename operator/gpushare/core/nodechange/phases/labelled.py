@@ -16,6 +16,7 @@ from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import (
     ApplyNode,
     DeletePlugins,
+    NamedPod,
     NodeState,
     RecordPlugins,
     StepResult,
@@ -34,6 +35,11 @@ def record_plugins(step: Step) -> StepResult | None:
         return None
     if step.late_pods is not None:
         return step.wait_for_pods(step.late_pods)
+    now = step.ctx.plugin_daemonsets.resolve(step.to)
+    if now != step.to:
+        # The plugin that starts next loads what the ConfigMap has by then.
+        message = f"The configuration was edited: the change is to {now.schedule} now"
+        return step.updating(Reason.LABELLED, message, step.write_change(message, to=now.schedule))
     look = RecordPlugins(step.seen.node.name)
     return step.updating(
         Reason.LABELLED, "The node is labelled. The device plugin is restarted next", look
@@ -43,11 +49,14 @@ def record_plugins(step: Step) -> StepResult | None:
 def delete_plugins(step: Step) -> StepResult | None:
     """Delete the plugin's recorded pods that still run, each once."""
     # Only what is a plugin's pod indeed: who may write annotations must not choose victims.
-    seen, plugin, recorded = step.seen, step.to.plugin, {pod.uid for pod in step.change.plugins}
+    seen, recorded = step.seen, {pod.uid for pod in step.change.plugins}
     remaining = tuple(
-        PluginPod(name=pod.name, uid=pod.uid)
+        NamedPod(pod.namespace, pod.name, pod.uid)
         for pod in sorted(seen.pods, key=lambda pod: pod.uid)
-        if plugin and pod.daemonset == plugin and pod.uid in recorded and not pod.deleting
+        if pod.daemonset in step.to.replaced
+        and pod.namespace == step.ctx.plugin_daemonsets.namespace_of(pod.daemonset)
+        and pod.uid in recorded
+        and not pod.deleting
     )
     if not remaining:
         return None
@@ -169,14 +178,13 @@ def plan_restart(seen: NodeSnapshot) -> ApplyNode | None:
     assert change is not None
     if not seen.is_out_of_service or find_late_pods(seen, change) is not None:
         return None
-    plugin = change.mode.plugin
     recorded = change.model_copy(
         update={
             "phase": ChangePhase.RESTARTING,
             "plugins": tuple(
                 PluginPod(name=pod.name, uid=pod.uid)
                 for pod in sorted(seen.pods, key=lambda pod: pod.uid)
-                if pod.daemonset == plugin
+                if pod.daemonset in change.mode.replaced
             ),
             **record_boot(seen),
         }

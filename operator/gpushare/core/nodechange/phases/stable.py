@@ -4,10 +4,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 from gpushare import names
-from gpushare.api.pool import Schedule
 from gpushare.api.rollout import WorkloadPolicy
 from gpushare.core.deviceplugin.verification import verify_mode
-from gpushare.core.nodechange.blockers import find_left_over_plugin, find_missing_daemonset
+from gpushare.core.nodechange.blockers import (
+    find_left_over_plugin,
+    find_maintenance,
+    find_missing_daemonset,
+)
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.labels_in_force import LABELS_RESTORED, note_readings, plan_labels
 from gpushare.core.nodechange.member_step import MemberStep
@@ -47,7 +50,7 @@ def wait_after_abort(step: MemberStep) -> StepResult | None:
     # A time further off was written by a clock that is ahead, or by hand.
     if not timedelta() < left <= step.ctx.timing.backoff:
         return None
-    wanted = (pool.name, pool.spec.edition, pool.spec.schedule)
+    wanted = (pool.name, pool.spec.edition, step.wanted.schedule)
     is_same = (change.pool, change.edition, change.to) == wanted
     kind = step.policy.kind_of(change.from_mode, change.to, transition_of(change).outcome)
     then = change.not_before.isoformat(timespec="seconds")
@@ -240,6 +243,7 @@ def wait_for_components(step: MemberStep) -> StepResult | None:
     blocker = (
         step.reason_to_stay_away
         or find_missing_daemonset(step.wanted, seen.pods, ctx)
+        or find_maintenance(seen.node)
         or find_left_over_plugin(seen.node, step.wanted, labels, seen.pods, ctx)
     )
     if blocker is None:
@@ -285,7 +289,7 @@ def start(step: MemberStep) -> StepResult:
         pool=step.pool.name,
         claim=policy.claim.spec,
         edition=step.pool.spec.edition,
-        from_mode=Schedule(step.leaves),
+        from_mode=step.leaves,
         to=step.wanted.schedule,
         phase=ChangePhase.CORDONED,
         since=step.ctx.now,

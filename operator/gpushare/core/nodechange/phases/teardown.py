@@ -351,7 +351,7 @@ def _find_installer(seen: NodeSnapshot) -> str:
 def _tell_installer(step: Step, installer: str) -> str:
     return (
         f"Waiting for DaemonSet {step.ctx.name_of(installer)} to leave the node: it would load the "
-        f"kernel module again. {advise_pods(step.seen.node, step.ctx)}"
+        f"kernel module again. {advise_pods(step.seen.node, step.ctx, installer)}"
     )
 
 

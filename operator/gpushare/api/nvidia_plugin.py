@@ -1,0 +1,35 @@
+"""What a pool says of NVIDIA's device plugin."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from gpushare.api.model import ApiModel
+
+CONFIG_PREFIX = "config="
+"""Of the names of NVIDIA's modes; then the key of the plugin's ConfigMap."""
+
+
+class ConfigChangePolicy(StrEnum):
+    """What happens when the content of a pool's configuration changes in the ConfigMap."""
+
+    REPORT = "Report"
+    ROLL_OUT = "RollOut"
+
+
+class NvidiaPlugin(ApiModel):
+    """Which configuration NVIDIA's device plugin loads."""
+
+    config: str = Field(
+        min_length=1,
+        max_length=63,
+        pattern="^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+        description="Key of the ConfigMap of NVIDIA's device plugin. Its entry says the mode: "
+        "whole cards, time-slicing or MPS, with the number of replicas.",
+    )
+    on_config_change: ConfigChangePolicy = Field(
+        default=ConfigChangePolicy.REPORT,
+        description="What happens when the content of that key changes. Report: the nodes keep the "
+        "configuration that they have loaded, and the change is reported (ConfigChanged). "
+        "RollOut: it is rolled out as an isolation change.",
+    )

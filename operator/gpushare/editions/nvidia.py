@@ -1,0 +1,124 @@
+"""The NVIDIA edition: NVIDIA's device plugin with its config-manager, by chart or GPU Operator.
+
+A node label names a key of the plugin's ConfigMap, whose entry says how cards are shared. So a mode
+has no fixed name: it is `config=KEY` as long as nobody has read the entry, and then
+`config=KEY,STRATEGY=REPLICAS,hash=HASH`, which names what was loaded also when the entry is edited.
+
+Source: NVIDIA/k8s-device-plugin (api/config/v1, cmd/config-manager, internal/lm).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from gpushare import names
+from gpushare.api.k8s.daemonset import (
+    GFD_DAEMONSET,
+    NVIDIA_DAEMONSET,
+    NVIDIA_MPS_DAEMONSET,
+)
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.nvidia_plugin import CONFIG_PREFIX
+from gpushare.api.pool import Edition
+from gpushare.editions.edition import EditionDescription, Mode, Outcome, Transition
+
+NONE, TIME_SLICING, MPS = "none", "time-slicing", "mps"
+_NAME = re.compile(
+    rf"{CONFIG_PREFIX}(?P<key>[^,]*)"
+    rf"(,(?P<strategy>{NONE}|{TIME_SLICING}|{MPS})(=(?P<replicas>[0-9]{{1,4}}))?"
+    r"(?P<renamed>,renamed)?,hash=[0-9a-f]{8})?"
+)
+_CARDS, _RENAMED = names.RESOURCE_WHOLE_GPU, names.RESOURCE_SHARED_GPU
+_COUNT, _REPLICAS = f"{_CARDS}.count", f"{_CARDS}.replicas"
+_STRATEGY = f"{_CARDS}.sharing-strategy"
+"""Labels of GPU feature discovery, which reads the configuration by itself."""
+
+
+@lru_cache(maxsize=4096)
+def build_mode(name: str) -> Mode | None:
+    """Build the mode of this name; None for a name of another edition."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    is_mps = found["strategy"] == MPS
+    resource, other = (_RENAMED, _CARDS) if found["renamed"] else (_CARDS, _RENAMED)
+    return Mode(
+        Edition.NVIDIA,
+        name,
+        {names.LABEL_NVIDIA_CONFIG: found["key"]} if found["key"] else {},
+        resource,
+        NVIDIA_DAEMONSET,
+        (GFD_DAEMONSET, NVIDIA_MPS_DAEMONSET) if is_mps else (GFD_DAEMONSET,),
+        also_used=(other,),
+        config=found["key"],
+        restarts_components=True,
+        # It follows its label while it runs, so that nobody has to restart it when that is put
+        # back; and a restart of the MPS daemon ends its clients.
+        reads_label=False,
+        is_resolved=found["strategy"] is not None,
+    )
+
+
+def find_expected_state(node: Node, mode: Mode) -> tuple[Mapping[str, str], Mapping[str, int]]:
+    """Find what a node shows that has loaded the mode: labels of GPU feature discovery, and amounts
+    of resources, where that says how many cards there are.
+
+    The plugin is the first witness, discovery the second: 4 time slices and 4 MPS clients are
+    offered alike. Each reads the configuration by itself.
+    """
+    found = _NAME.fullmatch(mode.schedule)
+    if found is None or found["strategy"] is None:
+        return {}, {}
+    replicas, count = int(found["replicas"] or 1), node.labels.get(_COUNT, "")
+    labels = {_STRATEGY: found["strategy"], _REPLICAS: str(replicas)}
+    amounts = {mode.resource: int(count) * replicas} if count.isdecimal() else {}
+    return labels, {**amounts, **dict.fromkeys(mode.also_used, 0)}
+
+
+def find_difference(node: Node, pods: Sequence[Pod], mode: Mode) -> str:
+    """Find what shows that the mode is not loaded; empty where nothing does."""
+    labels, amounts = find_expected_state(node, mode)
+    plugins = sorted(p.name for p in pods if p.daemonset == mode.plugin and p.phase == "Running")
+    if len(plugins) > 1:
+        return f"{' and '.join(plugins)} both run NVIDIA's device plugin on the node"
+    if labels and mode.resource not in amounts:
+        return f"GPU feature discovery has not written the label {_COUNT}"
+    for resource, amount in amounts.items():
+        if (offered := node.allocatable.get(resource, 0)) != amount:
+            return f"The node offers {offered} {resource}, {amount} are expected for its cards"
+    for key, value in labels.items():
+        if node.labels.get(key) != value:
+            return f"Label {key} is {node.labels.get(key, 'missing')}, {value} is expected"
+    if labels and NVIDIA_MPS_DAEMONSET not in mode.components:
+        left = [pod.name for pod in pods if pod.daemonset == NVIDIA_MPS_DAEMONSET]
+        return f"Pod {left[0]} of the MPS daemon is still on the node" if left else ""
+    return ""
+
+
+NVIDIA = EditionDescription(
+    edition=Edition.NVIDIA,
+    switch=names.LABEL_NVIDIA_CONFIG,
+    find_schedule=lambda labels: f"{CONFIG_PREFIX}{labels.get(names.LABEL_NVIDIA_CONFIG, '')}",
+    modes=(),
+    build_mode=build_mode,
+    find_expected_state=find_expected_state,
+    find_difference=find_difference,
+    needs={
+        "reload": Transition(
+            Outcome.APPLY_AND_RESTART,
+            "The plugin loads the configuration that the label names when it starts. The IDs of "
+            "its devices change, so the cards of pods that still run would be allocated again",
+            "NVIDIA/k8s-device-plugin: cmd/config-manager, internal/rm",
+        )
+    },
+    matrix="""
+        of   any
+        any  reload
+    """,
+    every_change="reload",
+    namespace_value="nvidia.namespace",
+    installed_by="NVIDIA's GPU Operator, or the chart nvidia-device-plugin",
+    has_scheduler_extender=False,
+    card_annotation="",
+)

@@ -1,0 +1,132 @@
+"""Pools of the edition NVIDIA: each change of a node's configuration, as a user sees it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from devcluster.nvidia import CONFIG_MAP, install_nvidia, remove_nvidia
+from tests.kit.bench import Bench
+from tests.kit.cluster.expect import (
+    expect,
+    expect_pool_ready,
+    expect_quiet,
+    expect_reason,
+    is_observed,
+)
+from tests.kit.cluster.installations import installation_with
+from tests.kit.cluster.nvidia_stack import (
+    CARDS,
+    GPU,
+    KEY,
+    NAMESPACE,
+    SHARED,
+    STACK_PODS,
+    add_gpu_nodes,
+    ask_for,
+    build_nvidia_pool,
+    expect_stack_gone,
+    offered,
+)
+
+CONFIGS = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}"
+
+
+@pytest.fixture
+def nvidia(bench: Bench) -> Iterator[Bench]:
+    """NVIDIA's stack with an operator that looks after it, and no node yet."""
+    install_nvidia(bench.cluster)
+    with installation_with(bench, {"nvidia.namespace": NAMESPACE}):
+        bench.operators.start(env={"GPUSHARE_NVIDIA_NAMESPACE": NAMESPACE})
+        yield bench
+        bench.clear()
+        expect_stack_gone(bench)
+    remove_nvidia(bench.cluster)
+
+
+def test_nodes_go_from_whole_cards_to_slices_to_mps_and_back_one_at_a_time(nvidia: Bench) -> None:
+    bench, nodes = nvidia, [f"n{number}" for number in range(1, 7)]
+    add_gpu_nodes(bench, *nodes)
+    bench.create_pool(build_nvidia_pool("whole"))
+    expect_pool_ready(bench, nodes=6)
+    assert {bench.labels()[node][KEY] for node in nodes} == {"whole"}
+
+    bench.create_pod(ask_for(GPU, "holder", "n4"))
+    expect(bench, "it runs", lambda: bench.pod("holder")["status"]["phase"] == "Running")
+    for config, replicas in (("slices-4", 4), ("mps-8", 8), ("whole", 1)):
+        with bench.watching() as seen:
+            bench.change_pool(nvidia={"config": config})
+            if config == "slices-4":
+                told = expect_reason(bench, "n4", "WorkloadsPresent")["message"]
+                assert f"use {GPU}" in told
+                assert "default/holder" in told
+                assert bench.pod("holder")["status"]["phase"] == "Running"
+                assert bench.labels()["n4"][KEY] == "whole"
+                bench.delete_pod("holder")
+            expect_pool_ready(bench, nodes=6, within=240)
+        assert {offered(bench, node) for node in nodes} == {CARDS * replicas}
+        assert len(seen.most_at_once(lambda node: node["spec"].get("unschedulable"))) == 1
+
+
+def test_what_keeps_a_node_from_its_configuration_is_told_before_it_is_touched(
+    nvidia: Bench,
+) -> None:
+    bench = nvidia
+    add_gpu_nodes(bench, "typo")
+    bench.create_pool(build_nvidia_pool("slice-4", nodes={"names": ["typo"]}))
+    told = expect_reason(bench, "typo", "ConfigMissing")["message"]
+    assert f"{NAMESPACE}/{CONFIG_MAP}" in told
+    assert "slices-4" in told
+    assert KEY not in bench.labels()["typo"]
+    expect_quiet(bench, "nothing is written", lambda: bench.node("typo")["metadata"])
+
+    bench.change_pool(nvidia={"config": "slices-4"})
+    bench.label("typo", {"nvidia.com/gpu-driver-upgrade-state": "drain-required"})
+    expect_reason(bench, "typo", "UnderMaintenance")
+    bench.label("typo", {"nvidia.com/gpu-driver-upgrade-state": "upgrade-done"})
+    expect_pool_ready(bench, nodes=1)
+
+    bench.label("typo", {"nvidia.com/mig.config": "all-1g.10gb"})
+    expect_reason(bench, "typo", "MigNode")
+
+
+def test_a_node_that_has_the_configuration_joins_without_a_restart(nvidia: Bench) -> None:
+    bench = nvidia
+    add_gpu_nodes(bench, "n1", labels={KEY: "slices-4"})
+    expect(bench, "slices", lambda: offered(bench, "n1") == CARDS * 4)
+    bench.create_pod(ask_for(GPU, "runs", "n1"))
+    expect(bench, "it runs", lambda: bench.pod("runs")["status"]["phase"] == "Running")
+    before = [pod["metadata"]["uid"] for pod in bench.pods(STACK_PODS)]
+    bench.create_pool(build_nvidia_pool("slices-4"))
+    expect_pool_ready(bench, nodes=1)
+    after = [pod["metadata"]["uid"] for pod in bench.pods(STACK_PODS)]
+    assert before == after
+
+
+def test_an_edited_configuration_is_told_and_rolled_out_when_the_pool_says_so(
+    nvidia: Bench,
+) -> None:
+    bench = nvidia
+    add_gpu_nodes(bench, "n1")
+    bench.create_pool(build_nvidia_pool("slices-4"))
+    expect_pool_ready(bench, nodes=1)
+    edited = bench.call("GET", CONFIGS)
+    edited["data"]["slices-4"] = edited["data"]["slices-8"]
+    bench.call("PUT", CONFIGS, edited)
+    told = expect_reason(bench, "n1", "ConfigChanged")["message"]
+    assert "onConfigChange" in told
+    assert offered(bench, "n1") == CARDS * 4
+    bench.change_pool(nvidia={"config": "slices-4", "onConfigChange": "RollOut"})
+    expect(bench, "edited content", lambda: offered(bench, "n1") == CARDS * 8)
+    expect(bench, "observed", lambda: is_observed(bench.pool()))
+    expect_pool_ready(bench, nodes=1)
+
+
+def test_a_renamed_resource_is_proved_under_its_name(nvidia: Bench) -> None:
+    bench = nvidia
+    add_gpu_nodes(bench, "n1")
+    bench.create_pool(build_nvidia_pool("shared-4"))
+    expect_pool_ready(bench, nodes=1)
+    assert offered(bench, "n1", SHARED) == CARDS * 4
+    bench.change_pool(nvidia={"config": "whole"})
+    expect_pool_ready(bench, nodes=1)
+    assert offered(bench, "n1") == CARDS

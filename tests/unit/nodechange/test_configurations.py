@@ -1,0 +1,306 @@
+"""Nodes whose mode is an entry of a ConfigMap: joining, edited content, and what keeps away."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from gpushare.api.k8s.daemonset import DaemonSet
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Edition, Pool
+from gpushare.core.nodechange.reconcile_node import plan_node
+from gpushare.core.records.applied_record import LastApplied
+from gpushare.core.records.change_record import Change, ChangePhase, Failure, PluginPod
+from gpushare.core.records.node_records import NodeRecords, parse_records
+from gpushare.core.snapshot.actions import ApplyNode, NodeState, RecordPlugins, StepResult
+from gpushare.core.snapshot.change_policy import build_attempt
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
+from gpushare.editions.plugin_config_map import name_mode
+from gpushare.editions.plugin_configs import PluginConfigs
+from gpushare.editions.plugin_daemonsets import PluginDaemonSets
+from gpushare.names import Reason
+from tests.kit.values.objects import NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+
+GPU, KEY, POOL = "nvidia.com/gpu", "nvidia.com/device-plugin.config", "gpushare.io/pool"
+SLICES = f"version: v1\nsharing: {{timeSlicing: {{resources: [{{name: {GPU}, replicas: 4}}]}}}}\n"
+EDITED = SLICES.replace("4", "8")
+PLUGIN, DISCOVERY = "nvidia-device-plugin-daemonset", "gpu-feature-discovery"
+PODS = (a_plugin_pod("p", daemonset=PLUGIN), a_plugin_pod("d", daemonset=DISCOVERY))
+SHOWN = {f"{GPU}.count": "2", f"{GPU}.replicas": "4", f"{GPU}.sharing-strategy": "time-slicing"}
+LOADED = name_mode("a", SLICES)
+
+
+def context(
+    text: str = SLICES,
+    key: str = "a",
+    *,
+    config_map: str = "configs",
+    namespace: str = "kube-system",
+) -> ReconcileContext:
+    """An installation with this entry in the plugin's ConfigMap."""
+    found = {
+        DaemonSet("nvdp", standard=PLUGIN, config_map=config_map),
+        DaemonSet("gfd", standard=DISCOVERY),
+    }
+    configs = {"configs": PluginConfigs("configs", {key: name_mode(key, text)}, {})}
+    return ReconcileContext(
+        NOW,
+        plugin_daemonsets=PluginDaemonSets(
+            nvidia=frozenset(found), nvidia_namespace=namespace, configs=configs
+        ),
+    )
+
+
+def build_pool(**spec: Any) -> Pool:
+    policy = {key: spec.pop(key) for key in ("on_config_change",) if key in spec}
+    return a_pool(edition="NVIDIA", nvidia={"config": "a", **policy}, **spec)
+
+
+def node(labels: dict[str, str] | None = None, offered: int = 8, **more: Any) -> Node:
+    return a_node(labels={**SHOWN, **(labels or {})}, allocatable={GPU: offered}, **more)
+
+
+def member(schedule: str = LOADED, **labels: str) -> Node:
+    """A node of the pool that has loaded this."""
+    applied = LastApplied(
+        pool="training", edition=Edition.NVIDIA, schedule=schedule, plugins={"p": 0}
+    )
+    records = NodeRecords(initial_values={KEY: None, POOL: None}, applied=applied)
+    return node({KEY: "a", POOL: "training", **labels}, records=records)
+
+
+def step(
+    node: Node, *pods: Pod, pool: Pool | None = None, ctx: ReconcileContext | None = None
+) -> StepResult:
+    seen = NodeSnapshot(node, (*PODS, *pods), parse_records(node))
+    return plan_node(
+        seen, pool or a_pool(edition="NVIDIA", nvidia={"config": "a"}), ctx or context()
+    )
+
+
+HOLDER = a_gpu_pod(requests={GPU: 1})
+
+
+def test_a_node_that_shows_the_configuration_joins_with_its_pods() -> None:
+    plan = step(node({KEY: "a"}), HOLDER)
+    assert isinstance(plan.action, ApplyNode)
+    assert not plan.action.cordon
+    assert plan.action.labels == {KEY: "a", POOL: "training"}
+
+
+@pytest.mark.parametrize(
+    "found",
+    [node({KEY: "a"}, offered=2), node({KEY: "b"}), node()],
+    ids=["it offers something else", "another key", "no key"],
+)
+def test_a_node_that_does_not_waits_for_its_pods(found: Node) -> None:
+    plan = step(found, HOLDER)
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
+    assert step(found).start is not None
+
+
+@pytest.mark.parametrize("resource", [GPU, "nvidia.com/gpu.shared"])
+def test_pods_of_either_name_hold_a_change_up(resource: str) -> None:
+    plan = step(
+        member(name_mode("a", EDITED)),
+        a_gpu_pod(requests={resource: 1}),
+        pool=build_pool(on_config_change="RollOut"),
+    )
+    assert plan.reason is Reason.WORKLOADS_PRESENT
+
+
+def test_edited_content_is_told_of_a_node_that_stays_ready() -> None:
+    plan = step(member(), ctx=context(EDITED))
+    assert (plan.state, plan.reason) == (NodeState.READY, Reason.CONFIG_CHANGED)
+    assert plan.action is None
+
+
+def test_edited_content_is_rolled_out_where_the_pool_says_so() -> None:
+    plan = step(member(), pool=build_pool(on_config_change="RollOut"), ctx=context(EDITED))
+    assert plan.start is not None
+    assert plan.kind is not None
+    assert plan.kind.from_mode == LOADED
+    assert plan.kind.to == name_mode("a", EDITED)
+
+
+@pytest.mark.parametrize("policy", ["Report", "RollOut"])
+def test_a_configuration_that_is_gone_changes_nothing_on_a_node_that_has_loaded_it(
+    policy: str,
+) -> None:
+    plan = step(member(), pool=build_pool(on_config_change=policy), ctx=context(key="b"))
+    assert (plan.state, plan.action, plan.start) == (NodeState.READY, None, None)
+
+
+@pytest.mark.parametrize(
+    ("found", "ctx", "reason"),
+    [
+        (node(), context(key="b"), Reason.CONFIG_MISSING),
+        (node(), context(config_map=""), Reason.CONFIG_MISSING),
+        (node({"nvidia.com/gpu-driver-upgrade-state": "drain-required"}), context(), None),
+        (node({"nvidia.com/mig.config.state": "rebooting"}), context(), None),
+        (node({"nvidia.com/gpu.deploy.device-plugin": "paused-for-mig"}), context(), None),
+        (node({"nvidia.com/mig.config": "all-1g.5gb"}), context(), Reason.MIG_NODE),
+        (node({"nvidia.com/gpu.product": "A100-MIG-1g.5gb"}), context(), Reason.MIG_NODE),
+    ],
+)
+def test_what_keeps_a_node_from_its_configuration_is_told_before_the_cordon(
+    found: Node, ctx: ReconcileContext, reason: Reason | None
+) -> None:
+    plan = step(found, ctx=ctx)
+    assert plan.state is NodeState.BLOCKED
+    assert plan.reason is (reason or Reason.UNDER_MAINTENANCE)
+    assert (plan.action, plan.start) == (None, None)
+
+
+def test_maintenance_that_is_over_keeps_nobody_away() -> None:
+    labels = {
+        "nvidia.com/gpu-driver-upgrade-state": "upgrade-done",
+        "nvidia.com/mig.config": "all-disabled",
+        "nvidia.com/mig.config.state": "success",
+        "nvidia.com/gpu.deploy.device-plugin": "true",
+    }
+    assert step(node(labels)).start is not None
+
+
+def test_without_its_daemonsets_the_value_of_the_chart_is_told() -> None:
+    found = node()
+    seen = NodeSnapshot(found, (), parse_records(found))
+    plan = plan_node(seen, build_pool(), ReconcileContext(NOW))
+    assert plan.reason is Reason.COMPONENT_MISSING
+    assert "nvidia.namespace" in plan.message
+
+
+@pytest.mark.parametrize("ctx", [context(config_map=""), context(key="b")])
+def test_a_label_that_nobody_reads_makes_no_node_ready(ctx: ReconcileContext) -> None:
+    plan = step(node({KEY: "a"}, offered=2), ctx=ctx)
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.CONFIG_MISSING)
+    assert plan.action is None
+
+
+def test_a_node_whose_plugin_is_not_back_yet_is_waited_for() -> None:
+    bare = a_node(labels={KEY: "a"}, allocatable={})
+    seen = NodeSnapshot(bare, (), parse_records(bare))
+    plan = plan_node(seen, build_pool(rollout={"workloads": "Evict"}), context())
+    assert plan.start is None
+
+
+FOREIGN = {KEY: "b"}
+
+
+def drifted(age: timedelta | None) -> Node:
+    """A member whose label somebody changed so long ago; None: they took it away."""
+    found = member()
+    labels = {**found.labels, **FOREIGN}
+    if age is None:
+        del labels[KEY]
+    return replace(
+        found,
+        labels=labels,
+        owned=found.owned - {KEY},
+        written_at={KEY: NOW - age} if age is not None else {},
+    )
+
+
+def test_a_label_that_was_changed_a_moment_ago_is_put_back() -> None:
+    plan = step(drifted(timedelta(seconds=3)), HOLDER)
+    assert isinstance(plan.action, ApplyNode)
+    assert plan.action.labels[KEY] == "a"
+    assert plan.requeue_after_seconds is not None
+
+
+@pytest.mark.parametrize("age", [timedelta(hours=1), None], ids=["long ago", "nobody knows when"])
+def test_what_the_plugin_followed_for_a_while_is_left_without_pods(age: timedelta | None) -> None:
+    plan = step(drifted(age), HOLDER)
+    assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
+    assert step(drifted(age)).start is not None
+
+
+def under_change(phase: ChangePhase, *, to: str = LOADED, **more: Any) -> Node:
+    """A member whose plugin has loaded `b` and is to load something else."""
+    change = Change(
+        pool="training",
+        edition=Edition.NVIDIA,
+        from_mode=more.pop("from_mode", name_mode("b", SLICES)),
+        to=to,
+        phase=phase,
+        since=NOW,
+        restart=True,
+        labelled_at=NOW,
+        plugins=(PluginPod(name="old", uid="old"),),
+        **more,
+    )
+    records = parse_records(member(change.from_mode)).model_copy(update={"change": change})
+    return node({KEY: "a", POOL: "training"}, records=records, unschedulable=True)
+
+
+def test_a_change_leads_to_the_content_that_its_plugin_will_load() -> None:
+    plan = step(under_change(ChangePhase.LABELLED), ctx=context(EDITED))
+    assert isinstance(plan.action, ApplyNode)
+    written = Change.model_validate_json(plan.action.annotations["gpushare.io/change"])
+    assert written.to == name_mode("a", EDITED)
+    assert isinstance(step(under_change(ChangePhase.LABELLED)).action, RecordPlugins)
+
+
+def failed(
+    ctx: ReconcileContext, *, labels: dict[str, str] | None = None, **more: Any
+) -> StepResult:
+    """The step of a node whose change failed, in a pool that rolls back."""
+    pool = build_pool(rollout={"on_failure": "Rollback"})
+    failure = Failure(
+        attempt=build_attempt(pool, ""),
+        phase=ChangePhase.RESTARTING,
+        reason="DeadlineExceeded",
+        message="too late",
+        at=NOW,
+    )
+    found = under_change(ChangePhase.RESTARTING, failure=failure, **more)
+    found = replace(found, labels={**found.labels, **(labels or {})}, allocatable={})
+    return step(found, pool=pool, ctx=ctx)
+
+
+def with_both(text: str = SLICES) -> ReconcileContext:
+    """The entries `a` and `b`, this being that of `b`."""
+    ctx = context()
+    modes = {"a": LOADED, "b": name_mode("b", text)}
+    configs = {"configs": PluginConfigs("configs", modes, {})}
+    return replace(ctx, plugin_daemonsets=replace(ctx.plugin_daemonsets, configs=configs))
+
+
+def test_a_change_that_failed_is_rolled_back_to_what_the_config_map_still_has() -> None:
+    plan = failed(with_both())
+    assert isinstance(plan.action, ApplyNode)
+    for ctx in (with_both(EDITED), context()):
+        plan = failed(ctx)
+        assert plan.action is None
+        assert "Not rolled back" in plan.message
+
+
+def test_a_rollback_waits_for_the_gpu_operator() -> None:
+    plan = failed(with_both(), labels={"nvidia.com/gpu-driver-upgrade-state": "upgrade-failed"})
+    assert plan.action is None
+    assert "upgrade-failed" in plan.message
+
+
+def test_a_restart_that_loaded_edited_content_is_told_as_such() -> None:
+    restarted = replace(member(), allocatable={GPU: 16})
+    plan = step(restarted, ctx=context(EDITED))
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.CONFIG_CHANGED)
+
+
+def test_an_aborted_change_keeps_its_kind() -> None:
+    change = Change(
+        pool="training",
+        edition=Edition.NVIDIA,
+        from_mode=name_mode("b", SLICES),
+        to=LOADED,
+        phase=ChangePhase.DEFERRED,
+        since=NOW,
+        not_before=NOW + timedelta(seconds=20),
+    )
+    records = parse_records(member(change.from_mode)).model_copy(update={"change": change})
+    waiting = node({KEY: "b", POOL: "training"}, records=records)
+    plan = step(waiting, ctx=with_both())
+    assert plan.kind is not None
+    assert plan.kind.to == LOADED
