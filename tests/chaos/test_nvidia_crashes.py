@@ -133,6 +133,8 @@ class ConfigRuns(CrashRuns):
 @pytest.fixture(scope="module")
 def runs(installed: Bench) -> Iterator[ConfigRuns]:
     bench = installed
+    # Of the other editions a static plugin would serve the same cards.
+    bench.install("Professional")
     install_nvidia(bench.cluster)
     with (
         installation_with(bench, {"nvidia.namespace": NAMESPACE}),

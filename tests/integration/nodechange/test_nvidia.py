@@ -34,6 +34,8 @@ CONFIGS = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}"
 @pytest.fixture
 def nvidia(bench: Bench) -> Iterator[Bench]:
     """NVIDIA's stack with an operator that looks after it, and no node yet."""
+    # Of the other editions a static plugin would serve the same cards.
+    bench.install("Professional")
     install_nvidia(bench.cluster)
     with installation_with(bench, {"nvidia.namespace": NAMESPACE}):
         bench.operators.start(env={"GPUSHARE_NVIDIA_NAMESPACE": NAMESPACE})

@@ -25,6 +25,8 @@ GPU, SHARED = names.WHOLE_CARD, names.SHARED_CARD
 @pytest.fixture
 def nvidia(bench: Bench) -> Iterator[Bench]:
     """NVIDIA's stack, with a node of two cards that serves them whole."""
+    # Of the other editions a static plugin would serve the same cards.
+    bench.install("Professional")
     install_nvidia(bench.cluster)
     install_nvidia(bench.cluster)
     bench.add_nodes("n1", cards=2, labels={names.GPU_PRESENT: "true"})

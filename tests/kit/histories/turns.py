@@ -12,7 +12,7 @@ from gpushare.core.snapshot.actions import ApplyNode
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from tests.kit.histories.field_ownership import observe_node
 from tests.kit.histories.pool_oracle import find_pool, read_owner
-from tests.kit.histories.simulated_cluster import Cluster
+from tests.kit.histories.simulated_cluster import CONFIG_MODES, Cluster
 from tests.kit.histories.simulated_operator import Task
 
 
@@ -103,12 +103,13 @@ def is_out(name: str, pool: Pool, busy: Mapping[str, Task], snapshot: ClusterSna
 
 
 def _is_verified(records: NodeRecords, pool: Pool) -> bool:
-    applied = records.applied
+    applied, nvidia = records.applied, pool.spec.nvidia
+    wanted = pool.spec.schedule if nvidia is None else CONFIG_MODES[nvidia.config]
     return (
         records.change is None
         and applied is not None
         and applied.from_mode is not None
-        and applied.schedule is pool.spec.schedule
+        and applied.schedule == wanted
     )
 
 

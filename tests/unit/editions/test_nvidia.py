@@ -73,6 +73,7 @@ def test_an_entry_names_the_mode_that_the_plugin_loads(text: str, says: str, res
         SLICES.replace("4", ".inf"),
         "a: " + "[" * 1_000,
         f"# {'x' * 20_000}",
+        "a: &a {b: 1}\nc: {<<: [*a, *a]}",
         SLICES.replace(GPU, "nvidia.com/mig-1g.5gb"),
         SLICES.replace("4", "many"),
         "version: v1\nsharing: {mps: {}, timeSlicing: 4}",

@@ -76,13 +76,16 @@ def _find_missing(
     for resource in mode.resources:
         if not node.allocatable.get(resource):
             return explain_zero(node, serving, mode, resource, ctx)
+    competing = find_competing_plugins(node, pods, mode, ctx, previous_mode)
+    if competing is not None:
+        return competing
     if difference := EDITIONS[mode.edition].find_difference(node, pods, mode):
         return find_changed_config(mode, ctx) or NotYet(
             Reason.RESOURCE_NOT_READY,
             f"{difference}. To see why, run {tell_logs(serving)}. If it stays, drain the node and "
             "delete that pod: then it loads its configuration again",
         )
-    return find_competing_plugins(node, pods, mode, ctx, previous_mode)
+    return None
 
 
 def verify_return(
