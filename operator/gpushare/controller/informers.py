@@ -246,6 +246,7 @@ class Informers:
         """Return views, not copies, of what is here, without pools and what is under way."""
         nvidias = self.nvidia_daemonsets.records.values() if self.nvidia_daemonsets else ()
         configs = self.nvidia_configs.records.values() if self.nvidia_configs else ()
+        loaded = {each.config_map for each in nvidias}
         return ClusterSnapshot(
             nodes=self.nodes.records,
             pods=_PodsByNode(self._pods),
@@ -256,7 +257,7 @@ class Informers:
                 self._plugin_namespace,
                 self._nvidia_namespace,
                 frozenset(nvidias),
-                {each.name: each for each in configs},
+                {each.name: each for each in configs if each.name in loaded},
             ),
             zeroed=self._zeroed,
             freeze=next(iter(self.freezes.records.values()), None),

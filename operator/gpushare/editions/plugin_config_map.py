@@ -5,6 +5,7 @@ Source: NVIDIA/k8s-device-plugin, api/config/v1.
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -12,62 +13,89 @@ import yaml
 from gpushare import names
 from gpushare.api.nvidia_plugin import CONFIG_PREFIX
 from gpushare.editions.nvidia import MPS, NONE, TIME_SLICING
-from gpushare.editions.plugin_configs import PluginConfigs
+from gpushare.editions.plugin_configs import Entry, PluginConfigs
 
 _CARDS = names.RESOURCE_WHOLE_GPU
-MAX_CHARACTERS = 16_384
+MAX_CHARACTERS = 4_096
 """Of an entry that is read: one of the plugin's has a few hundred."""
+_MAX_ERROR = 120
+_FIELDS = {TIME_SLICING: "timeSlicing", MPS: "mps"}
 
 
 def parse_configs(raw: Mapping[str, Any]) -> PluginConfigs:
-    """Parse a ConfigMap from the API server's JSON; of one with other content all are errors."""
-    modes, errors = {}, {}
-    for key, text in (raw.get("data") or {}).items():
-        try:
-            modes[key] = name_mode(key, text)
-        except ValueError as error:
-            errors[key] = str(error)
-    return PluginConfigs(raw["metadata"]["name"], modes, errors)
+    """Parse a ConfigMap from the API server's JSON; its entries are read when they are needed."""
+    texts = {key: text for key, text in (raw.get("data") or {}).items() if isinstance(text, str)}
+    return PluginConfigs(raw["metadata"]["name"], texts, read_entry)
+
+
+@lru_cache(maxsize=256)
+def read_entry(key: str, text: str) -> Entry:
+    """Read an entry, whatever is in it: who may write it must not stop the operator."""
+    try:
+        return Entry(name_mode(key, text))
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError) as error:
+        why = " ".join(str(error).split())
+    except (LookupError, ArithmeticError, RecursionError) as error:
+        why = type(error).__name__
+    return Entry(error=why[:_MAX_ERROR])
 
 
 def name_mode(key: str, text: str) -> str:
     """Name the mode that the entry `text` of the ConfigMap stands for.
 
-    Raises ValueError where the plugin would not start with it, or shares other than whole cards.
+    Raises ValueError where the plugin would not start with it, or shares other than whole cards,
+    and what YAML raises.
     """
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"it has more than {MAX_CHARACTERS} characters")
-    if "<<" in text:
-        # A few of them, one in another, would be merged for hours.
-        raise ValueError("YAML's merge key << is not read")
-    try:
-        config = yaml.safe_load(text) or {}
-        if config.get("version") not in (None, "", "v1"):
-            raise ValueError(f"version {config['version']} is not v1")
-        strategy, replicas, renamed = _read_sharing(config.get("sharing") or {})
-    except (yaml.YAMLError, AttributeError, TypeError, KeyError, ArithmeticError) as error:
-        raise ValueError(f"it can't be read ({error})") from error
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+    if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
+        # Few of them, one in another, stand for gigabytes.
+        raise ValueError("YAML's aliases are not read")
+    config = yaml.safe_load(text)
+    if not isinstance({} if config is None else config, dict):
+        raise ValueError("it is no mapping")
+    config = config or {}
+    if config.get("version") not in (None, "", "v1"):
+        raise ValueError("its version is not v1")
+    strategy, replicas, renamed = _read_sharing(config)
     shared = "" if strategy == NONE else f"={replicas}{',renamed' if renamed else ''}"
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     return f"{CONFIG_PREFIX}{key},{strategy}{shared},hash={digest}"
 
 
+def _read_sharing(config: Mapping[str, Any]) -> tuple[str, int, bool]:
+    """Read strategy, replicas and whether the resource is renamed (api/config/v1/sharing.go)."""
+    sharing = _find_mapping(config, "sharing")
+    found = {each: _find_mapping(sharing, field) for each, field in _FIELDS.items()}
+    for strategy in (MPS, TIME_SLICING):
+        field = _FIELDS[strategy]
+        if field not in sharing:
+            continue
+        section = found[strategy]
+        resources = section.get("resources")
+        if not isinstance(resources, list) or not resources:
+            raise ValueError(f"sharing.{field} has no resources")
+        replicas = {_add_prefix(each["name"]): each["replicas"] for each in resources}
+        if any(type(n) is not int or not 2 <= n <= 9999 for n in replicas.values()):
+            raise ValueError("each resource must have 2 replicas or more")
+        if replicas.keys() != {_CARDS}:
+            raise ValueError(f"it shares other resources than {_CARDS}")
+        renames = section.get("renameByDefault", False)
+        if not isinstance(renames, bool):
+            raise ValueError("renameByDefault is not true or false")
+        return strategy, replicas[_CARDS], renames
+    return NONE, 1, False
+
+
+def _find_mapping(parent: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    """Return a field that is a mapping, if it is there. The plugin takes it in any case of its
+    letters, and this does not: ValueError for another spelling, and for what is no mapping."""
+    if any(key != field and str(key).lower() == field.lower() for key in parent):
+        raise ValueError(f"write {field} like that")
+    if not isinstance(found := parent.get(field, {}), dict):
+        raise ValueError(f"{field} is no mapping")
+    return found
+
+
 def _add_prefix(name: str) -> str:
     return name if name.startswith(names.NVIDIA_PREFIX) else f"{names.NVIDIA_PREFIX}{name}"
-
-
-def _read_sharing(sharing: Mapping[str, Any]) -> tuple[str, int, bool]:
-    """Read strategy, replicas and whether the resource is renamed (api/config/v1/sharing.go)."""
-    for strategy, field in ((MPS, "mps"), (TIME_SLICING, "timeSlicing")):
-        found = sharing.get(field)
-        if not found:
-            continue
-        replicas = {_add_prefix(each["name"]): each["replicas"] for each in found["resources"]}
-        if not replicas or any(not isinstance(n, int) or n < 2 for n in replicas.values()):
-            raise ValueError("each of its resources must have 2 replicas or more")
-        if replicas.keys() != {_CARDS} or replicas[_CARDS] > 9999:
-            raise ValueError(f"it shares {', '.join(sorted(replicas))}, not {_CARDS} alone")
-        return strategy, replicas[_CARDS], bool(found.get("renameByDefault"))
-    return NONE, 1, False

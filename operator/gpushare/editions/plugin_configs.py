@@ -1,7 +1,17 @@
 """The configurations of a device plugin that reads its modes from a ConfigMap."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What an entry of the ConfigMap stands for."""
+
+    mode: str = ""
+    """The name of the mode; empty where it is none."""
+    error: str = ""
+    """Why it is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -9,7 +19,12 @@ class PluginConfigs:
     """A ConfigMap with configurations of the plugin."""
 
     name: str
-    modes: Mapping[str, str]
-    """Names of modes, by key."""
-    errors: Mapping[str, str]
-    """By key, why its entry is no mode."""
+    texts: Mapping[str, str]
+    """Its entries, by key."""
+    read: Callable[[str, str], Entry] = field(compare=False)
+    """Reads an entry by its key and text."""
+
+    def find(self, key: str) -> Entry | None:
+        """Read the entry under `key`; None where there is none."""
+        text = self.texts.get(key)
+        return self.read(key, text) if text is not None else None

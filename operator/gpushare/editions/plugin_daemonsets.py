@@ -14,12 +14,13 @@ from gpushare.api.k8s.daemonset import (
     list_standard_names,
 )
 from gpushare.editions.edition import Mode
-from gpushare.editions.plugin_configs import PluginConfigs
+from gpushare.editions.plugin_configs import Entry, PluginConfigs
 from gpushare.editions.registry import MODES
 from gpushare.names import PLUGIN_NAMESPACE, STANDARD_DAEMONSETS
 
 CHART_VALUE = "pluginDaemonSets"
 SUGGESTED = 3
+_SHOWN_KEYS = 10
 _COMMON_WORDS = frozenset({"ack", "device", "ds"})
 """Of standard names: they tell none from another."""
 
@@ -44,19 +45,18 @@ class PluginDaemonSets:
 
         Only modes of the NVIDIA edition have one.
         """
-        if not mode.config or self._configs is None:
-            return mode
-        name = self._configs.modes.get(mode.config)
-        return MODES[mode.edition, name] if name else mode
+        entry = self._find_entry(mode)
+        return MODES[mode.edition, entry.mode] if entry is not None and entry.mode else mode
 
     def defines(self, mode: Mode) -> bool:
         """Tell whether a plugin that starts now loads `mode` by its label."""
-        configs = self._configs.modes if self._configs is not None else {}
-        return not mode.config or configs.get(mode.config) == mode.schedule
+        entry = self._find_entry(mode)
+        return not mode.config or (entry is not None and entry.mode == mode.schedule)
 
     def explain_unresolved(self, mode: Mode) -> str:
         """Tell why `resolve` finds no configuration of a mode."""
         plugins, key, configs = self._plugins, mode.config, self._configs
+        entry = self._find_entry(mode)
         if len(plugins) > 1:
             listed = " and ".join(each.name for each in plugins)
             return f"DaemonSets {listed} of {self.nvidia_namespace} both run NVIDIA's device plugin"
@@ -71,10 +71,13 @@ class PluginDaemonSets:
         where = f"ConfigMap {self.nvidia_namespace}/{plugins[0].config_map}"
         if configs is None:
             return f"{where} can't be read. Check that it exists, and the rights of the operator"
-        if key in configs.errors:
-            return f"Key {key} of {where} can't be used: {configs.errors[key]}"
-        keys = ", ".join(sorted(configs.modes)) or "none"
-        return f"{where} has no key {key}. Its keys: {keys}. Set nvidia.config to one of them"
+        if entry is not None:
+            return f"Key {key} of {where} can't be used: {entry.error}"
+        keys = ", ".join(sorted(configs.texts)[:_SHOWN_KEYS]) or "none"
+        return f"{where} has no key {key}. It has: {keys}. Set nvidia.config to one of them"
+
+    def _find_entry(self, mode: Mode) -> Entry | None:
+        return self._configs.find(mode.config) if mode.config and self._configs else None
 
     @cached_property
     def _plugins(self) -> list[DaemonSet]:

@@ -32,13 +32,14 @@ from gpushare.core.snapshot.actions import (
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import NodeSnapshot, Timing
 from gpushare.core.status.pool_status import build_status
+from gpushare.editions.plugin_config_map import read_entry
 from gpushare.editions.plugin_configs import PluginConfigs
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.histories.field_ownership import CORDON, observe_node
 from tests.kit.histories.simulated_cluster import (
-    CONFIG_MODES,
+    CONFIGS,
     DAEMONSETS,
     NVIDIA_PLUGIN,
     Cluster,
@@ -246,7 +247,7 @@ def _find_daemonsets(cluster: Cluster) -> PluginDaemonSets:
         DaemonSet(name, standard=name, config_map="configs" if name == NVIDIA_PLUGIN else "")
         for name in present
     )
-    configs = {"configs": PluginConfigs("configs", CONFIG_MODES, {})}
+    configs = {"configs": PluginConfigs("configs", CONFIGS, read_entry)}
     return PluginDaemonSets(
         nvidia=frozenset(found), nvidia_namespace="kube-system", configs=configs
     )

@@ -69,6 +69,14 @@ def test_an_entry_names_the_mode_that_the_plugin_loads(text: str, says: str, res
         "sharing: [",
         "no mapping",
         "version: v2",
+        'a: !!int ""',
+        "sharing: {timeSlicing: }",
+        "sharing: {mps: {}}",
+        "sharing: []",
+        "[]",
+        SLICES.replace("timeSlicing", "timeslicing"),
+        SLICES.replace("timeSlicing: {", "timeSlicing: {renameByDefault: 'false', "),
+        "a: &a [1]\nversion: *a",
         SLICES.replace("4", "1"),
         SLICES.replace("4", ".inf"),
         "a: " + "[" * 1_000,
@@ -82,8 +90,12 @@ def test_an_entry_names_the_mode_that_the_plugin_loads(text: str, says: str, res
 )
 def test_an_entry_that_the_plugin_could_not_load_is_no_mode(text: str) -> None:
     configs = parse_configs({"metadata": {"name": "c"}, "data": {"a": text, "b": WHOLE}})
-    assert configs.errors.keys() == {"a"}
-    assert configs.modes.keys() == {"b"}
+    broken, fine = configs.find("a"), configs.find("b")
+    assert broken is not None
+    assert broken.error
+    assert not broken.mode
+    assert fine is not None
+    assert fine.mode == name_mode("b", WHOLE)
 
 
 def test_edited_content_is_another_mode_with_the_same_label() -> None:
@@ -169,7 +181,7 @@ def test_the_plugins_configuration_is_that_of_the_config_map_that_it_mounts() ->
     ("daemonset", "data", "word"),
     [
         (build_daemonset(), {"a": WHOLE}, "config-manager"),
-        (build_daemonset(config_map="configs"), {"b": WHOLE}, "Its keys: b"),
+        (build_daemonset(config_map="configs"), {"b": WHOLE}, "It has: b"),
         (build_daemonset(config_map="configs"), {"a": "["}, "can't be used"),
     ],
     ids=["no config-manager", "no such key", "a broken entry"],

@@ -17,7 +17,7 @@ from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, RecordPlugins, StepResult
 from gpushare.core.snapshot.change_policy import build_attempt
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.plugin_config_map import name_mode
+from gpushare.editions.plugin_config_map import name_mode, read_entry
 from gpushare.editions.plugin_configs import PluginConfigs
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.names import Reason
@@ -44,7 +44,7 @@ def context(
         DaemonSet("nvdp", standard=PLUGIN, config_map=config_map),
         DaemonSet("gfd", standard=DISCOVERY),
     }
-    configs = {"configs": PluginConfigs("configs", {key: name_mode(key, text)}, {})}
+    configs = {"configs": PluginConfigs("configs", {key: text}, read_entry)}
     return ReconcileContext(
         NOW,
         plugin_daemonsets=PluginDaemonSets(
@@ -263,8 +263,7 @@ def failed(
 def with_both(text: str = SLICES) -> ReconcileContext:
     """The entries `a` and `b`, this being that of `b`."""
     ctx = context()
-    modes = {"a": LOADED, "b": name_mode("b", text)}
-    configs = {"configs": PluginConfigs("configs", modes, {})}
+    configs = {"configs": PluginConfigs("configs", {"a": SLICES, "b": text}, read_entry)}
     return replace(ctx, plugin_daemonsets=replace(ctx.plugin_daemonsets, configs=configs))
 
 
@@ -304,3 +303,29 @@ def test_an_aborted_change_keeps_its_kind() -> None:
     plan = step(waiting, ctx=with_both())
     assert plan.kind is not None
     assert plan.kind.to == LOADED
+
+
+@pytest.mark.parametrize("phase", [ChangePhase.LABELLED, ChangePhase.RESTARTING])
+def test_no_plugin_is_replaced_and_no_label_put_back_under_pods(phase: ChangePhase) -> None:
+    changing, old = under_change(phase), a_plugin_pod("old", daemonset=PLUGIN)
+    plan = step(changing, HOLDER, old)
+    assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
+    foreign = replace(changing, labels={**changing.labels, **FOREIGN}, owned=changing.owned - {KEY})
+    plan = step(foreign, HOLDER, old)
+    assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
+
+
+@pytest.mark.parametrize("phase", [ChangePhase.LABELLED, ChangePhase.RESTARTING])
+def test_no_plugin_is_replaced_whose_successor_would_find_nothing(phase: ChangePhase) -> None:
+    old = a_plugin_pod("old", daemonset=PLUGIN)
+    plan = step(under_change(phase), old, ctx=context(key="b"))
+    assert (plan.reason, plan.action) == (Reason.CONFIG_MISSING, None)
+    plan = step(under_change(phase), old, ctx=context(EDITED))
+    assert isinstance(plan.action, ApplyNode)
+    written = Change.model_validate_json(plan.action.annotations["gpushare.io/change"])
+    assert written.to == name_mode("a", EDITED)
+
+
+def test_a_node_leaves_the_edition_without_pods() -> None:
+    plan = step(member(), HOLDER, pool=a_pool(schedule="default"))
+    assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)

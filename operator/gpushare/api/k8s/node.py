@@ -97,7 +97,7 @@ class Node:
     def offers_mig(self) -> bool:
         """Whether MIG devices are offered, also under the name of whole cards (strategy `single`
         of NVIDIA's device plugin)."""
-        if self.labels.get(names.LABEL_MIG_CONFIG, names.MIG_DISABLED) != names.MIG_DISABLED:
+        if self.labels.get(names.LABEL_MIG_CONFIG, "") not in ("", names.MIG_DISABLED):
             return True
         if "-MIG-" in self.labels.get(names.LABEL_PRODUCT, ""):
             return True

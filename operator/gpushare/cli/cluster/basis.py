@@ -13,6 +13,7 @@ Json = dict[str, Any]
 Lacks = Mapping[Kind, str]
 """By kind, what the answer lacks where the user may not list it."""
 SLICES = "whether NVIDIA's DRA driver gives out cards too (from ResourceSlices)"
+CONFIGS = "what pools of the NVIDIA edition need (from the namespace of NVIDIA's device plugin)"
 UNHEALTHY = "which cards are unhealthy (from ConfigMaps of kube-system): all are shown as healthy"
 
 

@@ -7,7 +7,13 @@ from typing import Any
 from gpushare.api.pool import UnreadablePool
 from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.cluster.access import Access, check_namespace
-from gpushare.cli.cluster.basis import SLICES, UNHEALTHY, build_unread_lines, describe_unread
+from gpushare.cli.cluster.basis import (
+    CONFIGS,
+    SLICES,
+    UNHEALTHY,
+    build_unread_lines,
+    describe_unread,
+)
 from gpushare.cli.cluster.snapshot import observe_pools
 from gpushare.cli.output.answer import Answer, Line, Styled
 from gpushare.cli.output.facts import (
@@ -31,7 +37,7 @@ from gpushare.core.snapshot.actions import NodeState
 
 Json = dict[str, Any]
 
-_LACKS = {Kind.CONFIGMAPS: UNHEALTHY, Kind.RESOURCESLICES: SLICES}
+_LACKS = {Kind.CONFIGMAPS: UNHEALTHY, Kind.RESOURCESLICES: SLICES, Kind.PLUGINCONFIGS: CONFIGS}
 BAR = 20
 """Characters of a full bar."""
 

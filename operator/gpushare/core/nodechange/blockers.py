@@ -117,8 +117,22 @@ def find_reason_to_stay_away(seen: NodeSnapshot, to: Mode, pool: str) -> Blocker
         find_mig(seen.node)
         or find_other_stack(seen, to)
         or find_other_edition(seen.node, to.edition)
+        or _find_users_of_configuration(seen, to)
         or find_pods_of_another_pool(seen.node, pool, seen.pods)
     )
+
+
+def _find_users_of_configuration(seen: NodeSnapshot, to: Mode) -> Blocker | None:
+    """Find pods on a node that leaves an edition whose plugin follows its label at once: with the
+    label, which is ours, their devices go."""
+    applied = seen.records.applied
+    if applied is None or not applied.mode.config or applied.edition is to.edition:
+        return None
+    users = [pod for pod in seen.pods if pod.is_live and pod.requests]
+    if not users:
+        return None
+    message = f"Pods that use GPUs must finish or be moved first: {_listed(users)}"
+    return Blocker(Reason.WORKLOADS_PRESENT, message, tuple(users))
 
 
 def find_other_stack(seen: NodeSnapshot, to: Mode | None = None) -> Blocker | None:

@@ -62,14 +62,6 @@ async def read_cluster(
             if kind not in REFUSABLE or error.status != 403:
                 raise
             unread[kind] = error.message
-    namespace = _find_nvidia_namespace(found.get(Kind.DEPLOYMENTS))
-    if namespace and Kind.DAEMONSETS in found:
-        try:
-            found |= await _read_nvidias(api, namespace, found.get(Kind.DAEMONSETS) or ())
-        except ApiError as error:
-            if error.status != 403:
-                raise
-            unread[Kind.PLUGINCONFIGS] = error.message
     return Cluster(now, unread=unread, **found)  # type: ignore[arg-type]
 
 
@@ -105,6 +97,8 @@ async def _read_kind(api: ApiClient, kind: Kind, node: str) -> tuple[Json, ...] 
     if kind is Kind.DEPLOYMENTS:
         found = await list_deployments(api)
         return None if isinstance(found, Unseen) else tuple(_keep(kind, found))
+    if kind is Kind.PLUGINCONFIGS:
+        return await _read_nvidias(api, kind)
     wanted = {"fieldSelector": _build_selector(_NODE_FIELDS[kind], node)} if node else {}
     path: str | None = PATHS.get(kind)
     if kind is Kind.RESOURCESLICES:
@@ -112,7 +106,8 @@ async def _read_kind(api: ApiClient, kind: Kind, node: str) -> tuple[Json, ...] 
     if path is None:
         return ()
     try:
-        return await _read_all(api, kind, path, **wanted)
+        read = await _read_all(api, kind, path, **wanted)
+        return (*read, *await _read_nvidias_daemonsets(api)) if kind is Kind.DAEMONSETS else read
     except ApiError as error:
         if kind is not Kind.POOLS or not error.is_not_found:
             raise
@@ -127,23 +122,35 @@ async def _read_all(api: ApiClient, kind: Kind, path: str, **wanted: str) -> tup
     return tuple(kept)
 
 
-async def _read_nvidias(
-    api: ApiClient, namespace: str, others: tuple[Json, ...]
-) -> dict[Kind, tuple[Json, ...]]:
-    """Read the DaemonSets beside NVIDIA's plugin, and the ConfigMaps that those load."""
+async def _read_nvidias_daemonsets(api: ApiClient) -> tuple[Json, ...]:
+    """Where they may not be read, the kind of the ConfigMaps says so."""
+    try:
+        return await _read_nvidias(api, Kind.DAEMONSETS)
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return ()
+
+
+async def _read_nvidias(api: ApiClient, kind: Kind) -> tuple[Json, ...]:
+    """Read the DaemonSets beside NVIDIA's plugin, or the ConfigMaps that those load, in the
+    namespace that the operator's Deployments name; nothing where they name none."""
+    deployments = await list_deployments(api)
+    if isinstance(deployments, Unseen):
+        return ()
+    settings = (parse_deployment(each).settings for each in deployments)
+    namespace = next(filter(None, (each.get(Variable.NVIDIA_NAMESPACE) for each in settings)), "")
+    if not namespace:
+        return ()
     path = f"apis/apps/v1/namespaces/{namespace}/daemonsets"
-    daemonsets = await _try(partial(_read_all, api, Kind.DAEMONSETS, path))
+    daemonsets = await _read_all(api, Kind.DAEMONSETS, path)
+    if kind is Kind.DAEMONSETS:
+        return daemonsets
     configs: list[Json] = []
     for name in sorted({parse_daemonset(each).config_map for each in daemonsets} - {""}):
         path = f"api/v1/namespaces/{namespace}/configmaps/{name}"
-        configs += await read_object(api, Kind.PLUGINCONFIGS, path)
-    return {Kind.DAEMONSETS: (*others, *daemonsets), Kind.PLUGINCONFIGS: tuple(configs)}
-
-
-def _find_nvidia_namespace(deployments: tuple[Json, ...] | None) -> str:
-    """Find the namespace that the operator's Deployments name; empty where none does."""
-    settings = (parse_deployment(each).settings for each in deployments or ())
-    return next(filter(None, (each.get(Variable.NVIDIA_NAMESPACE) for each in settings)), "")
+        configs += await read_object(api, kind, path)
+    return tuple(configs)
 
 
 async def _expect_no_group(api: ApiClient) -> None:

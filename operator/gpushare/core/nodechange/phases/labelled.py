@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gpushare import names
 from gpushare.core.deviceplugin.verification import verify_return
-from gpushare.core.nodechange.blockers import find_pods_of_another_mode
+from gpushare.core.nodechange.blockers import find_missing_daemonset, find_pods_of_another_mode
 from gpushare.core.nodechange.kernel_module import is_left_loaded, note_module
 from gpushare.core.nodechange.labels_in_force import LABELS_RESTORED, build_last_applied
 from gpushare.core.nodechange.phases.teardown import has_rebooted, spend_word
@@ -15,6 +15,7 @@ from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import (
     ApplyNode,
+    Blocker,
     DeletePlugins,
     NamedPod,
     NodeState,
@@ -35,15 +36,27 @@ def record_plugins(step: Step) -> StepResult | None:
         return None
     if step.late_pods is not None:
         return step.wait_for_pods(step.late_pods)
-    now = step.ctx.plugin_daemonsets.resolve(step.to)
-    if now != step.to:
-        # The plugin that starts next loads what the ConfigMap has by then.
-        message = f"The configuration was edited: the change is to {now.schedule} now"
-        return step.updating(Reason.LABELLED, message, step.write_change(message, to=now.schedule))
+    if (waits := _follow_config(step)) is not None:
+        return waits
     look = RecordPlugins(step.seen.node.name)
     return step.updating(
         Reason.LABELLED, "The node is labelled. The device plugin is restarted next", look
     )
+
+
+def _follow_config(step: Step) -> StepResult | None:
+    """Lead the change to what the plugin that starts next would load, and replace none that would
+    find nothing to load."""
+    plugins = step.ctx.plugin_daemonsets
+    now = plugins.resolve(step.to)
+    if not step.to.config or (now == step.to and plugins.defines(now)):
+        return None
+    if (blocker := find_missing_daemonset(now, step.seen.pods, step.ctx)) is not None:
+        return step.blocked(blocker)
+    if not plugins.defines(now):
+        return step.blocked(Blocker(Reason.CONFIG_MISSING, plugins.explain_unresolved(now)))
+    message = f"The configuration was edited: the change is to {now.schedule} now"
+    return step.updating(Reason.LABELLED, message, step.write_change(message, to=now.schedule))
 
 
 def delete_plugins(step: Step) -> StepResult | None:
@@ -60,6 +73,11 @@ def delete_plugins(step: Step) -> StepResult | None:
     )
     if not remaining:
         return None
+    if step.to.config and step.late_pods is not None:
+        # Its cards would be given out again.
+        return step.wait_for_pods(step.late_pods)
+    if (waits := _follow_config(step)) is not None:
+        return waits
     action = DeletePlugins(seen.node.name, remaining)
     return step.updating(Reason.PLUGIN_RESTARTING, "The device plugin is being restarted", action)
 
@@ -85,6 +103,9 @@ def revert(step: Step) -> StepResult | None:
     # A value that somebody took away and put back is not ours: who knows what was read meanwhile.
     intact = mode.labels.items() <= seen.node.labels.items()
     intact = intact and mode.labels.keys() <= seen.node.owned
+    if not intact and mode.config and step.late_pods is not None:
+        # The plugin has followed that label, and would follow ours under the pods.
+        return step.wait_for_pods(step.late_pods)
     records = seen.records.model_copy(update={"drift": verdict.record})
     if not intact:
         again = change.model_copy(update=_restart_again(step))
@@ -141,7 +162,10 @@ def complete(step: Step) -> StepResult:
             missing.message,
             requeue_after_seconds=wait,
         )
-    if (users := find_pods_of_another_mode(step.to, seen.pods)) is not None:
+    users = find_pods_of_another_mode(step.to, seen.pods)
+    if step.to.config:
+        users = users or step.late_pods
+    if users is not None:
         return step.wait_for_pods(users)
     action = build_apply(
         seen.node,
