@@ -57,8 +57,8 @@ EXCUSES = frozenset(
     | {Reason.WOULD_CHANGE, Reason.PAUSED}
 )
 """Why a node may not be ready although nothing is in the way."""
-BRIEF = timedelta(seconds=30)
-"""So soon after somebody changed a label it is put back under pods: 10 s, and a slow write."""
+BRIEF = timedelta(seconds=10)
+"""So soon after somebody changed a label it is put back under pods."""
 TURNS = frozenset({Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY})
 
 
@@ -230,7 +230,10 @@ class InvariantChecker:
         old, new = before.nodes[name].labels.get(CONFIG), after.nodes[name].labels.get(CONFIG)
         applied = parse_records(observe_node(before.nodes[name])).applied
         known = before.nodes[name].fields.get(CONFIG)
-        is_brief = known is not None and known.at is not None and before.now - known.at <= BRIEF
+        drift = parse_records(observe_node(after.nodes[name])).drift
+        # The write may have been on its way for long.
+        decided = drift.writes[-1] if drift is not None and drift.writes else before.now
+        is_brief = known is not None and known.at is not None and decided - known.at <= BRIEF
         is_back = applied is not None and applied.mode.config == new
         if old == new or (is_back and is_brief):
             return
