@@ -97,22 +97,10 @@ class Informers:
         """Without the right to list these, which goes with the namespace, pools of the edition
         wait, and all others go on."""
         if settings.nvidia_namespace:
-            self.nvidia_daemonsets = Informer(
-                api,
-                f"apis/apps/v1/namespaces/{settings.nvidia_namespace}/daemonsets",
-                parse_daemonset,
-                on_change=lambda key, old, new: self._notify(),
-                on_alive=partial(metrics.observe_watch, "nvidia-daemonsets"),
-                refusal_seconds=REFUSAL_SECONDS,
+            self.nvidia_daemonsets = self._build_nvidias(
+                "apis/apps/v1", "daemonsets", parse_daemonset
             )
-            self.nvidia_configs = Informer(
-                api,
-                f"api/v1/namespaces/{settings.nvidia_namespace}/configmaps",
-                parse_configs,
-                on_change=lambda key, old, new: self._notify(),
-                on_alive=partial(metrics.observe_watch, "nvidia-configmaps"),
-                refusal_seconds=REFUSAL_SECONDS,
-            )
+            self.nvidia_configs = self._build_nvidias("api/v1", "configmaps", parse_configs)
         self.namespaces: Informer[Namespace] = self._add(
             "api/v1/namespaces", parse_namespace, lambda key, old, new: None
         )
@@ -162,6 +150,19 @@ class Informers:
         )
         self._informers.append(informer)
         return informer
+
+    def _build_nvidias(
+        self, version: str, kind: str, parse: Callable[[Json], Record | None]
+    ) -> Informer[Record]:
+        """Build an informer of the namespace of NVIDIA's device plugin."""
+        return Informer(
+            self._api,
+            f"{version}/namespaces/{self._nvidia_namespace}/{kind}",
+            parse,
+            on_change=lambda key, old, new: self._notify(),
+            on_alive=partial(self._metrics.observe_watch, f"nvidia-{kind}"),
+            refusal_seconds=REFUSAL_SECONDS,
+        )
 
     @property
     def _optional(self) -> Iterator[Informer[Any]]:
