@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from gpushare.api.k8s.job import parse_job
 from gpushare.api.k8s.node import parse_node
+from gpushare.api.k8s.pod import count_claims
 from gpushare.controller.informers import Informers
 from gpushare.core.nodechange.phases.cordoned import plan_after_recheck
 from gpushare.core.nodechange.phases.labelled import plan_restart
@@ -178,7 +179,7 @@ class Executor:
     async def _observe(self, name: str, *steps: ChangePhase) -> NodeSnapshot | None:
         """Read the node and its pods from the API server; None if it is at none of these steps."""
         async with self._reads:
-            pods = await list_pods_on_node(self.api, name, self.informers.parse_pod)
+            listed = await list_pods_on_node(self.api, name, self.informers.parse_pod)
             raw = await self.api.get(f"{NODES}/{name}")
         # Where our copy is behind, it learns of it here: else the same would be tried for ever.
         self.informers.nodes.offer(raw)
@@ -186,7 +187,9 @@ class Executor:
         records = parse_records(node)
         if records.change is None or records.change.phase not in steps:
             return None
-        slices = self.informers.resource_slices.get(name, ())
+        dynamic = self.informers.dynamic
+        pods = [count_claims(pod, dynamic.claims) for pod in listed]
+        slices = dynamic.slices.get(name, ())
         return NodeSnapshot(node, pods, records, resource_slices=slices)
 
     async def _delete_plugins(self, action: DeletePlugins, pool: str, reason: Reason) -> None:

@@ -1,7 +1,6 @@
 """Keeps copies in memory of what decisions use, and notes what changed in them."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -12,10 +11,11 @@ from gpushare import names
 from gpushare.api.k8s.daemonset import DaemonSet, list_standard_names, parse_daemonset
 from gpushare.api.k8s.job import Job, parse_job
 from gpushare.api.k8s.namespace import Namespace, parse_namespace
-from gpushare.api.k8s.node import Node, ResourceSlice, parse_node, parse_resource_slice
-from gpushare.api.k8s.pod import Pod, parse_pod
+from gpushare.api.k8s.node import Node, parse_node
+from gpushare.api.k8s.pod import Pod, count_claims, parse_pod
 from gpushare.api.k8s.unhealthy_cards import UnhealthyCards, parse_unhealthy_cards
 from gpushare.api.windows import Freeze, parse_freeze
+from gpushare.controller.dynamic_resources import DynamicResources
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.records.record import RecordError
@@ -25,20 +25,12 @@ from gpushare.editions.plugin_configs import PluginConfigs
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.registry import MODES
 from gpushare.kube.client import ApiClient, Json
-from gpushare.kube.errors import CALL_FAILURES, describe_failure
 from gpushare.kube.informer import Informer, Listener, Record
 from gpushare.kube.resources.jobs import jobs_path
-from gpushare.kube.resources.resource_slices import OF_DRIVER, find_slices_path
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 
-log = logging.getLogger(__name__)
-
 REFUSAL_SECONDS = 60.0
-DISCOVERY_SECONDS = 2.0
-SLICE_GRACE_SECONDS = 150.0
-"""A ResourceSlice that is gone may come back: the kubelet removes all of them when it starts, and
-30 s after their driver left. Longer than two lists that are refused."""
 
 
 class Informers:
@@ -126,13 +118,12 @@ class Informers:
         )
         """Without the right to list these, everything else goes on: cards count as healthy. Where
         the right is taken away the metric of watches tells."""
-        self.slices: Informer[ResourceSlice] | None = None
-        """As for unhealthy cards; None where the API server does not serve ResourceSlices."""
-        self._slices_looked_for = asyncio.Event()
-        """Set once it is known whether the API server serves them."""
-        self.resource_slices: dict[str, set[str]] = {}
-        """Names by node; those that are gone stay for a while."""
-        self._slice_timers: dict[str, asyncio.TimerHandle] = {}
+        self.dynamic = DynamicResources(
+            api, metrics, on_slice=self.mark_changed, on_claim=self._on_claim
+        )
+        """As for unhealthy cards."""
+        self._claimants: dict[str, Pod] = {}
+        """Pods on nodes that have ResourceClaims."""
 
     def _add(
         self,
@@ -201,30 +192,7 @@ class Informers:
         async with asyncio.TaskGroup() as group:
             for informer in (*self._informers, *self._optional):
                 group.create_task(informer.run())
-            group.create_task(self._run_slices())
-
-    async def _run_slices(self) -> None:
-        """Keep them up to date where the API server serves them, which is found out once."""
-        while True:
-            try:
-                path = await find_slices_path(self._api)
-                break
-            except CALL_FAILURES as error:
-                log.warning("ResourceSlices not looked for: %s", describe_failure(error))
-            await asyncio.sleep(DISCOVERY_SECONDS)
-        if path is not None:
-            self.slices = Informer(
-                self._api,
-                path,
-                parse_resource_slice,
-                on_change=self._on_slice,
-                on_alive=partial(self._metrics.observe_watch, "resourceslices"),
-                params=OF_DRIVER,
-                refusal_seconds=REFUSAL_SECONDS,
-            )
-        self._slices_looked_for.set()
-        if self.slices is not None:
-            await self.slices.run()
+            group.create_task(self.dynamic.run())
 
     async def wait_synced(self) -> None:
         """Wait until each was listed completely once; before that, absence means nothing."""
@@ -232,16 +200,15 @@ class Informers:
             await informer.synced.wait()
         for optional in self._optional:
             await optional.tried.wait()
-        await self._slices_looked_for.wait()
-        if self.slices is not None:
-            await self.slices.tried.wait()
+        await self.dynamic.wait_tried()
 
     async def relist(self) -> None:
         """Take in everything as it is now: a watch may be behind, and nobody can tell by how much.
 
         What another controller did is unknown without this, and would not count in a budget.
         """
-        await asyncio.gather(*(r.relist() for r in self._informers))
+        optional = (r for r in self._optional if r.synced.is_set())
+        await asyncio.gather(*(r.relist() for r in (*self._informers, *optional)))
 
     def observe(self) -> ClusterSnapshot:
         """Return views, not copies, of what is here, without pools and what is under way."""
@@ -250,7 +217,7 @@ class Informers:
         loaded = {each.config_map for each in nvidias}
         return ClusterSnapshot(
             nodes=self.nodes.records,
-            pods=_PodsByNode(self._pods),
+            pods=_PodsByNode(self._pods, self.dynamic.claims),
             jobs=self._jobs,
             plugin_daemonsets=PluginDaemonSets(
                 self._plugin_daemonsets,
@@ -263,7 +230,7 @@ class Informers:
             zeroed=self._zeroed,
             freeze=next(iter(self.freezes.records.values()), None),
             unhealthy_cards={each.node: each.cards for each in self.unhealthy.records.values()},
-            resource_slices=self.resource_slices,
+            resource_slices=self.dynamic.slices,
         )
 
     def mark_changed(self, node: str) -> None:
@@ -295,6 +262,10 @@ class Informers:
 
     def _on_pod(self, key: str, old: Pod | None, new: Pod | None) -> None:
         self._note_pod(key, old, new)
+        if new is not None and new.claims:
+            self._claimants[key] = new
+        else:
+            self._claimants.pop(key, None)
         if old is not None and old.node and (new is None or new.node != old.node):
             on_node = self._pods[old.node]
             del on_node[key]
@@ -320,25 +291,11 @@ class Informers:
         if (told := new or old) is not None:
             self.mark_changed(told.node)
 
-    def _on_slice(self, key: str, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
-        if (timer := self._slice_timers.pop(key, None)) is not None:
-            timer.cancel()
-        if new is not None:
-            self.resource_slices.setdefault(new.node, set()).add(key)
-            self.mark_changed(new.node)
-        elif old is not None:
-            loop = asyncio.get_running_loop()
-            self._slice_timers[key] = loop.call_later(
-                SLICE_GRACE_SECONDS, self._forget_slice, key, old.node
-            )
-
-    def _forget_slice(self, key: str, node: str) -> None:
-        del self._slice_timers[key]
-        on_node = self.resource_slices[node]
-        on_node.discard(key)
-        if not on_node:
-            del self.resource_slices[node]
-        self.mark_changed(node)
+    def _on_claim(self, key: str, old: bool | None, new: bool | None) -> None:
+        namespace, _, name = key.partition("/")
+        for pod in self._claimants.values():
+            if pod.namespace == namespace and name in pod.claims:
+                self.mark_changed(pod.node)
 
     def _on_job(self, key: str, old: Job | None, new: Job | None) -> None:
         if old is not None:
@@ -353,13 +310,16 @@ class Informers:
 
 
 class _PodsByNode(Mapping[str, tuple[Pod, ...]]):
-    """Pods of a node, in an order that does not depend on how they came."""
+    """Pods of a node with what their ResourceClaims hold, in an order that does not depend on how
+    they came."""
 
-    def __init__(self, pods: Mapping[str, Mapping[str, Pod]]):
+    def __init__(self, pods: Mapping[str, Mapping[str, Pod]], claims: Mapping[str, bool]):
         self._pods = pods
+        self._claims = claims
 
     def __getitem__(self, node: str) -> tuple[Pod, ...]:
-        return tuple(pod for _, pod in sorted(self._pods[node].items()))
+        pods = (pod for _, pod in sorted(self._pods[node].items()))
+        return tuple(count_claims(pod, self._claims) if pod.claims else pod for pod in pods)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._pods)

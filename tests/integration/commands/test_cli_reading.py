@@ -167,7 +167,15 @@ def test_a_connection_that_can_not_be_had(
     expect_error(scene.run("inspect", kubeconfig=file), code, told)
 
 
-NOT_LISTED = {"configmaps", "resourceslices", "nodes", "pods", "pools", "daemonsets"}
+NOT_LISTED = {
+    "configmaps",
+    "resourceslices",
+    "resourceclaims",
+    "nodes",
+    "pods",
+    "pools",
+    "daemonsets",
+}
 EXPLAINED: dict[str, tuple[Json, str, set[str], tuple[str, ...], Json]] = {
     "pod": (
         policy_rule("pods", "get", of=("waits",)),

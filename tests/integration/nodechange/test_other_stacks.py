@@ -15,13 +15,14 @@ from tests.kit.cluster.expect import (
     is_observed,
     read_events,
 )
-from tests.kit.values.manifests import build_pool
+from tests.kit.values.manifests import build_pod, build_pool
 
 SHARE = {MODE: "share"}
 NAMESPACE = "nvidia-device-plugin"
 PLUGINS = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
 CHART = "nvdp-nvidia-device-plugin"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 
 
 def build_slice(node: str, driver: str) -> Json:
@@ -39,6 +40,18 @@ def build_slice(node: str, driver: str) -> Json:
     }
 
 
+def create_claim(bench: Bench, name: str, driver: str, node: str) -> None:
+    """A claim that the scheduler gave a device of this driver, on this node."""
+    request = {"name": "r", "exactly": {"deviceClassName": driver}}
+    spec = {"devices": {"requests": [request]}}
+    manifest = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+    claim = manifest | {"metadata": {"name": name}, "spec": spec}
+    bench.call("POST", CLAIMS, claim)
+    result = {"request": "r", "driver": driver, "pool": node, "device": "gpu-0"}
+    status = {"status": {"allocation": {"devices": {"results": [result]}}}}
+    bench.call("PATCH", f"{CLAIMS}/{name}/status", status)
+
+
 @pytest.fixture
 def professional(bench: Bench) -> Iterator[Bench]:
     bench.install("Professional")
@@ -47,8 +60,9 @@ def professional(bench: Bench) -> Iterator[Bench]:
         bench.call("POST", "/api/v1/namespaces", namespace)
     yield bench
     bench.call("DELETE", PLUGINS)
-    for each in bench.call("GET", SLICES)["items"]:
-        bench.call("DELETE", f"{SLICES}/{each['metadata']['name']}")
+    for path in (SLICES, CLAIMS):
+        for each in bench.call("GET", path)["items"]:
+            bench.call("DELETE", f"{path}/{each['metadata']['name']}")
 
 
 @pytest.mark.usefixtures("operator")
@@ -95,3 +109,26 @@ def test_two_stacks_on_a_node_are_told_and_a_new_node_of_another_stack_gets_no_l
 
     bench.call("DELETE", f"{PLUGINS}/{CHART}")
     expect(bench, "the member changes", lambda: bench.labels()["twice"].get(MODE) == "cgpu")
+
+
+@pytest.mark.usefixtures("operator")
+def test_pods_that_hold_cards_by_a_resource_claim_hold_up_the_change_of_their_node(
+    professional: Bench,
+) -> None:
+    bench = professional
+    bench.add_nodes("cards", "other", labels=SHARE)
+    bench.create_pool(build_pool())
+    expect_pool_ready(bench, nodes=2)
+    drivers = {"cards": "gpu.nvidia.com", "other": "nic.example.com"}
+    for node, driver in drivers.items():
+        create_claim(bench, f"of-{node}", driver, node)
+        claims = [{"name": "c", "resourceClaimName": f"of-{node}"}]
+        bench.create_pod(build_pod(f"on-{node}", gib=None, nodeName=node, resourceClaims=claims))
+
+    bench.change_pool(schedule="cgpu")
+    expect(bench, "the other node changes", lambda: bench.labels()["other"].get(MODE) == "cgpu")
+    assert "on-cards" in expect_reason(bench, "cards", "WorkloadsPresent")["message"]
+    assert bench.labels()["cards"][MODE] == "share"
+
+    bench.delete_pod("on-cards")
+    expect(bench, "the node changes", lambda: bench.labels()["cards"].get(MODE) == "cgpu")

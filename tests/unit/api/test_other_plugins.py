@@ -7,7 +7,7 @@ import pytest
 from gpushare.api.k8s.daemonset import HAMI_DAEMONSET as HAMI
 from gpushare.api.k8s.daemonset import NVIDIA_DAEMONSET as NVIDIA
 from gpushare.api.k8s.node import ResourceSlice, parse_node, parse_resource_slice
-from gpushare.api.k8s.pod import parse_pod
+from gpushare.api.k8s.pod import CLAIMED, MAYBE_CLAIMED, count_claims, has_claimed_cards, parse_pod
 from gpushare.api.pruned.cluster import Kind, keep_object
 
 
@@ -85,3 +85,62 @@ def test_only_slices_with_cards_of_a_node_are_read(more: dict[str, Any], is_read
     found = ResourceSlice("gpu-1-abc", "gpu-1") if is_read else None
     assert parse_resource_slice(raw) == found
     assert (keep_object(Kind.RESOURCESLICES, raw) is not None) is is_read
+
+
+def _claims(*entries: dict[str, Any], made: tuple[Any, ...] = (), **more: Any) -> Any:
+    spec = {"nodeName": "gpu-1", "containers": [], "resourceClaims": list(entries)}
+    status = {"resourceClaimStatuses": list(made), **more}
+    meta = {"name": "p", "namespace": "team", "uid": "1"}
+    return {"metadata": meta, "spec": spec, "status": status}
+
+
+OF_TEMPLATE = {"name": "gpu", "resourceClaimTemplateName": "t"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "claims"),
+    [
+        (_claims({"name": "gpu", "resourceClaimName": "a"}), ("a",)),
+        (_claims(OF_TEMPLATE, made=({"name": "gpu", "resourceClaimName": "p-gpu-x"},)),
+         ("p-gpu-x",)),
+        (_claims(OF_TEMPLATE), ("",)),
+        (_claims(OF_TEMPLATE, made=({"name": "gpu"},)), None),
+        (_claims(extendedResourceClaimStatus={"resourceClaimName": "p-ext"}), ("p-ext",)),
+    ],
+    ids=["by name", "of a template", "not made yet", "not needed", "of an extended resource"],
+)  # fmt: skip
+def test_the_resource_claims_of_a_pod_are_known_also_from_a_snapshot(
+    raw: dict[str, Any], claims: tuple[str, ...] | None
+) -> None:
+    pod, kept = parse_pod(raw, plugin_namespaces=()), keep_object(Kind.PODS, raw)
+    assert (pod.claims if pod is not None else None) == claims
+    assert (kept and parse_pod(kept, plugin_namespaces=())) == pod
+
+
+def _allocated(driver: str, **more: bool) -> dict[str, Any]:
+    result = {"request": "r", "driver": driver, "pool": "gpu-1", "device": "gpu-0", **more}
+    return {"allocation": {"devices": {"results": [result]}}}
+
+
+@pytest.mark.parametrize(
+    ("status", "counted"),
+    [
+        (_allocated("gpu.nvidia.com"), CLAIMED),
+        (_allocated("gpu.nvidia.com", adminAccess=True), None),
+        (_allocated("nic.example.com"), None),
+        ({}, MAYBE_CLAIMED),
+    ],
+    ids=["cards", "for an administrator", "another device", "not allocated"],
+)
+def test_a_claim_counts_as_a_request_where_it_was_given_cards_or_may_be(
+    status: dict[str, Any], counted: str | None
+) -> None:
+    raw = {"metadata": {"name": "a", "namespace": "team", "uid": "1"}, "status": status}
+    kept = keep_object(Kind.RESOURCECLAIMS, raw)
+    assert kept is not None
+    has_cards = has_claimed_cards(kept)
+    assert has_cards == has_claimed_cards(raw)
+    pod = parse_pod(_claims({"name": "gpu", "resourceClaimName": "a"}), plugin_namespaces=())
+    assert pod is not None
+    found = count_claims(pod, {"team/a": has_cards} if has_cards is not None else {})
+    assert dict(found.requests) == ({counted: 1} if counted else {})

@@ -3,11 +3,13 @@
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gpushare.api.k8s.node import ResourceSlice
+from gpushare.api.k8s.pod import CLAIMED, MAYBE_CLAIMED
 from gpushare.controller.informers import Informers
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.observe.metrics import Metrics
@@ -57,8 +59,9 @@ async def test_slices_are_watched_where_they_are_served_and_all_goes_on_without_
         informers = Informers(api, Settings(), on_change=lambda: None, metrics=Metrics())
         running = asyncio.create_task(informers.run())
         await informers.wait_synced()
-        assert informers.slices is not None
-        assert informers.slices.synced.is_set() is may_list
+        slices = informers.dynamic.slice_informer
+        assert slices is not None
+        assert slices.synced.is_set() is may_list
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
@@ -67,10 +70,10 @@ async def test_slices_are_watched_where_they_are_served_and_all_goes_on_without_
 async def test_a_slice_that_is_gone_counts_for_a_while_as_it_may_come_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gpushare.controller.informers.SLICE_GRACE_SECONDS", 0.01)
+    monkeypatch.setattr("gpushare.controller.dynamic_resources.SLICE_GRACE_SECONDS", 0.01)
     informers, found = _build(), ResourceSlice("gpu-1-a", "gpu-1")
-    informers._on_slice("gpu-1-a", None, found)
-    informers._on_slice("gpu-1-a", found, None)
+    informers.dynamic._on_slice("gpu-1-a", None, found)
+    informers.dynamic._on_slice("gpu-1-a", found, None)
     assert informers.take_changed() == {"gpu-1"}
     assert set(informers.observe().resource_slices["gpu-1"]) == {"gpu-1-a"}
     await asyncio.sleep(0.05)
@@ -82,13 +85,25 @@ async def test_a_slice_that_goes_again_counts_from_then_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     informers, found = _build(), ResourceSlice("gpu-1-a", "gpu-1")
-    monkeypatch.setattr("gpushare.controller.informers.SLICE_GRACE_SECONDS", 0.01)
-    informers._on_slice("gpu-1-a", found, None)
-    monkeypatch.setattr("gpushare.controller.informers.SLICE_GRACE_SECONDS", 600.0)
-    informers._on_slice("gpu-1-a", None, found)
-    informers._on_slice("gpu-1-a", found, None)
+    monkeypatch.setattr("gpushare.controller.dynamic_resources.SLICE_GRACE_SECONDS", 0.01)
+    informers.dynamic._on_slice("gpu-1-a", found, None)
+    monkeypatch.setattr("gpushare.controller.dynamic_resources.SLICE_GRACE_SECONDS", 600.0)
+    informers.dynamic._on_slice("gpu-1-a", None, found)
+    informers.dynamic._on_slice("gpu-1-a", found, None)
     await asyncio.sleep(0.05)
     assert informers.observe().resource_slices == {"gpu-1": {"gpu-1-a"}}
+
+
+def test_what_a_claim_was_given_counts_for_its_pod_and_its_node_is_decided_anew() -> None:
+    informers, pod = _build(), a_gpu_pod(requests={}, claims=("claim",))
+    claims = {"default/claim": True}
+    informers._on_pod("default/train-1", None, pod)
+    informers.take_changed()
+    assert informers.observe().pods["gpu-1"][0].requests == {MAYBE_CLAIMED: 1}
+    informers.dynamic.claim_informer = SimpleNamespace(records=claims)  # type: ignore[assignment]
+    informers._on_claim("default/claim", None, True)
+    assert informers.take_changed() == {"gpu-1"}
+    assert informers.observe().pods["gpu-1"][0].requests == {CLAIMED: 1}
 
 
 def _build() -> Informers:

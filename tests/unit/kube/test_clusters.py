@@ -11,7 +11,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, OtherVersionError
 from gpushare.kube.partial_read import see
 from gpushare.kube.resources.clusters import ATTEMPTS, read_cluster
-from gpushare.kube.resources.resource_slices import find_slices_path
+from gpushare.kube.resources.dynamic_resources import find_group_path
 from tests.kit.values.fake_api import served_by
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -72,8 +72,8 @@ async def test_where_no_version_is_known_there_are_no_pools(status: int) -> None
 @pytest.mark.parametrize(
     ("served", "path"),
     [
-        (["v1beta1", "v1"], "apis/resource.k8s.io/v1/resourceslices"),
-        (["v1beta1"], "apis/resource.k8s.io/v1beta1/resourceslices"),
+        (["v1beta1", "v1"], "apis/resource.k8s.io/v1"),
+        (["v1beta1"], "apis/resource.k8s.io/v1beta1"),
         (["v1alpha3"], None),
         (404, None),
         (403, None),
@@ -93,7 +93,7 @@ async def test_slices_are_read_in_the_newest_version_that_is_served(
         return web.json_response(found)
 
     async with served_by(answer) as api:
-        assert await find_slices_path(api) == path
+        assert await find_group_path(api) == path
         cluster = await read_cluster(api, (Kind.RESOURCESLICES,), NOW)
     assert (cluster.resourceslices, cluster.unread) == ((), {})
     lists = [each for each in asked if "resourceslices" in each]

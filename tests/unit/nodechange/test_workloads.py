@@ -7,7 +7,7 @@ import pytest
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.pod import CLAIMED, MAYBE_CLAIMED, Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import EvictPods, NamedPod, NodeState, RecheckPods
@@ -151,3 +151,16 @@ def test_the_pods_that_hold_the_change_up_are_counted(pool: Pool) -> None:
     for slot_free in (False, True):
         plan = plan_of(a_settled(), pool, *pods, slot_free=slot_free, may_evict=True)
         assert plan.pods == 2
+
+
+@pytest.mark.parametrize("claim", [CLAIMED, MAYBE_CLAIMED])
+@pytest.mark.parametrize("node", [a_settled(), a_node()], ids=["a member", "a new node"])
+def test_a_change_waits_for_pods_that_hold_cards_by_claims_or_may(node: Node, claim: str) -> None:
+    plan = plan_of(node, WAIT, a_gpu_pod(requests={claim: 1}))
+    expect_idle(plan, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
+    assert "default/train-1" in plan.message
+
+
+def test_a_pod_whose_claim_is_unknown_is_waited_for_and_not_evicted() -> None:
+    unknown = a_gpu_pod("nic-1", requests={MAYBE_CLAIMED: 1})
+    assert _evicted(a_gpu_pod(requests={CLAIMED: 1}), unknown) == (TRAIN,)

@@ -1,11 +1,11 @@
-"""A Pod, as far as decisions about nodes, and about the pod itself, need it.
+"""A Pod, with its ResourceClaims, as far as decisions about nodes, and the pod itself, need it.
 
 Tens of thousands live in memory, and each pod event of the cluster comes through here: what pods
 have in common is kept once, and what is of no interest is left at the first look.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from sys import intern
 from types import MappingProxyType
@@ -26,6 +26,7 @@ from gpushare.api.k8s.gpu_request import (
     read_gpu_environment,
 )
 from gpushare.api.k8s.interning import share, share_mapping
+from gpushare.api.k8s.node import DRA_DRIVER
 from gpushare.api.k8s.node_selection import CHOOSING
 from gpushare.api.k8s.pod_owner import Workload, name_workload
 from gpushare.api.k8s.pod_request import read_pod_request
@@ -42,6 +43,10 @@ _SELECTED = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
 SCHEDULER_ERROR = "SchedulerError"
 """Reason of a pod that the scheduler failed on, as where its extender does not answer."""
 _UNSCHEDULABLE = ("Unschedulable", SCHEDULER_ERROR)
+CLAIMED = DRA_DRIVER
+"""Among requests: cards that a ResourceClaim of the pod was given."""
+MAYBE_CLAIMED = "ResourceClaim"
+"""Among requests: a ResourceClaim of which nothing is known, or not yet what it was given."""
 _MIRROR = "kubernetes.io/config.mirror"
 """On the API server's image of a static pod, which its kubelet alone starts and ends."""
 _SOURCE = "kubernetes.io/config.source"
@@ -75,6 +80,8 @@ class Pod:
     """GPU resources that it asks for, as kube-scheduler counts them."""
     card_memory: int = 0
     """Units of GPU memory that it needs of its cards, as the scheduler extender counts them."""
+    claims: tuple[str, ...] = ()
+    """Names of its ResourceClaims, once it is bound; empty for one that is not made yet."""
     selects: frozenset[tuple[str, str]] = _NO_SELECTION
     """Pool and mode labels, with the values that it needs its node to have."""
     containers: tuple[SharingContainer, ...] = ()
@@ -153,10 +160,11 @@ def parse_pod(
         daemonset = _find_daemonset(raw, owner, spec, plugin_namespaces, standard_names)
     annotations = meta.get("annotations") or {}
     static = namespace in plugin_namespaces and _is_static_plugin(meta, annotations)
-    if not (requests or selects or daemonset or static):
-        return None
     status = raw.get("status") or {}
     node = spec.node_name or ""
+    claims = _list_claims(spec, status) if node else ()
+    if not (requests or selects or daemonset or static or claims):
+        return None
     ready = _find_condition(status, "Ready")
     since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
     created = meta.get("creationTimestamp")
@@ -180,6 +188,7 @@ def parse_pod(
         ),
         requests=share_mapping(tuple(requests.items())) if requests else NOTHING,
         card_memory=card_memory,
+        claims=claims,
         selects=share(selects) if selects else _NO_SELECTION,
         containers=share(_find_sharing(spec)) if shares else (),
         requires_isolation=(
@@ -199,6 +208,41 @@ def parse_pod(
         unrouted=bool(requests) and not is_routed and _is_unrouted(shape, schedulers),
         is_evictable=not by_daemonset and _MIRROR not in annotations,
     )
+
+
+def has_claimed_cards(raw: Mapping[str, Any]) -> bool | None:
+    """Tell from a ResourceClaim of any served version whether NVIDIA's DRA driver gave it cards;
+    None where it was given nothing yet. Access for administrators takes no card from anybody."""
+    allocation = (raw.get("status") or {}).get("allocation")
+    if allocation is None:
+        return None
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return any(each["driver"] == DRA_DRIVER and not each.get("adminAccess") for each in results)
+
+
+def count_claims(pod: Pod, claims: Mapping[str, bool]) -> Pod:
+    """Return `pod` with what its ResourceClaims were given among its requests. `claims` tells by
+    `namespace/name` of each that was given something whether that was cards."""
+    given = {claims.get(f"{pod.namespace}/{name}") for name in pod.claims}
+    counted = {key: 1 for key, has in ((CLAIMED, True), (MAYBE_CLAIMED, None)) if has in given}
+    return replace(pod, requests={**pod.requests, **counted}) if counted else pod
+
+
+def _list_claims(spec: Spec, status: Mapping[str, Any]) -> tuple[str, ...]:
+    """List those of its own, and the one that kube-scheduler makes for extended resources."""
+    extended = status.get("extendedResourceClaimStatus")
+    if not (spec.resource_claims or extended):
+        return ()
+    of_templates = status.get("resourceClaimStatuses") or ()
+    made = {each["name"]: each.get("resourceClaimName") for each in of_templates}
+    found = [
+        made.get(each["name"], each.get("resourceClaimName", ""))
+        for each in spec.resource_claims or ()
+    ]
+    if extended:
+        found.append(extended["resourceClaimName"])
+    # Of a template that made none, none is needed (API reference of PodResourceClaimStatus).
+    return tuple(name for name in found if name is not None)
 
 
 def _read_cards(spec: Spec, annotations: Mapping[str, str], card_memory: int) -> Mapping[int, int]:

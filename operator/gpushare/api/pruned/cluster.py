@@ -33,10 +33,11 @@ class Kind(StrEnum):
     DEPLOYMENTS = "deployments"
     CONFIGMAPS = "configmaps"
     RESOURCESLICES = "resourceslices"
+    RESOURCECLAIMS = "resourceclaims"
     PLUGINCONFIGS = "pluginconfigs"
 
 
-REFUSABLE = (Kind.CONFIGMAPS, Kind.RESOURCESLICES, Kind.PLUGINCONFIGS)
+REFUSABLE = (Kind.CONFIGMAPS, Kind.RESOURCESLICES, Kind.RESOURCECLAIMS, Kind.PLUGINCONFIGS)
 """Those without which answers are still useful: they say what they lack."""
 _PLANNED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
 
@@ -81,6 +82,8 @@ class Cluster:
     """Those that tell the scheduler extender of unhealthy cards."""
     resourceslices: tuple[Json, ...] = ()
     """Those by which NVIDIA's DRA driver gives out a node's cards."""
+    resourceclaims: tuple[Json, ...] = ()
+    """Those of all pods, by which drivers give out devices."""
     pluginconfigs: tuple[Json, ...] = ()
     """The ConfigMaps beside NVIDIA's device plugin, in the namespace that the operator's
     Deployments name; their DaemonSets and pods are among the others."""

@@ -114,6 +114,7 @@ _CONTAINER: Shape = {
     "env": Items(_VARIABLE, "name", names.GPU_ENVIRONMENT),
     "resources": {"limits": _amounts, "requests": _amounts},
 }
+_CLAIM: Shape = {"name": required, "resourceClaimName": str}
 _POD: Shape = {
     "metadata": {
         **_NAMESPACED,
@@ -142,7 +143,7 @@ _POD: Shape = {
             {"key": str, "operator": str, "value": str, "effect": str, "tolerationSeconds": int}
         ],
         "schedulingGates": [{"name": required}],
-        "resourceClaims": [{"name": required}],
+        "resourceClaims": [_CLAIM],
         "initContainers": [_CONTAINER],
         "containers": [_CONTAINER],
         "volumes": [{"hostPath": {"path": str}}],
@@ -152,6 +153,8 @@ _POD: Shape = {
         "startTime": time,
         "conditions": Items(_CONDITION, "type", ("PodScheduled", "Ready")),
         "containerStatuses": [{"name": required, "restartCount": int}],
+        "resourceClaimStatuses": [_CLAIM],
+        "extendedResourceClaimStatus": {"resourceClaimName": required},
     },
 }
 
@@ -197,6 +200,8 @@ _DEPLOYMENT: Shape = {
     "spec": {"template": {"spec": {"containers": [_OPERATOR]}}},
 }
 
+_RESULT: Shape = {"driver": required, "adminAccess": bool}
+
 KEPT: Mapping[str, Shape] = {
     "nodes": _NODE,
     "pods": _POD,
@@ -209,6 +214,10 @@ KEPT: Mapping[str, Shape] = {
     "resourceslices": {
         "metadata": _METADATA,
         "spec": {"driver": str, "nodeName": str, "devices": [{"name": required}]},
+    },
+    "resourceclaims": {
+        "metadata": _NAMESPACED,
+        "status": {"allocation": {"devices": {"results": [_RESULT]}}},
     },
 }
 """By kind, as in `gpushare.api.pruned.cluster`."""

@@ -14,7 +14,15 @@ Lacks = Mapping[Kind, str]
 """By kind, what the answer lacks where the user may not list it."""
 SLICES = "whether NVIDIA's DRA driver gives out cards too (from ResourceSlices)"
 CONFIGS = "what pools of the NVIDIA edition need (from the namespace of NVIDIA's device plugin)"
+CLAIMS = "which pods hold cards by NVIDIA's DRA driver: all with ResourceClaims may (from those)"
 UNHEALTHY = "which cards are unhealthy (from ConfigMaps of kube-system): all are shown as healthy"
+OF_STACKS: Lacks = {
+    Kind.CONFIGMAPS: UNHEALTHY,
+    Kind.RESOURCESLICES: SLICES,
+    Kind.RESOURCECLAIMS: CLAIMS,
+    Kind.PLUGINCONFIGS: CONFIGS,
+}
+"""Of the kinds that tell of plugins and of other stacks."""
 
 
 def build_answer(

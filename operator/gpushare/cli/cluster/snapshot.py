@@ -1,14 +1,14 @@
 """Converts a cluster that was read into what the operator's decisions use."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gpushare import names
 from gpushare.api.k8s.daemonset import DaemonSet, list_standard_names, parse_daemonset
 from gpushare.api.k8s.namespace import parse_namespace
 from gpushare.api.k8s.node import parse_node, parse_resource_slice
-from gpushare.api.k8s.pod import Pod, parse_pod
+from gpushare.api.k8s.pod import Pod, count_claims, has_claimed_cards, parse_pod
 from gpushare.api.k8s.unhealthy_cards import parse_unhealthy_cards
 from gpushare.api.pool import Pool
 from gpushare.api.pruned.cluster import Cluster, Kind
@@ -23,7 +23,7 @@ from gpushare.kube.resources.pools import parse_pools
 
 PLANNED = (
     *(Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS, Kind.DEPLOYMENTS),
-    *(Kind.RESOURCESLICES, Kind.PLUGINCONFIGS),
+    *(Kind.RESOURCESLICES, Kind.RESOURCECLAIMS, Kind.PLUGINCONFIGS),
 )
 """The kinds that the planner needs, with its settings."""
 
@@ -44,11 +44,12 @@ def observe_cluster(cluster: Cluster) -> Seen:
         (names.PLUGIN_NAMESPACE, setup.nvidia_namespace),
     )
     standard_names = list_standard_names(given)
+    claims = dict(_read_claims(cluster))
     by_node: defaultdict[str, list[Pod]] = defaultdict(list)
     for raw in cluster.pods:
         pod = parse_pod(raw, plugin_namespaces=plugin_namespaces, standard_names=standard_names)
         if pod is not None:
-            by_node[pod.node].append(pod)
+            by_node[pod.node].append(count_claims(pod, claims))
     unbound = tuple(by_node.pop("", ()))
     slices: defaultdict[str, list[str]] = defaultdict(list)
     for each in filter(None, map(parse_resource_slice, cluster.resourceslices)):
@@ -74,6 +75,13 @@ def observe_cluster(cluster: Cluster) -> Seen:
     namespaces = map(parse_namespace, cluster.namespaces)
     opted_out = frozenset(each.name for each in namespaces if each.opts_out)
     return Seen(snapshot, unbound, opted_out, unreadable, _observe_setup(cluster, snapshot))
+
+
+def _read_claims(cluster: Cluster) -> Iterator[tuple[str, bool]]:
+    for raw in cluster.resourceclaims:
+        meta, has_cards = raw["metadata"], has_claimed_cards(raw)
+        if has_cards is not None:
+            yield f"{meta['namespace']}/{meta['name']}", has_cards
 
 
 def _find_daemonsets(cluster: Cluster, namespace: str) -> frozenset[DaemonSet]:

@@ -7,7 +7,7 @@ from gpushare import names
 from gpushare.api.k8s.taint import Taint, parse_taints
 from gpushare.api.pruned.cluster import Kind, Subject
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.basis import CONFIGS, SLICES, UNHEALTHY, build_answer
+from gpushare.cli.cluster.basis import OF_STACKS, build_answer
 from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.output.answer import Answer, Fact, Line, Styled, lay_out_facts
@@ -32,9 +32,7 @@ _LACKS = {
     Kind.PODS: "its pods, its plan, and what is wrong with its plugins",
     Kind.POOLS: "which pools claim it, and its plan",
     Kind.DAEMONSETS: "its plan, and what is wrong with its plugins",
-    Kind.CONFIGMAPS: UNHEALTHY,
-    Kind.RESOURCESLICES: SLICES,
-    Kind.PLUGINCONFIGS: CONFIGS,
+    **OF_STACKS,
 }
 
 _CLAIMANTS = "POOL:pool,PRIORITY:priority,HAS IT:hasIt,STATE:state,REASON:reason,WHY:message"

@@ -10,7 +10,7 @@ from gpushare.api.k8s.pod_shape import parse_pod_shape
 from gpushare.api.k8s.taint import parse_taints
 from gpushare.api.pruned.cluster import Cluster, Kind, Subject
 from gpushare.cli.cluster.access import Access, check_namespace
-from gpushare.cli.cluster.basis import CONFIGS, SLICES, UNHEALTHY, build_answer
+from gpushare.cli.cluster.basis import OF_STACKS, build_answer
 from gpushare.cli.cluster.snapshot import observe_cluster
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
@@ -44,9 +44,7 @@ _LACKS = {
     Kind.POOLS: f"to which pool it would be assigned now, why the others reject it, and {_FITS}",
     Kind.DAEMONSETS: _FITS,
     Kind.NAMESPACES: "to which pool it would be assigned now, by the labels of its namespace",
-    Kind.CONFIGMAPS: UNHEALTHY,
-    Kind.RESOURCESLICES: SLICES,
-    Kind.PLUGINCONFIGS: CONFIGS,
+    **OF_STACKS,
 }
 
 

@@ -8,7 +8,7 @@ from gpushare import names
 from gpushare.api.pool import UnreadablePool
 from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.basis import CONFIGS, SLICES, UNHEALTHY, build_answer
+from gpushare.cli.cluster.basis import OF_STACKS, build_answer
 from gpushare.cli.cluster.snapshot import observe_pools
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.output.answer import Answer, Fact, Line, Styled, lay_out_facts
@@ -27,7 +27,6 @@ from gpushare.core.status.unschedulable_pods import UnschedulablePod
 
 Json = dict[str, Any]
 
-_LACKS = {Kind.CONFIGMAPS: UNHEALTHY, Kind.RESOURCESLICES: SLICES, Kind.PLUGINCONFIGS: CONFIGS}
 _CONDITIONS = "TYPE:type,STATUS:status,REASON:reason,CONTROLLER SAID:said,WHY:message"
 _NODES = "STATE:state,REASON:reason,NODES:nodes,WHY:message"
 _STATES = {"ready": "green", "failed": "red", "blocked": "red"}
@@ -57,7 +56,7 @@ def explain_one_pool(access: Access, name: str) -> Answer:
         document,
         lambda wide: _build_page(explained, document, wide=wide),
         cluster,
-        _LACKS,
+        OF_STACKS,
         seen.known,
         PLANNED_BY,
     )

@@ -7,13 +7,7 @@ from typing import Any
 from gpushare.api.pool import UnreadablePool
 from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.cluster.access import Access, check_namespace
-from gpushare.cli.cluster.basis import (
-    CONFIGS,
-    SLICES,
-    UNHEALTHY,
-    build_unread_lines,
-    describe_unread,
-)
+from gpushare.cli.cluster.basis import OF_STACKS, build_unread_lines, describe_unread
 from gpushare.cli.cluster.snapshot import observe_pools
 from gpushare.cli.output.answer import Answer, Line, Styled
 from gpushare.cli.output.facts import (
@@ -37,7 +31,6 @@ from gpushare.core.snapshot.actions import NodeState
 
 Json = dict[str, Any]
 
-_LACKS = {Kind.CONFIGMAPS: UNHEALTHY, Kind.RESOURCESLICES: SLICES, Kind.PLUGINCONFIGS: CONFIGS}
 BAR = 20
 """Characters of a full bar."""
 
@@ -54,7 +47,7 @@ def inspect_pools(access: Access, namespace: str | None) -> Answer:
 
     def build(wide: bool) -> list[Line]:
         page = _build_page(view, document, wide=wide)
-        return [*page, *build_unread_lines(cluster, _LACKS, wide=wide)]
+        return [*page, *build_unread_lines(cluster, OF_STACKS, wide=wide)]
 
     return Answer(document, build)
 
@@ -79,7 +72,7 @@ def describe_pools(view: PoolsView, unreadable: Sequence[UnreadablePool], cluste
         ],
         "unit": view.unit,
         "waiting": [describe_waiting(each) for each in view.waiting],
-        "unread": describe_unread(cluster, _LACKS),
+        "unread": describe_unread(cluster, OF_STACKS),
     }
 
 

@@ -22,7 +22,7 @@ from gpushare.core.analysis.finding import Unseen
 from gpushare.kube.client import ApiClient, list_pages
 from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError, OtherVersionError
 from gpushare.kube.resources.deployments import list_deployments, parse_deployment
-from gpushare.kube.resources.resource_slices import OF_DRIVER, find_slices_path
+from gpushare.kube.resources.dynamic_resources import OF_DRIVER, find_group_path
 
 ATTEMPTS = 3
 PAUSE_SECONDS = 0.5
@@ -37,6 +37,11 @@ PATHS: Mapping[Kind, str] = {
     Kind.CONFIGMAPS: f"api/v1/namespaces/{names.EXTENDER_NAMESPACE}/configmaps",
 }
 
+_DYNAMIC: Mapping[Kind, Mapping[str, str]] = {
+    Kind.RESOURCESLICES: OF_DRIVER,
+    Kind.RESOURCECLAIMS: {},
+}
+"""Those of dynamic resource allocation, and what selects them."""
 _NODE_FIELDS = {Kind.NODES: "metadata.name", Kind.PODS: "spec.nodeName"}
 """By what these are selected for one node."""
 _SPECIAL = re.compile(r"[\\,=]")
@@ -101,8 +106,9 @@ async def _read_kind(api: ApiClient, kind: Kind, node: str) -> tuple[Json, ...] 
         return await _read_nvidias(api, kind)
     wanted = {"fieldSelector": _build_selector(_NODE_FIELDS[kind], node)} if node else {}
     path: str | None = PATHS.get(kind)
-    if kind is Kind.RESOURCESLICES:
-        wanted, path = dict(OF_DRIVER), await find_slices_path(api)
+    if kind in _DYNAMIC:
+        group = await find_group_path(api)
+        wanted, path = dict(_DYNAMIC[kind]), group and f"{group}/{kind}"
     if path is None:
         return ()
     try:

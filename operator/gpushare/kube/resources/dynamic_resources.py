@@ -1,4 +1,4 @@
-"""Finds where the API server has ResourceSlices: in which version, if any."""
+"""Finds where the API server has ResourceSlices and ResourceClaims: in which version, if any."""
 
 from collections.abc import Mapping
 
@@ -10,11 +10,11 @@ GROUP = "resource.k8s.io"
 VERSIONS = ("v1", "v1beta2", "v1beta1")
 """Kubernetes 1.34, 1.33 and 1.32, the newest first; the fields that are read are the same."""
 OF_DRIVER: Mapping[str, str] = {"fieldSelector": f"spec.driver={DRA_DRIVER}"}
-"""Selects those of NVIDIA's DRA driver that gives cards out."""
+"""Selects the slices of NVIDIA's DRA driver that gives cards out; claims have no such field."""
 
 
-async def find_slices_path(api: ApiClient) -> str | None:
-    """Find their path; None where the server does not serve them, or does not say so.
+async def find_group_path(api: ApiClient) -> str | None:
+    """Find the path of both; None where the server does not serve them, or does not say so.
 
     Raises what a call may raise.
     """
@@ -26,4 +26,4 @@ async def find_slices_path(api: ApiClient) -> str | None:
         return None
     served = {each.get("version") for each in (group or {}).get("versions") or ()}
     version = next((each for each in VERSIONS if each in served), None)
-    return f"apis/{GROUP}/{version}/resourceslices" if version else None
+    return f"apis/{GROUP}/{version}" if version else None
