@@ -55,6 +55,11 @@ class Mode:
         return (self.resource, *self.companions) if self.resource else self.companions
 
     @property
+    def follows_label(self) -> bool:
+        """Whether its plugin follows its label while it runs: the devices of pods go with it."""
+        return bool(self.config)
+
+    @property
     def replaced(self) -> tuple[str, ...]:
         """DaemonSets whose pods are deleted where its plugin is restarted."""
         return self.daemonsets if self.restarts_components else self.daemonsets[: bool(self.plugin)]

@@ -134,7 +134,7 @@ def _find_users_of_configuration(seen: NodeSnapshot, to: Mode) -> Blocker | None
     """Find pods on a node that leaves an edition whose plugin follows its label at once: with the
     label, which is ours, their devices go."""
     applied = seen.records.applied
-    if applied is None or not applied.mode.config or applied.edition is to.edition:
+    if applied is None or not applied.mode.follows_label or applied.edition is to.edition:
         return None
     users = [pod for pod in seen.pods if pod.is_live and pod.requests]
     if not users:

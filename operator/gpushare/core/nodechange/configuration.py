@@ -50,7 +50,7 @@ def find_brief_end(reading: PluginReading, ctx: ReconcileContext) -> timedelta |
 def _find_foreign(reading: PluginReading) -> list[datetime | None]:
     """List when others wrote the labels of the recorded mode, where its plugin follows those."""
     node, mode = reading.node, reading.applied.mode
-    if not mode.config:
+    if not mode.follows_label:
         return []
     foreign = (key for key, value in mode.labels.items() if node.labels.get(key) != value)
     return [node.written_at.get(key) for key in foreign]

@@ -73,7 +73,7 @@ def delete_plugins(step: Step) -> StepResult | None:
     )
     if not remaining:
         return None
-    if step.to.config and step.late_pods is not None:
+    if step.to.follows_label and step.late_pods is not None:
         # Its cards would be given out again.
         return step.wait_for_pods(step.late_pods)
     if (waits := _follow_config(step)) is not None:
@@ -103,7 +103,7 @@ def revert(step: Step) -> StepResult | None:
     # A value that somebody took away and put back is not ours: who knows what was read meanwhile.
     intact = mode.labels.items() <= seen.node.labels.items()
     intact = intact and mode.labels.keys() <= seen.node.owned
-    if not intact and mode.config and step.late_pods is not None:
+    if not intact and mode.follows_label and step.late_pods is not None:
         # The plugin has followed that label, and would follow ours under the pods.
         return step.wait_for_pods(step.late_pods)
     records = seen.records.model_copy(update={"drift": verdict.record})
@@ -163,7 +163,7 @@ def complete(step: Step) -> StepResult:
             requeue_after_seconds=wait,
         )
     users = find_pods_of_another_mode(step.to, seen.pods)
-    if step.to.config:
+    if step.to.follows_label:
         users = users or step.late_pods
     if users is not None:
         return step.wait_for_pods(users)
