@@ -2,15 +2,17 @@
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 from gpushare.api.k8s.node import ResourceSlice, parse_resource_slice
-from gpushare.api.k8s.pod import has_claimed_cards
+from gpushare.api.k8s.pod import Pod, has_given_cards
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import CALL_FAILURES, describe_failure
-from gpushare.kube.informer import Informer, Listener
+from gpushare.kube.informer import Informer
 from gpushare.kube.resources.dynamic_resources import OF_DRIVER, find_group_path
 from gpushare.observe.metrics import Metrics
 
@@ -27,7 +29,7 @@ _NO_CLAIMS: Mapping[str, bool] = MappingProxyType({})
 class DynamicResources:
     """The ResourceSlices of the driver, and all ResourceClaims that were given something.
 
-    `on_slice` is called with the name of a node whose slices changed, `on_claim` for each claim.
+    `on_change` is called with the name of a node whose slices changed, or a claim of its pods.
     Without the right to list slices none are known; without the right to list claims, each claim
     of a pod may hold cards.
     """
@@ -37,13 +39,11 @@ class DynamicResources:
         api: ApiClient,
         metrics: Metrics,
         *,
-        on_slice: Callable[[str], None],
-        on_claim: Listener,
+        on_change: Callable[[str], None],
     ):
         self._api = api
         self._metrics = metrics
-        self._notify = on_slice
-        self._on_claim = on_claim
+        self._notify = on_change
         self._looked_for = asyncio.Event()
         """Set once it is known whether the API server serves them."""
         self.slice_informer: Informer[ResourceSlice] | None = None
@@ -51,11 +51,31 @@ class DynamicResources:
         self.slices: dict[str, set[str]] = {}
         """Names by node; those that are gone stay for a while."""
         self._slice_timers: dict[str, asyncio.TimerHandle] = {}
+        self._claimants: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        """By `namespace/name` of a claim, the nodes of the pods that have it, by pod."""
 
     @property
-    def claims(self) -> Mapping[str, bool]:
-        """By `namespace/name`, whether the claim was given cards."""
-        return self.claim_informer.records if self.claim_informer is not None else _NO_CLAIMS
+    def informers(self) -> tuple[Informer[Any], ...]:
+        """Those of what is served, once that is known."""
+        every = (self.slice_informer, self.claim_informer)
+        return tuple(each for each in every if each is not None)
+
+    @property
+    def claims(self) -> Mapping[str, bool] | None:
+        """By `namespace/name`, whether the claim was given cards; None where they can't be read."""
+        if self.claim_informer is None:
+            return _NO_CLAIMS
+        return self.claim_informer.records if self.claim_informer.synced.is_set() else None
+
+    def note_pod(self, key: str, old: Pod | None, new: Pod | None) -> None:
+        """Note which claims a pod has."""
+        for claim in _list_claims(old):
+            self._claimants[claim].pop(key, None)
+            if not self._claimants[claim]:
+                del self._claimants[claim]
+        if new is not None:
+            for claim in _list_claims(new):
+                self._claimants[claim][key] = new.node
 
     async def run(self) -> None:
         """Keep them up to date where the API server serves them, which is found out once."""
@@ -64,7 +84,9 @@ class DynamicResources:
                 path = await find_group_path(self._api)
                 break
             except CALL_FAILURES as error:
-                log.warning("ResourceSlices not looked for: %s", describe_failure(error))
+                log.warning(
+                    "ResourceSlices and ResourceClaims not looked for: %s", describe_failure(error)
+                )
             await asyncio.sleep(DISCOVERY_SECONDS)
         if path is None:
             self._looked_for.set()
@@ -82,7 +104,7 @@ class DynamicResources:
         self.claim_informer = Informer(
             self._api,
             f"{path}/resourceclaims",
-            has_claimed_cards,
+            has_given_cards,
             on_change=self._on_claim,
             on_alive=partial(note, "resourceclaims"),
             refusal_seconds=REFUSAL_SECONDS,
@@ -93,9 +115,12 @@ class DynamicResources:
     async def wait_tried(self) -> None:
         """Wait until both were listed, or that failed, where they are served."""
         await self._looked_for.wait()
-        for informer in (self.slice_informer, self.claim_informer):
-            if informer is not None:
-                await informer.tried.wait()
+        for informer in self.informers:
+            await informer.tried.wait()
+
+    def _on_claim(self, key: str, old: bool | None, new: bool | None) -> None:
+        for node in set(self._claimants.get(key, {}).values()):
+            self._notify(node)
 
     def _on_slice(self, key: str, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         if (timer := self._slice_timers.pop(key, None)) is not None:
@@ -116,3 +141,7 @@ class DynamicResources:
         if not on_node:
             del self.slices[node]
         self._notify(node)
+
+
+def _list_claims(pod: Pod | None) -> list[str]:
+    return [] if pod is None else [f"{pod.namespace}/{name}" for name in pod.claims]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from gpushare.api.k8s.job import parse_job
 from gpushare.api.k8s.node import parse_node
-from gpushare.api.k8s.pod import count_claims
+from gpushare.api.k8s.pod import judge_claims
 from gpushare.controller.informers import Informers
 from gpushare.core.nodechange.phases.cordoned import plan_after_recheck
 from gpushare.core.nodechange.phases.labelled import plan_restart
@@ -188,7 +188,7 @@ class Executor:
         if records.change is None or records.change.phase not in steps:
             return None
         dynamic = self.informers.dynamic
-        pods = [count_claims(pod, dynamic.claims) for pod in listed]
+        pods = [judge_claims(pod, dynamic.claims) for pod in listed]
         slices = dynamic.slices.get(name, ())
         return NodeSnapshot(node, pods, records, resource_slices=slices)
 

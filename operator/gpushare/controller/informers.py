@@ -12,10 +12,10 @@ from gpushare.api.k8s.daemonset import DaemonSet, list_standard_names, parse_dae
 from gpushare.api.k8s.job import Job, parse_job
 from gpushare.api.k8s.namespace import Namespace, parse_namespace
 from gpushare.api.k8s.node import Node, parse_node
-from gpushare.api.k8s.pod import Pod, count_claims, parse_pod
+from gpushare.api.k8s.pod import Pod, judge_claims, parse_pod
 from gpushare.api.k8s.unhealthy_cards import UnhealthyCards, parse_unhealthy_cards
 from gpushare.api.windows import Freeze, parse_freeze
-from gpushare.controller.dynamic_resources import DynamicResources
+from gpushare.controller.dynamic_resources import REFUSAL_SECONDS, DynamicResources
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.records.record import RecordError
@@ -29,8 +29,6 @@ from gpushare.kube.informer import Informer, Listener, Record
 from gpushare.kube.resources.jobs import jobs_path
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
-
-REFUSAL_SECONDS = 60.0
 
 
 class Informers:
@@ -118,12 +116,8 @@ class Informers:
         )
         """Without the right to list these, everything else goes on: cards count as healthy. Where
         the right is taken away the metric of watches tells."""
-        self.dynamic = DynamicResources(
-            api, metrics, on_slice=self.mark_changed, on_claim=self._on_claim
-        )
+        self.dynamic = DynamicResources(api, metrics, on_change=self.mark_changed)
         """As for unhealthy cards."""
-        self._claimants: dict[str, Pod] = {}
-        """Pods on nodes that have ResourceClaims."""
 
     def _add(
         self,
@@ -207,8 +201,9 @@ class Informers:
 
         What another controller did is unknown without this, and would not count in a budget.
         """
-        optional = (r for r in self._optional if r.synced.is_set())
-        await asyncio.gather(*(r.relist() for r in (*self._informers, *optional)))
+        optional = (*self._optional, *self.dynamic.informers)
+        present = (r for r in optional if r.synced.is_set())
+        await asyncio.gather(*(r.relist() for r in (*self._informers, *present)))
 
     def observe(self) -> ClusterSnapshot:
         """Return views, not copies, of what is here, without pools and what is under way."""
@@ -262,10 +257,7 @@ class Informers:
 
     def _on_pod(self, key: str, old: Pod | None, new: Pod | None) -> None:
         self._note_pod(key, old, new)
-        if new is not None and new.claims:
-            self._claimants[key] = new
-        else:
-            self._claimants.pop(key, None)
+        self.dynamic.note_pod(key, old, new)
         if old is not None and old.node and (new is None or new.node != old.node):
             on_node = self._pods[old.node]
             del on_node[key]
@@ -291,12 +283,6 @@ class Informers:
         if (told := new or old) is not None:
             self.mark_changed(told.node)
 
-    def _on_claim(self, key: str, old: bool | None, new: bool | None) -> None:
-        namespace, _, name = key.partition("/")
-        for pod in self._claimants.values():
-            if pod.namespace == namespace and name in pod.claims:
-                self.mark_changed(pod.node)
-
     def _on_job(self, key: str, old: Job | None, new: Job | None) -> None:
         if old is not None:
             on_node = self._jobs[old.node]
@@ -313,13 +299,13 @@ class _PodsByNode(Mapping[str, tuple[Pod, ...]]):
     """Pods of a node with what their ResourceClaims hold, in an order that does not depend on how
     they came."""
 
-    def __init__(self, pods: Mapping[str, Mapping[str, Pod]], claims: Mapping[str, bool]):
+    def __init__(self, pods: Mapping[str, Mapping[str, Pod]], claims: Mapping[str, bool] | None):
         self._pods = pods
         self._claims = claims
 
     def __getitem__(self, node: str) -> tuple[Pod, ...]:
         pods = (pod for _, pod in sorted(self._pods[node].items()))
-        return tuple(count_claims(pod, self._claims) if pod.claims else pod for pod in pods)
+        return tuple(judge_claims(pod, self._claims) if pod.claims else pod for pod in pods)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._pods)

@@ -108,15 +108,19 @@ class Informer(Generic[Record]):
                 reason = describe_failure(error)
                 log.warning("watch of %s interrupted: %s", self._path, reason)
                 self.tried.set()
-                if self._refusal_seconds and isinstance(error, ApiError) and error.status == 403:
+                if self._accepts_refusal(error):
                     self._forget()
-                    await asyncio.sleep(self._refusal_seconds)
+                    await asyncio.sleep(self._refusal_seconds or 0.0)
                     continue
             if watched_since is not None and time.monotonic() - watched_since >= HEALTHY_SECONDS:
                 failures = 0
                 continue
             await asyncio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
             failures += 1
+
+    def _accepts_refusal(self, error: Exception) -> bool:
+        refused = isinstance(error, ApiError) and error.status == 403
+        return refused and self._refusal_seconds is not None
 
     def _forget(self) -> None:
         """Forget everything: objects must be listed again, once that is allowed."""
@@ -136,7 +140,7 @@ class Informer(Generic[Record]):
     async def relist(self) -> None:
         """List all objects again, whatever the watch, which continues, has reported so far.
 
-        Tries until it succeeds.
+        Tries until it succeeds, or is refused where the right is not sure to be there.
         """
         failures = 0
         while True:
@@ -145,6 +149,8 @@ class Informer(Generic[Record]):
                 return
             except CALL_FAILURES as error:
                 log.warning("%s not read: %s", self._path, describe_failure(error))
+                if self._accepts_refusal(error):
+                    return
             await asyncio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
             failures += 1
 

@@ -7,7 +7,7 @@ import pytest
 from gpushare.api.k8s.daemonset import HAMI_DAEMONSET as HAMI
 from gpushare.api.k8s.daemonset import NVIDIA_DAEMONSET as NVIDIA
 from gpushare.api.k8s.node import ResourceSlice, parse_node, parse_resource_slice
-from gpushare.api.k8s.pod import CLAIMED, MAYBE_CLAIMED, count_claims, has_claimed_cards, parse_pod
+from gpushare.api.k8s.pod import has_given_cards, judge_claims, parse_pod
 from gpushare.api.pruned.cluster import Kind, keep_object
 
 
@@ -122,25 +122,35 @@ def _allocated(driver: str, **more: bool) -> dict[str, Any]:
     return {"allocation": {"devices": {"results": [result]}}}
 
 
+CARDS = _allocated("gpu.nvidia.com")
+
+
 @pytest.mark.parametrize(
-    ("status", "counted"),
+    ("phase", "status", "holds"),
     [
-        (_allocated("gpu.nvidia.com"), CLAIMED),
-        (_allocated("gpu.nvidia.com", adminAccess=True), None),
-        (_allocated("nic.example.com"), None),
-        ({}, MAYBE_CLAIMED),
+        ("Running", CARDS, True),
+        ("Pending", CARDS, True),
+        ("Running", _allocated("gpu.nvidia.com", adminAccess=True), False),
+        ("Running", _allocated("nic.example.com"), False),
+        ("Running", {}, None),
+        ("Pending", {}, False),
     ],
-    ids=["cards", "for an administrator", "another device", "not allocated"],
-)
-def test_a_claim_counts_as_a_request_where_it_was_given_cards_or_may_be(
-    status: dict[str, Any], counted: str | None
+    ids=[
+        "cards", "cards of a pod that starts", "for an administrator", "another device",
+        "not allocated in our copy", "not allocated, so its pod can't start",
+    ],
+)  # fmt: skip
+def test_a_pod_holds_cards_where_its_claim_was_given_some(
+    phase: str, status: dict[str, Any], holds: bool | None
 ) -> None:
     raw = {"metadata": {"name": "a", "namespace": "team", "uid": "1"}, "status": status}
     kept = keep_object(Kind.RESOURCECLAIMS, raw)
     assert kept is not None
-    has_cards = has_claimed_cards(kept)
-    assert has_cards == has_claimed_cards(raw)
-    pod = parse_pod(_claims({"name": "gpu", "resourceClaimName": "a"}), plugin_namespaces=())
+    given = has_given_cards(kept)
+    assert given == has_given_cards(raw)
+    pod = parse_pod(
+        _claims({"name": "gpu", "resourceClaimName": "a"}, phase=phase), plugin_namespaces=()
+    )
     assert pod is not None
-    found = count_claims(pod, {"team/a": has_cards} if has_cards is not None else {})
-    assert dict(found.requests) == ({counted: 1} if counted else {})
+    assert judge_claims(pod, {} if given is None else {"team/a": given}).has_claimed_cards is holds
+    assert judge_claims(pod, None).has_claimed_cards is None

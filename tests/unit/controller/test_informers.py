@@ -3,13 +3,11 @@
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gpushare.api.k8s.node import ResourceSlice
-from gpushare.api.k8s.pod import CLAIMED, MAYBE_CLAIMED
 from gpushare.controller.informers import Informers
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.observe.metrics import Metrics
@@ -94,16 +92,32 @@ async def test_a_slice_that_goes_again_counts_from_then_on(
     assert informers.observe().resource_slices == {"gpu-1": {"gpu-1-a"}}
 
 
-def test_what_a_claim_was_given_counts_for_its_pod_and_its_node_is_decided_anew() -> None:
-    informers, pod = _build(), a_gpu_pod(requests={}, claims=("claim",))
-    claims = {"default/claim": True}
-    informers._on_pod("default/train-1", None, pod)
-    informers.take_changed()
-    assert informers.observe().pods["gpu-1"][0].requests == {MAYBE_CLAIMED: 1}
-    informers.dynamic.claim_informer = SimpleNamespace(records=claims)  # type: ignore[assignment]
-    informers._on_claim("default/claim", None, True)
-    assert informers.take_changed() == {"gpu-1"}
-    assert informers.observe().pods["gpu-1"][0].requests == {CLAIMED: 1}
+CLAIMS = "apis/resource.k8s.io/v1/resourceclaims"
+
+
+async def test_what_a_claim_was_given_is_known_of_its_pod_and_its_node_is_decided_anew() -> None:
+    fake = FakeApi(*NEEDED, "api/v1/namespaces/kube-system/configmaps", SLICES, CLAIMS)
+    fake.put("apis/resource.k8s.io", {"versions": [{"version": "v1"}]})
+    async with fake.connected() as api:
+        informers = Informers(api, Settings(), on_change=lambda: None, metrics=Metrics())
+        pod = a_gpu_pod(requests={}, claims=("claim",))
+        informers._on_pod("default/train-1", None, pod)
+        running = asyncio.create_task(informers.run())
+        await informers.wait_synced()
+        assert informers.observe().pods["gpu-1"][0].has_claimed_cards is None
+        informers.take_changed()
+        result = {"driver": "gpu.nvidia.com"}
+        status = {"allocation": {"devices": {"results": [result]}}}
+        meta = {"name": "claim", "namespace": "default", "resourceVersion": "7"}
+        assert informers.dynamic.claim_informer is not None
+        informers.dynamic.claim_informer.offer({"metadata": meta, "status": status})
+        assert informers.take_changed() == {"gpu-1"}
+        assert informers.observe().pods["gpu-1"][0].has_claimed_cards
+        informers._on_pod("default/train-1", pod, None)
+        assert not informers.dynamic._claimants
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
 
 
 def _build() -> Informers:

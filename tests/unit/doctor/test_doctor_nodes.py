@@ -10,6 +10,7 @@ from gpushare.api.k8s.daemonset import DaemonSet
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod, SharingContainer
 from gpushare.api.pool import Edition, Pool, Schedule, UnreadablePool
+from gpushare.api.pruned.cluster import REFUSABLE
 from gpushare.api.status import PoolStatus
 from gpushare.core.analysis.doctor.nodes import judge_nodes, judge_units
 from gpushare.core.analysis.doctor.report import judge_machines, sort_findings
@@ -250,6 +251,12 @@ def test_rivals_of_a_pool_are_named() -> None:
 
 def test_without_nodes_or_pods_nothing_is_judged() -> None:
     assert list_codes(see(a_sharing_node(), unseen={"pods": UNSEEN})) == ["Skipped"]
+
+
+def test_without_what_tells_of_other_stacks_nodes_are_judged_all_the_same() -> None:
+    unseen = dict.fromkeys(REFUSABLE, UNSEEN)
+    found = see(a_sharing_node(), pods=(PLUGIN,), unseen=unseen)
+    assert set(list_codes(found)) > {"Skipped"}
 
 
 def test_where_pools_may_not_be_read_nobody_is_said_to_have_labelled_by_hand() -> None:

@@ -248,3 +248,11 @@ async def test_a_refusal_where_the_right_must_be_there_takes_nothing_away() -> N
     server = Server(_list(9, _object("a", 1, "x")), _error(403))
     informer, changes = await _run(server)
     assert (dict(informer.records), changes) == ({"a": "x"}, [("a", "x")])
+
+
+async def test_a_right_that_may_be_missing_is_not_waited_for_when_all_is_listed_anew() -> None:
+    server = Server(_list(9))
+    informer, _ = await _run(server, refusal_seconds=60.0)
+    server.answers = [_error(403)]
+    await informer.relist()
+    assert not server.answers

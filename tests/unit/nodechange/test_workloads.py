@@ -7,7 +7,7 @@ import pytest
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.k8s.pod import CLAIMED, MAYBE_CLAIMED, Pod
+from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import EvictPods, NamedPod, NodeState, RecheckPods
@@ -18,6 +18,7 @@ from tests.kit.values.node_plans import (
     OURS,
     SHARE,
     a_settled,
+    applied,
     cordoned,
     expect_apply,
     expect_change,
@@ -153,14 +154,28 @@ def test_the_pods_that_hold_the_change_up_are_counted(pool: Pool) -> None:
         assert plan.pods == 2
 
 
-@pytest.mark.parametrize("claim", [CLAIMED, MAYBE_CLAIMED])
+def a_claimant(name: str = "train-1", *, holds: bool | None) -> Pod:
+    return a_gpu_pod(name, requests={}, claims=("claim",), has_claimed_cards=holds)
+
+
+@pytest.mark.parametrize("holds", [True, None])
 @pytest.mark.parametrize("node", [a_settled(), a_node()], ids=["a member", "a new node"])
-def test_a_change_waits_for_pods_that_hold_cards_by_claims_or_may(node: Node, claim: str) -> None:
-    plan = plan_of(node, WAIT, a_gpu_pod(requests={claim: 1}))
+def test_a_change_waits_for_pods_that_hold_cards_by_claims_or_may(
+    node: Node, holds: bool | None
+) -> None:
+    plan = plan_of(node, WAIT, a_claimant(holds=holds))
     expect_idle(plan, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
     assert "default/train-1" in plan.message
 
 
 def test_a_pod_whose_claim_is_unknown_is_waited_for_and_not_evicted() -> None:
-    unknown = a_gpu_pod("nic-1", requests={MAYBE_CLAIMED: 1})
-    assert _evicted(a_gpu_pod(requests={CLAIMED: 1}), unknown) == (TRAIN,)
+    assert _evicted(a_claimant(holds=True), a_claimant("nic-1", holds=None)) == (TRAIN,)
+
+
+@pytest.mark.parametrize(("holds", "is_restored"), [(True, False), (None, True)])
+def test_a_label_is_put_back_unless_a_pod_is_known_to_hold_cards_by_a_claim(
+    holds: bool | None, is_restored: bool
+) -> None:
+    lost = a_node(labels=OURS, records=applied(Schedule.SHARE))
+    plan = plan_of(lost, a_pool(schedule="share"), a_claimant(holds=holds))
+    assert (plan.action is not None) is is_restored

@@ -43,10 +43,6 @@ _SELECTED = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
 SCHEDULER_ERROR = "SchedulerError"
 """Reason of a pod that the scheduler failed on, as where its extender does not answer."""
 _UNSCHEDULABLE = ("Unschedulable", SCHEDULER_ERROR)
-CLAIMED = DRA_DRIVER
-"""Among requests: cards that a ResourceClaim of the pod was given."""
-MAYBE_CLAIMED = "ResourceClaim"
-"""Among requests: a ResourceClaim of which nothing is known, or not yet what it was given."""
 _MIRROR = "kubernetes.io/config.mirror"
 """On the API server's image of a static pod, which its kubelet alone starts and ends."""
 _SOURCE = "kubernetes.io/config.source"
@@ -82,6 +78,8 @@ class Pod:
     """Units of GPU memory that it needs of its cards, as the scheduler extender counts them."""
     claims: tuple[str, ...] = ()
     """Names of its ResourceClaims, once it is bound; empty for one that is not made yet."""
+    has_claimed_cards: bool | None = False
+    """Whether it holds cards by its ResourceClaims; None where nobody knows."""
     selects: frozenset[tuple[str, str]] = _NO_SELECTION
     """Pool and mode labels, with the values that it needs its node to have."""
     containers: tuple[SharingContainer, ...] = ()
@@ -210,7 +208,7 @@ def parse_pod(
     )
 
 
-def has_claimed_cards(raw: Mapping[str, Any]) -> bool | None:
+def has_given_cards(raw: Mapping[str, Any]) -> bool | None:
     """Tell from a ResourceClaim of any served version whether NVIDIA's DRA driver gave it cards;
     None where it was given nothing yet. Access for administrators takes no card from anybody."""
     allocation = (raw.get("status") or {}).get("allocation")
@@ -220,12 +218,18 @@ def has_claimed_cards(raw: Mapping[str, Any]) -> bool | None:
     return any(each["driver"] == DRA_DRIVER and not each.get("adminAccess") for each in results)
 
 
-def count_claims(pod: Pod, claims: Mapping[str, bool]) -> Pod:
-    """Return `pod` with what its ResourceClaims were given among its requests. `claims` tells by
-    `namespace/name` of each that was given something whether that was cards."""
-    given = {claims.get(f"{pod.namespace}/{name}") for name in pod.claims}
-    counted = {key: 1 for key, has in ((CLAIMED, True), (MAYBE_CLAIMED, None)) if has in given}
-    return replace(pod, requests={**pod.requests, **counted}) if counted else pod
+def judge_claims(pod: Pod, claims: Mapping[str, bool] | None) -> Pod:
+    """Return `pod`, and whether it holds cards by its ResourceClaims.
+
+    `claims` tells by `namespace/name` of each that was given something whether that was cards; None
+    where claims can't be read. A kubelet starts no pod whose claim was given nothing.
+    """
+    if not pod.claims:
+        return pod
+    is_waiting = claims is not None and pod.phase == "Pending"
+    given = {(claims or {}).get(f"{pod.namespace}/{name}") for name in pod.claims}
+    unknown = None in given and not is_waiting
+    return replace(pod, has_claimed_cards=True if True in given else None if unknown else False)
 
 
 def _list_claims(spec: Spec, status: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from gpushare import names
 from gpushare.api.k8s.daemonset import DaemonSet, list_standard_names, parse_daemonset
 from gpushare.api.k8s.namespace import parse_namespace
 from gpushare.api.k8s.node import parse_node, parse_resource_slice
-from gpushare.api.k8s.pod import Pod, count_claims, has_claimed_cards, parse_pod
+from gpushare.api.k8s.pod import Pod, has_given_cards, judge_claims, parse_pod
 from gpushare.api.k8s.unhealthy_cards import parse_unhealthy_cards
 from gpushare.api.pool import Pool
 from gpushare.api.pruned.cluster import Cluster, Kind
@@ -44,12 +44,12 @@ def observe_cluster(cluster: Cluster) -> Seen:
         (names.PLUGIN_NAMESPACE, setup.nvidia_namespace),
     )
     standard_names = list_standard_names(given)
-    claims = dict(_read_claims(cluster))
+    claims = None if Kind.RESOURCECLAIMS in cluster.unread else dict(_read_claims(cluster))
     by_node: defaultdict[str, list[Pod]] = defaultdict(list)
     for raw in cluster.pods:
         pod = parse_pod(raw, plugin_namespaces=plugin_namespaces, standard_names=standard_names)
         if pod is not None:
-            by_node[pod.node].append(count_claims(pod, claims))
+            by_node[pod.node].append(judge_claims(pod, claims))
     unbound = tuple(by_node.pop("", ()))
     slices: defaultdict[str, list[str]] = defaultdict(list)
     for each in filter(None, map(parse_resource_slice, cluster.resourceslices)):
@@ -79,7 +79,7 @@ def observe_cluster(cluster: Cluster) -> Seen:
 
 def _read_claims(cluster: Cluster) -> Iterator[tuple[str, bool]]:
     for raw in cluster.resourceclaims:
-        meta, has_cards = raw["metadata"], has_claimed_cards(raw)
+        meta, has_cards = raw["metadata"], has_given_cards(raw)
         if has_cards is not None:
             yield f"{meta['namespace']}/{meta['name']}", has_cards
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from gpushare import names
 from gpushare.api.k8s.daemonset import FORMER
 from gpushare.api.k8s.node import Node
-from gpushare.api.k8s.pod import CLAIMED, MAYBE_CLAIMED, Pod
+from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.deviceplugin.findings import list_few
 from gpushare.core.snapshot.actions import Blocker, NamedPod
@@ -22,11 +22,6 @@ from gpushare.editions.stacks import (
 )
 from gpushare.names import Reason
 
-_CLAIMS = {
-    CLAIMED: "were given cards by ResourceClaims",
-    MAYBE_CLAIMED: "have ResourceClaims that may be given cards (they can't be read, or are not "
-    "allocated yet)",
-}
 _VERIFIED = (names.LABEL_ISOLATION_VERIFIED, names.VERIFIED)
 
 
@@ -40,7 +35,7 @@ def find_blocking_pods(
     the plugin is away. Where running pods keep what they have (the Basic edition's isolation flip,
     a plugin's restart), those that require isolation hold up leaving it. In all other changes,
     every live pod that asked for the old mode's resource, as the vendor's common rule says, or
-    holds cards by NVIDIA's DRA driver.
+    holds cards by NVIDIA's DRA driver, or may.
     """
     live = [pod for pod in pods if pod.is_live]
     groups = [
@@ -54,8 +49,10 @@ def find_blocking_pods(
         held = {each for each in (from_mode.resource, *from_mode.also_used) if each}
         users = [pod for pod in live if not held.isdisjoint(pod.requests)]
         groups.append((users, f"use {from_mode.resource}"))
-        for key, what in _CLAIMS.items():
-            groups.append(([pod for pod in live if key in pod.requests], what))
+        claimants = [pod for pod in live if pod.has_claimed_cards]
+        groups.append((claimants, "hold cards by ResourceClaims"))
+        unknown = [pod for pod in live if pod.has_claimed_cards is None]
+        groups.append((unknown, "may hold cards by ResourceClaims, which can't be read,"))
     elif not to.isolated:
         strict = [pod for pod in live if pod.requires_isolation and pod.requests]
         groups.append((strict, f"require isolation ({names.ANNOTATION_ISOLATION})"))
@@ -80,7 +77,7 @@ def find_evictable_pods(transition: Transition, pods: Iterable[Pod]) -> tuple[Na
     return tuple(
         NamedPod(pod.namespace, pod.name, pod.uid)
         for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name))
-        if pod.requests.keys() - {MAYBE_CLAIMED}
+        if (pod.requests or pod.has_claimed_cards)
         and pod.is_evictable
         and not pod.deleting
         and not (transition.keeps_workloads and pod.phase == "Pending")
@@ -93,7 +90,10 @@ def find_pods_of_another_mode(to: Mode, pods: Iterable[Pod]) -> Blocker | None:
     The labels alone need not tell: deleting one switches no mode off.
     """
     users = [
-        pod for pod in pods if pod.is_live and pod.requests and to.resource not in pod.requests
+        pod
+        for pod in pods
+        if pod.is_live
+        and (pod.has_claimed_cards or (pod.requests and to.resource not in pod.requests))
     ]
     if not users or not to.resource:
         return None

@@ -170,7 +170,7 @@ class MemberStep(Step):
             return self.failed_change.initializing
         node = self.seen.node
         ours = names.LABEL_POOL in node.labels and names.LABEL_POOL in node.owned
-        uses = any(pod.is_live and pod.requests for pod in self.seen.pods)
+        uses = any(p.is_live and (p.requests or p.has_claimed_cards) for p in self.seen.pods)
         return self.seen.records.applied is None and not ours and not uses
 
     def waiting(self, state: NodeState, reason: Reason, message: str) -> StepResult:

@@ -37,11 +37,6 @@ PATHS: Mapping[Kind, str] = {
     Kind.CONFIGMAPS: f"api/v1/namespaces/{names.EXTENDER_NAMESPACE}/configmaps",
 }
 
-_DYNAMIC: Mapping[Kind, Mapping[str, str]] = {
-    Kind.RESOURCESLICES: OF_DRIVER,
-    Kind.RESOURCECLAIMS: {},
-}
-"""Those of dynamic resource allocation, and what selects them."""
 _NODE_FIELDS = {Kind.NODES: "metadata.name", Kind.PODS: "spec.nodeName"}
 """By what these are selected for one node."""
 _SPECIAL = re.compile(r"[\\,=]")
@@ -106,9 +101,10 @@ async def _read_kind(api: ApiClient, kind: Kind, node: str) -> tuple[Json, ...] 
         return await _read_nvidias(api, kind)
     wanted = {"fieldSelector": _build_selector(_NODE_FIELDS[kind], node)} if node else {}
     path: str | None = PATHS.get(kind)
-    if kind in _DYNAMIC:
+    if kind in (Kind.RESOURCESLICES, Kind.RESOURCECLAIMS):
+        wanted = dict(OF_DRIVER) if kind is Kind.RESOURCESLICES else {}
         group = await find_group_path(api)
-        wanted, path = dict(_DYNAMIC[kind]), group and f"{group}/{kind}"
+        path = group and f"{group}/{kind}"
     if path is None:
         return ()
     try:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from gpushare.api.pruned.cluster import REFUSABLE
 from gpushare.core.analysis.doctor.crd import judge_crd
 from gpushare.core.analysis.doctor.installation import (
     INSTALL,
@@ -109,7 +110,7 @@ def judge_machines(seen: Seen, unseen: Mapping[str, Unseen], now: datetime) -> l
     if seen.known.elsewhere:
         unseen.setdefault("daemonsets", Unseen(seen.known.elsewhere))
     found = [skip(kind, each) for kind, each in unseen.items()]
-    if unseen.keys() - {"pools", "namespaces", "configmaps", "resourceslices"}:
+    if unseen.keys() - {"pools", "namespaces", *REFUSABLE}:
         return found
     snapshot, setup = seen.snapshot, seen.known.setup
     planner = plan_snapshot(snapshot, setup, now)
