@@ -28,6 +28,7 @@ from gpushare.cli.output.facts import (
 from gpushare.cli.output.tables import build_section, build_table
 from gpushare.core.analysis.inspect.pools import (
     Card,
+    OutsideNode,
     PoolCards,
     PoolNode,
     PoolsView,
@@ -74,12 +75,25 @@ def describe_pools(view: PoolsView, unreadable: Sequence[UnreadablePool], cluste
             }
             for pool in view.pools
         ],
+        "outside": [_describe_outside(node) for node in view.outside],
         "unreadable": [
             {"name": each.name, "part": each.part, "error": each.error} for each in unreadable
         ],
         "unit": view.unit,
         "waiting": [describe_waiting(each) for each in view.waiting],
         "unread": describe_unread(cluster, _LACKS),
+    }
+
+
+def _describe_outside(view: OutsideNode) -> Json:
+    stacks = view.stacks
+    return {
+        "name": view.node.name,
+        "takesPods": view.takes_pods,
+        "cordoned": view.node.unschedulable,
+        "reason": None if stacks is None else str(stacks.reason),
+        "message": None if stacks is None else stacks.message,
+        "cards": [describe_card(card) for card in view.cards],
     }
 
 
@@ -108,6 +122,9 @@ def _build_page(view: PoolsView, document: Json, *, wide: bool) -> Iterator[Line
     for lost in document["unreadable"]:
         yield ()
         yield (Styled(lost["name"], "bold"), f"  its {lost['part']} can't be read: {lost['error']}")
+    others = [each for each in document["outside"] if each["reason"]]
+    columns = "NODE:name,REASON:reason,WHY:message"
+    yield from build_section("In no pool, with another stack", columns, others)
     waiting = [
         {**each, "requested": each["requested"] or None, "pools": " or ".join(each["pools"])}
         for each in document["waiting"]
