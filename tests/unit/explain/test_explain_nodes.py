@@ -186,7 +186,13 @@ SHARING_CARDS = (
     ],
 )
 def test_it_is_told_what_the_label_of_a_configuration_stands_for(text: str, told: str) -> None:
-    assert explain_configured(configurations.member(), text).configuration == told
+    labelled = configurations.node({"nvidia.com/device-plugin.config": "a"})
+    assert explain_configured(labelled, text).configuration == told
+
+
+def test_what_a_member_has_loaded_is_told_also_where_the_config_map_was_not_read() -> None:
+    explained = explain(configurations.member(), pools=(configurations.build_pool(),))
+    assert explained.configuration == "a: time-slicing, 4 replicas of each card"
 
 
 def test_gpu_feature_discovery_is_listed_by_its_pod_and_by_its_labels() -> None:

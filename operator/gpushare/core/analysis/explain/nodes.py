@@ -108,7 +108,7 @@ class NodeExplanation:
     mode: Mode | None
     """That mode; None where it is unknown."""
     configuration: str
-    """The key that its label names of a plugin's ConfigMap, and what the entry stands for."""
+    """The key of a ConfigMap that its label names, and how cards are shared by it."""
     stacks: Mapping[Stack, Sequence[str]]
     """Those that give out its cards, each with its evidence."""
     labels: tuple[LabelLine, ...]
@@ -169,7 +169,7 @@ def explain_node(
         edition=edition,
         labelled=labelled,
         mode=mode,
-        configuration=_describe_configuration(node, snapshot.plugin_daemonsets),
+        configuration=_describe_configuration(node, records, snapshot.plugin_daemonsets),
         stacks=find_stacks(node, pods, context.seen.resource_slices),
         labels=tuple(_list_labels(node, pool)),
         plugins=tuple(_list_plugins(pods, loaded, snapshot.plugin_daemonsets)),
@@ -197,10 +197,11 @@ def _find_loaded(mode: Mode | None, records: NodeRecords, plugins: PluginDaemonS
     return applied.mode if applied is not None and is_known else plugins.resolve(mode)
 
 
-def _describe_configuration(node: Node, plugins: PluginDaemonSets) -> str:
+def _describe_configuration(node: Node, records: NodeRecords, plugins: PluginDaemonSets) -> str:
     if (mode := find_configured(node.labels)) is None:
         return ""
-    shared = EDITIONS[mode.edition].describe_sharing(plugins.resolve(mode))
+    loaded = _find_loaded(mode, records, plugins) or mode
+    shared = EDITIONS[mode.edition].describe_sharing(loaded)
     return f"{mode.config}: {shared or 'the entry of the ConfigMap is not known'}"
 
 
