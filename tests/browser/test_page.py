@@ -143,6 +143,15 @@ def test_a_node_in_no_pool_says_which_stack_gives_out_its_cards_and_two_need_att
     assert twice in seen.names()
 
 
+def test_a_member_without_gpu_memory_shows_its_resource(serve: Serve, open_page: Open) -> None:
+    cluster, name = json.loads(SNAPSHOT.read_text()), "cn-beijing.10.0.1.13"
+    (node,) = (each for each in cluster["nodes"] if each["metadata"]["name"] == name)
+    cluster["pods"] = []
+    node["status"]["allocatable"] = node["status"]["capacity"] = {"nvidia.com/gpu": "8"}
+    seen = open_page(serve(json.dumps(cluster)).url, viewport=TALL)
+    assert "0/8 nvidia.com/gpu" in seen.row(name).inner_text()
+
+
 # What is shown.
 
 

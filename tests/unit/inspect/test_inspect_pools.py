@@ -22,6 +22,7 @@ from tests.kit.values.manifests import (
     build_bound_pod,
     build_node,
     build_pod,
+    build_whole_card_pod,
 )
 from tests.kit.values.objects import a_node
 
@@ -202,6 +203,19 @@ def test_what_a_pod_asks_for_is_in_the_unit_of_the_cluster_though_its_pool_is_no
     pod, nodes = build_waiting("lost", 3, "nowhere"), [build_member(total=total)]
     assert f"POD   GPU-MEM({unit})  POOL" in shown.say(pod, nodes=nodes, pools=[])
     assert shown.tell(pod, nodes=nodes, pools=[])["unit"] == unit
+
+
+def test_a_member_that_offers_no_memory_shows_how_much_of_its_resource_is_requested(
+    shown: Shown,
+) -> None:
+    node = build_node("n1", labels={NODE_POOL_LABEL: NODE_POOL}, offers={"nvidia.com/gpu": "8"})
+    pod = build_whole_card_pod("p", cards=3, nodeName="n1")
+    pod["metadata"] |= {"uid": "p", "namespace": "default"}
+    pools = [build_found_pool(schedule="default")]
+    assert "3/8 nvidia.com/gpu" in shown.say(pod, nodes=[node], pools=pools)
+    ((member,),) = [pool["nodes"] for pool in shown.tell(pod, nodes=[node], pools=pools)["pools"]]
+    used = {"name": "nvidia.com/gpu", "allocatable": 8, "requested": 3}
+    assert member["resources"] == [used]
 
 
 def test_a_node_in_no_pool_that_another_stack_serves_is_listed_with_the_reason(

@@ -108,6 +108,10 @@ def _describe_node(view: PoolNode) -> Json:
         "modeApplied": None if applied is None else str(applied.schedule),
         "change": describe_change(view.records.change, view.plan),
         "isolation": describe_isolation(view.isolation),
+        "resources": [
+            {"name": name, "allocatable": view.node.allocatable[name], "requested": requested}
+            for name, requested in view.requested.items()
+        ],
         "cards": [describe_card(card) for card in view.cards],
     }
 
@@ -159,7 +163,8 @@ def _list_cards(node: PoolNode) -> Iterator[Json]:
         yield {**head, **row, "pods": ", ".join(card.pods) or " "}
         head = {"node": " ", "state": " "}
     if not node.cards:
-        yield {**head, "used": " ", "pods": " "}
+        told = [f"{n}/{node.node.allocatable[name]} {name}" for name, n in node.requested.items()]
+        yield {**head, "used": " ", "allocated": ", ".join(told) or None, "pods": " "}
 
 
 def _note(node: PoolNode) -> Styled:

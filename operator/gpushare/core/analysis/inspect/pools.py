@@ -1,7 +1,7 @@
 """Shows what each pool's cards hold, and which pods wait, by the controller's own decisions."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import chain
 
@@ -89,6 +89,8 @@ class PoolNode(NodeCards):
     """The mode that its labels stand for."""
     records: NodeRecords
     isolation: NodeIsolation
+    requested: Mapping[str, int] = field(default_factory=dict)
+    """How much its pods request of what it offers in place of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,10 @@ def _view_pool(
                 labelled=str(find_schedule(pool.spec.edition, seen.node.labels)),
                 records=seen.records,
                 isolation=pool_state.isolations.get(name, NOTHING_SHARED),
+                requested={
+                    resource: sum(pod.requests.get(resource, 0) for pod in seen.pods if pod.is_live)
+                    for resource in pool_state.capacities[name].gpu_resources
+                },
             )
         )
     room = find_room(pool_state, now, pending)
