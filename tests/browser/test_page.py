@@ -11,6 +11,7 @@ import pytest
 from tests.browser.conftest import Open
 from tests.browser.ui_server import SNAPSHOT, Json, UiServer, serve_ui
 from tests.kit.cluster.command_line import start_command
+from tests.kit.histories.labelled_cluster import build_plugin_pod
 
 if TYPE_CHECKING:
     from playwright.sync_api import ViewportSize
@@ -118,6 +119,37 @@ def test_a_card_of_which_more_is_given_out_than_it_has_says_so_and_needs_attenti
     assert "more than it has: speech/tts 40" in first
     assert not any("more than it has" in other for other in others)
     assert row.locator(".bar.over").count() == 1
+
+
+def test_a_node_in_no_pool_says_which_stack_gives_out_its_cards_and_two_need_attention(
+    serve: Serve, open_page: Open
+) -> None:
+    cluster = json.loads(SNAPSHOT.read_text())
+    name, twice = "cn-beijing.10.0.1.41", "twice"
+    node = next(each for each in cluster["nodes"] if each["metadata"]["name"] == name)
+    metadata = {**node["metadata"], "name": twice, "uid": twice}
+    cluster["nodes"].append({**node, "metadata": metadata})
+    spec = {"driver": "gpu.nvidia.com", "devices": [{"name": "gpu-0"}]}
+    cluster["resourceslices"] = [
+        {"metadata": {"name": each, "uid": each}, "spec": {**spec, "nodeName": each}}
+        for each in (name, twice)
+    ]
+    cluster["pods"].append(build_plugin_pod("ack-nvidia-device-plugin", twice))
+    seen = open_page(serve(json.dumps(cluster)).url, viewport=TALL)
+    assert "■ OtherStack\nNVIDIA's DRA driver" in seen.row(name).inner_text().replace("\n\n", "\n")
+    assert "■ CompetingStacks" in seen.row(twice).inner_text()
+    seen.page.get_by_label("Only what needs attention").check()
+    seen.expect_gone(name)
+    assert twice in seen.names()
+
+
+def test_a_member_without_gpu_memory_shows_its_resource(serve: Serve, open_page: Open) -> None:
+    cluster, name = json.loads(SNAPSHOT.read_text()), "cn-beijing.10.0.1.13"
+    (node,) = (each for each in cluster["nodes"] if each["metadata"]["name"] == name)
+    cluster["pods"] = []
+    node["status"]["allocatable"] = node["status"]["capacity"] = {"nvidia.com/gpu": "8"}
+    seen = open_page(serve(json.dumps(cluster)).url, viewport=TALL)
+    assert "0/8 nvidia.com/gpu" in seen.row(name).inner_text()
 
 
 # What is shown.

@@ -91,6 +91,10 @@ EDITIONS_WITH_PLACEMENT = frozenset({Edition.PROFESSIONAL})
 EDITIONS_WITH_CONFIG = frozenset({Edition.NVIDIA})
 """Those whose pools say a configuration in place of a `schedule`."""
 _IS_NVIDIA = f"self.edition == '{Edition.NVIDIA}'"
+_HAS_MODE = (
+    f"the {Edition.NVIDIA} edition requires nvidia.config and has no schedule. The other editions "
+    "require schedule and have no nvidia"
+)
 
 _WRITTEN = sorted(names.VENDOR_LABELS)
 _WRITTEN_MESSAGE = (
@@ -183,8 +187,7 @@ class PoolSpec(ApiModel):
             rule(
                 f"{_IS_NVIDIA} ? has(self.nvidia) && !has(self.schedule) : has(self.schedule) && "
                 "!has(self.nvidia)",
-                f"the {Edition.NVIDIA} edition requires nvidia.config and has no schedule. The "
-                "other editions require schedule and have no nvidia",
+                _HAS_MODE,
             ),
             # Its plugin follows the label at once, and no label stands for whole cards.
             rule(
@@ -287,6 +290,8 @@ class PoolSpec(ApiModel):
         if self.nvidia is not None and self.edition is Edition.NVIDIA:
             # Frozen, but for this moment.
             object.__setattr__(self, "schedule", f"{CONFIG_PREFIX}{self.nvidia.config}")
+        elif not self.schedule and self.edition in EDITIONS_WITH_CONFIG:
+            raise ValueError(_HAS_MODE)
         elif not isinstance(self.schedule, Schedule):
             allowed = ", ".join(Schedule)
             raise ValueError(f"schedule is {self.schedule!r}, expected one of {allowed}")

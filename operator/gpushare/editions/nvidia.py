@@ -30,7 +30,7 @@ _NAME = re.compile(
     r"(?P<renamed>,renamed)?,hash=[0-9a-f]{8})?"
 )
 _CARDS, _RENAMED = names.RESOURCE_WHOLE_GPU, names.RESOURCE_SHARED_GPU
-_COUNT, _REPLICAS = f"{_CARDS}.count", f"{_CARDS}.replicas"
+_COUNT, _REPLICAS = f"{_CARDS}.count", names.LABEL_REPLICAS
 _STRATEGY = f"{_CARDS}.sharing-strategy"
 """Labels of GPU feature discovery, which reads the configuration by itself."""
 
@@ -76,6 +76,17 @@ def find_expected_state(node: Node, mode: Mode) -> tuple[Mapping[str, str], Mapp
     return labels, {**amounts, **dict.fromkeys(mode.also_used, 0)}
 
 
+def describe_sharing(mode: Mode) -> str:
+    """Tell how often each card is given out, and by what; empty where nobody has read the entry."""
+    found = _NAME.fullmatch(mode.schedule)
+    if found is None or found["strategy"] is None:
+        return ""
+    if found["strategy"] == NONE:
+        return "whole cards"
+    renamed = f" as {mode.resource}" if found["renamed"] else ""
+    return f"{found['strategy']}, {found['replicas']} replicas of each card{renamed}"
+
+
 def find_difference(node: Node, pods: Sequence[Pod], mode: Mode) -> str:
     """Find what shows that the mode is not loaded; empty where nothing does."""
     labels, amounts = find_expected_state(node, mode)
@@ -104,6 +115,7 @@ NVIDIA = EditionDescription(
     build_mode=build_mode,
     find_expected_state=find_expected_state,
     find_difference=find_difference,
+    describe_sharing=describe_sharing,
     needs={
         "reload": Transition(
             Outcome.APPLY_AND_RESTART,

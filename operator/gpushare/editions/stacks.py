@@ -71,7 +71,7 @@ def describe_competing(node: str, stacks: Mapping[Stack, Sequence[str]]) -> str:
 def describe_other(node: str, stack: Stack, evidence: Sequence[str]) -> str:
     """Tell that another stack has the node, and how a user gives the node to a pool."""
     return (
-        f"{stack} gives out the node's cards ({', '.join(evidence[:2])}), so the node is not "
-        "changed. Exclude it (spec.nodes.exclude), or end its GPU pods and remove the other stack. "
+        f"{stack} gives out the node's cards ({', '.join(evidence[:2])}), so no pool changes the "
+        "node. Exclude it (spec.nodes.exclude), or end its GPU pods and remove the other stack. "
         + _REMEDIES[stack].format(node=node)
     )

@@ -6,6 +6,7 @@ import pytest
 
 from devcluster.nvidia import CONFIG_MAP, install_nvidia, remove_nvidia
 from tests.kit.bench import Bench
+from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.expect import (
     expect,
     expect_pool_ready,
@@ -129,6 +130,10 @@ def test_a_renamed_resource_is_proved_under_its_name(nvidia: Bench) -> None:
     bench.create_pool(build_nvidia_pool("shared-4"))
     expect_pool_ready(bench, nodes=1)
     assert offered(bench, "n1", SHARED) == CARDS * 4
+    expect(bench, "told", lambda: bench.pool()["status"]["capacity"].get("gpuResource") == SHARED)
+    told = run_command("explain", "node", "n1", kubeconfig=bench.cluster.kubeconfig).out
+    assert f"shared-4: time-slicing, 4 replicas of each card as {SHARED}\n" in told
+    assert f"{GPU}.replicas" in told
     bench.change_pool(nvidia={"config": "whole"})
     expect_pool_ready(bench, nodes=1)
     assert offered(bench, "n1") == CARDS

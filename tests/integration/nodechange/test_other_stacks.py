@@ -7,6 +7,7 @@ import pytest
 
 from devcluster.plugins import build_nvidia_plugin
 from tests.kit.bench import MODE, POOL, Bench, Json
+from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.expect import (
     expect,
     expect_capacity,
@@ -86,6 +87,8 @@ def test_two_stacks_on_a_node_are_told_and_a_new_node_of_another_stack_gets_no_l
     told = expect_reason(bench, "twice", "CompetingStacks")["message"]
     assert f"pod {NAMESPACE}/{CHART}-" in told
     assert "ResourceSlice new-gpu" in expect_reason(bench, "new", "CompetingStacks")["message"]
+    explained = run_command("explain", "node", "new", kubeconfig=bench.cluster.kubeconfig).out
+    assert "NVIDIA's DRA driver\n" in explained
     expect_capacity(bench, memoryTotal=15)
     for about in (bench.pool(), bench.node("twice")):
         (event,) = expect(

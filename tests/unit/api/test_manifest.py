@@ -70,6 +70,10 @@ POOL = build_pool()
         ({**POOL, "apiVersion": "gpushare.io/v1"}, "must be gpushare.io/v1alpha1"),
         ({**POOL, "spec": None}, "spec is missing"),
         ({**POOL, "spec": {"nodes": {"names": ["n1"]}}}, "spec: schedule is '', expected one of"),
+        (
+            {**POOL, "spec": {"nodes": {"names": ["n1"]}, "edition": "NVIDIA"}},
+            "spec: the NVIDIA edition requires nvidia.config",
+        ),
     ],
 )
 def test_what_is_misspelt_misshapen_or_no_pool_is_named(raw: Json, sentence: str) -> None:

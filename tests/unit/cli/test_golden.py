@@ -17,6 +17,7 @@ from gpushare.cli.cluster.snapshot_file import build_snapshot, parse_snapshot
 from tests.kit.cluster.command_line import run_command
 from tests.kit.histories.gpu_cluster import MODE_LABEL, PLACEMENT_LABEL
 from tests.kit.histories.labelled_cluster import LabelledNode, build_labelled_cluster
+from tests.kit.histories.stacks_cluster import build_stacks_cluster
 from tests.kit.values.doc_pages import DOCS, Page
 from tests.kit.values.manifests import Json, build_node, build_pod
 from tests.unit.cli.test_snapshot_files import build_cluster, build_raw_pool
@@ -108,6 +109,7 @@ def build_clusters() -> dict[str, Cluster]:
         "open-source.json": build_labelled_cluster(open_source),
         "basic.json": build_basic(),
         "weekly.json": build_weekly(),
+        "stacks.json": build_stacks_cluster(),
     }
 
 

@@ -39,6 +39,7 @@ from tests.kit.values.objects import (
     a_static_plugin,
 )
 from tests.unit.doctor.expect_findings import expect_one, list_codes
+from tests.unit.nodechange import test_configurations as configurations
 
 WARNING, ERROR, INFO = Severity.WARNING, Severity.ERROR, Severity.INFO
 LATER = NOW + timedelta(minutes=5)
@@ -122,13 +123,54 @@ def test_each_trouble_of_a_node_has_its_code_and_a_remedy(
     expect_one(found, code, severity, told)
 
 
-def test_two_stacks_on_a_node_of_no_pool_are_an_error_and_another_stack_alone_is_fine() -> None:
-    assert list_codes(find(NODE_OF_HAMI, HAMI)) == ["NothingShared"]
+@pytest.mark.parametrize("labels", [{}, SHARE])
+def test_another_stack_on_a_node_of_no_pool_is_worth_a_word_and_no_plugin_is_missed(
+    labels: dict[str, str],
+) -> None:
+    found = find(replace(NODE_OF_HAMI, labels=labels), HAMI)
+    assert list_codes(found) == ["OtherStack"]
+    expect_one(found, Reason.OTHER_STACK, INFO, "hami-1 serves nvidia.com/gpu")
+
+
+def test_a_node_that_a_pool_hands_to_another_stack_is_no_trouble() -> None:
+    disabled = a_pool(schedule="disabled")
+    node = replace(NODE_OF_HAMI, labels={"ack.node.gpu.schedule": "disabled"})
+    assert "OtherStack" not in list_codes(see(node, pods=(HAMI,), pools=(disabled,)))
+
+
+def test_a_node_that_a_pool_wants_and_another_stack_has_lacks_no_plugin() -> None:
+    codes = list_codes(see(NODE_OF_HAMI, pods=(HAMI,)))
+    assert "OtherStack" in codes
+    assert not {"ComponentMissing", "PluginRestarting"}.intersection(codes)
+
+
+@pytest.mark.parametrize("replicas", ["2", "4"])
+def test_cards_that_nvidias_plugin_gives_out_several_times_are_shared(replicas: str) -> None:
+    node = a_node(labels={"nvidia.com/gpu.replicas": replicas}, allocatable={"nvidia.com/gpu": 8})
+    assert "NothingShared" not in list_codes(find(node, NVIDIA))
+    whole = replace(node, labels={"nvidia.com/gpu.replicas": "1"})
+    assert list_codes(find(whole, NVIDIA)) == ["NothingShared"]
+
+
+def test_two_stacks_on_a_node_of_no_pool_are_an_error() -> None:
     both = find(NODE_OF_HAMI, HAMI, NVIDIA)
     expect_one(both, Reason.COMPETING_STACKS, ERROR, "kubectl label node gpu-1 gpu-")
     snapshot = a_snapshot(pools=(), nodes=(a_sharing_node(),), pods=(PLUGIN,))
     snapshot = replace(snapshot, resource_slices={"gpu-1": ["gpu-1-slice"]})
     expect_one(judge(snapshot, {}), Reason.COMPETING_STACKS, ERROR, "ResourceSlice gpu-1-slice")
+
+
+def test_a_member_that_shares_by_a_configuration_counts_as_labelled_and_serving() -> None:
+    snapshot = a_snapshot(
+        pools=(configurations.build_pool(),),
+        nodes=(configurations.member(),),
+        pods=configurations.PODS,
+    )
+    plugins = configurations.context().plugin_daemonsets
+    settings = {"GPUSHARE_NVIDIA_NAMESPACE": plugins.nvidia_namespace}
+    found = judge(replace(snapshot, plugin_daemonsets=plugins), settings)
+    expect_one(found, Code.PLUGINS_SERVE, Severity.OK, "1 of 1 labelled nodes")
+    assert "NothingShared" not in list_codes(found)
 
 
 def test_two_units_in_a_cluster_are_an_error_and_mib_alone_is_worth_a_word() -> None:

@@ -10,6 +10,8 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.api.k8s.taint import Taint, parse_taints, tolerates
+from gpushare.api.pool import Edition
+from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.analysis.explain.node_fit import (
     NodeFit,
     Place,
@@ -259,3 +261,15 @@ def test_the_smallest_change_is_the_one_with_the_least_ado(
     fits: list[NodeFit], change: str
 ) -> None:
     assert str(find_smallest_change(fits)).startswith(change)
+
+
+def test_a_pod_is_told_to_ask_for_the_resource_that_a_configuration_offers() -> None:
+    raw = build_pod("a", gib=None)
+    raw["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    pool = PoolView(
+        "training", "config=a", edition=Edition.NVIDIA, gpu_resource="nvidia.com/gpu.shared"
+    )
+    node = a_node(labels=LABELS, allocatable={"nvidia.com/gpu.shared": 8})
+    (told,) = judge_place(parse_pod_request(raw), (), Place(node, (), (), pool)).rejections
+    assert told.reason is Reason.RESOURCE_NOT_OFFERED
+    assert "(nvidia.com/gpu.shared)" in told.remedy

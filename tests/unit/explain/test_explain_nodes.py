@@ -15,6 +15,7 @@ from gpushare.core.analysis.explain.nodes import NodeExplanation, explain_node
 from gpushare.core.analysis.finding import Code
 from gpushare.core.analysis.inspect.pools import plan_snapshot
 from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.editions.stacks import Stack
 from gpushare.names import Reason
 from gpushare.settings import Settings
 from tests.kit.values.node_plans import LEFT_INSTALLER, SHARE, a_settled, changing
@@ -27,6 +28,7 @@ from tests.kit.values.objects import (
     a_pool,
     a_snapshot,
 )
+from tests.unit.nodechange import test_configurations as configurations
 
 LATER = NOW + timedelta(minutes=5)
 POOL = a_pool(schedule="share")
@@ -131,3 +133,80 @@ def test_a_node_whose_pools_spec_is_unreadable_is_left_alone() -> None:
     snapshot = a_snapshot(pools=(), nodes=(a_settled(**OFFERS),), pods=(PLUGIN,))
     snapshot = replace(snapshot, unreadable_pools=frozenset({"training"}))
     assert reasons(explain_in(snapshot)) == [Reason.SPEC_INVALID]
+
+
+# Other stacks, and modes that a ConfigMap defines.
+
+HAMI = a_plugin_pod("hami-1", daemonset="hami-device-plugin")
+BY_HAMI = a_node(allocatable={names.RESOURCE_WHOLE_GPU: 20})
+
+
+def test_a_stack_that_has_a_node_of_no_pool_is_named_with_its_evidence_and_its_end() -> None:
+    explained = explain(BY_HAMI, HAMI, pools=())
+    assert list(explained.stacks) == [Stack.HAMI]
+    (found,) = explained.findings
+    assert found.code is Reason.OTHER_STACK
+    assert "pod kube-system/hami-device-plugin-hami-1 serves nvidia.com/gpu" in found.message
+    assert "`kubectl label node gpu-1 gpu-`" in found.message
+
+
+def test_a_node_whose_cards_only_the_dra_driver_gives_out_has_gpus() -> None:
+    snapshot = a_snapshot(pools=(), nodes=(a_node(),))
+    explained = explain_in(replace(snapshot, resource_slices={"gpu-1": ["gpu-1-slice"]}))
+    assert explained.has_gpus
+    assert reasons(explained) == [Reason.OTHER_STACK]
+
+
+def explain_configured(
+    found: Node, text: str = configurations.SLICES, *pods: Pod
+) -> NodeExplanation:
+    snapshot = a_snapshot(
+        pools=(configurations.build_pool(),), nodes=(found,), pods=(*configurations.PODS, *pods)
+    )
+    plugins = configurations.context(text).plugin_daemonsets
+    return explain_in(replace(snapshot, plugin_daemonsets=plugins))
+
+
+SHARING_CARDS = (
+    "version: v1\nsharing: {{{}: {{{}resources: [{{name: nvidia.com/gpu, replicas: 4}}]}}}}"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("version: v1", "a: whole cards"),
+        (configurations.SLICES, "a: time-slicing, 4 replicas of each card"),
+        (SHARING_CARDS.format("mps", ""), "a: mps, 4 replicas of each card"),
+        (
+            SHARING_CARDS.format("timeSlicing", "renameByDefault: true, "),
+            "a: time-slicing, 4 replicas of each card as nvidia.com/gpu.shared",
+        ),
+        ("[]", "a: the entry of the ConfigMap is not known"),
+    ],
+)
+def test_it_is_told_what_the_label_of_a_configuration_stands_for(text: str, told: str) -> None:
+    labelled = configurations.node({"nvidia.com/device-plugin.config": "a"})
+    assert explain_configured(labelled, text).configuration == told
+
+
+def test_what_a_member_has_loaded_is_told_also_where_the_config_map_was_not_read() -> None:
+    explained = explain(configurations.member(), pools=(configurations.build_pool(),))
+    assert explained.configuration == "a: time-slicing, 4 replicas of each card"
+
+
+def test_gpu_feature_discovery_is_listed_by_its_pod_and_by_its_labels() -> None:
+    explained = explain_configured(configurations.member())
+    assert ("gfd", True) in [(each.name, each.of_mode) for each in explained.plugins]
+    assert {line.key for line in explained.labels} > configurations.SHOWN.keys()
+
+
+def test_plugins_and_resources_are_compared_with_what_the_node_has_loaded() -> None:
+    renamed = "config=a,mps=4,renamed,hash=00000000"
+    found = replace(configurations.member(renamed), allocatable={"nvidia.com/gpu.shared": 8})
+    daemon = a_plugin_pod("m", daemonset="nvidia-device-plugin-mps-control-daemon")
+    explained = explain_configured(found, configurations.SLICES, daemon)
+    assert [line.of_mode for line in explained.plugins] == [True, True, True]
+    assert [(line.name, line.of_mode) for line in explained.resources] == [
+        ("nvidia.com/gpu.shared", True)
+    ]

@@ -22,9 +22,11 @@ from tests.kit.values.manifests import (
     build_bound_pod,
     build_node,
     build_pod,
+    build_whole_card_pod,
 )
 from tests.kit.values.objects import a_node
 
+WHOLE = {"nvidia.com/gpu": "1"}
 MODE = {NODE_POOL_LABEL: NODE_POOL, "ack.node.gpu.schedule": "share"}
 
 
@@ -201,3 +203,39 @@ def test_what_a_pod_asks_for_is_in_the_unit_of_the_cluster_though_its_pool_is_no
     pod, nodes = build_waiting("lost", 3, "nowhere"), [build_member(total=total)]
     assert f"POD   GPU-MEM({unit})  POOL" in shown.say(pod, nodes=nodes, pools=[])
     assert shown.tell(pod, nodes=nodes, pools=[])["unit"] == unit
+
+
+def test_a_member_that_offers_no_memory_shows_how_much_of_its_resource_is_requested(
+    shown: Shown,
+) -> None:
+    node = build_node("n1", labels={NODE_POOL_LABEL: NODE_POOL}, offers={"nvidia.com/gpu": "8"})
+    pod = build_whole_card_pod("p", cards=3, nodeName="n1")
+    pod["metadata"] |= {"uid": "p", "namespace": "default"}
+    pools = [build_found_pool(schedule="default")]
+    assert "3/8 nvidia.com/gpu" in shown.say(pod, nodes=[node], pools=pools)
+    ((member,),) = [pool["nodes"] for pool in shown.tell(pod, nodes=[node], pools=pools)["pools"]]
+    used = {"name": "nvidia.com/gpu", "allocatable": 8, "requested": 3}
+    assert member["resources"] == [used]
+
+
+def test_a_node_in_no_pool_that_another_stack_serves_is_listed_with_the_reason(
+    shown: Shown,
+) -> None:
+    free, taken = build_node("free", offers=WHOLE), build_node("taken")
+    spec = {"driver": "gpu.nvidia.com", "nodeName": "taken", "devices": [{"name": "gpu-0"}]}
+    cards = {"metadata": {"name": "taken-slice", "uid": "s"}, "spec": spec}
+    given: dict[str, list[Json]] = {
+        "nodes": [build_member(), free, taken, build_node("no-gpus")],
+        "resourceslices": [cards],
+    }
+    outside = {each["name"]: each["reason"] for each in shown.tell(**given)["outside"]}
+    assert outside == {"free": None, "taken": "OtherStack"}
+    text = shown.say(**given).partition("In no pool, with another stack")[2]
+    assert "taken  OtherStack" in text
+    assert "ResourceSlice taken-slice" in text
+    assert "free" not in text
+
+
+def test_a_node_in_no_pool_whose_cards_nobody_else_gives_out_is_not_listed(shown: Shown) -> None:
+    nodes = [build_member(), build_node("free", offers=WHOLE)]
+    assert "In no pool" not in shown.say(nodes=nodes)

@@ -154,6 +154,29 @@ def test_what_keeps_a_node_from_its_configuration_is_told_before_the_cordon(
     assert (plan.action, plan.start) == (None, None)
 
 
+@pytest.mark.parametrize(
+    "label",
+    [
+        {"nvidia.com/gpu-driver-upgrade-state": "drain-required"},
+        {"nvidia.com/gpu.deploy.device-plugin": "paused-for-mig"},
+        {"nvidia.com/mig.config": "all-1g.5gb"},
+        {"nvidia.com/gpu.product": "A100-MIG-1g.5gb"},
+    ],
+)
+def test_a_label_that_the_gpu_operator_may_have_left_is_told_with_the_command_that_removes_it(
+    label: dict[str, str],
+) -> None:
+    (key,) = label
+    assert f"`kubectl label node gpu-1 {key}-`" in step(node(label)).message
+
+
+def test_mig_devices_without_a_label_have_none_to_remove() -> None:
+    assert (
+        "kubectl label"
+        not in step(replace(node(), allocatable={"nvidia.com/mig-1g.5gb": 1})).message
+    )
+
+
 def test_maintenance_that_is_over_keeps_nobody_away() -> None:
     labels = {
         "nvidia.com/gpu-driver-upgrade-state": "upgrade-done",

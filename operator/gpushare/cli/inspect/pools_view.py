@@ -22,6 +22,7 @@ from gpushare.cli.output.facts import (
 from gpushare.cli.output.tables import build_section, build_table
 from gpushare.core.analysis.inspect.pools import (
     Card,
+    OutsideNode,
     PoolCards,
     PoolNode,
     PoolsView,
@@ -67,12 +68,25 @@ def describe_pools(view: PoolsView, unreadable: Sequence[UnreadablePool], cluste
             }
             for pool in view.pools
         ],
+        "outside": [_describe_outside(node) for node in view.outside],
         "unreadable": [
             {"name": each.name, "part": each.part, "error": each.error} for each in unreadable
         ],
         "unit": view.unit,
         "waiting": [describe_waiting(each) for each in view.waiting],
         "unread": describe_unread(cluster, OF_STACKS),
+    }
+
+
+def _describe_outside(view: OutsideNode) -> Json:
+    stacks = view.stacks
+    return {
+        "name": view.node.name,
+        "takesPods": view.takes_pods,
+        "cordoned": view.node.unschedulable,
+        "reason": None if stacks is None else str(stacks.reason),
+        "message": None if stacks is None else stacks.message,
+        "cards": [describe_card(card) for card in view.cards],
     }
 
 
@@ -87,6 +101,10 @@ def _describe_node(view: PoolNode) -> Json:
         "modeApplied": None if applied is None else str(applied.schedule),
         "change": describe_change(view.records.change, view.plan),
         "isolation": describe_isolation(view.isolation),
+        "resources": [
+            {"name": name, "allocatable": view.node.allocatable[name], "requested": requested}
+            for name, requested in view.requested.items()
+        ],
         "cards": [describe_card(card) for card in view.cards],
     }
 
@@ -101,6 +119,9 @@ def _build_page(view: PoolsView, document: Json, *, wide: bool) -> Iterator[Line
     for lost in document["unreadable"]:
         yield ()
         yield (Styled(lost["name"], "bold"), f"  its {lost['part']} can't be read: {lost['error']}")
+    others = [each for each in document["outside"] if each["reason"]]
+    columns = "NODE:name,REASON:reason,WHY:message"
+    yield from build_section("In no pool, with another stack", columns, others)
     waiting = [
         {**each, "requested": each["requested"] or None, "pools": " or ".join(each["pools"])}
         for each in document["waiting"]
@@ -135,7 +156,8 @@ def _list_cards(node: PoolNode) -> Iterator[Json]:
         yield {**head, **row, "pods": ", ".join(card.pods) or " "}
         head = {"node": " ", "state": " "}
     if not node.cards:
-        yield {**head, "used": " ", "pods": " "}
+        told = [f"{n}/{node.node.allocatable[name]} {name}" for name, n in node.requested.items()]
+        yield {**head, "used": " ", "allocated": ", ".join(told) or None, "pods": " "}
 
 
 def _note(node: PoolNode) -> Styled:

@@ -17,8 +17,7 @@ from gpushare.api.pruned.cluster import Cluster
 from gpushare.cli.cluster.snapshot import observe_cluster
 from gpushare.cli.errors.failures import find_failure, report_failure
 from gpushare.cli.inspect.pools_view import describe_pools
-from gpushare.cli.output.facts import describe_card
-from gpushare.core.analysis.inspect.pools import NodeCards, view_outside, view_pools
+from gpushare.core.analysis.inspect.pools import view_pools
 
 Json = dict[str, Any]
 Result = TypeVar("Result")
@@ -115,16 +114,6 @@ def build_state(cluster: Cluster) -> Json:
         "installed": cluster.pools is not None,
         "takenAt": cluster.taken_at.isoformat(timespec="seconds"),
         **describe_pools(view, seen.unreadable, cluster),
-        "outside": [_describe_outside(node) for node in view_outside(seen.snapshot, view)],
-    }
-
-
-def _describe_outside(view: NodeCards) -> Json:
-    return {
-        "name": view.node.name,
-        "takesPods": view.takes_pods,
-        "cordoned": view.node.unschedulable,
-        "cards": [describe_card(card) for card in view.cards],
     }
 
 

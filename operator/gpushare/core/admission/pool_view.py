@@ -77,6 +77,8 @@ class PoolView:
     """None until the operator has counted them."""
     room: Room | None = None
     """None while the pool's capacity is not known."""
+    gpu_resource: str = ""
+    """By which its nodes give out whole cards or replicas; empty where that is not known."""
     observed_at: str = ""
     """When `room` last changed."""
 
@@ -101,6 +103,12 @@ class PoolView:
         return frozenset(
             {names.RESOURCE_WHOLE_GPU} if whole else (*self.mode.resources, *self.mode.also_used)
         )
+
+    @cached_property
+    def offered_now(self) -> frozenset[str]:
+        """What its nodes offer of that, where a ConfigMap decides it; all where nobody knows."""
+        is_known = self.mode.also_used and self.gpu_resource
+        return frozenset({self.gpu_resource}) if is_known else self.offers
 
     @cached_property
     def serves(self) -> frozenset[frozenset[str]]:
@@ -171,6 +179,7 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
         node_labels=_known_labels(spec),
         nodes=(status.get("nodes") or {}).get("matched"),
         room=None if capacity is None else _view_room(capacity),
+        gpu_resource=(capacity and capacity.gpu_resource) or "",
         observed_at="" if capacity is None else capacity.observed_at.isoformat(),
     )
 

@@ -79,19 +79,24 @@ def _judge(
     for told in (context.unreadable, plan):
         if told is not None and told.state is not NodeState.READY:
             yield Finding(_SEVERITIES[told.state], told.reason, about, told.message)
-    stacks = find_other_stack(context.seen)
-    if stacks is not None and stacks.reason is Reason.COMPETING_STACKS:
-        # In a pool or not; another stack alone concerns only the pool that wants its node.
-        yield Finding(Severity.ERROR, stacks.reason, about, stacks.message)
     edition = pool.spec.edition if pool is not None else find_edition(node.labels)
+    mode = None if edition is None else find_mode(edition, find_schedule(edition, node.labels))
+    wanted = mode if pool is None else find_mode(pool.spec.edition, pool.spec.schedule)
+    stacks = find_other_stack(context.seen, wanted)
+    is_others = stacks is not None and stacks.reason is Reason.OTHER_STACK
+    if stacks is not None:
+        # Two are an error in a pool or not; another alone concerns only the pool that wants its
+        # node, whose plan tells it.
+        severity = Severity.INFO if is_others else Severity.ERROR
+        yield Finding(severity, stacks.reason, about, stacks.message)
     if edition is not None:
         if (other := find_other_edition(node, edition)) is not None:
             yield Finding(Severity.ERROR, other.reason, about, other.message)
-        mode, applied = (
-            find_mode(edition, find_schedule(edition, node.labels)),
-            _find_applied(context),
-        )
-        if mode is None:
+        applied = _find_applied(context)
+        if is_others:
+            # No plugin of ours has to serve what its labels say.
+            pass
+        elif mode is None:
             said = f"The node has {list_switches(node)}, which is not a mode of edition {edition}"
             remedy = "Correct the label (docs/transitions.md lists the modes)"
             yield find(Code.UNKNOWN_MODE, about, said, remedy)

@@ -25,6 +25,7 @@ MIB_PER_GIB = 1024
 MIB_PER_UNIT = {"GiB": MIB_PER_GIB, "MiB": 1}
 MAX_FIGURE = 2**40
 """A pod may ask for any number; the status takes no more than 64 bits."""
+_NVIDIAS = (names.RESOURCE_WHOLE_GPU, names.RESOURCE_SHARED_GPU)
 MAX_FREE_BLOCKS = 20
 """Amounts of free memory that a status tells apart."""
 
@@ -52,6 +53,8 @@ class NodeCapacity:
     """Memory of one card: all cards of a node count as equal."""
     is_extended: bool = False
     """A scheduler extender allocates the cards."""
+    gpu_resources: tuple[str, ...] = ()
+    """Those of NVIDIA's plugin that it offers in place of memory."""
 
     @property
     def unit(self) -> str:
@@ -105,6 +108,7 @@ def observe_node_capacity(
         used,
         cards[0].total if cards else 0,
         is_extended,
+        () if total else tuple([name for name in _NVIDIAS if node.allocatable.get(name)]),
     )
 
 
@@ -134,6 +138,7 @@ def sum_capacity(
     totals = [node.card_total for node in nodes]
     is_limited = all(node.free_pods is not None for node in nodes if any(node.free_blocks))
     slots = [node.free_pods for node in nodes if node.free_pods is not None]
+    resources = {name for node in nodes for name in node.gpu_resources}
     per_gib = MIB_PER_GIB // MIB_PER_UNIT[memory.unit]
     total, allocated = memory.total // per_gib, memory.allocated // per_gib
     return PoolCapacity(
@@ -149,6 +154,7 @@ def sum_capacity(
         largest_card=max(totals, default=0) if all(totals) else 0,
         free_blocks=_count_blocks(chain.from_iterable(node.free_blocks for node in nodes)),
         free_pods=sum(slots) if slots and is_limited else None,
+        gpu_resource=resources.pop() if len(resources) == 1 else None,
     )
 
 

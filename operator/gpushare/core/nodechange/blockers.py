@@ -1,6 +1,6 @@
 """Finds what must be gone from a node before its mode may change."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from gpushare import names
 from gpushare.api.k8s.daemonset import FORMER
@@ -174,7 +174,8 @@ def find_mig(node: Node) -> Blocker | None:
         "The node offers MIG devices (nvidia.com/mig-*, nvidia.com/mig.config) and is not changed. "
         "Exclude it (spec.nodes.exclude), or disable MIG"
     )
-    return Blocker(Reason.MIG_NODE, message)
+    labels = [key for key in (names.LABEL_MIG_CONFIG, names.LABEL_PRODUCT) if key in node.labels]
+    return Blocker(Reason.MIG_NODE, f"{message}{_advise_left_over(node, labels)}")
 
 
 def find_maintenance(node: Node) -> Blocker | None:
@@ -197,7 +198,16 @@ def find_maintenance(node: Node) -> Blocker | None:
         f"The GPU Operator is at work on the node ({shown}). The change waits until these labels "
         "say that it is done"
     )
-    return Blocker(Reason.UNDER_MAINTENANCE, message)
+    return Blocker(Reason.UNDER_MAINTENANCE, f"{message}{_advise_left_over(node, at_work)}")
+
+
+def _advise_left_over(node: Node, labels: Sequence[str]) -> str:
+    """Tell how a user removes labels of a GPU Operator that is gone: nothing on a node shows that,
+    since it may be restarting, so they count until a user removes them."""
+    if not labels:
+        return ""
+    removed = " ".join(f"{key}-" for key in labels)
+    return f". If the GPU Operator was removed, run `kubectl label node {node.name} {removed}`"
 
 
 def find_unresolved_config(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext) -> Blocker | None:

@@ -65,7 +65,10 @@ function drawNode({ item: node, pool, unit, namespace }) {
 }
 
 function drawCards(node, unit, namespace) {
-  if (node.cards.length === 0) return [line("no card is shared", "soft")];
+  if (node.cards.length === 0) {
+    const told = (node.resources ?? []).map((each) => `${each.requested}/${each.allocatable} ${each.name}`);
+    return [line(told.join(", ") || "no GPU memory is shared", "soft")];
+  }
   return node.cards.map((card) => {
     const label = tame(describeCard(card, unit));
     const total = card.total || "?";

@@ -79,6 +79,7 @@ function needsAttention(node) {
   return (
     !node.takesPods ||
     (node.state !== undefined && node.state !== "ready") ||
+    node.reason === "CompetingStacks" ||
     (node.isolation?.stale ?? 0) > 0 ||
     node.cards.some((card) => card.overcommitted)
   );

@@ -14,6 +14,8 @@ export function describeState(node) {
 }
 
 function describeReady(node) {
+  // In no pool, and another stack gives out its cards.
+  if (node.state === undefined && node.reason) return { text: `■ ${node.reason}`, why: node.message, classes: "blocked" };
   if (node.takesPods) {
     const isMember = node.state === "ready";
     return { text: isMember ? "✓ ready" : "✓ takes pods", why: "", classes: "ready" };

@@ -4,6 +4,7 @@ problem, since `explain node` shows all of one node."""
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Schedule
 from gpushare.core.analysis.finding import Code, Finding, find, look_up
@@ -18,9 +19,10 @@ from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
-from gpushare.editions.registry import find_edition, find_schedule
+from gpushare.editions.registry import EDITIONS, find_edition, find_schedule
 from gpushare.names import Reason
 
+_OTHER_STACKS = frozenset({Reason.OTHER_STACK, Reason.COMPETING_STACKS})
 _SERVE = frozenset({Code.STATIC_POD, Code.NOT_ECS, Code.CONTAINER_OS})
 """Findings of nodes that nevertheless serve what their labels say."""
 
@@ -44,7 +46,9 @@ def judge_nodes(
         pool, plan = planned.get(name, (None, None))
         told = judge_node(build_node_context(snapshot, name), pool, plan, ctx)
         found += map(_lead_to_node, told)
-        if find_edition(node.labels) is not None:
+        if find_edition(node.labels) is not None or (
+            pool is not None and EDITIONS[pool.spec.edition].switch in node.labels
+        ):
             labelled.append(node)
             serving += _SERVE.issuperset(each.code for each in told)
         if pool is None and knows_pools and _shares(node):
@@ -53,7 +57,8 @@ def judge_nodes(
             found.append(find(Code.LABELLED_MANUALLY, name_node(node), said, remedy))
     yield from group_by_code(found)
     yield from judge_units(labelled)
-    if not any(map(_shares, labelled)):
+    is_others = any(each.code in _OTHER_STACKS for each in found)
+    if not is_others and not any(map(_is_shared, snapshot.nodes.values())):
         yield find(Code.NOTHING_SHARED, "nodes", f"None of {len(snapshot.nodes)} nodes shares GPUs")
     if serving:
         said = f"{serving} of {len(labelled)} labelled nodes serve the mode of their labels"
@@ -71,6 +76,11 @@ def _shares(node: Node) -> bool:
     edition = find_edition(node.labels)
     whole = (Schedule.DEFAULT, Schedule.DISABLED)
     return edition is not None and find_schedule(edition, node.labels) not in whole
+
+
+def _is_shared(node: Node) -> bool:
+    """Tell whether a node's cards are shared: by its labels, or by GPU feature discovery's."""
+    return _shares(node) or node.labels.get(names.LABEL_REPLICAS, "1") != "1"
 
 
 def judge_units(nodes: Sequence[Node]) -> Iterator[Finding]:

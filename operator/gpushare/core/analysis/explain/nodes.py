@@ -1,10 +1,11 @@
 """Explains one node: its pool, what its labels say, what its plugins serve, and what is wrong."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from gpushare import names
+from gpushare.api.k8s.daemonset import NVIDIA_DAEMONSETS
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool
@@ -21,17 +22,23 @@ from gpushare.editions.edition import Mode
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.plugins import SERVED, identify_plugin, is_plugin_of, may_offer
 from gpushare.editions.registry import (
+    EDITIONS,
     INSTALLERS,
     MODES,
+    find_configured,
     find_edition,
     find_mode,
     find_schedule,
     settled_labels,
 )
+from gpushare.editions.stacks import Stack, find_stacks
 from gpushare.names import Reason
 
-_VENDORS = ("alibabacloud.com/nodepool-id", "aliyun.accelerator/", "ack.node.gpu.")
-"""How labels begin that the vendor writes on GPU nodes."""
+_VENDORS = (
+    *("alibabacloud.com/nodepool-id", "aliyun.accelerator/", "ack.node.gpu."),
+    *("nvidia.com/gpu.count", names.LABEL_REPLICAS, "nvidia.com/gpu.sharing-strategy"),
+)
+"""How labels begin that the vendor, or GPU feature discovery, writes on GPU nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,10 @@ class NodeExplanation:
     """The mode that its labels stand for in that edition; empty where nothing says."""
     mode: Mode | None
     """That mode; None where it is unknown."""
+    configuration: str
+    """The key of a ConfigMap that its label names, and how cards are shared by it."""
+    stacks: Mapping[Stack, Sequence[str]]
+    """Those that give out its cards, each with its evidence."""
     labels: tuple[LabelLine, ...]
     plugins: tuple[PluginLine, ...]
     resources: tuple[ResourceLine, ...]
@@ -118,7 +129,9 @@ class NodeExplanation:
     @property
     def has_gpus(self) -> bool:
         """Whether it has a label, resource or plugin of GPUs."""
-        return bool(self.edition or self.resources or self.plugins or self.node.gpu_count)
+        return bool(
+            self.edition or self.resources or self.plugins or self.stacks or self.node.gpu_count
+        )
 
 
 def explain_node(
@@ -145,6 +158,7 @@ def explain_node(
     edition = pool.spec.edition if pool is not None else find_edition(node.labels)
     labelled = find_schedule(edition, node.labels) if edition is not None else ""
     mode = find_mode(edition, labelled) if edition is not None else None
+    loaded = _find_loaded(mode, records, snapshot.plugin_daemonsets)
     ctx = planner.build_context(snapshot, now) if planner is not None else None
     found = judge_node(context, pool, owner.plan if owner is not None else None, ctx)
     return NodeExplanation(
@@ -155,9 +169,11 @@ def explain_node(
         edition=edition,
         labelled=labelled,
         mode=mode,
+        configuration=_describe_configuration(node, records, snapshot.plugin_daemonsets),
+        stacks=find_stacks(node, pods, context.seen.resource_slices),
         labels=tuple(_list_labels(node, pool)),
-        plugins=tuple(_list_plugins(pods, mode, snapshot.plugin_daemonsets)),
-        resources=tuple(_list_resources(node, pods if has_pods else None, mode)),
+        plugins=tuple(_list_plugins(pods, loaded, snapshot.plugin_daemonsets)),
+        resources=tuple(_list_resources(node, pods if has_pods else None, loaded)),
         isolation=observe_isolation(context.seen) if has_pods else None,
         unknown_pods=tuple(
             dict.fromkeys(
@@ -169,6 +185,24 @@ def explain_node(
         findings=(*_tell_of_pools(snapshot, context.remembered_pools), *found),
         cards=view_cards(node, pods, context.seen.unhealthy_cards) if has_pods else (),
     )
+
+
+def _find_loaded(mode: Mode | None, records: NodeRecords, plugins: PluginDaemonSets) -> Mode | None:
+    """Find what `mode` stands for where a ConfigMap defines it: what the node has loaded, if that
+    is known, or else the entry as it is now."""
+    if mode is None or mode.is_resolved:
+        return mode
+    applied = records.applied
+    is_known = applied is not None and applied.mode.labels == mode.labels
+    return applied.mode if applied is not None and is_known else plugins.resolve(mode)
+
+
+def _describe_configuration(node: Node, records: NodeRecords, plugins: PluginDaemonSets) -> str:
+    if (mode := find_configured(node.labels)) is None:
+        return ""
+    loaded = _find_loaded(mode, records, plugins) or mode
+    shared = EDITIONS[mode.edition].describe_sharing(loaded)
+    return f"{mode.config}: {shared or 'the entry of the ConfigMap is not known'}"
 
 
 def _find_claimants(snapshot: ClusterSnapshot, planner: Planner, name: str) -> tuple[Claimant, ...]:
@@ -202,7 +236,7 @@ def _list_plugins(
     pods: Sequence[Pod], mode: Mode | None, daemonsets: PluginDaemonSets
 ) -> Iterator[PluginLine]:
     components = frozenset(mode.components) if mode is not None else frozenset()
-    every = INSTALLERS.union(*(each.components for each in MODES.values()))
+    every = INSTALLERS.union(NVIDIA_DAEMONSETS, *(each.components for each in MODES.values()))
     for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
         plugin = identify_plugin(pod)
         if not plugin and pod.daemonset not in every:

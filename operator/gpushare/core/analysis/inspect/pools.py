@@ -1,7 +1,7 @@
 """Shows what each pool's cards hold, and which pods wait, by the controller's own decisions."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import chain
 
@@ -13,10 +13,11 @@ from gpushare.api.status import PoolCapacity
 from gpushare.core.analysis.seen import Seen
 from gpushare.core.capacity.cards import count_used, measure_cards
 from gpushare.core.decision_settings import build_planner
+from gpushare.core.nodechange.blockers import find_other_stack
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.actions import Blocker, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.core.status.unschedulable_pods import (
@@ -71,6 +72,15 @@ class NodeCards:
 
 
 @dataclass(frozen=True, slots=True)
+class OutsideNode(NodeCards):
+    """A node that is in no pool."""
+
+    stacks: Blocker | None
+    """The stack that has it, or those that compete for it, if not all its cards are a pool's to
+    have."""
+
+
+@dataclass(frozen=True, slots=True)
 class PoolNode(NodeCards):
     """A member of a pool, and its state."""
 
@@ -79,6 +89,8 @@ class PoolNode(NodeCards):
     """The mode that its labels stand for."""
     records: NodeRecords
     isolation: NodeIsolation
+    requested: Mapping[str, int] = field(default_factory=dict)
+    """How much its pods request of what it offers in place of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +109,8 @@ class PoolsView:
     """All pools by name, and what waits by namespace and name."""
 
     pools: tuple[PoolCards, ...]
+    outside: tuple[OutsideNode, ...]
+    """Nodes with GPUs in none of them, by name."""
     waiting: tuple[UnschedulablePod, ...]
     unit: str
     """In which pods ask, whichever pool they select, or none: one for the cluster."""
@@ -114,7 +128,7 @@ def view_pools(seen: Seen, now: datetime) -> PoolsView:
     waiting = find_waiting(seen, pool_states, now)
     # One that runs may have no pool, and waits for nothing.
     waiting = tuple(each for each in waiting if not each.pod.node)
-    return PoolsView(views, waiting, setup.memory_unit)
+    return PoolsView(views, tuple(_view_outside(snapshot, views)), waiting, setup.memory_unit)
 
 
 def plan_snapshot(snapshot: ClusterSnapshot, setup: Settings, now: datetime) -> Planner:
@@ -171,21 +185,24 @@ def _view_pool(
                 labelled=str(find_schedule(pool.spec.edition, seen.node.labels)),
                 records=seen.records,
                 isolation=pool_state.isolations.get(name, NOTHING_SHARED),
+                requested={
+                    resource: sum(pod.requests.get(resource, 0) for pod in seen.pods if pod.is_live)
+                    for resource in pool_state.capacities[name].gpu_resources
+                },
             )
         )
     room = find_room(pool_state, now, pending)
     return PoolCards(pool, tuple(nodes), room.ready, room.capacity)
 
 
-def view_outside(snapshot: ClusterSnapshot, view: PoolsView) -> Iterator[NodeCards]:
-    """View the nodes with GPUs that are in none of the pools of `view`, by name."""
-    members = {each.node.name for pool in view.pools for each in pool.nodes}
+def _view_outside(snapshot: ClusterSnapshot, pools: Sequence[PoolCards]) -> Iterator[OutsideNode]:
+    members = {each.node.name for pool in pools for each in pool.nodes}
     for name in sorted(snapshot.nodes.keys() - members):
-        node = snapshot.nodes[name]
-        unhealthy = snapshot.unhealthy_cards.get(name, ())
-        cards = view_cards(node, snapshot.pods.get(name, ()), unhealthy)
-        if cards or _has_gpus(node):
-            yield NodeCards(node, cards)
+        seen = build_node_context(snapshot, name).seen
+        cards = view_cards(seen.node, seen.pods, seen.unhealthy_cards)
+        stacks = find_other_stack(seen)
+        if cards or stacks or _has_gpus(seen.node):
+            yield OutsideNode(seen.node, cards, stacks)
 
 
 def _has_gpus(node: Node) -> bool:
