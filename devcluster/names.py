@@ -84,6 +84,7 @@ CONFIG_HASH: Final = "kubernetes.io/config.hash"
 CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 NVIDIA_PLUGIN: Final = "nvidia-device-plugin-daemonset"
+HAMI_PLUGIN: Final = "hami-device-plugin"
 
 # What NVIDIA's chart brings beside the plugin, in a namespace of its own.
 NVIDIA_NAMESPACE: Final = "nvidia-device-plugin"

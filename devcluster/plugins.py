@@ -1,4 +1,4 @@
-"""Whole-card plugins that no edition's manifests hold: ACK's older one, and NVIDIA's own."""
+"""Plugins that no edition's manifests hold: ACK's older one, NVIDIA's own, and HAMi's."""
 
 import uuid
 from collections.abc import Mapping
@@ -60,9 +60,27 @@ def build_nvidia_plugin(
 
     Its chart gives the DaemonSet the name of the release, in a namespace of its own.
     """
-    labels = {"name": name}
-    annotations = {names.PLAYED: "true", names.RUNS: names.NVIDIA_PLUGIN}
     container = {"name": "nvidia-device-plugin-ctr", "image": "k8s-device-plugin:v1"}
+    return _build(names.NVIDIA_PLUGIN, name, namespace, node_selector or {}, container)
+
+
+def build_hami_plugin() -> dict[str, Any]:
+    """HAMi's plugin, as its chart installs it: on nodes with the label `gpu=on` it offers each card
+    ten times, as `nvidia.com/gpu`. Its annotation on the node is written by who plays HAMi."""
+    container = {"name": "device-plugin", "image": "hami:v1"}
+    name, namespace = names.HAMI_PLUGIN, names.SYSTEM_NAMESPACE
+    return _build(name, name, namespace, {"gpu": "on"}, container)
+
+
+def _build(
+    runs: str,
+    name: str,
+    namespace: str,
+    node_selector: Mapping[str, str],
+    container: Mapping[str, str],
+) -> dict[str, Any]:
+    labels = {"name": name}
+    annotations = {names.PLAYED: "true", names.RUNS: runs}
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
@@ -72,7 +90,7 @@ def build_nvidia_plugin(
             "template": {
                 "metadata": {"labels": labels, "annotations": annotations},
                 "spec": {
-                    "nodeSelector": dict(node_selector or {}),
+                    "nodeSelector": dict(node_selector),
                     "tolerations": [{"operator": "Exists"}],
                     "containers": [container],
                     "volumes": [{"name": "device-plugin", "hostPath": {"path": _PLUGINS_FOLDER}}],

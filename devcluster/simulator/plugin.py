@@ -20,7 +20,9 @@ PLUGINS: Mapping[str, tuple[str, ...]] = {
     "ack-nvidia-device-plugin": (names.WHOLE_CARD,),
     names.STATIC_PLUGIN_POD: (names.WHOLE_CARD,),
     names.NVIDIA_PLUGIN: (names.WHOLE_CARD,),
+    names.HAMI_PLUGIN: (names.WHOLE_CARD,),
 }
+_HAMI_SPLITS = 10  # of each card, unless its configuration says another devicesplitcount
 INSTALLERS = frozenset({"cgpu-installer", "cgpu-core-installer"})
 NVIDIA = frozenset({names.NVIDIA_PLUGIN, names.FEATURE_DISCOVERY, names.MPS_DAEMON})
 EVICTOR = "device-plugin-evict-ds"  # takes the static whole-card plugin's manifest away
@@ -88,6 +90,8 @@ def offered(component: str, node: Node, read: Read, faults: Faults) -> dict[str,
     cards = 0 if faults.no_cards else node.cards
     if component == names.NVIDIA_PLUGIN:
         return read.config.offer(cards)
+    if component == names.HAMI_PLUGIN:
+        cards *= _HAMI_SPLITS
     return {resource: cards * per_card.get(resource, 1) for resource in PLUGINS.get(component, ())}
 
 

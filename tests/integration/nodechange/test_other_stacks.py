@@ -5,12 +5,13 @@ from functools import partial
 
 import pytest
 
-from devcluster.plugins import build_nvidia_plugin
+from devcluster.plugins import build_hami_plugin, build_nvidia_plugin
 from tests.kit.bench import MODE, POOL, Bench, Json
 from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.expect import (
     expect,
     expect_capacity,
+    expect_offered,
     expect_pool_ready,
     expect_reason,
     is_observed,
@@ -61,6 +62,9 @@ def professional(bench: Bench) -> Iterator[Bench]:
         bench.call("POST", "/api/v1/namespaces", namespace)
     yield bench
     bench.call("DELETE", PLUGINS)
+    hami = "/apis/apps/v1/namespaces/kube-system/daemonsets/hami-device-plugin"
+    if bench.cluster.api.exists(hami):
+        bench.call("DELETE", hami)
     for path in (SLICES, CLAIMS):
         for each in bench.call("GET", path)["items"]:
             bench.call("DELETE", f"{path}/{each['metadata']['name']}")
@@ -135,3 +139,26 @@ def test_pods_that_hold_cards_by_a_resource_claim_hold_up_the_change_of_their_no
 
     bench.delete_pod("on-cards")
     expect(bench, "the node changes", lambda: bench.labels()["cards"].get(MODE) == "cgpu")
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_node_that_hami_has_is_left_alone_until_hami_has_left(professional: Bench) -> None:
+    bench = professional
+    bench.add_nodes("ours", labels=SHARE)
+    bench.add_nodes("hamis", labels={"gpu": "on"})
+    bench.annotate("/api/v1/nodes/hamis", {"hami.io/node-nvidia-register": "[]"})
+    bench.call("POST", "/apis/apps/v1/namespaces/kube-system/daemonsets", build_hami_plugin())
+    expect_offered(bench, "hamis", 10, resource="nvidia.com/gpu")
+    mark = bench.audit.mark()
+    bench.create_pool(build_pool(schedule="cgpu"))
+
+    told = expect_reason(bench, "hamis", "OtherStack")["message"]
+    assert "HAMi" in told
+    assert "kubectl label node hamis gpu-" in told
+    expect(bench, "the other node changes", lambda: bench.labels()["ours"].get(MODE) == "cgpu")
+    writes = {call.name for call in bench.audit.our_writes(mark) if call.resource == "nodes"}
+    assert writes == {"ours"}
+
+    # HAMi's annotation stays, and proves nothing.
+    bench.label("hamis", {"gpu": None})
+    expect(bench, "the node changes", lambda: bench.labels()["hamis"].get(MODE) == "cgpu")
