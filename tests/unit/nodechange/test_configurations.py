@@ -170,11 +170,11 @@ def test_a_label_that_the_gpu_operator_may_have_left_is_told_with_the_command_th
     assert f"`kubectl label node gpu-1 {key}-`" in step(node(label)).message
 
 
-def test_mig_devices_without_a_label_have_none_to_remove() -> None:
-    assert (
-        "kubectl label"
-        not in step(replace(node(), allocatable={"nvidia.com/mig-1g.5gb": 1})).message
+def test_a_label_that_does_not_tell_of_mig_devices_is_none_to_remove() -> None:
+    split = replace(
+        node({"nvidia.com/gpu.product": "A100"}), allocatable={"nvidia.com/mig-1g.5gb": 1}
     )
+    assert "kubectl label" not in step(split).message
 
 
 def test_maintenance_that_is_over_keeps_nobody_away() -> None:

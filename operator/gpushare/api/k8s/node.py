@@ -94,14 +94,21 @@ class Node:
         return inventory or any(self.allocatable.values()) or self.gpu_count > 0
 
     @property
+    def mig_labels(self) -> list[str]:
+        """Keys of labels that tell of MIG devices, also under the name of whole cards (strategy
+        `single` of NVIDIA's device plugin)."""
+        config, product = names.LABEL_MIG_CONFIG, names.LABEL_PRODUCT
+        told = {
+            config: self.labels.get(config, "") not in ("", names.MIG_DISABLED),
+            product: "-MIG-" in self.labels.get(product, ""),
+        }
+        return [key for key, is_told in told.items() if is_told]
+
+    @property
     def offers_mig(self) -> bool:
-        """Whether MIG devices are offered, also under the name of whole cards (strategy `single`
-        of NVIDIA's device plugin)."""
-        if self.labels.get(names.LABEL_MIG_CONFIG, "") not in ("", names.MIG_DISABLED):
-            return True
-        if "-MIG-" in self.labels.get(names.LABEL_PRODUCT, ""):
-            return True
-        return any(resource.startswith(names.RESOURCE_MIG_PREFIX) for resource in self.allocatable)
+        """Whether MIG devices are offered, by its labels or its resources."""
+        by_resource = any(r.startswith(names.RESOURCE_MIG_PREFIX) for r in self.allocatable)
+        return by_resource or bool(self.mig_labels)
 
 
 def parse_node(raw: dict[str, Any]) -> Node:

@@ -174,8 +174,7 @@ def find_mig(node: Node) -> Blocker | None:
         "The node offers MIG devices (nvidia.com/mig-*, nvidia.com/mig.config) and is not changed. "
         "Exclude it (spec.nodes.exclude), or disable MIG"
     )
-    labels = [key for key in (names.LABEL_MIG_CONFIG, names.LABEL_PRODUCT) if key in node.labels]
-    return Blocker(Reason.MIG_NODE, f"{message}{_advise_left_over(node, labels)}")
+    return Blocker(Reason.MIG_NODE, f"{message}{_advise_left_over(node, node.mig_labels)}")
 
 
 def find_maintenance(node: Node) -> Blocker | None:
