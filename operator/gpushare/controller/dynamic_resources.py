@@ -1,15 +1,14 @@
-"""Keeps what NVIDIA's DRA driver gives out, where the API server serves the API of that."""
+"""Keeps what NVIDIA's DRA driver gives out, where the API server has resource.k8s.io."""
 
 import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from gpushare.api.k8s.node import ResourceSlice, parse_resource_slice
-from gpushare.api.k8s.pod import Pod, has_given_cards
+from gpushare.api.k8s.pod import Pod, allocates_cards
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import CALL_FAILURES, describe_failure
 from gpushare.kube.informer import Informer
@@ -23,11 +22,10 @@ REFUSAL_SECONDS = 60.0
 SLICE_GRACE_SECONDS = 150.0
 """A ResourceSlice that is gone may come back: the kubelet removes all of them when it starts, and
 30 s after their driver left. Longer than two lists that are refused."""
-_NO_CLAIMS: Mapping[str, bool] = MappingProxyType({})
 
 
 class DynamicResources:
-    """The ResourceSlices of the driver, and all ResourceClaims that were given something.
+    """The ResourceSlices of the driver, and all ResourceClaims that are allocated.
 
     `on_change` is called with the name of a node whose slices changed, or a claim of its pods.
     Without the right to list slices none are known; without the right to list claims, each claim
@@ -62,19 +60,19 @@ class DynamicResources:
 
     @property
     def claims(self) -> Mapping[str, bool] | None:
-        """By `namespace/name`, whether the claim was given cards; None where they can't be read."""
+        """Whether each allocated claim is one of cards; None where claims can't be read."""
         if self.claim_informer is None:
-            return _NO_CLAIMS
+            return {}
         return self.claim_informer.records if self.claim_informer.synced.is_set() else None
 
     def note_pod(self, key: str, old: Pod | None, new: Pod | None) -> None:
         """Note which claims a pod has."""
-        for claim in _list_claims(old):
+        for claim in old.claims if old is not None else ():
             self._claimants[claim].pop(key, None)
             if not self._claimants[claim]:
                 del self._claimants[claim]
         if new is not None:
-            for claim in _list_claims(new):
+            for claim in new.claims:
                 self._claimants[claim][key] = new.node
 
     async def run(self) -> None:
@@ -104,7 +102,7 @@ class DynamicResources:
         self.claim_informer = Informer(
             self._api,
             f"{path}/resourceclaims",
-            has_given_cards,
+            allocates_cards,
             on_change=self._on_claim,
             on_alive=partial(note, "resourceclaims"),
             refusal_seconds=REFUSAL_SECONDS,
@@ -141,7 +139,3 @@ class DynamicResources:
         if not on_node:
             del self.slices[node]
         self._notify(node)
-
-
-def _list_claims(pod: Pod | None) -> list[str]:
-    return [] if pod is None else [f"{pod.namespace}/{name}" for name in pod.claims]

@@ -117,7 +117,6 @@ class Informers:
         """Without the right to list these, everything else goes on: cards count as healthy. Where
         the right is taken away the metric of watches tells."""
         self.dynamic = DynamicResources(api, metrics, on_change=self.mark_changed)
-        """As for unhealthy cards."""
 
     def _add(
         self,
@@ -305,7 +304,7 @@ class _PodsByNode(Mapping[str, tuple[Pod, ...]]):
 
     def __getitem__(self, node: str) -> tuple[Pod, ...]:
         pods = (pod for _, pod in sorted(self._pods[node].items()))
-        return tuple(judge_claims(pod, self._claims) if pod.claims else pod for pod in pods)
+        return tuple(judge_claims(pod, self._claims) for pod in pods)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._pods)

@@ -7,7 +7,7 @@ import pytest
 from gpushare.api.k8s.daemonset import HAMI_DAEMONSET as HAMI
 from gpushare.api.k8s.daemonset import NVIDIA_DAEMONSET as NVIDIA
 from gpushare.api.k8s.node import ResourceSlice, parse_node, parse_resource_slice
-from gpushare.api.k8s.pod import has_given_cards, judge_claims, parse_pod
+from gpushare.api.k8s.pod import allocates_cards, judge_claims, parse_pod
 from gpushare.api.pruned.cluster import Kind, keep_object
 
 
@@ -100,12 +100,12 @@ OF_TEMPLATE = {"name": "gpu", "resourceClaimTemplateName": "t"}
 @pytest.mark.parametrize(
     ("raw", "claims"),
     [
-        (_claims({"name": "gpu", "resourceClaimName": "a"}), ("a",)),
+        (_claims({"name": "gpu", "resourceClaimName": "a"}), ("team/a",)),
         (_claims(OF_TEMPLATE, made=({"name": "gpu", "resourceClaimName": "p-gpu-x"},)),
-         ("p-gpu-x",)),
-        (_claims(OF_TEMPLATE), ("",)),
+         ("team/p-gpu-x",)),
+        (_claims(OF_TEMPLATE), ("team/",)),
         (_claims(OF_TEMPLATE, made=({"name": "gpu"},)), None),
-        (_claims(extendedResourceClaimStatus={"resourceClaimName": "p-ext"}), ("p-ext",)),
+        (_claims(extendedResourceClaimStatus={"resourceClaimName": "p-ext"}), ("team/p-ext",)),
     ],
     ids=["by name", "of a template", "not made yet", "not needed", "of an extended resource"],
 )  # fmt: skip
@@ -146,11 +146,11 @@ def test_a_pod_holds_cards_where_its_claim_was_given_some(
     raw = {"metadata": {"name": "a", "namespace": "team", "uid": "1"}, "status": status}
     kept = keep_object(Kind.RESOURCECLAIMS, raw)
     assert kept is not None
-    given = has_given_cards(kept)
-    assert given == has_given_cards(raw)
+    told = allocates_cards(kept)
+    assert told == allocates_cards(raw)
     pod = parse_pod(
         _claims({"name": "gpu", "resourceClaimName": "a"}, phase=phase), plugin_namespaces=()
     )
     assert pod is not None
-    assert judge_claims(pod, {} if given is None else {"team/a": given}).has_claimed_cards is holds
+    assert judge_claims(pod, {"team/a": told}).has_claimed_cards is holds
     assert judge_claims(pod, None).has_claimed_cards is None

@@ -60,6 +60,7 @@ async def test_slices_are_watched_where_they_are_served_and_all_goes_on_without_
         slices = informers.dynamic.slice_informer
         assert slices is not None
         assert slices.synced.is_set() is may_list
+        assert informers.dynamic.claims is None
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
@@ -100,7 +101,7 @@ async def test_what_a_claim_was_given_is_known_of_its_pod_and_its_node_is_decide
     fake.put("apis/resource.k8s.io", {"versions": [{"version": "v1"}]})
     async with fake.connected() as api:
         informers = Informers(api, Settings(), on_change=lambda: None, metrics=Metrics())
-        pod = a_gpu_pod(requests={}, claims=("claim",))
+        pod = a_gpu_pod(requests={}, claims=("default/claim",))
         informers._on_pod("default/train-1", None, pod)
         running = asyncio.create_task(informers.run())
         await informers.wait_synced()

@@ -155,7 +155,7 @@ def test_the_pods_that_hold_the_change_up_are_counted(pool: Pool) -> None:
 
 
 def a_claimant(name: str = "train-1", *, holds: bool | None) -> Pod:
-    return a_gpu_pod(name, requests={}, claims=("claim",), has_claimed_cards=holds)
+    return a_gpu_pod(name, requests={}, claims=("default/claim",), has_claimed_cards=holds)
 
 
 @pytest.mark.parametrize("holds", [True, None])

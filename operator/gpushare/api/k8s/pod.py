@@ -77,7 +77,8 @@ class Pod:
     card_memory: int = 0
     """Units of GPU memory that it needs of its cards, as the scheduler extender counts them."""
     claims: tuple[str, ...] = ()
-    """Names of its ResourceClaims, once it is bound; empty for one that is not made yet."""
+    """Its ResourceClaims by `namespace/name`, once it is bound; one that is not made yet has no
+    name."""
     has_claimed_cards: bool | None = False
     """Whether it holds cards by its ResourceClaims; None where nobody knows."""
     selects: frozenset[tuple[str, str]] = _NO_SELECTION
@@ -160,7 +161,7 @@ def parse_pod(
     static = namespace in plugin_namespaces and _is_static_plugin(meta, annotations)
     status = raw.get("status") or {}
     node = spec.node_name or ""
-    claims = _list_claims(spec, status) if node else ()
+    claims = _list_claims(namespace, spec, status) if node else ()
     if not (requests or selects or daemonset or static or claims):
         return None
     ready = _find_condition(status, "Ready")
@@ -208,9 +209,9 @@ def parse_pod(
     )
 
 
-def has_given_cards(raw: Mapping[str, Any]) -> bool | None:
-    """Tell from a ResourceClaim of any served version whether NVIDIA's DRA driver gave it cards;
-    None where it was given nothing yet. Access for administrators takes no card from anybody."""
+def allocates_cards(raw: Mapping[str, Any]) -> bool | None:
+    """Tell whether a ResourceClaim, of any served version, allocates cards of NVIDIA's DRA driver;
+    None where it is not allocated. Access for administrators takes no card from anybody."""
     allocation = (raw.get("status") or {}).get("allocation")
     if allocation is None:
         return None
@@ -218,21 +219,21 @@ def has_given_cards(raw: Mapping[str, Any]) -> bool | None:
     return any(each["driver"] == DRA_DRIVER and not each.get("adminAccess") for each in results)
 
 
-def judge_claims(pod: Pod, claims: Mapping[str, bool] | None) -> Pod:
-    """Return `pod`, and whether it holds cards by its ResourceClaims.
+def judge_claims(pod: Pod, claims: Mapping[str, bool | None] | None) -> Pod:
+    """Return `pod` with `has_claimed_cards` set.
 
-    `claims` tells by `namespace/name` of each that was given something whether that was cards; None
-    where claims can't be read. A kubelet starts no pod whose claim was given nothing.
+    `claims` has what `allocates_cards` tells, by `namespace/name`; None where claims can't be read.
+    A kubelet starts no pod with a claim that is not allocated.
     """
     if not pod.claims:
         return pod
     is_waiting = claims is not None and pod.phase == "Pending"
-    given = {(claims or {}).get(f"{pod.namespace}/{name}") for name in pod.claims}
-    unknown = None in given and not is_waiting
-    return replace(pod, has_claimed_cards=True if True in given else None if unknown else False)
+    told = {(claims or {}).get(key) for key in pod.claims}
+    unknown = None in told and not is_waiting
+    return replace(pod, has_claimed_cards=True if True in told else None if unknown else False)
 
 
-def _list_claims(spec: Spec, status: Mapping[str, Any]) -> tuple[str, ...]:
+def _list_claims(namespace: str, spec: Spec, status: Mapping[str, Any]) -> tuple[str, ...]:
     """List those of its own, and the one that kube-scheduler makes for extended resources."""
     extended = status.get("extendedResourceClaimStatus")
     if not (spec.resource_claims or extended):
@@ -246,7 +247,7 @@ def _list_claims(spec: Spec, status: Mapping[str, Any]) -> tuple[str, ...]:
     if extended:
         found.append(extended["resourceClaimName"])
     # Of a template that made none, none is needed (API reference of PodResourceClaimStatus).
-    return tuple(name for name in found if name is not None)
+    return tuple(f"{namespace}/{name}" for name in found if name is not None)
 
 
 def _read_cards(spec: Spec, annotations: Mapping[str, str], card_memory: int) -> Mapping[int, int]:

@@ -1,14 +1,14 @@
 """Converts a cluster that was read into what the operator's decisions use."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 from gpushare import names
 from gpushare.api.k8s.daemonset import DaemonSet, list_standard_names, parse_daemonset
 from gpushare.api.k8s.namespace import parse_namespace
 from gpushare.api.k8s.node import parse_node, parse_resource_slice
-from gpushare.api.k8s.pod import Pod, has_given_cards, judge_claims, parse_pod
+from gpushare.api.k8s.pod import Pod, allocates_cards, judge_claims, parse_pod
 from gpushare.api.k8s.unhealthy_cards import parse_unhealthy_cards
 from gpushare.api.pool import Pool
 from gpushare.api.pruned.cluster import Cluster, Kind
@@ -44,7 +44,7 @@ def observe_cluster(cluster: Cluster) -> Seen:
         (names.PLUGIN_NAMESPACE, setup.nvidia_namespace),
     )
     standard_names = list_standard_names(given)
-    claims = None if Kind.RESOURCECLAIMS in cluster.unread else dict(_read_claims(cluster))
+    claims = None if Kind.RESOURCECLAIMS in cluster.unread else _read_claims(cluster)
     by_node: defaultdict[str, list[Pod]] = defaultdict(list)
     for raw in cluster.pods:
         pod = parse_pod(raw, plugin_namespaces=plugin_namespaces, standard_names=standard_names)
@@ -77,11 +77,9 @@ def observe_cluster(cluster: Cluster) -> Seen:
     return Seen(snapshot, unbound, opted_out, unreadable, _observe_setup(cluster, snapshot))
 
 
-def _read_claims(cluster: Cluster) -> Iterator[tuple[str, bool]]:
-    for raw in cluster.resourceclaims:
-        meta, has_cards = raw["metadata"], has_given_cards(raw)
-        if has_cards is not None:
-            yield f"{meta['namespace']}/{meta['name']}", has_cards
+def _read_claims(cluster: Cluster) -> dict[str, bool | None]:
+    named = ((each["metadata"], each) for each in cluster.resourceclaims)
+    return {f"{meta['namespace']}/{meta['name']}": allocates_cards(raw) for meta, raw in named}
 
 
 def _find_daemonsets(cluster: Cluster, namespace: str) -> frozenset[DaemonSet]:
