@@ -60,7 +60,7 @@ class Informer(Generic[Record]):
         on_change: Listener = lambda key, old, new: None,
         on_alive: Callable[[], None] = lambda: None,
         params: Mapping[str, str] = MappingProxyType({}),
-        refusal_seconds: float | None = None,
+        refusal_seconds: float = 0.0,
     ):
         self._api = api
         self._path = path
@@ -69,8 +69,8 @@ class Informer(Generic[Record]):
         self._on_alive = on_alive
         self._params = dict(params)
         self._refusal_seconds = refusal_seconds
-        """How long it waits after a refusal, where the right is not sure to be there; what was
-        known until then is forgotten."""
+        """How long it waits after a refusal, where the right is not sure to be there, else 0; what
+        was known until then is forgotten."""
         self.tried = asyncio.Event()
         """Set once the first list is complete, or failed."""
         self._records: dict[str, Record] = {}
@@ -110,7 +110,7 @@ class Informer(Generic[Record]):
                 self.tried.set()
                 if self._accepts_refusal(error):
                     self._forget()
-                    await asyncio.sleep(self._refusal_seconds or 0.0)
+                    await asyncio.sleep(self._refusal_seconds)
                     continue
             if watched_since is not None and time.monotonic() - watched_since >= HEALTHY_SECONDS:
                 failures = 0
@@ -119,8 +119,7 @@ class Informer(Generic[Record]):
             failures += 1
 
     def _accepts_refusal(self, error: Exception) -> bool:
-        refused = isinstance(error, ApiError) and error.status == 403
-        return refused and self._refusal_seconds is not None
+        return self._refusal_seconds > 0 and isinstance(error, ApiError) and error.status == 403
 
     def _forget(self) -> None:
         """Forget everything: objects must be listed again, once that is allowed."""

@@ -64,7 +64,7 @@ def _error(status: int) -> ApiError:
 async def _run(
     server: Server,
     on_alive: Callable[[], None] = lambda: None,
-    refusal_seconds: float | None = None,
+    refusal_seconds: float = 0.0,
 ) -> tuple[Informer[str], list[tuple[str, object]]]:
     changes: list[tuple[str, object]] = []
     informer: Informer[str] = Informer(
