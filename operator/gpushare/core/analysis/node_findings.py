@@ -89,14 +89,12 @@ def _judge(
         # node, whose plan tells it.
         severity = Severity.INFO if is_others else Severity.ERROR
         yield Finding(severity, stacks.reason, about, stacks.message)
-    if edition is not None:
-        if (other := find_other_edition(node, edition)) is not None:
-            yield Finding(Severity.ERROR, other.reason, about, other.message)
+    if edition is not None and (other := find_other_edition(node, edition)) is not None:
+        yield Finding(Severity.ERROR, other.reason, about, other.message)
+    # Where another stack has the node, no plugin of ours has to serve what its labels say.
+    if edition is not None and not is_others:
         applied = _find_applied(context)
-        if is_others:
-            # No plugin of ours has to serve what its labels say.
-            pass
-        elif mode is None:
+        if mode is None:
             said = f"The node has {list_switches(node)}, which is not a mode of edition {edition}"
             remedy = "Correct the label (docs/transitions.md lists the modes)"
             yield find(Code.UNKNOWN_MODE, about, said, remedy)
