@@ -12,15 +12,14 @@ from gpushare.core.analysis.effective_settings import KnownSetup
 Json = dict[str, Any]
 Lacks = Mapping[Kind, str]
 """By kind, what the answer lacks where the user may not list it."""
-SLICES = "whether NVIDIA's DRA driver gives out cards too (from ResourceSlices)"
-CONFIGS = "what pools of the NVIDIA edition need (from the namespace of NVIDIA's device plugin)"
-CLAIMS = "which pods hold cards by NVIDIA's DRA driver: all with ResourceClaims may (from those)"
-UNHEALTHY = "which cards are unhealthy (from ConfigMaps of kube-system): all are shown as healthy"
 OF_STACKS: Lacks = {
-    Kind.CONFIGMAPS: UNHEALTHY,
-    Kind.RESOURCESLICES: SLICES,
-    Kind.RESOURCECLAIMS: CLAIMS,
-    Kind.PLUGINCONFIGS: CONFIGS,
+    Kind.CONFIGMAPS: "which cards are unhealthy (from ConfigMaps of kube-system): all are shown as "
+    "healthy",
+    Kind.RESOURCESLICES: "whether NVIDIA's DRA driver gives out cards too (from ResourceSlices)",
+    Kind.RESOURCECLAIMS: "which pods hold cards of NVIDIA's DRA driver (from ResourceClaims): all "
+    "with a claim may",
+    Kind.PLUGINCONFIGS: "what pools of the NVIDIA edition need (from the namespace of NVIDIA's "
+    "device plugin)",
 }
 """Of the kinds that tell of plugins and of other stacks."""
 
