@@ -93,7 +93,7 @@ def find_mode(edition: Edition, schedule: str) -> Mode | None:
 
 
 def find_configured(labels: Mapping[str, str]) -> Mode | None:
-    """Find the mode that a label names whose ConfigMap defines it, on a node of any edition."""
+    """Find the mode that a node's label names and a ConfigMap defines, whatever its edition."""
     found = (e.build_mode(e.find_schedule(labels)) for e in EDITIONS.values() if not e.modes)
     return next((mode for mode in found if mode is not None and mode.config), None)
 

@@ -26,7 +26,6 @@ from tests.kit.values.manifests import (
 )
 from tests.kit.values.objects import a_node
 
-WHOLE = {"nvidia.com/gpu": "1"}
 MODE = {NODE_POOL_LABEL: NODE_POOL, "ack.node.gpu.schedule": "share"}
 
 
@@ -221,7 +220,7 @@ def test_a_member_that_offers_no_memory_shows_how_much_of_its_resource_is_reques
 def test_a_node_in_no_pool_that_another_stack_serves_is_listed_with_the_reason(
     shown: Shown,
 ) -> None:
-    free, taken = build_node("free", offers=WHOLE), build_node("taken")
+    free, taken = build_node("free", offers={"nvidia.com/gpu": "1"}), build_node("taken")
     spec = {"driver": "gpu.nvidia.com", "nodeName": "taken", "devices": [{"name": "gpu-0"}]}
     cards = {"metadata": {"name": "taken-slice", "uid": "s"}, "spec": spec}
     given: dict[str, list[Json]] = {
@@ -234,8 +233,3 @@ def test_a_node_in_no_pool_that_another_stack_serves_is_listed_with_the_reason(
     assert "taken  OtherStack" in text
     assert "ResourceSlice taken-slice" in text
     assert "free" not in text
-
-
-def test_a_node_in_no_pool_whose_cards_nobody_else_gives_out_is_not_listed(shown: Shown) -> None:
-    nodes = [build_member(), build_node("free", offers=WHOLE)]
-    assert "In no pool" not in shown.say(nodes=nodes)

@@ -78,7 +78,8 @@ class PoolView:
     room: Room | None = None
     """None while the pool's capacity is not known."""
     gpu_resource: str = ""
-    """By which its nodes give out whole cards or replicas; empty where that is not known."""
+    """Which of nvidia.com/gpu and nvidia.com/gpu.shared its nodes offer; empty where none or both
+    do, or nobody knows."""
     observed_at: str = ""
     """When `room` last changed."""
 

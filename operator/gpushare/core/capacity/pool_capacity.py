@@ -54,7 +54,7 @@ class NodeCapacity:
     is_extended: bool = False
     """A scheduler extender allocates the cards."""
     gpu_resources: tuple[str, ...] = ()
-    """Those of NVIDIA's plugin that it offers in place of memory."""
+    """Of nvidia.com/gpu and nvidia.com/gpu.shared, what it offers in place of memory."""
 
     @property
     def unit(self) -> str:

@@ -76,8 +76,8 @@ class OutsideNode(NodeCards):
     """A node that is in no pool."""
 
     stacks: Blocker | None
-    """The stack that has it, or those that compete for it, if not all its cards are a pool's to
-    have."""
+    """The other stack that gives out its cards, or those that compete; None where a pool may have
+    it."""
 
 
 @dataclass(frozen=True, slots=True)
