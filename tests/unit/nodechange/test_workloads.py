@@ -168,6 +168,12 @@ def test_a_change_waits_for_pods_that_hold_cards_by_claims_or_may(
     assert "default/train-1" in plan.message
 
 
+@pytest.mark.parametrize("holds", [True, None])
+def test_a_node_is_handed_to_the_dra_driver_while_its_pods_run(holds: bool | None) -> None:
+    plan = plan_of(a_node(), a_pool(schedule="disabled"), a_claimant(holds=holds))
+    assert plan.action is not None
+
+
 def test_a_pod_whose_claim_is_unknown_is_waited_for_and_not_evicted() -> None:
     assert _evicted(a_claimant(holds=True), a_claimant("nic-1", holds=None)) == (TRAIN,)
 

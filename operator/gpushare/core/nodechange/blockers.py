@@ -35,7 +35,7 @@ def find_blocking_pods(
     the plugin is away. Where running pods keep what they have (the Basic edition's isolation flip,
     a plugin's restart), those that require isolation hold up leaving it. In all other changes,
     every live pod that asked for the old mode's resource, as the vendor's common rule says, or
-    holds cards by NVIDIA's DRA driver, or may.
+    holds cards by NVIDIA's DRA driver, or may, unless the node is handed to that.
     """
     live = [pod for pod in pods if pod.is_live]
     groups = [
@@ -49,9 +49,11 @@ def find_blocking_pods(
         held = {each for each in (from_mode.resource, *from_mode.also_used) if each}
         users = [pod for pod in live if not held.isdisjoint(pod.requests)]
         groups.append((users, f"use {from_mode.resource}"))
-        claimants = [pod for pod in live if pod.has_claimed_cards]
+        # Mode `disabled` hands the node to their driver.
+        others = live if to.schedule is not Schedule.DISABLED else []
+        claimants = [pod for pod in others if pod.has_claimed_cards]
         groups.append((claimants, "hold cards by ResourceClaims"))
-        unknown = [pod for pod in live if pod.has_claimed_cards is None]
+        unknown = [pod for pod in others if pod.has_claimed_cards is None]
         groups.append((unknown, "may hold cards by ResourceClaims, which can't be read,"))
     elif not to.isolated:
         strict = [pod for pod in live if pod.requires_isolation and pod.requests]
