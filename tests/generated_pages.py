@@ -15,13 +15,16 @@ import typer
 
 from gpushare import names
 from gpushare.api.container_env import Variable
-from gpushare.api.pool import Schedule
+from gpushare.api.k8s.node import Node
+from gpushare.api.nvidia_plugin import CONFIG_PREFIX
+from gpushare.api.pool import Edition, Schedule
 from gpushare.api.pruned.fields import GPU_PREFIXES, KEPT
 from gpushare.api.pruned.keep import Items, Shape
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.main import app
 from gpushare.core.nodechange.machine import MACHINE
 from gpushare.editions.edition import Mode, Outcome
+from gpushare.editions.nvidia import MPS, NONE, TIME_SLICING
 from gpushare.editions.registry import EDITIONS, MODES, UNKNOWN_STEPS
 from gpushare.observe.metrics import Metrics, cards
 from gpushare.observe.metrics.applications import ApplicationFigures
@@ -50,6 +53,13 @@ _ISOLATION = {
     "memory, with cGPU only": "显存，仅与 cGPU 一起使用时",
 }
 """How a mode isolates, in English and in Chinese."""
+_ENTRIES = {
+    "whole cards": NONE,
+    "4 time slices": f"{TIME_SLICING}=4",
+    "4 time slices, with `renameByDefault`": f"{TIME_SLICING}=4,renamed",
+    "8 MPS clients": f"{MPS}=8",
+}
+"""Of NVIDIA's ConfigMap, by what the name of their mode says."""
 _PART = re.compile(r"(?<=<!-- from the program: )([\w ]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _SNAPSHOT = """\
 Of `limits`, `requests`, `allocatable` and `capacity` what begins with {prefixes}; of `env`
@@ -180,20 +190,21 @@ def _draw_phases() -> Iterator[str]:
 def _list_modes(head: str, isolation: Mapping[str, str]) -> Iterator[str]:
     """The table of modes; each word of `isolation` as the page's language has it."""
 
-    def code(words: Iterable[str]) -> str:
-        return ", ".join(f"`{word}`" for word in words) or "-"
-
     yield f"\n{head}\n|---|---|---|---|---|---|\n"
     for mode in MODES.values():
         cells = (
             f"`{mode.edition}`",
             f"`{mode.schedule}`",
-            code(f"{key}={value}" for key, value in mode.labels.items()),
-            code(mode.resources),
+            _code(f"{key}={value}" for key, value in mode.labels.items()),
+            _code(mode.resources),
             isolation[_name_isolation(mode)],
-            code(mode.daemonsets),
+            _code(mode.daemonsets),
         )
         yield f"| {' | '.join(cells)} |\n"
+
+
+def _code(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words) or "-"
 
 
 def _name_isolation(mode: Mode) -> str:
@@ -233,6 +244,21 @@ def _list_matrices() -> Iterator[str]:
         head, *rows = map(str.split, edition.matrix.strip().splitlines())
         yield f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n"
         yield from (f"| {' | '.join(row)} |\n" for row in rows)
+        if edition.edition is Edition.NVIDIA:
+            yield from _list_entries()
+
+
+def _list_entries() -> Iterator[str]:
+    """What a change of NVIDIA's configuration does, by what the entry of the ConfigMap says."""
+    find_state = EDITIONS[Edition.NVIDIA].find_expected_state
+    node = Node(name="", uid="", labels={f"{names.RESOURCE_WHOLE_GPU}.count": "2"})
+    yield "\n| to an entry for | pods that are replaced | a node with 2 cards is ready with |\n"
+    yield "|---|---|---|\n"
+    for entry, said in _ENTRIES.items():
+        mode = MODES[Edition.NVIDIA, f"{CONFIG_PREFIX},{said},hash={'0' * 8}"]
+        labels, amounts = find_state(node, mode)
+        shown = [f"{key}: {value}" for key, value in (*amounts.items(), *labels.items())]
+        yield f"| {entry} | {_code(mode.replaced)} | {_code(shown)} |\n"
 
 
 COMMAND: Any = typer.main.get_command(app)

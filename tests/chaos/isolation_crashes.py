@@ -3,6 +3,7 @@
 import random
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from devcluster.installation import OperatorProcess
@@ -38,6 +39,7 @@ class Crashes:
 
     bench: Bench
     chance: random.Random
+    settings: Mapping[str, str]
     _wishes: deque[Wish] = field(default_factory=deque)
     _absences: list[Wish] = field(default_factory=list)
     _process: OperatorProcess | None = None
@@ -46,7 +48,7 @@ class Crashes:
     _is_away: bool = False
 
     def start(self) -> None:
-        self._process = self.bench.operators.start("controller", env=SETTINGS)
+        self._process = self.bench.operators.start("controller", env=self.settings)
         self._let_live()
 
     def ask(self) -> Wish:

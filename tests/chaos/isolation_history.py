@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from devcluster import names
 from devcluster.nodes import reboot_node, restart_kubelet
@@ -17,8 +17,8 @@ from tests.chaos.isolation_member import Member
 from tests.chaos.isolation_oracle import Oracle
 from tests.chaos.isolation_script import (
     ON_SHARED_CARDS,
-    SHARING,
     Event,
+    build_spec,
     choose_drift,
     choose_foreign,
     choose_mode,
@@ -72,9 +72,9 @@ class History:
     events: Counter[Event] = field(default_factory=Counter)
     log: list[str] = field(default_factory=list)
     untold: list[str] = field(default_factory=list)
-    mode: Schedule = field(init=False)
+    mode: str = field(init=False)
     """The mode that the node is in, as far as the history brought it there."""
-    wanted: Schedule = field(init=False)
+    wanted: str = field(init=False)
     """What its pool says."""
     _meanwhile: int = 0
     _next_pod: int = 0
@@ -153,7 +153,7 @@ class History:
         self._next_pod += 1
         name = f"{self.name}-{self._next_pod}"
         core = 5 if self.mode is Schedule.CORE_MEM else None
-        self._user.create_pod(name, self._chance, core=core)
+        self._user.create_pod(name, self._chance, self.member.resource, core=core)
         self._happened(Event.POD_START, name)
         yield from ()
 
@@ -243,11 +243,11 @@ class History:
         of = self.mode
         self.wanted = choose_mode(self._chance, self.edition, of)
         self._meanwhile = self._chance.randint(0, _MEANWHILE)
-        self.bench.change_pool(self.name, schedule=self.wanted)
+        self.bench.change_pool(self.name, **build_spec(self.edition, self.wanted))
         self._happened(Event.MODE_CHANGE, f"{of} -> {self.wanted}")
 
     def _finish_change(self) -> Iterator[Until]:
-        if self.mode is self.wanted:
+        if self.mode == self.wanted:
             return
         if not find_change(self.edition, self.mode, self.wanted).keeps_workloads:
             yield from self._end_pods()
@@ -287,11 +287,11 @@ class History:
         self._happened(Event.DRIFT, str(labels))
         if self._chance.random() < _CARE:
             yield Until("a look", lambda: True)
-            if self.mode is not self.wanted:
+            if self.mode != self.wanted:
                 # A value that the plugin may have read stays until pods make way.
                 yield from self._finish_change()
             yield self._rest()
-            if self.mode is self.wanted and self._needs_teardown():
+            if self.mode == self.wanted and self._needs_teardown():
                 # It was isolated for a moment.
                 yield from self._end_pods()
                 yield from self._tear_down()
@@ -313,7 +313,7 @@ class History:
         if self._chance.random() < 0.5:
             yield Until("the operator is back", lambda: self.crashes.is_ready)
 
-    _STEPS: ClassVar[Mapping[Event, Callable[["History"], Iterator[Until]]]] = {
+    _STEPS: ClassVar[Mapping[Event, Callable[[Any], Iterator[Until]]]] = {
         Event.POD_START: _start_pod,
         Event.CONTAINER_RESTART: _restart_container,
         Event.PLUGIN_RESTART: _restart_plugin,
@@ -328,10 +328,10 @@ class History:
 
     def _share_cards(self) -> Iterator[Until]:
         """Leave whole cards: nothing shares them there."""
-        if self.mode in SHARING:
+        if self.mode != Schedule.DEFAULT:
             return
         yield from self._finish_change()
-        while self.mode not in SHARING:
+        while self.mode == Schedule.DEFAULT:
             yield from self._change_mode()
             yield from self._finish_change()
 
@@ -345,7 +345,7 @@ class History:
         return Until("no label is another's", lambda: self.member.is_ours)
 
     def _rests(self) -> bool:
-        if self.mode is not self.wanted:
+        if self.mode != self.wanted:
             # Labels and plugin may be of either mode, or of neither, while pods hold it up.
             return self.member.is_unchanging and self.member.is_settled(waiting=True)
         return self.member.rests_in(self.mode)
@@ -359,13 +359,12 @@ class History:
 
     @property
     def _plugin(self) -> str:
-        name: str = self.member.plugins(self.mode)[0]["metadata"]["name"]
-        return name
+        return str(self.member.plugins(self.mode)[0]["metadata"]["name"])
 
     def _make_way(self) -> None:
         """What a person does about a node that does not come to rest by itself."""
         reasons = self.member.reasons
-        if self.mode is not self.wanted:
+        if self.mode != self.wanted:
             return
         if "WorkloadsPresent" in reasons and self.member.pods:
             self._note("pods make way")

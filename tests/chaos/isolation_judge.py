@@ -16,9 +16,11 @@ from gpushare.api.k8s.pod import parse_pod
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.isolation import ContainerIsolation, observe_containers
 from gpushare.core.snapshot.node import NodeSnapshot
+from tests.kit.bench import VERIFIED
 from tests.kit.values.manifests import Json
 
 Claims = Callable[[NodeSnapshot], Iterable[ContainerIsolation]]
+_PLUGIN_NAMESPACES = (names.SYSTEM_NAMESPACE, names.NVIDIA_NAMESPACE)
 Admission = tuple[str, str, str]
 """UID of the pod, name of the container, and the boot in which it was admitted."""
 
@@ -29,10 +31,15 @@ class Verdict(StrEnum):
     """The operator does not know, and says so; nobody could."""
     UNTOLD = "untold"
     """The operator says that it does not know, and somebody could."""
+    SILENT = "silent"
+    """The operator claims nothing, and there is nothing that it may claim."""
     WRONG = "wrong"
 
 
-_WORST_FIRST = (Verdict.WRONG, Verdict.UNTOLD, Verdict.UNKNOWN, Verdict.AGREED)
+_WORST_FIRST = (Verdict.WRONG, Verdict.UNTOLD, Verdict.UNKNOWN, Verdict.AGREED, Verdict.SILENT)
+_WITHOUT_CLAIMS = (names.WHOLE_CARD, names.SHARED_CARD)
+"""Whoever holds these, or shares, of cards that NVIDIA's plugin gives out: their isolation is not
+observed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +50,15 @@ class Finding:
     container: str
     """With its pod, as a person names it."""
     claimed: bool | None
-    is_isolated: bool
+    is_isolated: bool | None
+    """None where nothing may be claimed."""
     is_claimed: bool = True
     can_be_told: bool = False
 
     @property
     def verdict(self) -> Verdict:
+        if self.is_isolated is None:
+            return Verdict.WRONG if self.is_claimed else Verdict.SILENT
         if self.claimed is None and self.is_claimed:
             return Verdict.UNTOLD if self.can_be_told else Verdict.UNKNOWN
         return Verdict.AGREED if self.claimed is self.is_isolated else Verdict.WRONG
@@ -79,7 +89,8 @@ class Tally:
 
     @property
     def containers(self) -> int:
-        return len(self._verdicts)
+        """Of which something may be claimed."""
+        return len(self._verdicts) - self.count()[Verdict.SILENT]
 
 
 def judge_node(
@@ -88,7 +99,8 @@ def judge_node(
     claims: Claims = observe_containers,
     can_tell: Callable[[Json, str], bool] = lambda pod, container: False,
 ) -> list[Finding] | None:
-    """A finding for every container on `node` that runs and shares a card.
+    """A finding for every container on `node` that runs and has a card, or shares one; and for the
+    label of a node where NVIDIA's plugin runs.
 
     `can_tell` says of a pod and its container whether anybody could.
 
@@ -98,12 +110,16 @@ def judge_node(
     boot, found = node["status"]["nodeInfo"]["bootID"], []
     staying = [pod for pod in pods if is_running(pod)]
     parsed = parse_node(node)
-    seen = (parse_pod(pod, plugin_namespaces=(names.SYSTEM_NAMESPACE,)) for pod in staying)
+    seen = (parse_pod(pod, plugin_namespaces=_PLUGIN_NAMESPACES) for pod in staying)
     here = [pod for pod in seen if pod is not None]
     claimed = {
         (claim.pod.uid, claim.container): claim.isolated
         for claim in claims(NodeSnapshot(parsed, here, parse_records(parsed)))
     }
+    if any(find_daemonset(pod) == names.NVIDIA_PLUGIN for pod in staying):
+        vouches = parsed.labels.get(VERIFIED) == "true" and VERIFIED in parsed.owned
+        claimed |= {(parsed.uid, VERIFIED): True} if vouches else {}
+        found.append(_expect_silence((parsed.uid, VERIFIED, boot), parsed.name, claimed))
     for pod in staying:
         record, meta = read_record(pod), pod["metadata"]
         for name in find_sharing(pod):
@@ -120,16 +136,26 @@ def judge_node(
                     can_be_told=can_tell(pod, name),
                 )
             )
+        for name in find_containers(pod, *_WITHOUT_CLAIMS):
+            said = f"{meta['namespace']}/{meta['name']}/{name}"
+            found.append(_expect_silence((meta["uid"], name, boot), said, claimed))
     return found
+
+
+def _expect_silence(
+    admission: Admission, name: str, claimed: Mapping[tuple[str, str], bool | None]
+) -> Finding:
+    key = admission[:2]
+    return Finding(admission, name, claimed.get(key), None, is_claimed=key in claimed)
 
 
 def sum_findings(findings: Sequence[Finding]) -> dict[str, int]:
     """What a pool's status must say of containers of which everything that is claimed is so."""
-    known = [finding for finding in findings if finding.claimed is not None]
+    shared = [finding for finding in findings if finding.verdict is not Verdict.SILENT]
     return {
-        "containers": len(findings),
-        "isolated": sum(finding.is_isolated for finding in known),
-        "unknown": len(findings) - len(known),
+        "containers": len(shared),
+        "isolated": sum(f.is_isolated is True for f in shared if f.claimed is not None),
+        "unknown": sum(finding.claimed is None for finding in shared),
     }
 
 
@@ -137,11 +163,22 @@ def is_running(pod: Json) -> bool:
     return pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
 
 
+def find_daemonset(pod: Json) -> str:
+    """That which made a component's pod, or whose component it runs."""
+    meta = pod["metadata"]
+    owner: str = meta.get("ownerReferences", [{}])[0].get("name", "")
+    return str((meta.get("annotations") or {}).get(names.RUNS, owner))
+
+
 def find_sharing(pod: Json) -> list[str]:
+    return find_containers(pod, names.GPU_MEM)
+
+
+def find_containers(pod: Json, *resources: str) -> list[str]:
     return [
         container["name"]
         for container in pod["spec"]["containers"]
-        if (container.get("resources", {}).get("limits") or {}).get(names.GPU_MEM)
+        if {*resources} & (container.get("resources", {}).get("limits") or {}).keys()
     ]
 
 

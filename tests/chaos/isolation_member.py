@@ -6,9 +6,12 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from gpushare.api.pool import Edition, Schedule
+from devcluster import names
+from gpushare.api.pool import Edition
+from gpushare.editions.edition import Mode
 from gpushare.editions.registry import MODES
 from tests.chaos.isolation_judge import (
+    find_daemonset,
     find_sharing,
     is_running,
     judge_node,
@@ -16,7 +19,7 @@ from tests.chaos.isolation_judge import (
     sum_findings,
 )
 from tests.chaos.isolation_oracle import Span
-from tests.kit.bench import NODES, POOLS, Bench, Json
+from tests.kit.bench import NODES, POOLS, VERIFIED, Bench, Json
 from tests.kit.cluster.expect import read_change
 
 _ALL_PODS = "/api/v1/pods"
@@ -96,18 +99,19 @@ class Member:
         """It was deleted after the last look."""
         self.sight.pods.pop(name, None)
 
-    def plugins(self, mode: Schedule) -> list[Json]:
+    def plugins(self, mode: str) -> list[Json]:
         """The Ready pods of a mode's plugin, on the node."""
-        plugin = MODES[self.edition, mode].plugin
-        return [pod for pod in self.find_pods({plugin}) if _is_true(pod, "Ready")]
+        return self._find_ready(MODES[self.edition, mode].plugin)
+
+    def _find_ready(self, daemonset: str) -> list[Json]:
+        return [pod for pod in self.find_pods({daemonset}) if _is_true(pod, "Ready")]
 
     def find_pods(self, daemonsets: Collection[str]) -> list[Json]:
         """Pods of DaemonSets, on the node and not leaving it."""
         return [
             pod
             for pod in self.view.pods
-            if pod["metadata"].get("ownerReferences", [{}])[0].get("name") in daemonsets
-            and "deletionTimestamp" not in pod["metadata"]
+            if find_daemonset(pod) in daemonsets and "deletionTimestamp" not in pod["metadata"]
         ]
 
     # What the operator says.
@@ -120,6 +124,16 @@ class Member:
         return applied
 
     @property
+    def mode(self) -> Mode:
+        """The mode in force, which may be of the edition before."""
+        return MODES[Edition(self.applied["edition"]), self.applied["schedule"]]
+
+    @property
+    def resource(self) -> str:
+        """What pods ask for that share a card here."""
+        return self.mode.resource if self.edition is Edition.NVIDIA else names.GPU_MEM
+
+    @property
     def step(self) -> str:
         step: str = read_change(self.view.node).get("phase", "")
         return step
@@ -130,13 +144,14 @@ class Member:
         applied, boot = self.applied, self.view.node["status"]["nodeInfo"]["bootID"]
         if not applied or applied.get("reverted") or applied.get("modeUnknown"):
             return False
-        mode = Schedule(applied["schedule"])
         running = {
-            pod["metadata"]["uid"]: pod["status"]["containerStatuses"][0]["restartCount"]
-            for pod in self.plugins(mode)
+            pod["metadata"]["uid"]: sum(
+                s["restartCount"] for s in pod["status"]["containerStatuses"]
+            )
+            for pod in self._find_ready(self.mode.plugin)
         }
         is_same = running == applied["plugins"] != {} and applied["bootID"] == boot
-        return is_same or not MODES[self.edition, mode].plugin
+        return is_same or not self.mode.plugin
 
     @property
     def is_ours(self) -> bool:
@@ -150,8 +165,7 @@ class Member:
             if (entry["manager"], entry["operation"]) == ("gpushare-operator", "Apply")
             for key in entry["fieldsV1"].get("f:metadata", {}).get("f:labels", ())
         }
-        mode = MODES[self.edition, Schedule(self.applied["schedule"])]
-        return owned >= {f"f:{key}" for key in mode.labels}
+        return owned >= {f"f:{key}" for key in self.mode.labels}
 
     @property
     def reasons(self) -> set[str]:
@@ -173,7 +187,7 @@ class Member:
 
     @property
     def _status(self) -> Json:
-        status: Json = self.sight.pools[self.name].get("status") or {}
+        status: Json = self.sight.pools.get(self.name, {}).get("status") or {}
         return status
 
     # What is.
@@ -195,15 +209,18 @@ class Member:
             _is_admitted(pod, boot) if pod["spec"].get("nodeName") else waiting for pod in self.pods
         )
 
-    def rests_in(self, mode: Schedule) -> bool:
-        """Whether it is in that mode, by its record and in truth, and everything runs."""
-        node, has = self.view.node, MODES[self.edition, mode]
-        if self.applied.get("schedule") != mode or not self.is_unchanging:
+    def rests_in(self, mode: str) -> bool:
+        """Whether it is in that mode, by its record and in truth, and everything runs. NVIDIA's
+        edition records what the mode's entry says, too."""
+        node, recorded = self.view.node, self.applied.get("schedule", "")
+        if recorded.partition(",")[0] != mode or not self.is_unchanging:
             return False
+        has, labels = self.mode, node["metadata"]["labels"]
         return (
             self.is_recorded
             and not node["spec"].get("unschedulable")
-            and has.labels.items() <= node["metadata"]["labels"].items()
+            and has.labels.items() <= labels.items()
+            and (labels.get(VERIFIED) == "true") is has.isolated
             and node["status"]["allocatable"].get(has.resource, "0") != "0"
             and self.is_settled()
         )

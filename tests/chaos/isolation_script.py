@@ -3,10 +3,12 @@
 import random
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
+from gpushare.api.nvidia_plugin import CONFIG_PREFIX
 from gpushare.api.pool import Edition, Schedule
 from gpushare.editions.edition import Outcome, Transition
-from gpushare.editions.registry import MODES, TRANSITIONS, find_schedule
+from gpushare.editions.registry import MODES, find_schedule, find_transition
 
 
 class Event(StrEnum):
@@ -20,6 +22,12 @@ class Event(StrEnum):
     FOREIGN_VALUE = "foreign value while the operator is away"
     REBOOT = "reboot"
     CRASH = "crash of the operator"
+    EDIT = "edit of the configuration in force"
+    MOVE = "move to another edition"
+
+
+ON_NVIDIA = frozenset({Event.EDIT, Event.MOVE})
+"""What happens in that edition only."""
 
 
 ON_SHARED_CARDS = (
@@ -63,14 +71,15 @@ def write_script(chance: random.Random, *, crashes: bool) -> list[Event]:
     return [Event.POD_START, *steps]
 
 
-_PLAYED = {
+CONFIGS = tuple(f"{CONFIG_PREFIX}{key}" for key in ("whole", "slices-4", "mps-8", "shared-4"))
+_PLAYED: Mapping[Edition, tuple[str, ...]] = {
     Edition.PROFESSIONAL: (Schedule.DEFAULT, Schedule.SHARE, Schedule.CGPU, Schedule.CORE_MEM),
     Edition.BASIC: (Schedule.DEFAULT, Schedule.SHARE, Schedule.CGPU),
+    Edition.NVIDIA: CONFIGS,
 }
-SHARING = frozenset({Schedule.SHARE, Schedule.CGPU, Schedule.CORE_MEM})
 
 
-def choose_mode(chance: random.Random, edition: Edition, of: Schedule) -> Schedule:
+def choose_mode(chance: random.Random, edition: Edition, of: str) -> str:
     """Another mode that a node in `of` can be brought to without being replaced."""
     by_hand = Outcome.REQUIRES_MANUAL_ACTION
     others = (to for to in _PLAYED[edition] if to is not of)
@@ -79,13 +88,18 @@ def choose_mode(chance: random.Random, edition: Edition, of: Schedule) -> Schedu
     )
 
 
-def find_change(edition: Edition, of: Schedule, to: Schedule) -> Transition:
-    return TRANSITIONS[edition, of, to]
+def build_spec(edition: Edition, mode: str) -> dict[str, Any]:
+    """What a pool's spec says for that mode."""
+    if edition is Edition.NVIDIA:
+        return {"nvidia": {"config": mode.removeprefix(CONFIG_PREFIX)}}
+    return {"schedule": mode}
 
 
-def choose_drift(
-    chance: random.Random, edition: Edition, of: Schedule, wanted: Schedule
-) -> dict[str, str]:
+def find_change(edition: Edition, of: str, to: str) -> Transition:
+    return find_transition(edition, of, to)
+
+
+def choose_drift(chance: random.Random, edition: Edition, of: str, wanted: str) -> dict[str, str]:
     """A mode label with a value of neither mode, from which a way leads back."""
     ours = (MODES[edition, of].labels, MODES[edition, wanted].labels)
     spared = is_spared(chance, edition, of)
@@ -103,7 +117,7 @@ def choose_drift(
     return chance.choice(found) if found else {}
 
 
-def choose_foreign(chance: random.Random, edition: Edition, of: Schedule) -> dict[str, str]:
+def choose_foreign(chance: random.Random, edition: Edition, of: str) -> dict[str, str]:
     """A mode label with which the plugin of `of` stays, and reads another mode."""
     plugin = MODES[edition, of].plugin
     return chance.choice(
@@ -118,7 +132,7 @@ def choose_foreign(chance: random.Random, edition: Edition, of: Schedule) -> dic
     )
 
 
-def is_spared(chance: random.Random, edition: Edition, of: Schedule) -> bool:
+def is_spared(chance: random.Random, edition: Edition, of: str) -> bool:
     """Whether a node in `of` is not labelled for isolation.
 
     An installer that runs for a moment loads the kernel module, and what a plugin that reads
@@ -128,7 +142,7 @@ def is_spared(chance: random.Random, edition: Edition, of: Schedule) -> bool:
     return share and chance.random() >= _LOADS_MODULE
 
 
-def swaps_plugin(edition: Edition, of: Schedule, drift: Mapping[str, str]) -> bool:
+def swaps_plugin(edition: Edition, of: str, drift: Mapping[str, str]) -> bool:
     """Whether another DaemonSet's plugin takes the cards of a node in `of` that drifts so."""
     said = find_schedule(edition, {**MODES[edition, of].labels, **drift})
-    return MODES[edition, Schedule(said)].plugin != MODES[edition, of].plugin
+    return MODES[edition, said].plugin != MODES[edition, of].plugin

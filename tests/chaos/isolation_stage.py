@@ -4,12 +4,12 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from devcluster.editions import Edition
 from gpushare.api import pool
-from tests.chaos.isolation_crashes import Crashes
+from tests.chaos.isolation_crashes import SETTINGS, Crashes
 from tests.chaos.isolation_history import History
 from tests.chaos.isolation_judge import Finding, Tally, Verdict, judge_node
 from tests.chaos.isolation_member import Member, NodeView, Sight
@@ -26,6 +26,11 @@ class Stage:
     """Where histories are played, in waves."""
 
     bench: Bench
+    make: type[History] = History
+    settings: Mapping[str, str] = field(default_factory=lambda: SETTINGS)
+    """Of the operator."""
+    cards: int = 1
+    """Of each node."""
     tally: Tally = field(default_factory=Tally)
     events: Counter[Event] = field(default_factory=Counter)
     histories: int = 0
@@ -41,9 +46,10 @@ class Stage:
         claimed, or that does not come to rest.
         """
         self.bench.install(edition)
-        sight, crashes = Sight(self.bench), Crashes(self.bench, random.Random(seeds[0]))
+        sight = Sight(self.bench)
+        crashes = Crashes(self.bench, random.Random(seeds[0]), self.settings)
         histories = [
-            History(
+            self.make(
                 self.bench,
                 Member(sight, f"h{seed:03d}", pool.Edition(edition)),
                 crashes,
@@ -52,7 +58,7 @@ class Stage:
             )
             for seed in seeds
         ]
-        self.bench.add_nodes(*(history.name for history in histories))
+        self.bench.add_nodes(*(history.name for history in histories), cards=self.cards)
         crashes.start()
         for history in histories:
             history.begin()
@@ -78,6 +84,10 @@ class Stage:
         """Of all containers, those of which nothing was claimed for a while."""
         return self.tally.count()[Verdict.UNKNOWN] / max(1, self.tally.containers)
 
+    def find_rare(self, events: Iterable[Event], least: int) -> dict[Event, int]:
+        """Those that happened fewer times."""
+        return {event: self.events[event] for event in events if self.events[event] < least}
+
     def describe(self) -> str:
         """The figures, in one line."""
         count = self.tally.count()
@@ -85,6 +95,7 @@ class Stage:
             f"isolation-truth histories={self.histories} containers={self.tally.containers} "
             f"agreed={count[Verdict.AGREED]} unknown={count[Verdict.UNKNOWN]} "
             f"({count[Verdict.UNKNOWN] / max(1, self.tally.containers):.1%}) "
+            f"silent={count[Verdict.SILENT]} "
             f"untold={count[Verdict.UNTOLD]} wrong={count[Verdict.WRONG]} "
             + " ".join(f"{event.replace(' ', '-')}={self.events[event]}" for event in Event)
         )

@@ -21,6 +21,8 @@ class User:
     bench: Bench
     node: str
     oracle: Oracle
+    plugins: str = SYSTEM_PODS
+    """Where the pods of the device plugin are."""
     _wrote: int = 0
 
     def write_labels(self, labels: Mapping[str, str | None]) -> None:
@@ -34,22 +36,27 @@ class User:
 
     def signal_plugin(self, name: str) -> bool:
         """Send SIGHUP to a plugin; whether its pod is there."""
-        return self._count_up(f"{SYSTEM_PODS}/{name}", names.SIGNAL)
+        return self._count_up(f"{self.plugins}/{name}", names.SIGNAL)
 
     def restart_plugin(self, name: str) -> bool:
         """Restart a plugin's container in place; whether its pod is there."""
-        return self._count_up(f"{SYSTEM_PODS}/{name}", names.RESTART)
+        return self._count_up(f"{self.plugins}/{name}", names.RESTART)
 
     def restart_container(self, name: str) -> None:
         self._count_up(f"{PODS}/{name}", names.RESTART_CONTAINER)
 
-    def create_pod(self, name: str, chance: random.Random, *, core: int | None) -> None:
-        """A pod of one container or two that share a card; some of them opt out of isolation."""
+    def create_pod(
+        self, name: str, chance: random.Random, resource: str, *, core: int | None = None
+    ) -> None:
+        """A pod of one container or two, each with one of `resource`; some opt out of isolation."""
         selects = {"gpushare.io/pool": self.node}
         pod = build_pod(name, gib=1, core=core, env=_opt_out(chance), selects=selects)
         if chance.random() < 0.4:
             second = build_pod(name, gib=1, core=core, env=_opt_out(chance))["spec"]["containers"]
             pod["spec"]["containers"] += [{**second[0], "name": "second"}]
+        if resource != names.GPU_MEM:
+            for container in pod["spec"]["containers"]:
+                container["resources"] = {"limits": {resource: "1"}}
         pod["metadata"]["labels"] = {"history": self.node}
         self.bench.create_pod(pod)
 

@@ -11,7 +11,8 @@ from devcluster import names
 from gpushare.core.snapshot.isolation import ContainerIsolation, observe_containers
 from gpushare.core.snapshot.node import NodeSnapshot
 from tests.chaos.isolation_judge import Finding, Tally, Verdict, judge_node
-from tests.kit.values.manifests import Json, build_node, build_pod
+from tests.kit.bench import VERIFIED
+from tests.kit.values.manifests import Json, build_node, build_pod, build_whole_card_pod
 from tests.kit.values.node_plans import applied
 
 BOOT = "boot-1"
@@ -94,3 +95,32 @@ def test_a_container_counts_once_a_boot_and_by_the_worst_that_was_found() -> Non
     tally.note([a_finding(True, "boot-3"), a_finding(None, "boot-3"), a_finding(False, "boot-3")])
     assert tally.containers == 3
     assert tally.count() == {Verdict.AGREED: 1, Verdict.UNKNOWN: 1, Verdict.WRONG: 1}
+
+
+def on_nvidia(*pods: Json, **labels: str) -> list[Verdict]:
+    """On a node where NVIDIA's plugin runs; the operator wrote its labels."""
+    node = a_node()
+    node["metadata"]["labels"] |= labels
+    owned = node["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"]["f:labels"]
+    owned |= {f"f:{key}": {} for key in labels}
+    plugin = a_plugin()
+    plugin["metadata"]["annotations"] = {names.RUNS: names.NVIDIA_PLUGIN}
+    findings = judge_node(node, [plugin, *pods])
+    assert findings is not None
+    return [finding.verdict for finding in findings]
+
+
+def test_of_what_nvidias_plugin_gives_nothing_may_be_claimed() -> None:
+    pod = build_whole_card_pod("a") | {"status": {"phase": "Running"}}
+    pod["metadata"] |= {"namespace": "default", "uid": "a", "annotations": {}}
+    pod["spec"]["nodeName"] = "n1"
+    assert on_nvidia(pod) == [Verdict.SILENT, Verdict.SILENT]
+    assert on_nvidia(**{VERIFIED: "false"}) == [Verdict.SILENT]
+    assert on_nvidia(**{VERIFIED: "true"}) == [Verdict.WRONG]
+
+    def claim(seen: NodeSnapshot) -> Iterable[ContainerIsolation]:
+        return [ContainerIsolation("n1", each, "main", None, None, None) for each in seen.pods]
+
+    findings = judge_node(a_node(), [pod], claim)
+    assert findings is not None
+    assert [finding.verdict for finding in findings] == [Verdict.WRONG]

@@ -349,6 +349,15 @@ def test_no_plugin_is_replaced_whose_successor_would_find_nothing(phase: ChangeP
     assert written.to == name_mode("a", EDITED)
 
 
+def test_who_loaded_former_content_meanwhile_is_replaced_too() -> None:
+    old = a_plugin_pod("old", daemonset=PLUGIN)
+    plan = step(under_change(ChangePhase.RESTARTING), old, ctx=context(EDITED))
+    assert isinstance(plan.action, ApplyNode)
+    written = Change.model_validate_json(plan.action.annotations["gpushare.io/change"])
+    # Who was replaced already is not recorded, nor who has come with the label, as the MPS daemon.
+    assert (written.phase, written.plugins) == (ChangePhase.LABELLED, ())
+
+
 def test_a_node_leaves_the_edition_without_pods() -> None:
     plan = step(member(), HOLDER, pool=a_pool(schedule="default"))
     assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)

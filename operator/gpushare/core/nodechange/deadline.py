@@ -74,7 +74,8 @@ def _find_end_of_patience(step: Step, plan: StepResult) -> datetime | None:
     """Find until when a plugin may be Ready without its resource; None where none is.
 
     Seen in the field: the plugin runs, and the node shows "0" until it is restarted once more
-    (NVIDIA/k8s-device-plugin, issue 1228).
+    (NVIDIA/k8s-device-plugin, issue 1228). What was replaced with it counts from its own start: with
+    MPS the plugin waits for the daemon, and looks for it every 30 s.
     """
     to, offered = step.to, step.seen.node.allocatable
     is_zero = bool(to.plugin) and any(not offered.get(r) for r in to.resources)
@@ -84,7 +85,7 @@ def _find_end_of_patience(step: Step, plan: StepResult) -> datetime | None:
     since = [
         pod.ready_since
         for pod in step.seen.pods
-        if pod.daemonset == to.plugin and pod.ready_since and pod.uid not in replaced
+        if pod.daemonset in to.replaced and pod.ready_since and pod.uid not in replaced
     ]
     return max(since) + step.ctx.timing.zero_patience if since else None
 

@@ -151,7 +151,7 @@ RESTARTING: Phase[Step] = Phase(
     "The plugin's pods to delete are recorded; after a teardown there may be none.",
     (
         Rule("labels-or-cordon-undone", labelled.revert, (*_AGAIN, "Failed")),
-        Rule("plugin-runs", labelled.delete_plugins, ("Failed",)),
+        Rule("plugin-runs", labelled.delete_plugins, ("Labelled", "Failed")),
         Rule("verify", labelled.complete, ("Stable", *_AGAIN, "Failed")),
     ),
 )

@@ -56,11 +56,13 @@ def _follow_config(step: Step) -> StepResult | None:
     if not plugins.defines(now):
         return step.blocked(Blocker(Reason.CONFIG_MISSING, plugins.explain_unresolved(now)))
     message = f"The configuration was edited: the change is to {now.schedule} now"
-    return step.updating(Reason.LABELLED, message, step.write_change(message, to=now.schedule))
+    # Pods that started meanwhile have loaded what was there before: all are recorded anew.
+    action = step.write_change(message, to=now.schedule, phase=ChangePhase.LABELLED, plugins=())
+    return step.updating(Reason.LABELLED, message, action)
 
 
 def delete_plugins(step: Step) -> StepResult | None:
-    """Delete the plugin's recorded pods that still run, each once."""
+    """Delete the recorded pods that still run, each once; after an edit all are recorded anew."""
     # Only what is a plugin's pod indeed: who may write annotations must not choose victims.
     seen, recorded = step.seen, {pod.uid for pod in step.change.plugins}
     remaining = tuple(
