@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from gpushare import names
 from gpushare.api.crd import build_crd
+from gpushare.api.nvidia_plugin import FOLLOWING_LABELS
 from gpushare.api.pool import (
     DEFAULT_EDITION,
     EDITION_SCHEDULES,
@@ -151,10 +152,14 @@ def _has_members(nodes: Json) -> bool:
     return bool(nodes.get("names") or given)
 
 
-def _selects_foreign(selector: Json) -> bool:
+def _list_keys(selector: Json) -> set[str]:
     expressions = selector.get("matchExpressions", ())
-    keys = {*selector.get("matchLabels", ()), *(each["key"] for each in expressions)}
-    return not any(key in names.VENDOR_LABELS or key.startswith(f"{names.GROUP}/") for key in keys)
+    return {*selector.get("matchLabels", ()), *(each["key"] for each in expressions)}
+
+
+def _selects_foreign(selector: Json) -> bool:
+    written, group = names.VENDOR_LABELS, f"{names.GROUP}/"
+    return not any(key in written or key.startswith(group) for key in _list_keys(selector))
 
 
 def _has_mode(edition: Edition, spec: Json) -> bool:
@@ -177,6 +182,10 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
     ),
     "must select members": _has_members,
     "must not use a label": _selects_foreign,
+    "nodes.selector must not use": lambda spec: (
+        not _is_nvidia(spec)
+        or _list_keys(spec.get("nodes", {}).get("selector", {})).isdisjoint(FOLLOWING_LABELS)
+    ),
     "label keys must be": _has_label_keys,
     "values must be set": lambda requirement: (
         (requirement["operator"] in ("In", "NotIn")) is bool(requirement.get("values"))

@@ -9,6 +9,15 @@ from gpushare.api.model import ApiModel
 CONFIG_PREFIX = "config="
 """Of the names of NVIDIA's modes; then the key of the plugin's ConfigMap."""
 
+FOLLOWING_LABELS = (
+    "nvidia.com/gpu.product",
+    "nvidia.com/gpu.replicas",
+    "nvidia.com/gpu.sharing-strategy",
+    "nvidia.com/mps.capable",
+)
+"""Of GPU feature discovery, and another value in another mode: `gpu.product` ends with `-SHARED`
+where cards are shared (internal/lm of NVIDIA/k8s-device-plugin)."""
+
 
 class ConfigChangePolicy(StrEnum):
     """What happens when the content of a pool's configuration changes in the ConfigMap."""

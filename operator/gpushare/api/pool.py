@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from gpushare import names
 from gpushare.api.model import ApiModel, rule, rules
-from gpushare.api.nvidia_plugin import CONFIG_PREFIX, NvidiaPlugin
+from gpushare.api.nvidia_plugin import CONFIG_PREFIX, FOLLOWING_LABELS, NvidiaPlugin
 from gpushare.api.rollout import IsolationTeardown, Rollout
 from gpushare.api.selector import LabelSelector
 from gpushare.api.status import PoolStatus
@@ -189,6 +189,16 @@ class PoolSpec(ApiModel):
                 "!has(self.nvidia)",
                 _HAS_MODE,
             ),
+            *(
+                rule(
+                    f"!({_IS_NVIDIA}) || !has(self.nodes.selector) || "
+                    f"!has(self.nodes.selector.{part}) || self.nodes.selector.{part}.all(k, "
+                    f"!({key} in {list(FOLLOWING_LABELS)}))",
+                    "nodes.selector must not use a label that changes with nvidia.config "
+                    f"({', '.join(FOLLOWING_LABELS)})",
+                )
+                for part, key in (("matchLabels", "k"), ("matchExpressions", "k.key"))
+            ),
             # Its plugin follows the label at once, and no label stands for whole cards.
             rule(
                 f"!({_IS_NVIDIA}) || (self.deletionPolicy == '{DeletionPolicy.RETAIN}' && "
@@ -290,7 +300,7 @@ class PoolSpec(ApiModel):
         if self.nvidia is not None and self.edition is Edition.NVIDIA:
             # Frozen, but for this moment.
             object.__setattr__(self, "schedule", f"{CONFIG_PREFIX}{self.nvidia.config}")
-        elif not self.schedule and self.edition in EDITIONS_WITH_CONFIG:
+        elif self.nvidia is not None or self.edition in EDITIONS_WITH_CONFIG:
             raise ValueError(_HAS_MODE)
         elif not isinstance(self.schedule, Schedule):
             allowed = ", ".join(Schedule)

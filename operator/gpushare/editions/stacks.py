@@ -65,13 +65,15 @@ def describe_competing(node: str, stacks: Mapping[Stack, Sequence[str]]) -> str:
     listed = " and ".join(f"{stack} ({stacks[stack][0]})" for stack in found)
     remedies = [_REMEDIES[stack].format(node=node) for stack in found if stack in _REMEDIES]
     told = f"{listed} each allocate all cards of the node, so a card can be allocated twice"
-    return ". ".join([f"{told}. Remove all but one from the node", *remedies])
+    then = "If the node then offers 0 of a resource, delete the pod of the plugin that stays"
+    return ". ".join([f"{told}. Remove all but one from the node", *remedies, then])
 
 
 def describe_other(node: str, stack: Stack, evidence: Sequence[str]) -> str:
     """Tell that another stack has the node, and how a user gives the node to a pool."""
     return (
         f"{stack} gives out the node's cards ({', '.join(evidence[:2])}), so no pool changes the "
-        "node. Exclude it (spec.nodes.exclude), or end its GPU pods and remove the other stack. "
-        + _REMEDIES[stack].format(node=node)
+        "node. To give it to a pool, end its GPU pods and remove the other stack. "
+        f"{_REMEDIES[stack].format(node=node)}. To keep it, exclude it (spec.nodes.exclude) from a "
+        "pool that selects it"
     )

@@ -1,9 +1,11 @@
 """Pools of the edition NVIDIA: each change of a node's configuration, as a user sees it."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
+from devcluster.installation import NAMESPACE as OPERATOR_NAMESPACE
 from devcluster.nvidia import CONFIG_MAP, install_nvidia, remove_nvidia
 from tests.kit.bench import Bench
 from tests.kit.cluster.command_line import run_command
@@ -29,6 +31,7 @@ from tests.kit.cluster.nvidia_stack import (
     offered,
 )
 
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{OPERATOR_NAMESPACE}/deployments"
 CONFIGS = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}"
 
 
@@ -103,6 +106,32 @@ def test_a_node_that_has_the_configuration_joins_without_a_restart(nvidia: Bench
     expect_pool_ready(bench, nodes=1)
     after = [pod["metadata"]["uid"] for pod in bench.pods(STACK_PODS)]
     assert before == after
+
+
+def test_doctor_reads_where_the_plugin_is_from_the_operators_deployment(nvidia: Bench) -> None:
+    bench = nvidia
+    add_gpu_nodes(bench, "n1")
+    bench.create_pool(build_nvidia_pool("slices-4"))
+    expect_pool_ready(bench, nodes=1)
+    name = {"app.kubernetes.io/name": "gpushare-operator"}
+    env = [{"name": "GPUSHARE_NVIDIA_NAMESPACE", "value": NAMESPACE}]
+    template = {
+        "metadata": {"labels": name},
+        "spec": {"containers": [{"name": "gpushare", "image": "gpushare:v1", "env": env}]},
+    }
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "gpushare-controller", "labels": name},
+        "spec": {"replicas": 0, "selector": {"matchLabels": name}, "template": template},
+    }
+    bench.call("POST", DEPLOYMENTS, deployment)
+    try:
+        told = run_command("doctor", "-o", "json", kubeconfig=bench.cluster.kubeconfig).out
+    finally:
+        bench.call("DELETE", f"{DEPLOYMENTS}/gpushare-controller")
+    about_nodes = [each for each in json.loads(told)["findings"] if "node" in each["object"]]
+    assert [each["code"] for each in about_nodes] == ["PluginsServe"]
 
 
 def test_an_edited_configuration_is_told_and_rolled_out_when_the_pool_says_so(

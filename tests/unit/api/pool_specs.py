@@ -9,6 +9,8 @@ WRITTEN = "must not use a label that the operator writes"
 MEMBERS = "must select members: set at least one label or expression in nodes.selector"
 VALUES = "values must be set for In and NotIn"
 
+OF_NVIDIA = {"edition": "NVIDIA", "schedule": None, "nvidia": {"config": "a"}}
+
 
 def build_labels(key: str, value: str) -> Json:
     return {"nodes": {"selector": {"matchLabels": {key: value}}}}
@@ -40,6 +42,18 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "placement outside Professional": (
         {"edition": "Basic", "placement": "spread"},
         "placement is supported by the Professional edition only",
+    ),
+    "NVIDIA with a schedule": (
+        {"edition": "NVIDIA", "nvidia": {"config": "a"}},
+        "the NVIDIA edition requires nvidia.config and has no schedule",
+    ),
+    "NVIDIA on a label that its configuration changes": (
+        {**OF_NVIDIA, **build_labels("nvidia.com/gpu.product", "A100")},
+        "nodes.selector must not use a label that changes with nvidia.config",
+    ),
+    "NVIDIA by an expression on one": (
+        {**OF_NVIDIA, **build_expression(key="nvidia.com/gpu.replicas", operator="Exists")},
+        "nodes.selector must not use a label that changes with nvidia.config",
     ),
     "an unknown placement": ({"placement": "pack"}, 'supported values: "binpack", "spread"'),
     "a selector on the mode's label": (build_labels("ack.node.gpu.schedule", "share"), WRITTEN),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpushare.api.k8s.daemonset import NVIDIA_MPS_DAEMONSET as MPS_DAEMON
 from gpushare.api.k8s.daemonset import DaemonSet
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
@@ -361,3 +362,18 @@ def test_who_loaded_former_content_meanwhile_is_replaced_too() -> None:
 def test_a_node_leaves_the_edition_without_pods() -> None:
     plan = step(member(), HOLDER, pool=a_pool(schedule="default"))
     assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
+
+
+@pytest.mark.parametrize(("seconds", "is_restarted"), [(59, False), (60, True)])
+def test_a_plugin_that_offers_nothing_has_its_time_from_when_the_mps_daemon_is_ready(
+    seconds: int, is_restarted: bool
+) -> None:
+    mps = SLICES.replace("timeSlicing", "mps")
+    found = under_change(ChangePhase.RESTARTING, to=name_mode("a", mps))
+    changing = replace(found, allocatable={GPU: 0}, owns_cordon=True)
+    since = NOW - timedelta(seconds=seconds)
+    daemon = a_plugin_pod("m", daemonset=MPS_DAEMON, ready_since=since)
+    others = [replace(pod, ready_since=NOW - timedelta(minutes=5)) for pod in PODS]
+    seen = NodeSnapshot(changing, (*others, daemon), parse_records(changing))
+    plan = plan_node(seen, build_pool(), context(mps))
+    assert (plan.reason is Reason.PLUGIN_RESTARTING) is is_restarted

@@ -105,7 +105,8 @@ def test_without_deployments_the_defaults_are_assumed(
     assert has_defaults(known.setup)
     assert known.tell_assumed(PLANNED_BY).startswith(f"Assumed because {why}")
     assert known.tell_assumed(PLANNED_BY).endswith(
-        ": eviction.enabled false, teardown.jobs.enabled false, memoryUnit GiB"
+        ": eviction.enabled false, teardown.jobs.enabled false, memoryUnit GiB, "
+        "nvidia.namespace unset"
     )
 
 

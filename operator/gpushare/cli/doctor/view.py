@@ -93,7 +93,8 @@ async def _read_live(
             exempt = {names.EXEMPT_NAMESPACE, installation.namespace}
             trials = await try_webhook(api, namespace, exempt)
             found += judge_trials(trials, configuration, namespace, installation.namespace)
-    seen = observe_cluster(cluster)
+    known = None if isinstance(deployments, Unseen) else deployments
+    seen = observe_cluster(replace(cluster, deployments=known))
     return found, replace(seen, known=read_setup(installation.variables, seen.snapshot)), unseen
 
 

@@ -119,9 +119,12 @@ def _build_page(view: PoolsView, document: Json, *, wide: bool) -> Iterator[Line
     for lost in document["unreadable"]:
         yield ()
         yield (Styled(lost["name"], "bold"), f"  its {lost['part']} can't be read: {lost['error']}")
-    others = [each for each in document["outside"] if each["reason"]]
-    columns = "NODE:name,REASON:reason,WHY:message"
-    yield from build_section("In no pool, with another stack", columns, others)
+    others: dict[str, list[Json]] = {}
+    for each in filter(lambda each: each["reason"], document["outside"]):
+        others.setdefault(each["reason"], []).append(each)
+    columns = "REASON:reason,NODES:nodes,FOR EXAMPLE:name,WHY:message"
+    rows = [{**alike[0], "nodes": len(alike)} for alike in others.values()]
+    yield from build_section("Nodes in no pool, with another stack", columns, rows)
     waiting = [
         {**each, "requested": each["requested"] or None, "pools": " or ".join(each["pools"])}
         for each in document["waiting"]

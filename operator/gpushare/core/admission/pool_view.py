@@ -178,9 +178,12 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
             for toleration in workloads.tolerations
         ),
         node_labels=_known_labels(spec),
-        nodes=(status.get("nodes") or {}).get("matched"),
+        nodes=(nodes := status.get("nodes") or {}).get("matched"),
         room=None if capacity is None else _view_room(capacity),
-        gpu_resource=(capacity and capacity.gpu_resource) or "",
+        # While members change, what they offer is not what the mode will.
+        gpu_resource=(capacity and capacity.gpu_resource) or ""
+        if nodes.get("ready") == nodes.get("matched")
+        else "",
         observed_at="" if capacity is None else capacity.observed_at.isoformat(),
     )
 

@@ -34,12 +34,16 @@ _VALUES: Mapping[Variable, str] = {
     Variable.ALLOW_TEARDOWN_JOBS: "teardown.jobs.enabled",
     Variable.MEMORY_UNIT: "memoryUnit",
     Variable.ON_NO_POOL: "webhook.onNoPool",
+    Variable.NVIDIA_NAMESPACE: "nvidia.namespace",
     Variable.SCHEDULERS: "webhook.schedulers",
 }
 """What the chart calls those that it sets."""
 ROUTED_BY = tuple(_VALUES)
 """On what it depends where a pod goes, and whether it fits there."""
-PLANNED_BY = (Variable.ALLOW_EVICTION, Variable.ALLOW_TEARDOWN_JOBS, Variable.MEMORY_UNIT)
+PLANNED_BY = (
+    *(Variable.ALLOW_EVICTION, Variable.ALLOW_TEARDOWN_JOBS),
+    *(Variable.MEMORY_UNIT, Variable.NVIDIA_NAMESPACE),
+)
 """On what it depends what is done to nodes."""
 
 
@@ -94,7 +98,9 @@ class KnownSetup:
     def _tell(self, variable: Variable) -> str:
         value = self._get(variable)
         shown = ", ".join(value) if isinstance(value, tuple) else str(value)
-        return f"{_VALUES[variable]} {shown.lower() if isinstance(value, bool) else shown}"
+        return (
+            f"{_VALUES[variable]} {shown.lower() if isinstance(value, bool) else shown or 'unset'}"
+        )
 
     def _get(self, variable: Variable) -> Any:
         return self.settings[variable].value

@@ -28,6 +28,7 @@ from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.editions.edition import Mode
 from gpushare.editions.registry import EDITIONS, find_edition, find_mode, find_schedule
+from gpushare.editions.stacks import Stack, find_stacks
 from gpushare.names import Reason
 
 _SEVERITIES = {
@@ -84,6 +85,7 @@ def _judge(
     wanted = mode if pool is None else find_mode(pool.spec.edition, pool.spec.schedule)
     stacks = find_other_stack(context.seen, wanted)
     is_others = stacks is not None and stacks.reason is Reason.OTHER_STACK
+    is_labelled = edition is not None and EDITIONS[edition].switch in node.labels
     if stacks is not None:
         # Two are an error in a pool or not; another alone concerns only the pool that wants its
         # node, whose plan tells it.
@@ -91,8 +93,11 @@ def _judge(
         yield Finding(severity, stacks.reason, about, stacks.message)
     if edition is not None and (other := find_other_edition(node, edition)) is not None:
         yield Finding(Severity.ERROR, other.reason, about, other.message)
-    # Where another stack has the node, no plugin of ours has to serve what its labels say.
-    if edition is not None and not is_others:
+    # Where another stack has the node, no plugin of ours has to serve what its labels say, nor
+    # the whole cards that no label means.
+    others = find_stacks(node, pods).keys() - {Stack.ALIBABA_CLOUD}
+    has_other = is_others or (bool(others) and not is_labelled)
+    if edition is not None and not has_other:
         applied = _find_applied(context)
         if mode is None:
             said = f"The node has {list_switches(node)}, which is not a mode of edition {edition}"

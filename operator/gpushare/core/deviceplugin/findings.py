@@ -232,7 +232,10 @@ def explain_zero(
     else:
         advice = f". {advise_pods(node, ctx, mode.plugin)}"
         if serving:
-            advice = f", although its plugin is Ready. To see why, run {tell_logs(serving)}"
+            advice = (
+                f", although its plugin is Ready. To see why, run {tell_logs(serving)}. If it "
+                "stays, drain the node and delete that pod"
+            )
         return NotYet(Reason.RESOURCE_NOT_READY, f"{unclear}{advice}")
     since = [pod.ready_since for pod in serving if pod.ready_since]
     left = _left_of(ctx.timing.zero_patience, since, ctx)
@@ -251,10 +254,9 @@ def explain_still_offered(pods: Sequence[Pod], of: Mode, resource: str) -> NotYe
 
 def advise_pods(node: Node, ctx: ReconcileContext, daemonset: str) -> str:
     """Tell how a user finds the pods of the plugin's DaemonSets on a node."""
-    return (
-        f"Check `kubectl -n {ctx.plugin_daemonsets.namespace_of(daemonset)} get pods -o wide "
-        f"--field-selector spec.nodeName={node.name}`"
-    )
+    namespace = ctx.plugin_daemonsets.namespace_of(daemonset)
+    where = f"-n {namespace}" if namespace else "-A"
+    return f"Check `kubectl {where} get pods -o wide --field-selector spec.nodeName={node.name}`"
 
 
 def tell_logs(serving: Sequence[Pod]) -> str:

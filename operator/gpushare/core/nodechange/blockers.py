@@ -54,7 +54,7 @@ def find_blocking_pods(
         claimants = [pod for pod in others if pod.has_claimed_cards]
         groups.append((claimants, "hold cards by ResourceClaims"))
         unknown = [pod for pod in others if pod.has_claimed_cards is None]
-        groups.append((unknown, "may hold cards by ResourceClaims, which can't be read,"))
+        groups.append((unknown, "have ResourceClaims that are not found or can't be read"))
     elif not to.isolated:
         strict = [pod for pod in live if pod.requires_isolation and pod.requests]
         groups.append((strict, f"require isolation ({names.ANNOTATION_ISOLATION})"))

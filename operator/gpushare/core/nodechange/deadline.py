@@ -74,7 +74,7 @@ def _find_end_of_patience(step: Step, plan: StepResult) -> datetime | None:
     """Find until when a plugin may be Ready without its resource; None where none is.
 
     Seen in the field: the plugin runs, and the node shows "0" until it is restarted once more
-    (NVIDIA/k8s-device-plugin, issue 1228). What was replaced with it counts from its own start: with
+    (NVIDIA/k8s-device-plugin, issue 1228). It counts from when all that was replaced is Ready: with
     MPS the plugin waits for the daemon, and looks for it every 30 s.
     """
     to, offered = step.to, step.seen.node.allocatable

@@ -14,13 +14,18 @@ export function describeState(node) {
 }
 
 function describeReady(node) {
-  // In no pool, and another stack gives out its cards.
-  if (node.state === undefined && node.reason) return { text: `■ ${node.reason}`, why: node.message, classes: "blocked" };
+  if (node.state === undefined && node.reason) return describeOther(node);
   if (node.takesPods) {
     const isMember = node.state === "ready";
     return { text: isMember ? "✓ ready" : "✓ takes pods", why: "", classes: "ready" };
   }
   return { text: "⊘ takes no pods", why: tellAway(node), classes: "away" };
+}
+
+/** A node in no pool whose cards another stack gives out; two stacks are an error. */
+function describeOther(node) {
+  const [sign, classes] = node.reason === "CompetingStacks" ? ["■", "blocked"] : ["⊘", "away"];
+  return { text: `${sign} ${node.reason}`, why: node.message, classes };
 }
 
 /** Why a node takes no pods. */
