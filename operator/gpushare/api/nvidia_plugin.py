@@ -17,6 +17,10 @@ FOLLOWING_LABELS = (
 )
 """Of GPU feature discovery, and another value in another mode: `gpu.product` ends with `-SHARED`
 where cards are shared (internal/lm of NVIDIA/k8s-device-plugin)."""
+FOLLOWING_MESSAGE = (
+    "nodes.selector must not use a label that changes with nvidia.config "
+    f"({', '.join(FOLLOWING_LABELS)})"
+)
 
 
 class ConfigChangePolicy(StrEnum):

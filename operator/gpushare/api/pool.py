@@ -10,7 +10,12 @@ from pydantic import ConfigDict, Field, model_validator
 
 from gpushare import names
 from gpushare.api.model import ApiModel, rule, rules
-from gpushare.api.nvidia_plugin import CONFIG_PREFIX, FOLLOWING_LABELS, NvidiaPlugin
+from gpushare.api.nvidia_plugin import (
+    CONFIG_PREFIX,
+    FOLLOWING_LABELS,
+    FOLLOWING_MESSAGE,
+    NvidiaPlugin,
+)
 from gpushare.api.rollout import IsolationTeardown, Rollout
 from gpushare.api.selector import LabelSelector
 from gpushare.api.status import PoolStatus
@@ -194,8 +199,7 @@ class PoolSpec(ApiModel):
                     f"!({_IS_NVIDIA}) || !has(self.nodes.selector) || "
                     f"!has(self.nodes.selector.{part}) || self.nodes.selector.{part}.all(k, "
                     f"!({key} in {list(FOLLOWING_LABELS)}))",
-                    "nodes.selector must not use a label that changes with nvidia.config "
-                    f"({', '.join(FOLLOWING_LABELS)})",
+                    FOLLOWING_MESSAGE,
                 )
                 for part, key in (("matchLabels", "k"), ("matchExpressions", "k.key"))
             ),
