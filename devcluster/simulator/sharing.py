@@ -53,18 +53,21 @@ def read_at_start(pod: Pod, node: Node, configs: Configs) -> Config | None:
 
     A pod without config-manager shares nothing, whatever the label says. From 0.18.2 on the init
     container does not wait for the label, and chooses as if there were none (#1645): the sidecar
-    follows the label some moments later.
+    follows the label some moments later. It does so before the MPS daemon has started.
     """
-    return _choose(pod, "" if node.misses_label else _read_label(node), configs)
+    misses = node.misses_label and pod.component != names.MPS_DAEMON
+    return _choose(pod, "" if misses else _read_label(node), configs)
 
 
 def read_again(pod: Pod, node: Node, configs: Configs, before: Config) -> Config:
     """Return what a process reads that has run with another configuration, or the same.
 
     The sidecar has changed the file that it reads only where the label has another value, with a
-    key that there is.
+    key that there is. One that ends at another and starts again chooses as an init container does.
     """
     new = _choose(pod, _read_label(node), configs)
+    if new is None and node.misses_label:
+        new = read_at_start(pod, node, configs)
     if new is None or new.label == before.label:
         return _load(before.label, before.key, configs.get(pod.configs, {}))
     return new
@@ -80,6 +83,17 @@ def is_refused(pod: Pod, node: Node, configs: Configs, before: Config) -> bool:
     """Tell whether a pod's sidecar ends, again and again: its node's label names no key."""
     label = _read_label(node)
     return label != before.label and _choose(pod, label, configs) is None
+
+
+def is_unheard(pod: Pod, node: Node, configs: Configs) -> bool:
+    """Tell whether the sidecar of an MPS daemon ends, again and again: it has something to signal.
+
+    It looks for a process of another name than the daemon's.
+    """
+    if pod.component != names.MPS_DAEMON or not node.misses_label:
+        return False
+    first, then = (_choose(pod, label, configs) for label in ("", _read_label(node)))
+    return (first and first.key) != (then and then.key)
 
 
 def build_labels(config: Config, node: Node) -> dict[str, str]:

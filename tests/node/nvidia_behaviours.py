@@ -7,6 +7,12 @@ from tests.node.nvidia_node import BEGIN, Stage
 
 SLICES = "sharing: {{timeSlicing: {{{more}resources: [{{name: nvidia.com/gpu, replicas: {n}}}]}}}}"
 REFUSED = "Failed, UnexpectedAdmissionError"
+_FOLLOWED = "is followed, in the same pod"
+FALLBACK = {
+    "the sidecar": "CrashLoopBackOff",
+    "allocatable": "as without a label",
+    "a key that there is": _FOLLOWED,
+}
 IN_PLACE = {"the plugin": "goes on, in its pod", "allocatable": "cards x replicas"}
 
 
@@ -50,36 +56,23 @@ def _rename(stage: Stage) -> Seen:
 def _choose_none(stage: Stage) -> Seen:
     plugin = stage.identify()
     stage.choose("nonsense")
-    stage.expect_crashing("-sidecar")
-    stage.expect_kept()
-    offer, ready = stage.read_offer()[GPU], stage.is_ready()
-    seen = _tell(stage, plugin)["the plugin"]
-    stage.choose("slices-4")
-    stage.expect_offered({GPU: 4 * CARDS})
-    return {
-        "the sidecar": "CrashLoopBackOff",
-        "the plugin": seen,
-        "its pod": "Ready" if ready else "not Ready",
-        "allocatable": "as it was" if offer == BEGIN else str(offer),
-        "a key that there is": "is followed",
-    }
+    return {**_observe_fallback(stage), "the plugin": _tell(stage, plugin)["the plugin"]}
 
 
 def _start_with_none(stage: Stage) -> Seen:
     stage.choose("nonsense")
     stage.delete_plugin()
+    return _observe_fallback(stage)
+
+
+def _observe_fallback(stage: Stage) -> Seen:
     stage.expect_crashing("-sidecar")
     stage.expect_offered({GPU: CARDS})
-    pod, ready = stage.plugin()["metadata"]["uid"], stage.is_ready()
+    pod = stage.plugin()["metadata"]["uid"]
     stage.choose("slices-4")
     stage.expect_offered({GPU: 4 * CARDS})
-    same = stage.plugin()["metadata"]["uid"] == pod
-    return {
-        "the sidecar": "CrashLoopBackOff",
-        "its pod": "Ready" if ready else "not Ready",
-        "allocatable": "as without a label",
-        "a key that there is": "is followed, in the same pod" if same else "in another pod",
-    }
+    is_same = stage.plugin()["metadata"]["uid"] == pod
+    return {**FALLBACK, "a key that there is": _FOLLOWED if is_same else "in another pod"}
 
 
 def _break(stage: Stage) -> Seen:
@@ -94,7 +87,7 @@ def _break(stage: Stage) -> Seen:
     return {
         "the plugin": "CrashLoopBackOff",
         "allocatable": "0",
-        "another key": "is followed, in the same pod" if same else "in another pod",
+        "another key": _FOLLOWED if same else "in another pod",
     }
 
 
@@ -164,31 +157,18 @@ BEHAVIOURS: tuple[Behaviour[Stage], ...] = (
     ),
     Behaviour(
         "the label names no key",
-        {
-            "the sidecar": "CrashLoopBackOff",
-            "the plugin": IN_PLACE["the plugin"],
-            "its pod": "not Ready",
-            "allocatable": "as it was",
-            "a key that there is": "is followed",
-        },
+        {**FALLBACK, "the plugin": IN_PLACE["the plugin"]},
         _choose_none,
     ),
     Behaviour(
-        "the label names no key, and the plugin's pod is deleted",
-        {
-            "the sidecar": "CrashLoopBackOff",
-            "its pod": "not Ready",
-            "allocatable": "as without a label",
-            "a key that there is": "is followed, in the same pod",
-        },
-        _start_with_none,
+        "the label names no key, and the plugin's pod is deleted", FALLBACK, _start_with_none
     ),
     Behaviour(
         "the label names a key that the plugin cannot read",
         {
             "the plugin": "CrashLoopBackOff",
             "allocatable": "0",
-            "another key": "is followed, in the same pod",
+            "another key": _FOLLOWED,
         },
         _break,
     ),

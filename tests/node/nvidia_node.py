@@ -32,7 +32,6 @@ class Stage(ABC):
 
     bench: Bench
     node: str
-    edited: int = field(default=0, init=False)
 
     @abstractmethod
     def signal_plugin(self) -> None:
@@ -188,6 +187,7 @@ class SimulatedStage(Stage):
 @dataclass
 class RealStage(Stage):
     bench: NodeBench
+    edits: int = field(default=0, init=False)
     refusals: int = field(default=0, init=False)
     """How often a kubelet had refused the plugin when it was restarted for that."""
 
@@ -219,8 +219,8 @@ class RealStage(Stage):
     def expect_mounted(self, key: str, text: str) -> None:
         plugin = self.plugin()["metadata"]
         # A kubelet mounts anew what a pod needs whenever the pod changes, else once a minute.
-        self.edited += 1
-        self.bench.annotate(f"{STACK_PODS}/{plugin['name']}", {"edited": str(self.edited)})
+        self.edits += 1
+        self.bench.annotate(f"{STACK_PODS}/{plugin['name']}", {"edits": str(self.edits)})
         read = partial(
             self.bench.host.namespaces.run, "cat", _VOLUME.format(uid=plugin["uid"], key=key)
         )

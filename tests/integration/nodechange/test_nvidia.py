@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from devcluster import names
 from devcluster.nvidia import CONFIG_MAP, install_nvidia, remove_nvidia
-from tests.kit.bench import Bench
+from tests.kit.bench import NODES, Bench
 from tests.kit.cluster.expect import (
     expect,
     expect_pool_ready,
@@ -102,6 +103,17 @@ def test_a_node_that_has_the_configuration_joins_without_a_restart(nvidia: Bench
     expect_pool_ready(bench, nodes=1)
     after = [pod["metadata"]["uid"] for pod in bench.pods(STACK_PODS)]
     assert before == after
+
+
+def test_a_change_is_proved_once_the_sidecar_follows_a_label_that_the_init_container_missed(
+    nvidia: Bench,
+) -> None:
+    bench = nvidia
+    add_gpu_nodes(bench, "n1")
+    bench.annotate(f"{NODES}/n1", {names.MISSES_LABEL: "true"})
+    bench.create_pool(build_nvidia_pool("slices-4"))
+    expect_pool_ready(bench, nodes=1)
+    assert offered(bench, "n1") == 4 * CARDS
 
 
 def test_an_edited_configuration_is_told_and_rolled_out_when_the_pool_says_so(

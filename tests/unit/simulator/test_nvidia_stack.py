@@ -120,6 +120,10 @@ def test_where_init_misses_the_label_the_default_counts_until_the_sidecar_follow
     scene.advance(1)
     assert (offered(scene), scene.pod(NVIDIA_CHART).ready) == ("8", True)
 
+    label(scene, "nonsense")
+    scene.advance(1)
+    assert (offered(scene), scene.pod(NVIDIA_CHART).ready) == ("2", False)
+
 
 def test_a_new_label_is_taken_in_place_and_the_resource_is_gone_meanwhile() -> None:
     scene = stack("whole")
@@ -238,6 +242,19 @@ def test_the_mps_daemon_keeps_its_configuration_until_its_pod_restarts() -> None
 
     restart_pod(scene, MPS_DAEMONS)
     assert split() == 4
+
+
+@pytest.mark.parametrize(("keys", "is_ready"), [(("whole", "mps-8"), False), (("mps-8",), True)])
+def test_where_init_misses_the_label_the_mps_daemon_is_ready_with_its_key_as_the_default_alone(
+    keys: tuple[str, ...], is_ready: bool
+) -> None:
+    scene = stack("mps-8")
+    scene.annotate_node(names.MISSES_LABEL, "true")
+    scene.configs[CONFIGS] = {key: scene.configs[CONFIGS][key] for key in keys}
+    scene.add_pod_of(MANIFESTS["DaemonSet", MPS_DAEMONS])
+    scene.advance(3)
+
+    assert (offered(scene), scene.pod(MPS_DAEMONS).ready) == ("16", is_ready)
 
 
 def test_a_plugin_that_is_gone_leaves_zero() -> None:
