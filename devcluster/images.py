@@ -81,6 +81,14 @@ def build_program_image(tag: str, program: Path) -> None:
         _buildah("build", f"--tag={tag}", f"--file={recipe}", str(program.parent))
 
 
+def build_root_image(tag: str, root: Path) -> None:
+    """Build an image that holds what is in the folder `root`, and nothing else."""
+    with tempfile.TemporaryDirectory() as folder:
+        recipe = Path(folder, "Dockerfile")
+        recipe.write_text("FROM scratch\nCOPY . /\n")
+        _buildah("build", f"--tag={tag}", f"--file={recipe}", str(root))
+
+
 def save_image(tag: str, archive: Path) -> Path:
     """Write an image with its name into `archive`, in Docker's format."""
     archive.unlink(missing_ok=True)

@@ -16,6 +16,8 @@ FAULT: Final = PREFIX + "fault"  # node: JSON, see devcluster.simulator.faults
 UNINSTALL: Final = PREFIX + "uninstall"  # node: the module's files are gone, until an installer
 # puts them back; it is loaded as before, up to the next reboot
 STATIC_MANIFEST: Final = PREFIX + "static-plugin"  # node: "true" while its manifest is there
+MISSES_LABEL: Final = PREFIX + "misses-label"  # node: "true" where the init container of NVIDIA's
+# config-manager does not see the label that names a configuration
 KURED: Final = PREFIX + "kured"  # node: "true" where kured runs and may reboot
 RUNS_PROCESSES: Final = PREFIX + "runs-processes"  # node: label and taint of those whose pods are
 # real processes, see devcluster.processnode; pods come there that select and tolerate it

@@ -30,7 +30,8 @@ from gpushare.observe.metrics import Metrics, cards
 from gpushare.observe.metrics.applications import ApplicationFigures
 from gpushare.observe.metrics.family import Family
 from tests.kit.values.doc_pages import DOCS
-from tests.node.behaviours import render_table
+from tests.node.behaviours import BEHAVIOURS, render_table
+from tests.node.nvidia_behaviours import BEHAVIOURS as NVIDIA_BEHAVIOURS
 
 WIDTH = 100
 _MANY = 5
@@ -275,7 +276,8 @@ PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "needs": _list_needs,
     "procedures": _list_procedures,
     "matrices": _list_matrices,
-    "behaviours": lambda: iter([render_table()]),
+    "behaviours": lambda: iter([render_table(BEHAVIOURS)]),
+    "behaviours of NVIDIA": lambda: iter([render_table(NVIDIA_BEHAVIOURS)]),
     "metrics": partial(_list_metrics, Metrics(per_application=False).families),
     "metrics of applications": partial(_list_metrics, ApplicationFigures.families),
     "metrics of nodes and cards": partial(_list_metrics, cards.FAMILIES),

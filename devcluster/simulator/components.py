@@ -20,6 +20,7 @@ from devcluster.simulator.sharing import (
     Configs,
     is_refused,
     is_signalled,
+    is_unheard,
     read_again,
     read_at_start,
 )
@@ -253,7 +254,7 @@ def plan_status(pod: Pod, run: Run, node: Node, configs: Configs, faults: Faults
     else:
         look = Look(Shown(running=True, ready=run.is_ready, restarts=run.restarts))
     looks = {container.name: look for container in pod.containers}
-    refused = is_refused(pod, node, configs, run.read.config)
+    refused = is_refused(pod, node, configs, run.read.config) or is_unheard(pod, node, configs)
     for name in looks if pod.configs else ():
         restarts = max(run.restarts, pod.shown.get(name, Shown()).restarts)
         if name.endswith("-sidecar") and refused:

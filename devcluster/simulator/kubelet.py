@@ -17,6 +17,7 @@ from devcluster.simulator.faults import Faults
 from devcluster.simulator.ledger import find_assumed
 from devcluster.simulator.objects import Container, Node, Pod, Shown
 from devcluster.simulator.plugin import Read
+from devcluster.simulator.sharing import Config
 from devcluster.simulator.status import Look, PodStatus
 from devcluster.simulator.usage import OUT_OF_MEMORY
 
@@ -103,9 +104,11 @@ def admit(pod: Pod, door: Door, now: float) -> tuple[Admission, dict[str, float]
         elif whole := _whole_card_resource(container.limits):
             count, plugin = container.limits[whole], door.endpoints[whole].plugin
             run = door.runs.get(plugin)
-            replicas = run.read.config.replicas if run else 1
+            config = run.read.config if run else Config()
+            if config.single and count > 1:
+                return _refuse_allocation(now, whole, count), {}
             got[container.name] = one = give_whole(
-                count, taken, door.node, plugin=plugin, replicas=replicas
+                count, taken, door.node, plugin=plugin, replicas=config.replicas
             )
             taken += one.cards
         elif door.node.cards and (container.is_unaccounted or not demand):
@@ -189,6 +192,16 @@ def _find_refusal(resource: str, wanted: int, door: Door, now: float) -> tuple[s
     else:
         return None
     return "UnexpectedAdmissionError", f"Allocate failed due to {cause}, which is unexpected"
+
+
+def _refuse_allocation(now: float, resource: str, count: int) -> Admission:
+    """Return how the kubelet refuses a pod whose container the plugin gives nothing."""
+    cause = (
+        f"rpc error: code = Unknown desc = invalid allocation request for {resource!r}: "
+        f"maximum request size for shared resources is 1; found {count}"
+    )
+    told = f"Pod was rejected: Allocate failed due to {cause}, which is unexpected"
+    return Admission(now, reason="UnexpectedAdmissionError", message=told)
 
 
 def _whole_card_resource(limits: Mapping[str, int]) -> str | None:

@@ -45,6 +45,11 @@ class Node:
         return self.annotations.get(names.STATIC_MANIFEST) == "true"
 
     @property
+    def misses_label(self) -> bool:
+        """Whether an init container of NVIDIA's config-manager misses the node's label."""
+        return self.annotations.get(names.MISSES_LABEL) == "true"
+
+    @property
     def kubelet_restarts(self) -> int:
         """How often its kubelet was to be restarted so far."""
         return count(self.annotations.get(names.RESTART_KUBELET))

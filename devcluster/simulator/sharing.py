@@ -1,10 +1,11 @@
 """What NVIDIA's components read: the configuration that a node's label chooses of a ConfigMap.
 
-Source: NVIDIA/k8s-device-plugin 0.20.0, `cmd/config-manager`, `api/config/v1`, `internal/lm`.
+Source: NVIDIA/k8s-device-plugin 0.20.0, `cmd/config-manager`, `api/config/v1`, `internal/lm`; and
+what 0.19.3 was seen to do (tests/node/nvidia_behaviours.py).
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from devcluster import names
 from devcluster.simulator.objects import Node, Pod
 
 LEAST_REPLICAS = 2
+_PREFIX = "nvidia.com/"
 Strategy = Literal["none", "time-slicing", "mps"]
 Configs = Mapping[str, Mapping[str, str]]  # data of ConfigMaps, by `namespace/name`
 NO_CONFIGS: Configs = MappingProxyType({})
@@ -30,6 +32,7 @@ class Config:
     replicas: int = 1
     renamed: bool = False
     broken: bool = False  # nobody can read it: the process ends
+    single: bool = False  # a container that asks for more than one is refused
 
     @property
     def resource(self) -> str:
@@ -48,23 +51,23 @@ class Config:
 def read_at_start(pod: Pod, node: Node, configs: Configs) -> Config | None:
     """Return what a pod's init container chooses; None where it fails, and nothing starts.
 
-    A pod without config-manager shares nothing, whatever the label says.
+    A pod without config-manager shares nothing, whatever the label says. From 0.18.2 on the init
+    container does not wait for the label, and chooses as if there were none (#1645): the sidecar
+    follows the label some moments later. It does so before the MPS daemon has started.
     """
-    if not pod.configs:
-        return Config()
-    data = configs.get(pod.configs, {})
-    label = node.labels.get(names.DEVICE_PLUGIN_CONFIG, "")
-    key = _choose_key(label, data)
-    return None if key is None else _load(label, key, data)
+    misses = node.misses_label and pod.component != names.MPS_DAEMON
+    return _choose(pod, "" if misses else _read_label(node), configs)
 
 
 def read_again(pod: Pod, node: Node, configs: Configs, before: Config) -> Config:
     """Return what a process reads that has run with another configuration, or the same.
 
     The sidecar has changed the file that it reads only where the label has another value, with a
-    key that there is.
+    key that there is. One that ends at another and starts again chooses as an init container does.
     """
-    new = read_at_start(pod, node, configs)
+    new = _choose(pod, _read_label(node), configs)
+    if new is None and node.misses_label:
+        new = read_at_start(pod, node, configs)
     if new is None or new.label == before.label:
         return _load(before.label, before.key, configs.get(pod.configs, {}))
     return new
@@ -78,8 +81,19 @@ def is_signalled(pod: Pod, node: Node, configs: Configs, before: Config) -> bool
 
 def is_refused(pod: Pod, node: Node, configs: Configs, before: Config) -> bool:
     """Tell whether a pod's sidecar ends, again and again: its node's label names no key."""
-    label = node.labels.get(names.DEVICE_PLUGIN_CONFIG, "")
-    return label != before.label and read_at_start(pod, node, configs) is None
+    label = _read_label(node)
+    return label != before.label and _choose(pod, label, configs) is None
+
+
+def is_unheard(pod: Pod, node: Node, configs: Configs) -> bool:
+    """Tell whether the sidecar of an MPS daemon ends, again and again: it has something to signal.
+
+    It looks for a process of another name than the daemon's.
+    """
+    if pod.component != names.MPS_DAEMON or not node.misses_label:
+        return False
+    first, then = (_choose(pod, label, configs) for label in ("", _read_label(node)))
+    return (first and first.key) != (then and then.key)
 
 
 def build_labels(config: Config, node: Node) -> dict[str, str]:
@@ -95,6 +109,19 @@ def build_labels(config: Config, node: Node) -> dict[str, str]:
         names.SHARING_STRATEGY: config.strategy,
         names.MPS_CAPABLE: "true" if config.strategy == "mps" else "false",
     }
+
+
+def _read_label(node: Node) -> str:
+    return node.labels.get(names.DEVICE_PLUGIN_CONFIG, "")
+
+
+def _choose(pod: Pod, label: str, configs: Configs) -> Config | None:
+    """Return what config-manager chooses by a label's value; None where it ends with an error."""
+    if not pod.configs:
+        return Config()
+    data = configs.get(pod.configs, {})
+    key = _choose_key(label, data)
+    return None if key is None else _load(label, key, data)
 
 
 def _choose_key(label: str, data: Mapping[str, str]) -> str | None:
@@ -113,21 +140,65 @@ def _load(label: str, key: str, data: Mapping[str, str]) -> Config:
     return _parse(label, key, data.get(key)) if key else Config(label)
 
 
+def load_text(text: str) -> Config:
+    """Return the configuration of an entry with this content."""
+    return _parse("", "", text)
+
+
 @lru_cache(maxsize=256)
 def _parse(label: str, key: str, text: str | None) -> Config:
     if text is None:
         return Config(label, key, broken=True)
     try:
-        sharing = (yaml.safe_load(text) or {}).get("sharing") or {}
-        is_mps = sharing.get("mps") is not None
-        section = sharing["mps"] if is_mps else sharing.get("timeSlicing") or {}
-        replicas = {each["name"]: int(each["replicas"]) for each in section.get("resources") or ()}
-        renamed = bool(section.get("renameByDefault"))
+        return _read_sharing(Config(label, key), yaml.safe_load(text))
     except (yaml.YAMLError, KeyError, ValueError, TypeError, AttributeError):
         return Config(label, key, broken=True)
-    if any(number < LEAST_REPLICAS for number in replicas.values()):
-        return Config(label, key, broken=True)
-    if names.WHOLE_CARD not in replicas:
-        return Config(label, key)
-    strategy: Strategy = "mps" if is_mps else "time-slicing"
-    return Config(label, key, strategy, replicas[names.WHOLE_CARD], renamed)
+
+
+def _read_sharing(config: Config, raw: Any) -> Config:
+    """Read as encoding/json does: fields in any case, and what it cannot read is an error."""
+    fields = _lower(raw)
+    if fields.get("version") not in (None, "", "v1"):
+        raise ValueError("unknown version")
+    sharing = _lower(fields.get("sharing"))
+    slices = _read_section(sharing["timeslicing"]) if "timeslicing" in sharing else None
+    mps = _read_section(sharing["mps"]) if sharing.get("mps") is not None else None
+    section = mps or slices
+    if section is None or names.WHOLE_CARD not in section.replicas:
+        return config
+    return replace(
+        config,
+        strategy="mps" if mps else "time-slicing",
+        replicas=section.replicas[names.WHOLE_CARD],
+        renamed=section.renamed,
+        single=bool(mps) if section.single is None else section.single,
+    )
+
+
+@dataclass(frozen=True)
+class _Section:
+    replicas: Mapping[str, int]
+    renamed: bool
+    single: bool | None
+
+
+def _read_section(raw: Any) -> _Section:
+    replicas: dict[str, int] = {}
+    # Nothing under the name is as bad as no list.
+    for each in raw["resources"]:
+        name = each["name"] if "/" in each["name"] else f"{_PREFIX}{each['name']}"
+        number = each["replicas"]
+        if not name.startswith(_PREFIX) or int(number) != number or number < LEAST_REPLICAS:
+            raise ValueError("no resource that could be shared")
+        if (devices := each.get("devices", "all")) != "all" and isinstance(devices, str):
+            raise ValueError("unknown devices")
+        replicas[name] = max(int(number), replicas.get(name, 0))
+    renamed = raw.get("renameByDefault")
+    single = raw.get("failRequestsGreaterThanOne")
+    if not replicas or not {type(renamed), type(single)} <= {bool, type(None)}:
+        raise ValueError("no resources, or no boolean")
+    return _Section(replicas, bool(renamed), single)
+
+
+def _lower(raw: Any) -> dict[str, Any]:
+    return {} if raw is None else {key.lower(): value for key, value in raw.items()}

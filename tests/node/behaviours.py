@@ -1,12 +1,14 @@
 """What a kubelet and a device plugin do, one row each: seen on a real node, and on a simulated one.
 docs/testing.md has the table."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from tests.node.gpu_node import ALL_GIB, Stage
 
 Seen = Mapping[str, str]
+Place = TypeVar("Place")
 BEFORE, NOW = "by the label of before", "by the label of now"
 GONE_SECONDS = 20.0
 """A kubelet reports at least every 10 s."""
@@ -14,12 +16,12 @@ EXPIRED_SECONDS = 330.0
 
 
 @dataclass(frozen=True)
-class Behaviour:
-    """What is seen when something happens to a node whose plugin has read that isolation is on."""
+class Behaviour(Generic[Place]):
+    """What is seen when something happens to a node, from the state that its stage begins with."""
 
     when: str
     seen: Seen
-    observe: Callable[[Stage], Seen]
+    observe: Callable[[Place], Seen]
     is_long: bool = False
     """It takes minutes."""
 
@@ -94,7 +96,7 @@ def _lose_plugin(stage: Stage, seconds: float, part: str) -> Seen:
     }
 
 
-BEHAVIOURS = (
+BEHAVIOURS: tuple[Behaviour[Stage], ...] = (
     Behaviour(
         "the label changes, and nothing else",
         {**_IN_PLACE, "a pod that comes": BEFORE},
@@ -152,10 +154,10 @@ BEHAVIOURS = (
 )
 
 
-def render_table() -> str:
+def render_table(behaviours: Iterable[Behaviour[Any]]) -> str:
     """The rows as a table in Markdown."""
     rows = (
         f"| {each.when} | {'; '.join(f'{what}: {how}' for what, how in each.seen.items())} |"
-        for each in BEHAVIOURS
+        for each in behaviours
     )
     return "\n".join(["| what happens | what is seen |", "|---|---|", *rows]) + "\n"

@@ -46,7 +46,7 @@ def stages(cluster: NodeCluster, tmp_path_factory: pytest.TempPathFactory) -> It
     ],
 )
 def test_a_real_kubelet_does_what_the_table_says_and_the_simulated_one_the_same(
-    stages: Stages, behaviour: Behaviour
+    stages: Stages, behaviour: Behaviour[Stage]
 ) -> None:
     def observe(stage: Stage) -> object:
         stage.begin()

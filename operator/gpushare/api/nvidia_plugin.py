@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from gpushare.api.model import ApiModel
+from gpushare.api.model import ApiModel, rule
 
 CONFIG_PREFIX = "config="
 """Of the names of NVIDIA's modes; then the key of the plugin's ConfigMap."""
@@ -17,10 +17,22 @@ FOLLOWING_LABELS = (
 )
 """Of GPU feature discovery, and another value in another mode: `gpu.product` ends with `-SHARED`
 where cards are shared (internal/lm of NVIDIA/k8s-device-plugin)."""
-FOLLOWING_MESSAGE = (
-    "nodes.selector must not use a label that changes with nvidia.config "
-    f"({', '.join(FOLLOWING_LABELS)})"
-)
+
+
+def refuse_following_labels(condition: str) -> list[dict[str, str]]:
+    """Build rules of the CRD: where `condition` holds, no pool selects by these labels."""
+    message = (
+        "nodes.selector must not use a label that changes with nvidia.config "
+        f"({', '.join(FOLLOWING_LABELS)})"
+    )
+    return [
+        rule(
+            f"!({condition}) || !has(self.nodes.selector) || !has(self.nodes.selector.{part}) || "
+            f"self.nodes.selector.{part}.all(k, !({key} in {list(FOLLOWING_LABELS)}))",
+            message,
+        )
+        for part, key in (("matchLabels", "k"), ("matchExpressions", "k.key"))
+    ]
 
 
 class ConfigChangePolicy(StrEnum):

@@ -10,12 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from gpushare import names
 from gpushare.api.model import ApiModel, rule, rules
-from gpushare.api.nvidia_plugin import (
-    CONFIG_PREFIX,
-    FOLLOWING_LABELS,
-    FOLLOWING_MESSAGE,
-    NvidiaPlugin,
-)
+from gpushare.api.nvidia_plugin import CONFIG_PREFIX, NvidiaPlugin, refuse_following_labels
 from gpushare.api.rollout import IsolationTeardown, Rollout
 from gpushare.api.selector import LabelSelector
 from gpushare.api.status import PoolStatus
@@ -194,15 +189,7 @@ class PoolSpec(ApiModel):
                 "!has(self.nvidia)",
                 _HAS_MODE,
             ),
-            *(
-                rule(
-                    f"!({_IS_NVIDIA}) || !has(self.nodes.selector) || "
-                    f"!has(self.nodes.selector.{part}) || self.nodes.selector.{part}.all(k, "
-                    f"!({key} in {list(FOLLOWING_LABELS)}))",
-                    FOLLOWING_MESSAGE,
-                )
-                for part, key in (("matchLabels", "k"), ("matchExpressions", "k.key"))
-            ),
+            *refuse_following_labels(_IS_NVIDIA),
             # Its plugin follows the label at once, and no label stands for whole cards.
             rule(
                 f"!({_IS_NVIDIA}) || (self.deletionPolicy == '{DeletionPolicy.RETAIN}' && "

@@ -64,27 +64,38 @@ def name_mode(key: str, text: str) -> str:
 
 
 def _read_sharing(config: Mapping[str, Any]) -> tuple[str, int, bool]:
-    """Read strategy, replicas and whether the resource is renamed (api/config/v1/sharing.go)."""
+    """Read strategy, replicas and whether the resource is renamed (api/config/v1/sharing.go).
+
+    The plugin loads both sections, and then MPS counts.
+    """
     sharing = _find_mapping(config, "sharing")
-    found = {each: _find_mapping(sharing, field) for each, field in _FIELDS.items()}
+    sections = {each: _find_mapping(sharing, field) for each, field in _FIELDS.items()}
+    found = {
+        strategy: _read_section(_FIELDS[strategy], section)
+        for strategy, section in sections.items()
+        if _FIELDS[strategy] in sharing
+    }
     for strategy in (MPS, TIME_SLICING):
-        field = _FIELDS[strategy]
-        if field not in sharing:
-            continue
-        section = found[strategy]
-        resources = section.get("resources")
-        if not isinstance(resources, list) or not resources:
-            raise ValueError(f"sharing.{field} has no resources")
-        replicas = {_add_prefix(each["name"]): each["replicas"] for each in resources}
-        if any(type(n) is not int or not 2 <= n <= 9999 for n in replicas.values()):
-            raise ValueError("each resource must have 2 replicas or more")
-        if replicas.keys() != {_CARDS}:
-            raise ValueError(f"it shares other resources than {_CARDS}")
-        renames = section.get("renameByDefault", False)
-        if not isinstance(renames, bool):
-            raise ValueError("renameByDefault is not true or false")
-        return strategy, replicas[_CARDS], renames
+        if strategy in found:
+            return strategy, *found[strategy]
     return NONE, 1, False
+
+
+def _read_section(field: str, section: Mapping[str, Any]) -> tuple[int, bool]:
+    resources = section.get("resources")
+    if not isinstance(resources, list) or not resources:
+        raise ValueError(f"sharing.{field} has no resources")
+    if any(each.get("devices", "all") != "all" for each in resources):
+        raise ValueError("devices is not all")
+    replicas = {_add_prefix(each["name"]): each["replicas"] for each in resources}
+    if any(type(n) is not int or not 2 <= n <= 9999 for n in replicas.values()):
+        raise ValueError("each resource must have 2 replicas or more")
+    if replicas.keys() != {_CARDS} or len(resources) > 1:
+        raise ValueError(f"it shares other resources than {_CARDS}, or that twice")
+    renames = section.get("renameByDefault", False)
+    if not isinstance(renames, bool):
+        raise ValueError("renameByDefault is not true or false")
+    return replicas[_CARDS], renames
 
 
 def _find_mapping(parent: Mapping[str, Any], field: str) -> Mapping[str, Any]:

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from devcluster import names
 from devcluster.installation import NAMESPACE as OPERATOR_NAMESPACE
 from devcluster.nvidia import CONFIG_MAP, install_nvidia, remove_nvidia
-from tests.kit.bench import Bench
+from tests.kit.bench import NODES, Bench
 from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.expect import (
     expect,
@@ -132,6 +133,17 @@ def test_doctor_reads_where_the_plugin_is_from_the_operators_deployment(nvidia: 
         bench.call("DELETE", f"{DEPLOYMENTS}/gpushare-controller")
     about_nodes = [each for each in json.loads(told)["findings"] if "node" in each["object"]]
     assert [each["code"] for each in about_nodes] == ["PluginsServe"]
+
+
+def test_a_change_is_proved_once_the_sidecar_follows_a_label_that_the_init_container_missed(
+    nvidia: Bench,
+) -> None:
+    bench = nvidia
+    add_gpu_nodes(bench, "n1")
+    bench.annotate(f"{NODES}/n1", {names.MISSES_LABEL: "true"})
+    bench.create_pool(build_nvidia_pool("slices-4"))
+    expect_pool_ready(bench, nodes=1)
+    assert offered(bench, "n1") == 4 * CARDS
 
 
 def test_an_edited_configuration_is_told_and_rolled_out_when_the_pool_says_so(

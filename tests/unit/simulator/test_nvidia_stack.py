@@ -107,6 +107,24 @@ def test_a_plugin_that_starts_with_an_unknown_key_hangs_in_its_init_container() 
     assert "terminated" in state(scene, "-init", "initContainerStatuses")
 
 
+def test_where_init_misses_the_label_the_default_counts_until_the_sidecar_follows() -> None:
+    scene = stack("slices-4")
+    scene.annotate_node(names.MISSES_LABEL, "true")
+    label(scene, "nonsense")
+    restart_pod(scene)
+
+    assert (offered(scene), scene.pod(NVIDIA_CHART).ready) == ("2", False)
+    assert state(scene, "-sidecar")["waiting"]["reason"] == "CrashLoopBackOff"
+
+    label(scene, "slices-4")
+    scene.advance(1)
+    assert (offered(scene), scene.pod(NVIDIA_CHART).ready) == ("8", True)
+
+    label(scene, "nonsense")
+    scene.advance(1)
+    assert (offered(scene), scene.pod(NVIDIA_CHART).ready) == ("2", False)
+
+
 def test_a_new_label_is_taken_in_place_and_the_resource_is_gone_meanwhile() -> None:
     scene = stack("whole")
     scene.fault(resource_delay_seconds=5)
@@ -226,6 +244,19 @@ def test_the_mps_daemon_keeps_its_configuration_until_its_pod_restarts() -> None
     assert split() == 4
 
 
+@pytest.mark.parametrize(("keys", "is_ready"), [(("whole", "mps-8"), False), (("mps-8",), True)])
+def test_where_init_misses_the_label_the_mps_daemon_is_ready_with_its_key_as_the_default_alone(
+    keys: tuple[str, ...], is_ready: bool
+) -> None:
+    scene = stack("mps-8")
+    scene.annotate_node(names.MISSES_LABEL, "true")
+    scene.configs[CONFIGS] = {key: scene.configs[CONFIGS][key] for key in keys}
+    scene.add_pod_of(MANIFESTS["DaemonSet", MPS_DAEMONS])
+    scene.advance(3)
+
+    assert (offered(scene), scene.pod(MPS_DAEMONS).ready) == ("16", is_ready)
+
+
 def test_a_plugin_that_is_gone_leaves_zero() -> None:
     scene = stack("slices-4")
 
@@ -246,3 +277,29 @@ def test_pods_share_the_cards_evenly_and_one_too_many_is_refused(key: str, resou
     cards = [scene.got(f"p{number}")["card"] for number in range(8)]
     assert (cards.count(0), cards.count(1)) == (4, 4)
     assert scene.status("p8")["reason"] == "UnexpectedAdmissionError"
+
+
+@pytest.mark.parametrize(
+    ("key", "more", "outcome"),
+    [
+        ("slices-8", "", None),
+        ("slices-8", "failRequestsGreaterThanOne: true, ", "UnexpectedAdmissionError"),
+        ("mps-8", "", "UnexpectedAdmissionError"),
+        ("mps-8", "failRequestsGreaterThanOne: false, ", None),
+    ],
+)
+def test_a_container_gets_several_replicas_unless_the_configuration_refuses_that(
+    key: str, more: str, outcome: str | None
+) -> None:
+    scene = stack("whole", NVIDIA_CHART, MPS_DAEMONS)
+    section = "mps" if key == "mps-8" else "timeSlicing"
+    entry = f"sharing: {{{section}: {{{more}resources: [{{name: {GPU}, replicas: 8}}]}}}}"
+    scene.configs[CONFIGS][key] = entry
+    label(scene, key)
+    restart_pod(scene, MPS_DAEMONS)
+    assert offered(scene) == "16"
+
+    scene.add_pod("two", {GPU: 2})
+    scene.play()
+
+    assert scene.status("two").get("reason") == outcome

@@ -1,0 +1,30 @@
+"""What the simulated plugin loads of a ConfigMap's entry, and what the operator reads in it."""
+
+import pytest
+
+from devcluster import names
+from devcluster.simulator.sharing import load_text
+from gpushare.editions.plugin_config_map import read_entry
+from tests.kit.values.nvidia_entries import ENTRIES
+
+
+@pytest.mark.parametrize("text", ENTRIES)
+def test_an_entry_is_loaded_by_the_simulated_plugin_as_by_nvidias(text: str) -> None:
+    config = load_text(text)
+    loaded = None if config.broken else (config.strategy, config.resource, config.replicas)
+
+    assert loaded == ENTRIES[text]
+
+
+@pytest.mark.parametrize("text", ENTRIES)
+def test_the_operator_reads_in_an_entry_what_nvidias_plugin_loads_or_an_error(text: str) -> None:
+    entry, loaded = read_entry("key", text), ENTRIES[text]
+
+    assert entry.error or (loaded is not None and tells(entry.mode, loaded))
+
+
+def tells(mode: str, loaded: tuple[str, str, int]) -> bool:
+    strategy, resource, replicas = loaded
+    renamed = ",renamed" if resource == names.SHARED_CARD else ""
+    shared = "" if strategy == "none" else f"={replicas}{renamed}"
+    return mode.startswith(f"config=key,{strategy}{shared},hash=")
