@@ -74,6 +74,8 @@ class Informers:
         self._api = api
         self._informers: list[Informer[Any]] = []
         """Those that must be synced."""
+        self._optional: list[Informer[Any]] = []
+        """Those without which, or without the right to which, everything else goes on."""
         self.nodes: Informer[Node] = self._add("api/v1/nodes", parse_node, self._on_node)
         self.pods: Informer[Pod] = self._add("api/v1/pods", self.parse_pod, self._on_pod)
         self.daemonsets: Informer[DaemonSet] = self._add(
@@ -84,13 +86,22 @@ class Informers:
         self._nvidia_namespace = settings.nvidia_namespace
         self.nvidia_daemonsets: Informer[DaemonSet] | None = None
         self.nvidia_configs: Informer[PluginConfigs] | None = None
-        """Without the right to list these, which goes with the namespace, pools of the edition
-        wait, and all others go on."""
-        if settings.nvidia_namespace:
-            self.nvidia_daemonsets = self._build_nvidias(
-                "apis/apps/v1", "daemonsets", parse_daemonset
+        """Without these, pools of the edition wait."""
+        if namespace := settings.nvidia_namespace:
+            self.nvidia_daemonsets = self._add(
+                f"apis/apps/v1/namespaces/{namespace}/daemonsets",
+                parse_daemonset,
+                lambda key, old, new: self._notify(),
+                resource="nvidia-daemonsets",
+                is_optional=True,
             )
-            self.nvidia_configs = self._build_nvidias("api/v1", "configmaps", parse_configs)
+            self.nvidia_configs = self._add(
+                f"api/v1/namespaces/{namespace}/configmaps",
+                parse_configs,
+                lambda key, old, new: self._notify(),
+                resource="nvidia-configmaps",
+                is_optional=True,
+            )
         self.namespaces: Informer[Namespace] = self._add(
             "api/v1/namespaces", parse_namespace, lambda key, old, new: None
         )
@@ -106,16 +117,14 @@ class Informers:
         if settings.allow_teardown_jobs:
             path = jobs_path(settings.teardown_namespace)
             self.jobs = self._add(path, parse_job, self._on_job)
-        self.unhealthy: Informer[UnhealthyCards] = Informer(
-            api,
+        self.unhealthy: Informer[UnhealthyCards] = self._add(
             f"api/v1/namespaces/{names.EXTENDER_NAMESPACE}/configmaps",
             parse_unhealthy_cards,
-            on_change=self._on_unhealthy,
-            on_alive=partial(metrics.observe_watch, "configmaps"),
-            refusal_seconds=REFUSAL_SECONDS,
+            self._on_unhealthy,
+            is_optional=True,
         )
-        """Without the right to list these, everything else goes on: cards count as healthy. Where
-        the right is taken away the metric of watches tells."""
+        """Without these, cards count as healthy. Where the right is taken away the metric of
+        watches tells."""
         self.dynamic = DynamicResources(api, metrics, on_change=self.mark_changed)
 
     def _add(
@@ -126,33 +135,21 @@ class Informers:
         *,
         resource: str = "",
         params: Mapping[str, str] = MappingProxyType({}),
+        is_optional: bool = False,
     ) -> Informer[Record]:
-        """Add an informer that must be synced; `resource` is its name in metrics and messages."""
-        on_alive = partial(self.note_event, resource or path.rpartition("/")[2])
+        """Add an informer; `resource` is its name in metrics and messages."""
+        note = self._metrics.observe_watch if is_optional else self.note_event
         informer = Informer(
-            self._api, path, parse, on_change=on_change, on_alive=on_alive, params=params
-        )
-        self._informers.append(informer)
-        return informer
-
-    def _build_nvidias(
-        self, version: str, kind: str, parse: Callable[[Json], Record | None]
-    ) -> Informer[Record]:
-        """Build an informer of the namespace of NVIDIA's device plugin."""
-        return Informer(
             self._api,
-            f"{version}/namespaces/{self._nvidia_namespace}/{kind}",
+            path,
             parse,
-            on_change=lambda key, old, new: self._notify(),
-            on_alive=partial(self._metrics.observe_watch, f"nvidia-{kind}"),
-            refusal_seconds=REFUSAL_SECONDS,
+            on_change=on_change,
+            on_alive=partial(note, resource or path.rpartition("/")[2]),
+            params=params,
+            refusal_seconds=REFUSAL_SECONDS if is_optional else 0.0,
         )
-
-    @property
-    def _optional(self) -> Iterator[Informer[Any]]:
-        """Those without which everything else goes on."""
-        every = (self.unhealthy, self.nvidia_daemonsets, self.nvidia_configs)
-        return (each for each in every if each is not None)
+        (self._optional if is_optional else self._informers).append(informer)
+        return informer
 
     def find_unlisted(self) -> str | None:
         """Tell what is missing until each was listed once; else None."""

@@ -94,6 +94,21 @@ class Node:
         return inventory or any(self.allocatable.values()) or self.gpu_count > 0
 
     @property
+    def maintenance_labels(self) -> list[str]:
+        """Keys of labels that tell of work of the GPU Operator, which cordons and drains by itself.
+
+        Its driver upgrade is over with `upgrade-done` (NVIDIA/k8s-operator-libs, pkg/upgrade);
+        while MIG is configured its components are `paused-for-` something.
+        """
+        return [
+            key
+            for key, value in sorted(self.labels.items())
+            if (key == names.LABEL_DRIVER_UPGRADE and value not in ("", "upgrade-done"))
+            or (key == names.LABEL_MIG_STATE and value in ("pending", "rebooting"))
+            or (key.startswith(names.DEPLOY_PREFIX) and value.startswith("paused-for-"))
+        ]
+
+    @property
     def mig_labels(self) -> list[str]:
         """Keys of labels that tell of MIG devices, also under the name of whole cards (strategy
         `single` of NVIDIA's device plugin)."""

@@ -180,18 +180,8 @@ def find_mig(node: Node) -> Blocker | None:
 
 
 def find_maintenance(node: Node) -> Blocker | None:
-    """Find work of the GPU Operator on the node, which cordons and drains by itself.
-
-    Its driver upgrade is over with `upgrade-done` (NVIDIA/k8s-operator-libs, pkg/upgrade); while
-    MIG is configured its components are `paused-for-` something.
-    """
-    at_work = [
-        key
-        for key, value in sorted(node.labels.items())
-        if (key == names.LABEL_DRIVER_UPGRADE and value not in ("", "upgrade-done"))
-        or (key == names.LABEL_MIG_STATE and value in ("pending", "rebooting"))
-        or (key.startswith(names.DEPLOY_PREFIX) and value.startswith("paused-for-"))
-    ]
+    """Find work of the GPU Operator on the node."""
+    at_work = node.maintenance_labels
     if not at_work:
         return None
     shown = list_few([f"{key}={node.labels[key]}" for key in at_work])

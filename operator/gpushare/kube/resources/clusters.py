@@ -21,6 +21,7 @@ from gpushare.api.pruned.cluster import (
 from gpushare.core.analysis.finding import Unseen
 from gpushare.kube.client import ApiClient, list_pages
 from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError, OtherVersionError
+from gpushare.kube.partial_read import see
 from gpushare.kube.resources.deployments import list_deployments, parse_deployment
 from gpushare.kube.resources.dynamic_resources import OF_DRIVER, find_group_path
 
@@ -109,7 +110,9 @@ async def _read_kind(api: ApiClient, kind: Kind, node: str) -> tuple[Json, ...] 
         return ()
     try:
         read = await _read_all(api, kind, path, **wanted)
-        return (*read, *await _read_nvidias_daemonsets(api)) if kind is Kind.DAEMONSETS else read
+        # Where NVIDIA's may not be read, the kind of the ConfigMaps says so.
+        nvidias = await see(_read_nvidias(api, kind)) if kind is Kind.DAEMONSETS else ()
+        return read if isinstance(nvidias, Unseen) else (*read, *nvidias)
     except ApiError as error:
         if kind is not Kind.POOLS or not error.is_not_found:
             raise
@@ -122,16 +125,6 @@ async def _read_all(api: ApiClient, kind: Kind, path: str, **wanted: str) -> tup
     async for page in list_pages(api, path, **wanted):
         kept += _keep(kind, page.items)
     return tuple(kept)
-
-
-async def _read_nvidias_daemonsets(api: ApiClient) -> tuple[Json, ...]:
-    """Where they may not be read, the kind of the ConfigMaps says so."""
-    try:
-        return await _read_nvidias(api, Kind.DAEMONSETS)
-    except ApiError as error:
-        if error.status != 403:
-            raise
-        return ()
 
 
 async def _read_nvidias(api: ApiClient, kind: Kind) -> tuple[Json, ...]:
