@@ -39,15 +39,12 @@ def observe_cluster(cluster: Cluster) -> Seen:
     )
     # The names of DaemonSets are read first; of the rest, what is assumed depends on the world.
     setup = _observe_setup(cluster, ClusterSnapshot()).setup
-    given, plugin_namespaces = (
-        setup.plugin_daemonsets,
-        (names.PLUGIN_NAMESPACE, setup.nvidia_namespace),
-    )
+    given, of_plugins = setup.plugin_daemonsets, (names.PLUGIN_NAMESPACE, setup.nvidia_namespace)
     standard_names = list_standard_names(given)
     claims = None if Kind.RESOURCECLAIMS in cluster.unread else _read_claims(cluster)
     by_node: defaultdict[str, list[Pod]] = defaultdict(list)
     for raw in cluster.pods:
-        pod = parse_pod(raw, plugin_namespaces=plugin_namespaces, standard_names=standard_names)
+        pod = parse_pod(raw, plugin_namespaces=of_plugins, standard_names=standard_names)
         if pod is not None:
             by_node[pod.node].append(judge_claims(pod, claims))
     unbound = tuple(by_node.pop("", ()))

@@ -98,16 +98,16 @@ def _judge(
     others = find_stacks(node, pods).keys() - {Stack.ALIBABA_CLOUD}
     has_other = is_others or (bool(others) and not is_labelled)
     if edition is not None and not has_other:
-        applied = _find_applied(context)
+        applied = context.seen.records.applied
         if mode is None:
             said = f"The node has {list_switches(node)}, which is not a mode of edition {edition}"
             remedy = "Correct the label (docs/transitions.md lists the modes)"
             yield find(Code.UNKNOWN_MODE, about, said, remedy)
         elif mode.is_resolved:
             yield from _judge_mode(context, mode, ctx)
-        elif applied is not None and applied.labels == mode.labels:
+        elif applied is not None and applied.mode.labels == mode.labels:
             # What a ConfigMap defines is what the node has loaded, whatever is there now.
-            yield from _judge_mode(context, applied, ctx)
+            yield from _judge_mode(context, applied.mode, ctx)
     if any(pod.is_static_plugin and pod.is_live for pod in pods):
         yield find(
             Code.STATIC_POD,
@@ -115,11 +115,6 @@ def _judge(
             "The node's whole-card plugin is a static pod, which only its kubelet restarts",
             f"To restart it: {RESTART_STATIC_PLUGIN}",
         )
-
-
-def _find_applied(context: NodeContext) -> Mode | None:
-    applied = context.seen.records.applied
-    return applied.mode if applied is not None else None
 
 
 def _judge_mode(
