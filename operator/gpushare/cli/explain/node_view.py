@@ -37,7 +37,7 @@ _LACKS = {
 
 _CLAIMANTS = "POOL:pool,PRIORITY:priority,HAS IT:hasIt,STATE:state,REASON:reason,WHY:message"
 _LABELS = "LABEL:key,VALUE:value,POOL WANTS:wanted,WRITTEN BY:owner"
-_RESOURCES = "RESOURCE:name,ALLOCATABLE:offered,REQUESTED:requested,OF ITS MODE:ofMode"
+_RESOURCES = "RESOURCE:name,ALLOCATABLE:allocatable,REQUESTED:requested,OF ITS MODE:ofMode"
 _PLUGINS = "NAME:name,POD:pod,READY:ready,RESTARTS:restarts,SERVES:serves,OF ITS MODE:ofMode"
 _CARDS = "GPU:index,ALLOCATED:allocated,PODS:pods"
 _FINDINGS = "REASON:reason,WHAT:message"

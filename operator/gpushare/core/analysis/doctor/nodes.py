@@ -80,7 +80,7 @@ def _shares(node: Node) -> bool:
 
 def _is_shared(node: Node) -> bool:
     """Tell whether a node's cards are shared: by its labels, or by GPU feature discovery's."""
-    return _shares(node) or node.labels.get(names.LABEL_REPLICAS, "1") != "1"
+    return _shares(node) or node.labels.get(names.LABEL_REPLICAS, "1") not in ("0", "1")
 
 
 def judge_units(nodes: Sequence[Node]) -> Iterator[Finding]:

@@ -73,8 +73,7 @@ class ResourceLine:
     """A GPU resource."""
 
     name: str
-    offered: int
-    """Allocatable."""
+    allocatable: int
     requested: int | None
     """By the pods that are bound to the node; None where those are not known."""
     of_mode: bool
