@@ -136,7 +136,7 @@ def test_a_node_in_no_pool_says_which_stack_gives_out_its_cards_and_two_need_att
     ]
     cluster["pods"].append(build_plugin_pod("ack-nvidia-device-plugin", twice))
     seen = open_page(serve(json.dumps(cluster)).url, viewport=TALL)
-    assert "■ OtherStack\nNVIDIA's DRA driver" in seen.row(name).inner_text().replace("\n\n", "\n")
+    assert "⊘ OtherStack\nNVIDIA's DRA driver" in seen.row(name).inner_text().replace("\n\n", "\n")
     assert "■ CompetingStacks" in seen.row(twice).inner_text()
     seen.page.get_by_label("Only what needs attention").check()
     seen.expect_gone(name)

@@ -168,8 +168,6 @@ def _build_facts(explained: NodeExplanation, document: Json) -> Iterator[Fact]:
         yield "Mode by labels", known
     if explained.configuration:
         yield "Configuration", explained.configuration
-    if explained.stacks:
-        yield "Cards given by", " and ".join(explained.stacks)
     if (applied := explained.records.applied) is not None:
         waits = ", plugin restart pending" if applied.restart_pending else ""
         told = f"{applied.schedule} ({applied.edition}) by pool {applied.pool}{waits}"
@@ -192,6 +190,8 @@ def _build_facts(explained: NodeExplanation, document: Json) -> Iterator[Fact]:
         yield "Conflict", Styled(conflict, "red")
     if explained.records.module:
         yield "Kernel module", "the cGPU module may be loaded: its removal is not verified"
+    if explained.stacks:
+        yield "Cards given by", " and ".join(explained.stacks)
     if isolation is None or not isolation.containers:
         return
     sharing = "1 container shares a card"
