@@ -58,6 +58,8 @@ class Stage(ABC):
         self.choose(None)
         self.delete_plugin()
         self.expect("it is Ready", self.is_ready)
+        # Eight may be offered still by the pod before.
+        self.expect_offered({GPU: CARDS})
         self.choose("slices-8")
         self.expect_offered({GPU: BEGIN})
 
@@ -109,17 +111,18 @@ class Stage(ABC):
         return pod["metadata"]["uid"], self.read_container("-ctr")["restartCount"]
 
     def read_container(self, suffix: str) -> Json:
-        """Status of the container of the plugin's pod whose name ends so."""
+        """Status of the container of the plugin's pod whose name ends so; empty before there is
+        one."""
         status = self.plugin()["status"]
         parts = ("containerStatuses", "initContainerStatuses")
         found = [each for part in parts for each in status.get(part) or ()]
-        return next(each for each in found if each["name"].endswith(suffix))
+        return next((each for each in found if each["name"].endswith(suffix)), {})
 
     def expect_crashing(self, suffix: str) -> None:
         """Until that container ends again and again."""
 
         def is_crashing() -> bool:
-            waiting = self.read_container(suffix)["state"].get("waiting") or {}
+            waiting = self.read_container(suffix).get("state", {}).get("waiting") or {}
             return bool(waiting.get("reason") == "CrashLoopBackOff")
 
         self.expect(f"{suffix} crashes", is_crashing)
