@@ -71,11 +71,11 @@ def write_script(chance: random.Random, *, crashes: bool) -> list[Event]:
     return [Event.POD_START, *steps]
 
 
-CONFIGS = tuple(f"{CONFIG_PREFIX}{key}" for key in ("whole", "slices-4", "mps-8", "shared-4"))
+CONFIG_MODES = tuple(f"{CONFIG_PREFIX}{key}" for key in ("whole", "slices-4", "mps-8", "shared-4"))
 _PLAYED: Mapping[Edition, tuple[str, ...]] = {
     Edition.PROFESSIONAL: (Schedule.DEFAULT, Schedule.SHARE, Schedule.CGPU, Schedule.CORE_MEM),
     Edition.BASIC: (Schedule.DEFAULT, Schedule.SHARE, Schedule.CGPU),
-    Edition.NVIDIA: CONFIGS,
+    Edition.NVIDIA: CONFIG_MODES,
 }
 
 

@@ -12,11 +12,10 @@ from devcluster.node.nvidia import MPS_ROOT
 from devcluster.nvidia import CONFIG_MAP, MPS_DAEMONS, NVIDIA_CHART, load_nvidia
 from tests.kit.bench import NODES, PODS, Bench, Json
 from tests.kit.cluster.expect import expect, expect_quiet, read_record
-from tests.kit.cluster.nvidia_stack import CARDS, GPU, NAMESPACE, SHARED, STACK_PODS
+from tests.kit.cluster.nvidia_stack import CARDS, CONFIGS, GPU, NAMESPACE, SHARED, STACK_PODS
 from tests.kit.nodebench import NodeBench
 from tests.kit.values.manifests import build_pod
 
-CONFIGS = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}"
 DAEMONSETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
 BEGIN = 8 * CARDS
 _MANIFESTS = {(each["kind"], each["metadata"]["name"]): each for each in load_nvidia()}
