@@ -4,22 +4,17 @@ docs/testing.md has the table."""
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tests.node.gpu_node import ALL_GIB, Stage
+from tests.node.watched_node import WatchedNode
 
 Seen = Mapping[str, str]
+Place = TypeVar("Place", bound=WatchedNode)
 BEFORE, NOW = "by the label of before", "by the label of now"
 GONE_SECONDS = 20.0
 """A kubelet reports at least every 10 s."""
 EXPIRED_SECONDS = 330.0
-
-
-class _Place(Protocol):
-    def begin(self) -> None: ...
-
-
-Place = TypeVar("Place", bound=_Place)
 
 
 @dataclass(frozen=True)
