@@ -82,7 +82,7 @@ _PLAYED: Mapping[Edition, tuple[str, ...]] = {
 def choose_mode(chance: random.Random, edition: Edition, of: str) -> str:
     """Another mode that a node in `of` can be brought to without being replaced."""
     by_hand = Outcome.REQUIRES_MANUAL_ACTION
-    others = (to for to in _PLAYED[edition] if to is not of)
+    others = (to for to in _PLAYED[edition] if to != of)
     return chance.choice(
         [to for to in others if find_change(edition, of, to).outcome is not by_hand]
     )
@@ -124,7 +124,7 @@ def choose_foreign(chance: random.Random, edition: Edition, of: str) -> dict[str
         [
             {key: value}
             for other in _PLAYED[edition]
-            if other is not of and MODES[edition, other].plugin == plugin
+            if other != of and MODES[edition, other].plugin == plugin
             for key, value in MODES[edition, other].labels.items()
             if MODES[edition, of].labels.get(key) != value
         ]
