@@ -103,7 +103,7 @@ DEVICE_PLUGIN = GoModule(
     "some seconds after the kubelet",
     {"deviceplugin": "gpushare-device-plugin-v2"},
 )
-# NVIDIA's own. The module proxy may refuse 0.20.0; docs/testing.md says what it changes here.
+# NVIDIA's own, 0.19.3: docs/testing.md says what 0.20.0 changes.
 NVIDIA_PLUGIN = GoModule(
     _HERE / "nvidiaplugin",
     "NVIDIA's device plugin",

@@ -63,20 +63,16 @@ def install_plugin(cluster: NodeCluster) -> None:
 
     It runs on nodes with the label ``nvidia.com/gpu.present: "true"``.
     """
-    manifests = [
-        _let_run(each) if each["kind"] == "DaemonSet" else each
-        for each in load_nvidia()
-        if each["kind"] != "DaemonSet" or each["metadata"]["name"] == NVIDIA_CHART
-    ]
-    manifests[1:1] = _build_account()
+    namespace, configs, plugin, *_ = load_nvidia()
+    manifests = [namespace, configs, *_build_account(), _let_run(plugin)]
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(manifests))
 
 
 def remove_plugin(cluster: NodeCluster) -> None:
     """Delete it with its namespace, and wait until its pods are gone."""
-    for manifest in (*_build_account()[1:], {"kind": "Namespace"}):
-        name = manifest.get("metadata", {}).get("name", names.NVIDIA_NAMESPACE)
-        cluster.kubectl("delete", manifest["kind"], name, "--ignore-not-found")
+    rights = "clusterroles,clusterrolebindings"
+    cluster.kubectl("delete", rights, NVIDIA_CHART, "--ignore-not-found")
+    cluster.kubectl("delete", "namespace", names.NVIDIA_NAMESPACE, "--ignore-not-found")
 
 
 def _find_libraries(program: Path) -> Iterator[str]:
@@ -110,22 +106,20 @@ def _build_account() -> list[dict[str, Any]]:
 
 
 def _let_run(daemonset: dict[str, Any]) -> dict[str, Any]:
-    """Add what the chart gives the plugin's pod and the simulator needs not."""
+    """Add what the chart gives the plugin's pod and the simulator does not need."""
     template = daemonset["spec"]["template"]
     del template["metadata"]["annotations"]
     spec = template["spec"]
     # config-manager looks for the plugin's process.
     spec |= {"serviceAccountName": NVIDIA_CHART, "shareProcessNamespace": True}
     node_name = {"fieldRef": {"fieldPath": "spec.nodeName"}}
-    managers = [each for each in (*spec["initContainers"], *spec["containers"]) if "env" in each]
-    for manager in managers:
-        is_init = manager in spec["initContainers"]
+    (init,), (sidecar, plugin) = spec["initContainers"], spec["containers"]
+    for manager, signals in ((init, "false"), (sidecar, "true")):
         manager["env"] += [
             {"name": "NODE_NAME", "valueFrom": node_name},
             {"name": "CONFIG_FILE_DST", "value": _CONFIG_FILE},
-            {"name": "SEND_SIGNAL", "value": "false" if is_init else "true"},
+            {"name": "SEND_SIGNAL", "value": signals},
         ]
-    (plugin,) = (each for each in spec["containers"] if each not in managers)
     environment = {
         "CONFIG_FILE": _CONFIG_FILE,
         "DP_DISABLE_HEALTHCHECKS": "all",
@@ -133,7 +127,7 @@ def _let_run(daemonset: dict[str, Any]) -> dict[str, Any]:
     }
     plugin["env"] = [{"name": name, "value": value} for name, value in environment.items()]
     plugin["volumeMounts"].append({"name": "mps-root", "mountPath": "/mps"})
-    for container in (*managers, plugin):
+    for container in (init, sidecar, plugin):
         container |= {"image": IMAGE, "imagePullPolicy": "Never"}
         container["volumeMounts"].append({"name": "config", "mountPath": "/config"})
     spec["volumes"] += [

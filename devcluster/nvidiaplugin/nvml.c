@@ -1,8 +1,8 @@
 // A stand-in for NVML, libnvidia-ml.so.1: two equal cards, as NVIDIA's device plugin asks for them.
 //
-// It has the functions that the plugin calls, and no more: one that is missing ends the plugin's
-// process, or is asked for first, as those of MIG are. Of health it knows nothing, so the plugin
-// must run with DP_DISABLE_HEALTHCHECKS=all. Names and layouts are those of nvml.h.
+// It has the functions that the plugin calls, and no more: another one ends the plugin's process,
+// unless the plugin looks first whether it is there, as for those of MIG. It knows nothing of health,
+// so the plugin must run with DP_DISABLE_HEALTHCHECKS=all. Names and layouts are those of nvml.h.
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

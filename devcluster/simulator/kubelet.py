@@ -69,15 +69,10 @@ def admit(pod: Pod, door: Door, now: float) -> tuple[Admission, dict[str, float]
     demand = _demand(pod)
     for resource, wanted in demand.items():
         if refusal := _find_refusal(resource, wanted, door, now):
-            reason, message = refusal
-            return Admission(now, reason=reason, message=f"Pod was rejected: {message}"), {}
+            return _refuse(now, *refusal), {}
     if not selects(pod, door.node):
-        return Admission(
-            now,
-            reason="NodeAffinity",
-            message="Pod was rejected: Predicate NodeAffinity failed: "
-            "node(s) didn't match Pod's node affinity/selector",
-        ), {}
+        message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
+        return _refuse(now, "NodeAffinity", message), {}
     got: dict[str, Got] = {}
     settled: dict[str, float] = {}
     starting = {uid for uid, a in door.admissions.items() if now < a.at + STARTING_SECONDS}
@@ -106,7 +101,11 @@ def admit(pod: Pod, door: Door, now: float) -> tuple[Admission, dict[str, float]
             run = door.runs.get(plugin)
             config = run.read.config if run else Config()
             if config.single and count > 1:
-                return _refuse_allocation(now, whole, count), {}
+                cause = (
+                    f"rpc error: code = Unknown desc = invalid allocation request for {whole!r}: "
+                    f"maximum request size for shared resources is 1; found {count}"
+                )
+                return _refuse(now, *_fail_to_allocate(cause)), {}
             got[container.name] = one = give_whole(
                 count, taken, door.node, plugin=plugin, replicas=config.replicas
             )
@@ -191,17 +190,15 @@ def _find_refusal(resource: str, wanted: int, door: Door, now: float) -> tuple[s
         )
     else:
         return None
+    return _fail_to_allocate(cause)
+
+
+def _fail_to_allocate(cause: str) -> tuple[str, str]:
     return "UnexpectedAdmissionError", f"Allocate failed due to {cause}, which is unexpected"
 
 
-def _refuse_allocation(now: float, resource: str, count: int) -> Admission:
-    """Return how the kubelet refuses a pod whose container the plugin gives nothing."""
-    cause = (
-        f"rpc error: code = Unknown desc = invalid allocation request for {resource!r}: "
-        f"maximum request size for shared resources is 1; found {count}"
-    )
-    told = f"Pod was rejected: Allocate failed due to {cause}, which is unexpected"
-    return Admission(now, reason="UnexpectedAdmissionError", message=told)
+def _refuse(now: float, reason: str, message: str) -> Admission:
+    return Admission(now, reason=reason, message=f"Pod was rejected: {message}")
 
 
 def _whole_card_resource(limits: Mapping[str, int]) -> str | None:

@@ -156,7 +156,8 @@ def _parse(label: str, key: str, text: str | None) -> Config:
 
 
 def _read_sharing(config: Config, raw: Any) -> Config:
-    """Read as encoding/json does: fields in any case, and what it cannot read is an error."""
+    """Read as the plugin does: of the outer fields any case counts, of a section's the exact one.
+    What it cannot read is an error."""
     fields = _lower(raw)
     if fields.get("version") not in (None, "", "v1"):
         raise ValueError("unknown version")

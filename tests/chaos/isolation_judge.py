@@ -38,8 +38,7 @@ class Verdict(StrEnum):
 
 _WORST_FIRST = (Verdict.WRONG, Verdict.UNTOLD, Verdict.UNKNOWN, Verdict.AGREED, Verdict.SILENT)
 _WITHOUT_CLAIMS = (names.WHOLE_CARD, names.SHARED_CARD)
-"""Whoever holds these, or shares, of cards that NVIDIA's plugin gives out: their isolation is not
-observed."""
+"""Of whole cards, and of shares that NVIDIA's plugin gives: no isolation of them is observed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +98,8 @@ def judge_node(
     claims: Claims = observe_containers,
     can_tell: Callable[[Json, str], bool] = lambda pod, container: False,
 ) -> list[Finding] | None:
-    """A finding for every container on `node` that runs and has a card, or shares one; and for the
-    label of a node where NVIDIA's plugin runs.
+    """A finding for every container on `node` that runs and has a card, or shares one. One more,
+    where NVIDIA's plugin runs, for the node's label.
 
     `can_tell` says of a pod and its container whether anybody could.
 

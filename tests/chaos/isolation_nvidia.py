@@ -11,16 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from devcluster import names
-from devcluster.nvidia import CONFIG_MAP, load_nvidia
+from devcluster.nvidia import load_nvidia
 from gpushare.api.nvidia_plugin import CONFIG_PREFIX
 from gpushare.api.pool import Edition, Schedule
 from tests.chaos.isolation_history import History, Until
-from tests.chaos.isolation_script import CONFIGS, Event, build_spec
+from tests.chaos.isolation_script import CONFIG_MODES, Event, build_spec
 from tests.kit.bench import GPU_MEM, MODE, VERIFIED
-from tests.kit.cluster.nvidia_stack import NAMESPACE, STACK_PODS, build_nvidia_pool
+from tests.kit.cluster.nvidia_stack import CONFIGS, STACK_PODS, build_nvidia_pool
 from tests.kit.values.manifests import build_pool
 
-CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}"
 _TEXTS = next(item["data"] for item in load_nvidia() if item["kind"] == "ConfigMap")
 _CONTENTS = {
     "time-slicing=4": _TEXTS["slices-4"],
@@ -70,11 +69,10 @@ class ConfigHistory(History):
         yield Until("the pool is gone", lambda: self.name not in self.member.sight.pools)
         self._user.write_labels({MODE: None, names.GPU_PRESENT: "true"})
         self.member = replace(self.member, edition=Edition.NVIDIA)
-        self.mode = self.wanted = self._chance.choice(CONFIGS)
-        spec = build_spec(self.edition, self.mode)["nvidia"]
+        self.mode = self.wanted = self._chance.choice(CONFIG_MODES)
         self.bench.create_pool(
             build_nvidia_pool(
-                spec["config"],
+                self.mode.removeprefix(CONFIG_PREFIX),
                 name=self.name,
                 nodes={"names": [self.name]},
                 nvidia={"onConfigChange": "RollOut"},
@@ -95,7 +93,7 @@ class ConfigHistory(History):
 
     def _write_own_key(self) -> str:
         self._content = self._chance.choice([c for c in _CONTENTS if c != self._content])
-        self.bench.call("PATCH", CONFIG_MAPS, {"data": {self.name: _CONTENTS[self._content]}})
+        self.bench.call("PATCH", CONFIGS, {"data": {self.name: _CONTENTS[self._content]}})
         return self._content
 
     def _drift(self) -> Iterator[Until]:

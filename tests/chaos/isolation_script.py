@@ -71,18 +71,18 @@ def write_script(chance: random.Random, *, crashes: bool) -> list[Event]:
     return [Event.POD_START, *steps]
 
 
-CONFIGS = tuple(f"{CONFIG_PREFIX}{key}" for key in ("whole", "slices-4", "mps-8", "shared-4"))
+CONFIG_MODES = tuple(f"{CONFIG_PREFIX}{key}" for key in ("whole", "slices-4", "mps-8", "shared-4"))
 _PLAYED: Mapping[Edition, tuple[str, ...]] = {
     Edition.PROFESSIONAL: (Schedule.DEFAULT, Schedule.SHARE, Schedule.CGPU, Schedule.CORE_MEM),
     Edition.BASIC: (Schedule.DEFAULT, Schedule.SHARE, Schedule.CGPU),
-    Edition.NVIDIA: CONFIGS,
+    Edition.NVIDIA: CONFIG_MODES,
 }
 
 
 def choose_mode(chance: random.Random, edition: Edition, of: str) -> str:
     """Another mode that a node in `of` can be brought to without being replaced."""
     by_hand = Outcome.REQUIRES_MANUAL_ACTION
-    others = (to for to in _PLAYED[edition] if to is not of)
+    others = (to for to in _PLAYED[edition] if to != of)
     return chance.choice(
         [to for to in others if find_change(edition, of, to).outcome is not by_hand]
     )
@@ -124,7 +124,7 @@ def choose_foreign(chance: random.Random, edition: Edition, of: str) -> dict[str
         [
             {key: value}
             for other in _PLAYED[edition]
-            if other is not of and MODES[edition, other].plugin == plugin
+            if other != of and MODES[edition, other].plugin == plugin
             for key, value in MODES[edition, other].labels.items()
             if MODES[edition, of].labels.get(key) != value
         ]

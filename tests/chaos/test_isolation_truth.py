@@ -6,15 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from devcluster.editions import Edition
-from devcluster.nvidia import install_nvidia, remove_nvidia
 from tests.chaos.isolation_crashes import SETTINGS
 from tests.chaos.isolation_judge import Verdict
 from tests.chaos.isolation_nvidia import ConfigHistory
 from tests.chaos.isolation_script import ON_NVIDIA, Event
 from tests.chaos.isolation_stage import Stage
 from tests.kit.bench import Bench
-from tests.kit.cluster.installations import installation_with
-from tests.kit.cluster.nvidia_stack import NAMESPACE, expect_stack_gone
+from tests.kit.cluster.nvidia_stack import NAMESPACE, nvidia_installed
 
 _HISTORIES: dict[Edition, range] = {"Professional": range(100), "Basic": range(100, 200)}
 _ON_NVIDIA = range(200, 225)
@@ -29,13 +27,8 @@ _FEWER = int(os.environ.get("GPUSHARE_HISTORIES", "100"))
 @pytest.fixture
 def nvidia(bench: Bench) -> Iterator[Bench]:
     """NVIDIA's stack beside ACK's, for nodes that go from one to the other."""
-    bench.install("Professional")
-    install_nvidia(bench.cluster)
-    with installation_with(bench, {"nvidia.namespace": NAMESPACE}):
+    with nvidia_installed(bench):
         yield bench
-        bench.clear()
-        expect_stack_gone(bench)
-    remove_nvidia(bench.cluster)
 
 
 @pytest.mark.chaos

@@ -12,20 +12,13 @@ from typing import ClassVar
 import pytest
 
 from devcluster import names
-from devcluster.nvidia import (
-    DISCOVERY,
-    MPS_DAEMONS,
-    NVIDIA_CHART,
-    install_nvidia,
-    remove_nvidia,
-)
+from devcluster.nvidia import DISCOVERY, MPS_DAEMONS, NVIDIA_CHART
 from tests.chaos.crash import Crash, Side, Write, read_change_record
 from tests.chaos.crash_runs import SETTINGS, CrashRuns
 from tests.chaos.watching import Watching
 from tests.kit.bench import Bench
 from tests.kit.cluster.expect import expect, expect_pool_ready, expect_running
 from tests.kit.cluster.fault_proxy import FaultProxy, Request, Rule
-from tests.kit.cluster.installations import installation_with
 from tests.kit.cluster.nvidia_stack import (
     CARDS,
     GPU,
@@ -35,6 +28,7 @@ from tests.kit.cluster.nvidia_stack import (
     ask_for,
     build_nvidia_pool,
     expect_stack_gone,
+    nvidia_installed,
     offered,
 )
 
@@ -133,18 +127,13 @@ class ConfigRuns(CrashRuns):
 @pytest.fixture(scope="module")
 def runs(installed: Bench) -> Iterator[ConfigRuns]:
     bench = installed
-    # Of the other editions a static plugin would serve the same cards.
-    bench.install("Professional")
-    install_nvidia(bench.cluster)
     with (
-        installation_with(bench, {"nvidia.namespace": NAMESPACE}),
+        nvidia_installed(bench),
         FaultProxy(bench.cluster) as proxy,
         Watching(bench, budget=1) as watching,
     ):
         yield ConfigRuns(bench, proxy, watching)
         bench.clear()
-        expect_stack_gone(bench)
-    remove_nvidia(bench.cluster)
 
 
 def expect_converged(runs: ConfigRuns, change: Change, crash: Crash | None = None) -> None:

@@ -1,14 +1,16 @@
 """What a kubelet and a device plugin do, one row each: seen on a real node, and on a simulated one.
 docs/testing.md has the table."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from tests.node.gpu_node import ALL_GIB, Stage
+from tests.node.watched_node import WatchedNode
 
 Seen = Mapping[str, str]
-Place = TypeVar("Place")
+Place = TypeVar("Place", bound=WatchedNode)
 BEFORE, NOW = "by the label of before", "by the label of now"
 GONE_SECONDS = 20.0
 """A kubelet reports at least every 10 s."""
@@ -152,6 +154,17 @@ BEHAVIOURS: tuple[Behaviour[Stage], ...] = (
         is_long=True,
     ),
 )
+
+
+def observe_each(stages: Sequence[Place], behaviour: Behaviour[Place]) -> list[Seen]:
+    """What is seen on each of them, at the same time."""
+
+    def observe(stage: Place) -> Seen:
+        stage.begin()
+        return behaviour.observe(stage)
+
+    with ThreadPoolExecutor(len(stages)) as observers:
+        return list(observers.map(observe, stages))
 
 
 def render_table(behaviours: Iterable[Behaviour[Any]]) -> str:

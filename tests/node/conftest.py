@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from devcluster.cluster import Cluster
 from devcluster.node.cluster import NodeCluster
 from devcluster.node.machine import find_problem
 from devcluster.node.release import NodeRelease, provide_image
@@ -48,6 +49,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeCluster]:
     """One real node, `node-1`."""
     with start_nodes(tmp_path_factory.mktemp("node"), "node-1") as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A control plane of its own, for nodes that are simulated."""
+    cluster = Cluster(f"simulated-{os.getpid()}", tmp_path_factory.mktemp("simulated"))
+    cluster.up()
+    try:
+        yield cluster
+    finally:
+        cluster.down()
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """One GPU node of the Basic edition under no operator: a real one, or a simulated one."""
 
 import uuid
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,20 +9,17 @@ from typing import Any
 from devcluster import names
 from devcluster.nodes import reboot_node, restart_kubelet, signal_plugin
 from tests.kit.bench import GPU_MEM, PODS, SYSTEM_PODS, Bench, Json
-from tests.kit.cluster.expect import expect, is_isolated
+from tests.kit.cluster.expect import is_isolated
 from tests.kit.nodebench import CARD_GIB, CARDS, NodeBench
 from tests.kit.values.manifests import build_pod
+from tests.node.watched_node import WatchedNode
 
 ALL_GIB = str(CARDS * CARD_GIB)
 _LABELS = ("cgpu", "cgpu.disable.isolation")
-_WITHIN_SECONDS = 90.0
 
 
-class Stage(ABC):
+class Stage(WatchedNode):
     """The node `node`, which is labelled by hand."""
-
-    bench: Bench
-    node: str
 
     @abstractmethod
     def restart_kubelet(self) -> None:
@@ -50,8 +47,7 @@ class Stage(ABC):
 
     def begin(self) -> None:
         """The node isolates: its plugin has read that, and offers all memory."""
-        self.bench.call("DELETE", f"{PODS}?gracePeriodSeconds=0")
-        self.expect("no pod is left", lambda: not self.bench.pods())
+        self.end_pods()
         self.label("true", "false")
         if self.node in self.bench.plugins():
             self.replace_plugin()
@@ -89,17 +85,6 @@ class Stage(ABC):
         self.expect(f"{name} runs", lambda: self.bench.pod(name)["status"]["phase"] == "Running")
         return name
 
-    def read_outcome(self, name: str) -> str:
-        """What becomes of a pod: it runs, or it is Failed, and for which reason."""
-
-        def find() -> str | None:
-            status = self.bench.pod(name)["status"]
-            if status["phase"] == "Failed":
-                return f"Failed, {status['reason']}"
-            return "runs" if status["phase"] == "Running" else None
-
-        return str(self.expect(f"{name} runs or is Failed", find))
-
     def read_status(self) -> dict[str, str]:
         """Capacity and allocatable of GPU memory; "absent" where the node says nothing of it."""
         status = self.bench.node(self.node)["status"]
@@ -115,9 +100,6 @@ class Stage(ABC):
 
     def count_restarts(self, pod: str) -> int:
         return _count_restarts(self.bench.pod(pod))
-
-    def expect(self, sentence: str, probe: Any, *, seconds: float = _WITHIN_SECONDS) -> Any:
-        return expect(self.bench, f"{self.node}: {sentence}", probe, within_seconds=seconds)
 
     def _is_replaced(self, uid: str) -> bool:
         pod = self.bench.plugins().get(self.node)

@@ -2,48 +2,61 @@
 a simulated one. docs/testing.md has the table."""
 
 from tests.kit.cluster.nvidia_stack import CARDS, GPU, SHARED
+from tests.kit.values.nvidia_entries import slices
 from tests.node.behaviours import Behaviour, Seen
 from tests.node.nvidia_node import BEGIN, Stage
 
-SLICES = "sharing: {{timeSlicing: {{{more}resources: [{{name: nvidia.com/gpu, replicas: {n}}}]}}}}"
 REFUSED = "Failed, UnexpectedAdmissionError"
-_FOLLOWED = "is followed, in the same pod"
+_GOES_ON, _FOLLOWED = "goes on, in its pod", "is followed, in the same pod"
 FALLBACK = {
     "the sidecar": "CrashLoopBackOff",
     "allocatable": "as without a label",
     "a key that there is": _FOLLOWED,
 }
-IN_PLACE = {"the plugin": "goes on, in its pod", "allocatable": "cards x replicas"}
+IN_PLACE = {"the plugin": _GOES_ON, "allocatable": "cards x replicas"}
 
 
-def _follow(stage: Stage) -> Seen:
+def _share(n: int) -> str:
+    return f"[{{name: nvidia.com/gpu, replicas: {n}}}]"
+
+
+def _tell_plugin(stage: Stage, before: tuple[str, int]) -> str:
+    """What has become of the plugin's process."""
+    return _GOES_ON if stage.identify() == before else "starts again"
+
+
+def _tell_followed(stage: Stage, key: str, n: int) -> str:
+    """Choose a key that shares each card by `n`: what becomes of it."""
+    pod = stage.plugin()["metadata"]["uid"]
+    stage.choose(key)
+    stage.expect_offered({GPU: n * CARDS})
+    return _FOLLOWED if stage.plugin()["metadata"]["uid"] == pod else "in another pod"
+
+
+def _choose_another(stage: Stage) -> Seen:
     stage.choose("whole")
     stage.expect_offered({GPU: CARDS})
     early, plugin = stage.send_pod("early"), stage.identify()
-    outcome = stage.read_outcome(early)
+    stage.read_outcome(early)
     stage.choose("slices-4")
     stage.expect_offered({GPU: 4 * CARDS})
     late = [stage.send_pod(f"late-{number}") for number in range(CARDS)]
     outcomes = {stage.read_outcome(name) for name in late}
     is_given = stage.read_cards(early) <= set().union(*map(stage.read_cards, late))
     return {
-        **_tell(stage, plugin),
-        "a pod that runs": outcome if stage.read_outcome(early) == outcome else "ends",
+        **IN_PLACE,
+        "the plugin": _tell_plugin(stage, plugin),
+        "a pod that runs": stage.read_outcome(early),
         "pods that come": ", ".join(outcomes),
         "the card that one holds": "is given again" if is_given else "is not",
     }
-
-
-def _tell(stage: Stage, before: tuple[str, int]) -> Seen:
-    goes_on = stage.identify() == before
-    return {**IN_PLACE, "the plugin": IN_PLACE["the plugin"] if goes_on else "starts again"}
 
 
 def _remove_label(stage: Stage) -> Seen:
     plugin = stage.identify()
     stage.choose(None)
     stage.expect_offered({GPU: CARDS})
-    return _tell(stage, plugin)
+    return {**IN_PLACE, "the plugin": _tell_plugin(stage, plugin)}
 
 
 def _rename(stage: Stage) -> Seen:
@@ -56,7 +69,7 @@ def _rename(stage: Stage) -> Seen:
 def _choose_none(stage: Stage) -> Seen:
     plugin = stage.identify()
     stage.choose("nonsense")
-    return {**_observe_fallback(stage), "the plugin": _tell(stage, plugin)["the plugin"]}
+    return {**_observe_fallback(stage), "the plugin": _tell_plugin(stage, plugin)}
 
 
 def _start_with_none(stage: Stage) -> Seen:
@@ -68,38 +81,30 @@ def _start_with_none(stage: Stage) -> Seen:
 def _observe_fallback(stage: Stage) -> Seen:
     stage.expect_crashing("-sidecar")
     stage.expect_offered({GPU: CARDS})
-    pod = stage.plugin()["metadata"]["uid"]
-    stage.choose("slices-4")
-    stage.expect_offered({GPU: 4 * CARDS})
-    is_same = stage.plugin()["metadata"]["uid"] == pod
-    return {**FALLBACK, "a key that there is": _FOLLOWED if is_same else "in another pod"}
+    return {**FALLBACK, "a key that there is": _tell_followed(stage, "slices-4", 4)}
 
 
 def _break(stage: Stage) -> Seen:
-    stage.edit("slices-4", SLICES.format(more="", n=1))
-    pod = stage.plugin()["metadata"]["uid"]
+    stage.edit("slices-4", slices(_share(1)))
     stage.choose("slices-4")
     stage.expect_crashing("-ctr")
     stage.expect_offered({GPU: 0})
-    stage.choose("slices-8")
-    stage.expect_offered({GPU: 8 * CARDS})
-    same = stage.plugin()["metadata"]["uid"] == pod
     return {
         "the plugin": "CrashLoopBackOff",
         "allocatable": "0",
-        "another key": _FOLLOWED if same else "in another pod",
+        "another key": _tell_followed(stage, "slices-8", 8),
     }
 
 
 def _edit(stage: Stage) -> Seen:
     plugin = stage.identify()
-    stage.edit("slices-8", SLICES.format(more="", n=4))
+    stage.edit("slices-8", slices(_share(4)))
     stage.expect_kept()
     before = stage.read_offer()[GPU]
     stage.signal_plugin()
     stage.expect_offered({GPU: 4 * CARDS})
     return {
-        **_tell(stage, plugin),
+        "the plugin": _tell_plugin(stage, plugin),
         "allocatable": "as it was" if before == BEGIN else str(before),
         "after SIGHUP": "as it was edited",
     }
@@ -112,7 +117,7 @@ def _ask_for_two(stage: Stage, key: str, n: int) -> str:
 
 
 def _refuse_two(stage: Stage) -> Seen:
-    stage.edit("slices-8", SLICES.format(more="failRequestsGreaterThanOne: true, ", n=8))
+    stage.edit("slices-8", slices(_share(8), "failRequestsGreaterThanOne: true, "))
     return {
         "without failRequestsGreaterThanOne": _ask_for_two(stage, "slices-4", 4),
         "with it": _ask_for_two(stage, "slices-8", 8),
@@ -126,7 +131,7 @@ def _share_by_mps(stage: Stage) -> Seen:
     ready = stage.is_ready()
     stage.start_daemon()
     stage.expect_offered({GPU: 8 * CARDS})
-    seen = _tell(stage, plugin)["the plugin"]
+    seen = _tell_plugin(stage, plugin)
     one, two = stage.send_pod("one"), stage.send_pod("two", count=2)
     return {
         "the plugin": seen,
@@ -147,7 +152,7 @@ BEHAVIOURS: tuple[Behaviour[Stage], ...] = (
             "pods that come": "runs",
             "the card that one holds": "is given again",
         },
-        _follow,
+        _choose_another,
     ),
     Behaviour("the label is removed, and no key is the default", IN_PLACE, _remove_label),
     Behaviour(
@@ -155,30 +160,18 @@ BEHAVIOURS: tuple[Behaviour[Stage], ...] = (
         {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "cards x replicas", "a pod": "runs"},
         _rename,
     ),
-    Behaviour(
-        "the label names no key",
-        {**FALLBACK, "the plugin": IN_PLACE["the plugin"]},
-        _choose_none,
-    ),
+    Behaviour("the label names no key", {**FALLBACK, "the plugin": _GOES_ON}, _choose_none),
     Behaviour(
         "the label names no key, and the plugin's pod is deleted", FALLBACK, _start_with_none
     ),
     Behaviour(
         "the label names a key that the plugin cannot read",
-        {
-            "the plugin": "CrashLoopBackOff",
-            "allocatable": "0",
-            "another key": _FOLLOWED,
-        },
+        {"the plugin": "CrashLoopBackOff", "allocatable": "0", "another key": _FOLLOWED},
         _break,
     ),
     Behaviour(
         "the content of the key is edited",
-        {
-            "the plugin": IN_PLACE["the plugin"],
-            "allocatable": "as it was",
-            "after SIGHUP": "as it was edited",
-        },
+        {"the plugin": _GOES_ON, "allocatable": "as it was", "after SIGHUP": "as it was edited"},
         _edit,
     ),
     Behaviour(
@@ -189,7 +182,7 @@ BEHAVIOURS: tuple[Behaviour[Stage], ...] = (
     Behaviour(
         "the label names a key with MPS, and no daemon of it answers",
         {
-            "the plugin": IN_PLACE["the plugin"],
+            "the plugin": _GOES_ON,
             "its pod": "Ready",
             "allocatable": "0",
             "once a daemon answers": "cards x replicas",

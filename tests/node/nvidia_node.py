@@ -1,33 +1,31 @@
 """One node under NVIDIA's device plugin and its config-manager: a real one, or a simulated one."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from devcluster import names
 from devcluster.node.containerd import PAUSE_IMAGE
 from devcluster.node.nvidia import MPS_ROOT
 from devcluster.nvidia import CONFIG_MAP, MPS_DAEMONS, NVIDIA_CHART, load_nvidia
-from tests.kit.bench import NODES, PODS, Bench, Json
-from tests.kit.cluster.expect import expect, expect_quiet, read_record
-from tests.kit.cluster.nvidia_stack import CARDS, GPU, NAMESPACE, SHARED, STACK_PODS
+from tests.kit.bench import NODES, Bench, Json
+from tests.kit.cluster.expect import expect_quiet, read_record
+from tests.kit.cluster.nvidia_stack import CARDS, CONFIGS, GPU, NAMESPACE, SHARED, STACK_PODS
 from tests.kit.nodebench import NodeBench
 from tests.kit.values.manifests import build_pod
+from tests.node.watched_node import WatchedNode
 
-CONFIGS = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}"
 DAEMONSETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
 BEGIN = 8 * CARDS
 _MANIFESTS = {(each["kind"], each["metadata"]["name"]): each for each in load_nvidia()}
 _VOLUME = "/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~configmap/available-configs/{key}"
 _REFUSED = '"Error connecting to device plugin client" err="device plugin already connected'
-_WITHIN_SECONDS = 90.0
 Offer = Mapping[str, int]
 
 
 @dataclass
-class Stage(ABC):
+class Stage(WatchedNode):
     """The node `node`, on which the label says `slices-8` at first."""
 
     bench: Bench
@@ -51,13 +49,14 @@ class Stage(ABC):
 
     def begin(self) -> None:
         """A fresh pod of the plugin has followed the label: it offers eight slices of a card."""
-        self.bench.call("DELETE", f"{PODS}?gracePeriodSeconds=0")
-        self.expect("no pod is left", lambda: not self.bench.pods())
+        self.end_pods()
         self.stop_daemon()
         self.bench.call("PUT", CONFIGS, _MANIFESTS["ConfigMap", CONFIG_MAP])
         self.choose(None)
         self.delete_plugin()
         self.expect("it is Ready", self.is_ready)
+        # Eight may be offered still by the pod before.
+        self.expect_offered({GPU: CARDS})
         self.choose("slices-8")
         self.expect_offered({GPU: BEGIN})
 
@@ -109,17 +108,18 @@ class Stage(ABC):
         return pod["metadata"]["uid"], self.read_container("-ctr")["restartCount"]
 
     def read_container(self, suffix: str) -> Json:
-        """Status of the container of the plugin's pod whose name ends so."""
+        """Status of the container of the plugin's pod whose name ends so; empty before there is
+        one."""
         status = self.plugin()["status"]
         parts = ("containerStatuses", "initContainerStatuses")
         found = [each for part in parts for each in status.get(part) or ()]
-        return next(each for each in found if each["name"].endswith(suffix))
+        return next((each for each in found if each["name"].endswith(suffix)), {})
 
     def expect_crashing(self, suffix: str) -> None:
         """Until that container ends again and again."""
 
         def is_crashing() -> bool:
-            waiting = self.read_container(suffix)["state"].get("waiting") or {}
+            waiting = self.read_container(suffix).get("state", {}).get("waiting") or {}
             return bool(waiting.get("reason") == "CrashLoopBackOff")
 
         self.expect(f"{suffix} crashes", is_crashing)
@@ -142,21 +142,6 @@ class Stage(ABC):
         container = pod["spec"]["containers"][0]
         container |= {"image": PAUSE_IMAGE, "resources": {"limits": {resource: str(count)}}}
         return self.bench.create_pod(pod)
-
-    def read_outcome(self, name: str) -> str:
-        """What becomes of a pod: it runs, or it is Failed, and for which reason."""
-
-        def find() -> str | None:
-            status = self.bench.pod(name)["status"]
-            if status.get("phase") == "Failed":
-                return f"Failed, {status['reason']}"
-            return "runs" if status.get("phase") == "Running" else None
-
-        return str(self.expect(f"{name} runs or is Failed", find))
-
-    def expect(self, sentence: str, probe: Any) -> Any:
-        told = f"{self.node}: {sentence}"
-        return expect(self.bench, told, probe, within_seconds=_WITHIN_SECONDS)
 
 
 @dataclass

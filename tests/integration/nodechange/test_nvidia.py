@@ -7,7 +7,7 @@ import pytest
 
 from devcluster import names
 from devcluster.installation import NAMESPACE as OPERATOR_NAMESPACE
-from devcluster.nvidia import CONFIG_MAP, install_nvidia, remove_nvidia
+from devcluster.nvidia import CONFIG_MAP
 from tests.kit.bench import NODES, Bench
 from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.expect import (
@@ -17,9 +17,9 @@ from tests.kit.cluster.expect import (
     expect_reason,
     is_observed,
 )
-from tests.kit.cluster.installations import installation_with
 from tests.kit.cluster.nvidia_stack import (
     CARDS,
+    CONFIGS,
     GPU,
     KEY,
     NAMESPACE,
@@ -28,26 +28,19 @@ from tests.kit.cluster.nvidia_stack import (
     add_gpu_nodes,
     ask_for,
     build_nvidia_pool,
-    expect_stack_gone,
+    nvidia_installed,
     offered,
 )
 
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{OPERATOR_NAMESPACE}/deployments"
-CONFIGS = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}"
 
 
 @pytest.fixture
 def nvidia(bench: Bench) -> Iterator[Bench]:
     """NVIDIA's stack with an operator that looks after it, and no node yet."""
-    # Of the other editions a static plugin would serve the same cards.
-    bench.install("Professional")
-    install_nvidia(bench.cluster)
-    with installation_with(bench, {"nvidia.namespace": NAMESPACE}):
+    with nvidia_installed(bench):
         bench.operators.start(env={"GPUSHARE_NVIDIA_NAMESPACE": NAMESPACE})
         yield bench
-        bench.clear()
-        expect_stack_gone(bench)
-    remove_nvidia(bench.cluster)
 
 
 def test_nodes_go_from_whole_cards_to_slices_to_mps_and_back_one_at_a_time(nvidia: Bench) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from devcluster import names
 from devcluster.nvidia import (
-    CONFIG_MAP,
     DISCOVERY,
     MPS_DAEMONS,
     NVIDIA_CHART,
@@ -15,11 +14,8 @@ from devcluster.nvidia import (
 )
 from tests.kit.bench import Bench, Json
 from tests.kit.cluster.expect import expect, expect_offered, expect_quiet
+from tests.kit.cluster.nvidia_stack import CONFIGS, GPU, SHARED, STACK_PODS
 from tests.kit.values.manifests import build_pod
-
-PODS = f"/api/v1/namespaces/{names.NVIDIA_NAMESPACE}/pods"
-CONFIGS = f"/api/v1/namespaces/{names.NVIDIA_NAMESPACE}/configmaps/{CONFIG_MAP}"
-GPU, SHARED = names.WHOLE_CARD, names.SHARED_CARD
 
 
 @pytest.fixture
@@ -49,7 +45,7 @@ def choose(bench: Bench, key: str) -> None:
 def find_pod(bench: Bench, daemonset: str = NVIDIA_CHART) -> Json | None:
     pods = [
         pod
-        for pod in bench.pods(PODS)
+        for pod in bench.pods(STACK_PODS)
         if pod["metadata"]["ownerReferences"][0]["name"] == daemonset
         and "deletionTimestamp" not in pod["metadata"]
     ]
@@ -65,7 +61,7 @@ def uid(bench: Bench) -> str:
 def restart(bench: Bench) -> None:
     """Delete the plugin's pod, and wait for the next one."""
     pod = expect(bench, "the plugin has a pod", lambda: find_pod(bench))
-    bench.call("DELETE", f"{PODS}/{pod['metadata']['name']}")
+    bench.call("DELETE", f"{STACK_PODS}/{pod['metadata']['name']}")
     expect(bench, "another pod", lambda: uid(bench) != pod["metadata"]["uid"])
 
 

@@ -1,18 +1,35 @@
 """Pools, nodes and pods of NVIDIA's stack, which `devcluster.nvidia` installs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from devcluster import names
+from devcluster.nvidia import CONFIG_MAP, install_nvidia, remove_nvidia
 from tests.kit.bench import Bench, Json
 from tests.kit.cluster.expect import expect
+from tests.kit.cluster.installations import installation_with
 from tests.kit.values.manifests import build_pod, build_pool
 
 NAMESPACE = names.NVIDIA_NAMESPACE
 STACK_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+CONFIGS = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}"
 GPU, SHARED = names.WHOLE_CARD, names.SHARED_CARD
 KEY = names.DEVICE_PLUGIN_CONFIG
 CARDS = 2
+
+
+@contextmanager
+def nvidia_installed(bench: Bench) -> Iterator[None]:
+    """NVIDIA's stack beside ACK's, and the chart's objects for it, for a block; no node is left."""
+    # Of the other editions a static plugin would serve the same cards.
+    bench.install("Professional")
+    install_nvidia(bench.cluster)
+    with installation_with(bench, {"nvidia.namespace": NAMESPACE}):
+        yield
+        bench.clear()
+        expect_stack_gone(bench)
+    remove_nvidia(bench.cluster)
 
 
 def build_nvidia_pool(config: str, **spec: Any) -> Json:
