@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from devcluster import names
 from devcluster.node.containerd import PAUSE_IMAGE
@@ -203,10 +202,13 @@ class RealStage(Stage):
 
     def expect_mounted(self, key: str, text: str) -> None:
         plugin = self.plugin()["metadata"]
-        # A kubelet mounts anew what a pod needs whenever the pod changes, else once a minute.
-        self.edits += 1
-        self.bench.annotate(f"{STACK_PODS}/{plugin['name']}", {"edits": str(self.edits)})
-        read = partial(
-            self.bench.host.namespaces.run, "cat", _VOLUME.format(uid=plugin["uid"], key=key)
-        )
+
+        def read() -> str:
+            # A kubelet mounts anew what a pod needs whenever the pod changes, else once a minute;
+            # it may not have seen the ConfigMap at the first change.
+            self.edits += 1
+            self.bench.annotate(f"{STACK_PODS}/{plugin['name']}", {"edits": str(self.edits)})
+            path = _VOLUME.format(uid=plugin["uid"], key=key)
+            return self.bench.host.namespaces.run("cat", path)
+
         self.expect("the volume has what was edited", lambda: read() == text)
