@@ -76,6 +76,17 @@ class PluginDaemonSets:
         keys = ", ".join(sorted(configs.texts)[:_SHOWN_KEYS]) or "none"
         return f"{where} has no key {key}. It has: {keys}. Set nvidia.config to one of them"
 
+    def explain_edit(self, mode: Mode) -> str:
+        """Tell what the plugin would load instead of `mode` if it started now; empty where that is
+        the mode."""
+        if not mode.config or (now := self.resolve(mode)) == mode:
+            return ""
+        return (
+            f"Key {mode.config} was edited, and the plugin loads that at its next restart. To "
+            "change the nodes one by one, set nvidia.onConfigChange to RollOut; otherwise restore "
+            f"the content. It was {mode.schedule}, and is {now.schedule} now"
+        )
+
     def _find_entry(self, mode: Mode) -> Entry | None:
         return self._configs.find(mode.config) if mode.config and self._configs else None
 

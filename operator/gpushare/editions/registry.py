@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from gpushare import names
 from gpushare.api.k8s.daemonset import FORMER
+from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Edition, PoolSpec, Schedule
 from gpushare.editions.basic import BASIC
 from gpushare.editions.edition import (
@@ -104,6 +105,15 @@ def find_schedule(edition: Edition, labels: Mapping[str, str]) -> str:
     No label of the edition means whole cards, as on clusters that label no new node.
     """
     return EDITIONS[edition].find_schedule(labels)
+
+
+def shows_another(node: Node, mode: Mode) -> bool:
+    """Tell whether a node shows another mode; what is absent or 0 may be on its way."""
+    labels, amounts = EDITIONS[mode.edition].find_expected_state(node, mode)
+    return any(node.labels.get(key, value) != value for key, value in labels.items()) or any(
+        node.allocatable.get(resource) not in (None, 0, amount)
+        for resource, amount in amounts.items()
+    )
 
 
 def desired_labels(pool: str, spec: PoolSpec) -> dict[str, str]:

@@ -51,6 +51,9 @@ def observe_cluster(cluster: Cluster) -> Seen:
     slices: defaultdict[str, list[str]] = defaultdict(list)
     for each in filter(None, map(parse_resource_slice, cluster.resourceslices)):
         slices[each.node].append(each.name)
+    daemonsets: defaultdict[str, list[DaemonSet]] = defaultdict(list)
+    for raw in cluster.daemonsets:
+        daemonsets[raw["metadata"]["namespace"]].append(parse_daemonset(raw))
     nodes = map(parse_node, cluster.nodes)
     snapshot = ClusterSnapshot(
         pools=tuple(pools),
@@ -59,9 +62,9 @@ def observe_cluster(cluster: Cluster) -> Seen:
         pods=dict(by_node),
         plugin_daemonsets=PluginDaemonSets(
             given,
-            _find_daemonsets(cluster, names.PLUGIN_NAMESPACE),
+            frozenset(daemonsets[names.PLUGIN_NAMESPACE]),
             nvidia_namespace=setup.nvidia_namespace,
-            nvidia=_find_daemonsets(cluster, setup.nvidia_namespace),
+            nvidia=frozenset(daemonsets[setup.nvidia_namespace]),
             configs={each.name: each for each in map(parse_configs, cluster.pluginconfigs)},
         ),
         unhealthy_cards={
@@ -77,14 +80,6 @@ def observe_cluster(cluster: Cluster) -> Seen:
 def _read_claims(cluster: Cluster) -> dict[str, bool | None]:
     named = ((each["metadata"], each) for each in cluster.resourceclaims)
     return {f"{meta['namespace']}/{meta['name']}": allocates_cards(raw) for meta, raw in named}
-
-
-def _find_daemonsets(cluster: Cluster, namespace: str) -> frozenset[DaemonSet]:
-    return frozenset(
-        parse_daemonset(each)
-        for each in cluster.daemonsets
-        if each["metadata"]["namespace"] == namespace
-    )
 
 
 def _observe_setup(cluster: Cluster, snapshot: ClusterSnapshot) -> KnownSetup:

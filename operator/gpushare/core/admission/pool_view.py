@@ -11,14 +11,7 @@ from pydantic import ValidationError
 
 from gpushare import names
 from gpushare.api.k8s.node_selection import CHOOSING, Known
-from gpushare.api.pool import (
-    DEFAULT_EDITION,
-    Edition,
-    ModeName,
-    PoolSpec,
-    ReconcilePolicy,
-    Schedule,
-)
+from gpushare.api.pool import DEFAULT_EDITION, Edition, PoolSpec, ReconcilePolicy, Schedule
 from gpushare.api.selector import LabelSelector, SelectorOperator
 from gpushare.api.status import PoolCapacity
 from gpushare.api.workloads import Binding, Selection
@@ -58,7 +51,7 @@ class PoolView:
     """All of a pool that the choice for a pod depends on; what follows is worked out once."""
 
     name: str
-    schedule: ModeName
+    schedule: str
     priority: int = 100
     edition: Edition = DEFAULT_EDITION
     closed: Reason | None = None

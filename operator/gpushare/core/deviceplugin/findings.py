@@ -159,14 +159,8 @@ def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet |
 
 def find_changed_config(mode: Mode, ctx: ReconcileContext) -> NotYet | None:
     """Check whether the plugin would load something else than `mode` if it started now."""
-    if not mode.config or (now := ctx.plugin_daemonsets.resolve(mode)) == mode:
-        return None
-    return NotYet(
-        Reason.CONFIG_CHANGED,
-        f"Key {mode.config} was edited, and the plugin loads that at its next restart. To change "
-        "the nodes one by one, set nvidia.onConfigChange to RollOut; otherwise restore the "
-        f"content. It was {mode.schedule}, and is {now.schedule} now",
-    )
+    told = ctx.plugin_daemonsets.explain_edit(mode)
+    return NotYet(Reason.CONFIG_CHANGED, told) if told else None
 
 
 def find_competing_plugins(

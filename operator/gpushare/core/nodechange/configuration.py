@@ -11,7 +11,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.core.snapshot.plugin_reading import PluginReading
 from gpushare.editions.edition import Mode
-from gpushare.editions.registry import EDITIONS, find_schedule
+from gpushare.editions.registry import find_schedule, shows_another
 
 
 def find_joined_mode(node: Node, said: str, resolved: Mode, named: str) -> str:
@@ -19,13 +19,7 @@ def find_joined_mode(node: Node, said: str, resolved: Mode, named: str) -> str:
     `named`, which is `resolved` now: that one, unless the node shows something else."""
     if said != named or not resolved.is_resolved:
         return said
-    labels, amounts = EDITIONS[resolved.edition].find_expected_state(node, resolved)
-    # What is absent or 0 may be on its way.
-    differs = any(node.labels.get(key, value) != value for key, value in labels.items()) or any(
-        node.allocatable.get(resource) not in (None, 0, amount)
-        for resource, amount in amounts.items()
-    )
-    return said if differs else resolved.schedule
+    return said if shows_another(node, resolved) else resolved.schedule
 
 
 def find_followed_mode(reading: PluginReading, ctx: ReconcileContext) -> str | None:

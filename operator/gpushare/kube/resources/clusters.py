@@ -141,11 +141,9 @@ async def _read_nvidias(api: ApiClient, kind: Kind) -> tuple[Json, ...]:
     daemonsets = await _read_all(api, Kind.DAEMONSETS, path)
     if kind is Kind.DAEMONSETS:
         return daemonsets
-    configs: list[Json] = []
-    for name in sorted({parse_daemonset(each).config_map for each in daemonsets} - {""}):
-        path = f"api/v1/namespaces/{namespace}/configmaps/{name}"
-        configs += await read_object(api, kind, path)
-    return tuple(configs)
+    loaded = sorted({parse_daemonset(each).config_map for each in daemonsets} - {""})
+    paths = [f"api/v1/namespaces/{namespace}/configmaps/{name}" for name in loaded]
+    return tuple([each for path in paths for each in await read_object(api, kind, path)])
 
 
 async def _expect_no_group(api: ApiClient) -> None:
