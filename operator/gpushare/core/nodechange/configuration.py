@@ -17,9 +17,8 @@ from gpushare.editions.registry import find_schedule, shows_another
 def find_joined_mode(node: Node, said: str, resolved: Mode, named: str) -> str:
     """Find the mode in which a node joins whose label says `said`, to a pool that names its mode
     `named`, which is `resolved` now: that one, unless the node shows something else."""
-    if said != named or not resolved.is_resolved:
-        return said
-    return said if shows_another(node, resolved) else resolved.schedule
+    is_loaded = said == named and resolved.is_resolved and not shows_another(node, resolved)
+    return resolved.schedule if is_loaded else said
 
 
 def find_followed_mode(reading: PluginReading, ctx: ReconcileContext) -> str | None:
