@@ -16,8 +16,8 @@ FAULT: Final = PREFIX + "fault"  # node: JSON, see devcluster.simulator.faults
 UNINSTALL: Final = PREFIX + "uninstall"  # node: the module's files are gone, until an installer
 # puts them back; it is loaded as before, up to the next reboot
 STATIC_MANIFEST: Final = PREFIX + "static-plugin"  # node: "true" while its manifest is there
-MISSES_LABEL: Final = PREFIX + "misses-label"  # node: "true" where the init container of NVIDIA's
-# config-manager does not see the label that names a configuration
+SEES_LABEL: Final = PREFIX + "sees-label"  # node: "true" where the init container of NVIDIA's
+# config-manager sees the label that names a configuration, as it did before 0.18.2
 KURED: Final = PREFIX + "kured"  # node: "true" where kured runs and may reboot
 RUNS_PROCESSES: Final = PREFIX + "runs-processes"  # node: label and taint of those whose pods are
 # real processes, see devcluster.processnode; pods come there that select and tolerate it
@@ -94,6 +94,7 @@ FEATURE_DISCOVERY: Final = "gpu-feature-discovery"
 MPS_DAEMON: Final = "nvidia-device-plugin-mps-control-daemon"
 NFD: Final = "nfd-master"  # field manager: writes the labels that GPU feature discovery finds
 CONFIGS_VOLUME: Final = "available-configs"
+DEFAULT_CONFIG: Final = "DEFAULT_CONFIG"  # environment of config-manager
 DEVICE_PLUGIN_CONFIG: Final = (
     "nvidia.com/device-plugin.config"  # node label: a key of the ConfigMap
 )

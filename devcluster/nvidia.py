@@ -15,6 +15,7 @@ MPS_DAEMONS: Final = f"{NVIDIA_CHART}-mps-control-daemon"
 CONFIG_MAP: Final = f"{NVIDIA_CHART}-configs"
 
 _MANIFEST = Path(__file__).resolve().parent / "editions" / "nvidia.yaml"
+_NO_DEFAULT = f'{{name: {names.DEFAULT_CONFIG}, value: ""}}'
 _FOLDERS = {
     "Namespace": "/api/v1/namespaces",
     "ConfigMap": f"/api/v1/namespaces/{names.NVIDIA_NAMESPACE}/configmaps",
@@ -24,17 +25,18 @@ _PODS = f"/api/v1/namespaces/{names.NVIDIA_NAMESPACE}/pods"
 _GONE_SECONDS = 180
 
 
-def load_nvidia() -> list[dict[str, Any]]:
-    """The manifests, in the order to apply them."""
-    return list(yaml.safe_load_all(_MANIFEST.read_text()))
+def load_nvidia(default_key: str = "") -> list[dict[str, Any]]:
+    """The manifests, in the order to apply them, with this key as `config.default` of the chart."""
+    text = _MANIFEST.read_text().replace(_NO_DEFAULT, _NO_DEFAULT.replace('""', default_key))
+    return list(yaml.safe_load_all(text))
 
 
-def install_nvidia(cluster: Cluster) -> None:
+def install_nvidia(cluster: Cluster, default_key: str = "") -> None:
     """Make what the chart brings; what is there stays, and the ConfigMap is as it was at first.
 
     It runs on nodes with the label ``nvidia.com/gpu.present: "true"``.
     """
-    for manifest in load_nvidia():
+    for manifest in load_nvidia(default_key):
         folder = _FOLDERS[manifest["kind"]]
         path = f"{folder}/{manifest['metadata']['name']}"
         if not cluster.api.exists(path):

@@ -55,8 +55,8 @@ def read_at_start(pod: Pod, node: Node, configs: Configs) -> Config | None:
     container does not wait for the label, and chooses as if there were none (#1645): the sidecar
     follows the label some moments later. It does so before the MPS daemon has started.
     """
-    misses = node.misses_label and pod.component != names.MPS_DAEMON
-    return _choose(pod, "" if misses else _read_label(node), configs)
+    sees = node.sees_label or pod.component == names.MPS_DAEMON
+    return _choose(pod, _read_label(node) if sees else "", configs)
 
 
 def read_again(pod: Pod, node: Node, configs: Configs, before: Config) -> Config:
@@ -66,7 +66,7 @@ def read_again(pod: Pod, node: Node, configs: Configs, before: Config) -> Config
     key that there is. One that ends at another and starts again chooses as an init container does.
     """
     new = _choose(pod, _read_label(node), configs)
-    if new is None and node.misses_label:
+    if new is None and not node.sees_label:
         new = read_at_start(pod, node, configs)
     if new is None or new.label == before.label:
         return _load(before.label, before.key, configs.get(pod.configs, {}))
@@ -90,7 +90,7 @@ def is_unheard(pod: Pod, node: Node, configs: Configs) -> bool:
 
     It looks for a process of another name than the daemon's.
     """
-    if pod.component != names.MPS_DAEMON or not node.misses_label:
+    if pod.component != names.MPS_DAEMON or node.sees_label:
         return False
     first, then = (_choose(pod, label, configs) for label in ("", _read_label(node)))
     return (first and first.key) != (then and then.key)
@@ -120,7 +120,7 @@ def _choose(pod: Pod, label: str, configs: Configs) -> Config | None:
     if not pod.configs:
         return Config()
     data = configs.get(pod.configs, {})
-    key = _choose_key(label, data)
+    key = _choose_key(label or pod.default_config, data)
     return None if key is None else _load(label, key, data)
 
 

@@ -145,16 +145,8 @@ RESOURCE_SHARED_GPU: Final = "nvidia.com/gpu.shared"
 RESOURCE_MIG_PREFIX: Final = "nvidia.com/mig-"
 NVIDIA_PREFIX: Final = "nvidia.com/"
 """Of the labels that GPU feature discovery and the GPU Operator write on nodes."""
-LABEL_MIG_CONFIG: Final = "nvidia.com/mig.config"
-MIG_DISABLED: Final = "all-disabled"
 LABEL_REPLICAS: Final = "nvidia.com/gpu.replicas"
 """Written by GPU feature discovery: how often each card is given out."""
-LABEL_PRODUCT: Final = "nvidia.com/gpu.product"
-"""Of GPU feature discovery; with `-MIG-` where MIG devices are offered as cards."""
-LABEL_MIG_STATE: Final = "nvidia.com/mig.config.state"
-LABEL_DRIVER_UPGRADE: Final = "nvidia.com/gpu-driver-upgrade-state"
-DEPLOY_PREFIX: Final = "nvidia.com/gpu.deploy."
-"""Of the GPU Operator's labels, by which it keeps its components off a node meanwhile."""
 GPU_RESOURCES: Final = frozenset(
     {RESOURCE_GPU_MEMORY, RESOURCE_GPU_CORE, RESOURCE_TOPOLOGY_GPU, RESOURCE_WHOLE_GPU}
     | {RESOURCE_SHARED_GPU}

@@ -24,9 +24,9 @@ _TEXTS = next(item["data"] for item in load_nvidia() if item["kind"] == "ConfigM
 _CONTENTS = {
     "time-slicing=4": _TEXTS["slices-4"],
     "time-slicing=8": _TEXTS["slices-8"],
-    "mps=8": _TEXTS["mps-8"],
 }
-"""Of a key that is edited: they offer the same resource."""
+"""Of a key that is edited: they offer the same resource. It is not the default one, so that no node
+could share by MPS with it."""
 _RESTS_BEFORE_EDIT = 0.7
 _OTHER_EDITION = {MODE: "cgpu"}
 _DRIFTS = ({VERIFIED: "true"}, _OTHER_EDITION)

@@ -27,7 +27,7 @@ _FEWER = int(os.environ.get("GPUSHARE_HISTORIES", "100"))
 @pytest.fixture
 def nvidia(bench: Bench) -> Iterator[Bench]:
     """NVIDIA's stack beside ACK's, for nodes that go from one to the other."""
-    with nvidia_installed(bench):
+    with nvidia_installed(bench, default_key="mps-8"):
         yield bench
 
 

@@ -128,7 +128,7 @@ class ConfigRuns(CrashRuns):
 def runs(installed: Bench) -> Iterator[ConfigRuns]:
     bench = installed
     with (
-        nvidia_installed(bench),
+        nvidia_installed(bench, default_key="mps-8"),
         FaultProxy(bench.cluster) as proxy,
         Watching(bench, budget=1) as watching,
     ):

@@ -151,11 +151,11 @@ class SimulatedStage(Stage):
 
     def start_daemon(self) -> None:
         # The real one's stand-in has no configuration that it could miss.
-        self.bench.annotate(f"{NODES}/{self.node}", {names.MISSES_LABEL: None})
+        self.bench.annotate(f"{NODES}/{self.node}", {names.SEES_LABEL: "true"})
         self.bench.call("POST", DAEMONSETS, _MANIFESTS["DaemonSet", MPS_DAEMONS])
 
     def stop_daemon(self) -> None:
-        self.bench.annotate(f"{NODES}/{self.node}", {names.MISSES_LABEL: "true"})
+        self.bench.annotate(f"{NODES}/{self.node}", {names.SEES_LABEL: None})
         path = f"{DAEMONSETS}/{MPS_DAEMONS}"
         if self.bench.cluster.api.exists(path):
             self.bench.call("DELETE", path)

@@ -91,11 +91,6 @@ class PoolCapacity(ApiModel):
         description="How many more pods the cards accept under cGPU, which allows 20 on a card. "
         "Not set if only memory limits that.",
     )
-    gpu_resource: str | None = Field(
-        default=None,
-        description="Resource in which pods request whole cards, time slices or MPS clients: "
-        "nvidia.com/gpu or nvidia.com/gpu.shared. Not set if the nodes offer none, or both.",
-    )
 
     @property
     def largest_free(self) -> int:

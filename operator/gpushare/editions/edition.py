@@ -170,8 +170,6 @@ class EditionDescription:
     """What labels of others and what amounts a node shows in a mode."""
     find_difference: Callable[[Node, Sequence[Pod], Mode], str] = lambda node, pods, mode: ""
     """Finds what else shows that a node whose plugin is Ready is not in the mode."""
-    describe_sharing: Callable[[Mode], str] = lambda mode: ""
-    """Tells how a mode that users name shares cards."""
     installers: frozenset[str] = frozenset()
     """DaemonSets that load the cGPU kernel module where they run."""
     installed_by: str

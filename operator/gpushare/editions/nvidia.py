@@ -76,17 +76,6 @@ def find_expected_state(node: Node, mode: Mode) -> tuple[Mapping[str, str], Mapp
     return labels, {**amounts, **dict.fromkeys(mode.also_used, 0)}
 
 
-def describe_sharing(mode: Mode) -> str:
-    """Tell how often each card is given out, and by what; empty where nobody has read the entry."""
-    found = _NAME.fullmatch(mode.schedule)
-    if found is None or found["strategy"] is None:
-        return ""
-    if found["strategy"] == NONE:
-        return "whole cards"
-    renamed = f" as {mode.resource}" if found["renamed"] else ""
-    return f"{found['strategy']}, {found['replicas']} replicas of each card{renamed}"
-
-
 def find_difference(node: Node, pods: Sequence[Pod], mode: Mode) -> str:
     """Find what shows that the mode is not loaded; empty where nothing does."""
     labels, amounts = find_expected_state(node, mode)
@@ -115,7 +104,6 @@ NVIDIA = EditionDescription(
     build_mode=build_mode,
     find_expected_state=find_expected_state,
     find_difference=find_difference,
-    describe_sharing=describe_sharing,
     needs={
         "reload": Transition(
             Outcome.APPLY_AND_RESTART,

@@ -93,12 +93,6 @@ def find_mode(edition: Edition, schedule: str) -> Mode | None:
     return MODES.get((edition, schedule)) or EDITIONS[edition].build_mode(schedule)
 
 
-def find_configured(labels: Mapping[str, str]) -> Mode | None:
-    """Find the mode that a node's label names and a ConfigMap defines, whatever its edition."""
-    found = (e.build_mode(e.find_schedule(labels)) for e in EDITIONS.values() if not e.modes)
-    return next((mode for mode in found if mode is not None and mode.config), None)
-
-
 def find_schedule(edition: Edition, labels: Mapping[str, str]) -> str:
     """Find the mode that a node's labels stand for: a Schedule, or the label's own unknown value.
 

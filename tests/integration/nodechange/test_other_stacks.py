@@ -15,8 +15,10 @@ from tests.kit.cluster.expect import (
     expect_pool_ready,
     expect_reason,
     is_observed,
+    read_change,
     read_events,
 )
+from tests.kit.cluster.installations import installation_with
 from tests.kit.values.manifests import build_pod, build_pool
 
 SHARE = {MODE: "share"}
@@ -52,6 +54,13 @@ def create_claim(bench: Bench, name: str, driver: str, node: str) -> None:
     result = {"request": "r", "driver": driver, "pool": node, "device": "gpu-0"}
     status = {"status": {"allocation": {"devices": {"results": [result]}}}}
     bench.call("PATCH", f"{CLAIMS}/{name}/status", status)
+
+
+def create_claimant(bench: Bench, node: str, driver: str = "gpu.nvidia.com") -> None:
+    """Pod `on-NODE`, which holds a device of this driver there by a claim."""
+    create_claim(bench, f"of-{node}", driver, node)
+    claims = [{"name": "c", "resourceClaimName": f"of-{node}"}]
+    bench.create_pod(build_pod(f"on-{node}", gib=None, nodeName=node, resourceClaims=claims))
 
 
 @pytest.fixture
@@ -126,11 +135,8 @@ def test_pods_that_hold_cards_by_a_resource_claim_hold_up_the_change_of_their_no
     bench.add_nodes("cards", "other", labels=SHARE)
     bench.create_pool(build_pool())
     expect_pool_ready(bench, nodes=2)
-    drivers = {"cards": "gpu.nvidia.com", "other": "nic.example.com"}
-    for node, driver in drivers.items():
-        create_claim(bench, f"of-{node}", driver, node)
-        claims = [{"name": "c", "resourceClaimName": f"of-{node}"}]
-        bench.create_pod(build_pod(f"on-{node}", gib=None, nodeName=node, resourceClaims=claims))
+    create_claimant(bench, "cards")
+    create_claimant(bench, "other", "nic.example.com")
 
     bench.change_pool(schedule="cgpu")
     expect(bench, "the other node changes", lambda: bench.labels()["other"].get(MODE) == "cgpu")
@@ -139,6 +145,42 @@ def test_pods_that_hold_cards_by_a_resource_claim_hold_up_the_change_of_their_no
 
     bench.delete_pod("on-cards")
     expect(bench, "the node changes", lambda: bench.labels()["cards"].get(MODE) == "cgpu")
+
+
+def test_a_pod_that_gets_cards_by_a_claim_after_the_cordon_is_seen_before_the_labels(
+    professional: Bench,
+) -> None:
+    bench = professional
+    bench.operators.start(env={"GPUSHARE_RECHECK_SECONDS": "8"})
+    bench.add_nodes("cards", labels=SHARE)
+    bench.create_pool(build_pool())
+    expect_pool_ready(bench, nodes=1)
+    with bench.watching() as watch:
+        bench.change_pool(schedule="cgpu")
+        expect(bench, "cordoned", lambda: bench.node("cards")["spec"].get("unschedulable"))
+        create_claimant(bench, "cards")
+        assert "on-cards" in expect_reason(bench, "cards", "WorkloadsPresent")["message"]
+        bench.delete_pod("on-cards")
+        expect_pool_ready(bench, nodes=1)
+    assert "Deferred" in {read_change(node).get("phase") for node in watch.history}
+
+
+def test_a_pod_that_holds_cards_by_a_claim_is_evicted_where_the_pool_says_so(
+    professional: Bench,
+) -> None:
+    bench = professional
+    with installation_with(bench, {"eviction.enabled": "true"}):
+        bench.operators.start(env={"GPUSHARE_ALLOW_EVICTION": "true"})
+        bench.add_nodes("cards", labels=SHARE)
+        bench.create_pool(build_pool(rollout={"workloads": "Evict"}))
+        expect_pool_ready(bench, nodes=1)
+        create_claimant(bench, "cards")
+        pod, mark = bench.pod("on-cards"), bench.audit.mark()
+        bench.change_pool(schedule="cgpu")
+        expect(bench, "it is told", partial(read_events, bench, pod, "PodEvicted"))
+        expect_pool_ready(bench, nodes=1)
+        writes = bench.audit.our_writes(mark)
+        assert [w.name for w in writes if w.resource == "pods/eviction"] == ["on-cards"]
 
 
 @pytest.mark.usefixtures("operator")

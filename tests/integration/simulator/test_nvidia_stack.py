@@ -19,12 +19,13 @@ from tests.kit.values.manifests import build_pod
 
 
 @pytest.fixture
-def nvidia(bench: Bench) -> Iterator[Bench]:
-    """NVIDIA's stack, with a node of two cards that serves them whole."""
+def nvidia(bench: Bench, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """NVIDIA's stack, with a node of two cards that serves them whole; the parameter is the default
+    key."""
     # Of the other editions a static plugin would serve the same cards.
     bench.install("Professional")
-    install_nvidia(bench.cluster)
-    install_nvidia(bench.cluster)
+    for _ in range(2):
+        install_nvidia(bench.cluster, getattr(request, "param", ""))
     bench.add_nodes("n1", cards=2, labels={names.GPU_PRESENT: "true"})
     choose(bench, "whole")
     expect_offered(bench, "n1", 2, resource=GPU)
@@ -80,13 +81,14 @@ def is_ready(pod: Json | None) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def waits(pod: Json | None, field: str) -> bool:
+def waits(pod: Json | None) -> bool:
     """Whether one of a pod's containers ends again and again."""
-    statuses = pod["status"].get(field) or [] if pod else []
+    statuses = pod["status"].get("containerStatuses") or [] if pod else []
     states = [each["state"].get("waiting") or {} for each in statuses]
     return any(state.get("reason") == "CrashLoopBackOff" for state in states)
 
 
+@pytest.mark.parametrize("nvidia", ["mps-8"], indirect=True)
 def test_label_and_new_pod_lead_from_whole_cards_to_slices_to_mps_and_back(nvidia: Bench) -> None:
     bench = nvidia
     expect_found(bench, 1, "none")
@@ -122,18 +124,20 @@ def test_label_and_new_pod_lead_from_whole_cards_to_slices_to_mps_and_back(nvidi
     expect(bench, "no MPS daemon", lambda: find_pod(bench, MPS_DAEMONS) is None)
 
 
-def test_an_unknown_key_fails_the_sidecar_then_the_next_pod_and_a_known_one_mends_it(
+def test_at_an_unknown_key_the_sidecar_ends_the_default_counts_and_a_known_key_mends_it(
     nvidia: Bench,
 ) -> None:
     bench = nvidia
+    choose(bench, "slices-4")
+    expect_offered(bench, "n1", 8, resource=GPU)
     choose(bench, "nonsense")
-    expect(bench, "the sidecar ends", lambda: waits(find_pod(bench), "containerStatuses"))
-    expect(bench, "GFD's too", lambda: waits(find_pod(bench, DISCOVERY), "containerStatuses"))
+    expect(bench, "the sidecar ends", lambda: waits(find_pod(bench)))
+    expect(bench, "GFD's too", lambda: waits(find_pod(bench, DISCOVERY)))
     expect_offered(bench, "n1", 2, resource=GPU)
 
     restart(bench)
-    expect(bench, "init ends", lambda: waits(find_pod(bench), "initContainerStatuses"))
-    expect_offered(bench, "n1", 0, resource=GPU)
+    expect(bench, "it ends again", lambda: waits(find_pod(bench)))
+    expect_offered(bench, "n1", 2, resource=GPU)
 
     choose(bench, "slices-8")
     expect_offered(bench, "n1", 16, resource=GPU)

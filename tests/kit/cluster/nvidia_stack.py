@@ -20,11 +20,14 @@ CARDS = 2
 
 
 @contextmanager
-def nvidia_installed(bench: Bench) -> Iterator[None]:
-    """NVIDIA's stack beside ACK's, and the chart's objects for it, for a block; no node is left."""
+def nvidia_installed(bench: Bench, default_key: str = "") -> Iterator[None]:
+    """NVIDIA's stack beside ACK's, and the chart's objects for it, for a block; no node is left.
+
+    A node can share by MPS with the key that is the default alone.
+    """
     # Of the other editions a static plugin would serve the same cards.
     bench.install("Professional")
-    install_nvidia(bench.cluster)
+    install_nvidia(bench.cluster, default_key)
     with installation_with(bench, {"nvidia.namespace": NAMESPACE}):
         yield
         bench.clear()

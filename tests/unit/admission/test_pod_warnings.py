@@ -5,8 +5,6 @@ from typing import Any
 import pytest
 
 from gpushare.api.k8s.namespace import Namespace
-from gpushare.api.pool import Edition
-from gpushare.core.admission.pool_view import PoolView
 from tests.kit.values.manifests import CORE, COUNT, MEMORY, build_container, build_pod
 from tests.kit.values.pool_views import Json, a_room, a_view, admit
 
@@ -29,42 +27,6 @@ def _limited(**limits: str) -> Json:
 WHOLE_CARD = build_pod("a", labels={"ack.gpushare.placement": "require-whole-device"})
 INIT_ONLY = build_pod("a", gib=None, initContainers=[_limited(**{MEMORY: "3"})])
 SEES_ALL = build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "all"})
-
-
-GPU, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
-
-
-def _ask(*resources: str) -> Json:
-    pod = _with(_limited(**dict.fromkeys(resources, "1")), gib=None)
-    pod["metadata"].setdefault("annotations", {})["gpushare.io/pool"] = "slices"
-    return pod
-
-
-def _configured(offered: str) -> PoolView:
-    """A pool of NVIDIA's plugin whose nodes offer this."""
-    return PoolView("slices", "config=a", edition=Edition.NVIDIA, nodes=1, gpu_resource=offered)
-
-
-@pytest.mark.parametrize(("asked", "offered"), [(GPU, SHARED), (SHARED, GPU)])
-def test_a_pod_is_told_that_the_nodes_of_its_pool_offer_the_other_resource(
-    asked: str, offered: str
-) -> None:
-    decision = admit(_ask(asked), _configured(offered))
-    assert decision.pool == "slices"
-    (told,) = decision.warnings
-    assert f"requests {asked}, but the nodes of pool slices offer {offered}" in told
-
-
-@pytest.mark.parametrize(("asked", "offered"), [(GPU, GPU), (SHARED, SHARED), (GPU, "")])
-def test_a_pod_whose_resource_is_offered_or_that_nobody_can_tell_gets_no_warning(
-    asked: str, offered: str
-) -> None:
-    assert admit(_ask(asked), _configured(offered)).warnings == ()
-
-
-def test_a_pod_that_asks_for_both_resources_is_told_which_one_is_not_offered() -> None:
-    (told,) = admit(_ask(GPU, SHARED), _configured(GPU)).warnings
-    assert f"requests {SHARED}, but" in told
 
 
 @pytest.mark.parametrize(

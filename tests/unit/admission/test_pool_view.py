@@ -53,15 +53,6 @@ def test_what_its_workloads_say_is_seen() -> None:
     assert view.tolerations == ({"key": "gpu", "operator": "Exists", "tolerationSeconds": 3},)
 
 
-@pytest.mark.parametrize(("ready", "known"), [(4, "nvidia.com/gpu"), (3, "")])
-def test_what_its_nodes_offer_tells_what_the_mode_offers_once_all_are_ready(
-    ready: int, known: str
-) -> None:
-    capacity = {**STATUS["capacity"], "gpuResource": "nvidia.com/gpu"}
-    view = _view({"nodes": {"matched": 4, "ready": ready}, "capacity": capacity})
-    assert view.gpu_resource == known
-
-
 def test_its_room_is_in_the_unit_in_which_pods_ask() -> None:
     in_gib = _view(STATUS)
     assert in_gib.nodes == 4

@@ -211,25 +211,3 @@ def test_a_request_beyond_all_bounds_still_fits_the_status() -> None:
     greedy = a_gpu_pod(node="", requests={MEMORY: 2**63 - 1})
     assert sum_capacity([], [greedy] * 3, NOW).memory_requested == MAX_FIGURE
     assert sum_capacity([], (), NOW) == PoolCapacity(summary="0/0", observed_at=NOW)
-
-
-def _offering(**offers: int) -> Node:
-    named = {"whole": "nvidia.com/gpu", "shared": "nvidia.com/gpu.shared", "memory": MEMORY}
-    return a_node(allocatable={named[key]: amount for key, amount in offers.items()})
-
-
-@pytest.mark.parametrize(
-    ("nodes", "resource"),
-    [
-        ([_offering(whole=8), _offering(whole=8, shared=0)], "nvidia.com/gpu"),
-        ([_offering(shared=8), _offering()], "nvidia.com/gpu.shared"),
-        ([_offering(whole=8), _offering(shared=8)], None),
-        ([_offering(whole=8, shared=8)], None),
-        ([_offering(memory=15, whole=1)], None),
-        ([_offering()], None),
-    ],
-)
-def test_the_resource_of_nvidias_plugin_is_told_where_all_nodes_offer_one(
-    nodes: list[Node], resource: str | None
-) -> None:
-    assert _sum(*nodes).gpu_resource == resource

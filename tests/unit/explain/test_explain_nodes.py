@@ -167,34 +167,6 @@ def explain_configured(
     return explain_in(replace(snapshot, plugin_daemonsets=plugins))
 
 
-SHARING_CARDS = (
-    "version: v1\nsharing: {{{}: {{{}resources: [{{name: nvidia.com/gpu, replicas: 4}}]}}}}"
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("version: v1", "a: whole cards"),
-        (configurations.SLICES, "a: time-slicing, 4 replicas of each card"),
-        (SHARING_CARDS.format("mps", ""), "a: mps, 4 replicas of each card"),
-        (
-            SHARING_CARDS.format("timeSlicing", "renameByDefault: true, "),
-            "a: time-slicing, 4 replicas of each card as nvidia.com/gpu.shared",
-        ),
-        ("[]", "a: the entry of the ConfigMap is not known"),
-    ],
-)
-def test_it_is_told_what_the_label_of_a_configuration_stands_for(text: str, told: str) -> None:
-    labelled = configurations.node({"nvidia.com/device-plugin.config": "a"})
-    assert explain_configured(labelled, text).configuration == told
-
-
-def test_what_a_member_has_loaded_is_told_also_where_the_config_map_was_not_read() -> None:
-    explained = explain(configurations.member(), pools=(configurations.build_pool(),))
-    assert explained.configuration == "a: time-slicing, 4 replicas of each card"
-
-
 def test_gpu_feature_discovery_is_listed_by_its_pod_and_by_its_labels() -> None:
     explained = explain_configured(configurations.member())
     assert ("gfd", True) in [(each.name, each.of_mode) for each in explained.plugins]

@@ -90,10 +90,13 @@ def test_a_plugin_without_config_manager_shares_nothing_whatever_the_label_says(
     assert offered(scene) == "2"
 
 
-def test_a_plugin_that_starts_with_an_unknown_key_hangs_in_its_init_container() -> None:
-    scene = stack("nonsense")
+def test_where_init_sees_the_label_a_plugin_that_starts_with_an_unknown_key_hangs_in_it() -> None:
+    scene = stack("whole")
+    scene.annotate_node(names.SEES_LABEL, "true")
+    label(scene, "nonsense")
+    restart_pod(scene)
 
-    assert (scene.pod(NVIDIA_CHART).phase, offered(scene)) == ("Pending", None)
+    assert (scene.pod(NVIDIA_CHART).phase, offered(scene)) == ("Pending", "0")
     init = state(scene, "-init", "initContainerStatuses")["waiting"]
     assert init["reason"] == "CrashLoopBackOff"
     assert state(scene, "-ctr")["waiting"]["reason"] == "PodInitializing"
@@ -107,11 +110,8 @@ def test_a_plugin_that_starts_with_an_unknown_key_hangs_in_its_init_container() 
     assert "terminated" in state(scene, "-init", "initContainerStatuses")
 
 
-def test_where_init_misses_the_label_the_default_counts_until_the_sidecar_follows() -> None:
-    scene = stack("slices-4")
-    scene.annotate_node(names.MISSES_LABEL, "true")
-    label(scene, "nonsense")
-    restart_pod(scene)
+def test_init_misses_the_label_and_the_default_counts_until_the_sidecar_follows() -> None:
+    scene = stack("nonsense")
 
     assert (offered(scene), scene.pod(NVIDIA_CHART).ready) == ("2", False)
     assert state(scene, "-sidecar")["waiting"]["reason"] == "CrashLoopBackOff"
@@ -139,8 +139,9 @@ def test_a_new_label_is_taken_in_place_and_the_resource_is_gone_meanwhile() -> N
     assert {shown.restarts for shown in pod.shown.values()} == {0}
 
 
-def test_the_sidecar_ends_at_an_unknown_key_while_the_old_configuration_serves_on() -> None:
+def test_where_init_sees_the_label_the_old_configuration_serves_on_at_an_unknown_key() -> None:
     scene = stack("slices-4")
+    scene.annotate_node(names.SEES_LABEL, "true")
 
     label(scene, "nonsense")
     scene.advance(1)
@@ -238,20 +239,21 @@ def test_the_mps_daemon_keeps_its_configuration_until_its_pod_restarts() -> None
 
     label(scene, "mps-4")
     scene.advance(3)
-    assert (offered(scene), split(), scene.pod(MPS_DAEMONS).ready) == ("8", 8, True)
+    assert (offered(scene), split()) == ("8", 8)
 
     restart_pod(scene, MPS_DAEMONS)
     assert split() == 4
 
 
-@pytest.mark.parametrize(("keys", "is_ready"), [(("whole", "mps-8"), False), (("mps-8",), True)])
-def test_where_init_misses_the_label_the_mps_daemon_is_ready_with_its_key_as_the_default_alone(
-    keys: tuple[str, ...], is_ready: bool
+@pytest.mark.parametrize(("default_key", "is_ready"), [("whole", False), ("mps-8", True)])
+def test_the_mps_daemon_is_ready_with_its_key_as_the_default_alone(
+    default_key: str, is_ready: bool
 ) -> None:
     scene = stack("mps-8")
-    scene.annotate_node(names.MISSES_LABEL, "true")
-    scene.configs[CONFIGS] = {key: scene.configs[CONFIGS][key] for key in keys}
-    scene.add_pod_of(MANIFESTS["DaemonSet", MPS_DAEMONS])
+    (daemons,) = [
+        each for each in load_nvidia(default_key) if each["metadata"]["name"] == MPS_DAEMONS
+    ]
+    scene.add_pod_of(daemons)
     scene.advance(3)
 
     assert (offered(scene), scene.pod(MPS_DAEMONS).ready) == ("16", is_ready)

@@ -15,6 +15,13 @@ MAX_CARDS = 1024
 MAX_QUANTITY = 2**40
 """Anybody may ask for any number; many of them must have a sum of 64 bits."""
 
+_MIG_CONFIG, _MIG_STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
+_PRODUCT = "nvidia.com/gpu.product"
+"""Of GPU feature discovery; with `-MIG-` where MIG devices are offered as cards."""
+_DRIVER_UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
+_DEPLOY_PREFIX = "nvidia.com/gpu.deploy."
+"""Of the GPU Operator's labels, by which it keeps its components off a node meanwhile."""
+
 DRA_DRIVER = "gpu.nvidia.com"
 """Of kubernetes-sigs/dra-driver-nvidia-gpu. Its other driver, `compute-domain.nvidia.com`, gives no
 card out and may run beside a device plugin."""
@@ -103,19 +110,18 @@ class Node:
         return [
             key
             for key, value in sorted(self.labels.items())
-            if (key == names.LABEL_DRIVER_UPGRADE and value not in ("", "upgrade-done"))
-            or (key == names.LABEL_MIG_STATE and value in ("pending", "rebooting"))
-            or (key.startswith(names.DEPLOY_PREFIX) and value.startswith("paused-for-"))
+            if (key == _DRIVER_UPGRADE and value not in ("", "upgrade-done"))
+            or (key == _MIG_STATE and value in ("pending", "rebooting"))
+            or (key.startswith(_DEPLOY_PREFIX) and value.startswith("paused-for-"))
         ]
 
     @property
     def mig_labels(self) -> list[str]:
         """Keys of labels that tell of MIG devices, also under the name of whole cards (strategy
         `single` of NVIDIA's device plugin)."""
-        config, product = names.LABEL_MIG_CONFIG, names.LABEL_PRODUCT
         told = {
-            config: self.labels.get(config, "") not in ("", names.MIG_DISABLED),
-            product: "-MIG-" in self.labels.get(product, ""),
+            _MIG_CONFIG: self.labels.get(_MIG_CONFIG, "") not in ("", "all-disabled"),
+            _PRODUCT: "-MIG-" in self.labels.get(_PRODUCT, ""),
         }
         return [key for key, is_told in told.items() if is_told]
 

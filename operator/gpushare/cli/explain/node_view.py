@@ -94,7 +94,6 @@ def _describe(
         "edition": describe(explained.edition),
         "modeByLabels": str(explained.labelled) or None,
         "modeApplied": None if applied is None else str(applied.schedule),
-        "configuration": explained.configuration or None,
         "stacks": [
             {"name": str(stack), "evidence": list(evidence)}
             for stack, evidence in explained.stacks.items()
@@ -166,8 +165,6 @@ def _build_facts(explained: NodeExplanation, document: Json) -> Iterator[Fact]:
         said = f"{explained.labelled} ({explained.edition})"
         known = said if explained.mode is not None else Styled(f"{said}, unknown", "red")
         yield "Mode by labels", known
-    if explained.configuration:
-        yield "Configuration", explained.configuration
     if (applied := explained.records.applied) is not None:
         waits = ", plugin restart pending" if applied.restart_pending else ""
         told = f"{applied.schedule} ({applied.edition}) by pool {applied.pool}{waits}"

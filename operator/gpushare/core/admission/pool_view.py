@@ -70,9 +70,6 @@ class PoolView:
     """None until the operator has counted them."""
     room: Room | None = None
     """None while the pool's capacity is not known."""
-    gpu_resource: str = ""
-    """Which of nvidia.com/gpu and nvidia.com/gpu.shared its nodes offer; empty where none or both
-    do, or nobody knows."""
     observed_at: str = ""
     """When `room` last changed."""
 
@@ -97,12 +94,6 @@ class PoolView:
         return frozenset(
             {names.RESOURCE_WHOLE_GPU} if whole else (*self.mode.resources, *self.mode.also_used)
         )
-
-    @cached_property
-    def offered_now(self) -> frozenset[str]:
-        """What its nodes offer of that, where a ConfigMap decides it; all where nobody knows."""
-        is_known = self.mode.also_used and self.gpu_resource
-        return frozenset({self.gpu_resource}) if is_known else self.offers
 
     @cached_property
     def serves(self) -> frozenset[frozenset[str]]:
@@ -171,12 +162,8 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
             for toleration in workloads.tolerations
         ),
         node_labels=_known_labels(spec),
-        nodes=(nodes := status.get("nodes") or {}).get("matched"),
+        nodes=(status.get("nodes") or {}).get("matched"),
         room=None if capacity is None else _view_room(capacity),
-        # While members change, what they offer is not what the mode will.
-        gpu_resource=(capacity and capacity.gpu_resource) or ""
-        if nodes.get("ready") == nodes.get("matched")
-        else "",
         observed_at="" if capacity is None else capacity.observed_at.isoformat(),
     )
 

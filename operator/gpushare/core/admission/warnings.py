@@ -67,7 +67,6 @@ def find_warnings(pod: PodRequest) -> Iterator[str]:
 def find_warnings_in(pod: PodRequest, pool: PoolView, fit: Fit) -> Iterator[str]:
     """Find what is doubtful in `pool`, to which the pod is assigned."""
     if not pod.asks_for_share:
-        yield from _find_other_resource(pod, pool)
         return
     if names.LABEL_CARD_COUNT in pod.labels:
         yield from _find_card_count_warnings(pod, pool)
@@ -79,15 +78,6 @@ def find_warnings_in(pod: PodRequest, pool: PoolView, fit: Fit) -> Iterator[str]
         yield trouble[1]
     if fit > Fit.CARD:
         yield f"The pod may stay pending in pool {pool.name}: {_explain_wait(pod, pool, fit)}"
-
-
-def _find_other_resource(pod: PodRequest, pool: PoolView) -> Iterator[str]:
-    """Find what the pod asks for of which the nodes offer another of the mode's resources."""
-    if others := pod.asked - pool.offered_now:
-        yield (
-            f"The pod requests {' and '.join(sorted(others))}, but the nodes of pool {pool.name} "
-            f"offer {pool.gpu_resource} now. It stays pending there. Request {pool.gpu_resource}"
-        )
 
 
 def find_card_trouble(pod: PodRequest, edition: Edition) -> tuple[Reason, str] | None:

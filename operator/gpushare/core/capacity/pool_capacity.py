@@ -138,7 +138,6 @@ def sum_capacity(
     totals = [node.card_total for node in nodes]
     is_limited = all(node.free_pods is not None for node in nodes if any(node.free_blocks))
     slots = [node.free_pods for node in nodes if node.free_pods is not None]
-    resources = {name for node in nodes for name in node.gpu_resources}
     per_gib = MIB_PER_GIB // MIB_PER_UNIT[memory.unit]
     total, allocated = memory.total // per_gib, memory.allocated // per_gib
     return PoolCapacity(
@@ -154,7 +153,6 @@ def sum_capacity(
         largest_card=max(totals, default=0) if all(totals) else 0,
         free_blocks=_count_blocks(chain.from_iterable(node.free_blocks for node in nodes)),
         free_pods=sum(slots) if slots and is_limited else None,
-        gpu_resource=resources.pop() if len(resources) == 1 else None,
     )
 
 

@@ -1,6 +1,6 @@
 """Finds what must be gone from a node before its mode may change."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from gpushare import names
 from gpushare.api.k8s.daemonset import FORMER
@@ -11,6 +11,7 @@ from gpushare.core.deviceplugin.findings import list_few
 from gpushare.core.snapshot.actions import Blocker, NamedPod
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import Mode, Transition
+from gpushare.editions.gpu_operator import describe_maintenance, describe_mig
 from gpushare.editions.plugin_daemonsets import CHART_VALUE
 from gpushare.editions.plugins import STATIC_PLUGIN, is_plugin_of
 from gpushare.editions.registry import EDITIONS, find_other_edition_labels
@@ -170,35 +171,14 @@ def find_other_stack(seen: NodeSnapshot, to: Mode | None = None) -> Blocker | No
 
 def find_mig(node: Node) -> Blocker | None:
     """Check whether the node's cards are split into MIG devices, which can't be shared."""
-    if not node.offers_mig:
-        return None
-    message = (
-        "The node offers MIG devices (nvidia.com/mig-*, nvidia.com/mig.config) and is not changed. "
-        "Exclude it (spec.nodes.exclude), or disable MIG"
-    )
-    return Blocker(Reason.MIG_NODE, f"{message}{_advise_left_over(node, node.mig_labels)}")
+    told = describe_mig(node)
+    return Blocker(Reason.MIG_NODE, told) if told else None
 
 
 def find_maintenance(node: Node) -> Blocker | None:
     """Find work of the GPU Operator on the node."""
-    at_work = node.maintenance_labels
-    if not at_work:
-        return None
-    shown = list_few([f"{key}={node.labels[key]}" for key in at_work])
-    message = (
-        f"The GPU Operator is at work on the node ({shown}). The change waits until these labels "
-        "say that it is done"
-    )
-    return Blocker(Reason.UNDER_MAINTENANCE, f"{message}{_advise_left_over(node, at_work)}")
-
-
-def _advise_left_over(node: Node, labels: Sequence[str]) -> str:
-    """Tell how a user removes labels of a GPU Operator that is gone: nothing on a node shows that,
-    since it may be restarting, so they count until a user removes them."""
-    if not labels:
-        return ""
-    removed = " ".join(f"{key}-" for key in labels)
-    return f". If the GPU Operator was removed, run `kubectl label node {node.name} {removed}`"
+    told = describe_maintenance(node)
+    return Blocker(Reason.UNDER_MAINTENANCE, told) if told else None
 
 
 def find_unresolved_config(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext) -> Blocker | None:

@@ -260,8 +260,11 @@ def _find_amount_rejections(asks: Mapping[str, int], place: Place) -> Iterator[R
 
 def _explain_not_offered(resource: str, place: Place) -> Rejection:
     pool, plan = place.pool, place.plan
-    if pool.name and resource not in pool.offered_now:
-        offers = ", ".join(sorted(pool.offered_now)) or "nothing"
+    # Which of them a mode offers may be known of its nodes alone.
+    now = pool.offers & {each for each, amount in place.node.allocatable.items() if amount}
+    offered = now if pool.mode.also_used and now else pool.offers
+    if pool.name and resource not in offered:
+        offers = ", ".join(sorted(offered)) or "nothing"
         told = f"the node does not offer {resource}: mode {pool.schedule} of its pool has none"
         remedy = f"ask for what mode {pool.schedule} offers ({offers})"
         return Rejection(Reason.RESOURCE_NOT_OFFERED, told, remedy, _ADAPT)

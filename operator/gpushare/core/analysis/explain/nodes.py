@@ -22,10 +22,8 @@ from gpushare.editions.edition import Mode
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.plugins import SERVED, identify_plugin, is_plugin_of, may_offer
 from gpushare.editions.registry import (
-    EDITIONS,
     INSTALLERS,
     MODES,
-    find_configured,
     find_edition,
     find_mode,
     find_schedule,
@@ -106,8 +104,6 @@ class NodeExplanation:
     """The mode that its labels stand for in that edition; empty where nothing says."""
     mode: Mode | None
     """That mode; None where it is unknown."""
-    configuration: str
-    """The key of a ConfigMap that its label names, and how cards are shared by it."""
     stacks: Mapping[Stack, Sequence[str]]
     """Those that give out its cards, each with its evidence."""
     labels: tuple[LabelLine, ...]
@@ -157,7 +153,10 @@ def explain_node(
     edition = pool.spec.edition if pool is not None else find_edition(node.labels)
     labelled = find_schedule(edition, node.labels) if edition is not None else ""
     mode = find_mode(edition, labelled) if edition is not None else None
-    loaded = _find_loaded(mode, records, snapshot.plugin_daemonsets)
+    loaded = mode and snapshot.plugin_daemonsets.resolve(mode)
+    if mode is not None and (applied := records.applied) and applied.mode.labels == mode.labels:
+        # What a ConfigMap defines is what the node has loaded, whatever is there now.
+        loaded = applied.mode
     ctx = planner.build_context(snapshot, now) if planner is not None else None
     found = judge_node(context, pool, owner.plan if owner is not None else None, ctx)
     return NodeExplanation(
@@ -168,7 +167,6 @@ def explain_node(
         edition=edition,
         labelled=labelled,
         mode=mode,
-        configuration=_describe_configuration(node, records, snapshot.plugin_daemonsets),
         stacks=find_stacks(node, pods, context.seen.resource_slices),
         labels=tuple(_list_labels(node, pool)),
         plugins=tuple(_list_plugins(pods, loaded, snapshot.plugin_daemonsets)),
@@ -184,24 +182,6 @@ def explain_node(
         findings=(*_tell_of_pools(snapshot, context.remembered_pools), *found),
         cards=view_cards(node, pods, context.seen.unhealthy_cards) if has_pods else (),
     )
-
-
-def _find_loaded(mode: Mode | None, records: NodeRecords, plugins: PluginDaemonSets) -> Mode | None:
-    """Find what `mode` stands for where a ConfigMap defines it: what the node has loaded, if that
-    is known, or else the entry as it is now."""
-    if mode is None or mode.is_resolved:
-        return mode
-    applied = records.applied
-    is_known = applied is not None and applied.mode.labels == mode.labels
-    return applied.mode if applied is not None and is_known else plugins.resolve(mode)
-
-
-def _describe_configuration(node: Node, records: NodeRecords, plugins: PluginDaemonSets) -> str:
-    if (mode := find_configured(node.labels)) is None:
-        return ""
-    loaded = _find_loaded(mode, records, plugins) or mode
-    shared = EDITIONS[mode.edition].describe_sharing(loaded)
-    return f"{mode.config}: {shared or 'the entry of the ConfigMap is not known'}"
 
 
 def _find_claimants(snapshot: ClusterSnapshot, planner: Planner, name: str) -> tuple[Claimant, ...]:
