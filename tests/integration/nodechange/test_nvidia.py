@@ -144,8 +144,8 @@ def test_a_node_whose_mps_daemon_has_another_default_key_stays_cordoned_and_name
 ) -> None:
     bench = nvidia
     add_gpu_nodes(bench, "n1")
-    bench.create_pool(build_nvidia_pool("mps-8"))
-    assert MPS_DAEMONS in expect_reason(bench, "n1", "ComponentNotReady")["message"]
+    bench.create_pool(build_nvidia_pool("mps-8", rollout={"readyTimeoutSeconds": 15}))
+    assert MPS_DAEMONS in expect_reason(bench, "n1", "DeadlineExceeded")["message"]
     assert bench.node("n1")["spec"]["unschedulable"]
 
 
