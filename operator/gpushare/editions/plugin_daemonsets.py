@@ -79,7 +79,7 @@ class PluginDaemonSets:
     def explain_edit(self, mode: Mode) -> str:
         """Tell what the plugin would load instead of `mode` if it started now; empty where that is
         the mode."""
-        if not mode.config or (now := self.resolve(mode)) == mode:
+        if (now := self.resolve(mode)) == mode:
             return ""
         return (
             f"Key {mode.config} was edited, and the plugin loads that at its next restart. To "

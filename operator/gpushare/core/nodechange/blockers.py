@@ -1,6 +1,6 @@
 """Finds what must be gone from a node before its mode may change."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from gpushare import names
 from gpushare.api.k8s.daemonset import FORMER
@@ -59,15 +59,9 @@ def find_blocking_pods(
     elif not to.isolated:
         strict = [pod for pod in live if pod.requires_isolation and pod.requests]
         groups.append((strict, f"require isolation ({names.ANNOTATION_ISOLATION})"))
-    for blocking, what in groups:
-        if blocking:
-            every = {pod.uid: pod for group, _ in groups for pod in group}
-            return Blocker(
-                Reason.WORKLOADS_PRESENT,
-                f"Pods that {what} must finish or be moved first: {_listed(blocking)}",
-                tuple(every.values()),
-            )
-    return None
+    every = {pod.uid: pod for group, _ in groups for pod in group}
+    found = (_wait_for(what, blocking, every.values()) for blocking, what in groups)
+    return next(filter(None, found), None)
 
 
 def find_evictable_pods(transition: Transition, pods: Iterable[Pod]) -> tuple[NamedPod, ...]:
@@ -98,13 +92,7 @@ def find_pods_of_another_mode(to: Mode, pods: Iterable[Pod]) -> Blocker | None:
         if pod.is_live
         and (pod.has_claimed_cards or (pod.requests and to.resource not in pod.requests))
     ]
-    if not users or not to.resource:
-        return None
-    return Blocker(
-        Reason.WORKLOADS_PRESENT,
-        f"Pods that use another mode's GPUs must finish or be moved first: {_listed(users)}",
-        tuple(users),
-    )
+    return _wait_for("use another mode's GPUs", users, users) if to.resource else None
 
 
 def find_pods_of_another_pool(node: Node, pool: str, pods: Iterable[Pod]) -> Blocker | None:
@@ -114,12 +102,7 @@ def find_pods_of_another_pool(node: Node, pool: str, pods: Iterable[Pod]) -> Blo
     """
     current = node.labels.get(names.LABEL_POOL, pool)
     users = [pod for pod in pods if pod.is_live and (names.LABEL_POOL, current) in pod.selects]
-    if current == pool or not users:
-        return None
-    return Blocker(
-        Reason.WORKLOADS_PRESENT,
-        f"Pods that select pool {current} must finish or be moved first: {_listed(users)}",
-    )
+    return _wait_for(f"select pool {current}", users, ()) if current != pool else None
 
 
 def find_reason_to_stay_away(seen: NodeSnapshot, to: Mode, pool: str) -> Blocker | None:
@@ -140,10 +123,7 @@ def _find_users_of_configuration(seen: NodeSnapshot, to: Mode) -> Blocker | None
     if applied is None or not applied.mode.follows_label or applied.edition is to.edition:
         return None
     users = [pod for pod in seen.pods if pod.is_live and pod.requests]
-    if not users:
-        return None
-    message = f"Pods that use GPUs must finish or be moved first: {_listed(users)}"
-    return Blocker(Reason.WORKLOADS_PRESENT, message, tuple(users))
+    return _wait_for("use GPUs", users, users)
 
 
 def find_other_stack(seen: NodeSnapshot, to: Mode | None = None) -> Blocker | None:
@@ -181,12 +161,12 @@ def find_maintenance(node: Node) -> Blocker | None:
     return Blocker(Reason.UNDER_MAINTENANCE, told) if told else None
 
 
-def find_unresolved_config(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext) -> Blocker | None:
-    """Find why it is unknown what a mode stands for that a ConfigMap defines."""
-    if to.is_resolved:
-        return None
-    why = ctx.plugin_daemonsets.explain_unresolved(to)
-    return find_missing_daemonset(to, pods, ctx) or Blocker(Reason.CONFIG_MISSING, why)
+def find_missing_config(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext) -> Blocker | None:
+    """Find why a plugin that starts now can't load a mode that a ConfigMap defines."""
+    plugins, missing = ctx.plugin_daemonsets, find_missing_daemonset(to, pods, ctx)
+    if missing is not None or plugins.defines(to):
+        return missing
+    return Blocker(Reason.CONFIG_MISSING, plugins.explain_unresolved(to))
 
 
 def find_other_edition(node: Node, edition: Edition) -> Blocker | None:
@@ -273,5 +253,10 @@ def _selects_lost(pod: Pod, from_mode: Mode, to: Mode) -> bool:
     )
 
 
-def _listed(pods: list[Pod]) -> str:
-    return list_few(sorted(f"{pod.namespace}/{pod.name}" for pod in pods))
+def _wait_for(what: str, users: Sequence[Pod], pods: Iterable[Pod]) -> Blocker | None:
+    """Block by `pods`, of which `users` are named; None where there are no `users`."""
+    if not users:
+        return None
+    listed = list_few(sorted(f"{pod.namespace}/{pod.name}" for pod in users))
+    message = f"Pods that {what} must finish or be moved first: {listed}"
+    return Blocker(Reason.WORKLOADS_PRESENT, message, tuple(pods))

@@ -8,8 +8,8 @@ from gpushare.api.nvidia_plugin import ConfigChangePolicy
 from gpushare.api.pool import Pool, RestartPolicy
 from gpushare.core.nodechange.blockers import (
     find_blocking_pods,
+    find_missing_config,
     find_reason_to_stay_away,
-    find_unresolved_config,
 )
 from gpushare.core.nodechange.configuration import find_followed_mode, find_joined_mode
 from gpushare.core.nodechange.kernel_module import is_isolation_left
@@ -50,9 +50,11 @@ class MemberStep(Step):
     @cached_property
     def reason_to_stay_away(self) -> Blocker | None:
         """Why the node must not be changed at all."""
-        return find_reason_to_stay_away(
-            self.seen, self.wanted, self.pool.name
-        ) or find_unresolved_config(self.wanted, self.seen.pods, self.ctx)
+        seen, wanted = self.seen, self.wanted
+        away = find_reason_to_stay_away(seen, wanted, self.pool.name)
+        if away is not None or wanted.is_resolved:
+            return away
+        return find_missing_config(wanted, seen.pods, self.ctx)
 
     @cached_property
     def current(self) -> str:

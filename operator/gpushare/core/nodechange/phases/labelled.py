@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gpushare import names
 from gpushare.core.deviceplugin.verification import verify_return
-from gpushare.core.nodechange.blockers import find_missing_daemonset, find_pods_of_another_mode
+from gpushare.core.nodechange.blockers import find_missing_config, find_pods_of_another_mode
 from gpushare.core.nodechange.kernel_module import is_left_loaded, note_module
 from gpushare.core.nodechange.labels_in_force import LABELS_RESTORED, build_last_applied
 from gpushare.core.nodechange.phases.teardown import has_rebooted, spend_word
@@ -15,7 +15,6 @@ from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import (
     ApplyNode,
-    Blocker,
     DeletePlugins,
     NamedPod,
     NodeState,
@@ -48,13 +47,11 @@ def _follow_config(step: Step) -> StepResult | None:
     """Lead the change to what the plugin that starts next would load, and replace none that would
     find nothing to load."""
     plugins = step.ctx.plugin_daemonsets
-    now = plugins.resolve(step.to)
-    if not step.to.config or (now == step.to and plugins.defines(now)):
+    if plugins.defines(step.to):
         return None
-    if (blocker := find_missing_daemonset(now, step.seen.pods, step.ctx)) is not None:
+    now = plugins.resolve(step.to)
+    if (blocker := find_missing_config(now, step.seen.pods, step.ctx)) is not None:
         return step.blocked(blocker)
-    if not plugins.defines(now):
-        return step.blocked(Blocker(Reason.CONFIG_MISSING, plugins.explain_unresolved(now)))
     message = f"The configuration was edited: the change is to {now.schedule} now"
     # Pods that started meanwhile have loaded what was there before: all are recorded anew.
     action = step.write_change(message, to=now.schedule, phase=ChangePhase.LABELLED, plugins=())
