@@ -11,7 +11,7 @@ from gpushare.core.nodechange.blockers import (
     find_missing_config,
     find_reason_to_stay_away,
 )
-from gpushare.core.nodechange.configuration import find_followed_mode, find_joined_mode
+from gpushare.core.nodechange.configuration import find_followed_mode
 from gpushare.core.nodechange.kernel_module import is_isolation_left
 from gpushare.core.nodechange.step import Step, transition_of
 from gpushare.core.ownership.drift import Verdict, judge_drift
@@ -23,7 +23,13 @@ from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult
 from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Outcome, Transition
-from gpushare.editions.registry import MODES, desired_labels, find_schedule, find_transition
+from gpushare.editions.registry import (
+    MODES,
+    desired_labels,
+    find_schedule,
+    find_transition,
+    shows_another,
+)
 from gpushare.names import Reason
 
 
@@ -64,7 +70,10 @@ class MemberStep(Step):
         reading, edition = self.seen.reading, self.pool.spec.edition
         if reading is None or reading.applied.edition is not edition:
             said = find_schedule(edition, self.seen.node.labels)
-            return find_joined_mode(self.seen.node, said, self.resolved, self.pool.spec.schedule)
+            # It joins with what its label names, unless it shows something else.
+            joins = said == self.pool.spec.schedule
+            joins = joins and not shows_another(self.seen.node, self.resolved)
+            return self.resolved.schedule if joins else said
         return find_followed_mode(reading, self.ctx) or reading.effective_mode
 
     @cached_property
@@ -103,12 +112,10 @@ class MemberStep(Step):
         reading, nvidia = self.seen.reading, self.pool.spec.nvidia
         if nvidia is None or reading is None or self.failed_change is not None:
             return self.resolved
-        loaded = reading.applied.mode
-        is_other = (loaded.edition, loaded.config) != (self.resolved.edition, self.resolved.config)
-        if is_other or self.current != loaded.schedule:
-            return self.resolved
-        reports = nvidia.on_config_change is ConfigChangePolicy.REPORT
-        return loaded if reports or not self.resolved.is_resolved else self.resolved
+        loaded, resolved = reading.applied.mode, self.resolved
+        has_it = loaded.labels == resolved.labels and loaded.schedule == self.current
+        rolls_out = resolved.is_resolved and nvidia.on_config_change is ConfigChangePolicy.ROLL_OUT
+        return loaded if has_it and not rolls_out else resolved
 
     @cached_property
     def needed(self) -> Transition | None:

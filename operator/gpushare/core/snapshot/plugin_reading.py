@@ -55,8 +55,8 @@ class PluginReading:
         # The recorded process reads them again if its kubelet restarts, or has done so.
         if self.is_ours:
             return False
-        foreign = [key for key, value in mode.labels.items() if self.node.labels.get(key) != value]
-        if not foreign or is_brief is None:
+        moments = self.overwritten_at
+        if not moments or is_brief is None:
             # What another manager set to our value had another one before, nobody knows how long.
             return True
         if (said := self._said) is mode:
@@ -65,9 +65,14 @@ class PluginReading:
             return not is_brief(None)
         # Of a label that was removed nothing tells when. By a value of another plugin's mode the
         # DaemonSets take this plugin away, and it reads ours when it comes back.
-        moments = [self.node.written_at.get(key) for key in foreign]
         leaves = said is not None and not self.shares_plugin(said)
         return not all(map(is_brief, moments)) or (not leaves and (stays or None in moments))
+
+    @property
+    def overwritten_at(self) -> list[datetime | None]:
+        """When others wrote another value of the recorded mode's labels; None: nobody knows."""
+        node, labels = self.node, self.applied.mode.labels.items()
+        return [node.written_at.get(key) for key, value in labels if node.labels.get(key) != value]
 
     @property
     def is_replaced(self) -> bool:
