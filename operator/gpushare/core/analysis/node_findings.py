@@ -98,16 +98,12 @@ def _judge(
     others = find_stacks(node, pods).keys() - {Stack.ALIBABA_CLOUD}
     has_other = is_others or (bool(others) and not is_labelled)
     if edition is not None and not has_other:
-        applied = context.seen.records.applied
         if mode is None:
             said = f"The node has {list_switches(node)}, which is not a mode of edition {edition}"
             remedy = "Correct the label (docs/transitions.md lists the modes)"
             yield find(Code.UNKNOWN_MODE, about, said, remedy)
-        elif mode.is_resolved:
-            yield from _judge_mode(context, mode, ctx)
-        elif applied is not None and applied.mode.labels == mode.labels:
-            # What a ConfigMap defines is what the node has loaded, whatever is there now.
-            yield from _judge_mode(context, applied.mode, ctx)
+        elif (loaded := context.seen.records.find_loaded(mode)).is_resolved:
+            yield from _judge_mode(context, loaded, ctx)
     if any(pod.is_static_plugin and pod.is_live for pod in pods):
         yield find(
             Code.STATIC_POD,

@@ -58,14 +58,9 @@ def _find_missing(
     serving = find_serving(pods, mode, replaced)
     by_recoverer = mode.relies_on_recoverer(ctx.daemonsets)
     recoverer = (mode.recoverer,) if by_recoverer and not serving else ()
+    ready = {p.daemonset for p in pods if p.ready and not p.deleting and p.uid not in replaced}
     for component in (*mode.components, *recoverer):
-        if not any(
-            pod.daemonset == component
-            and pod.ready
-            and not pod.deleting
-            and pod.uid not in replaced
-            for pod in pods
-        ):
+        if component not in ready:
             message = f"DaemonSet {ctx.name_of(component)} has no Ready pod on the node"
             return NotYet(
                 Reason.COMPONENT_NOT_READY, f"{message}. {advise_pods(node, ctx, component)}"
@@ -76,8 +71,7 @@ def _find_missing(
     for resource in mode.resources:
         if not node.allocatable.get(resource):
             return explain_zero(node, serving, mode, resource, ctx)
-    competing = find_competing_plugins(node, pods, mode, ctx, previous_mode)
-    if competing is not None:
+    if (competing := find_competing_plugins(node, pods, mode, ctx, previous_mode)) is not None:
         return competing
     if difference := EDITIONS[mode.edition].find_difference(node, pods, mode):
         return find_changed_config(mode, ctx) or NotYet(

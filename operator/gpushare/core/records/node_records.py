@@ -47,6 +47,12 @@ class NodeRecords(BaseModel):
             return self.change.mode
         return self.applied.mode if self.applied is not None else None
 
+    def find_loaded(self, mode: Mode) -> Mode:
+        """Find what a node has loaded whose labels say `mode`: where a ConfigMap defines that, what
+        it said when it was applied, whatever it says now."""
+        applied = self.applied.mode if self.applied is not None else mode
+        return applied if applied.labels == mode.labels else mode
+
     def annotations(self) -> dict[str, str]:
         """Write the records as annotations."""
         result: dict[str, str] = {}

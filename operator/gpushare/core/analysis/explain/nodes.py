@@ -153,10 +153,7 @@ def explain_node(
     edition = pool.spec.edition if pool is not None else find_edition(node.labels)
     labelled = find_schedule(edition, node.labels) if edition is not None else ""
     mode = find_mode(edition, labelled) if edition is not None else None
-    loaded = mode and snapshot.plugin_daemonsets.resolve(mode)
-    if mode is not None and (applied := records.applied) and applied.mode.labels == mode.labels:
-        # What a ConfigMap defines is what the node has loaded, whatever is there now.
-        loaded = applied.mode
+    loaded = mode and records.find_loaded(snapshot.plugin_daemonsets.resolve(mode))
     ctx = planner.build_context(snapshot, now) if planner is not None else None
     found = judge_node(context, pool, owner.plan if owner is not None else None, ctx)
     return NodeExplanation(
