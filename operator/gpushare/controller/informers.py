@@ -62,8 +62,7 @@ class Informers:
         """GPU pods that have no node, or that nobody sent to a pool."""
         self._waited_for: set[str] = set()
 
-        self._plugin_daemonsets = settings.plugin_daemonsets
-        self._plugin_namespace = settings.plugin_namespace
+        self._settings = settings
         self.parse_pod: Callable[[Json], Pod | None] = partial(
             parse_pod,
             plugin_namespaces={settings.plugin_namespace, settings.nvidia_namespace},
@@ -83,25 +82,24 @@ class Informers:
             parse_daemonset,
             lambda key, old, new: self._notify(),
         )
-        self._nvidia_namespace = settings.nvidia_namespace
-        self.nvidia_daemonsets: Informer[DaemonSet] | None = None
-        self.nvidia_configs: Informer[PluginConfigs] | None = None
+        self._nvidias: Mapping[str, DaemonSet] = {}
+        self._nvidia_configs: Mapping[str, PluginConfigs] = {}
         """Without these, pools of the edition wait."""
         if namespace := settings.nvidia_namespace:
-            self.nvidia_daemonsets = self._add(
+            self._nvidias = self._add(
                 f"apis/apps/v1/namespaces/{namespace}/daemonsets",
                 parse_daemonset,
                 lambda key, old, new: self._notify(),
                 resource="nvidia-daemonsets",
                 is_optional=True,
-            )
-            self.nvidia_configs = self._add(
+            ).records
+            self._nvidia_configs = self._add(
                 f"api/v1/namespaces/{namespace}/configmaps",
                 parse_configs,
                 lambda key, old, new: self._notify(),
                 resource="nvidia-configmaps",
                 is_optional=True,
-            )
+            ).records
         self.namespaces: Informer[Namespace] = self._add(
             "api/v1/namespaces", parse_namespace, lambda key, old, new: None
         )
@@ -203,18 +201,18 @@ class Informers:
 
     def observe(self) -> ClusterSnapshot:
         """Return views, not copies, of what is here, without pools and what is under way."""
-        nvidias = self.nvidia_daemonsets.records.values() if self.nvidia_daemonsets else ()
-        configs = self.nvidia_configs.records.values() if self.nvidia_configs else ()
+        settings = self._settings
+        nvidias, configs = self._nvidias.values(), self._nvidia_configs.values()
         loaded = {each.config_map for each in nvidias}
         return ClusterSnapshot(
             nodes=self.nodes.records,
             pods=_PodsByNode(self._pods, self.dynamic.claims),
             jobs=self._jobs,
             plugin_daemonsets=PluginDaemonSets(
-                self._plugin_daemonsets,
+                settings.plugin_daemonsets,
                 frozenset(self.daemonsets.records.values()),
-                self._plugin_namespace,
-                self._nvidia_namespace,
+                settings.plugin_namespace,
+                settings.nvidia_namespace,
                 frozenset(nvidias),
                 {each.name: each for each in configs if each.name in loaded},
             ),
