@@ -197,12 +197,10 @@ def find_enforced_labels(seen: NodeSnapshot, pool: Pool, from_mode: str) -> dict
     applied, wanted = seen.records.applied, desired_labels(pool.name, pool.spec)
     if applied is None or applied.edition is not pool.spec.edition or from_mode != applied.schedule:
         return wanted | find_isolation_label(seen.node, wanted, seen.records)
-    effective_mode = applied.mode.labels
-    labels = desired_labels(applied.pool, pool.spec)
+    labels, present = desired_labels(applied.pool, pool.spec), seen.node.labels
     held = {key: value for key, value in labels.items() if key not in names.MODE_LABELS}
-    present = seen.node.labels
     held |= {
         key: wanted[key] if key in wanted and present.get(key) == wanted[key] else value
-        for key, value in effective_mode.items()
+        for key, value in applied.mode.labels.items()
     }
     return held | find_isolation_label(seen.node, held, seen.records)

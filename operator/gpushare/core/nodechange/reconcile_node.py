@@ -33,13 +33,10 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResu
     _, _, plan = find_rule(step)
     if seen.node.carries_ours and step.reason_to_stay_away is None:
         plan = plan_module_noted(seen, plan, MODES[pool.spec.edition, pool.spec.schedule])
-    requeue_after_seconds = plan.requeue_after_seconds
-    if (wait := find_unknown_mode_wait(seen, ctx)) is not None and plan.action is None:
-        wakes = [wait.total_seconds(), requeue_after_seconds or wait.total_seconds()]
-        requeue_after_seconds = min(wakes)
-    if seen.reading is not None and (end := find_brief_end(seen.reading, ctx)) is not None:
-        seconds = end.total_seconds()
-        requeue_after_seconds = min(seconds, requeue_after_seconds or seconds)
+    waits = [find_unknown_mode_wait(seen, ctx)] if plan.action is None else []
+    if seen.reading is not None:
+        waits.append(find_brief_end(seen.reading, ctx))
+    wakes = [plan.requeue_after_seconds, *(w.total_seconds() for w in waits if w is not None)]
     change, failure = seen.records.change, _find_failure(seen.records)
     halts, applied = failure is not None and failure.attempt == policy.attempt, seen.records.applied
     # Where nothing is written, nothing is ever ours.
@@ -48,7 +45,7 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResu
     plan = replace(
         plan,
         labelled=held and wanted.items() <= seen.node.labels.items(),
-        requeue_after_seconds=requeue_after_seconds,
+        requeue_after_seconds=min((wake for wake in wakes if wake is not None), default=None),
         # Also where it gives way, or another change is to follow the one that failed.
         under_way=change is not None and change.is_under_way,
         verified=not halts and plan.state is NodeState.READY and is_verified,
