@@ -15,7 +15,7 @@ MPS_DAEMONS: Final = f"{NVIDIA_CHART}-mps-control-daemon"
 CONFIG_MAP: Final = f"{NVIDIA_CHART}-configs"
 
 _MANIFEST = Path(__file__).resolve().parent / "editions" / "nvidia.yaml"
-_NO_DEFAULT = f'{{name: {names.DEFAULT_CONFIG}, value: ""}}'
+_DEFAULT_KEY = f"{names.DEFAULT_CONFIG}, value: "
 _FOLDERS = {
     "Namespace": "/api/v1/namespaces",
     "ConfigMap": f"/api/v1/namespaces/{names.NVIDIA_NAMESPACE}/configmaps",
@@ -27,8 +27,8 @@ _GONE_SECONDS = 180
 
 def load_nvidia(default_key: str = "") -> list[dict[str, Any]]:
     """The manifests, in the order to apply them, with this key as `config.default` of the chart."""
-    text = _MANIFEST.read_text().replace(_NO_DEFAULT, _NO_DEFAULT.replace('""', default_key))
-    return list(yaml.safe_load_all(text))
+    given = f'{_DEFAULT_KEY}"{default_key}"'
+    return list(yaml.safe_load_all(_MANIFEST.read_text().replace(f'{_DEFAULT_KEY}""', given)))
 
 
 def install_nvidia(cluster: Cluster, default_key: str = "") -> None:

@@ -51,9 +51,9 @@ class Config:
 def read_at_start(pod: Pod, node: Node, configs: Configs) -> Config | None:
     """Return what a pod's init container chooses; None where it fails, and nothing starts.
 
-    A pod without config-manager shares nothing, whatever the label says. From 0.18.2 on the init
-    container does not wait for the label, and chooses as if there were none (#1645): the sidecar
-    follows the label some moments later. It does so before the MPS daemon has started.
+    A pod without config-manager shares nothing, whatever the label says. From 0.18.2 to 0.20.0 the
+    init container does not wait for the label, and chooses as if there were none (#1645): the
+    sidecar follows the label some moments later. It does so before the MPS daemon has started.
     """
     sees = node.sees_label or pod.component == names.MPS_DAEMON
     return _choose(pod, _read_label(node) if sees else "", configs)

@@ -260,7 +260,7 @@ def _find_amount_rejections(asks: Mapping[str, int], place: Place) -> Iterator[R
 
 def _explain_not_offered(resource: str, place: Place) -> Rejection:
     pool, plan = place.pool, place.plan
-    # Which of them a mode offers may be known of its nodes alone.
+    # A mode may offer one of several resources: its nodes tell which.
     now = pool.offers & {each for each, amount in place.node.allocatable.items() if amount}
     offered = now if pool.mode.also_used and now else pool.offers
     if pool.name and resource not in offered:
