@@ -32,7 +32,7 @@ def load_nvidia(default_key: str = "") -> list[dict[str, Any]]:
 
 
 def install_nvidia(cluster: Cluster, default_key: str = "") -> None:
-    """Make what the chart brings; what is there stays, and the ConfigMap is as it was at first.
+    """Make what the chart brings, also where it is there and was changed.
 
     It runs on nodes with the label ``nvidia.com/gpu.present: "true"``.
     """
@@ -41,7 +41,7 @@ def install_nvidia(cluster: Cluster, default_key: str = "") -> None:
         path = f"{folder}/{manifest['metadata']['name']}"
         if not cluster.api.exists(path):
             cluster.api.call("POST", folder, manifest)
-        elif manifest["kind"] == "ConfigMap":
+        elif manifest["kind"] != "Namespace":
             cluster.api.call("PUT", path, manifest)
 
 

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 from gpushare.api.k8s.node import Node
 
+_SHOWN = 3
+"""Of several labels that say the same."""
+
 
 def describe_mig(node: Node) -> str:
     """Describe that the node's cards are split into MIG devices; empty where they are not."""
@@ -21,7 +24,7 @@ def describe_maintenance(node: Node) -> str:
     at_work = node.maintenance_labels
     if not at_work:
         return ""
-    shown = ", ".join(f"{key}={node.labels[key]}" for key in at_work)
+    shown = ", ".join(f"{key}={node.labels[key]}" for key in at_work[:_SHOWN])
     return (
         f"The GPU Operator is at work on the node ({shown}). The change waits until these labels "
         f"say that it is done{_advise_left_over(node, at_work)}"
