@@ -38,7 +38,8 @@ class Schedule(StrEnum):
     DISABLED = "disabled"
 
 
-ModeName = Annotated[Schedule | str, Field(union_mode="left_to_right")]
+_Name = Annotated[str, Field(max_length=128)]
+ModeName = Annotated[Schedule | _Name, Field(union_mode="left_to_right")]
 """A Schedule, or what the edition NVIDIA calls a mode (`editions/nvidia.py`)."""
 
 

@@ -15,6 +15,7 @@ from tests.kit.cluster.expect import (
     expect_pool_ready,
     expect_quiet,
     expect_reason,
+    expect_running,
     is_observed,
 )
 from tests.kit.cluster.nvidia_stack import (
@@ -166,6 +167,56 @@ def test_an_edited_configuration_is_told_and_rolled_out_when_the_pool_says_so(
     expect(bench, "edited content", lambda: offered(bench, "n1") == CARDS * 8)
     expect(bench, "observed", lambda: is_observed(bench.pool()))
     expect_pool_ready(bench, nodes=1)
+
+
+def fill(bench: Bench) -> None:
+    """Pods on half of the slices of two cards by four."""
+    expect(bench, "slices", lambda: offered(bench, "n1") == 4 * CARDS)
+    for number in range(4):
+        bench.create_pod(ask_for(GPU, f"p{number}", "n1"))
+    for number in range(4):
+        expect_running(bench, f"p{number}")
+
+
+def expect_drained_first(bench: Bench) -> None:
+    """The node offers whole cards, and is Ready once the pods that share them are gone."""
+    expect(bench, "whole cards", lambda: offered(bench, "n1") == CARDS)
+    assert KEY in expect_reason(bench, "n1", "WorkloadsPresent")["message"]
+    for number in range(4):
+        bench.delete_pod(f"p{number}")
+    expect_pool_ready(bench, nodes=1)
+
+
+def test_pods_that_came_beside_another_label_must_go_although_the_label_is_back(
+    nvidia: Bench,
+) -> None:
+    bench = nvidia
+    add_gpu_nodes(bench, "n1")
+    bench.create_pool(build_nvidia_pool("whole"))
+    expect_pool_ready(bench, nodes=1)
+    bench.change_pool(reconcile="Paused")
+    expect(bench, "observed", lambda: is_observed(bench.pool()))
+    bench.label("n1", {KEY: "slices-4"})
+    fill(bench)
+    bench.label("n1", {KEY: "whole"})
+    bench.change_pool(reconcile="Enforce")
+    expect_drained_first(bench)
+
+
+def test_pods_that_came_with_edited_content_must_go_although_the_content_is_back(
+    nvidia: Bench,
+) -> None:
+    bench = nvidia
+    add_gpu_nodes(bench, "n1")
+    bench.create_pool(build_nvidia_pool("whole"))
+    expect_pool_ready(bench, nodes=1)
+    data = bench.call("GET", CONFIGS)["data"]
+    for content in (data["slices-4"], data["whole"]):
+        bench.call("PATCH", CONFIGS, {"data": {"whole": content}})
+        bench.call("DELETE", STACK_PODS)
+        if content == data["slices-4"]:
+            fill(bench)
+    expect_drained_first(bench)
 
 
 def test_a_renamed_resource_is_proved_under_its_name(nvidia: Bench) -> None:

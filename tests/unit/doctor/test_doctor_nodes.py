@@ -26,6 +26,7 @@ from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from gpushare.settings import Settings
+from tests.kit.values import configurations
 from tests.kit.values.node_plans import OURS, SHARE, a_settled, applied, has_failed
 from tests.kit.values.objects import (
     MEMORY,
@@ -39,7 +40,6 @@ from tests.kit.values.objects import (
     a_static_plugin,
 )
 from tests.unit.doctor.expect_findings import expect_one, list_codes
-from tests.unit.nodechange import test_configurations as configurations
 
 WARNING, ERROR, INFO = Severity.WARNING, Severity.ERROR, Severity.INFO
 LATER = NOW + timedelta(minutes=5)

@@ -18,6 +18,7 @@ from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.stacks import Stack
 from gpushare.names import Reason
 from gpushare.settings import Settings
+from tests.kit.values import configurations
 from tests.kit.values.node_plans import LEFT_INSTALLER, SHARE, a_settled, changing
 from tests.kit.values.objects import (
     MEMORY,
@@ -28,7 +29,6 @@ from tests.kit.values.objects import (
     a_pool,
     a_snapshot,
 )
-from tests.unit.nodechange import test_configurations as configurations
 
 LATER = NOW + timedelta(minutes=5)
 POOL = a_pool(schedule="share")

@@ -7,81 +7,34 @@ from typing import Any
 import pytest
 
 from gpushare.api.k8s.daemonset import NVIDIA_MPS_DAEMONSET as MPS_DAEMON
-from gpushare.api.k8s.daemonset import DaemonSet
 from gpushare.api.k8s.node import Node
-from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import Edition, Pool
+from gpushare.api.pool import Edition
 from gpushare.core.nodechange.reconcile_node import plan_node
-from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, Failure, PluginPod
-from gpushare.core.records.node_records import NodeRecords, parse_records
+from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, RecordPlugins, StepResult
 from gpushare.core.snapshot.change_policy import build_attempt
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.plugin_config_map import name_mode, read_entry
 from gpushare.editions.plugin_configs import PluginConfigs
-from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.names import Reason
+from tests.kit.values.configurations import (
+    EDITED,
+    GPU,
+    HOLDER,
+    KEY,
+    LOADED,
+    PLUGIN,
+    PODS,
+    POOL,
+    SLICES,
+    build_pool,
+    context,
+    member,
+    node,
+    step,
+)
 from tests.kit.values.objects import NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
-
-GPU, KEY, POOL = "nvidia.com/gpu", "nvidia.com/device-plugin.config", "gpushare.io/pool"
-SLICES = f"version: v1\nsharing: {{timeSlicing: {{resources: [{{name: {GPU}, replicas: 4}}]}}}}\n"
-EDITED = SLICES.replace("4", "8")
-PLUGIN, DISCOVERY = "nvidia-device-plugin-daemonset", "gpu-feature-discovery"
-PODS = (a_plugin_pod("p", daemonset=PLUGIN), a_plugin_pod("d", daemonset=DISCOVERY))
-SHOWN = {f"{GPU}.count": "2", f"{GPU}.replicas": "4", f"{GPU}.sharing-strategy": "time-slicing"}
-LOADED = name_mode("a", SLICES)
-
-
-def context(
-    text: str = SLICES,
-    key: str = "a",
-    *,
-    config_map: str = "configs",
-    namespace: str = "kube-system",
-) -> ReconcileContext:
-    """An installation with this entry in the plugin's ConfigMap."""
-    found = {
-        DaemonSet("nvdp", standard=PLUGIN, config_map=config_map),
-        DaemonSet("gfd", standard=DISCOVERY),
-    }
-    configs = {"configs": PluginConfigs("configs", {key: text}, read_entry)}
-    return ReconcileContext(
-        NOW,
-        plugin_daemonsets=PluginDaemonSets(
-            nvidia=frozenset(found), nvidia_namespace=namespace, configs=configs
-        ),
-    )
-
-
-def build_pool(**spec: Any) -> Pool:
-    policy = {key: spec.pop(key) for key in ("on_config_change",) if key in spec}
-    return a_pool(edition="NVIDIA", nvidia={"config": "a", **policy}, **spec)
-
-
-def node(labels: dict[str, str] | None = None, offered: int = 8, **more: Any) -> Node:
-    return a_node(labels={**SHOWN, **(labels or {})}, allocatable={GPU: offered}, **more)
-
-
-def member(schedule: str = LOADED, **labels: str) -> Node:
-    """A node of the pool that has loaded this."""
-    applied = LastApplied(
-        pool="training", edition=Edition.NVIDIA, schedule=schedule, plugins={"p": 0}
-    )
-    records = NodeRecords(initial_values={KEY: None, POOL: None}, applied=applied)
-    return node({KEY: "a", POOL: "training", **labels}, records=records)
-
-
-def step(
-    node: Node, *pods: Pod, pool: Pool | None = None, ctx: ReconcileContext | None = None
-) -> StepResult:
-    seen = NodeSnapshot(node, (*PODS, *pods), parse_records(node))
-    return plan_node(
-        seen, pool or a_pool(edition="NVIDIA", nvidia={"config": "a"}), ctx or context()
-    )
-
-
-HOLDER = a_gpu_pod(requests={GPU: 1})
 
 
 def test_a_node_that_shows_the_configuration_joins_with_its_pods() -> None:
@@ -132,6 +85,8 @@ def test_a_configuration_that_is_gone_changes_nothing_on_a_node_that_has_loaded_
 ) -> None:
     plan = step(member(), pool=build_pool(on_config_change=policy), ctx=context(key="b"))
     assert (plan.state, plan.action, plan.start) == (NodeState.READY, None, None)
+    assert plan.reason is Reason.CONFIG_CHANGED
+    assert "has no key a" in plan.message
 
 
 @pytest.mark.parametrize(
@@ -210,37 +165,6 @@ def test_a_node_whose_plugin_is_not_back_yet_is_waited_for() -> None:
     assert plan.start is None
 
 
-FOREIGN = {KEY: "b"}
-
-
-def drifted(age: timedelta | None) -> Node:
-    """A member whose label somebody changed so long ago; None: they took it away."""
-    found = member()
-    labels = {**found.labels, **FOREIGN}
-    if age is None:
-        del labels[KEY]
-    return replace(
-        found,
-        labels=labels,
-        owned=found.owned - {KEY},
-        written_at={KEY: NOW - age} if age is not None else {},
-    )
-
-
-def test_a_label_that_was_changed_a_moment_ago_is_put_back() -> None:
-    plan = step(drifted(timedelta(seconds=3)), HOLDER)
-    assert isinstance(plan.action, ApplyNode)
-    assert plan.action.labels[KEY] == "a"
-    assert plan.requeue_after_seconds is not None
-
-
-@pytest.mark.parametrize("age", [timedelta(hours=1), None], ids=["long ago", "nobody knows when"])
-def test_what_the_plugin_followed_for_a_while_is_left_without_pods(age: timedelta | None) -> None:
-    plan = step(drifted(age), HOLDER)
-    assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
-    assert step(drifted(age)).start is not None
-
-
 def under_change(phase: ChangePhase, *, to: str = LOADED, **more: Any) -> Node:
     """A member whose plugin has loaded `b` and is to load something else."""
     change = Change(
@@ -300,6 +224,10 @@ def test_a_change_that_failed_is_rolled_back_to_what_the_config_map_still_has() 
         assert "Not rolled back" in plan.message
 
 
+def test_a_change_from_a_label_that_was_removed_has_nothing_to_be_rolled_back_to() -> None:
+    assert "no former mode" in failed(with_both(), from_mode="config=").message
+
+
 def test_a_rollback_waits_for_the_gpu_operator() -> None:
     plan = failed(with_both(), labels={"nvidia.com/gpu-driver-upgrade-state": "upgrade-failed"})
     assert plan.action is None
@@ -334,7 +262,7 @@ def test_no_plugin_is_replaced_and_no_label_put_back_under_pods(phase: ChangePha
     changing, old = under_change(phase), a_plugin_pod("old", daemonset=PLUGIN)
     plan = step(changing, HOLDER, old)
     assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
-    foreign = replace(changing, labels={**changing.labels, **FOREIGN}, owned=changing.owned - {KEY})
+    foreign = replace(changing, labels={**changing.labels, KEY: "b"}, owned=changing.owned - {KEY})
     plan = step(foreign, HOLDER, old)
     assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
 

@@ -195,9 +195,11 @@ def test_a_change_that_can_not_be_is_refused(text: str, instead: str) -> None:
     ("text", "instead", "told"),
     [
         ('"schedule":"share"', '"schedule":"mps"', "no mode mps"),
+        # Names of modes are kept in memory.
+        ('"schedule":"share"', f'"schedule":"config={"x" * 128}"', "cannot be read"),
         ('"v":2', '"v":3', "another version"),
     ],
-    ids=["a mode that the edition lacks", "a newer version"],
+    ids=["a mode that the edition lacks", "a name that is too long", "a newer version"],
 )
 def test_what_was_never_applied_by_this_version_is_refused(
     text: str, instead: str, told: str

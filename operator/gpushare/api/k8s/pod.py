@@ -96,6 +96,9 @@ class Pod:
     card_count: int = 1
     """Cards over which its label spreads its GPU memory evenly (Professional)."""
     created: datetime | None = None
+    started: datetime | None = None
+    """When its kubelet admitted it, by the node's clock; of pods that ask for whole cards or for
+    replicas of them alone."""
     unschedulable: str = ""
     """The scheduler's message, cut, where it found no node, or failed."""
     unscheduled: tuple[str, str] = field(default=NOT_LOOKED_AT, compare=False)
@@ -166,7 +169,7 @@ def parse_pod(
         return None
     ready = _find_condition(status, "Ready")
     since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
-    created = meta.get("creationTimestamp")
+    created, started = meta.get("creationTimestamp"), requests and status.get("startTime")
     shares = names.RESOURCE_GPU_MEMORY in requests
     card_memory = _sum_card_memory(spec.containers) if shares else 0
     scheduled = _find_condition(status, "PodScheduled")
@@ -201,6 +204,7 @@ def parse_pod(
         cards=_read_cards(spec, annotations, card_memory) if shares and node else NOTHING,
         card_count=_count_cards(meta) if shares else 1,
         created=datetime.fromisoformat(created) if created else None,
+        started=datetime.fromisoformat(started) if started and not shares else None,
         unschedulable=message if reason in _UNSCHEDULABLE else "",
         unscheduled=share((reason, message)),
         ranked_pools=share(past.ranked_pools) if past is not None else (),

@@ -2,26 +2,54 @@
 
 The plugin follows its label at once. Of the edited content of a key it loads nothing before its
 next restart. Pods keep the devices of what was loaded when they were admitted, so what was loaded
-for a while is left as a mode is: without pods.
+while pods came is left as a mode is: without pods.
 """
 
 from datetime import timedelta
 
-from gpushare.core.snapshot.node import ReconcileContext
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.core.snapshot.plugin_reading import PluginReading
-from gpushare.editions.registry import find_schedule
+from gpushare.editions.registry import find_schedule, shows_another
+
+_SKEW = timedelta(seconds=5)
+"""By which the clocks of a node and of the operator may differ."""
 
 
 def find_followed_mode(reading: PluginReading, ctx: ReconcileContext) -> str | None:
-    """Find the mode of another manager's label that the plugin has followed; None where there is
-    none, or it is put back at once: then hardly a pod was admitted in between.
+    """Find the mode of another manager's label that the plugin has followed while pods came; None
+    where there is none, or it is put back at once.
 
-    Of a label that was removed nobody knows when.
+    Of a label that was removed, or has our value again, nobody knows when.
     """
-    moments = reading.overwritten_at if reading.applied.mode.follows_label else ()
-    if all(at is not None and ctx.is_brief(at) for at in moments):
+    applied, moments = reading.applied, reading.overwritten_at
+    if not applied.mode.follows_label:
         return None
-    return find_schedule(reading.applied.edition, reading.node.labels)
+    is_brief = bool(moments) and all(at is not None and ctx.is_brief(at) for at in moments)
+    has_pods = any(pod.is_live and pod.requests for pod in reading.pods)
+    if not applied.mode_unknown and (reading.is_ours or is_brief or not has_pods):
+        return None
+    return find_schedule(applied.edition, reading.node.labels)
+
+
+def has_doubtful_pods(seen: NodeSnapshot, ctx: ReconcileContext) -> bool:
+    """Tell whether a pod may hold devices of another configuration than the recorded one: a label
+    of others stood when it was admitted, until it was put back, or the plugin shows that it has
+    loaded something else.
+    """
+    reading, drift = seen.reading, seen.records.drift
+    if reading is None or not reading.applied.mode.follows_label:
+        return False
+    mode = reading.applied.mode
+    if reading.applied.mode_unknown:
+        return True
+    starts = [p.started for p in seen.pods if p.is_live and p.started is not None]
+    reverts = [r.at for r in drift.reverts if r.key in mode.labels] if drift is not None else []
+    stood = ctx.timing.reread + _SKEW
+    if any(at - stood <= start <= at + _SKEW for at in reverts for start in starts):
+        return True
+    plugins = [p.ready_since for p in seen.pods if p.daemonset == mode.plugin and p.ready_since]
+    is_other = bool(plugins) and shows_another(seen.node, mode)
+    return is_other and any(start >= min(plugins) - _SKEW for start in starts)
 
 
 def find_brief_end(reading: PluginReading, ctx: ReconcileContext) -> timedelta | None:

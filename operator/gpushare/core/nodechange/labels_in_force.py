@@ -9,6 +9,7 @@ from gpushare.api.pool import Pool
 from gpushare.core.deviceplugin.findings import NotYet, find_plugin_problem
 from gpushare.core.deviceplugin.verification import verify_mode
 from gpushare.core.nodechange.blockers import find_pods_of_another_mode
+from gpushare.core.nodechange.configuration import has_doubtful_pods
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.ownership.drift import Verdict
 from gpushare.core.records.applied_record import LastApplied
@@ -46,7 +47,7 @@ def update_last_applied(
         applied = build_last_applied(seen, pool.name, mode)
         # The same plugin serves both modes, and may have started before somebody wrote the label.
         unknown = known is None and reading is not None and reading.shares_plugin(mode)
-        unknown = unknown or (seen.records.mode_unknown and reading is None and mode.reads_label)
+        unknown = unknown or (seen.records.mode_unknown and reading is None)
         return applied.model_copy(update={"mode_unknown": True if unknown else None}), None
     changes: dict[str, object] = {"pool": pool.name}
     if known.failure and known.failure.attempt != build_attempt(pool, seen.node.retry):
@@ -70,6 +71,7 @@ def note_readings(
     assert reading is not None
     is_unknown = seen.is_mode_unsaved and reading.applied.mode.reads_label
     is_unknown = is_unknown or reading.may_have_misread(ctx.is_brief, stays=stays)
+    is_unknown = is_unknown or has_doubtful_pods(seen, ctx)
     if is_unknown or reading.is_replaced:
         return {
             "plugins": reading.running,

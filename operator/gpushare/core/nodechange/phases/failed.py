@@ -150,10 +150,10 @@ def _why_not_rolled_back(step: FailedStep) -> str:
         return f"A teardown is not rolled back. {UNTIL_FIXED}"
     if not policy.rolls_back or change.rolls_back is not None or change.initializing:
         return UNTIL_FIXED
-    if change.from_mode == change.to:
-        return f"There is no former mode to roll back to. {UNTIL_FIXED}"
     former = member.from_mode
-    if not former.is_resolved or not member.ctx.plugin_daemonsets.defines(former):
+    if change.from_mode == change.to or not former.is_resolved:
+        return f"There is no former mode to roll back to. {UNTIL_FIXED}"
+    if not member.ctx.plugin_daemonsets.defines(former):
         return f"Not rolled back: the ConfigMap no longer defines {former.schedule}. {UNTIL_FIXED}"
     transition = _find_reverse(change)
     if transition.refusal is not None:

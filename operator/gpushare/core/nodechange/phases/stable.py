@@ -11,6 +11,7 @@ from gpushare.core.nodechange.blockers import (
     find_maintenance,
     find_missing_daemonset,
 )
+from gpushare.core.nodechange.configuration import find_followed_mode
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.labels_in_force import LABELS_RESTORED, note_readings, plan_labels
 from gpushare.core.nodechange.member_step import MemberStep
@@ -255,7 +256,13 @@ def wait_for_workloads(step: MemberStep) -> StepResult | None:
     """Wait for pods that hold the change up, where the pool wants that before the cordon."""
     if step.workloads is None or step.policy.stays_cordoned:
         return None
-    message = step.workloads.message
+    message, reading = step.workloads.message, step.seen.reading
+    if reading is not None and find_followed_mode(reading, step.ctx) is not None:
+        (key,) = reading.applied.mode.labels
+        message += (
+            f". Label {key} was removed or had another value while pods came, or its entry was "
+            "edited, so they may hold devices of another configuration"
+        )
     if not step.seen.is_out_of_service:
         message += (
             ". The node still takes new pods: to stop that, set rollout.workloads to "

@@ -1,0 +1,105 @@
+"""What NVIDIA's plugin has followed beside the operator's label, and the pods that came then."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.core.records.applied_record import LastApplied
+from gpushare.core.records.drift_record import Drift, DriftRevert
+from gpushare.core.records.node_records import parse_records
+from gpushare.core.snapshot.actions import ApplyNode, NodeState
+from gpushare.names import Reason
+from tests.kit.values.configurations import GPU, HOLDER, KEY, member, node, step
+from tests.kit.values.objects import NOW, a_gpu_pod
+
+
+def drifted(age: timedelta | None) -> Node:
+    """A member whose label somebody changed so long ago; None: they took it away."""
+    found = member()
+    labels = {**found.labels, KEY: "b"}
+    if age is None:
+        del labels[KEY]
+    return replace(
+        found,
+        labels=labels,
+        owned=found.owned - {KEY},
+        written_at={KEY: NOW - age} if age is not None else {},
+    )
+
+
+def test_a_label_that_was_changed_a_moment_ago_is_put_back() -> None:
+    plan = step(drifted(timedelta(seconds=3)), HOLDER)
+    assert isinstance(plan.action, ApplyNode)
+    assert plan.action.labels[KEY] == "a"
+    assert plan.requeue_after_seconds is not None
+
+
+@pytest.mark.parametrize("age", [timedelta(hours=1), None], ids=["long ago", "nobody knows when"])
+def test_what_the_plugin_followed_for_a_while_is_left_without_pods(age: timedelta | None) -> None:
+    plan = step(drifted(age), HOLDER)
+    assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
+    assert KEY in plan.message
+
+
+@pytest.mark.parametrize("age", [timedelta(hours=1), None], ids=["long ago", "nobody knows when"])
+def test_a_label_is_put_back_on_a_node_without_pods_however_long_it_was_another(
+    age: timedelta | None,
+) -> None:
+    plan = step(drifted(age))
+    assert isinstance(plan.action, ApplyNode)
+    assert plan.action.labels[KEY] == "a"
+
+
+def test_a_label_that_somebody_else_put_back_is_one_that_pods_came_beside() -> None:
+    found = member()
+    found = replace(found, owned=found.owned - {KEY})
+    assert step(found, HOLDER).reason is Reason.WORKLOADS_PRESENT
+    assert isinstance(step(found).action, ApplyNode)
+
+
+def mark(found: Node, *pods: Pod) -> Node:
+    """The node after the operator has written on it that pods may hold other devices, and nothing
+    else."""
+    plan = step(found, *pods)
+    assert isinstance(plan.action, ApplyNode)
+    written = LastApplied.model_validate_json(plan.action.annotations["gpushare.io/applied"])
+    assert written.mode_unknown
+    return replace(found, annotations=plan.action.annotations)
+
+
+def reverted(at: datetime) -> Node:
+    """A member whose label the operator put back then."""
+    records = parse_records(member())
+    drift = Drift(reverts=(DriftRevert(key=KEY, manager="kubectl", theirs="b", at=at),))
+    return node({**member().labels}, records=records.model_copy(update={"drift": drift}))
+
+
+def started(at: datetime) -> Pod:
+    return a_gpu_pod(requests={GPU: 1}, started=at)
+
+
+@pytest.mark.parametrize("after", [timedelta(seconds=-12), timedelta(seconds=2)])
+def test_pods_that_came_while_a_label_was_put_back_must_go(after: timedelta) -> None:
+    at = NOW - timedelta(minutes=5)
+    pod = started(at + after)
+    marked = mark(reverted(at), pod)
+    assert step(marked, pod).reason is Reason.WORKLOADS_PRESENT
+    assert step(marked).start is not None
+
+
+def test_pods_that_came_while_the_plugin_showed_something_else_must_go() -> None:
+    pod = started(NOW)
+    shown = replace(member(), allocatable={GPU: 16})
+    restored = replace(mark(shown, pod), allocatable={GPU: 8})
+    assert step(restored, pod).reason is Reason.WORKLOADS_PRESENT
+
+
+def test_pods_that_came_before_or_after_stay() -> None:
+    at = NOW - timedelta(minutes=5)
+    for moment in (at - timedelta(minutes=1), at + timedelta(minutes=1)):
+        assert step(reverted(at), started(moment)).state is NodeState.READY
+    shown = replace(member(), allocatable={GPU: 16})
+    assert step(shown, started(NOW - timedelta(days=1))).action is None
