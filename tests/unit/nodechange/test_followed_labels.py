@@ -11,8 +11,19 @@ from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.drift_record import Drift, DriftRevert
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import ApplyNode, NodeState
+from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.names import Reason
-from tests.kit.values.configurations import GPU, HOLDER, KEY, member, node, step
+from tests.kit.values.configurations import (
+    EDITED,
+    GPU,
+    HOLDER,
+    KEY,
+    SLICES,
+    context,
+    member,
+    node,
+    step,
+)
 from tests.kit.values.objects import NOW, a_gpu_pod
 
 
@@ -60,10 +71,10 @@ def test_a_label_that_somebody_else_put_back_is_one_that_pods_came_beside() -> N
     assert isinstance(step(found).action, ApplyNode)
 
 
-def mark(found: Node, *pods: Pod) -> Node:
+def mark(found: Node, *pods: Pod, ctx: ReconcileContext | None = None) -> Node:
     """The node after the operator has written on it that pods may hold other devices, and nothing
     else."""
-    plan = step(found, *pods)
+    plan = step(found, *pods, ctx=ctx)
     assert isinstance(plan.action, ApplyNode)
     written = LastApplied.model_validate_json(plan.action.annotations["gpushare.io/applied"])
     assert written.mode_unknown
@@ -90,16 +101,30 @@ def test_pods_that_came_while_a_label_was_put_back_must_go(after: timedelta) -> 
     assert step(marked).start is not None
 
 
-def test_pods_that_came_while_the_plugin_showed_something_else_must_go() -> None:
+def test_pods_that_came_while_the_plugin_offered_what_was_edited_must_go() -> None:
     pod = started(NOW)
     shown = replace(member(), allocatable={GPU: 16})
-    restored = replace(mark(shown, pod), allocatable={GPU: 8})
+    restored = replace(mark(shown, pod, ctx=context(EDITED)), allocatable={GPU: 8})
     assert step(restored, pod).reason is Reason.WORKLOADS_PRESENT
 
 
-def test_pods_that_came_before_or_after_stay() -> None:
+@pytest.mark.parametrize(
+    ("found", "text", "at"),
+    [
+        (replace(member(), allocatable={GPU: 16}), EDITED, NOW - timedelta(days=1)),
+        (replace(member(), allocatable={GPU: 16}), SLICES, NOW),
+        (replace(member(), allocatable={GPU: 4}), EDITED, NOW),
+        (member(**{f"{GPU}.replicas": "8"}), EDITED, NOW),
+    ],
+    ids=["before the plugin", "a label was put back", "unhealthy card", "discovery restarted"],
+)
+def test_pods_stay_that_no_other_configuration_admitted(
+    found: Node, text: str, at: datetime
+) -> None:
+    assert step(found, started(at), ctx=context(text)).action is None
+
+
+def test_pods_that_came_before_or_after_a_label_was_put_back_stay() -> None:
     at = NOW - timedelta(minutes=5)
     for moment in (at - timedelta(minutes=1), at + timedelta(minutes=1)):
         assert step(reverted(at), started(moment)).state is NodeState.READY
-    shown = replace(member(), allocatable={GPU: 16})
-    assert step(shown, started(NOW - timedelta(days=1))).action is None

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.core.snapshot.plugin_reading import PluginReading
-from gpushare.editions.registry import find_schedule, shows_another
+from gpushare.editions.registry import EDITIONS, find_schedule
 
 _SKEW = timedelta(seconds=5)
 """By which the clocks of a node and of the operator may differ."""
@@ -33,8 +33,10 @@ def find_followed_mode(reading: PluginReading, ctx: ReconcileContext) -> str | N
 
 def has_doubtful_pods(seen: NodeSnapshot, ctx: ReconcileContext) -> bool:
     """Tell whether a pod may hold devices of another configuration than the recorded one: a label
-    of others stood when it was admitted, until it was put back, or the plugin shows that it has
-    loaded something else.
+    of others stood when it was admitted, until it was put back, or the plugin offers more and has
+    loaded edited content.
+
+    It may offer less where a card is unhealthy, and GPU feature discovery restarts by itself.
     """
     reading, drift = seen.reading, seen.records.drift
     if reading is None or not reading.applied.mode.follows_label:
@@ -47,9 +49,12 @@ def has_doubtful_pods(seen: NodeSnapshot, ctx: ReconcileContext) -> bool:
     stood = ctx.timing.reread + _SKEW
     if any(at - stood <= start <= at + _SKEW for at in reverts for start in starts):
         return True
+    if ctx.plugin_daemonsets.defines(mode):
+        return False
     plugins = [p.ready_since for p in seen.pods if p.daemonset == mode.plugin and p.ready_since]
-    is_other = bool(plugins) and shows_another(seen.node, mode)
-    return is_other and any(start >= min(plugins) - _SKEW for start in starts)
+    _, amounts = EDITIONS[mode.edition].find_expected_state(seen.node, mode)
+    offers_more = any(seen.node.allocatable.get(r, 0) > n for r, n in amounts.items())
+    return offers_more and any(at - _SKEW <= start for at in plugins[:1] for start in starts)
 
 
 def find_brief_end(reading: PluginReading, ctx: ReconcileContext) -> timedelta | None:
