@@ -34,8 +34,8 @@ class Mode:
     """DaemonSet that puts the manifest of the static whole-card plugin back, on clusters that have
     no DaemonSet `plugin`."""
     reads_label: bool = False
-    """Its plugin serves other modes too: which one, it reads when it starts. Set it also for one
-    that follows its label while it runs. A change restarts it only by `APPLY_AND_RESTART`."""
+    """Its plugin serves other modes too: which one, it reads when it starts, and nothing shows what
+    it has read. A change restarts it only by `APPLY_AND_RESTART`."""
     isolated_by_module: bool = False
     """It does not isolate, but a cGPU kernel module that is still loaded does so all the same."""
     also_used: tuple[str, ...] = ()

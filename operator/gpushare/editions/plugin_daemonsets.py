@@ -78,12 +78,12 @@ class PluginDaemonSets:
 
     def explain_edit(self, mode: Mode) -> str:
         """Tell what the plugin would load instead of `mode` if it started now; empty where that is
-        the mode, or nobody knows."""
+        the mode, or the ConfigMap is not known."""
         if self._configs is None or self.defines(mode):
             return ""
         if (now := self.resolve(mode)) == mode:
-            kept = f"The plugin keeps {mode.schedule} until its next restart"
-            return f"{self.explain_unresolved(mode)}. {kept}"
+            lost = f"A plugin that restarts does not load {mode.schedule} again"
+            return f"{self.explain_unresolved(mode)}. {lost}"
         return (
             f"Key {mode.config} was edited, and the plugin loads that at its next restart. To "
             "change the nodes one by one, set nvidia.onConfigChange to RollOut; otherwise restore "

@@ -5,19 +5,22 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
+from gpushare.core.nodechange.releasing import plan_release
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.drift_record import Drift, DriftRevert
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import ApplyNode, NodeState
-from gpushare.core.snapshot.node import ReconcileContext
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.names import Reason
 from tests.kit.values.configurations import (
     EDITED,
     GPU,
     HOLDER,
     KEY,
+    PODS,
     SLICES,
     context,
     member,
@@ -108,11 +111,41 @@ def test_pods_that_came_while_the_plugin_offered_what_was_edited_must_go() -> No
     assert step(restored, pod).reason is Reason.WORKLOADS_PRESENT
 
 
+@pytest.mark.parametrize("text", [EDITED, SLICES], ids=["edited", "restored, but still loaded"])
+def test_whatever_the_plugin_offers_more_says_that_pods_came_with_it(text: str) -> None:
+    mark(replace(member(), allocatable={GPU: 16}), started(NOW), ctx=context(text))
+
+
+def test_edited_content_that_offers_less_is_told_by_what_is_offered() -> None:
+    mark(replace(member(), allocatable={GPU: 2}), started(NOW), ctx=context("version: v1\n"))
+
+
+def test_a_label_is_not_put_back_where_its_key_says_something_else_now() -> None:
+    plan = step(drifted(timedelta(hours=1)), ctx=context(EDITED))
+    assert plan.start is not None
+
+
+def test_no_doubt_outlives_a_boot() -> None:
+    pod = started(NOW - timedelta(minutes=5))
+    marked = replace(mark(reverted(NOW - timedelta(minutes=5)), pod), boot_id="another")
+    assert step(marked, started(NOW)).reason is not Reason.WORKLOADS_PRESENT
+
+
+def test_a_node_whose_pods_may_hold_other_devices_is_marked_when_it_is_released() -> None:
+    found = member()
+    for doubtful in (drifted(None), replace(found, owned=found.owned - {KEY})):
+        seen = NodeSnapshot(doubtful, (*PODS, HOLDER), parse_records(doubtful))
+        plan = plan_release(seen, None, context())
+        assert plan is not None
+        assert isinstance(plan.action, ApplyNode)
+        assert names.ANNOTATION_MODE_UNKNOWN in plan.action.annotations
+
+
 @pytest.mark.parametrize(
     ("found", "text", "at"),
     [
         (replace(member(), allocatable={GPU: 16}), EDITED, NOW - timedelta(days=1)),
-        (replace(member(), allocatable={GPU: 16}), SLICES, NOW),
+        (replace(reverted(NOW - timedelta(seconds=30)), allocatable={GPU: 16}), SLICES, NOW),
         (replace(member(), allocatable={GPU: 4}), EDITED, NOW),
         (member(**{f"{GPU}.replicas": "8"}), EDITED, NOW),
     ],

@@ -169,8 +169,9 @@ def parse_pod(
         return None
     ready = _find_condition(status, "Ready")
     since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
-    created, started = meta.get("creationTimestamp"), requests and status.get("startTime")
+    created, started = meta.get("creationTimestamp"), status.get("startTime")
     shares = names.RESOURCE_GPU_MEMORY in requests
+    asks_for_cards = bool(requests) and not shares
     card_memory = _sum_card_memory(spec.containers) if shares else 0
     scheduled = _find_condition(status, "PodScheduled")
     reason = intern(scheduled.get("reason") or "")
@@ -204,7 +205,7 @@ def parse_pod(
         cards=_read_cards(spec, annotations, card_memory) if shares and node else NOTHING,
         card_count=_count_cards(meta) if shares else 1,
         created=datetime.fromisoformat(created) if created else None,
-        started=datetime.fromisoformat(started) if started and not shares else None,
+        started=datetime.fromisoformat(started) if started and asks_for_cards else None,
         unschedulable=message if reason in _UNSCHEDULABLE else "",
         unscheduled=share((reason, message)),
         ranked_pools=share(past.ranked_pools) if past is not None else (),

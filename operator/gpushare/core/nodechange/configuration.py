@@ -5,7 +5,8 @@ next restart. Pods keep the devices of what was loaded when they were admitted, 
 while pods came is left as a mode is: without pods.
 """
 
-from datetime import timedelta
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.core.snapshot.plugin_reading import PluginReading
@@ -13,11 +14,13 @@ from gpushare.editions.registry import EDITIONS, find_schedule
 
 _SKEW = timedelta(seconds=5)
 """By which the clocks of a node and of the operator may differ."""
+_LAG = timedelta(minutes=1)
+"""After a label was put back, the node may show for so long what it showed before."""
 
 
 def find_followed_mode(reading: PluginReading, ctx: ReconcileContext) -> str | None:
-    """Find the mode of another manager's label that the plugin has followed while pods came; None
-    where there is none, or it is put back at once.
+    """Find the mode that a node's label says, where pods may hold devices of another configuration
+    than the recorded one; None where they do not, or the label is put back at once.
 
     Of a label that was removed, or has our value again, nobody knows when.
     """
@@ -26,35 +29,48 @@ def find_followed_mode(reading: PluginReading, ctx: ReconcileContext) -> str | N
         return None
     is_brief = bool(moments) and all(at is not None and ctx.is_brief(at) for at in moments)
     has_pods = any(pod.is_live and pod.requests for pod in reading.pods)
-    if not applied.mode_unknown and (reading.is_ours or is_brief or not has_pods):
+    may_return = not has_pods and ctx.plugin_daemonsets.defines(applied.mode)
+    # No pod outlives a boot.
+    is_marked = applied.mode_unknown and not applied.is_of_another_boot(reading.node)
+    if not is_marked and (reading.is_ours or is_brief or may_return):
         return None
     return find_schedule(applied.edition, reading.node.labels)
 
 
 def has_doubtful_pods(seen: NodeSnapshot, ctx: ReconcileContext) -> bool:
-    """Tell whether a pod may hold devices of another configuration than the recorded one: a label
-    of others stood when it was admitted, until it was put back, or the plugin offers more and has
-    loaded edited content.
-
-    It may offer less where a card is unhealthy, and GPU feature discovery restarts by itself.
-    """
+    """Tell whether a pod may hold devices of another configuration than the recorded one."""
     reading, drift = seen.reading, seen.records.drift
     if reading is None or not reading.applied.mode.follows_label:
         return False
-    mode = reading.applied.mode
-    if reading.applied.mode_unknown:
+    if find_followed_mode(reading, ctx) is not None:
         return True
-    starts = [p.started for p in seen.pods if p.is_live and p.started is not None]
-    reverts = [r.at for r in drift.reverts if r.key in mode.labels] if drift is not None else []
-    stood = ctx.timing.reread + _SKEW
-    if any(at - stood <= start <= at + _SKEW for at in reverts for start in starts):
-        return True
-    if ctx.plugin_daemonsets.defines(mode):
+    if reading.applied.is_of_another_boot(seen.node):
         return False
-    plugins = [p.ready_since for p in seen.pods if p.daemonset == mode.plugin and p.ready_since]
-    _, amounts = EDITIONS[mode.edition].find_expected_state(seen.node, mode)
-    offers_more = any(seen.node.allocatable.get(r, 0) > n for r, n in amounts.items())
-    return offers_more and any(at - _SKEW <= start for at in plugins[:1] for start in starts)
+    keys = reading.applied.mode.labels.keys()
+    reverts = [r.at for r in drift.reverts if r.key in keys] if drift is not None else []
+    starts = [p.started for p in seen.pods if p.is_live and p.started is not None]
+    before, after = ctx.timing.reread + _SKEW, ctx.timing.settle + _SKEW
+    if any(at - before <= start <= at + after for at in reverts for start in starts):
+        return True
+    is_lagging = any(ctx.now - at < _LAG for at in reverts)
+    return reading.is_ours and not is_lagging and _came_with_edited_content(reading, starts, ctx)
+
+
+def _came_with_edited_content(
+    reading: PluginReading, starts: Iterable[datetime], ctx: ReconcileContext
+) -> bool:
+    """Tell whether a pod came since the plugin started that offers more than recorded, or just what
+    the key says now. It may offer less where a card is unhealthy."""
+    node, mode = reading.node, reading.applied.mode
+    ready = [p.ready_since for p in reading.pods if p.uid in reading.running and p.ready_since]
+    if not ready or not any(start >= max(ready) - _SKEW for start in starts):
+        return False
+    find = EDITIONS[mode.edition].find_expected_state
+    (_, recorded), (_, now) = find(node, mode), find(node, ctx.plugin_daemonsets.resolve(mode))
+    offered = {resource: node.allocatable.get(resource, 0) for resource in recorded}
+    return offered != recorded and (
+        offered == now or any(offered[resource] > amount for resource, amount in recorded.items())
+    )
 
 
 def find_brief_end(reading: PluginReading, ctx: ReconcileContext) -> timedelta | None:

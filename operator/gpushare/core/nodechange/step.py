@@ -135,7 +135,7 @@ def transition_of(change: Change) -> Transition:
     """Find what `change` needs; to the mode that the node has it is a plugin's restart alone."""
     if change.teardown is not None:
         return TEARDOWN
-    if change.from_mode == change.to:
+    if change.from_mode == change.to and not change.mode.follows_label:
         return REPAIR
     return find_transition(change.edition, change.from_mode, change.to)
 

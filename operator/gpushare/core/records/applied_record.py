@@ -33,7 +33,8 @@ class LastApplied(Record):
     mode before until its kubelet restarts, of which nothing tells."""
     mode_unknown: Literal[True] | None = None
     """Its plugin may have read somebody else's label: nobody knows which mode it gives, until it is
-    another process than `plugins` says."""
+    another process than `plugins` says. One that follows its label gives another by now, but pods
+    may hold the devices of that one, until a change."""
     reverted: Literal["SamePlugin", "OtherPlugin"] | None = None
     """Somebody else's label was replaced a moment ago: a plugin that is told of from now on may
     have started before that. With a mode of another plugin that is only one that restarted: this
