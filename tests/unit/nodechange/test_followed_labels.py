@@ -145,7 +145,11 @@ def test_a_node_whose_pods_may_hold_other_devices_is_marked_when_it_is_released(
     ("found", "text", "at"),
     [
         (replace(member(), allocatable={GPU: 16}), EDITED, NOW - timedelta(days=1)),
-        (replace(reverted(NOW - timedelta(seconds=30)), allocatable={GPU: 16}), SLICES, NOW),
+        (
+            replace(reverted(NOW - timedelta(seconds=3)), allocatable={GPU: 16}),
+            SLICES,
+            NOW + timedelta(seconds=20),
+        ),
         (replace(member(), allocatable={GPU: 4}), EDITED, NOW),
         (member(**{f"{GPU}.replicas": "8"}), EDITED, NOW),
     ],

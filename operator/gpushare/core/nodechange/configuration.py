@@ -14,8 +14,6 @@ from gpushare.editions.registry import EDITIONS, find_schedule
 
 _SKEW = timedelta(seconds=5)
 """By which the clocks of a node and of the operator may differ."""
-_LAG = timedelta(minutes=1)
-"""After a label was put back, the node may show for so long what it showed before."""
 
 
 def find_followed_mode(reading: PluginReading, ctx: ReconcileContext) -> str | None:
@@ -52,18 +50,25 @@ def has_doubtful_pods(seen: NodeSnapshot, ctx: ReconcileContext) -> bool:
     before, after = ctx.timing.reread + _SKEW, ctx.timing.settle + _SKEW
     if any(at - before <= start <= at + after for at in reverts for start in starts):
         return True
-    is_lagging = any(ctx.now - at < _LAG for at in reverts)
-    return reading.is_ours and not is_lagging and _came_with_edited_content(reading, starts, ctx)
+    return reading.is_ours and _came_with_edited_content(reading, starts, reverts, ctx)
 
 
 def _came_with_edited_content(
-    reading: PluginReading, starts: Iterable[datetime], ctx: ReconcileContext
+    reading: PluginReading,
+    starts: Iterable[datetime],
+    reverts: Iterable[datetime],
+    ctx: ReconcileContext,
 ) -> bool:
     """Tell whether a pod came since the plugin started that offers more than recorded, or just what
-    the key says now. It may offer less where a card is unhealthy."""
+    the key says now.
+
+    It may offer less where a card is unhealthy, and for a while more where a label was put back.
+    """
     node, mode = reading.node, reading.applied.mode
     ready = [p.ready_since for p in reading.pods if p.uid in reading.running and p.ready_since]
-    if not ready or not any(start >= max(ready) - _SKEW for start in starts):
+    if not ready or any(at >= max(ready) - _SKEW for at in reverts):
+        return False
+    if not any(start >= max(ready) - _SKEW for start in starts):
         return False
     find = EDITIONS[mode.edition].find_expected_state
     (_, recorded), (_, now) = find(node, mode), find(node, ctx.plugin_daemonsets.resolve(mode))

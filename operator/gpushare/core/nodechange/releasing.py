@@ -190,7 +190,9 @@ def _note_unknown(seen: NodeSnapshot, ctx: ReconcileContext) -> ApplyNode | None
     if reading is None or seen.records.mode_unknown:
         return None
     applied, readings = reading.applied, note_readings(seen, ctx)
-    if not (applied.needs_restart or reading.is_unknown or readings.get("mode_unknown")):
+    is_foreign = applied.mode.follows_label and not reading.is_ours
+    is_unknown = applied.needs_restart or reading.is_unknown or is_foreign
+    if not (is_unknown or readings.get("mode_unknown")):
         return None
     noted = {"mode_unknown": True, "applied": applied.model_copy(update=readings)}
     records = note_module(seen, seen.records.model_copy(update=noted), applied.mode, ctx)
