@@ -107,7 +107,6 @@ class Pod:
     containers: tuple[Container, ...] = ()
     init_containers: tuple[str, ...] = ()
     configs: str = ""  # of a config-manager: the ConfigMap, `namespace/name`
-    default_config: str = ""  # of a config-manager: its key where the node has no label
     node_selector: Mapping[str, str] = field(default_factory=dict)
     node_affinity: tuple[Object, ...] = ()  # required nodeSelectorTerms
     restart_policy: str = "Always"
@@ -121,6 +120,11 @@ class Pod:
     def key(self) -> str:
         """`namespace/name`, for log lines."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def default_config(self) -> str:
+        """Of a config-manager: its key where the node has no label."""
+        return next(filter(None, (c.env.get(names.DEFAULT_CONFIG) for c in self.containers)), "")
 
     @property
     def is_component(self) -> bool:
@@ -201,7 +205,6 @@ def parse_pod(raw: Object) -> Pod:
         containers=tuple(_container(c) for c in spec.get("containers") or ()),
         init_containers=tuple(c["name"] for c in spec.get("initContainers") or ()),
         configs=_find_configs(meta, spec),
-        default_config=_find_default_config(spec),
         node_selector=spec.get("nodeSelector") or {},
         node_affinity=tuple(required.get("nodeSelectorTerms") or ()),
         restart_policy=spec.get("restartPolicy", "Always"),
@@ -264,11 +267,6 @@ def _find_configs(meta: Object, spec: Object) -> str:
     volumes = {volume["name"]: volume for volume in spec.get("volumes") or ()}
     config_map = volumes.get(names.CONFIGS_VOLUME, {}).get("configMap")
     return f"{meta.get('namespace', 'default')}/{config_map['name']}" if config_map else ""
-
-
-def _find_default_config(spec: Object) -> str:
-    read = (env for c in spec.get("containers") or () for env in c.get("env") or ())
-    return next((env.get("value", "") for env in read if env["name"] == names.DEFAULT_CONFIG), "")
 
 
 def _container(raw: Object) -> Container:

@@ -60,6 +60,11 @@ class Mode:
         return bool(self.config)
 
     @property
+    def depends_on_label(self) -> bool:
+        """Whether what pods got under it depends on what its label said at the time."""
+        return self.reads_label or self.follows_label
+
+    @property
     def replaced(self) -> tuple[str, ...]:
         """DaemonSets whose pods are deleted where its plugin is restarted."""
         return self.daemonsets if self.restarts_components else self.daemonsets[: bool(self.plugin)]

@@ -85,9 +85,9 @@ class PluginDaemonSets:
             lost = f"A plugin that restarts does not load {mode.schedule} again"
             return f"{self.explain_unresolved(mode)}. {lost}"
         return (
-            f"Key {mode.config} was edited, and the plugin loads that at its next restart. To "
-            "change the nodes one by one, set nvidia.onConfigChange to RollOut; otherwise restore "
-            f"the content. It was {mode.schedule}, and is {now.schedule} now"
+            f"Key {mode.config} was edited, and a plugin that restarts loads that. To change the "
+            "nodes one by one, set nvidia.onConfigChange to RollOut; otherwise restore the "
+            f"content. It was {mode.schedule}, and is {now.schedule} now"
         )
 
     def _find_entry(self, mode: Mode) -> Entry | None:

@@ -45,6 +45,14 @@ def nvidia(bench: Bench, request: pytest.FixtureRequest) -> Iterator[Bench]:
         yield bench
 
 
+def given_member(bench: Bench, config: str) -> Bench:
+    """Node `n1` has the configuration of its pool."""
+    add_gpu_nodes(bench, "n1")
+    bench.create_pool(build_nvidia_pool(config))
+    expect_pool_ready(bench, nodes=1)
+    return bench
+
+
 @pytest.mark.parametrize("nvidia", ["mps-8"], indirect=True)
 def test_nodes_go_from_whole_cards_to_slices_to_mps_and_back_one_at_a_time(nvidia: Bench) -> None:
     bench, nodes = nvidia, [f"n{number}" for number in range(1, 7)]
@@ -106,10 +114,7 @@ def test_a_node_that_has_the_configuration_joins_without_a_restart(nvidia: Bench
 
 
 def test_doctor_reads_where_the_plugin_is_from_the_operators_deployment(nvidia: Bench) -> None:
-    bench = nvidia
-    add_gpu_nodes(bench, "n1")
-    bench.create_pool(build_nvidia_pool("slices-4"))
-    expect_pool_ready(bench, nodes=1)
+    bench = given_member(nvidia, "slices-4")
     name = {"app.kubernetes.io/name": "gpushare-operator"}
     env = [{"name": "GPUSHARE_NVIDIA_NAMESPACE", "value": NAMESPACE}]
     template = {
@@ -153,10 +158,7 @@ def test_a_node_whose_mps_daemon_has_another_default_key_stays_cordoned_and_name
 def test_an_edited_configuration_is_told_and_rolled_out_when_the_pool_says_so(
     nvidia: Bench,
 ) -> None:
-    bench = nvidia
-    add_gpu_nodes(bench, "n1")
-    bench.create_pool(build_nvidia_pool("slices-4"))
-    expect_pool_ready(bench, nodes=1)
+    bench = given_member(nvidia, "slices-4")
     edited = bench.call("GET", CONFIGS)
     edited["data"]["slices-4"] = edited["data"]["slices-8"]
     bench.call("PUT", CONFIGS, edited)
@@ -190,10 +192,7 @@ def expect_drained_first(bench: Bench) -> None:
 def test_pods_that_came_beside_another_label_must_go_although_the_label_is_back(
     nvidia: Bench,
 ) -> None:
-    bench = nvidia
-    add_gpu_nodes(bench, "n1")
-    bench.create_pool(build_nvidia_pool("whole"))
-    expect_pool_ready(bench, nodes=1)
+    bench = given_member(nvidia, "whole")
     bench.change_pool(reconcile="Paused")
     expect(bench, "observed", lambda: is_observed(bench.pool()))
     bench.label("n1", {KEY: "slices-4"})
@@ -206,10 +205,7 @@ def test_pods_that_came_beside_another_label_must_go_although_the_label_is_back(
 def test_pods_that_came_with_edited_content_must_go_although_the_content_is_back(
     nvidia: Bench,
 ) -> None:
-    bench = nvidia
-    add_gpu_nodes(bench, "n1")
-    bench.create_pool(build_nvidia_pool("whole"))
-    expect_pool_ready(bench, nodes=1)
+    bench = given_member(nvidia, "whole")
     data = bench.call("GET", CONFIGS)["data"]
     for content in (data["slices-4"], data["whole"]):
         bench.call("PATCH", CONFIGS, {"data": {"whole": content}})
@@ -220,10 +216,7 @@ def test_pods_that_came_with_edited_content_must_go_although_the_content_is_back
 
 
 def test_a_renamed_resource_is_proved_under_its_name(nvidia: Bench) -> None:
-    bench = nvidia
-    add_gpu_nodes(bench, "n1")
-    bench.create_pool(build_nvidia_pool("shared-4"))
-    expect_pool_ready(bench, nodes=1)
+    bench = given_member(nvidia, "shared-4")
     assert offered(bench, "n1", SHARED) == CARDS * 4
     told = run_command("explain", "node", "n1", kubeconfig=bench.cluster.kubeconfig).out
     assert f"{GPU}.replicas" in told

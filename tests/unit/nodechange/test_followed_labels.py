@@ -67,7 +67,7 @@ def test_a_label_is_put_back_on_a_node_without_pods_however_long_it_was_another(
     assert plan.action.labels[KEY] == "a"
 
 
-def test_a_label_that_somebody_else_put_back_is_one_that_pods_came_beside() -> None:
+def test_a_label_that_another_client_put_back_is_one_that_pods_came_beside() -> None:
     found = member()
     found = replace(found, owned=found.owned - {KEY})
     assert step(found, HOLDER).reason is Reason.WORKLOADS_PRESENT

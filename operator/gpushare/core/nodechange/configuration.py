@@ -22,9 +22,10 @@ def find_followed_mode(reading: PluginReading, ctx: ReconcileContext) -> str | N
 
     Of a label that was removed, or has our value again, nobody knows when.
     """
-    applied, moments = reading.applied, reading.overwritten_at
+    applied = reading.applied
     if not applied.mode.follows_label:
         return None
+    moments = reading.overwritten_at
     is_brief = bool(moments) and all(at is not None and ctx.is_brief(at) for at in moments)
     has_pods = any(pod.is_live and pod.requests for pod in reading.pods)
     may_return = not has_pods and ctx.plugin_daemonsets.defines(applied.mode)
@@ -66,9 +67,10 @@ def _came_with_edited_content(
     """
     node, mode = reading.node, reading.applied.mode
     ready = [p.ready_since for p in reading.pods if p.uid in reading.running and p.ready_since]
-    if not ready or any(at >= max(ready) - _SKEW for at in reverts):
+    if not ready:
         return False
-    if not any(start >= max(ready) - _SKEW for start in starts):
+    since = max(ready) - _SKEW
+    if any(at >= since for at in reverts) or all(start < since for start in starts):
         return False
     find = EDITIONS[mode.edition].find_expected_state
     (_, recorded), (_, now) = find(node, mode), find(node, ctx.plugin_daemonsets.resolve(mode))

@@ -47,8 +47,8 @@ def update_last_applied(
         applied = build_last_applied(seen, pool.name, mode)
         # The same plugin serves both modes, and may have started before somebody wrote the label.
         unknown = known is None and reading is not None and reading.shares_plugin(mode)
-        is_read = mode.reads_label or mode.follows_label
-        unknown = unknown or (seen.records.mode_unknown and reading is None and is_read)
+        is_marked = seen.records.mode_unknown and reading is None
+        unknown = unknown or (is_marked and mode.depends_on_label)
         return applied.model_copy(update={"mode_unknown": True if unknown else None}), None
     changes: dict[str, object] = {"pool": pool.name}
     if known.failure and known.failure.attempt != build_attempt(pool, seen.node.retry):
@@ -70,8 +70,7 @@ def note_readings(
     """
     reading = seen.reading
     assert reading is not None
-    mode = reading.applied.mode
-    is_unknown = seen.is_mode_unsaved and (mode.reads_label or mode.follows_label)
+    is_unknown = seen.is_mode_unsaved and reading.applied.mode.depends_on_label
     is_unknown = is_unknown or reading.may_have_misread(ctx.is_brief, stays=stays)
     is_unknown = is_unknown or has_doubtful_pods(seen, ctx)
     if is_unknown or reading.is_replaced:

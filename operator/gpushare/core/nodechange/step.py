@@ -132,7 +132,8 @@ def change_labels(seen: NodeSnapshot, change: Change) -> dict[str, str]:
 
 
 def transition_of(change: Change) -> Transition:
-    """Find what `change` needs; to the mode that the node has it is a plugin's restart alone."""
+    """Find what `change` needs; to the mode that the node has it is a plugin's restart alone,
+    unless that follows its label."""
     if change.teardown is not None:
         return TEARDOWN
     if change.from_mode == change.to and not change.mode.follows_label:
