@@ -35,7 +35,15 @@ from tests.kit.values.node_plans import (
     under_way,
     unlabelled,
 )
-from tests.kit.values.objects import MEMORY, PRO_DAEMONSETS, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values.objects import (
+    MEMORY,
+    NOW,
+    PRO_DAEMONSETS,
+    a_gpu_pod,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+)
 
 PLUGIN = a_plugin_pod()
 DEFERRED = a_node(labels={**SHARE, **OURS}, records=deferred(0.4))
@@ -186,6 +194,21 @@ def test_what_was_put_back_is_remembered_by_the_plugin_that_it_had(theirs: str, 
     node = replace(node, owned=node.owned - {names.LABEL_SCHEDULE})
     plan = plan_of(node, a_pool(), a_plugin_pod("plugin-1"), INSTALLER)
     assert expect_applied(plan).reverted == told
+
+
+def test_when_a_brief_label_is_reverted_no_pod_is_recorded_yet() -> None:
+    """The plugin's restart under that label may be reported only after our label is back."""
+    node = a_node(labels={**CGPU, **OURS, **SHARE}, records=applied(), **OFFERS)
+    brief = {names.LABEL_SCHEDULE: NOW}
+    node = replace(node, owned=node.owned - SHARE.keys(), written_at=brief)
+    record = expect_applied(plan_of(node, a_pool(), a_plugin_pod("plugin-1"), a_gpu_pod()))
+    assert (record.reverted, record.before) == ("SamePlugin", ())
+
+
+def test_when_no_restart_is_reported_after_a_revert_its_pods_are_recorded() -> None:
+    node = a_node(labels={**CGPU, **OURS}, records=applied(reverted="SamePlugin"), **OFFERS)
+    record = expect_applied(plan_of(node, a_pool(), a_plugin_pod("plugin-1"), a_gpu_pod()))
+    assert (record.reverted, record.before) == (None, ("uid-of-train-1",))
 
 
 def test_a_node_that_gave_way_is_no_step_towards_a_mode_that_nobody_wants_any_more() -> None:

@@ -82,10 +82,9 @@ def note_readings(
             **write_admissions(find_admissions(seen)),
         }
     if not reading.is_ours and not stays:
-        admissions = find_admissions(seen, ctx.is_brief)
-        return {"reverted": reading.reverted, **write_admissions(admissions)}
+        return {"reverted": reading.reverted}
     if not stays and reading.applied.reverted and find_unknown_mode_wait(seen, ctx) is None:
-        return {"reverted": None}
+        return {"reverted": None, **write_admissions(find_admissions(seen))}
     return {}
 
 

@@ -98,10 +98,10 @@ class PluginReading:
         is_served = running_plugins(pods, said).items() - self._recorded.items()
         return said.schedule if is_served else recorded
 
-    def find_served(self, is_brief: IsBrief | None) -> str | None:
+    def find_served(self) -> str | None:
         """Find the mode that pods get which come now; None where that is unknown."""
         # Also in another boot, until that is noted: who is listed may have come before it.
-        if self.applied.needs_restart or self.may_have_misread(is_brief):
+        if self.applied.needs_restart or self.may_have_misread():
             return None
         recorded = self.applied.schedule
         return recorded if self.effective_mode == recorded else None
