@@ -16,7 +16,7 @@ _SKEW = timedelta(seconds=5)
 """By which the clocks of a node and of the operator may differ."""
 
 
-def find_followed_mode(reading: PluginReading, ctx: ReconcileContext) -> str | None:
+def find_doubtful_mode(reading: PluginReading, ctx: ReconcileContext) -> str | None:
     """Find the mode that a node's label says, where pods may hold devices of another configuration
     than the recorded one; None where they do not, or the label is put back at once.
 
@@ -41,7 +41,7 @@ def has_doubtful_pods(seen: NodeSnapshot, ctx: ReconcileContext) -> bool:
     reading, drift = seen.reading, seen.records.drift
     if reading is None or not reading.applied.mode.follows_label:
         return False
-    if find_followed_mode(reading, ctx) is not None:
+    if find_doubtful_mode(reading, ctx) is not None:
         return True
     if reading.applied.is_of_another_boot(seen.node):
         return False

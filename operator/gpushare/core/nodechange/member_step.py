@@ -11,7 +11,7 @@ from gpushare.core.nodechange.blockers import (
     find_missing_config,
     find_reason_to_stay_away,
 )
-from gpushare.core.nodechange.configuration import find_followed_mode
+from gpushare.core.nodechange.configuration import find_doubtful_mode
 from gpushare.core.nodechange.kernel_module import is_isolation_left
 from gpushare.core.nodechange.step import Step, transition_of
 from gpushare.core.ownership.drift import Verdict, judge_drift
@@ -74,7 +74,7 @@ class MemberStep(Step):
             joins = said == self.pool.spec.schedule
             joins = joins and not shows_another(self.seen.node, self.resolved)
             return self.resolved.schedule if joins else said
-        return find_followed_mode(reading, self.ctx) or reading.effective_mode
+        return find_doubtful_mode(reading, self.ctx) or reading.effective_mode
 
     @cached_property
     def enforced_labels(self) -> dict[str, str]:

@@ -89,7 +89,7 @@ class PluginReading:
         """The mode that the node is in: the recorded one, unless a plugin that is not recorded
         serves the one that the labels say."""
         recorded, said = self.applied.schedule, self._said
-        # What follows its label is told by `find_followed_mode`.
+        # What follows its label is told by `find_doubtful_mode`.
         if said is None or said.schedule == recorded or self.applied.mode.follows_label:
             return recorded
         # Another DaemonSet's pod serves nothing before it runs, and goes with the label.

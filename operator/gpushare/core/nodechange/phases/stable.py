@@ -11,7 +11,7 @@ from gpushare.core.nodechange.blockers import (
     find_maintenance,
     find_missing_daemonset,
 )
-from gpushare.core.nodechange.configuration import find_followed_mode
+from gpushare.core.nodechange.configuration import find_doubtful_mode
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.labels_in_force import LABELS_RESTORED, note_readings, plan_labels
 from gpushare.core.nodechange.member_step import MemberStep
@@ -257,7 +257,7 @@ def wait_for_workloads(step: MemberStep) -> StepResult | None:
     if step.workloads is None or step.policy.stays_cordoned:
         return None
     message, reading = step.workloads.message, step.seen.reading
-    if reading is not None and find_followed_mode(reading, step.ctx) is not None:
+    if reading is not None and find_doubtful_mode(reading, step.ctx) is not None:
         (key,) = reading.applied.mode.labels
         message += (
             f". Label {key} was removed or had another value while pods came, or its entry was "
