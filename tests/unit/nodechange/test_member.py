@@ -205,12 +205,6 @@ def test_when_a_brief_label_is_reverted_no_pod_is_recorded_yet() -> None:
     assert (record.reverted, record.before) == ("SamePlugin", ())
 
 
-def test_when_no_restart_is_reported_after_a_revert_its_pods_are_recorded() -> None:
-    node = a_node(labels={**CGPU, **OURS}, records=applied(reverted="SamePlugin"), **OFFERS)
-    record = expect_applied(plan_of(node, a_pool(), a_plugin_pod("plugin-1"), a_gpu_pod()))
-    assert (record.reverted, record.before) == (None, ("uid-of-train-1",))
-
-
 def test_a_node_that_gave_way_is_no_step_towards_a_mode_that_nobody_wants_any_more() -> None:
     assert plan_of(DEFERRED, a_pool(), PLUGIN).kind is not None
     assert plan_of(DEFERRED, a_pool(schedule="default"), PLUGIN).kind is None

@@ -64,9 +64,9 @@ def note_readings(
 ) -> dict[str, object]:
     """Return what changes in the mode's record by what its plugin has read since, or may have.
 
-    The write that goes out puts the labels of the mode back, unless a foreign one `stays`. Who was
-    admitted before is known now; of a plugin that is told of only later, nobody knows which label
-    it has read.
+    The write that goes out puts the labels of the mode back, unless a foreign one `stays`. Of a
+    plugin that is told of only later, nobody knows which label it has read, nor what the pods got
+    that came meanwhile.
     """
     reading = seen.reading
     assert reading is not None
@@ -84,7 +84,7 @@ def note_readings(
     if not reading.is_ours and not stays:
         return {"reverted": reading.reverted}
     if not stays and reading.applied.reverted and find_unknown_mode_wait(seen, ctx) is None:
-        return {"reverted": None, **write_admissions(find_admissions(seen))}
+        return {"reverted": None}
     return {}
 
 
@@ -93,9 +93,10 @@ def find_unknown_mode_wait(seen: NodeSnapshot, ctx: ReconcileContext) -> timedel
     applied, drift = seen.records.applied, seen.records.drift
     if applied is None or applied.reverted is None or drift is None or not drift.writes:
         return None
-    left = max(drift.writes) + ctx.timing.settle - ctx.now
     # A time further off was written by a clock that is ahead.
-    return left if timedelta() < left <= ctx.timing.settle else None
+    latest = ctx.now + ctx.timing.settle
+    waits = [at + ctx.timing.settle - ctx.now for at in drift.writes if at <= latest]
+    return max((wait for wait in waits if wait > timedelta()), default=None)
 
 
 def build_last_applied(

@@ -20,8 +20,8 @@ Admissions = Mapping[str, str | None]
 def find_admissions(seen: NodeSnapshot) -> Admissions:
     """Find the mode under which each live pod on the node that holds GPUs was admitted.
 
-    It is recorded before anything changes what later pods get. A pod that holds what the mode in
-    force does not offer met another one, which another manager's label had brought.
+    It is recorded before the operator changes what later pods get. A pod that holds what the mode
+    in force does not offer met another one, which another manager's label had brought.
     """
     known, served = _read_records(seen)
     pods = sorted((pod for pod in seen.pods if pod.is_live and pod.requests), key=lambda p: p.uid)
