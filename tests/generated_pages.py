@@ -26,8 +26,9 @@ from gpushare.core.nodechange.machine import MACHINE
 from gpushare.editions.edition import Mode, Outcome
 from gpushare.editions.nvidia import MPS, NONE, TIME_SLICING
 from gpushare.editions.registry import EDITIONS, MODES, UNKNOWN_STEPS
-from gpushare.observe.metrics import Metrics, cards
+from gpushare.observe.metrics import cards
 from gpushare.observe.metrics.applications import ApplicationFigures
+from gpushare.observe.metrics.controller import ControllerMetrics
 from gpushare.observe.metrics.family import Family
 from tests.kit.values.doc_pages import DOCS
 from tests.node.behaviours import BEHAVIOURS, render_table
@@ -278,7 +279,7 @@ PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "matrices": _list_matrices,
     "behaviours": lambda: iter([render_table(BEHAVIOURS)]),
     "behaviours of NVIDIA": lambda: iter([render_table(NVIDIA_BEHAVIOURS)]),
-    "metrics": partial(_list_metrics, Metrics(per_application=False).families),
+    "metrics": partial(_list_metrics, ControllerMetrics(per_application=False).families),
     "metrics of applications": partial(_list_metrics, ApplicationFigures.families),
     "metrics of nodes and cards": partial(_list_metrics, cards.FAMILIES),
 }

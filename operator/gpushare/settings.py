@@ -1,13 +1,21 @@
 """Reads the settings of an installation from the variables GPUSHARE_*, as one frozen tree."""
 
+import json
 import socket
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from gpushare import names
 from gpushare.names import SETTINGS_PREFIX
@@ -30,9 +38,17 @@ def _check_daemonsets(given: Mapping[str, str]) -> Mapping[str, str]:
     return given
 
 
+def _decode(given: Any) -> Any:
+    """Decode what a variable has as JSON. Raises ValueError."""
+    return json.loads(given) if isinstance(given, str) else given
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_decode)]
 Namespace = Annotated[str, StringConstraints(pattern=DNS_LABEL)]
 DaemonSetName = Annotated[str, StringConstraints(pattern=DAEMONSET_NAME)]
-DaemonSetNames = Annotated[Mapping[str, DaemonSetName], AfterValidator(_check_daemonsets)]
+DaemonSetNames = Annotated[
+    Mapping[str, DaemonSetName], BeforeValidator(_decode), AfterValidator(_check_daemonsets)
+]
 Seconds = Annotated[float, Field(ge=0, le=7 * 86400, allow_inf_nan=False)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Lifetime = Annotated[float, Field(ge=10, le=100 * 365 * 86400, allow_inf_nan=False)]
@@ -42,13 +58,24 @@ LONGEST_LEASE_SECONDS = 600.0
 longer than this."""
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """The settings of one process.
 
-    Raises pydantic's ValidationError, which names the variable, where a value is invalid.
+    Raises pydantic's ValidationError, which names the setting, where a value is invalid.
     """
 
-    model_config = SettingsConfigDict(env_prefix=SETTINGS_PREFIX, frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> Self:
+        """Read them from the variables of a process; what those do not set has its default."""
+        return cls.model_validate(
+            {
+                name.removeprefix(SETTINGS_PREFIX).lower(): value
+                for name, value in environment.items()
+                if name.startswith(SETTINGS_PREFIX)
+            }
+        )
 
     kubeconfig: Path | None = None
     """Kubeconfig file; without one the Pod's own ServiceAccount is used."""
@@ -121,7 +148,7 @@ class Settings(BaseSettings):
     webhook_configuration: str = "gpushare-webhook"
     """MutatingWebhookConfiguration whose caBundle is kept equal to our CA."""
     certificate_secret: str = "gpushare-webhook-tls"
-    webhook_dns_names: tuple[str, ...] = ()
+    webhook_dns_names: Names = ()
     """Names in the certificate besides the Service's and 127.0.0.1."""
     webhook_service: str = "gpushare-webhook"
     webhook_replicas: int = Field(2, ge=1)
@@ -129,7 +156,7 @@ class Settings(BaseSettings):
     own decisions so many times, until the pools' capacity shows them."""
     on_no_pool: Literal["allow", "deny"] = "allow"
     """What happens to pods that no pool accepts; a namespace's label takes precedence."""
-    schedulers: tuple[str, ...] = (names.DEFAULT_SCHEDULER,)
+    schedulers: Names = (names.DEFAULT_SCHEDULER,)
     """Schedulers that allocate GPU memory by card; pods of other schedulers are not changed."""
     stale_seconds: Annotated[Seconds, Field(ge=30)] = 60.0
     """How long a watch may be silent before it is no longer trusted: calls then fail, and so does

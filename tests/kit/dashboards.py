@@ -7,7 +7,7 @@ from pathlib import Path
 
 from devcluster.startup import CHART
 from gpushare import names
-from gpushare.observe.metrics import Metrics
+from gpushare.observe.metrics.controller import ControllerMetrics
 from tests.kit.values.manifests import Json
 
 FILES = tuple(sorted((CHART / "dashboards").glob("*.json")))
@@ -64,7 +64,7 @@ def fill_in(expression: str) -> str:
 def list_known() -> dict[str, set[str]]:
     """Every series of ours, by name, with its labels."""
     known: dict[str, set[str]] = {}
-    for family in Metrics(per_node=True).families:
+    for family in ControllerMetrics(per_node=True).families:
         labels = set(family.labels)
         if family.kind == "histogram":
             suffixes = {"_bucket": {"le"}, "_sum": set(), "_count": set()}

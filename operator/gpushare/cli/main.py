@@ -203,6 +203,7 @@ def _run_role(role: "Role") -> None:
 def _run(role: "Role") -> str | None:
     """Run `role` to its end; return what ended it too soon, if a user can fix that."""
     import asyncio
+    import os
 
     from gpushare.kube.errors import KubeError
     from gpushare.observe.connections import shrink_read_buffers
@@ -210,7 +211,7 @@ def _run(role: "Role") -> str | None:
     from gpushare.settings import Settings
 
     try:
-        settings = Settings()
+        settings = Settings.read(os.environ)
         configure_logs(settings.log_level)
     except ValueError as error:
         return str(error)

@@ -38,7 +38,7 @@ from gpushare.kube.resources.nodes import PATH as NODES
 from gpushare.kube.resources.nodes import apply_node, release_node
 from gpushare.kube.resources.pods import delete_plugin, evict_pod, list_pods_on_node
 from gpushare.names import Reason
-from gpushare.observe.metrics import Metrics
+from gpushare.observe.metrics.controller import ControllerMetrics
 from gpushare.render.teardown import render_teardown_job
 from gpushare.settings import Settings
 
@@ -62,7 +62,7 @@ class Executor:
     informers: Informers
     settings: Settings
     timing: Timing
-    metrics: Metrics
+    metrics: ControllerMetrics
     events: Events
     _writes: asyncio.Semaphore = field(init=False)
     _reads: asyncio.Semaphore = field(init=False)

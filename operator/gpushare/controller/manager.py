@@ -32,7 +32,7 @@ from gpushare.kube.resources.pools import check_crd
 from gpushare.kube.session import load_credentials, open_session
 from gpushare.kube.watch_health import WatchHealth
 from gpushare.observe import http
-from gpushare.observe.metrics import Metrics
+from gpushare.observe.metrics.controller import ControllerMetrics
 from gpushare.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class WebhookServer(Protocol):
 async def run_controller(
     settings: Settings,
     *,
-    build_webhook: Callable[[ApiClient, Settings, Metrics], WebhookServer] | None = None,
+    build_webhook: Callable[[ApiClient, Settings, ControllerMetrics], WebhookServer] | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT; then let go of the Lease, so that another takes over at once,
     and end when the webhook, where there is one, has finished its calls.
@@ -65,7 +65,7 @@ async def run_controller(
     Without the CRD there is nothing to do: where it is missing, or is removed, it is waited for.
     Raises `CredentialsError`, `LeaseLostError`, `SyncLostError`, and OSError where a port is taken.
     """
-    metrics = Metrics(
+    metrics = ControllerMetrics(
         per_application=settings.per_application_metrics, per_node=settings.per_node_metrics
     )
     stopping = asyncio.Event()
@@ -82,8 +82,8 @@ async def run_controller(
 
 async def _run_with_crd(
     settings: Settings,
-    metrics: Metrics,
-    build_webhook: Callable[[ApiClient, Settings, Metrics], WebhookServer] | None,
+    metrics: ControllerMetrics,
+    build_webhook: Callable[[ApiClient, Settings, ControllerMetrics], WebhookServer] | None,
     stopping: asyncio.Event,
 ) -> None:
     """Wait for the CRD, then run until `stopping`. Raises `CrdMissingError` once it is removed."""
@@ -225,7 +225,10 @@ class _Crd:
 
 
 async def _be_active(
-    lease: LeaderElector, reconciler: Reconciler, metrics: Metrics, patience_seconds: float
+    lease: LeaderElector,
+    reconciler: Reconciler,
+    metrics: ControllerMetrics,
+    patience_seconds: float,
 ) -> None:
     """Fill the caches, stand by, and reconcile while the Lease is ours.
 

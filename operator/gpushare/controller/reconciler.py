@@ -45,8 +45,9 @@ from gpushare.kube.errors import (
 from gpushare.kube.events import Events, Subject
 from gpushare.names import Reason
 from gpushare.observe.logs import reporting
-from gpushare.observe.metrics import Metrics, Sight
+from gpushare.observe.metrics.controller import ControllerMetrics
 from gpushare.observe.metrics.figures import Figures
+from gpushare.observe.metrics.pools import Sight
 from gpushare.render.teardown import render_teardown_commands
 from gpushare.settings import Settings
 
@@ -68,7 +69,7 @@ FULL_PASS_SECONDS = 600.0
 class Reconciler:
     """The loop's state: what is known of the pools, and which nodes are being worked on."""
 
-    def __init__(self, api: ApiClient, settings: Settings, metrics: Metrics):
+    def __init__(self, api: ApiClient, settings: Settings, metrics: ControllerMetrics):
         self._figures = Figures()
         self._planner = build_planner(settings)
         self.informers = Informers(
@@ -79,8 +80,7 @@ class Reconciler:
             is_relevant=self._planner.is_relevant,
             metrics=metrics,
         )
-        self._settings = settings
-        self._metrics = metrics
+        self._settings, self._metrics = settings, metrics
         metrics.look = self._look
         timing = build_timing(settings)
         self._events = Events(api, settings.identity)

@@ -24,7 +24,7 @@ from gpushare.core.status.window_status import describe_closing
 from gpushare.kube.errors import CALL_FAILURES, NotLeaderError, describe_failure
 from gpushare.kube.events import Events, Subject
 from gpushare.names import Condition, Reason
-from gpushare.observe.metrics import Metrics
+from gpushare.observe.metrics.controller import ControllerMetrics
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class StatusWriter:
         planner: Planner,
         nodes: Mapping[str, Node],
         events: Events,
-        metrics: Metrics,
+        metrics: ControllerMetrics,
         on_end: Callable[[], None],
     ):
         self._pools = pools

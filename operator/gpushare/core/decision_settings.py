@@ -1,16 +1,10 @@
 """Builds what decisions need from an installation's settings, in a process or for a command."""
 
 from datetime import timedelta
-from typing import Any
 
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.node import Timing
 from gpushare.settings import Settings
-
-
-def assume_settings(**values: Any) -> Settings:
-    """Build settings with these values and defaults; this process's environment does not count."""
-    return Settings.model_construct(**values)
 
 
 def build_timing(settings: Settings) -> Timing:

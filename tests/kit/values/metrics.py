@@ -13,8 +13,9 @@ from gpushare.api.k8s.pod_owner import Workload
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.node import Timing
-from gpushare.observe.metrics import Metrics, Sight
+from gpushare.observe.metrics.controller import ControllerMetrics
 from gpushare.observe.metrics.figures import Figures
+from gpushare.observe.metrics.pools import Sight
 from tests.kit.values.node_plans import OURS, SHARE, applied
 from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_snapshot
 
@@ -57,19 +58,21 @@ def build_sight(
     return Sight(pools=snapshot.pools, pool_states=planner.pool_states, figures=figures)
 
 
-def measure(sight: Sight, *, per_application: bool = True, per_node: bool = True) -> Metrics:
+def measure(
+    sight: Sight, *, per_application: bool = True, per_node: bool = True
+) -> ControllerMetrics:
     """The metrics of a controller that knows this."""
-    metrics = Metrics(per_application=per_application, per_node=per_node)
+    metrics = ControllerMetrics(per_application=per_application, per_node=per_node)
     metrics.look = lambda: sight
     return metrics
 
 
-def list_families(metrics: Metrics) -> Iterator[Metric]:
+def list_families(metrics: ControllerMetrics) -> Iterator[Metric]:
     """All of them, as a Prometheus that asks now reads them."""
     return iter(text_string_to_metric_families(metrics.generate().decode()))
 
 
-def read(metrics: Metrics, series: str, **labels: str) -> float | None:
+def read(metrics: ControllerMetrics, series: str, **labels: str) -> float | None:
     """The value of the series `gpushare_SERIES` with exactly these labels; None without one."""
     return next(
         (
@@ -82,7 +85,7 @@ def read(metrics: Metrics, series: str, **labels: str) -> float | None:
     )
 
 
-def read_all(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
+def read_all(metrics: ControllerMetrics, name: str) -> dict[tuple[str, ...], float]:
     """All series of the metric `gpushare_NAME`, by their labels' values."""
     (ours,) = (family for family in metrics.families if family.name == name)
     (found,) = (f for f in list_families(metrics) if f.name == ours.full_name)

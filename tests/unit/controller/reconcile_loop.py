@@ -24,7 +24,7 @@ from gpushare.kube.resources import pools as pools_api
 from gpushare.kube.resources.nodes import PATH as NODES
 from gpushare.kube.resources.pools import PoolList
 from gpushare.names import Reason
-from gpushare.observe.metrics import Metrics
+from gpushare.observe.metrics.controller import ControllerMetrics
 from gpushare.settings import Settings
 from tests.kit.values.node_plans import under_way
 
@@ -130,17 +130,20 @@ def have_pools_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools_api, "list_pools", list_them)
 
 
+SETTINGS = Settings(namespace="ns", identity="me", resync_seconds=30)
+
+
 def build_reconciler(
     api: LoopApi,
     pools: Sequence[Pool],
     *nodes: Node,
     pods: Sequence[Pod] = (),
-    metrics: Metrics | None = None,
+    metrics: ControllerMetrics | None = None,
+    settings: Settings = SETTINGS,
 ) -> Reconciler:
     """The loop, to which `nodes` and `pods` have just come, after `have_pools_listed`."""
     api.pools = list(pools)
-    settings = Settings(namespace="ns", identity="me", resync_seconds=30)
-    reconciler = Reconciler(api, settings, metrics or Metrics())  # type: ignore[arg-type]
+    reconciler = Reconciler(api, settings, metrics or ControllerMetrics())  # type: ignore[arg-type]
     for node in nodes:
         put_node(reconciler, node)
     keyed = {f"{pod.namespace}/{pod.name}": pod for pod in pods}
@@ -191,13 +194,13 @@ async def carry_out(
     api: Any,
     *actions: Action,
     reason: Reason,
-    metrics: Metrics | None = None,
+    metrics: ControllerMetrics | None = None,
     settings: Settings | None = None,
     nodes: Sequence[Node] = (),
     wanted: bool = True,
 ) -> Informers:
     """What the applier makes of each action, until all is told of it; the caches after that."""
-    metrics, settings = metrics or Metrics(), settings or Settings()
+    metrics, settings = metrics or ControllerMetrics(), settings or Settings()
     informers = Informers(api, settings, on_change=lambda: None, metrics=metrics)
     informers.nodes._records = {node.name: node for node in nodes}
     events = Events(api, "test")

@@ -5,7 +5,7 @@ import pytest
 from gpushare.core.snapshot.actions import EvictPods, NamedPod, NodeState, StepResult
 from gpushare.kube.errors import ApiError, EvictionRefusedError
 from gpushare.names import Reason
-from gpushare.observe.metrics import Metrics
+from gpushare.observe.metrics.controller import ControllerMetrics
 from tests.kit.values.manifests import Json
 from tests.kit.values.objects import a_node
 from tests.unit.controller.reconcile_loop import LoopApi, build_reconciler, carry_out, start_work
@@ -39,18 +39,18 @@ class Api(LoopApi):
         return {}
 
 
-async def evict(api: Api, metrics: Metrics, *, wanted: bool = True) -> None:
+async def evict(api: Api, metrics: ControllerMetrics, *, wanted: bool = True) -> None:
     action, reason = EvictPods("gpu-1", PODS), Reason.WORKLOADS_PRESENT
     await carry_out(api, action, reason=reason, metrics=metrics, wanted=wanted)
 
 
-def count(metrics: Metrics, outcome: str) -> float | None:
+def count(metrics: ControllerMetrics, outcome: str) -> float | None:
     labels = {"pool": "training", "outcome": outcome}
     return metrics.registry.get_sample_value("gpushare_evictions_total", labels)
 
 
 async def test_each_pod_is_evicted_told_and_counted_and_one_that_was_gone_is_not_told() -> None:
-    api, metrics = Api(gone=PODS[:2]), Metrics()
+    api, metrics = Api(gone=PODS[:2]), ControllerMetrics()
     await evict(api, metrics)
     assert api.asked == [pod.name for pod in PODS]
     assert sorted(api.told) == [("PodEvicted", pod.name) for pod in PODS[2:]]
@@ -58,7 +58,7 @@ async def test_each_pod_is_evicted_told_and_counted_and_one_that_was_gone_is_not
 
 
 async def test_a_pod_that_must_stay_keeps_no_other_from_being_evicted() -> None:
-    api, metrics = Api(kept=PODS[:1]), Metrics()
+    api, metrics = Api(kept=PODS[:1]), ControllerMetrics()
     with pytest.raises(EvictionRefusedError, match=r"pod ml/train-0 was refused: budget one"):
         await evict(api, metrics)
     assert (count(metrics, "refused"), count(metrics, "evicted")) == (1, 4)
@@ -67,13 +67,13 @@ async def test_a_pod_that_must_stay_keeps_no_other_from_being_evicted() -> None:
 
 async def test_no_pod_is_evicted_once_the_pool_wants_something_else() -> None:
     api = Api()
-    await evict(api, Metrics(), wanted=False)
+    await evict(api, ControllerMetrics(), wanted=False)
     assert api.asked == []
 
 
 async def test_of_many_that_must_stay_a_few_are_named() -> None:
     with pytest.raises(EvictionRefusedError, match=r"train-2.*; and 2 more$") as raised:
-        await evict(Api(kept=PODS), Metrics())
+        await evict(Api(kept=PODS), ControllerMetrics())
     assert "train-3" not in str(raised.value)
 
 

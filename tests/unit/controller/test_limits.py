@@ -16,10 +16,10 @@ from gpushare.core.snapshot.actions import (
 )
 from gpushare.kube.resources.nodes import PATH as NODES
 from gpushare.names import Reason
-from gpushare.settings import Settings
 from tests.kit.values.node_plans import CGPU, OURS, under_way
 from tests.kit.values.objects import a_node, a_pool
 from tests.unit.controller.reconcile_loop import (
+    SETTINGS,
     SlowApi,
     build_cordoned,
     build_reconciler,
@@ -29,12 +29,9 @@ from tests.unit.controller.reconcile_loop import (
     until_quiet,
 )
 
-LIMIT = Settings(namespace="ns").write_concurrency
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUSHARE_RECHECK_SECONDS", "0")
+LIMIT = 4
+"""So many nodes are written to at once."""
+FEW = SETTINGS.model_copy(update={"recheck_seconds": 0, "write_concurrency": LIMIT})
 
 
 def build(api: SlowApi, count: int) -> Reconciler:
@@ -45,7 +42,7 @@ def build(api: SlowApi, count: int) -> Reconciler:
         name = f"gpu-{index:03}"
         api.objects[f"{NODES}/{name}"] = build_cordoned(name, {**CGPU, **OURS})
         nodes.append(a_node(name, {**CGPU, **OURS}, records=records, unschedulable=True))
-    return build_reconciler(api, [a_pool()], *nodes, a_node("new", CGPU))
+    return build_reconciler(api, [a_pool()], *nodes, a_node("new", CGPU), settings=FEW)
 
 
 async def finish(reconciler: Reconciler, api: SlowApi, *tasks: asyncio.Task[None]) -> None:
@@ -110,7 +107,7 @@ async def evict(reconciler: Reconciler, node: str) -> None:
 def build_new(api: SlowApi, count: int) -> Reconciler:
     """The loop, with so many nodes of a new pool."""
     nodes = [a_node(f"gpu-{index:04}", CGPU) for index in range(count)]
-    return build_reconciler(api, [a_pool()], *nodes)
+    return build_reconciler(api, [a_pool()], *nodes, settings=FEW)
 
 
 async def test_of_thousands_of_nodes_few_have_a_task_and_all_are_written_to_once() -> None:
@@ -132,41 +129,32 @@ async def test_of_thousands_of_nodes_few_have_a_task_and_all_are_written_to_once
     ]
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> int:
-    """So many nodes are written to at once."""
-    monkeypatch.setenv("GPUSHARE_WRITE_CONCURRENCY", "2")
-    return 2
-
-
 @pytest.mark.parametrize("why", ["refused", "unchanged"])
-async def test_nodes_that_rest_hold_up_no_other(
-    few: int, why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nodes_that_rest_hold_up_no_other(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     api = SlowApi()
     monkeypatch.setattr("gpushare.controller.executor.NO_CHANGE_SECONDS", 600.0)
     monkeypatch.setattr("gpushare.controller.reconciler.find_delay", lambda *of: 600.0)
-    nodes = [a_node(f"rests-{i}", CGPU, resource_version="9") for i in range(3 * few)]
-    reconciler = build_reconciler(api, [a_pool()], *nodes, a_node("works", CGPU))
+    nodes = [a_node(f"rests-{i}", CGPU, resource_version="9") for i in range(3 * LIMIT)]
+    reconciler = build_reconciler(api, [a_pool()], *nodes, a_node("works", CGPU), settings=FEW)
     if why == "refused":
         api.refusal, api.refused = 403, "/rests-"
     for _ in range(4):
         await reconciler._pass_safely()
         await until_quiet(api)
     assert ("APPLY", f"{NODES}/works") in api.writes
-    assert len(api.written(NODES)) == 3 * few + 1
+    assert len(api.written(NODES)) == 3 * LIMIT + 1
     assert set(reconciler._busy) >= {node.name for node in nodes}
     for task in reconciler._busy.values():
         task.cancel()
     await reconciler._events.close()
 
 
-async def test_a_node_that_waits_is_written_to_as_it_is_by_its_turn(few: int) -> None:
+async def test_a_node_that_waits_is_written_to_as_it_is_by_its_turn() -> None:
     api = SlowApi("write")
-    reconciler = build_new(api, few + 2)
+    reconciler = build_new(api, LIMIT + 2)
     await reconciler._pass_safely()
     await until_quiet(api)
-    changed, gone = f"gpu-{few:04}", f"gpu-{few + 1:04}"
+    changed, gone = f"gpu-{LIMIT:04}", f"gpu-{LIMIT + 1:04}"
     put_node(reconciler, replace(a_node(changed, CGPU), resource_version="7"))
     del reconciler.informers.nodes._records[gone]
     reconciler.informers.mark_changed(gone)
@@ -180,11 +168,9 @@ async def test_a_node_that_waits_is_written_to_as_it_is_by_its_turn(few: int) ->
     assert f"{NODES}/{gone}" not in written
 
 
-async def test_a_node_that_waits_is_not_written_to_for_a_pool_that_is_gone_by_its_turn(
-    few: int,
-) -> None:
+async def test_a_node_that_waits_is_not_written_to_for_a_pool_that_is_gone_by_its_turn() -> None:
     api = SlowApi("write")
-    reconciler = build_new(api, few + 2)
+    reconciler = build_new(api, LIMIT + 2)
     await reconciler._pass_safely()
     await until_quiet(api)
     api.pools.clear()
@@ -194,16 +180,16 @@ async def test_a_node_that_waits_is_not_written_to_for_a_pool_that_is_gone_by_it
     for _ in range(3):
         await pass_and_settle(reconciler)
     await finish(reconciler, api)
-    assert not {f"{NODES}/gpu-{few + i:04}" for i in range(2)} & {path for _, path in api.writes}
+    assert not {f"{NODES}/gpu-{LIMIT + i:04}" for i in range(2)} & {path for _, path in api.writes}
 
 
-async def test_a_change_that_is_under_way_does_not_wait_for_nodes_to_be_labelled(few: int) -> None:
+async def test_a_change_that_is_under_way_does_not_wait_for_nodes_to_be_labelled() -> None:
     api = SlowApi("write")
-    reconciler = build_new(api, 10 * few)
+    reconciler = build_new(api, 10 * LIMIT)
     await reconciler._pass_safely()
     away = a_node("away", {**CGPU, **OURS}, records=under_way(ChangePhase.CORDONED))
     put_node(reconciler, away)
     await reconciler._pass_safely()
     assert "away" in reconciler._busy
-    assert len(reconciler._busy) == few + 1
+    assert len(reconciler._busy) == LIMIT + 1
     await finish(reconciler, api)

@@ -19,7 +19,7 @@ from gpushare.controller.manager import run_controller
 from gpushare.controller.reconciler import Reconciler
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import NotLeaderError, SyncLostError
-from gpushare.observe.metrics import Metrics
+from gpushare.observe.metrics.controller import ControllerMetrics
 from gpushare.settings import Settings
 from tests.kit.cluster.command_line import start_python
 from tests.unit.controller.empty_api import EmptyCluster, served
@@ -79,8 +79,8 @@ async def test_while_it_waits_for_its_crd_it_tells_of_no_watch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Else each would be told to be silent, by an alert of its own.
-    metrics = Metrics()
-    monkeypatch.setattr("gpushare.controller.manager.Metrics", lambda **options: metrics)
+    metrics = ControllerMetrics()
+    monkeypatch.setattr("gpushare.controller.manager.ControllerMetrics", lambda **options: metrics)
     cluster = EmptyCluster()
     async with running(cluster, tmp_path):
         assert list_watches(metrics)
@@ -173,7 +173,7 @@ async def test_what_decides_can_write_nothing_without_the_lease(
     given: list[ApiClient] = []
 
     class Watched(Reconciler):
-        def __init__(self, api: ApiClient, settings: Settings, metrics: Metrics) -> None:
+        def __init__(self, api: ApiClient, settings: Settings, metrics: ControllerMetrics) -> None:
             given.append(api)
             super().__init__(api, settings, metrics)
 
@@ -185,7 +185,7 @@ async def test_what_decides_can_write_nothing_without_the_lease(
             await given[0].delete("api/v1/pods/a", uid="1")
 
 
-def list_watches(metrics: Metrics) -> list[str]:
+def list_watches(metrics: ControllerMetrics) -> list[str]:
     """What the process says that it watches."""
     return [s.labels["resource"] for f in metrics.watch_last_event.collect() for s in f.samples]
 

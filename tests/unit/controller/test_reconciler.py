@@ -27,11 +27,12 @@ from gpushare.kube.resources import pools as pools_api
 from gpushare.kube.resources.nodes import PATH as NODES
 from gpushare.kube.resources.pools import PoolList
 from gpushare.names import Reason
-from gpushare.observe.metrics import Metrics
+from gpushare.observe.metrics.controller import ControllerMetrics
 from tests.kit.values.metrics import a_member, read
 from tests.kit.values.node_plans import CGPU, OURS, SHARE, a_settled, applied, under_way
 from tests.kit.values.objects import MEMORY, a_gpu_pod, a_node, a_plugin_pod, a_pool
 from tests.unit.controller.reconcile_loop import (
+    SETTINGS,
     Json,
     LoopApi,
     SlowApi,
@@ -188,7 +189,7 @@ async def test_a_pool_that_may_not_be_written_does_not_stop_the_others() -> None
 
 
 async def test_a_pass_that_fails_is_timed_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    metrics = Metrics()
+    metrics = ControllerMetrics()
     reconciler = build_reconciler(LoopApi(), [a_pool()], metrics=metrics)
 
     async def refuse(api: object) -> PoolList:
@@ -204,7 +205,7 @@ async def test_a_pass_that_fails_is_timed_as_well(monkeypatch: pytest.MonkeyPatc
 async def test_metrics_show_the_cluster_only_while_it_leads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    metrics = Metrics()
+    metrics = ControllerMetrics()
     member = a_member(cards=1)
     pod = a_gpu_pod(cards={0: 4}, workload=Workload("Deployment", "web"))
     pool = a_pool(schedule="share")
@@ -222,7 +223,7 @@ async def test_metrics_show_the_cluster_only_while_it_leads(
 
 
 async def test_a_pod_that_has_a_place_again_is_unplaced_no_more_before_the_next_look() -> None:
-    metrics = Metrics()
+    metrics = ControllerMetrics()
     selects = frozenset({(names.LABEL_POOL, "nowhere")})
     lost = a_gpu_pod("p", node="", selects=selects, phase="Pending", unschedulable="none")
     reconciler = build_reconciler(LoopApi(), [a_pool()], pods=[lost], metrics=metrics)
@@ -279,14 +280,13 @@ async def test_a_doubt_that_could_not_be_stored_outlives_the_label_that_brought_
     assert json.loads(annotations[names.ANNOTATION_APPLIED])["modeUnknown"] is True
 
 
-async def test_a_doubt_is_kept_also_while_its_node_waits_to_be_written_to(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("GPUSHARE_WRITE_CONCURRENCY", "1")
+async def test_a_doubt_is_kept_also_while_its_node_waits_to_be_written_to() -> None:
+    settings = SETTINGS.model_copy(update={"write_concurrency": 1})
     first = [a_node("first", SHARE)]
     doubted = replace(_unseen(), name="second")
     pods = [replace(a_plugin_pod(), node="second")]
-    reconciler = build_reconciler(LoopApi(), [a_pool(schedule="share")], *first, doubted, pods=pods)
+    pools = [a_pool(schedule="share")]
+    reconciler = build_reconciler(LoopApi(), pools, *first, doubted, pods=pods, settings=settings)
     await reconciler._pass_safely()
     assert reconciler._busy.keys() == {node.name for node in first}
     assert reconciler._mode_unsaved == {"second"}

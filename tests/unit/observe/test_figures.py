@@ -10,8 +10,8 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_owner import Workload
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.node import Timing
-from gpushare.observe.metrics import Sight
 from gpushare.observe.metrics.figures import Figures
+from gpushare.observe.metrics.pools import Sight
 from tests.kit.values.metrics import a_holder, a_member, a_waiting, build_sight, measure, read_all
 from tests.kit.values.objects import NOW, a_pool, a_snapshot
 

@@ -14,8 +14,9 @@ from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import Action, DeletePlugins, NamedPod, build_apply
 from gpushare.names import LABEL_PLACEMENT, LABEL_POOL, Reason
-from gpushare.observe.metrics import Metrics, cards
+from gpushare.observe.metrics import cards
 from gpushare.observe.metrics.applications import ApplicationFigures
+from gpushare.observe.metrics.controller import ControllerMetrics
 from gpushare.observe.metrics.pools import PoolCollector
 from tests.kit.values.fake_api import FakeApi
 from tests.kit.values.metrics import a_member, list_families
@@ -29,10 +30,10 @@ from tests.unit.controller.reconcile_loop import (
     pass_and_settle,
 )
 
-Deed = Callable[[Metrics, pytest.MonkeyPatch], Awaitable[None]]
+Deed = Callable[[ControllerMetrics, pytest.MonkeyPatch], Awaitable[None]]
 
 
-async def lead(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+async def lead(metrics: ControllerMetrics, monkeypatch: pytest.MonkeyPatch) -> None:
     async def at_once(*_: object) -> None:
         return None
 
@@ -46,7 +47,7 @@ async def lead(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
         await _be_active(lease, reconciler, metrics, 1.0)
 
 
-async def reconcile(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+async def reconcile(metrics: ControllerMetrics, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two nodes, one of which is left alone; a pod that runs, and one that finds no place."""
     have_pools_listed(monkeypatch)
     monkeypatch.setattr("gpushare.controller.status_writer.PERIOD_SECONDS", 0.0)
@@ -71,34 +72,34 @@ async def reconcile(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     await reconciler._events.close()
 
 
-async def apply(metrics: Metrics, action: Action, before: NodeRecords) -> None:
+async def apply(metrics: ControllerMetrics, action: Action, before: NodeRecords) -> None:
     node = a_node(labels={**CGPU, **OURS}, records=before)
     await carry_out(LoopApi(), action, reason=Reason.UPDATING, metrics=metrics, nodes=[node])
 
 
-async def write(metrics: Metrics, before: NodeRecords, after: NodeRecords) -> None:
+async def write(metrics: ControllerMetrics, before: NodeRecords, after: NodeRecords) -> None:
     node = a_node(labels={**CGPU, **OURS}, records=before)
     action = build_apply(node, {**CGPU, **OURS}, after, cordon=False, message="written")
     await apply(metrics, action, before)
 
 
-async def complete(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+async def complete(metrics: ControllerMetrics, monkeypatch: pytest.MonkeyPatch) -> None:
     await write(metrics, under_way(ChangePhase.RESTARTING), applied())
 
 
-async def reverted(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+async def reverted(metrics: ControllerMetrics, monkeypatch: pytest.MonkeyPatch) -> None:
     repair = DriftRevert(key=LABEL_PLACEMENT, manager="kubectl", theirs="spread", at=NOW)
     drift = Drift(reverts=(repair,))
     await write(metrics, applied(), applied().model_copy(update={"drift": drift}))
 
 
-async def leave_to_manager(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+async def leave_to_manager(metrics: ControllerMetrics, monkeypatch: pytest.MonkeyPatch) -> None:
     conflict = LabelConflict(key=LABEL_PLACEMENT, manager="kubectl", ours="binpack", since=NOW)
     drift = Drift(conflicts=(conflict,))
     await write(metrics, applied(), applied().model_copy(update={"drift": drift}))
 
 
-async def restart(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+async def restart(metrics: ControllerMetrics, monkeypatch: pytest.MonkeyPatch) -> None:
     async def delete(api: Any, plugin: NamedPod) -> dict[str, Any]:
         return {}
 
@@ -107,12 +108,12 @@ async def restart(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     await apply(metrics, action, under_way(ChangePhase.RESTARTING))
 
 
-async def request(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+async def request(metrics: ControllerMetrics, monkeypatch: pytest.MonkeyPatch) -> None:
     async with FakeApi().connected(metrics.observe_api_request) as api:
         assert await api.find("api/v1/nodes/gpu-1") is None
 
 
-async def exist(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+async def exist(metrics: ControllerMetrics, monkeypatch: pytest.MonkeyPatch) -> None:
     return None
 
 
@@ -148,15 +149,15 @@ MOVES: Mapping[str, Deed] = {
 
 def test_a_process_without_a_certificate_reports_no_expiry() -> None:
     name = "gpushare_certificate_expiry_timestamp_seconds"
-    assert math.isnan(Metrics().registry.get_sample_value(name) or 0.0)
+    assert math.isnan(ControllerMetrics().registry.get_sample_value(name) or 0.0)
 
 
 def test_no_metric_is_forgotten_here() -> None:
-    families = {family.name for family in Metrics(per_node=True).families}
+    families = {family.name for family in ControllerMetrics(per_node=True).families}
     assert MOVES.keys() | ELSEWHERE == families
 
 
-def find_values(metrics: Metrics, name: str) -> set[float]:
+def find_values(metrics: ControllerMetrics, name: str) -> set[float]:
     """The values of all its series that are not 0; a histogram's is how often it was observed."""
     series = {f"gpushare_{name}", f"gpushare_{name}_count"}
     return {
@@ -169,7 +170,7 @@ def find_values(metrics: Metrics, name: str) -> set[float]:
 
 @pytest.mark.parametrize("name", MOVES)
 async def test_it_moves(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    metrics = Metrics(per_node=True)
+    metrics = ControllerMetrics(per_node=True)
     deed = MOVES[name]
     # What is there from the start says that the process runs.
     assert bool(find_values(metrics, name)) is (deed is exist)

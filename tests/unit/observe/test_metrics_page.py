@@ -5,19 +5,19 @@ import re
 from gpushare.api.pool import Edition, Placement
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.write_outcome import ChangeOutcome
-from gpushare.observe.metrics import Metrics
+from gpushare.observe.metrics.controller import ControllerMetrics
 from tests.kit.values.doc_pages import DOCS
 from tests.kit.values.metrics import list_families
 
 PAGE = (DOCS / "metrics.md").read_text()
-FAMILIES = Metrics(per_node=True).families
+FAMILIES = ControllerMetrics(per_node=True).families
 
 
 def test_each_metric_that_a_process_exports_has_its_row() -> None:
     rows = {line.split("`")[1] for line in PAGE.splitlines() if "| `gpushare_" in line}
     exported = {
         f"{family.name}_total" if family.type == "counter" else family.name
-        for family in list_families(Metrics(per_node=True))
+        for family in list_families(ControllerMetrics(per_node=True))
         if family.name.startswith("gpushare_")
     }
     assert rows == exported

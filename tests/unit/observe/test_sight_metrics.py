@@ -13,9 +13,9 @@ from gpushare.core.capacity.pool_capacity import sum_capacity
 from gpushare.core.records.drift_record import Drift, LabelConflict
 from gpushare.core.status.unschedulable_pods import REASONS, UnschedulablePod
 from gpushare.names import Reason
-from gpushare.observe.metrics import Sight, cards
+from gpushare.observe.metrics import cards
 from gpushare.observe.metrics.applications import ApplicationFigures
-from gpushare.observe.metrics.pools import PoolCollector
+from gpushare.observe.metrics.pools import PoolCollector, Sight
 from tests.kit.values.metrics import (
     a_holder,
     a_member,

@@ -19,7 +19,7 @@ from gpushare.core.analysis.effective_settings import (
     KnownSetup,
     read_setup,
 )
-from gpushare.core.decision_settings import assume_settings, build_timing
+from gpushare.core.decision_settings import build_timing
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import SETTINGS_PREFIX, Reason
 from gpushare.settings import Settings
@@ -39,7 +39,7 @@ def read(snapshot: ClusterSnapshot = NOTHING, **variables: str | None) -> KnownS
 
 def has_defaults(setup: Settings) -> bool:
     """Whether it is as if nobody had set anything; each process has an identity of its own."""
-    return setup == assume_settings(identity=setup.identity)
+    return setup == Settings(identity=setup.identity)
 
 
 def test_what_an_installation_does_not_set_has_its_default() -> None:

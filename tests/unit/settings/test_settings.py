@@ -1,6 +1,7 @@
 """Settings that are of no use are refused with the variable's name."""
 
 import json
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -8,6 +9,27 @@ from pydantic import ValidationError
 from gpushare import names
 from gpushare.editions.registry import MODES
 from gpushare.settings import Settings
+
+
+def read(**variables: str) -> Settings:
+    return Settings.read({f"{names.SETTINGS_PREFIX}{k}": v for k, v in variables.items()})
+
+
+def test_each_variable_is_read_as_its_setting_is_and_those_of_others_are_not() -> None:
+    settings = Settings.read(
+        {
+            "GPUSHARE_ALLOW_EVICTION": "true",
+            "GPUSHARE_KUBECONFIG": "/etc/kubeconfig",
+            "GPUSHARE_SCHEDULERS": '["default-scheduler", "another"]',
+            "GPUSHARE_WEBHOOK_REPLICAS": "3",
+            "GPUSHARE_WEBHOOK_PORT_9443_TCP": "tcp://192.0.2.1:9443",
+            "NAMESPACE": "elsewhere",
+        }
+    )
+    assert settings.allow_eviction
+    assert settings.kubeconfig == Path("/etc/kubeconfig")
+    assert settings.schedulers == ("default-scheduler", "another")
+    assert (settings.webhook_replicas, settings.namespace) == (3, "gpushare-system")
 
 
 @pytest.mark.parametrize(
@@ -18,6 +40,8 @@ from gpushare.settings import Settings
         ("NAMESPACE", "../x"),
         ("PLUGIN_NAMESPACE", "Kube_System"),
         ("PLUGIN_DAEMONSETS", '{"cgpu-installer": "Installer"}'),
+        ("PLUGIN_DAEMONSETS", '{"cgpu-installer"'),
+        ("SCHEDULERS", "default-scheduler"),
         ("READY_TIMEOUT_SECONDS", "inf"),
         ("READY_TIMEOUT_SECONDS", "0"),
         ("READY_TIMEOUT_SECONDS", "1e12"),
@@ -31,12 +55,9 @@ from gpushare.settings import Settings
         ("AUTHORITY_LIFETIME_SECONDS", "29"),
     ],
 )
-def test_a_setting_of_no_use_is_refused(
-    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
-) -> None:
-    monkeypatch.setenv(f"GPUSHARE_{variable}", value)
+def test_a_setting_of_no_use_is_refused(variable: str, value: str) -> None:
     with pytest.raises(ValidationError, match=variable.lower()):
-        Settings()
+        read(**{variable: value})
 
 
 @pytest.mark.parametrize(
@@ -49,25 +70,22 @@ def test_a_setting_of_no_use_is_refused(
     ids=["an unknown key", "two keys of one name", "a name that another has by default"],
 )
 def test_a_refused_name_of_a_plugin_is_told_with_its_key_and_what_is_allowed(
-    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], words: list[str]
+    given: dict[str, str], words: list[str]
 ) -> None:
-    monkeypatch.setenv("GPUSHARE_PLUGIN_DAEMONSETS", json.dumps(given))
     with pytest.raises(ValidationError, match="plugin_daemonsets") as refused:
-        Settings()
+        read(PLUGIN_DAEMONSETS=json.dumps(given))
     (error,) = refused.value.errors()
     assert [word for word in words if word not in error["msg"]] == []
 
 
-def test_two_processes_on_one_host_have_two_identities(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GPUSHARE_IDENTITY", raising=False)
+def test_two_processes_on_one_host_have_two_identities() -> None:
     assert Settings().identity != Settings().identity
 
 
-def test_two_daemonsets_may_swap_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_daemonsets_may_swap_their_names() -> None:
     first, second = sorted(names.STANDARD_DAEMONSETS)[:2]
     given = {first: second, second: first}
-    monkeypatch.setenv("GPUSHARE_PLUGIN_DAEMONSETS", json.dumps(given))
-    assert Settings().plugin_daemonsets == given
+    assert read(PLUGIN_DAEMONSETS=json.dumps(given)).plugin_daemonsets == given
 
 
 def test_the_standard_names_are_those_that_modes_need() -> None:

@@ -4,12 +4,10 @@ They are written in the variables of the operator's Deployments. Where those can
 assumed: the chart's defaults, except for what nodes and pools show.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
 from gpushare import names
@@ -17,7 +15,6 @@ from gpushare.api.container_env import Variable
 from gpushare.api.rollout import StaleWorkloadPolicy, TeardownPolicy, WorkloadPolicy
 from gpushare.api.status import MemoryUnit
 from gpushare.core.capacity.pool_capacity import MemorySums, observe_node_capacity
-from gpushare.core.decision_settings import assume_settings
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import SETTINGS_PREFIX, Reason
 from gpushare.settings import Settings
@@ -69,7 +66,7 @@ class KnownSetup:
     @property
     def setup(self) -> Settings:
         """The values, as a process has them."""
-        return assume_settings(**{_find_name(key): of.value for key, of in self.settings.items()})
+        return Settings(**{_find_name(key): of.value for key, of in self.settings.items()})
 
     def tell_assumed(self, variables: Sequence[Variable]) -> str:
         """Say which of these were assumed, and why; empty where none was."""
@@ -135,10 +132,7 @@ def _parse(variable: Variable, text: str | None) -> Any:
     """Parse the value as the operator's own process does. Raises ValueError."""
     if text is None:
         raise ValueError("it is read from elsewhere")
-    known = _find_field(variable)
-    is_json = isinstance(known.default, tuple | Mapping)
-    kind: Any = Annotated[known.annotation, known]
-    return TypeAdapter(kind).validate_python(json.loads(text) if is_json else text)
+    return getattr(Settings.read({variable: text}), _find_name(variable))
 
 
 def _find_name(variable: Variable) -> str:

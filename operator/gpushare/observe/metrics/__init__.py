@@ -4,7 +4,6 @@ Names are gpushare_NOUN_UNIT, units bytes and seconds. Labels are few-valued: ne
 a UID, but for the cards of each node, which an installation switches on.
 """
 
-from gpushare.observe.metrics.pools import Sight
 from gpushare.observe.metrics.process import Metrics
 
-__all__ = ["Metrics", "Sight"]
+__all__ = ["Metrics"]

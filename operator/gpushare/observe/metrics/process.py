@@ -1,72 +1,45 @@
-"""All metrics of one process."""
+"""The metrics of every process, and those of the webhook."""
 
 import math
 import time
-from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
 from gpushare import __version__
-from gpushare.core.snapshot.write_outcome import WriteOutcome
-from gpushare.observe.metrics import cards
-from gpushare.observe.metrics.applications import ApplicationFigures
 from gpushare.observe.metrics.family import Family, Shelf
-from gpushare.observe.metrics.pools import PoolCollector, Sight
 
 ADMISSION_BUCKETS_SECONDS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
     *(0.25, 0.5, 1.0, 3.0),
 )
 """A decision takes well under a millisecond; the API server gives up after 3 s."""
-RECONCILE_BUCKETS_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-CHANGE_BUCKETS_SECONDS = (5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0)
-"""A plugin is back within a minute, unless its image must be pulled; a teardown waits for people.
-The deadline is 600 s."""
 
 
 class Metrics:
-    """The metrics of one process, in a registry of its own.
+    """The metrics of a webhook, in a registry of their own.
 
-    What happens is counted as it happens, by whoever holds this; what is, the controller's view
-    says when somebody asks.
+    They are counted as things happen, by whoever holds this.
     """
 
-    def __init__(self, *, per_application: bool = True, per_node: bool = False) -> None:
+    def __init__(self) -> None:
         # Else each counter brings a second series that nobody asks for.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self.look: Callable[[], Sight] = Sight
-        """What the controller knows; it puts its own view here."""
         self._shelf = Shelf(self.registry)
-        self._add_controllers()
         self._add_webhooks()
         self._add_both()
-        self.registry.register(PoolCollector(lambda: self.look()))
-        self._per_application, self._per_node = per_application, per_node
 
     @property
     def families(self) -> tuple[Family, ...]:
         """All metrics of ours; the registry has those of the process besides."""
-        return (
-            *self._shelf.families,
-            *PoolCollector.families,
-            *(ApplicationFigures.families if self._per_application else ()),
-            *(cards.FAMILIES if self._per_node else ()),
-        )
+        return tuple(self._shelf.families)
 
     def generate(self) -> bytes:
         """Return all metrics as they are now, in Prometheus' text format."""
-        sight, written = self.look(), list[str]()
-        figures = sight.figures
-        if self._per_application:
-            known = {pool.name for pool in sight.pools}
-            written += figures.applications.write(known, figures.find_bytes)
-        if self._per_node:
-            written += cards.write_cards(figures)
-        return generate_latest(self.registry) + "".join(written).encode()
+        return generate_latest(self.registry)
 
     def observe_api_request(self, verb: str, resource: str, code: int) -> None:
         """Count a request; the `RequestObserver` of `kube.client.connect`."""
@@ -79,62 +52,6 @@ class Metrics:
     def forget_watches(self) -> None:
         """Note that nothing is watched any more, on purpose: that is no silence."""
         self.watch_last_event.clear()
-
-    def observe_write(self, pool: str, reason: str, outcome: WriteOutcome) -> None:
-        """Count a write to a node of `pool`, made for `reason`."""
-        self.node_applies.labels(pool, reason).inc()
-        if outcome.change is not None:
-            self.changes.labels(pool, outcome.change).inc()
-            self.change_seconds.observe(outcome.change_seconds)
-        if outcome.flips:
-            self.label_flips.labels(pool).inc(outcome.flips)
-        if outcome.conflicts:
-            self.label_conflicts.labels(pool).inc(outcome.conflicts)
-
-    def _add_controllers(self) -> None:
-        shelf = self._shelf
-        self.leader = shelf.gauge("leader", "1 in the process that holds the Lease.")
-        self.reconciles = shelf.counter(
-            "reconcile_total", "Passes of the reconcile loop.", "result"
-        )
-        self.reconcile_seconds = shelf.histogram(
-            "reconcile_duration_seconds",
-            "Duration of a pass of the reconcile loop, also of one that fails.",
-            RECONCILE_BUCKETS_SECONDS,
-        )
-        self.node_applies = shelf.counter(
-            "node_applies_total", "Writes to nodes, by their reason.", "pool", "reason"
-        )
-        self.changes = shelf.counter(
-            "changes_total", "Isolation changes of nodes, by their outcome.", "pool", "outcome"
-        )
-        self.change_seconds = shelf.histogram(
-            "change_duration_seconds",
-            "Duration of a node's isolation change, from its cordon.",
-            CHANGE_BUCKETS_SECONDS,
-        )
-        self.plugin_restarts = shelf.counter(
-            "plugin_restarts_total", "Device-plugin pods deleted.", "pool", "reason"
-        )
-        self.label_flips = shelf.counter(
-            "label_flips_total",
-            "Labels of a pool's nodes that others changed and the operator restored.",
-            "pool",
-        )
-        self.label_conflicts = shelf.counter(
-            "label_conflicts_total",
-            "Labels that were left to another field manager that kept changing them.",
-            "pool",
-        )
-        self.node_waits = shelf.counter(
-            "node_waits_total", "How often a node began to wait, by reason.", "pool", "reason"
-        )
-        self.evictions = shelf.counter(
-            "evictions_total",
-            "Requested evictions, by their outcome: evicted, gone already, or refused.",
-            "pool",
-            "outcome",
-        )
 
     def _add_webhooks(self) -> None:
         shelf = self._shelf

@@ -6,10 +6,11 @@ from datetime import datetime
 
 from gpushare import names
 from gpushare.core.analysis.effective_settings import guess_unit
-from gpushare.core.decision_settings import assume_settings, build_planner
+from gpushare.core.decision_settings import build_planner
 from gpushare.core.planner.simulation import settle
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def simulate(
     snapshot: ClusterSnapshot, pools: Collection[str], now: datetime
 ) -> tuple[Simulated, ...]:
     """Simulate what would happen to the members of these `pools` of `snapshot`, by node."""
-    planner = build_planner(assume_settings(memory_unit=guess_unit(snapshot)))
+    planner = build_planner(Settings(memory_unit=guess_unit(snapshot)))
     decisions = planner.update(snapshot, None, now).decisions
     settled, _ = settle(planner, snapshot, decisions, pools, now)
     simulated = []
