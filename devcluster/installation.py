@@ -150,8 +150,6 @@ class Installation:
         metrics_port = self._spare_port()
         settings = {
             "PYTHONPATH": str(PROJECT / "operator"),
-            # As in the image.
-            "SSL_CERT_FILE": "/dev/null",
             **self._grant(role, identity, api_url),
             "GPUSHARE_NAMESPACE": NAMESPACE,
             "GPUSHARE_IDENTITY": identity,

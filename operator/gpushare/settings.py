@@ -40,7 +40,10 @@ def _check_daemonsets(given: Mapping[str, str]) -> Mapping[str, str]:
 
 def _decode(given: Any) -> Any:
     """Decode what a variable has as JSON. Raises ValueError."""
-    return json.loads(given) if isinstance(given, str) else given
+    try:
+        return json.loads(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise ValueError(f"expected JSON: {error}") from None
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_decode)]
@@ -64,16 +67,17 @@ class Settings(BaseModel):
     Raises pydantic's ValidationError, which names the setting, where a value is invalid.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True)
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
         """Read them from the variables of a process; what those do not set has its default."""
+        variables = {setting: f"{SETTINGS_PREFIX}{setting.upper()}" for setting in cls.model_fields}
         return cls.model_validate(
             {
-                name.removeprefix(SETTINGS_PREFIX).lower(): value
-                for name, value in environment.items()
-                if name.startswith(SETTINGS_PREFIX)
+                setting: environment[name]
+                for setting, name in variables.items()
+                if name in environment
             }
         )
 

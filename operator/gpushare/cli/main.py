@@ -1,5 +1,6 @@
 """The `gpushare` command. What a role needs is imported when it starts: `--help` is quick."""
 
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -203,7 +204,6 @@ def _run_role(role: "Role") -> None:
 def _run(role: "Role") -> str | None:
     """Run `role` to its end; return what ended it too soon, if a user can fix that."""
     import asyncio
-    import os
 
     from gpushare.kube.errors import KubeError
     from gpushare.observe.connections import shrink_read_buffers

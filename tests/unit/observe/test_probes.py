@@ -10,6 +10,7 @@ from aiohttp.test_utils import RawTestServer
 
 from gpushare.observe.http import MAX_CONNECTIONS, Check, ProcessServer
 from gpushare.observe.metrics import Metrics
+from gpushare.observe.metrics.controller import ControllerMetrics
 
 
 async def get(path: str, *readiness: Check, method: str = "GET") -> tuple[int, str]:
@@ -25,9 +26,9 @@ async def get(path: str, *readiness: Check, method: str = "GET") -> tuple[int, s
 async def test_who_asks_for_metrics_that_can_not_be_written_is_told_so_and_the_log_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    metrics = Metrics()
+    metrics = ControllerMetrics()
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(metrics, "registry", None)
+        broken.setattr(metrics, "look", lambda: 1 / 0)
         server = ProcessServer(metrics.generate)
         async with RawTestServer(server.handle) as raw, aiohttp.ClientSession() as session:
             async with session.get(raw.make_url("/metrics")) as response:
@@ -37,7 +38,7 @@ async def test_who_asks_for_metrics_that_can_not_be_written_is_told_so_and_the_l
                 assert response.status == 200
     (record,) = caplog.records
     assert record.exc_info is not None
-    assert record.exc_info[0] is AttributeError
+    assert record.exc_info[0] is ZeroDivisionError
 
 
 async def test_what_is_no_http_is_answered_and_not_logged(

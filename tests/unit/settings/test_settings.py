@@ -1,4 +1,4 @@
-"""Settings that are of no use are refused with the variable's name."""
+"""Settings that are of no use are refused with their names."""
 
 import json
 from pathlib import Path

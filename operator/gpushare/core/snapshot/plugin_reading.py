@@ -100,7 +100,8 @@ class PluginReading:
         """Find the mode that pods get which come now; None where that is unknown."""
         # Also in another boot, until that is noted: who is listed may have come before it.
         # While that is noted, it may still be told of that the plugin has read the other label.
-        if self.applied.needs_restart or self.applied.reverted or self.may_have_misread():
+        is_doubted = self.applied.reverted == "SamePlugin" or self.may_have_misread()
+        if self.applied.needs_restart or is_doubted:
             return None
         recorded = self.applied.schedule
         return recorded if self.effective_mode == recorded else None

@@ -1,4 +1,4 @@
-"""The metrics of every process, and those of the webhook."""
+"""The metrics of every process; those of the webhook stay empty in a controller."""
 
 import math
 import time
@@ -18,7 +18,7 @@ ADMISSION_BUCKETS_SECONDS = (
 
 
 class Metrics:
-    """The metrics of a webhook, in a registry of their own.
+    """The metrics of a process, in a registry of their own: a webhook has no others.
 
     They are counted as things happen, by whoever holds this.
     """
@@ -30,7 +30,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self._shelf = Shelf(self.registry)
         self._add_webhooks()
-        self._add_both()
+        self._add_common()
 
     @property
     def families(self) -> tuple[Family, ...]:
@@ -77,7 +77,7 @@ class Metrics:
         # A process without a certificate has no expiry that an alert could compare.
         self.certificate_expiry.set(math.nan)
 
-    def _add_both(self) -> None:
+    def _add_common(self) -> None:
         shelf = self._shelf
         self.watch_last_event = shelf.gauge(
             "watch_last_event_timestamp_seconds",
