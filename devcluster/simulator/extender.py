@@ -38,12 +38,18 @@ class Extender:
 
     def __init__(self, client: Client, player: Player) -> None:
         self._client, self._player, self._cluster = client, player, player.cluster
-        self.restart()
+        self._begin(self._cluster.bound_pods())
 
-    def restart(self) -> None:
-        """Forget everything, and read nodes and pods anew."""
+    async def restart(self) -> None:
+        """Forget everything but the bound pods that there are now: the player's watch may still
+        have others."""
+        items, _ = await self._client.list("/api/v1/pods", {})
+        there = {item["metadata"]["uid"] for item in items}
+        self._begin([pod for pod in self._cluster.bound_pods() if pod.uid in there])
+
+    def _begin(self, pods: Iterable[Pod]) -> None:
         cluster = self._cluster
-        self._cache = ExtenderCache(cluster.find_node, cluster.find_unhealthy, cluster.bound_pods())
+        self._cache = ExtenderCache(cluster.find_node, cluster.find_unhealthy, pods)
         cluster.on_pod = self._cache.take
 
     def build_application(self) -> web.Application:
@@ -152,7 +158,7 @@ class Extender:
         return _answer({"nodes": nodes})
 
     async def _restart(self, request: web.Request) -> web.Response:
-        self.restart()
+        await self.restart()
         return web.Response()
 
     def _choose(self, pod: Pod, node: str) -> tuple[int, ...] | str:

@@ -3,11 +3,13 @@ as that one (c0b6141), faults included."""
 
 import json
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 from devcluster import names
 from devcluster.simulator.cards import NO_CARD, NOT_MATCHED, Card, choose_cards, count_cards
+from devcluster.simulator.extender import Extender
 from devcluster.simulator.extendercache import INT_MAX, ExtenderCache, NodeInfo, parse_int
 from devcluster.simulator.ledger import build_entry
 from devcluster.simulator.objects import Container, Node, Pod
@@ -82,6 +84,21 @@ def test_a_card_that_is_given_out_twice_has_almost_infinitely_much_free() -> Non
     taken = {names.MEM_IDX: "0", names.MEM_POD: "18"}
     cache.take(None, pod(18, node="n1", annotations=taken))
     assert cache.choose(pod(15, node="n1"), cache.nodes["n1"]) == 0
+
+
+@pytest.mark.parametrize(("there", "chosen"), [(["uid"], NO_CARD), ([], (0,))])
+async def test_after_a_restart_a_pod_counts_that_the_api_server_still_has(
+    there: list[str], chosen: tuple[int, ...] | str
+) -> None:
+    """The player's own watch may be behind, and the pod's node be gone by then."""
+    taken = {names.MEM_IDX: "0", names.MEM_POD: "15"}
+    bound = pod(15, node="n1", annotations=taken)
+    cluster = Mock(find_node={"n1": NODE}.get, find_unhealthy=lambda name: None)
+    cluster.bound_pods.return_value = [bound]
+    client = Mock(list=AsyncMock(return_value=([{"metadata": {"uid": uid}} for uid in there], 1)))
+    extender = Extender(client, Mock(cluster=cluster))
+    await extender.restart()
+    assert extender._choose(pod(15, node="n1"), "n1") == chosen
 
 
 def test_a_node_that_is_gone_is_still_listed() -> None:
