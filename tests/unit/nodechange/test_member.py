@@ -196,13 +196,14 @@ def test_what_was_put_back_is_remembered_by_the_plugin_that_it_had(theirs: str, 
     assert expect_applied(plan).reverted == told
 
 
-def test_when_a_brief_label_is_reverted_no_pod_is_recorded_yet() -> None:
-    """The plugin's restart under that label may be reported only after our label is back."""
+def test_when_a_brief_label_is_reverted_only_pods_that_run_are_recorded() -> None:
+    """A kubelet that has yet to report that one runs may have to report a plugin's restart."""
     node = a_node(labels={**CGPU, **OURS, **SHARE}, records=applied(), **OFFERS)
     brief = {names.LABEL_SCHEDULE: NOW}
     node = replace(node, owned=node.owned - SHARE.keys(), written_at=brief)
-    record = expect_applied(plan_of(node, a_pool(), a_plugin_pod("plugin-1"), a_gpu_pod()))
-    assert (record.reverted, record.before) == ("SamePlugin", ())
+    pods = (a_gpu_pod(), a_gpu_pod("late", phase="Pending"))
+    record = expect_applied(plan_of(node, a_pool(), a_plugin_pod("plugin-1"), *pods))
+    assert (record.reverted, record.before) == ("SamePlugin", ("uid-of-train-1",))
 
 
 def test_a_node_that_gave_way_is_no_step_towards_a_mode_that_nobody_wants_any_more() -> None:

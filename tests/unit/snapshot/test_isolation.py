@@ -151,15 +151,6 @@ def test_where_the_plugin_may_have_read_a_foreign_label_nothing_is_claimed() -> 
     assert claim_of(a_member("share", mode_unknown=True), a_train()).isolated is None
 
 
-@pytest.mark.parametrize(("reverted", "isolated"), [("SamePlugin", None), ("OtherPlugin", True)])
-def test_only_what_the_same_plugin_may_have_read_leaves_a_doubt_after_it_was_restored(
-    reverted: str, isolated: bool | None
-) -> None:
-    """Another plugin's label takes this one's pods away, and ours brings them back."""
-    node = a_member("cgpu", Edition.PROFESSIONAL, reverted=reverted)
-    assert claim_of(node, a_train()).isolated is isolated
-
-
 def test_beside_a_plugin_of_another_mode_that_somebody_labelled_nothing_is_claimed() -> None:
     labels = MODES[Edition.PROFESSIONAL, Schedule.CORE_MEM].labels
     node = a_member("share", Edition.PROFESSIONAL)

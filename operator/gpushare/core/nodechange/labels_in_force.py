@@ -64,9 +64,9 @@ def note_readings(
 ) -> dict[str, object]:
     """Return what changes in the mode's record by what its plugin has read since, or may have.
 
-    The write that goes out puts the labels of the mode back, unless a foreign one `stays`. Of a
-    plugin that is told of only later, nobody knows which label it has read, nor what the pods got
-    that came meanwhile.
+    The write that goes out puts the labels of the mode back, unless a foreign one `stays`. Who runs
+    was admitted before; of a plugin that is told of only later, nobody knows which label it has
+    read, nor what a pod met that is told to run only later.
     """
     reading = seen.reading
     assert reading is not None
@@ -82,7 +82,12 @@ def note_readings(
             **write_admissions(find_admissions(seen)),
         }
     if not reading.is_ours and not stays:
-        return {"reverted": reading.reverted}
+        known = {pod.uid for pod in seen.pods if pod.phase == "Running"}.union(
+            reading.applied.before
+        )
+        admissions = find_admissions(seen, ctx.is_brief)
+        admissions = {uid: mode for uid, mode in admissions.items() if uid in known}
+        return {"reverted": reading.reverted, **write_admissions(admissions)}
     if not stays and reading.applied.reverted and find_unknown_mode_wait(seen, ctx) is None:
         return {"reverted": None}
     return {}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.snapshot.node import NodeSnapshot
+from gpushare.core.snapshot.plugin_reading import IsBrief
 from gpushare.editions.edition import Mode
 from gpushare.editions.registry import MODES
 
@@ -17,13 +18,14 @@ Admissions = Mapping[str, str | None]
 """By a pod's UID; None where nobody knows."""
 
 
-def find_admissions(seen: NodeSnapshot) -> Admissions:
+def find_admissions(seen: NodeSnapshot, is_brief: IsBrief | None = None) -> Admissions:
     """Find the mode under which each live pod on the node that holds GPUs was admitted.
 
-    It is recorded before the operator changes what later pods get. A pod that holds what the mode
-    in force does not offer met another one, which another manager's label had brought.
+    It is recorded before anything changes what later pods get. A foreign label that `is_brief` was
+    read by nobody. A pod that holds what the mode in force does not offer met another one, which
+    another manager's label had brought.
     """
-    known, served = _read_records(seen)
+    known, served = _read_records(seen, is_brief)
     pods = sorted((pod for pod in seen.pods if pod.is_live and pod.requests), key=lambda p: p.uid)
     met = {
         pod.uid: served.schedule if served is not None and served.resource in pod.requests else None
@@ -43,7 +45,7 @@ def record_boot(seen: NodeSnapshot) -> dict[str, object]:
     return {"boot_id": seen.node.boot_id, **write_admissions(find_admissions(seen))}
 
 
-def _read_records(seen: NodeSnapshot) -> tuple[Admissions, Mode | None]:
+def _read_records(seen: NodeSnapshot, is_brief: IsBrief | None) -> tuple[Admissions, Mode | None]:
     """Read the recorded modes of pods, and the mode under which all others were admitted."""
     change, reading = seen.records.change, seen.reading
     if change is not None and (change.is_labelled or change.boot_id is not None):
@@ -56,7 +58,7 @@ def _read_records(seen: NodeSnapshot) -> tuple[Admissions, Mode | None]:
     applied = reading.applied
     # What a plugin that reads `share` gives beside a loaded module, nobody outside knows.
     is_hidden = seen.records.module and applied.mode.isolated_by_module
-    served = None if is_hidden else reading.find_served()
+    served = None if is_hidden else reading.find_served(is_brief)
     # Of the boot before, they are dead, and only listed still.
     is_stale = applied.is_of_another_boot(seen.node)
     admitted = {} if is_stale or applied.admitted is None else applied.admitted

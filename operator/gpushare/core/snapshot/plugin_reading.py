@@ -22,6 +22,10 @@ from gpushare.core.records.applied_record import LastApplied
 from gpushare.editions.edition import Mode
 from gpushare.editions.registry import find_mode, find_schedule
 
+IsBrief = Callable[[datetime | None], bool]
+"""Whether a label that was written then, or at a time unknown, has been seen at once, and is put
+back: `ReconcileContext.is_brief`."""
+
 
 @dataclass(frozen=True)
 class PluginReading:
@@ -31,13 +35,11 @@ class PluginReading:
     pods: Sequence[Pod]
     applied: LastApplied
 
-    def may_have_misread(
-        self, is_brief: Callable[[datetime | None], bool] | None = None, *, stays: bool = False
-    ) -> bool:
+    def may_have_misread(self, is_brief: IsBrief | None = None, *, stays: bool = False) -> bool:
         """Tell whether the plugin may have read another mode's label since the record was written.
 
-        The first case that holds decides. A foreign label that `is_brief` by the time when it was
-        written is read by nobody, unless it `stays`; without `is_brief`, any may be.
+        The first case that holds decides. A foreign label that `is_brief` is read by nobody, unless
+        it `stays`; without `is_brief`, any may be.
         """
         applied, mode = self.applied, self.applied.mode
         if not (self.running and mode.reads_label):
@@ -96,12 +98,10 @@ class PluginReading:
         is_served = running_plugins(pods, said).items() - self._recorded.items()
         return said.schedule if is_served else recorded
 
-    def find_served(self) -> str | None:
+    def find_served(self, is_brief: IsBrief | None) -> str | None:
         """Find the mode that pods get which come now; None where that is unknown."""
         # Also in another boot, until that is noted: who is listed may have come before it.
-        # While that is noted, it may still be told of that the plugin has read the other label.
-        is_doubted = self.applied.reverted == "SamePlugin" or self.may_have_misread()
-        if self.applied.needs_restart or is_doubted:
+        if self.applied.needs_restart or self.may_have_misread(is_brief):
             return None
         recorded = self.applied.schedule
         return recorded if self.effective_mode == recorded else None
