@@ -127,17 +127,6 @@ def test_what_was_written_before_the_controller_acted_on_the_pool_may_have_been_
     assert bool(expect_applied(decision.plan).mode_unknown) is unknown
 
 
-@pytest.mark.parametrize("ahead_seconds", [5, 60])
-def test_a_clock_that_was_ahead_ends_no_wait_for_a_report(ahead_seconds: int) -> None:
-    written = follow(node := a_foreign("true", NOW), plan_of(node, POOL, *ALL))
-    records = parse_records(written)
-    assert records.drift is not None
-    writes = (*records.drift.writes, NOW + timedelta(seconds=ahead_seconds))
-    drift = records.drift.model_copy(update={"writes": writes})
-    annotations = records.model_copy(update={"drift": drift}).annotations()
-    assert plan_of(replace(written, annotations=annotations), POOL, *ALL).action is None
-
-
 def test_a_label_that_was_removed_may_have_been_read_where_that_says_another_mode() -> None:
     plan = plan_of(a_foreign(None, None, IN_SHARE), SHARE_POOL, *ALL)
     assert expect_applied(plan).mode_unknown

@@ -1,7 +1,5 @@
 """What a node's plugin has read of its labels: what is in force is not always what they say."""
 
-from dataclasses import replace
-
 import pytest
 
 from gpushare import names
@@ -42,18 +40,6 @@ def test_a_plugin_that_is_told_of_after_a_label_was_put_back_may_have_read_the_o
 ) -> None:
     """A pod that left with the foreign label, and came back with ours, has read ours."""
     assert read("cgpu", plugin, applied(reverted=theirs)).is_unknown is misread
-
-
-@pytest.mark.parametrize(("before", "then"), [("SamePlugin", "SamePlugin"), (None, "OtherPlugin")])
-def test_a_label_that_the_same_plugin_may_have_read_is_remembered_beside_one_of_another_plugin(
-    before: str | None, then: str
-) -> None:
-    records = applied("cgpu", reverted=before)
-    node = a_node(labels={names.LABEL_SCHEDULE: "default", **OURS}, records=records)
-    node = replace(node, owned=node.owned - {names.LABEL_SCHEDULE})
-    reading = NodeSnapshot(node, (a_plugin_pod("plugin-1"),), records).reading
-    assert reading is not None
-    assert reading.reverted == then
 
 
 @pytest.mark.parametrize(("seen_at_once", "misread"), [(True, False), (False, True), (None, True)])

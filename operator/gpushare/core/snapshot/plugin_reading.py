@@ -109,7 +109,7 @@ class PluginReading:
     @property
     def reverted(self) -> Literal["SamePlugin", "OtherPlugin"] | None:
         """`LastApplied.reverted`, as it is once our labels are there again."""
-        if self.is_ours or self.applied.reverted == "SamePlugin":
+        if self.is_ours:
             return self.applied.reverted
         return "SamePlugin" if self.shares_plugin(self._said) else "OtherPlugin"
 
