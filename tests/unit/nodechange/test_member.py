@@ -196,14 +196,18 @@ def test_what_was_put_back_is_remembered_by_the_plugin_that_it_had(theirs: str, 
     assert expect_applied(plan).reverted == told
 
 
-def test_when_a_brief_label_is_reverted_only_pods_that_run_are_recorded() -> None:
+def test_when_a_brief_label_is_reverted_pods_are_recorded_that_run_or_were_recorded() -> None:
     """A kubelet that has yet to report that one runs may have to report a plugin's restart."""
-    node = a_node(labels={**CGPU, **OURS, **SHARE}, records=applied(), **OFFERS)
+    records = applied(before=("uid-of-older",))
+    node = a_node(labels={**CGPU, **OURS, **SHARE}, records=records, **OFFERS)
     brief = {names.LABEL_SCHEDULE: NOW}
     node = replace(node, owned=node.owned - SHARE.keys(), written_at=brief)
-    pods = (a_gpu_pod(), a_gpu_pod("late", phase="Pending"))
-    record = expect_applied(plan_of(node, a_pool(), a_plugin_pod("plugin-1"), *pods))
-    assert (record.reverted, record.before) == ("SamePlugin", ("uid-of-train-1",))
+    waiting = (a_gpu_pod("older", phase="Pending"), a_gpu_pod("late", phase="Pending"))
+    plan = plan_of(node, a_pool(), a_plugin_pod("plugin-1"), a_gpu_pod(), *waiting)
+    record = expect_applied(plan)
+    assert record.reverted == "SamePlugin"
+    assert record.before == ("uid-of-older", "uid-of-train-1")
+    assert record.admitted == {"uid-of-train-1": "cgpu"}
 
 
 def test_a_node_that_gave_way_is_no_step_towards_a_mode_that_nobody_wants_any_more() -> None:

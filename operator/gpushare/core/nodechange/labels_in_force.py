@@ -64,9 +64,9 @@ def note_readings(
 ) -> dict[str, object]:
     """Return what changes in the mode's record by what its plugin has read since, or may have.
 
-    The write that goes out puts the labels of the mode back, unless a foreign one `stays`. Who runs
-    was admitted before; of a plugin that is told of only later, nobody knows which label it has
-    read, nor what a pod met that is told to run only later.
+    The write that goes out puts the labels of the mode back, unless a foreign one `stays`. Of a
+    plugin that is told of only later, nobody knows which label it has read. A pod whose status says
+    Running by now was admitted before that; any other is not recorded.
     """
     reading = seen.reading
     assert reading is not None
@@ -82,11 +82,9 @@ def note_readings(
             **write_admissions(find_admissions(seen)),
         }
     if not reading.is_ours and not stays:
-        known = {pod.uid for pod in seen.pods if pod.phase == "Running"}.union(
-            reading.applied.before
-        )
+        kept = {pod.uid for pod in seen.pods if pod.phase == "Running"} | {*reading.applied.before}
         admissions = find_admissions(seen, ctx.is_brief)
-        admissions = {uid: mode for uid, mode in admissions.items() if uid in known}
+        admissions = {uid: mode for uid, mode in admissions.items() if uid in kept}
         return {"reverted": reading.reverted, **write_admissions(admissions)}
     if not stays and reading.applied.reverted and find_unknown_mode_wait(seen, ctx) is None:
         return {"reverted": None}
@@ -98,10 +96,9 @@ def find_unknown_mode_wait(seen: NodeSnapshot, ctx: ReconcileContext) -> timedel
     applied, drift = seen.records.applied, seen.records.drift
     if applied is None or applied.reverted is None or drift is None or not drift.writes:
         return None
+    left = max(drift.writes) + ctx.timing.settle - ctx.now
     # A time further off was written by a clock that is ahead.
-    latest = ctx.now + ctx.timing.settle
-    waits = [at + ctx.timing.settle - ctx.now for at in drift.writes if at <= latest]
-    return max((wait for wait in waits if wait > timedelta()), default=None)
+    return left if timedelta() < left <= ctx.timing.settle else None
 
 
 def build_last_applied(
