@@ -13,7 +13,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import CALL_FAILURES, describe_failure
 from gpushare.kube.informer import Informer
 from gpushare.kube.resources.dynamic_resources import OF_DRIVER, find_group_path
-from gpushare.observe.metrics.controller import ControllerMetrics
+from gpushare.observe.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class DynamicResources:
     def __init__(
         self,
         api: ApiClient,
-        metrics: ControllerMetrics,
+        metrics: Metrics,
         *,
         on_change: Callable[[str], None],
     ):

@@ -27,7 +27,7 @@ from gpushare.editions.registry import MODES
 from gpushare.kube.client import ApiClient, Json
 from gpushare.kube.informer import Informer, Listener, Record
 from gpushare.kube.resources.jobs import jobs_path
-from gpushare.observe.metrics.controller import ControllerMetrics
+from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 
 
@@ -47,7 +47,7 @@ class Informers:
         on_change: Callable[[], None],
         on_pod: Listener = lambda key, old, new: None,
         is_relevant: Callable[[Node, Node], bool] = lambda old, new: True,
-        metrics: ControllerMetrics,
+        metrics: Metrics,
     ):
         self._notify = on_change
         self._note_pod = on_pod

@@ -32,6 +32,7 @@ from gpushare.kube.resources.pools import check_crd
 from gpushare.kube.session import load_credentials, open_session
 from gpushare.kube.watch_health import WatchHealth
 from gpushare.observe import http
+from gpushare.observe.metrics import Metrics
 from gpushare.observe.metrics.controller import ControllerMetrics
 from gpushare.settings import Settings
 
@@ -57,7 +58,7 @@ class WebhookServer(Protocol):
 async def run_controller(
     settings: Settings,
     *,
-    build_webhook: Callable[[ApiClient, Settings, ControllerMetrics], WebhookServer] | None = None,
+    build_webhook: Callable[[ApiClient, Settings, Metrics], WebhookServer] | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT; then let go of the Lease, so that another takes over at once,
     and end when the webhook, where there is one, has finished its calls.
@@ -83,7 +84,7 @@ async def run_controller(
 async def _run_with_crd(
     settings: Settings,
     metrics: ControllerMetrics,
-    build_webhook: Callable[[ApiClient, Settings, ControllerMetrics], WebhookServer] | None,
+    build_webhook: Callable[[ApiClient, Settings, Metrics], WebhookServer] | None,
     stopping: asyncio.Event,
 ) -> None:
     """Wait for the CRD, then run until `stopping`. Raises `CrdMissingError` once it is removed."""

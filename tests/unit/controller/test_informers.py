@@ -10,7 +10,7 @@ import pytest
 from gpushare.api.k8s.node import ResourceSlice
 from gpushare.controller.informers import Informers
 from gpushare.core.records.change_record import ChangePhase
-from gpushare.observe.metrics.controller import ControllerMetrics
+from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 from tests.kit.values.fake_api import FakeApi
 from tests.kit.values.manifests import build_bound_pod
@@ -28,7 +28,7 @@ async def test_without_the_right_to_config_maps_all_else_goes_on() -> None:
     fake = FakeApi(*NEEDED)
     fake.forbidden.add("api/v1/namespaces/kube-system/configmaps")
     async with fake.connected() as api:
-        metrics = ControllerMetrics()
+        metrics = Metrics()
         informers = Informers(api, Settings(), on_change=lambda: None, metrics=metrics)
         running = asyncio.create_task(informers.run())
         await informers.wait_synced()
@@ -54,7 +54,7 @@ async def test_slices_are_watched_where_they_are_served_and_all_goes_on_without_
     if not may_list:
         fake.forbidden.add(SLICES)
     async with fake.connected() as api:
-        informers = Informers(api, Settings(), on_change=lambda: None, metrics=ControllerMetrics())
+        informers = Informers(api, Settings(), on_change=lambda: None, metrics=Metrics())
         running = asyncio.create_task(informers.run())
         await informers.wait_synced()
         slices = informers.dynamic.slice_informer
@@ -100,7 +100,7 @@ async def test_what_a_claim_was_given_is_known_of_its_pod_and_its_node_is_decide
     fake = FakeApi(*NEEDED, "api/v1/namespaces/kube-system/configmaps", SLICES, CLAIMS)
     fake.put("apis/resource.k8s.io", {"versions": [{"version": "v1"}]})
     async with fake.connected() as api:
-        informers = Informers(api, Settings(), on_change=lambda: None, metrics=ControllerMetrics())
+        informers = Informers(api, Settings(), on_change=lambda: None, metrics=Metrics())
         pod = a_gpu_pod(requests={}, claims=("default/claim",))
         informers._on_pod("default/train-1", None, pod)
         running = asyncio.create_task(informers.run())
@@ -123,7 +123,7 @@ async def test_what_a_claim_was_given_is_known_of_its_pod_and_its_node_is_decide
 
 def _build() -> Informers:
     api: Any = None
-    return Informers(api, Settings(), on_change=lambda: None, metrics=ControllerMetrics())
+    return Informers(api, Settings(), on_change=lambda: None, metrics=Metrics())
 
 
 def _order(*pods: str) -> list[str]:
@@ -168,7 +168,7 @@ def test_a_change_of_a_node_that_is_not_relevant_is_taken_in_and_told_to_nobody(
         Settings(),
         on_change=lambda: told.append("change"),
         is_relevant=lambda old, new: False,
-        metrics=ControllerMetrics(),
+        metrics=Metrics(),
     )
     for version in ("1", "2"):
         meta = {"name": "gpu-1", "uid": "1", "resourceVersion": version, "labels": {"v": version}}

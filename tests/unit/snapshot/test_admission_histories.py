@@ -79,6 +79,6 @@ def test_what_is_claimed_of_a_pod_is_what_it_met_and_mostly_something_is_claimed
         for _ in range(STEPS):
             _live(chance, history)
             known += _count_claims(history)
-    # New seeds had 287 to 406 a history, and 0.18 to 0.40 times as many of which nothing is known.
-    assert known[True] > 200 * HISTORIES
-    assert known[False] < 0.5 * known[True], known
+    assert known[True] > 250 * HISTORIES
+    # New seeds had 0.18 to 0.40.
+    assert known[False] < (0.5 if EXAMPLES else 0.4) * known[True], known
