@@ -304,7 +304,7 @@ bench: $(READY) ## Measure one thing: BENCH=event, labels, rollout, memory, admi
 	$(LIMIT) 7200 $(BIN)/python -m bench.$(BENCH) $(ARGS)
 
 .PHONY: bench-check
-bench-check: $(READY) ## Measure all of them, one after another; fails where one misses a bound (1 h 30 min)
+bench-check: $(READY) ## Measure all of them, one after another; fails where one misses a bound (1 h)
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	@missed=; for each in $(BENCHES); do \
 		$(LIMIT) 7200 $(BIN)/python -m bench.$$each || missed="$$missed $$each"; \
