@@ -49,6 +49,11 @@ def _inflict(history: "Histories", node: str, fault: sim.Fault) -> None:
     history.set_fault(node, fault, is_present=True)
 
 
+def _relabel_in_reboot(history: "Histories", node: str) -> None:
+    history.reboot(node)
+    history.label_by_hand(node, "default", "autoscaler")
+
+
 PHASES = (
     "Stable",
     "Cordoned",
@@ -66,6 +71,7 @@ EVENTS: dict[str, Callable[["Histories", str], None]] = {
     "a late pod": lambda history, node: history.bind_pod(node, True, False, ""),
     "labelled": lambda history, node: history.label_by_hand(node, "default", "autoscaler"),
     "rebooted": lambda history, node: history.reboot(node),
+    "labelled in its reboot": _relabel_in_reboot,
     "module removed": lambda history, node: history.remove_module(node),
     "start": lambda history, node: history.speak_of_teardown(node, names.TEARDOWN_START),
     "done": lambda history, node: history.speak_of_teardown(node, names.TEARDOWN_DONE),
@@ -83,7 +89,7 @@ EVENTS: dict[str, Callable[["Histories", str], None]] = {
     **{fault.name: partial(_inflict, fault=fault) for fault in sim.Fault},
 }
 """What happens to a node, mostly in the midst of its change."""
-_OFTEN = ("not ready", sim.Fault.MIG.name)
+_OFTEN = ("not ready", "labelled in its reboot", sim.Fault.MIG.name)
 """What only few phases have a rule for."""
 a_seed = st.integers(0, 2**32 - 1)
 """Hypothesis repeats itself; what strikes nodes in the midst of their change is drawn evenly."""
