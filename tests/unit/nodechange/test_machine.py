@@ -185,6 +185,16 @@ def test_in_its_situation_a_rule_applies(name: str) -> None:
     assert f"{phase.name}: {rule.name}" == name
 
 
+@pytest.mark.parametrize("name", ["rollout-halted", "window-closed", "recheck-pods"])
+def test_a_node_whose_write_is_refused_is_decided_about_again_when_that_is_a_failure(
+    name: str,
+) -> None:
+    step = SITUATIONS[f"Cordoned: {name}"]
+    _, _, plan = find_rule(replace(step, seen=replace(step.seen, is_refused=True)))
+    overdue = step.change.since + step.policy.ready_timeout
+    assert plan.requeue_after_seconds == (overdue - NOW).total_seconds()
+
+
 def test_each_rule_has_a_situation() -> None:
     assert list(SITUATIONS) == [f"{phase.name}: {r.name}" for phase in MACHINE for r in phase.rules]
 
