@@ -180,6 +180,8 @@ def test_a_look_that_is_refused_for_too_long_halts_the_pool_and_is_tried_again_a
     assert plan.resumes is halts
     if state is NodeState.FAILED:
         assert plan.reason is Reason.DEADLINE_EXCEEDED
+    else:
+        assert plan.requeue_after_seconds == -seconds
 
 
 def test_a_node_that_came_back_too_late_is_ready_remembers_it_and_still_halts_its_pool() -> None:
@@ -274,6 +276,8 @@ def test_silence_after_the_second_restart_is_a_failure_before_the_deadline() -> 
     assert {plan.reason, failure.reason} == {Reason.RESOURCE_STAYS_ZERO}
     assert "second restart" in failure.message
     assert plan.halts
+    # If that cannot be written until then, the deadline is the reason.
+    assert plan.requeue_after_seconds == 540
 
 
 def test_where_restarts_are_forbidden_silence_lasts_until_the_deadline() -> None:

@@ -34,6 +34,7 @@ from tests.kit.values.node_plans import (
     applied,
     cordoned,
     deferred,
+    expect_apply,
     failed,
     under_way,
     unlabelled,
@@ -144,11 +145,11 @@ SITUATIONS: dict[str, MemberStep] = {
     "Cordoned: left-alone": _step(unlabelled(allocatable={"nvidia.com/mig-1g.5gb": 7})),
     "Cordoned: uncordoned-by-user": _step(_open(unlabelled())),
     "Cordoned: node-not-ready": _step(unlabelled(ready=False)),
-    "Cordoned: pods-unreadable": _step(unlabelled(), is_refused=True, now=LATER),
     "Cordoned: rollout-halted": _step(unlabelled(), is_halted=True),
     "Cordoned: window-closed": _step(
         unlabelled(), closed=Refusal(Reason.WAITING_FOR_WINDOW, "Waiting for a window")
     ),
+    "Cordoned: pods-unreadable": _step(unlabelled(), is_refused=True, now=LATER),
     "Cordoned: pods-remain": _step(unlabelled(), HOLD, a_gpu_pod()),
     "Cordoned: recheck-pods": _step(unlabelled()),
     "Labelled: teardown-progressed": _step(LABELLED, job_pool(), jobs=[REMOVED]),
@@ -185,14 +186,13 @@ def test_in_its_situation_a_rule_applies(name: str) -> None:
     assert f"{phase.name}: {rule.name}" == name
 
 
-@pytest.mark.parametrize("name", ["rollout-halted", "window-closed", "recheck-pods"])
-def test_a_node_whose_write_is_refused_is_decided_about_again_when_that_is_a_failure(
-    name: str,
-) -> None:
+@pytest.mark.parametrize("name", ["rollout-halted", "window-closed"])
+def test_an_abort_that_the_api_server_refuses_for_long_stays_an_abort(name: str) -> None:
     step = SITUATIONS[f"Cordoned: {name}"]
-    _, _, plan = find_rule(replace(step, seen=replace(step.seen, is_refused=True)))
-    overdue = step.change.since + step.policy.ready_timeout
-    assert plan.requeue_after_seconds == (overdue - NOW).total_seconds()
+    seen, late = replace(step.seen, is_refused=True), replace(step.ctx, now=LATER)
+    _, rule, plan = find_rule(replace(step, seen=seen, ctx=late))
+    assert rule.name == name
+    assert not expect_apply(plan).cordon
 
 
 def test_each_rule_has_a_situation() -> None:

@@ -15,7 +15,7 @@ from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.rollout.budget import RolloutProgress, count_max_unavailable, find_start_refusal
 from gpushare.core.rollout.refusal import Refusal
-from gpushare.core.snapshot.actions import ApplyNode, Blocker, StepResult
+from gpushare.core.snapshot.actions import Blocker, RecheckPods, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.plan_status import judge_rollout
@@ -241,19 +241,21 @@ def test_nodes_that_are_only_cordoned_are_let_go_of_when_the_pool_halts() -> Non
     assert set(rollout.reasons.values()) == {Reason.DEADLINE_EXCEEDED, Reason.ROLLOUT_HALTED}
 
 
-def test_a_node_whose_pods_cannot_be_read_stays_cordoned_and_the_others_are_let_go_of() -> None:
+def test_a_node_whose_pods_cannot_be_read_stays_cordoned_and_other_cordoned_ones_go_on() -> None:
     nodes = [replace(_at(ChangePhase.CORDONED), name=name) for name in ("gpu-1", "gpu-2")]
     refused = Blocker(Reason.WRITE_REFUSED, "pods is forbidden")
-    snapshot = a_snapshot(pools=(a_pool(rollout=WIDE),), nodes=tuple(nodes))
+    snapshot = a_snapshot(pools=(a_pool(rollout=WIDE),), nodes=(*nodes, a_settled("gpu-3")))
     snapshot = replace(snapshot, refusals={"gpu-1": refused})
     planner, later = Planner(Timing()), NOW + timedelta(minutes=20)
     for changed in (None, {"gpu-1"}, {"gpu-2"}, set()):
         decided = planner.update(snapshot, changed, later).decisions
         plans = planner.pool_states["training"].plans
-        assert not isinstance(plans["gpu-1"].action, ApplyNode)
-        assert plans["gpu-2"].reason is Reason.ROLLOUT_HALTED
-        assert "gpushare retry" not in plans["gpu-2"].message
-        assert not expect_apply(plans["gpu-2"]).cordon
+        assert [plans[node.name].action for node in nodes] == [
+            RecheckPods("gpu-1"),
+            RecheckPods("gpu-2"),
+        ]
+        assert plans["gpu-3"].reason is Reason.ROLLOUT_HALTED
+        assert "gpushare retry" not in plans["gpu-3"].message
         assert len({each.plan.node for each in decided}) == len(decided)
 
 

@@ -57,7 +57,9 @@ def judge_progress(step: Step, plan: StepResult) -> StepResult:
             message = f"A second restart of the plugin did not help. {plan.message}"
             found = plan.reason is not Reason.NO_CARDS
             reason = Reason.RESOURCE_STAYS_ZERO if found else plan.reason
-            return _plan_failure(step, reason, message)
+            failed = _plan_failure(step, reason, message)
+            # If that cannot be written until then, the deadline is the reason.
+            return replace(failed, requeue_after_seconds=(deadline - now).total_seconds())
         zero_until = None
     waits = [(moment - now).total_seconds() for moment in (deadline, zero_until) if moment]
     if plan.requeue_after_seconds is not None:

@@ -160,7 +160,8 @@ class Planner:
         admit starts; a pool that only observes admits none."""
         pool_state, pool = self._pool_state(name), self._pools.get(name)
         acts = pool is not None and pool.acts and not pool.deleting
-        pool_state.is_halted = acts and bool(pool_state.halting)
+        halting = pool_state.find_halting()
+        pool_state.is_halted = acts and halting is not None and not halting.resumes
         ctx = self._narrow_context(ctx, snapshot, name)
         stops = pool_state.is_halted, pool_state.closed
         former = {pool_state.last_stops}

@@ -60,7 +60,7 @@ class PoolState:
     cordoned: set[str] = field(default_factory=set)
     """Nodes whose change has begun, and can still be aborted without a trace."""
     is_halted: bool = False
-    """A change failed: those that are only cordoned are aborted."""
+    """A change failed until a user acts: those that are only cordoned are aborted."""
     windows: WindowState | None = None
     """What windows and freezes say; None where there are none."""
     closed: Refusal | None = None

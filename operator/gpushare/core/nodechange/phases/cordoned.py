@@ -4,7 +4,7 @@ The cordon itself is written by `stable.start`.
 """
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from gpushare.core.nodechange.blockers import find_maintenance, find_reason_to_stay_away
 from gpushare.core.nodechange.kernel_module import note_module
@@ -36,12 +36,12 @@ from gpushare.names import Reason
 
 
 def abort_for_halt(step: Step) -> StepResult | None:
-    """Uncordon the node, which is only cordoned, where another node of the pool failed."""
+    """Uncordon the node, which is only cordoned, where another one failed until a user acts."""
     if not (step.change.is_only_cordoned and step.ctx.is_halted) or step.change.initializing:
         return None
     why = "The rollout is halted before the node was labelled"
     action = plan_abort(step.seen, why=why, now=step.ctx.now)
-    return _requeue_refused(step, step.updating(Reason.ROLLOUT_HALTED, why, action))
+    return step.updating(Reason.ROLLOUT_HALTED, why, action)
 
 
 def abort_for_window(step: MemberStep) -> StepResult | None:
@@ -51,7 +51,7 @@ def abort_for_window(step: MemberStep) -> StepResult | None:
     if closed is None or not step.change.is_only_cordoned or step.change.initializing:
         return None
     action = plan_abort(step.seen, why="its window is over, or it is frozen", now=step.ctx.now)
-    return _requeue_refused(step, step.updating(closed.reason, closed.message, action))
+    return step.updating(closed.reason, closed.message, action)
 
 
 def abort_for_pool(step: MemberStep) -> StepResult | None:
@@ -110,14 +110,10 @@ def wait_for_pods(step: Step) -> StepResult | None:
 def recheck_pods(step: Step) -> StepResult:
     """Read the pods twice from the API server, 2 s apart; then label the node, or abort."""
     message = f"Cordoned for {step.change.to}. Its pods are read again within seconds"
-    return _requeue_refused(step, step.updating(Reason.CORDONED, message, _build_recheck(step)))
-
-
-def _requeue_refused(step: Step, plan: StepResult) -> StepResult:
-    """Decide again when a refusal counts as a failure: no event tells of it."""
-    left = step.change.since + step.policy.ready_timeout - step.ctx.now
-    if not step.seen.is_refused or left <= timedelta(0):
+    plan = step.updating(Reason.CORDONED, message, _build_recheck(step))
+    if not step.seen.is_refused:
         return plan
+    left = step.change.since + step.policy.ready_timeout - step.ctx.now
     return replace(plan, requeue_after_seconds=left.total_seconds())
 
 
