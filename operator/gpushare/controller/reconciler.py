@@ -113,8 +113,8 @@ class Reconciler:
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._busy_for: dict[str, str] = {}
         """By node that is being worked on, the pool that it is done for."""
-        self._starting: set[str] = set()
-        """Nodes among them whose change begins with that."""
+        self._starting: dict[str, bool] = {}
+        """Nodes among them whose change begins with that, and whether it uses the budget."""
         self._refusals: dict[str, Blocker] = {}
         """By node, what the API server says to our last write, for as long as it does."""
         self._refused: Counter[str] = Counter()
@@ -286,8 +286,8 @@ class Reconciler:
         node, work = decision.plan.node, self._work_on(decision.pool, decision.plan)
         self._busy[node] = asyncio.create_task(work, name=f"node {node}")
         self._busy_for[node] = decision.pool
-        if decision.plan.uses_budget:
-            self._starting.add(node)
+        if decision.plan.starts:
+            self._starting[node] = decision.plan.uses_budget
 
     async def _work_on(self, pool: str, member: StepResult) -> None:
         version = self.pools.version_of(pool)
@@ -326,7 +326,7 @@ class Reconciler:
             await asyncio.sleep(RETRY_SECONDS)
         finally:
             del self._busy[member.node], self._busy_for[member.node]
-            self._starting.discard(member.node)
+            self._starting.pop(member.node, None)
             if member.node not in self.informers.nodes.records:
                 self._forget_refusal(member.node)
             self.informers.mark_changed(member.node)

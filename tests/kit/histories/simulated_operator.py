@@ -109,7 +109,11 @@ class SimulatedOperator:
             jobs=jobs,
             plugin_daemonsets=_find_daemonsets(cluster),
             busy=frozenset(self.busy),
-            starting=frozenset(n for n, t in self.busy.items() if t.decision.plan.uses_budget),
+            starting={
+                name: task.decision.plan.uses_budget
+                for name, task in self.busy.items()
+                if task.decision.plan.starts
+            },
             zeroed=frozenset(self._zeroed),
             refusals=dict(self._refusals),
             acting_since=self._acting_since,

@@ -68,14 +68,14 @@ def test_a_node_that_a_person_cordoned_uses_up_the_budget_of_the_others() -> Non
 def test_a_node_whose_cordon_is_being_written_uses_up_the_budget(starting: bool) -> None:
     snapshot = a_snapshot(pools=(a_pool(),), nodes=(a_settled("gpu-0"), a_settled("gpu-1")))
     busy = frozenset({"gpu-1"})
-    snapshot = replace(snapshot, busy=busy, starting=busy if starting else frozenset())
+    snapshot = replace(snapshot, busy=busy, starting={"gpu-1": True} if starting else {})
     assert ("gpu-0" in _cordoned(plan_snapshot(snapshot))) is not starting
 
 
 def test_a_node_whose_cordon_is_being_written_is_not_held_up_by_a_halt() -> None:
     snapshot = a_snapshot(pools=(a_pool(),), nodes=(a_settled("gpu-0"), has_failed("gpu-1")))
     busy = frozenset({"gpu-0"})
-    plan = plan_snapshot(replace(snapshot, busy=busy, starting=busy))
+    plan = plan_snapshot(replace(snapshot, busy=busy, starting={"gpu-0": True}))
     assert _states(plan)["gpu-0"] is Reason.CORDONED
     assert "gpu-0" not in _cordoned(plan)
 

@@ -33,8 +33,8 @@ class ClusterSnapshot:
     plugin_daemonsets: PluginDaemonSets = field(default_factory=PluginDaemonSets)
     busy: Collection[str] = frozenset()
     """Nodes to which something is being done just now."""
-    starting: Collection[str] = frozenset()
-    """Those of them whose change begins with that: they use the budget up already."""
+    starting: Mapping[str, bool] = field(default_factory=dict)
+    """Those of them whose change begins with that, and whether they use the budget up already."""
     zeroed: Collection[str] = frozenset()
     """Nodes whose resource was seen at zero during their change."""
     refusals: Mapping[str, Blocker] = field(default_factory=dict)
@@ -58,6 +58,7 @@ class NodeContext:
     seen: NodeSnapshot
     is_busy: bool
     is_starting: bool = False
+    """Its change begins just now, within the budget."""
     refusal: Blocker | None = None
     unreadable: StepResult | None = None
 
@@ -118,7 +119,7 @@ def build_node_context(snapshot: ClusterSnapshot, name: str) -> NodeContext:
     return NodeContext(
         seen,
         is_busy=name in snapshot.busy,
-        is_starting=name in snapshot.starting,
+        is_starting=snapshot.starting.get(name, False),
         refusal=snapshot.refusals.get(name),
         unreadable=unreadable,
     )
