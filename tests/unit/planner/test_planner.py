@@ -80,6 +80,14 @@ def test_a_node_whose_cordon_is_being_written_is_not_held_up_by_a_halt() -> None
     assert "gpu-0" not in _cordoned(plan)
 
 
+def test_a_joining_node_whose_cordon_is_being_written_is_not_held_up_by_a_freeze() -> None:
+    pool = a_pool(rollout={"freeze": {"reason": "an incident"}})
+    snapshot = a_snapshot(pools=(pool,), nodes=(a_node("gpu-0"), a_node("gpu-1")))
+    snapshot = replace(snapshot, busy=frozenset({"gpu-0"}), starting={"gpu-0": False})
+    states = _states(plan_snapshot(snapshot))
+    assert states == {"gpu-0": Reason.CORDONED, "gpu-1": Reason.ROLLOUT_FROZEN}
+
+
 def test_nodes_that_join_are_changed_all_at_once_and_hold_up_nobody() -> None:
     new = (a_node("gpu-0"), a_node("gpu-1"), changing("gpu-2", initializing=True))
     snapshot = a_snapshot(pools=(a_pool(),), nodes=(*new, a_settled("gpu-3")))

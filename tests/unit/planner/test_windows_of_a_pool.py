@@ -149,14 +149,6 @@ def test_new_nodes_wait_for_a_window_only_where_the_pool_says_so() -> None:
     assert find_reason(frozen, a_node()) is Reason.ROLLOUT_FROZEN
 
 
-def test_a_new_node_whose_cordon_is_being_written_is_not_held_up_by_a_window_that_closes() -> None:
-    pool = a_windowed(CLOSED, new_nodes="InWindow")
-    snapshot = a_snapshot(pools=(pool,), nodes=(a_node(), a_settled("gpu-2")))
-    snapshot = replace(snapshot, busy=frozenset({"gpu-1"}), starting={"gpu-1": False})
-    reasons = [member.reason for member in plan_snapshot(snapshot).members["training"]]
-    assert reasons == [Reason.CORDONED, Reason.WAITING_FOR_WINDOW]
-
-
 def test_a_freeze_holds_until_its_end_and_one_of_all_pools_holds_too() -> None:
     frozen = a_windowed(OPEN, freeze={"reason": "an incident", "until": NOW + timedelta(hours=1)})
     assert find_reason(frozen, a_settled()) is Reason.ROLLOUT_FROZEN

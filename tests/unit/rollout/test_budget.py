@@ -259,6 +259,17 @@ def test_a_node_whose_pods_cannot_be_read_stays_cordoned_and_other_cordoned_ones
         assert len({each.plan.node for each in decided}) == len(decided)
 
 
+def test_cordoned_nodes_go_on_in_the_pass_in_which_a_freeze_ends_and_ends_the_halt() -> None:
+    end = NOW + timedelta(minutes=1)
+    rollout = {**WIDE, "freeze": {"reason": "an incident", "until": end}}
+    nodes = (has_failed("gpu-1"), _at(ChangePhase.CORDONED))
+    snapshot = a_snapshot(pools=(a_pool(rollout=rollout, generation=2),), nodes=nodes)
+    planner = Planner(Timing())
+    for now, reason in ((NOW, Reason.ROLLOUT_HALTED), (end, Reason.CORDONED)):
+        planner.update(snapshot, set() if now == end else None, now)
+        assert planner.pool_states["training"].plans["gpu-2"].reason is reason
+
+
 def test_where_a_node_has_failed_a_retry_is_told_whatever_else_halts_the_pool() -> None:
     held = replace(_at(ChangePhase.CORDONED), name="gpu-1")
     waiting = a_settled("gpu-3")

@@ -37,6 +37,7 @@ from gpushare.names import Reason
 
 LONGEST_WAIT_SECONDS = 600.0
 """Every node is looked at again after this."""
+_Plans = dict[str, StepResult | None]
 
 
 class Planner:
@@ -118,7 +119,7 @@ class Planner:
     ) -> Iterator[Decision]:
         """First what each node needs, of which only its plan is kept: what was read of thousands
         would take much memory. Then, pool by pool, what depends on all of its nodes."""
-        planned: defaultdict[str, dict[str, StepResult | None]] = defaultdict(dict)
+        planned: defaultdict[str, _Plans] = defaultdict(dict)
         contexts: dict[str, ReconcileContext] = {}
         touched: set[str] = set()
         self.seen |= changed
@@ -145,33 +146,30 @@ class Planner:
                 self._entered[name] = frozenset(entered)
         touched.update(list_due(self.pool_states, ctx.now))
         for pool in sorted(touched | planned.keys()):
-            yield from self._decide_pool(pool, planned[pool], snapshot, ctx, contexts.get(pool))
+            planned_in = contexts.get(pool) or self._narrow_context(ctx, snapshot, pool)
+            yield from self._decide_pool(pool, planned[pool], snapshot, planned_in)
 
     def _decide_pool(
-        self,
-        name: str,
-        planned: dict[str, StepResult | None],
-        snapshot: ClusterSnapshot,
-        ctx: ReconcileContext,
-        planned_in: ReconcileContext | None,
+        self, name: str, planned: _Plans, snapshot: ClusterSnapshot, planned_in: ReconcileContext
     ) -> Iterator[Decision]:
         """Decide what depends on all nodes of a pool. Where a halt or a window begins or ends, plan
         those nodes again that are only cordoned, or failed: no other plan depends on that. Then
         admit starts; a pool that only observes admits none."""
         pool_state, pool = self._pool_state(name), self._pools.get(name)
-        acts = pool is not None and pool.acts and not pool.deleting
-        halting = pool_state.find_halting()
-        pool_state.is_halted = acts and halting is not None and not halting.resumes
-        ctx = self._narrow_context(ctx, snapshot, name)
-        stops = pool_state.is_halted, pool_state.closed
-        former = {pool_state.last_stops}
-        if planned_in is not None:
-            former.add((planned_in.is_halted, planned_in.closed))
-        if former != {stops}:
-            pool_state.last_stops = stops
-            is_same = {closed for _, closed in former} == {pool_state.closed}
-            for node in sorted(pool_state.cordoned if is_same else pool_state.under_way):
+        ctx = self._narrow_context(planned_in, snapshot, name)
+
+        def plan_again(nodes: Set[str]) -> None:
+            for node in sorted(nodes):
                 planned[node] = self._plan_and_enter(self._find_task(snapshot, node), name, ctx)
+
+        if {pool_state.last_stops[1], planned_in.closed} != {ctx.closed}:
+            # One that failed may be tried again by now, and halts the pool no more.
+            plan_again(pool_state.under_way - pool_state.cordoned)
+            ctx = self._narrow_context(ctx, snapshot, name)
+        stops = ctx.is_halted, ctx.closed
+        if {pool_state.last_stops, (planned_in.is_halted, planned_in.closed)} != {stops}:
+            pool_state.last_stops = stops
+            plan_again(pool_state.cordoned)
         for node, plan in sorted(planned.items()):
             if plan is not None:
                 self.seen.add(node)
@@ -184,12 +182,14 @@ class Planner:
         self, ctx: ReconcileContext, snapshot: ClusterSnapshot, pool: str
     ) -> ReconcileContext:
         """Build the context of all decisions of one pool."""
-        pool_state = self._pool_state(pool)
-        refresh_windows(pool_state, self._pools.get(pool), snapshot, self._timing, ctx.now)
+        pool_state, found = self._pool_state(pool), self._pools.get(pool)
+        refresh_windows(pool_state, found, snapshot, self._timing, ctx.now)
+        acts = found is not None and found.acts and not found.deleting
         return replace(
             ctx,
             acting_since=snapshot.acting_since.get(pool),
-            is_halted=pool_state.is_halted,
+            # One that ends automatically aborts nothing: else a refusal would abort itself.
+            is_halted=acts and any(not plan.resumes for plan in pool_state.halting.values()),
             closed=pool_state.closed,
         )
 

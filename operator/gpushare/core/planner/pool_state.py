@@ -59,8 +59,6 @@ class PoolState:
     """Nodes out of service: they use the budget up."""
     cordoned: set[str] = field(default_factory=set)
     """Nodes whose change has begun, and can still be aborted without a trace."""
-    is_halted: bool = False
-    """A change failed until a user acts: those that are only cordoned are aborted."""
     windows: WindowState | None = None
     """What windows and freezes say; None where there are none."""
     closed: Refusal | None = None

@@ -49,8 +49,8 @@ class ReconcileContext:
     memory_unit: str = "GiB"
     """In what the cluster's plugins count GPU memory."""
     is_halted: bool = False
-    """Another change of the pool failed until a user acts: one that has only cordoned its node is
-    aborted."""
+    """Another change of the pool failed and waits for a user: one that has only cordoned its node
+    is aborted."""
     closed: Refusal | None = None
     """Too little time is left in the pool's window, or it is frozen: a change that has only
     cordoned its node is aborted."""

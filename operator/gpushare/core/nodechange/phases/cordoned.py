@@ -36,7 +36,7 @@ from gpushare.names import Reason
 
 
 def abort_for_halt(step: Step) -> StepResult | None:
-    """Uncordon the node, which is only cordoned, where another one failed until a user acts."""
+    """Uncordon the node, which is only cordoned, where another one failed and waits for a user."""
     if not (step.change.is_only_cordoned and step.ctx.is_halted) or step.change.initializing:
         return None
     why = "The rollout is halted before the node was labelled"
