@@ -141,6 +141,18 @@ async def test_a_change_that_begins_takes_its_place_before_the_watch_shows_it() 
     reconciler._busy["gpu-2"].cancel()
 
 
+async def test_a_joining_node_counts_as_admitted_for_as_long_as_its_cordon_is_written() -> None:
+    api = SlowApi("write")
+    reconciler = build_reconciler(api, [a_pool()], a_node())
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    assert reconciler._starting == {"gpu-1": False}
+    write = reconciler._busy["gpu-1"]
+    write.cancel()
+    await asyncio.wait([write])
+    assert not reconciler._starting
+
+
 async def test_after_a_conflict_the_node_is_known_as_it_is_now() -> None:
     api = LoopApi(refusal=409)
     api.objects[f"{NODES}/gpu-1"] = build_cordoned("gpu-1", CGPU)

@@ -158,18 +158,18 @@ class Planner:
         pool_state, pool = self._pool_state(name), self._pools.get(name)
         ctx = self._narrow_context(planned_in, snapshot, name)
 
-        def plan_again(nodes: Set[str]) -> None:
+        def plan_again(nodes: Set[str], ctx: ReconcileContext) -> None:
             for node in sorted(nodes):
                 planned[node] = self._plan_and_enter(self._find_task(snapshot, node), name, ctx)
 
         if {pool_state.last_stops[1], planned_in.closed} != {ctx.closed}:
             # One that failed may be tried again by now, and halts the pool no more.
-            plan_again(pool_state.under_way - pool_state.cordoned)
+            plan_again(pool_state.under_way - pool_state.cordoned, ctx)
             ctx = self._narrow_context(ctx, snapshot, name)
         stops = ctx.is_halted, ctx.closed
         if {pool_state.last_stops, (planned_in.is_halted, planned_in.closed)} != {stops}:
             pool_state.last_stops = stops
-            plan_again(pool_state.cordoned)
+            plan_again(pool_state.cordoned, ctx)
         for node, plan in sorted(planned.items()):
             if plan is not None:
                 self.seen.add(node)
