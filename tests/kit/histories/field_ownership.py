@@ -1,12 +1,14 @@
 """Who owns which field of a node, as the API server keeps it ("Server-Side Apply"). Labels,
 annotations and the cordon are fields alike: a value, and the managers that own it."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from gpushare import names
-from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.node import Node, parse_node
+from tests.kit.histories.machine import ONE_CARD, Json, Machine
 
 CORDON = "spec.unschedulable"
 _RELEASED = names.RELEASED_ANNOTATIONS | {names.ANNOTATION_RETRY}
@@ -34,6 +36,9 @@ class SimulatedNode:
     ready: bool = True
     boot: int = 1
     allocatable: Mapping[str, int] = field(default_factory=dict)
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    """What was ever offered stays there, also with 0."""
+    machine: Machine = ONE_CARD
 
     @property
     def labels(self) -> dict[str, str]:
@@ -46,6 +51,10 @@ class SimulatedNode:
     @property
     def annotations(self) -> dict[str, str]:
         return {k: f.value for k, f in self.fields.items() if k in _ANNOTATIONS}
+
+    @property
+    def offers_by_card(self) -> dict[str, float]:
+        return {key: offered / self.machine.healthy for key, offered in self.allocatable.items()}
 
     def owners(self, key: str) -> frozenset[str]:
         """Managers of a field; none where it is absent."""
@@ -100,31 +109,61 @@ def release_fields(node: SimulatedNode, removed: Mapping[str, str]) -> Simulated
 
 def observe_node(node: SimulatedNode) -> Node:
     """The node as the operator's caches show it."""
-    ours = frozenset(k for k, f in node.fields.items() if names.FIELD_MANAGER in f.managers)
-    return Node(
-        name=node.name,
-        uid=node.uid,
-        labels=node.labels,
-        annotations={k: v for k, v in node.annotations.items() if k in names.NODE_ANNOTATIONS},
-        ready=node.ready,
-        unschedulable=CORDON in node.fields,
-        boot_id=f"boot-{node.boot}",
-        allocatable=node.allocatable,
-        resource_version=str(node.version),
-        owned=ours - {CORDON},
-        managers={
-            key: min(others)
-            for key in names.NODE_LABELS
-            if (others := node.owners(key) - {names.FIELD_MANAGER})
+    return parse_node(build_manifest(node))
+
+
+def build_manifest(node: SimulatedNode) -> Json:
+    """The node as the API server has it."""
+    machine = node.machine
+    return {
+        "metadata": {
+            "name": node.name,
+            "uid": node.uid,
+            "resourceVersion": str(node.version),
+            "labels": node.labels,
+            "annotations": node.annotations,
+            "managedFields": [*_build_managed_fields(node)],
         },
-        written_at={
-            key: known.at
-            for key in names.MODE_LABELS
-            if (known := node.fields.get(key)) is not None
-            and known.at is not None
-            and known.managers - {names.FIELD_MANAGER}
+        "spec": {
+            **({"unschedulable": True} if CORDON in node.fields else {}),
+            **({"taints": [dict(taint) for taint in machine.taints]} if machine.taints else {}),
         },
-        retry=node.annotations.get(names.ANNOTATION_RETRY, ""),
-        teardown=node.annotations.get(names.ANNOTATION_TEARDOWN, ""),
-        owns_cordon=CORDON in ours,
-    )
+        "status": {
+            "capacity": _build_quantities({**node.capacity, **machine.resources}),
+            "allocatable": _build_quantities({**node.allocatable, **machine.resources}),
+            "conditions": [{"type": "Ready", "status": str(node.ready)}],
+            "nodeInfo": {
+                "bootID": f"boot-{node.boot}",
+                "operatingSystem": machine.operating_system,
+                "architecture": machine.architecture,
+            },
+        },
+    }
+
+
+def _build_quantities(amounts: Mapping[str, int]) -> dict[str, str]:
+    return {resource: str(amount) for resource, amount in amounts.items()}
+
+
+def _build_managed_fields(node: SimulatedNode) -> Iterator[Json]:
+    """An entry for each manager and time, as if each write had its own; that of the first manager
+    by name comes last."""
+    owned: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for key, known in node.fields.items():
+        for manager in known.managers:
+            is_ours = manager == names.FIELD_MANAGER
+            owned[manager, known.at.isoformat() if known.at and not is_ours else ""].append(key)
+    for (manager, at), keys in sorted(owned.items(), reverse=True):
+        metadata: defaultdict[str, Json] = defaultdict(dict)
+        for key in keys:
+            if key != CORDON:
+                metadata["f:annotations" if key in _ANNOTATIONS else "f:labels"][f"f:{key}"] = {}
+        yield {
+            "manager": manager,
+            "operation": "Apply" if manager == names.FIELD_MANAGER else "Update",
+            "time": at,
+            "fieldsV1": {
+                "f:metadata": dict(metadata),
+                **({"f:spec": {"f:unschedulable": {}}} if CORDON in keys else {}),
+            },
+        }

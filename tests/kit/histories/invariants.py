@@ -358,7 +358,7 @@ class InvariantChecker:
             assert not (is_known and name in cluster.modules), f"{name} isolates still"
         if nvidia is not None:
             replicas, strategy = SHOWN[schedule]
-            assert node.allocatable == {names.RESOURCE_WHOLE_GPU: int(replicas)}, node
+            assert cluster.nodes[name].offers_by_card == {names.RESOURCE_WHOLE_GPU: int(replicas)}
             assert node.labels[f"{names.RESOURCE_WHOLE_GPU}.sharing-strategy"] == strategy, node
         for daemonset, runs in DAEMONSETS[cluster.edition].items():
             if not runs.resource or node.labels.get(runs.key) not in runs.values:

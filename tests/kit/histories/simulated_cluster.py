@@ -22,11 +22,13 @@ from tests.kit.histories.field_ownership import (
     release_fields,
     write_field,
 )
+from tests.kit.histories.machine import CARD_MEMORY, ONE_CARD, Machine
 from tests.kit.values.objects import NOW
 
 INSTALLER = "cgpu-installer"
 MEMORY, WHOLE = names.RESOURCE_GPU_MEMORY, names.RESOURCE_WHOLE_GPU
-AMOUNTS = {MEMORY: 15, WHOLE: 1}
+AMOUNTS = {MEMORY: CARD_MEMORY, WHOLE: 1}
+"""That a plugin offers of each card."""
 NVIDIA_PLUGIN, DISCOVERY = "nvidia-device-plugin-daemonset", "gpu-feature-discovery"
 MPS_DAEMON = "nvidia-device-plugin-mps-control-daemon"
 CONFIG, MPS_CAPABLE = names.LABEL_NVIDIA_CONFIG, "nvidia.com/mps.capable"
@@ -190,10 +192,12 @@ def put_node(cluster: Cluster, node: SimulatedNode) -> Cluster:
     return replace(cluster, nodes=nodes, serial=serial)
 
 
-def add_node(cluster: Cluster, name: str, labels: Mapping[str, str]) -> Cluster:
+def add_node(
+    cluster: Cluster, name: str, labels: Mapping[str, str], machine: Machine = ONE_CARD
+) -> Cluster:
     """A new machine that others labelled; its plugins come as the labels say."""
-    node = SimulatedNode(name, uid=f"uid-{cluster.serial}-{name}")
-    for key, value in labels.items():
+    node = SimulatedNode(name, uid=f"uid-{cluster.serial}-{name}", machine=machine)
+    for key, value in {**machine.labels, **labels}.items():
         node = write_field(node, key, value, "kubelet")
     return put_node(cluster, node)
 
@@ -270,9 +274,15 @@ def restart_containers(cluster: Cluster, name: str) -> Cluster:
         if each.pod.phase == "Running" and not each.pod.deleting:
             pod = replace(each.pod, ready=False, ready_since=None, restarts=each.pod.restarts + 1)
             read = read_mode(cluster.edition, cluster.nodes[name].labels)
-            due = cluster.now + cluster.returning
+            due = cluster.now + returning_on(cluster, name)
             cluster = put_pod(cluster, uid, SimulatedPod(pod, due, read))
     return cluster
+
+
+def returning_on(cluster: Cluster, name: str) -> timedelta:
+    """How long a plugin's pod that runs takes on this node to be Ready."""
+    machine = cluster.nodes[name].machine
+    return max(cluster.returning, timedelta(seconds=machine.returning_seconds))
 
 
 def restart_kubelet(cluster: Cluster, name: str) -> Cluster:

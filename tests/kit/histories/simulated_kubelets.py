@@ -27,6 +27,7 @@ from tests.kit.histories.simulated_cluster import (
     put_pod,
     read_mode,
     remove_module,
+    returning_on,
     write_node,
 )
 
@@ -54,10 +55,10 @@ def next_due(cluster: Cluster) -> datetime | None:
 
 def _is_stuck(cluster: Cluster, each: SimulatedPod) -> bool:
     """Whether its kubelet is away, or it never becomes Ready."""
-    pod = each.pod
+    pod, node = each.pod, cluster.nodes[each.pod.node]
     waits = pod.daemonset and pod.phase == "Running" and not pod.deleting
-    never = bool(waits) and cluster.suffers(pod.node, Fault.NEVER_READY)
-    return never or not cluster.nodes[pod.node].ready
+    never = cluster.suffers(pod.node, Fault.NEVER_READY) or not node.machine.serves_cards
+    return bool(waits and never) or not node.ready
 
 
 def _settle(cluster: Cluster) -> Cluster:
@@ -80,6 +81,8 @@ def _settle(cluster: Cluster) -> Cluster:
 def _run_daemonsets(cluster: Cluster, name: str) -> Cluster:
     """A pod of each DaemonSet whose selector fits; the next one comes when the last one is gone."""
     labels, present = cluster.nodes[name].labels, dict(plugins_on(cluster, name))
+    if not cluster.nodes[name].machine.runs_daemonsets:
+        return cluster
     for daemonset, needs in DAEMONSETS[cluster.edition].items():
         uids = [uid for uid, each in present.items() if each.pod.daemonset == daemonset]
         if daemonset in cluster.missing or labels.get(needs.key) not in needs.values:
@@ -108,7 +111,8 @@ def _step_pod(cluster: Cluster, uid: str, each: SimulatedPod) -> Cluster:
         pod = replace(pod, phase="Running")
         if pod.daemonset == INSTALLER:
             cluster = replace(cluster, modules={**cluster.modules, pod.node: True})
-        return put_pod(cluster, uid, SimulatedPod(pod, cluster.now + cluster.returning, read))
+        due = cluster.now + returning_on(cluster, pod.node)
+        return put_pod(cluster, uid, SimulatedPod(pod, due, read))
     pod = replace(pod, ready=True, ready_since=cluster.now)
     return put_pod(cluster, uid, replace(each, pod=pod, due=None))
 
@@ -124,7 +128,7 @@ def _follow_label(cluster: Cluster, name: str) -> Cluster:
         if each.pod.daemonset == DISCOVERY and each.pod.ready:
             replicas, strategy = SHOWN[read]
             for key, value in (
-                (f"{names.RESOURCE_WHOLE_GPU}.count", "1"),
+                (f"{names.RESOURCE_WHOLE_GPU}.count", str(cluster.nodes[name].machine.cards)),
                 (f"{names.RESOURCE_WHOLE_GPU}.replicas", replicas),
                 (f"{names.RESOURCE_WHOLE_GPU}.sharing-strategy", strategy),
                 (MPS_CAPABLE, str(strategy == "mps").lower()),
@@ -171,21 +175,23 @@ def _report(cluster: Cluster, name: str) -> Cluster:
     due = reports.pop(name, None)
     if node.allocatable != offer:
         if due is not None and due <= cluster.now:
-            cluster = put_node(cluster, replace(node, allocatable=offer))
+            capacity = {**dict.fromkeys(node.capacity, 0), **offer}
+            cluster = put_node(cluster, replace(node, allocatable=offer, capacity=capacity))
         else:
             reports[name] = due or cluster.now + cluster.reporting
     return replace(cluster, reports=reports)
 
 
 def _offer(cluster: Cluster, name: str) -> dict[str, int]:
-    """What the plugins that are Ready serve."""
-    daemonsets = DAEMONSETS[cluster.edition]
+    """What the plugins that are Ready serve, of cards that are healthy."""
+    daemonsets, cards = DAEMONSETS[cluster.edition], cluster.nodes[name].machine.healthy
     serving = [each for _, each in plugins_on(cluster, name) if each.pod.ready]
     for each in serving:
         if each.pod.daemonset == NVIDIA_PLUGIN:
             # Without an MPS daemon that has loaded the same, it registers nothing.
             daemons = [other.read for other in serving if other.pod.daemonset == MPS_DAEMON]
             is_served = each.read != "cgpu" or each.read in daemons
-            return {names.RESOURCE_WHOLE_GPU: int(SHOWN[each.read][0])} if is_served else {}
+            offered = int(SHOWN[each.read][0]) * cards
+            return {names.RESOURCE_WHOLE_GPU: offered} if is_served else {}
     resources = {daemonsets[each.pod.daemonset].resource for each in serving} - {""}
-    return {resource: AMOUNTS[resource] for resource in sorted(resources)}
+    return {resource: AMOUNTS[resource] * cards for resource in sorted(resources)}
