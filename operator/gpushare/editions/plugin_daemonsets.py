@@ -118,6 +118,8 @@ class PluginDaemonSets:
 
     def find(self, standard: str) -> DaemonSet | None:
         """Find the DaemonSet with this standard name."""
+        if nvidias := self._list_nvidias(standard):
+            return nvidias[0]
         return next((each for each in self.found if self._get_standard(each) == standard), None)
 
     def name_of(self, standard: str) -> str:

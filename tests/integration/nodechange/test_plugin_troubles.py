@@ -79,3 +79,21 @@ def restart_plugins(bench: Bench, *nodes: str) -> None:
             return plugin_uids(bench).get(node, uid) != uid
 
         expect(bench, f"another plugin runs on {node}", is_another)
+
+
+def test_a_daemonset_that_does_not_select_a_node_is_told_with_the_label_until_it_is_there(
+    professional: Bench,
+) -> None:
+    bench, count = professional, "aliyun.accelerator/nvidia_count"
+    bench.install("Basic")
+    bench.add_nodes("unmarked")
+    bench.label("unmarked", {count: None})
+    bench.operators.start()
+    bench.create_pool(build_pool(edition="Basic", schedule="default"))
+
+    told = expect_reason(bench, "unmarked", "ComponentNotReady", "does not select")["message"]
+
+    assert "device-plugin-recover-ds" in told
+    assert f"{count}." in told
+    bench.label("unmarked", {count: "1"})
+    expect_pool_ready(bench, nodes=1)

@@ -48,6 +48,19 @@ class Demand:
             and (self.below is None or number < self.below)
         )
 
+    def describe(self, key: str) -> str:
+        """Describe it for the label `key`, in the notation of label selectors."""
+        told = [f"!{key}"] if self.is_absent else []
+        if self.among is not None:
+            told.append(f"{key} in ({', '.join(sorted(self.among))})")
+        elif self.is_present and self.above is None and self.below is None:
+            told.append(key)
+        if self.not_among:
+            told.append(f"{key} notin ({', '.join(sorted(self.not_among))})")
+        told += [f"{key} > {self.above}"] if self.above is not None else []
+        told += [f"{key} < {self.below}"] if self.below is not None else []
+        return ",".join(told)
+
     @property
     def contradicts_itself(self) -> bool:
         """Whether no value can satisfy it, nor the label's absence."""
@@ -188,6 +201,17 @@ class NodeSelection:
         asked = self.keys - ignored
         known = {key: (name if key == _NODE_NAME else labels.get(key),) for key in asked}
         return self.may_hold(known)
+
+    def describe_unmet(self, name: str, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """Describe each label that a node lacks, in the notation of label selectors; of the
+        affinity's terms that of which it lacks least."""
+        has = {**labels, _NODE_NAME: name}
+        unmet = [f"{key}={value}" for key, value in self.labels.items() if has.get(key) != value]
+        of_terms = (
+            [each.describe(key) for key, each in term.items() if not each.admits(has.get(key))]
+            for term in self.terms or ()
+        )
+        return (*unmet, *min(of_terms, key=len, default=()))
 
     def _asks_for(self, key: str) -> bool:
         return key in self.labels or any(

@@ -35,6 +35,9 @@ from gpushare.api.k8s.pod_shape import Container, PodShape, Spec, parse_pod_shap
 MAX_MESSAGE = 300
 """Of the scheduler's message; it lists every node's refusal, the first ones tell."""
 
+MAX_LAST_WORDS = 120
+"""Of the message with which a container ended: its end tells why."""
+CRASH_LOOP = "CrashLoopBackOff"
 NOTHING: Mapping[Any, int] = MappingProxyType({})
 NOT_LOOKED_AT = ("", "")
 _NO_SELECTION: frozenset[tuple[str, str]] = frozenset()
@@ -72,6 +75,9 @@ class Pod:
     ready: bool = False
     ready_since: datetime | None = None
     restarts: int = 0
+    crash: str = ""
+    """Of a node component: its container that the kubelet keeps restarting, and how that ended last
+    time; empty where there is none."""
     requests: Mapping[str, int] = field(default_factory=lambda: NOTHING)
     """GPU resources that it asks for, as kube-scheduler counts them."""
     card_memory: int = 0
@@ -189,6 +195,7 @@ def parse_pod(
         restarts=sum(
             container.get("restartCount", 0) for container in status.get("containerStatuses") or ()
         ),
+        crash=_describe_crash(status) if daemonset or static else "",
         requests=share_mapping(tuple(requests.items())) if requests else NOTHING,
         card_memory=card_memory,
         claims=claims,
@@ -323,6 +330,22 @@ def _find_condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
         if condition.get("type") == kind:
             return cast(Mapping[str, Any], condition)
     return {}
+
+
+def _describe_crash(status: Mapping[str, Any]) -> str:
+    """Describe the first container that waits for its next restart after crashes."""
+    for container in status.get("containerStatuses") or ():
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") != CRASH_LOOP:
+            continue
+        ended = (container.get("lastState") or {}).get("terminated") or {}
+        said = " ".join((ended.get("message") or "").split())[-MAX_LAST_WORDS:]
+        return (
+            f"container {container['name']} is in {CRASH_LOOP} "
+            f"({container.get('restartCount', 0)} restarts, last exit code "
+            f"{ended.get('exitCode', 'unknown')}{f': {said}' if said else ''})"
+        )
+    return ""
 
 
 def _count_cards(meta: Mapping[str, Any]) -> int:

@@ -152,7 +152,14 @@ _POD: Shape = {
         "phase": str,
         "startTime": time,
         "conditions": Items(_CONDITION, "type", ("PodScheduled", "Ready")),
-        "containerStatuses": [{"name": required, "restartCount": int}],
+        "containerStatuses": [
+            {
+                "name": required,
+                "restartCount": int,
+                "state": {"waiting": {"reason": str}},
+                "lastState": {"terminated": {"exitCode": int}},
+            }
+        ],
         "resourceClaimStatuses": [_CLAIM],
         "extendedResourceClaimStatus": {"resourceClaimName": required},
     },

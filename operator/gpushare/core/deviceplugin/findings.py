@@ -40,6 +40,12 @@ _REMOVE_UNKNOWN_PLUGIN = (
     "remove the plugin that serves it (another namespace, /etc/kubernetes/manifests), or restart "
     "the kubelet"
 )
+_ALREADY_CONNECTED = "device plugin already connected"
+"""The kubelet's refusal of a plugin's registration, for as long as it runs (seen on 1.37)."""
+_RESTART_KUBELET = (
+    "restart the kubelet on the node (`systemctl restart kubelet`), which refuses the plugin until "
+    "then"
+)
 REMOVE_STATIC_PLUGIN = (
     f"Move {STATIC_MANIFEST} out of that folder on the node (deleting the pod stops nothing)"
 )
@@ -244,6 +250,28 @@ def explain_still_offered(pods: Sequence[Pod], of: Mode, resource: str) -> NotYe
     else:
         message = f"{message}. If it stays, {_REMOVE_UNKNOWN_PLUGIN}"
     return NotYet(Reason.RESOURCE_NOT_READY, message)
+
+
+def explain_no_ready_pod(
+    node: Node, pods: Sequence[Pod], daemonset: str, ctx: ReconcileContext
+) -> str:
+    """Explain why a DaemonSet has no Ready pod on the node, and what a user does about it."""
+    name, own = ctx.name_of(daemonset), [pod for pod in pods if pod.daemonset == daemonset]
+    if crashing := next((pod for pod in own if pod.crash and not pod.deleting), None):
+        return (
+            f"DaemonSet {name} has no Ready pod on the node: {crashing.crash}. Check "
+            f"`kubectl -n {crashing.namespace} logs {crashing.name} --previous`. If it says "
+            f"'{_ALREADY_CONNECTED}', {_RESTART_KUBELET}"
+        )
+    found = ctx.plugin_daemonsets.find(daemonset)
+    unmet = found.selection.describe_unmet(node.name, node.labels) if found is not None else ()
+    if unmet and not own:
+        return (
+            f"DaemonSet {name} has no pod on the node because it does not select the node, which "
+            f"does not match {' and '.join(unmet)}. Correct the node's labels, or the node "
+            "selector or affinity of the DaemonSet"
+        )
+    return f"DaemonSet {name} has no Ready pod on the node. {advise_pods(node, ctx, daemonset)}"
 
 
 def advise_pods(node: Node, ctx: ReconcileContext, daemonset: str) -> str:

@@ -8,6 +8,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.core.deviceplugin.findings import (
     NotYet,
     advise_pods,
+    explain_no_ready_pod,
     explain_still_offered,
     explain_zero,
     find_changed_config,
@@ -61,13 +62,11 @@ def _find_missing(
     ready = {p.daemonset for p in pods if p.ready and not p.deleting and p.uid not in replaced}
     for component in (*mode.components, *recoverer):
         if component not in ready:
-            message = f"DaemonSet {ctx.name_of(component)} has no Ready pod on the node"
-            return NotYet(
-                Reason.COMPONENT_NOT_READY, f"{message}. {advise_pods(node, ctx, component)}"
-            )
+            message = explain_no_ready_pod(node, pods, component, ctx)
+            return NotYet(Reason.COMPONENT_NOT_READY, message)
     if mode.plugin and not serving and not by_recoverer:
-        message = f"DaemonSet {ctx.name_of(mode.plugin)} has no Ready pod on the node"
-        return NotYet(Reason.PLUGIN_RESTARTING, f"{message}. {advise_pods(node, ctx, mode.plugin)}")
+        message = explain_no_ready_pod(node, pods, mode.plugin, ctx)
+        return NotYet(Reason.PLUGIN_RESTARTING, message)
     for resource in mode.resources:
         if not node.allocatable.get(resource):
             return explain_zero(node, serving, mode, resource, ctx)
