@@ -17,14 +17,22 @@ from devcluster.errors import DevclusterError
 from devcluster.images import build_operator_image
 from devcluster.installation import Installation
 from devcluster.node.cluster import NodeCluster
-from devcluster.nodes import add_nodes, build_gpu_node, reboot_node, remove_nodes, restart_kubelet
+from devcluster.nodes import (
+    OtherKind,
+    add_nodes,
+    build_gpu_node,
+    build_other_node,
+    reboot_node,
+    remove_nodes,
+    restart_kubelet,
+)
 from devcluster.toolchain import KUBE_SCORE, PROMETHEUS, ensure_binaries
 from devcluster.versions import ensure_version
 
 app = typer.Typer(
     help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )
-nodes = typer.Typer(help="Simulated GPU nodes.", no_args_is_help=True)
+nodes = typer.Typer(help="Simulated nodes.", no_args_is_help=True)
 app.add_typer(nodes, name="nodes")
 
 Name = Annotated[str, typer.Option(help="The cluster's name.")]
@@ -131,15 +139,18 @@ def nodes_add(
     cards: Annotated[int, typer.Option(min=1, help="GPU cards of each.")] = 1,
     card_memory_gib: Annotated[int, typer.Option(min=1, help="Memory of a card, GiB.")] = 15,
     label: Annotated[list[str] | None, typer.Option(help="KEY=VALUE, repeatable.")] = None,
+    kind: Annotated[OtherKind | None, typer.Option(help="Nodes without cards.")] = None,
     name: Name = DEMO,
     folder: Folder = DEV,
 ) -> None:
-    """Add GPU nodes and wait until they are Ready."""
+    """Add nodes, with cards if no kind is given, and wait until they are Ready."""
     labels = dict(_parse_pair(text) for text in label or [])
     add_nodes(
         Cluster(name, folder),
         [
             build_gpu_node(node, cards=cards, card_memory_gib=card_memory_gib, labels=labels)
+            if kind is None
+            else build_other_node(kind, node, labels=labels)
             for node in names
         ],
     )

@@ -1,13 +1,13 @@
-"""Simulated GPU nodes: KWOK nodes that look as ACK's do when they join."""
+"""Simulated nodes: KWOK nodes that look as ACK's do when they join, with cards and without."""
 
 import hashlib
 import ipaddress
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from typing import Any
+from typing import Any, Literal
 
 from devcluster import names
 from devcluster.cluster import Cluster
@@ -17,6 +17,16 @@ _IN_FLIGHT = 8
 _READY_SECONDS = 180
 # nvidia-smi shows 16130 MiB on a card whose plugin offers 15 (guide 000): the plugin floors to GiB.
 _MIB_BEYOND_WHOLE_GIB = 770
+_FAKE = {"kwok.x-k8s.io/node": "fake"}
+
+Taints = Sequence[Mapping[str, str]]
+OtherKind = Literal["CPU", "Windows", "virtual"]
+"""Nodes without cards."""
+_VIRTUAL_TAINT = {
+    "key": "virtual-kubelet.io/provider",
+    "value": "alibabacloud",
+    "effect": "NoSchedule",
+}
 
 
 def build_gpu_node(
@@ -27,6 +37,7 @@ def build_gpu_node(
     card_name: str = "Tesla-V100-SXM2-16GB",
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
+    taints: Taints = (),
 ) -> dict[str, Any]:
     """A Node manifest with ``cards`` equal cards of ``card_memory_gib`` GiB each.
 
@@ -40,19 +51,37 @@ def build_gpu_node(
         names.NVIDIA_NAME: card_name,
     }
     played = {
-        "kwok.x-k8s.io/node": "fake",
+        **_FAKE,
         names.CARDS: str(cards),
         names.CARD_MEMORY_GIB: str(card_memory_gib),
     }
     return _build_node(
-        name, {**cards_of_it, **(labels or {})}, {**played, **(annotations or {})}, spec={}
+        name,
+        {**cards_of_it, **(labels or {})},
+        {**played, **(annotations or {})},
+        taints=taints,
     )
+
+
+def build_other_node(
+    kind: OtherKind, name: str, *, labels: Mapping[str, str] | None = None, taints: Taints = ()
+) -> dict[str, Any]:
+    """A Node manifest without cards; a DaemonSet's device plugin would stay Pending there."""
+    match kind:
+        case "CPU":
+            instance = {"node.kubernetes.io/instance-type": "ecs.g7.xlarge"}
+            return _build_node(name, {**instance, **(labels or {})}, _FAKE, taints=taints)
+        case "Windows":
+            return _build_node(name, labels or {}, _FAKE, taints=taints, system="windows")
+        case "virtual":
+            marks = {"type": "virtual-kubelet", **(labels or {})}
+            return _build_node(name, marks, _FAKE, taints=(_VIRTUAL_TAINT, *taints))
 
 
 def build_process_node(name: str) -> dict[str, Any]:
     """A Node manifest without GPUs, whose pods are real processes (see devcluster.processnode)."""
     taint = {"key": names.RUNS_PROCESSES, "value": "true", "effect": "NoSchedule"}
-    return _build_node(name, {names.RUNS_PROCESSES: "true"}, {}, spec={"taints": [taint]})
+    return _build_node(name, {names.RUNS_PROCESSES: "true"}, {}, taints=[taint])
 
 
 def _build_node(
@@ -60,8 +89,10 @@ def _build_node(
     labels: Mapping[str, str],
     annotations: Mapping[str, str],
     *,
-    spec: Mapping[str, Any],
+    taints: Taints,
+    system: str = "linux",
 ) -> dict[str, Any]:
+    spec = {"taints": [dict(taint) for taint in taints]} if taints else {}
     capacity = {"cpu": "32", "memory": "256Gi", "pods": "110"}
     return {
         "apiVersion": "v1",
@@ -71,10 +102,10 @@ def _build_node(
             "labels": {
                 # kube-controller-manager adds the first two some time later, where they are not.
                 "beta.kubernetes.io/arch": "amd64",
-                "beta.kubernetes.io/os": "linux",
+                "beta.kubernetes.io/os": system,
                 "kubernetes.io/arch": "amd64",
                 "kubernetes.io/hostname": name,
-                "kubernetes.io/os": "linux",
+                "kubernetes.io/os": system,
                 **labels,
             },
             "annotations": dict(annotations),
@@ -98,8 +129,8 @@ def _build_node(
                 "kubeProxyVersion": "",
                 "kubeletVersion": "",
                 "machineID": "",
-                "operatingSystem": "linux",
-                "osImage": "Alibaba Cloud Linux 3",
+                "operatingSystem": system,
+                "osImage": "Alibaba Cloud Linux 3" if system == "linux" else "Windows Server 2022",
                 "systemUUID": "",
             },
         },

@@ -12,7 +12,7 @@ from devcluster import names
 from devcluster.apiserver import ApiError
 from devcluster.cluster import Cluster
 from devcluster.editions import Edition, install_edition
-from devcluster.nodes import add_nodes, build_gpu_node
+from devcluster.nodes import OtherKind, add_nodes, build_gpu_node, build_other_node
 from devcluster.waiting import wait_until
 from tests.kit.cluster.audit_log import AuditTrail
 from tests.kit.cluster.operator_processes import Operators
@@ -113,6 +113,19 @@ class Bench:
                     name, cards=cards, labels={**pool_label, **(labels or {})}, annotations=notes
                 )
                 for name in node_names
+            ],
+        )
+
+    def add_other_nodes(
+        self, *nodes: tuple[OtherKind, str], labels: Mapping[str, str] | None = None
+    ) -> None:
+        """Nodes without cards, each of a kind and with a name."""
+        pool_label = {NODE_POOL_LABEL: NODE_POOL}
+        add_nodes(
+            self.cluster,
+            [
+                build_other_node(kind, name, labels={**pool_label, **(labels or {})})
+                for kind, name in nodes
             ],
         )
 
