@@ -69,6 +69,14 @@ ANNOTATION_TEARDOWN: Final = f"{GROUP}/teardown"
 TEARDOWN_START: Final = "start"
 TEARDOWN_DONE: Final = "done"
 
+# What other controllers write on a node while they are at work on it (`editions/maintenance.py`).
+LABEL_NVSENTINEL_STATE: Final = "dgxc.nvidia.com/nvsentinel-state"
+ANNOTATION_KURED: Final = "weave.works/kured-reboot-in-progress"
+ANNOTATION_MACHINE_CONFIG: Final = "machineconfiguration.openshift.io/state"
+ANNOTATION_FLATCAR: Final = "flatcar-linux-update.v1.flatcar-linux.net/reboot-in-progress"
+MAINTENANCE_ANNOTATIONS: Final = (ANNOTATION_KURED, ANNOTATION_MACHINE_CONFIG, ANNOTATION_FLATCAR)
+TAINT_MEDIK8S_DRAIN: Final = "medik8s.io/drain"
+
 # Labels and annotations of a teardown's Jobs.
 LABEL_COMPONENT: Final = "app.kubernetes.io/component"
 COMPONENT_TEARDOWN: Final = "isolation-teardown"

@@ -145,6 +145,9 @@ class Executor:
             if (ours := action.labels.get(flip.key)) is not None:
                 note = f"Pool {pool}: {describe_revert(flip, ours)}"
                 self._tell_node(action.node, Reason.DRIFT_REVERTED, note, warns=True)
+        if outcome.is_cordoned_again:
+            note = f"Pool {pool}: The node was uncordoned during its change, and is cordoned again"
+            self._tell_node(action.node, Reason.CORDONED, note, warns=True)
         # Somebody else holds what we let go of: without a pause this would be sent for ever.
         return 0.0 if is_changed else NO_CHANGE_SECONDS
 

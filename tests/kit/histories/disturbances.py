@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import initialize, rule
 
 from gpushare import names
 from gpushare.api.k8s.pod import Pod
@@ -15,9 +15,10 @@ from tests.kit.histories import simulated_cluster as sim
 from tests.kit.histories import simulated_kubelets
 from tests.kit.histories.field_ownership import CORDON
 from tests.kit.histories.invariants import InvariantChecker
+from tests.kit.histories.maintenance import MaintenanceController
 from tests.kit.values.objects import NOW, a_pool
 
-NODES = ("n1", "n2", "n3", "n4")
+NODES = MaintenanceController.NODES
 POOLS = ("training", "inference")
 SCHEDULES = ("default", "share", "cgpu")
 MODES = ("none", *SCHEDULES)
@@ -71,7 +72,7 @@ a_consent = st.fixed_dictionaries(
 """What a pool lets the operator do to its nodes."""
 
 
-class Disturbances(RuleBasedStateMachine):
+class Disturbances(MaintenanceController):
     """A cluster of nodes in two groups, with up to two pools; rules that miss do nothing."""
 
     def __init__(self) -> None:
@@ -344,6 +345,7 @@ class Disturbances(RuleBasedStateMachine):
         for node in sorted(self.cluster.nodes):
             self.lift_faults(node)
             self.set_ready(node, ready=True)
+            self.end_maintenance(node, is_unconditional=False, is_label_first=False)
             self.cluster = sim.lift_cordon(self.cluster, node)
             self.retry_node(node)
         for name, pool in self.cluster.pools.items():

@@ -36,6 +36,7 @@ from gpushare.core.status.pool_status import build_status
 from gpushare.editions.edition import Outcome
 from gpushare.names import Reason
 from tests.kit.histories.field_ownership import CORDON, observe_node
+from tests.kit.histories.maintenance import expect_left_alone, expect_maintained
 from tests.kit.histories.pool_oracle import find_pool, is_within_budget, read_owner
 from tests.kit.histories.simulated_cluster import CONFIG, DAEMONSETS, SHOWN, Cluster, read_mode
 from tests.kit.histories.simulated_operator import Task, describe
@@ -47,7 +48,7 @@ from tests.kit.histories.turns import (
     read_beginning,
     read_change,
 )
-from tests.kit.values.window_oracle import is_open
+from tests.kit.values.window_oracle import is_frozen, is_open
 
 PLUGINS = {name for each in DAEMONSETS.values() for name, ds in each.items() if ds.resource}
 OURS = names.NODE_LABELS | names.NODE_ANNOTATIONS | {names.ANNOTATION_RETRY, CORDON}
@@ -144,6 +145,7 @@ class InvariantChecker:
         windows, and it is its turn."""
         for name, task in begun.items():
             node, action = snapshot.nodes[name], task.decision.plan.action
+            expect_left_alone(node, action)
             pool = find_pool(node, snapshot.pools)
             is_member = pool is not None
             owner = pool.name if pool is not None else read_owner(node) or ""
@@ -183,7 +185,7 @@ class InvariantChecker:
     ) -> None:
         """No change begins in a freeze, or outside the windows but one that was started now."""
         node, rollout, kind = task.decision.plan.node, pool.spec.rollout, task.decision.plan.kind
-        assert not _is_frozen(pool, freeze, now), f"{node} begins, and {pool.name} is frozen"
+        assert not is_frozen(pool, freeze, now), f"{node} begins, and {pool.name} is frozen"
         is_new = change.initializing and rollout.new_nodes is NewNodesPolicy.ANYTIME
         is_started = kind is not None and kind.change in self._started[pool.start_now]
         if rollout.windows and not (is_new or is_started):
@@ -200,6 +202,7 @@ class InvariantChecker:
             return
         self._expect_fields(name, before, after)
         self._expect_drained(name, before, after)
+        expect_maintained(before.nodes[name], after.nodes[name])
         self._note_renewal(name, before, after)
         if isinstance(action, ReleaseNode) and self._labelled[before.nodes[name].uid]:
             # What was known of the plugin goes with the records; its labels are believed then.
@@ -299,7 +302,7 @@ class InvariantChecker:
             rollout = pool.spec.rollout
             is_held = bool(rollout.windows) and not is_open(rollout.windows, cluster.now)
             is_held &= f"{change.from_mode} -> {change.to}" not in self._started[pool.start_now]
-            is_held |= _is_frozen(pool, cluster.freeze, cluster.now)
+            is_held |= is_frozen(pool, cluster.freeze, cluster.now)
             is_free = change.initializing or pool.deleting
             assert is_free or not is_held, f"{name} stays cordoned: {change}"
 
@@ -368,11 +371,6 @@ class InvariantChecker:
                 if each.pod.node == name and each.pod.daemonset == daemonset:
                     known = node.uid not in self._unknown
                     assert each.read == schedule or not known, f"{name} serves {each.read}"
-
-
-def _is_frozen(pool: Pool, of_all: Freeze | None, now: datetime) -> bool:
-    freezes = (pool.spec.rollout.freeze, of_all)
-    return any(freeze is not None and freeze.holds(now) for freeze in freezes)
 
 
 def needs_user(plan: StepResult) -> bool:

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo
 
-from gpushare.api.windows import MaintenanceWindow
+from gpushare.api.pool import Pool
+from gpushare.api.windows import Freeze, MaintenanceWindow
 
 _DAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 _MINUTE = timedelta(minutes=1)
@@ -60,3 +61,9 @@ def _fits(field: str, value: int) -> bool:
     if field.startswith("*/"):
         return value % int(field[2:]) == 0
     return field == "*" or int(field) == value
+
+
+def is_frozen(pool: Pool, of_all: Freeze | None, now: datetime) -> bool:
+    """Whether the pool, or all pools, are frozen then."""
+    freezes = (pool.spec.rollout.freeze, of_all)
+    return any(freeze is not None and freeze.holds(now) for freeze in freezes)

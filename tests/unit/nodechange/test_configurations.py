@@ -175,7 +175,7 @@ def under_change(phase: ChangePhase, *, to: str = LOADED, **more: Any) -> Node:
         phase=phase,
         since=NOW,
         restart=True,
-        labelled_at=NOW,
+        labelled_at=more.pop("labelled_at", NOW),
         plugins=(PluginPod(name="old", uid="old"),),
         **more,
     )
@@ -297,7 +297,8 @@ def test_a_plugin_that_offers_nothing_has_its_time_from_when_the_mps_daemon_is_r
     seconds: int, is_restarted: bool
 ) -> None:
     mps = SLICES.replace("timeSlicing", "mps")
-    found = under_change(ChangePhase.RESTARTING, to=name_mode("a", mps))
+    labelled_at = NOW - timedelta(minutes=6)
+    found = under_change(ChangePhase.RESTARTING, to=name_mode("a", mps), labelled_at=labelled_at)
     changing = replace(found, allocatable={GPU: 0}, owns_cordon=True)
     since = NOW - timedelta(seconds=seconds)
     daemon = a_plugin_pod("m", daemonset=MPS_DAEMON, ready_since=since)

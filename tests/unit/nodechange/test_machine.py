@@ -104,6 +104,13 @@ def _open(node: Node) -> Node:
     return replace(node, unschedulable=False, owns_cordon=False)
 
 
+def _maintained(node: Node) -> Node:
+    """The same, whose driver the GPU Operator upgrades."""
+    return replace(
+        node, labels={**node.labels, "nvidia.com/gpu-driver-upgrade-state": "drain-required"}
+    )
+
+
 def _away(phase: ChangePhase, **more: Any) -> Node:
     return teardown_node(phase, records=a_teardown(phase, not_ready=True), ready=False, **more)
 
@@ -141,6 +148,7 @@ SITUATIONS: dict[str, MemberStep] = {
     "Stable: eviction-disabled": _step(a_settled(), EVICT, PLUGIN, a_gpu_pod()),
     "Stable: node-not-ready": _step(a_settled(ready=False), None, PLUGIN),
     "Stable: start": _step(a_settled(), None, PLUGIN),
+    "Cordoned: under-maintenance": _step(_maintained(unlabelled())),
     "Cordoned: pool-changed": _step(unlabelled(), a_pool(schedule="default")),
     "Cordoned: left-alone": _step(unlabelled(allocatable={"nvidia.com/mig-1g.5gb": 7})),
     "Cordoned: uncordoned-by-user": _step(_open(unlabelled())),
@@ -152,20 +160,24 @@ SITUATIONS: dict[str, MemberStep] = {
     "Cordoned: pods-unreadable": _step(unlabelled(), is_refused=True, now=LATER),
     "Cordoned: pods-remain": _step(unlabelled(), HOLD, a_gpu_pod()),
     "Cordoned: recheck-pods": _step(unlabelled()),
+    "Labelled: under-maintenance": _step(_maintained(LABELLED), job_pool()),
     "Labelled: teardown-progressed": _step(LABELLED, job_pool(), jobs=[REMOVED]),
     "Labelled: labels-or-cordon-undone": _step(_open(LABELLED), job_pool()),
     "Labelled: rebooting": _step(_away(ChangePhase.LABELLED), manual_pool()),
     "Labelled: teardown-needed": _step(LABELLED, manual_pool()),
     "Labelled: restart-needed": _step(cordoned(RESTARTS)),
     "Labelled: verify": _step(cordoned(under_way(ChangePhase.LABELLED))),
+    "Uninstalled: under-maintenance": _step(_maintained(UNINSTALLED), job_pool()),
     "Uninstalled: teardown-progressed": _step(replace(UNINSTALLED, boot_id="boot-2"), job_pool()),
     "Uninstalled: labels-or-cordon-undone": _step(_open(UNINSTALLED), job_pool()),
     "Uninstalled: rebooting": _step(_away(ChangePhase.UNINSTALLED), job_pool()),
     "Uninstalled: reboot-needed": _step(UNINSTALLED, job_pool()),
+    "Rebooted: under-maintenance": _step(_maintained(REBOOTED), manual_pool()),
     "Rebooted: teardown-progressed": _step(REBOOTED, job_pool(), jobs=[SEEN_GONE]),
     "Rebooted: labels-or-cordon-undone": _step(_open(REBOOTED), job_pool()),
     "Rebooted: rebooting": _step(_away(ChangePhase.REBOOTED, boot="boot-2"), manual_pool()),
     "Rebooted: module-unverified": _step(REBOOTED, manual_pool()),
+    "Restarting: under-maintenance": _step(_maintained(cordoned(RESTARTING))),
     "Restarting: labels-or-cordon-undone": _step(_open(cordoned(RESTARTING))),
     "Restarting: plugin-runs": _step(cordoned(RESTARTING), None, a_plugin_pod("old")),
     "Restarting: verify": _step(cordoned(RESTARTING)),
@@ -193,6 +205,17 @@ def test_an_abort_that_the_api_server_refuses_for_long_stays_an_abort(name: str)
     _, rule, plan = find_rule(replace(step, seen=seen, ctx=late))
     assert rule.name == name
     assert not expect_apply(plan).cordon
+
+
+@pytest.mark.parametrize("name", [name for name in SITUATIONS if not name.startswith("Stable")])
+def test_no_node_is_uncordoned_nor_anything_on_it_ended_while_another_controller_works_on_it(
+    name: str,
+) -> None:
+    step = SITUATIONS[name]
+    seen = replace(step.seen, node=_maintained(step.seen.node))
+    _, _, plan = find_rule(MemberStep(seen, step.policy, step.ctx, step.pool))
+    action = plan.begin().action
+    assert action is None or expect_apply(plan.begin()).cordon or not seen.is_out_of_service
 
 
 def test_each_rule_has_a_situation() -> None:

@@ -81,6 +81,11 @@ EVENTS: dict[str, Callable[["Histories", str], None]] = {
     "cordoned by a user": lambda history, node: history.cordon(node, is_applied=False),
     "cordoned by GitOps": lambda history, node: history.cordon(node, is_applied=True),
     "containers restarted": lambda history, node: history.restart_containers(node),
+    "maintenance": lambda history, node: history.begin_maintenance(node),
+    "maintenance over": lambda history, node: history.end_maintenance(node, True, False),
+    "maintenance over, label first": lambda history, node: history.end_maintenance(
+        node, True, True
+    ),
     "plugins deleted": lambda history, node: history.delete_plugins(node),
     "touched": lambda history, node: history.touch_node(node),
     "pool retried": lambda history, _: history.retry_pool("training"),
@@ -89,7 +94,7 @@ EVENTS: dict[str, Callable[["Histories", str], None]] = {
     **{fault.name: partial(_inflict, fault=fault) for fault in sim.Fault},
 }
 """What happens to a node, mostly in the midst of its change."""
-_OFTEN = ("not ready", "labelled in its reboot", sim.Fault.MIG.name)
+_OFTEN = ("not ready", "labelled in its reboot", "maintenance", sim.Fault.MIG.name)
 """What only few phases have a rule for."""
 a_seed = st.integers(0, 2**32 - 1)
 """Hypothesis repeats itself; what strikes nodes in the midst of their change is drawn evenly."""

@@ -15,12 +15,9 @@ MAX_CARDS = 1024
 MAX_QUANTITY = 2**40
 """Anybody may ask for any number; many of them must have a sum of 64 bits."""
 
-_MIG_CONFIG, _MIG_STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
+_MIG_CONFIG = "nvidia.com/mig.config"
 _PRODUCT = "nvidia.com/gpu.product"
 """Of GPU feature discovery; with `-MIG-` where MIG devices are offered as cards."""
-_DRIVER_UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
-_DEPLOY_PREFIX = "nvidia.com/gpu.deploy."
-"""Of the GPU Operator's labels, by which it keeps its components off a node meanwhile."""
 
 DRA_DRIVER = "gpu.nvidia.com"
 """Of kubernetes-sigs/dra-driver-nvidia-gpu. Its other driver, `compute-domain.nvidia.com`, gives no
@@ -81,6 +78,10 @@ class Node:
     """What a person wrote to have us try again."""
     teardown: str = ""
     """What a person wrote about its teardown."""
+    maintenance_annotations: Mapping[str, str] = field(default_factory=dict)
+    """Those in `names.MAINTENANCE_ANNOTATIONS`, of other controllers."""
+    is_drained_by_medik8s: bool = False
+    """It has the taint `names.TAINT_MEDIK8S_DRAIN`."""
     owns_cordon: bool = False
     """Our field manager is among the owners of `spec.unschedulable`."""
 
@@ -99,21 +100,6 @@ class Node:
         """Whether it has cards: by its inventory, or by what a device plugin says."""
         inventory = names.LABEL_CARDS in self.labels
         return inventory or any(self.allocatable.values()) or self.gpu_count > 0
-
-    @property
-    def maintenance_labels(self) -> list[str]:
-        """Keys of labels that tell of work of the GPU Operator, which cordons and drains by itself.
-
-        Its driver upgrade is over with `upgrade-done` (NVIDIA/k8s-operator-libs, pkg/upgrade);
-        while MIG is configured its components are `paused-for-` something.
-        """
-        return [
-            key
-            for key, value in sorted(self.labels.items())
-            if (key == _DRIVER_UPGRADE and value not in ("", "upgrade-done"))
-            or (key == _MIG_STATE and value in ("pending", "rebooting"))
-            or (key.startswith(_DEPLOY_PREFIX) and value.startswith("paused-for-"))
-        ]
 
     @property
     def mig_labels(self) -> list[str]:
@@ -178,6 +164,12 @@ def parse_node(raw: dict[str, Any]) -> Node:
         written_at=share_mapping(tuple(written_at.items())),
         retry=annotations.get(names.ANNOTATION_RETRY, ""),
         teardown=annotations.get(names.ANNOTATION_TEARDOWN, ""),
+        maintenance_annotations=share_mapping(
+            tuple((k, annotations[k]) for k in names.MAINTENANCE_ANNOTATIONS if k in annotations)
+        ),
+        is_drained_by_medik8s=any(
+            taint.get("key") == names.TAINT_MEDIK8S_DRAIN for taint in spec.get("taints") or ()
+        ),
         owns_cordon="f:unschedulable" in ours.get("f:spec", {}),
     )
 

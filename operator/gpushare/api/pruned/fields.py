@@ -59,7 +59,9 @@ _NODE_ANNOTATIONS = names.NODE_ANNOTATIONS | {names.ANNOTATION_RETRY, names.ANNO
 _NODE: Shape = {
     "metadata": {
         **_METADATA,
-        "annotations": dict.fromkeys(sorted(_NODE_ANNOTATIONS), str),
+        "annotations": dict.fromkeys(
+            sorted(_NODE_ANNOTATIONS.union(names.MAINTENANCE_ANNOTATIONS)), str
+        ),
         "managedFields": [
             {
                 "manager": str,

@@ -11,7 +11,8 @@ from gpushare.core.deviceplugin.findings import list_few
 from gpushare.core.snapshot.actions import Blocker, NamedPod
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import Mode, Transition
-from gpushare.editions.gpu_operator import describe_maintenance, describe_mig
+from gpushare.editions.gpu_operator import describe_mig
+from gpushare.editions.maintenance import describe_maintenance
 from gpushare.editions.plugin_daemonsets import CHART_VALUE
 from gpushare.editions.plugins import STATIC_PLUGIN, is_plugin_of
 from gpushare.editions.registry import EDITIONS, find_other_edition_labels
@@ -156,7 +157,7 @@ def find_mig(node: Node) -> Blocker | None:
 
 
 def find_maintenance(node: Node) -> Blocker | None:
-    """Find work of the GPU Operator on the node."""
+    """Find work of another controller on the node, which cordons and uncordons it by itself."""
     told = describe_maintenance(node)
     return Blocker(Reason.UNDER_MAINTENANCE, told) if told else None
 

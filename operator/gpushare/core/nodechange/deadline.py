@@ -77,7 +77,8 @@ def _find_end_of_patience(step: Step, plan: StepResult) -> datetime | None:
 
     Seen in the field: the plugin runs, and the node shows "0" until it is restarted once more
     (NVIDIA/k8s-device-plugin, issue 1228). It counts from when all that was replaced is Ready: with
-    MPS the plugin waits for the daemon, and looks for it every 30 s.
+    MPS the plugin waits for the daemon, and looks for it every 30 s; and not from before the
+    deadline began.
     """
     to, offered = step.to, step.seen.node.allocatable
     is_zero = bool(to.plugin) and any(not offered.get(r) for r in to.resources)
@@ -89,6 +90,8 @@ def _find_end_of_patience(step: Step, plan: StepResult) -> datetime | None:
         for pod in step.seen.pods
         if pod.daemonset in to.replaced and pod.ready_since and pod.uid not in replaced
     ]
+    begun_at = step.change.labelled_at
+    since += [begun_at] if since and begun_at is not None else []
     return max(since) + step.ctx.timing.zero_patience if since else None
 
 

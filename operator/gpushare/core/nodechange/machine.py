@@ -8,10 +8,12 @@ What happens when     Stable    Cordoned               Labelled to Restarting   
 a user uncordons it   nothing   aborted                cordoned again             cordoned again
 it becomes NotReady   no start  aborted                the deadline runs          no rollback yet
 a GPU pod is bound    no start  aborted or waited for  waited for, see below      no rollback yet
+another is at work    no start  stays cordoned         stays cordoned, see below  no rollback yet
 pool deleted, Retain  released  aborted, released      finished, released         released, cordoned
 CordonAndWait, Evict: a change starts beside pods, and waits for them or evicts them. From Labelled
 on, recording the plugin's pods and the module's removal wait for pods, the end for another mode's.
-No deadline runs while pods are waited for, nor, until the node is NotReady, while a user is. An
+No deadline runs while pods are waited for, nor, until the node is NotReady, while a user is, nor
+while another controller is at work, whose uncordon is undone and any other before Labelled wins. An
 abort back to a failed change leaves it cordoned. WholeCard and Restore end a labelled change first
 (`releasing.py`). Uncordoned: new plugin and resource there, old gone (deviceplugin/verification.py)
 """
@@ -22,7 +24,14 @@ from typing import Any, Generic, TypeVar
 
 from gpushare.core.nodechange.deadline import judge_progress
 from gpushare.core.nodechange.member_step import MemberStep
-from gpushare.core.nodechange.phases import cordoned, failed, labelled, stable, teardown
+from gpushare.core.nodechange.phases import (
+    cordoned,
+    failed,
+    labelled,
+    maintenance,
+    stable,
+    teardown,
+)
 from gpushare.core.nodechange.phases.failed import FailedStep
 from gpushare.core.nodechange.step import Step
 from gpushare.core.snapshot.actions import StepResult
@@ -100,6 +109,7 @@ CORDONED: Phase[MemberStep] = Phase(
     "Cordoned",
     "The node is cordoned, and its labels are as they were.",
     (
+        Rule("under-maintenance", maintenance.wait_for_maintenance),
         Rule("pool-changed", cordoned.abort_for_pool, _FROM_CORDONED),
         Rule("left-alone", cordoned.abort_to_leave_alone, _FROM_CORDONED),
         Rule("uncordoned-by-user", cordoned.abort_for_user, _FROM_CORDONED),
@@ -111,12 +121,14 @@ CORDONED: Phase[MemberStep] = Phase(
         Rule("recheck-pods", cordoned.recheck_pods, _FROM_CORDONED),
     ),
 )
+_MAINTAINED = Rule("under-maintenance", maintenance.wait_for_maintenance)
 _REVERTED = Rule("labels-or-cordon-undone", labelled.revert, ("Failed",))
 _REBOOTING = Rule("rebooting", teardown.wait_for_reboot_to_end, ("Failed",))
 LABELLED: Phase[Step] = Phase(
     "Labelled",
     "The labels are written. The deadline runs from here; in a teardown it restarts at each step.",
     (
+        _MAINTAINED,
         Rule("teardown-progressed", teardown.note_progress, ("Uninstalled", "Rebooted")),
         _REVERTED,
         _REBOOTING,
@@ -129,6 +141,7 @@ UNINSTALLED: Phase[Step] = Phase(
     "Uninstalled",
     "The kernel module's files are removed, but the module is still loaded.",
     (
+        _MAINTAINED,
         Rule("teardown-progressed", teardown.note_progress, ("Rebooted",)),
         _REVERTED,
         _REBOOTING,
@@ -139,6 +152,7 @@ REBOOTED: Phase[Step] = Phase(
     "Rebooted",
     "The node has rebooted, and the module is not yet verified to be gone.",
     (
+        _MAINTAINED,
         Rule("teardown-progressed", teardown.note_progress, ("Restarting",)),
         _REVERTED,
         _REBOOTING,
@@ -150,6 +164,7 @@ RESTARTING: Phase[Step] = Phase(
     "Restarting",
     "The plugin's pods to delete are recorded; after a teardown there may be none.",
     (
+        _MAINTAINED,
         Rule("labels-or-cordon-undone", labelled.revert, (*_AGAIN, "Failed")),
         Rule("plugin-runs", labelled.delete_plugins, ("Labelled", "Failed")),
         Rule("verify", labelled.complete, ("Stable", *_AGAIN, "Failed")),

@@ -7,7 +7,7 @@ from gpushare import names
 from gpushare.api.pool import DeletionPolicy, ModeName, Placement, Pool, ReconcilePolicy, Schedule
 from gpushare.api.rollout import FailurePolicy, WorkloadPolicy
 from gpushare.core.deviceplugin.findings import TOLD
-from gpushare.core.nodechange.blockers import find_pods_of_another_pool
+from gpushare.core.nodechange.blockers import find_maintenance, find_pods_of_another_pool
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.labels_in_force import note_readings
 from gpushare.core.nodechange.machine import find_labelled_rule
@@ -73,6 +73,8 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
     if pool is not None and not keeps:
         return _plan_given_back(seen, pool, ctx)
     if seen.node.owns_cordon:
+        if (at_work := find_maintenance(seen.node)) is not None:
+            return seen.plan(NodeState.BLOCKED, at_work.reason, at_work.message)
         cordoned = change is not None and change.phase is ChangePhase.CORDONED
         # A node whose change failed before is not put in service unverified.
         why = "the node leaves its pool"

@@ -8,7 +8,11 @@ from gpushare.api.k8s.daemonset import DaemonSet
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 
-_ALWAYS_READ = names.NODE_LABELS | names.CONTROL_PLANE_LABELS | {names.LABEL_CARDS}
+_ALWAYS_READ = (
+    names.NODE_LABELS
+    | names.CONTROL_PLANE_LABELS
+    | {names.LABEL_CARDS, names.LABEL_NVSENTINEL_STATE}
+)
 
 
 def list_label_keys(pools: Iterable[Pool], daemonsets: Iterable[DaemonSet]) -> Set[str]:

@@ -58,6 +58,18 @@ class Teardown(Record):
     this one, of a boot before this one, or before something may have loaded the module again."""
 
 
+class Maintenance(StrEnum):
+    """Another controller's work on the node during its change, and what became of the cordon.
+
+    It stands on the node, so that no restart forgets whose an uncordon is: the other controller's
+    until this is taken away, which also starts the deadline again.
+    """
+
+    AT_WORK = "AtWork"
+    CORDONED_AGAIN = "CordonedAgain"
+    """Somebody uncordoned the node meanwhile."""
+
+
 class Change(Record):
     """An isolation change under way."""
 
@@ -91,6 +103,8 @@ class Change(Record):
     teardown: Teardown | None = None
     restarted_again: Literal[True] | None = None
     """The plugin was restarted once more, since it had come back without its resource."""
+    maintenance: Maintenance | None = None
+    """Another controller was at work on the node when that was last looked at."""
     failure: Failure | None = None
     """It failed. It is finished all the same, if its plugin returns after all."""
     rolls_back: Failure | None = None

@@ -36,6 +36,8 @@ class WriteOutcome:
     """Labels of ours that somebody else had changed, and that were put back."""
     first_flips: tuple[DriftRevert, ...] = ()
     """Those of them that the same manager had not changed lately."""
+    is_cordoned_again: bool = False
+    """Somebody had uncordoned the node during its change."""
     conflicts: int = 0
     """Managers that it gives way to from now on, one for each label."""
 
@@ -58,6 +60,10 @@ def judge_write(before: Node, action: ApplyNode, now: datetime) -> WriteOutcome:
         change=change,
         change_seconds=max((now - began).total_seconds(), 0.0),
         flips=len(flips),
+        is_cordoned_again=action.cordon
+        and not before.unschedulable
+        and was.change is not None
+        and was.change.is_under_way,
         first_flips=tuple(flip for flip in flips if (flip.key, flip.manager) not in known),
         conflicts=sum(
             (conflict.key, conflict.manager) not in conflicts for conflict in later.conflicts

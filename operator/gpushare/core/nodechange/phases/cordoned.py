@@ -71,7 +71,7 @@ def abort_for_pool(step: MemberStep) -> StepResult | None:
 
 def abort_to_leave_alone(step: MemberStep) -> StepResult | None:
     """Abort where MIG devices came, or another stack, edition or pool has the node by now."""
-    blocker = step.reason_to_stay_away or find_maintenance(step.seen.node)
+    blocker = step.reason_to_stay_away
     if blocker is None:
         return None
     now = step.ctx.now
@@ -158,10 +158,12 @@ def plan_after_recheck(
 
     A pod among them that the change would harm was bound while the cordon went out: let go and
     wait, since it must start on a node that still is what the scheduler took it for. None where
-    the node `stays` cordoned until such pods are gone.
+    the node `stays` cordoned until such pods are gone, or another controller is at work on it.
     """
     change = seen.records.change
     assert change is not None
+    if find_maintenance(seen.node) is not None:
+        return None
     away = find_reason_to_stay_away(seen, change.mode, change.pool)
     blocker = away or find_late_pods(seen, change)
     if away is None and blocker is not None and stays:

@@ -4,7 +4,11 @@ from dataclasses import replace
 
 from gpushare import names
 from gpushare.core.deviceplugin.verification import verify_return
-from gpushare.core.nodechange.blockers import find_missing_config, find_pods_of_another_mode
+from gpushare.core.nodechange.blockers import (
+    find_maintenance,
+    find_missing_config,
+    find_pods_of_another_mode,
+)
 from gpushare.core.nodechange.kernel_module import is_left_loaded, note_module
 from gpushare.core.nodechange.labels_in_force import LABELS_RESTORED, build_last_applied
 from gpushare.core.nodechange.phases.teardown import has_rebooted, spend_word
@@ -199,7 +203,8 @@ def plan_restart(seen: NodeSnapshot) -> ApplyNode | None:
     """
     change = seen.records.change
     assert change is not None
-    if not seen.is_out_of_service or find_late_pods(seen, change) is not None:
+    is_safe = seen.is_out_of_service and find_maintenance(seen.node) is None
+    if not is_safe or find_late_pods(seen, change) is not None:
         return None
     recorded = change.model_copy(
         update={

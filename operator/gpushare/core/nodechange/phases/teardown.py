@@ -17,6 +17,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import RebootPolicy, TeardownPolicy
 from gpushare.core.deviceplugin.findings import advise_pods
+from gpushare.core.nodechange.blockers import find_maintenance
 from gpushare.core.nodechange.step import Step, find_late_pods
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.rollout.approval import is_approved
@@ -101,6 +102,8 @@ def is_job_due(seen: NodeSnapshot, job: CreateJob) -> bool:
     container runtime of a node that may be in service again since it was planned."""
     change = seen.records.change
     if change is None or change.teardown is None or not seen.is_out_of_service:
+        return False
+    if find_maintenance(seen.node) is not None:
         return False
     if job.phase is JobPhase.UNINSTALL and find_late_pods(seen, change) is not None:
         return False

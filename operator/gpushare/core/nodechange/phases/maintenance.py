@@ -1,0 +1,34 @@
+"""The rule of a node in its change on which another controller is at work, the same in each phase.
+
+That controller found the node cordoned, and wrote nothing to the cordon: ours is its cordon too.
+"""
+
+from dataclasses import replace
+
+from gpushare.core.nodechange.step import Step
+from gpushare.core.records.change_record import ChangePhase, Maintenance
+from gpushare.core.snapshot.actions import StepResult
+from gpushare.names import Reason
+
+
+def wait_for_maintenance(step: Step) -> StepResult | None:
+    """Stay cordoned while another controller works on the node; after it the deadline runs anew."""
+    change, at_work = step.change, step.maintenance
+    if at_work is None and change.maintenance is None:
+        return None
+    is_open, is_cordoned = not step.seen.is_out_of_service, change.phase is ChangePhase.CORDONED
+    if is_open and is_cordoned and change.maintenance is Maintenance.CORDONED_AGAIN:
+        # Nothing is changed yet: the change gives way, and the two don't take turns for ever.
+        return None
+    if at_work is None:
+        message = "No other controller is at work on the node any more"
+        begins = "since" if is_cordoned else "labelled_at"
+        action = step.write_change(message, maintenance=None, **{begins: step.ctx.now})
+        return step.updating(Reason.UPDATING, message, action)
+    found = Maintenance.CORDONED_AGAIN if is_open else change.maintenance or Maintenance.AT_WORK
+    plan = step.blocked(at_work)
+    if change.failure is not None or (found is change.maintenance and not is_open):
+        # After a failure no deadline runs, and each uncordon is undone anyway.
+        return plan
+    message = f"{'cordoned again' if is_open else 'stays cordoned'}: {at_work.message}"
+    return replace(plan, action=step.write_change(message, maintenance=found))
