@@ -246,9 +246,9 @@ _MOST_DIGITS = 19
 _QUANTITY = re.compile(
     rf"(\d{{1,{_MOST_DIGITS}}})(?:([kMGTPE]|[KMGTPE]i)|[eE]\+?(\d{{1,2}}))?", re.ASCII
 )
-_SUFFIXES = {"": 1}
-_SUFFIXES |= {suffix: 1000**power for power, suffix in enumerate("kMGTPE", start=1)}
-_SUFFIXES |= {f"{suffix}i": 1024**power for power, suffix in enumerate("KMGTPE", start=1)}
+QUANTITY_SUFFIXES = {"": 1}
+QUANTITY_SUFFIXES |= {suffix: 1000**power for power, suffix in enumerate("kMGTPE", start=1)}
+QUANTITY_SUFFIXES |= {f"{suffix}i": 1024**power for power, suffix in enumerate("KMGTPE", start=1)}
 
 
 def parse_quantity(value: str | int) -> int | None:
@@ -265,5 +265,5 @@ def parse_quantity(value: str | int) -> int | None:
     if found is None:
         return None
     digits, suffix, exponent = found.groups()
-    scale = _SUFFIXES[suffix or ""] if exponent is None else 10 ** int(exponent)
+    scale = QUANTITY_SUFFIXES[suffix or ""] if exponent is None else 10 ** int(exponent)
     return min(int(digits) * scale, MAX_QUANTITY)

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from gpushare.api.pool import Pool
-from gpushare.core.capacity.pool_capacity import NodeCapacity, observe_node_capacity
+from gpushare.core.capacity.node_capacity import NodeCapacity, observe_node_capacity
+from gpushare.core.capacity.taints import read_tolerations
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.releasing import plan_release
 from gpushare.core.ownership.claims import decide_claim, find_cardless_pools, find_owner
@@ -37,13 +38,14 @@ class Task:
         # What is given back needs nobody's agreement: it is no part of the plan for the members.
         return replace(plan, kind=None)
 
-    def measure(self, plan: StepResult) -> NodeCapacity:
+    def measure(self, plan: StepResult, pool: Pool | None) -> NodeCapacity:
         """Measure what a member offers: nothing is known after an internal error, and what another
         stack gives out too is not the pool's to give."""
         if plan.reason in _OFFERS_NOTHING:
             return NodeCapacity()
         seen = self.context.seen
-        return observe_node_capacity(seen.node, seen.pods, seen.unhealthy_cards)
+        added = read_tolerations(pool) if seen.node.taints else ()
+        return observe_node_capacity(seen.node, seen.pods, seen.unhealthy_cards, added)
 
 
 def list_tasks(
