@@ -65,6 +65,13 @@ class ConflictPolicy(StrEnum):
     FORCE = "Force"
 
 
+class Scaling(StrEnum):
+    """Whether nodes may be added to a pool whose labels no present node has."""
+
+    FIXED = "Fixed"
+    AUTOSCALED = "Autoscaled"
+
+
 class DeletionPolicy(StrEnum):
     """What a node keeps when it leaves its pool."""
 
@@ -152,6 +159,12 @@ class Nodes(ApiModel):
     )
     exclude: Annotated[tuple[NodeName, ...], Field(max_length=1000)] = Field(
         default=(), description="Names of nodes that are never members, even if selected."
+    )
+    scaling: Scaling = Field(
+        default=Scaling.FIXED,
+        description="Whether an autoscaler may add nodes with other labels than the present nodes "
+        "have. Fixed: admission excludes the pool if a pod's node selection matches none of its "
+        "nodes. Autoscaled: it only prefers pools with a node that matches.",
     )
 
     @cached_property
