@@ -349,6 +349,7 @@ class Reason(StrEnum):
     POOL_HAS_NO_NODES = "PoolHasNoNodes"
     POOL_NOT_READY = "PoolNotReady"
     LARGER_THAN_ANY_CARD = "LargerThanAnyCard"
+    VOLUME_CONFLICT = "VolumeConflict"
     NO_FREE_BLOCK = "NoFreeBlock"
     UNSCHEDULABLE = "Unschedulable"
     SCHEDULER_UNAVAILABLE = "SchedulerUnavailable"

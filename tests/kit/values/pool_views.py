@@ -24,7 +24,7 @@ def a_view(name: str = "training", schedule: str = "cgpu", **more: Any) -> PoolV
     return PoolView(name, Schedule(schedule), edition=edition, **(defaults | more))
 
 
-def a_labelled_view(name: str, *combinations: Json, **more: Any) -> PoolView:
+def a_labelled_view(name: str, *combinations: Mapping[str, str], **more: Any) -> PoolView:
     """A pool whose nodes have these combinations of labels, and to which no others are added."""
     keys = {key for each in combinations for key in each} | set(more.pop("keys", ()))
     defaults: Json = {"published_keys": tuple(sorted(keys)), "is_open": False}

@@ -6,7 +6,7 @@ from gpushare import names
 from gpushare.api.k8s.node_selection import CHOOSING, Known, NodeSelection
 from gpushare.core.admission.pool_view import PoolView
 
-_SHOWN = 3
+_SHOWN = 2
 """Values of a label that a message lists."""
 
 
@@ -16,15 +16,14 @@ def explain_mismatch(selection: NodeSelection, pool: PoolView) -> str:
         excluded = "the pod's node selector or affinity excludes its nodes"
         return next(_find_causes(selection, pool.known), excluded)
     no_node = "none of its nodes has all labels that the pod's node selector and affinity require"
-    told = next(_find_causes(selection, pool.present_together), no_node)
-    return f"{told} (spec.nodes.scaling is Fixed)"
+    return next(_find_causes(selection, pool.present_together), no_node)
 
 
 def _find_causes(selection: NodeSelection, known: Known) -> Iterator[str]:
     """Find labels of which no known value will do; those by which pods choose a pool are clear."""
     for key in sorted(known.keys() - CHOOSING):
         if key in selection.labels and selection.labels[key] not in known[key]:
-            yield f"{_tell_values(key, known)}, but the pod selects {selection.labels[key]}"
+            yield f"{_tell_values(key, known)}, not {selection.labels[key]}"
         for term in selection.terms or ():
             if key in term and not any(map(term[key].admits, known[key])):
                 yield f"{_tell_values(key, known)}, which the pod's node affinity excludes"
@@ -36,7 +35,7 @@ def _tell_values(key: str, known: Known) -> str:
         return f"its nodes have no label {key}"
     shown = values[:_SHOWN]
     if (more := len(values) - len(shown)) > 0:
-        shown.append(f"{more} other values")
+        shown.append(f"{more} others")
     return f"its nodes have {key} {' or '.join(shown)}"
 
 

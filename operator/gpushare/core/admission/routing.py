@@ -58,6 +58,8 @@ def route(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
         lost = shortlist.lost
         causes = _group_causes(request, lost)
         advice = _advise(request, has_causes=bool(causes))
+        if Reason.EXCLUDED_BY_POD in lost:
+            advice = "Change the node labels that the pod selects, or a pool's spec.nodes.scaling"
         head = _NONE_ACCEPTS if causes else "The cluster has no pool"
         return _leave_without(
             request, Reason.NO_ELIGIBLE_POOL, head, causes, advice, lost, warnings
