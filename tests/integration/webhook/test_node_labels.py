@@ -121,8 +121,8 @@ def volume(pools: Bench) -> Iterator[str]:
 
 
 def test_the_zone_of_a_bound_volume_is_told_by_explain(pools: Bench, volume: str) -> None:
-    mounts = {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": volume}}]}
-    pools.create_pod(build_pod("reader", **mounts))
+    mounted = [{"name": "data", "persistentVolumeClaim": {"claimName": volume}}]
+    pools.create_pod(build_pod("reader", volumes=mounted))
     assert pool_of(pools.pod("reader")) == "training"
 
     def find_reason() -> str:

@@ -127,7 +127,7 @@ def test_a_pod_that_is_young_is_not_judged_yet() -> None:
     [
         "1 node(s) had volume node affinity conflict, 2 Insufficient aliyun.com/gpu-mem",
         "1 node(s) didn't match PersistentVolume's node affinity, 2 Insufficient cpu",
-        "2 node(s) didn't match Pod's node affinity/selector, 1 node(s) had no available volume zone",
+        "2 node(s) were unschedulable, 1 node(s) had no available volume zone",
     ],
 )
 def test_a_pod_whose_volume_is_elsewhere_learns_that_and_what_to_do(says: str) -> None:

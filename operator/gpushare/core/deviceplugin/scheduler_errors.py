@@ -22,7 +22,8 @@ RESTART_CHECKED = (
 _UNREACHED = re.compile(r'(?:binding rejected: )?Post "(https?://[^"]+)": (.*)', re.DOTALL)
 _ANSWERED = re.compile(r"failed (\w+) with extender at URL ([^\s,]+), code (\d+)")
 _REFUSED = re.compile(r"(\d+) Insufficient GPU Memory in one device")
-# kube-scheduler, pkg/scheduler/framework/plugins: volumebinding and volumezone; the first until 1.34.
+# kube-scheduler, pkg/scheduler/framework/plugins: volumebinding (the first: older versions) and
+# volumezone.
 _VOLUME = re.compile(
     r"\d+ node\(s\) (?:had volume node affinity conflict|had no available volume zone"
     r"|didn't match PersistentVolume's node affinity)"

@@ -39,8 +39,8 @@ _ELSEWHERE = (
 
 _VOLUME_REMEDY = (
     "`kubectl describe pv` shows the node affinity of volumes. Recreate the pod with that zone in "
-    "its node selector, so that a pool with nodes there is chosen; add nodes there; or recreate the "
-    "volume from a StorageClass with volumeBindingMode WaitForFirstConsumer"
+    "its node selector, so that a pool with nodes there is chosen; add nodes there; or recreate "
+    "the volume from a StorageClass with volumeBindingMode WaitForFirstConsumer"
 )
 
 
