@@ -122,6 +122,13 @@ class CardsPolicy(StrEnum):
     ASSUMED = "Assumed"
 
 
+class Scaling(StrEnum):
+    """Whether nodes may be added to a pool whose labels no present node has."""
+
+    FIXED = "Fixed"
+    AUTOSCALED = "Autoscaled"
+
+
 class Nodes(ApiModel):
     """Which nodes are members."""
 
@@ -164,13 +171,18 @@ class Nodes(ApiModel):
     exclude: Annotated[tuple[NodeName, ...], Field(max_length=1000)] = Field(
         default=(), description="Names of nodes that are never members, even if selected."
     )
-
     cards: CardsPolicy = Field(
         default=CardsPolicy.DETECTED,
         description="Which nodes count as having GPUs: no other is changed. Detected: those that "
         "show one, by a resource, a label of a cloud or of feature discovery, or their instance "
         "type, and those in names. Assumed: all, for nodes that show nothing before they have the "
         "pool's label. Windows and virtual nodes never count.",
+    )
+    scaling: Scaling = Field(
+        default=Scaling.FIXED,
+        description="Whether an autoscaler may add nodes with other labels than the present nodes "
+        "have. Fixed: admission excludes the pool if a pod's node selection matches none of its "
+        "nodes. Autoscaled: it only prefers pools with a node that matches.",
     )
 
     @cached_property

@@ -161,6 +161,16 @@ class NodeSelection:
         return frozenset(self.labels).union(*(self.terms or ()))
 
     @property
+    def requirements(self) -> int:
+        """How many labels its terms ask for, each term counted by itself."""
+        return sum(map(len, self.terms or ()))
+
+    @property
+    def needed_keys(self) -> tuple[str, ...]:
+        """Labels that it needs, whatever their values; to avoid a value is not to need the key."""
+        return tuple(sorted(key for key in self.keys - {_NODE_NAME} if self._asks_for(key)))
+
+    @property
     def chosen_keys(self) -> tuple[str, ...]:
         """Labels of ours that it asks for; to avoid a value of one is not to choose."""
         return tuple(sorted(key for key in CHOOSING if self._asks_for(key)))
@@ -188,19 +198,33 @@ class NodeSelection:
             *(term[key].among or () for term in self.terms or () if key in term)
         )
 
-    def may_hold(self, known: Known) -> bool:
-        """Tell whether a node with these known labels may satisfy the selection."""
+    def match(self, known: Known) -> bool | None:
+        """Tell whether a node with these known labels satisfies the selection; None: that depends
+        on labels, or on values, that are not known."""
+        matches: bool | None = True
         for key, value in self.labels.items():
-            if key in known and value not in known[key]:
+            if (values := known.get(key)) is None:
+                matches = None
+            elif value not in values:
                 return False
-        return self.terms is None or any(self._may_hold(term, known) for term in self.terms)
+            elif len(values) > 1:
+                matches = None
+        if self.terms is None:
+            return matches
+        one_matches: bool | None = False
+        for term in self.terms:
+            if (term_matches := self._match(term, known)) is True:
+                return matches
+            if term_matches is None:
+                one_matches = None
+        return one_matches
 
     def admits(self, name: str, labels: Mapping[str, str], ignored: Set[str] = frozenset()) -> bool:
         """Tell whether the node with this name and these labels satisfies the selection, apart from
         its demands on the `ignored` labels."""
         asked = self.keys - ignored
         known = {key: (name if key == _NODE_NAME else labels.get(key),) for key in asked}
-        return self.may_hold(known)
+        return self.match(known) is not False
 
     def describe_unmet(self, name: str, labels: Mapping[str, str]) -> tuple[str, ...]:
         """Describe each label that a node lacks, in the notation of label selectors; of the
@@ -224,14 +248,20 @@ class NodeSelection:
             return not asked.admits(self.labels[key])
         return asked.contradicts_itself
 
-    def _may_hold(self, term: Term, known: Known) -> bool:
+    def _match(self, term: Term, known: Known) -> bool | None:
+        matches: bool | None = True
         for key, asked in term.items():
             if key in self.labels:
+                # Which of the values a node has, the node selector settles.
                 if not asked.admits(self.labels[key]):
                     return False
-            elif key in known and not any(map(asked.admits, known[key])):
-                return False
-        return True
+            elif (values := known.get(key)) is None:
+                matches = None
+            elif not all(admitted := [asked.admits(value) for value in values]):
+                if not any(admitted):
+                    return False
+                matches = None
+        return matches
 
 
 ANYWHERE = NodeSelection()

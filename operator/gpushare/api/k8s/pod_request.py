@@ -93,6 +93,8 @@ class PodRequest(msgspec.Struct, frozen=True):
     asks_for_card_count: bool = False
     """It asks for the resource `aliyun.com/gpu-count`, which gives no card."""
     host_ipc: bool = False
+    is_of_queued_job: bool = False
+    """Kueue holds its Job back, and may add node labels to its node selector."""
 
     @property
     def opts_out(self) -> bool:
@@ -177,6 +179,7 @@ def read_pod_request(pod: PodShape) -> PodRequest:
         is_gated=bool(spec.scheduling_gates),
         asks_for_card_count=asks_for_cards,
         host_ipc=bool(spec.host_ipc),
+        is_of_queued_job=names.LABEL_KUEUE_QUEUE in labels and _is_of_job(metadata),
     )
 
 
@@ -195,7 +198,15 @@ def _find_placer(metadata: Metadata, spec: Spec, selection: NodeSelection) -> Pl
     if selection is not ANYWHERE and selection.names_node:
         return Placer.NODE_SELECTION
     gates = [gate.name or "" for gate in spec.scheduling_gates or ()]
-    for key in (*(metadata.labels or ()), *gates):
-        if key.startswith(names.KUEUE_PREFIX):
+    # Of a Job it holds back the Job itself: its pods come with the node labels that it chose.
+    labels = () if _is_of_job(metadata) else metadata.labels or ()
+    for key in (*labels, *gates):
+        if key.startswith(names.KUEUE_PREFIX) and key not in names.KUEUE_ADMITTED_LABELS:
             return Placer.KUEUE
     return None
+
+
+def _is_of_job(metadata: Metadata) -> bool:
+    return any(
+        owner.kind == "Job" and owner.controller for owner in metadata.owner_references or ()
+    )
