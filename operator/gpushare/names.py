@@ -268,6 +268,7 @@ class Reason(StrEnum):
     WINDOW_TOO_SHORT = "WindowTooShort"
     ROLLOUT_FROZEN = "RolloutFrozen"
     ROLLOUT_HALTED = "RolloutHalted"
+    SPEC_CONTESTED = "SpecContested"
     NODE_NOT_READY = "NodeNotReady"
     DRIVER_NOT_READY = "DriverNotReady"
     WAITING_AFTER_LATE_BINDING = "WaitingAfterLateBinding"

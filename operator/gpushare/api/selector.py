@@ -1,5 +1,6 @@
 """Selection of nodes and pods: by labels, as Kubernetes' LabelSelector has it, and by names."""
 
+import hashlib
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
@@ -192,6 +193,11 @@ class Nodes(ApiModel):
     @cached_property
     def excluded(self) -> frozenset[str]:
         return frozenset(self.exclude)
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash that is the same for equal selections."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
 
     def assumes_cards(self, node: str) -> bool:
         """Tell whether a user says that the member `node` has GPUs."""

@@ -6,7 +6,7 @@ Everything that is decided knows the DaemonSets by their standard names, those o
 a cluster calls them is translated where pods and DaemonSets are read, and nowhere else.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -116,7 +116,7 @@ def find_standard_name(
     name: str,
     labels: Mapping[str, str],
     containers: Iterable[Container],
-    paths: Iterable[str],
+    paths: Collection[str],
     *,
     is_plugins: bool,
 ) -> str:
@@ -124,12 +124,12 @@ def find_standard_name(
 
     One that `is_plugins`, of the device plugins' namespace, keeps the `name` that it is known by.
     `paths` are those of the host that it mounts. Elsewhere anybody may imitate a plugin but for its
-    mount of the kubelet's folder, and what installs a driver but for a folder of the node, which the
-    Pod Security Standard `baseline` forbids.
+    mount of the kubelet's folder, and what installs a driver but for a folder of the node: the Pod
+    Security Standard `baseline` forbids both.
     """
     if is_plugins and (name in _ACKS or name.startswith(FORMER)):
         return name
-    if not _DRIVER_LABELS.isdisjoint(labels.items()) and paths:
+    if paths and not _DRIVER_LABELS.isdisjoint(labels.items()):
         return DRIVER_DAEMONSET
     if not (is_plugins or any(map(_is_plugins_folder, paths))):
         return ""
