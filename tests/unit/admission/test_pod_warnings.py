@@ -107,6 +107,15 @@ def test_a_word_that_means_nothing_as_it_is_written_is_said_wherever_the_pod_goe
     assert warning.endswith("in lower case")
 
 
+@pytest.mark.parametrize("key", ["pool", "isolation", "inject"])
+def test_a_label_that_is_meant_as_an_annotation_is_named(key: str) -> None:
+    labels = _ours({key: "required"})
+    (warning,) = admit(build_pod("a", labels=labels), a_view()).warnings
+    assert warning.startswith(f"Label gpushare.io/{key} of the pod is ignored")
+    both = admit(build_pod("a", labels=labels, annotations=_ours({key: "none"})), a_view())
+    assert not any(each.startswith("Label") for each in both.warnings)
+
+
 def _ours(words: dict[str, str]) -> dict[str, str]:
     return {f"gpushare.io/{key}": value for key, value in words.items()}
 

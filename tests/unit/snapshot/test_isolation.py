@@ -80,14 +80,14 @@ def claim_of(node: Node, *pods: Pod) -> ContainerIsolation:
         ("Professional", "share", False),
         ("Professional", "cgpu", True),
         ("Professional", "core_mem", True),
-        ("Professional", "mps", True),
+        ("Professional", "mps", None),
         ("Basic", "share", False),
         ("Basic", "cgpu", True),
         ("OpenSource", "share", False),
     ],
 )
 def test_a_pod_that_came_under_a_mode_has_what_that_gives(
-    edition: str, schedule: str, isolated: bool
+    edition: str, schedule: str, isolated: bool | None
 ) -> None:
     node = a_member(schedule, Edition(edition))
     plugin = a_plugin_pod(daemonset=MODES[Edition(edition), Schedule(schedule)].plugin)

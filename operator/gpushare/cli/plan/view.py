@@ -177,6 +177,8 @@ def _build_pool(
     matched = forecast.status.nodes.matched
     nodes = f"{matched} node{'' if matched == 1 else 's'}"
     yield (Styled(pool.name, "bold"), f"  {what}{pool.spec.schedule} on {nodes}")
+    if not matched:
+        yield (Styled("  spec.nodes matches no node of this cluster", "yellow"),)
     for condition in forecast.status.conditions if is_there else ():
         if condition.type in (Condition.READY, Condition.ROLLOUT_COMPLETE):
             said = f"{condition.type} {condition.status}, {condition.reason}"

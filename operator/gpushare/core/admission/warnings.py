@@ -28,11 +28,19 @@ _NAMESPACE_LABELS = {
 
 
 def find_ignored_words(pod: PodRequest, namespace: Namespace) -> Iterator[str]:
-    """Find annotations and labels whose values mean nothing as written: `Required`, `Deny`."""
+    """Find annotations and labels that mean nothing as written: `Required`, an annotation of ours
+    as a label."""
     if pod.isolation and pod.isolation not in _ISOLATIONS:
         yield _explain_ignored(f"Annotation {names.ANNOTATION_ISOLATION}", _ISOLATIONS)
     if pod.inject and pod.inject not in _INJECT:
         yield _explain_ignored(f"Annotation {names.ANNOTATION_INJECT}", _INJECT)
+    for key, value in (
+        (names.ANNOTATION_POOL, pod.pool),
+        (names.ANNOTATION_ISOLATION, pod.isolation),
+        (names.ANNOTATION_INJECT, pod.inject),
+    ):
+        if key in pod.labels and not value:
+            yield f"Label {key} of the pod is ignored. Write it as an annotation"
     if _NAMESPACE_LABELS.keys().isdisjoint(namespace.labels):
         return
     for label, known in _NAMESPACE_LABELS.items():

@@ -144,10 +144,11 @@ def _observe_container(
 def _isolates(mode: str, container: SharingContainer) -> bool | None:
     """Tell whether a mode isolates a container that is admitted under it; None: unknown.
 
-    CGPU_DISABLE is read by cGPU alone (vendor's guide on cGPU), not by the MPS daemon.
+    CGPU_DISABLE is read by cGPU alone (vendor's guide on cGPU), not by the MPS daemon. MPS isolates
+    memory only together with cGPU (vendor's page on MPS), which no node shows.
     """
     if mode is Schedule.MPS:
-        return True
+        return None
     if mode not in _BY_KERNEL:
         return False
     return None if container.opts_out is None else not container.opts_out

@@ -237,8 +237,8 @@ def _judge_isolation(
         message = (
             f"The isolation of some containers is unknown, such as on node {node}. Recreate the "
             f"GPU pods that `kubectl gpushare explain node {node}` shows as unknown. This does not "
-            f"help if {names.ENV_CGPU_DISABLE} comes from a ConfigMap, Secret or field, nor while "
-            "the node's plugin must be restarted or a kernel module may be loaded"
+            f"help if {names.ENV_CGPU_DISABLE} comes from a ConfigMap, Secret or field, in mode "
+            "mps, nor while the node's plugin must be restarted or a kernel module may be loaded"
         )
         return None, Reason.ISOLATION_UNKNOWN, message
     message = "Every container that shares a card has the isolation of its node's mode"
