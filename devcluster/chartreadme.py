@@ -19,7 +19,8 @@ _HEAD = """\
 {description}. Kubernetes {kubernetes}; tested with {tested}.
 
 ```sh
-helm upgrade --install gpushare chart --namespace gpushare-system --create-namespace --values my-values.yaml
+helm upgrade --install gpushare chart --namespace gpushare-system --create-namespace \\
+    --values my-values.yaml
 ```
 
 Made by `make chart-docs` from [values.yaml](values.yaml); a value that is not listed is refused.

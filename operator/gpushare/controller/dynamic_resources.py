@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from gpushare.api.k8s.node import ResourceSlice, parse_resource_slice
-from gpushare.api.k8s.pod import Pod, allocates_cards
+from gpushare.api.k8s.dynamic_resources import ResourceSlice, allocates_cards, parse_resource_slice
+from gpushare.api.k8s.pod import Pod
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import CALL_FAILURES, describe_failure
 from gpushare.kube.informer import Informer

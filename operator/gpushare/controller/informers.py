@@ -11,9 +11,8 @@ from gpushare import names
 from gpushare.api.k8s.daemonset import DaemonSet, list_standard_names, parse_daemonset
 from gpushare.api.k8s.job import Job, parse_job
 from gpushare.api.k8s.namespace import Namespace, parse_namespace
-from gpushare.api.k8s.node import Node, parse_node
+from gpushare.api.k8s.node import Node, UnhealthyCards, parse_node, parse_unhealthy_cards
 from gpushare.api.k8s.pod import Pod, judge_claims, parse_pod
-from gpushare.api.k8s.unhealthy_cards import UnhealthyCards, parse_unhealthy_cards
 from gpushare.api.windows import Freeze, parse_freeze
 from gpushare.controller.dynamic_resources import REFUSAL_SECONDS, DynamicResources
 from gpushare.core.records.change_record import Change, ChangePhase

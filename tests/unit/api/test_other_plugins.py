@@ -6,8 +6,9 @@ import pytest
 
 from gpushare.api.k8s.daemonset import HAMI_DAEMONSET as HAMI
 from gpushare.api.k8s.daemonset import NVIDIA_DAEMONSET as NVIDIA
-from gpushare.api.k8s.node import ResourceSlice, parse_node, parse_resource_slice
-from gpushare.api.k8s.pod import allocates_cards, judge_claims, parse_pod
+from gpushare.api.k8s.dynamic_resources import ResourceSlice, allocates_cards, parse_resource_slice
+from gpushare.api.k8s.node import parse_node
+from gpushare.api.k8s.pod import judge_claims, parse_pod
 from gpushare.api.pruned.cluster import Kind, keep_object
 
 

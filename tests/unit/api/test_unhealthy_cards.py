@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpushare.api.k8s.unhealthy_cards import MAX_TEXT, UnhealthyCards, parse_unhealthy_cards
+from gpushare.api.k8s.node import MAX_UNHEALTHY_TEXT, UnhealthyCards, parse_unhealthy_cards
 from gpushare.api.pruned.cluster import Kind, keep_object
 from tests.kit.values.manifests import Json
 
@@ -46,4 +46,4 @@ def test_another_config_map_says_nothing_and_is_not_kept() -> None:
 def test_a_text_without_end_costs_little() -> None:
     said = parse_unhealthy_cards(build_report("n1", gpus="1," * 10**6))
     assert said is not None
-    assert len(said.cards) <= MAX_TEXT
+    assert len(said.cards) <= MAX_UNHEALTHY_TEXT

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.k8s.node import ResourceSlice
+from gpushare.api.k8s.dynamic_resources import ResourceSlice
 from gpushare.controller.informers import Informers
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.observe.metrics import Metrics

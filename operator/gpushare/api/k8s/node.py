@@ -1,4 +1,4 @@
-"""A Node, and its ResourceSlices, as far as decisions need them."""
+"""A Node, and its unhealthy cards, as far as decisions need them."""
 
 import re
 from collections.abc import Mapping
@@ -8,37 +8,20 @@ from sys import intern
 from typing import Any, cast
 
 from gpushare import names
+from gpushare.api.k8s.card_annotations import parse_number
 from gpushare.api.k8s.interning import share, share_mapping
 from gpushare.api.k8s.taint import CORDON, NOT_READY, Taint, parse_taints
 
 MAX_CARDS = 1024
 """Of a node; what says more is mistaken, and must not cost more."""
+MAX_UNHEALTHY_TEXT = 8192
+"""Characters of a list of unhealthy cards: the indexes of a thousand cards are half of this."""
 MAX_QUANTITY = 2**40
 """Anybody may ask for any number; many of them must have a sum of 64 bits."""
 
 _MIG_CONFIG = "nvidia.com/mig.config"
 _PRODUCT = "nvidia.com/gpu.product"
 """Of GPU feature discovery; with `-MIG-` where MIG devices are offered as cards."""
-
-DRA_DRIVER = "gpu.nvidia.com"
-"""Of kubernetes-sigs/dra-driver-nvidia-gpu. Its other driver, `compute-domain.nvidia.com`, gives no
-card out and may run beside a device plugin."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceSlice:
-    """Cards of a node that NVIDIA's DRA driver gives out by ResourceClaims."""
-
-    name: str
-    node: str
-
-
-def parse_resource_slice(raw: Mapping[str, Any]) -> ResourceSlice | None:
-    """Parse a ResourceSlice of any served version; None where it offers no card of one node."""
-    spec = raw.get("spec") or {}
-    if spec.get("driver") != DRA_DRIVER or not spec.get("nodeName") or not spec.get("devices"):
-        return None
-    return ResourceSlice(raw["metadata"]["name"], spec["nodeName"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,3 +250,32 @@ def parse_quantity(value: str | int) -> int | None:
     digits, suffix, exponent = found.groups()
     scale = QUANTITY_SUFFIXES[suffix or ""] if exponent is None else 10 ** int(exponent)
     return min(int(digits) * scale, MAX_QUANTITY)
+
+
+@dataclass(frozen=True, slots=True)
+class UnhealthyCards:
+    """The unhealthy cards of one node."""
+
+    node: str
+    cards: frozenset[int]
+
+
+def parse_unhealthy_cards(raw: Mapping[str, Any]) -> UnhealthyCards | None:
+    """Parse the ConfigMap of a node's unhealthy cards; None for any other ConfigMap.
+
+    Read as the extender reads it: an index that is no number, such as ` 1` after a comma and a
+    blank, stands for card 0 (`getUnhealthyGPUs`, pkg/cache/nodeinfo.go of
+    AliyunContainerService/gpushare-scheduler-extender).
+    """
+    name = raw["metadata"]["name"]
+    if not name.startswith(names.UNHEALTHY_PREFIX):
+        return None
+    text = (raw.get("data") or {}).get(names.UNHEALTHY_KEY)
+    cards = (
+        (parse_number(each) for each in text[:MAX_UNHEALTHY_TEXT].split(","))
+        if text is not None
+        else ()
+    )
+    return UnhealthyCards(
+        name.removeprefix(names.UNHEALTHY_PREFIX), frozenset(card or 0 for card in cards)
+    )

@@ -23,6 +23,7 @@ from gpushare.api.k8s.daemonset import (
     find_standard_name,
     identify_plugin_by_folder,
 )
+from gpushare.api.k8s.dynamic_resources import list_claims
 from gpushare.api.k8s.gpu_request import (
     ALL_DEVICES,
     count_card_memory,
@@ -35,7 +36,6 @@ from gpushare.api.k8s.gpu_request import (
     read_gpu_environment,
 )
 from gpushare.api.k8s.interning import share, share_mapping
-from gpushare.api.k8s.node import DRA_DRIVER
 from gpushare.api.k8s.node_selection import CHOOSING
 from gpushare.api.k8s.pod_owner import Workload, name_workload
 from gpushare.api.k8s.pod_request import read_pod_request
@@ -215,7 +215,7 @@ def parse_pod(
     if not for_users:
         unrequested = "" if unrequested == ALL_DEVICES else unrequested
         daemonset = "" if daemonset == UNKNOWN_PLUGIN else daemonset
-    claims = _list_claims(namespace, spec, status) if node else ()
+    claims = list_claims(namespace, spec, status) if node else ()
     if not (requests or selects or daemonset or static or claims or unrequested):
         return None
     ready = _find_condition(status, "Ready")
@@ -272,16 +272,6 @@ def parse_pod(
     )
 
 
-def allocates_cards(raw: Mapping[str, Any]) -> bool | None:
-    """Tell whether a ResourceClaim, of any served version, allocates cards of NVIDIA's DRA driver;
-    None where it is not allocated. Access for administrators takes no card from anybody."""
-    allocation = (raw.get("status") or {}).get("allocation")
-    if allocation is None:
-        return None
-    results = (allocation.get("devices") or {}).get("results") or ()
-    return any(each["driver"] == DRA_DRIVER and not each.get("adminAccess") for each in results)
-
-
 def judge_claims(pod: Pod, claims: Mapping[str, bool | None] | None) -> Pod:
     """Return `pod` with `has_claimed_cards` set.
 
@@ -294,23 +284,6 @@ def judge_claims(pod: Pod, claims: Mapping[str, bool | None] | None) -> Pod:
     told = {(claims or {}).get(key) for key in pod.claims}
     unknown = None in told and not is_waiting
     return replace(pod, has_claimed_cards=True if True in told else None if unknown else False)
-
-
-def _list_claims(namespace: str, spec: Spec, status: Mapping[str, Any]) -> tuple[str, ...]:
-    """List those of its own, and the one that kube-scheduler makes for extended resources."""
-    extended = status.get("extendedResourceClaimStatus")
-    if not (spec.resource_claims or extended):
-        return ()
-    of_templates = status.get("resourceClaimStatuses") or ()
-    made = {each["name"]: each.get("resourceClaimName") for each in of_templates}
-    found = [
-        made.get(each["name"], each.get("resourceClaimName", ""))
-        for each in spec.resource_claims or ()
-    ]
-    if extended:
-        found.append(extended["resourceClaimName"])
-    # Of a template that made none, none is needed (API reference of PodResourceClaimStatus).
-    return tuple(f"{namespace}/{name}" for name in found if name is not None)
 
 
 def _read_cards(spec: Spec, annotations: Mapping[str, str], card_memory: int) -> Mapping[int, int]:

@@ -11,11 +11,11 @@ from typing import Any
 
 from gpushare import names
 from gpushare.api.k8s.daemonset import NVIDIA_CONTAINERS
-from gpushare.api.k8s.node import parse_resource_slice
+from gpushare.api.k8s.dynamic_resources import parse_resource_slice
+from gpushare.api.k8s.node import parse_unhealthy_cards
 from gpushare.api.k8s.pod import parse_pod
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import parse_pod_shape
-from gpushare.api.k8s.unhealthy_cards import parse_unhealthy_cards
 from gpushare.api.pruned.fields import KEPT
 from gpushare.api.pruned.keep import MalformedFieldError, keep
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from gpushare import names
 from gpushare.api.k8s.daemonset import DaemonSet, list_standard_names, parse_daemonset
+from gpushare.api.k8s.dynamic_resources import allocates_cards, parse_resource_slice
 from gpushare.api.k8s.namespace import parse_namespace
-from gpushare.api.k8s.node import parse_node, parse_resource_slice
-from gpushare.api.k8s.pod import Pod, allocates_cards, judge_claims, parse_pod
-from gpushare.api.k8s.unhealthy_cards import parse_unhealthy_cards
+from gpushare.api.k8s.node import parse_node, parse_unhealthy_cards
+from gpushare.api.k8s.pod import Pod, judge_claims, parse_pod
 from gpushare.api.pool import Pool
 from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.core.analysis.effective_settings import KnownSetup, read_setup

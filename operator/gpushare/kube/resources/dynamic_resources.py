@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gpushare.api.k8s.node import DRA_DRIVER
+from gpushare.api.k8s.dynamic_resources import DRA_DRIVER
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError
 
