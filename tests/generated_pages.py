@@ -14,7 +14,6 @@ from typing import Any
 import typer
 
 from gpushare import names
-from gpushare.api.container_env import Variable
 from gpushare.api.k8s.node import Node
 from gpushare.api.nvidia_plugin import CONFIG_PREFIX
 from gpushare.api.pool import Edition, Schedule
@@ -30,6 +29,7 @@ from gpushare.observe.metrics import cards
 from gpushare.observe.metrics.applications import ApplicationFigures
 from gpushare.observe.metrics.controller import ControllerMetrics
 from gpushare.observe.metrics.family import Family
+from gpushare.settings import Variable
 from tests.kit.values.doc_pages import DOCS
 from tests.node.behaviours import BEHAVIOURS, render_table
 from tests.node.nvidia_behaviours import BEHAVIOURS as NVIDIA_BEHAVIOURS

@@ -256,6 +256,7 @@ class Reason(StrEnum):
     WINDOW_TOO_SHORT = "WindowTooShort"
     ROLLOUT_FROZEN = "RolloutFrozen"
     ROLLOUT_HALTED = "RolloutHalted"
+    SPEC_CONTESTED = "SpecContested"
     NODE_NOT_READY = "NodeNotReady"
     WAITING_AFTER_LATE_BINDING = "WaitingAfterLateBinding"
     RELEASING = "Releasing"

@@ -4,6 +4,7 @@ import json
 import socket
 import uuid
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -61,6 +62,28 @@ LONGEST_LEASE_SECONDS = 600.0
 longer than this."""
 
 
+class Variable(StrEnum):
+    """The variables of the operator's containers from which commands read its settings."""
+
+    ALLOW_EVICTION = f"{SETTINGS_PREFIX}ALLOW_EVICTION"
+    ALLOW_TEARDOWN_JOBS = f"{SETTINGS_PREFIX}ALLOW_TEARDOWN_JOBS"
+    BACKOFF_SECONDS = f"{SETTINGS_PREFIX}BACKOFF_SECONDS"
+    CERTIFICATE_MODE = f"{SETTINGS_PREFIX}CERTIFICATE_MODE"
+    CONTEST_SECONDS = f"{SETTINGS_PREFIX}CONTEST_SECONDS"
+    RELEASE_PATIENCE_SECONDS = f"{SETTINGS_PREFIX}RELEASE_PATIENCE_SECONDS"
+    MEMORY_UNIT = f"{SETTINGS_PREFIX}MEMORY_UNIT"
+    NVIDIA_NAMESPACE = f"{SETTINGS_PREFIX}NVIDIA_NAMESPACE"
+    ON_NO_POOL = f"{SETTINGS_PREFIX}ON_NO_POOL"
+    PLUGIN_DAEMONSETS = f"{SETTINGS_PREFIX}PLUGIN_DAEMONSETS"
+    PLUGIN_NAMESPACE = f"{SETTINGS_PREFIX}PLUGIN_NAMESPACE"
+    READY_TIMEOUT_SECONDS = f"{SETTINGS_PREFIX}READY_TIMEOUT_SECONDS"
+    RESOURCE_SETTLE_SECONDS = f"{SETTINGS_PREFIX}RESOURCE_SETTLE_SECONDS"
+    SCHEDULERS = f"{SETTINGS_PREFIX}SCHEDULERS"
+    RECHECK_SECONDS = f"{SETTINGS_PREFIX}RECHECK_SECONDS"
+    TEARDOWN_NAMESPACE = f"{SETTINGS_PREFIX}TEARDOWN_NAMESPACE"
+    ZERO_PATIENCE_SECONDS = f"{SETTINGS_PREFIX}ZERO_PATIENCE_SECONDS"
+
+
 class Settings(BaseModel):
     """The settings of one process.
 
@@ -113,6 +136,9 @@ class Settings(BaseModel):
     the kubelet reports its devices at most every 10 s."""
     zero_patience_seconds: Seconds = 60.0
     """How long a Ready plugin may not offer its resource before it is restarted once more."""
+    contest_seconds: Seconds = 600.0
+    """A field of a pool that returns to an earlier value twice within this time is contested, and
+    nothing begins in the pool for as long. 0: never."""
     allow_eviction: bool = False
     """Allows pools to evict pods that block a change (`rollout.workloads: Evict`)."""
     allow_teardown_jobs: bool = False

@@ -1,5 +1,7 @@
 """Defines the GPUSharePool: the one source of its CRD, its checks and its documentation."""
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -9,6 +11,7 @@ from typing import Annotated, Any, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from gpushare import names
+from gpushare.api.field_managers import find_manager, find_writers
 from gpushare.api.model import ApiModel, rule, rules
 from gpushare.api.nvidia_plugin import CONFIG_PREFIX, NvidiaPlugin, refuse_following_labels
 from gpushare.api.rollout import IsolationTeardown, Rollout
@@ -161,6 +164,11 @@ class Nodes(ApiModel):
     @cached_property
     def excluded(self) -> frozenset[str]:
         return frozenset(self.exclude)
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash that is the same for equal selections."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
 
 
 class DevicePlugin(ApiModel):
@@ -323,6 +331,8 @@ class Pool(ApiModel):
     """Field manager that wrote it."""
     invalid_windows: str = ""
     """Why its windows, which are left out then, can't be read: nothing begins until they can."""
+    writers: Mapping[str, str] = {}
+    """By field of the spec, who wrote it last: a field manager, and its application if known."""
     spec: PoolSpec
     status: PoolStatus
 
@@ -358,21 +368,13 @@ class Pool(ApiModel):
             finalizers=meta.get("finalizers") or (),
             retry=annotations.get(names.ANNOTATION_RETRY, ""),
             start_now=annotations.get(names.ANNOTATION_START_NOW, "")[:_MAX_START_NOW],
-            start_now_manager=_find_manager(meta, names.ANNOTATION_START_NOW)
+            start_now_manager=find_manager(meta, names.ANNOTATION_START_NOW)
             if names.ANNOTATION_START_NOW in annotations
             else "",
+            writers=find_writers(meta),
             spec=PoolSpec.model_validate(raw.get("spec", {})) if spec is None else spec,
             status=PoolStatus.model_validate(raw.get("status") or {}),
         )
-
-
-def _find_manager(meta: dict[str, Any], annotation: str) -> str:
-    """Find the field manager that owns the annotation; empty where none is recorded."""
-    for entry in meta.get("managedFields") or ():
-        owned = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
-        if f"f:{annotation}" in (owned.get("f:annotations") or {}):
-            return entry.get("manager") or ""
-    return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,6 +197,23 @@ class StartedNow(ApiModel):
     )
 
 
+class SpecChange(ApiModel):
+    """A value that a field of the spec was given, and by whom."""
+
+    field: str = Field(
+        description="Field of the spec: schedule, nvidia.config, placement or nodes."
+    )
+    value: str = Field(description="Its value; of nodes, and where it is long, a hash of it.")
+    manager: str = Field(default="", description="Field manager that wrote it, if known.")
+    at: datetime = Field(description="When the operator read it.")
+    returns: bool = Field(
+        default=False, description="Whether it is one of the values listed before it."
+    )
+    retry: str = Field(
+        default="", description="Value of the annotation gpushare.io/retry at that time."
+    )
+
+
 class PoolStatus(ApiModel):
     """The observed state of a pool."""
 
@@ -241,6 +258,12 @@ class PoolStatus(ApiModel):
     )
     releasing: Releasing | None = Field(
         default=None, description="Nodes that are left to release while the pool is being deleted."
+    )
+    spec_changes: Annotated[tuple[SpecChange, ...], Field(max_length=12)] = Field(
+        default=(),
+        description="The last four changes of each of the fields schedule, nvidia.config, "
+        "placement and nodes. A field that returns to earlier values twice within 10 minutes is "
+        "contested: nothing begins for 10 minutes.",
     )
 
     @property

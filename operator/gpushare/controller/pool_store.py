@@ -13,6 +13,7 @@ from gpushare import names
 from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.api.status import PoolStatus
 from gpushare.core.nodechange.releasing import has_stalled
+from gpushare.core.rollout.contest import is_unrecorded
 from gpushare.core.snapshot.node import Timing
 from gpushare.kube.client import ApiClient, Json
 from gpushare.kube.errors import CALL_FAILURES, describe_failure
@@ -216,8 +217,8 @@ class Pools:
         finally:
             del self._in_flight[pool.uid]
         self._update(pool.uid, status=status)
-        if (status.approval, status.started_now) != (pool.status.approval, pool.status.started_now):
-            # What is agreed to may begin now that it is stored.
+        if _list_needed(status) != _list_needed(pool.status):
+            # What is agreed to, or wanted now, may begin now that it is stored.
             self._notify()
 
     def tell(
@@ -226,6 +227,14 @@ class Pools:
         """Post an Event on the pool."""
         subject = Subject(names.API_VERSION, names.KIND, pool.name, pool.uid)
         self._events.post(subject, reason, note, warns=warns)
+
+    def list_names(self) -> tuple[list[str], list[str]]:
+        """List the names of the pools that can be read, and of the others."""
+        return [pool.name for pool in self.all], [pool.name for pool in self.unreadable]
+
+    def list_unrecorded(self, now: datetime) -> set[str]:
+        """List the pools with a change of their spec that is not in their status yet."""
+        return {p.name for p in self.all if not p.deleting and is_unrecorded(p, now)}
 
     def version_of(self, name: str) -> tuple[str, int] | None:
         """Return UID and generation of a pool, as the last pass saw it."""
@@ -256,6 +265,11 @@ class Pools:
     def _note_failure(self, pool: str, error: BaseException) -> None:
         log.warning("pool not written: %s", describe_failure(error), extra={"pool": pool})
         self.must_retry = True
+
+
+def _list_needed(status: PoolStatus) -> tuple[object, ...]:
+    """List what must be stored before anything begins for it."""
+    return status.approval, status.started_now, status.spec_changes
 
 
 def about(pool: Pool | UnreadablePool, reason: str) -> dict[str, object]:

@@ -211,8 +211,7 @@ class Reconciler:
         held = {pool.name: self._planner.releases.nodes_of(pool.name) for pool in free}
         await self.pools.release(free, held, now)
         self._start(plan)
-        known = [pool.name for pool in self.pools.all]
-        unreadable = [pool.name for pool in self.pools.unreadable]
+        known, unreadable = self.pools.list_names()
         unschedulable_pods = self.informers.unschedulable_pods
         waits = (
             self._status_writer.write(unschedulable_pods.values(), now),
@@ -239,6 +238,7 @@ class Reconciler:
             refusals=self._refusals,
             mode_unsaved=self._mode_unsaved,
             acting_since=self._acting_since,
+            unrecorded_pools=self.pools.list_unrecorded(now),
         )
         changed: set[str] | None = self.informers.take_changed()
         if time.monotonic() >= self._full_pass_at:

@@ -33,6 +33,7 @@ _WARNINGS = frozenset(
     {
         Reason.LABEL_CONFLICT,
         Reason.ROLLOUT_HALTED,
+        Reason.SPEC_CONTESTED,
         Reason.SPEC_INVALID,
         Reason.STALE_ISOLATION,
     }
@@ -194,7 +195,7 @@ class StatusWriter:
         _log_status(pool, status, changed)
         told: set[str] = set()
         for condition in changed:
-            if condition.type == Condition.NODES_LABELLED:
+            if condition.type == Condition.NODES_LABELLED or condition.reason in told:
                 continue
             held_up = bool(status.nodes.blocked or status.nodes.failed)
             told.add(condition.reason)
@@ -205,6 +206,7 @@ class StatusWriter:
             self._pools.tell(pool, Reason.WINDOW_CLOSED, closing, warns=False)
         self._tell_started(pool, status)
         known = {sample.reason for sample in pool.status.samples}
+        known |= {condition.reason for condition in pool.status.conditions}
         for reason, plan in waiting.items():
             if reason not in known | told:
                 warns = plan.state is not NodeState.WAITING

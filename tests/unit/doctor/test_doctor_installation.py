@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.container_env import Variable
 from gpushare.api.crd import build_crd
 from gpushare.core.analysis.doctor.chart import CONTROLLER, Need, Role
 from gpushare.core.analysis.doctor.crd import judge_crd
@@ -22,7 +21,7 @@ from gpushare.core.analysis.finding import Code, Severity, Unseen
 from gpushare.kube.resources.deployments import list_deployments, parse_deployment
 from gpushare.kube.resources.installation import read_installation
 from gpushare.names import SETTINGS_PREFIX
-from gpushare.settings import Settings
+from gpushare.settings import Settings, Variable
 from tests.kit.values.fake_api import FakeApi
 from tests.kit.values.objects import NOW
 from tests.unit.doctor.expect_findings import expect_one, list_codes

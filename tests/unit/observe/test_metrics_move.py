@@ -121,6 +121,7 @@ OF_THE_CLUSTER = (*PoolCollector.families, *ApplicationFigures.families, *cards.
 ELSEWHERE = {
     # test_sight_metrics.py, where each has its story.
     *("pool_conflicting_nodes", "pool_competing_nodes", "pool_memory_stranded_bytes"),
+    "pool_contested",
     *("pool_containers", "pool_stale_containers", "pool_opted_out_containers"),
     # unit/controller: test_evictions.py, test_caches.py.
     *("evictions_total", "watch_last_event_timestamp_seconds"),

@@ -16,6 +16,7 @@ from gpushare.names import Reason
 from gpushare.observe.metrics import cards
 from gpushare.observe.metrics.applications import ApplicationFigures
 from gpushare.observe.metrics.pools import PoolCollector, Sight
+from tests.kit.values.contested_pools import build_contested
 from tests.kit.values.metrics import (
     a_holder,
     a_member,
@@ -124,6 +125,12 @@ def test_a_label_that_is_fought_over_shows_on_the_pool() -> None:
     metrics = measure(build_sight([pool], [node], PODS))
     assert read(metrics, "pool_conflicting_nodes", pool="training") == 1
     assert read(measure(SIGHT), "pool_conflicting_nodes", pool="training") == 0
+
+
+def test_a_pool_whose_spec_is_contested_shows_as_one() -> None:
+    sight = build_sight([build_contested("share", "cgpu")], [a_member()], PODS)
+    assert read(measure(sight), "pool_contested", pool="training") == 1
+    assert read(measure(SIGHT), "pool_contested", pool="training") == 0
 
 
 def test_a_node_whose_cards_two_stacks_give_out_shows_on_the_pool_and_offers_it_nothing() -> None:
@@ -261,9 +268,9 @@ def test_of_two_pools_a_node_is_told_of_in_the_one_that_acts() -> None:
 
 def test_a_node_of_four_cards_is_as_many_series_as_the_page_says_of_five_thousand() -> None:
     page = (Path(__file__).parents[3] / "docs/metrics.md").read_text()
-    said = "So 5,000 nodes in one pool are 19 series; with `metrics.perNode` they are 45,000 more"
+    said = "So 5,000 nodes in one pool are 20 series; with `metrics.perNode` they are 45,000 more"
     assert said in page
-    of_cluster, of_pool, of_application, of_node = 9, 19, 3, 45_000 // 5_000
+    of_cluster, of_pool, of_application, of_node = 9, 20, 3, 45_000 // 5_000
     nodes = [a_member(f"gpu-{index}", cards=4) for index in range(5)]
     pods = [a_holder(f"web-{index}", {0: 4}, node=f"gpu-{index}") for index in range(5)]
     found, always = (

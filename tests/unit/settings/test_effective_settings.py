@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.container_env import Variable
 from gpushare.api.status import ConditionStatus, NodeSample, PoolStatus
 from gpushare.core.admission import Rules
 from gpushare.core.admission.request import build_rules
@@ -22,7 +21,7 @@ from gpushare.core.analysis.effective_settings import (
 from gpushare.core.decision_settings import build_timing
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import SETTINGS_PREFIX, Reason
-from gpushare.settings import Settings
+from gpushare.settings import Settings, Variable
 from tests.kit.values.node_plans import SHARE
 from tests.kit.values.objects import MEMORY, NOW, a_node, a_pool, a_snapshot
 

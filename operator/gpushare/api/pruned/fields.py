@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 
 from gpushare import names
-from gpushare.api.container_env import Variable
 from gpushare.api.k8s.daemonset import CONFIGS_FOLDER, shorten_image
 from gpushare.api.pruned.keep import Items, Shape, keep_entries, required, texts, time
+from gpushare.settings import Variable
 
 GPU_PREFIXES = ("aliyun.com/", "nvidia.com/")
 

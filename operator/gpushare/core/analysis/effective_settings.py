@@ -11,13 +11,12 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from gpushare import names
-from gpushare.api.container_env import Variable
 from gpushare.api.rollout import StaleWorkloadPolicy, TeardownPolicy, WorkloadPolicy
 from gpushare.api.status import MemoryUnit
 from gpushare.core.capacity.pool_capacity import MemorySums, observe_node_capacity
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import SETTINGS_PREFIX, Reason
-from gpushare.settings import Settings
+from gpushare.settings import Settings, Variable
 
 ASSUMED = "assumed"
 DEFAULT = "default"

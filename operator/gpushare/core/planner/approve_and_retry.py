@@ -97,6 +97,11 @@ def judge_start_now(pool: Pool, seen_hash: str, now: str) -> Word:
     return Word(f"{current}@{now}", plan.summary)
 
 
+def is_contested(pool: Pool) -> bool:
+    """Tell whether the controller holds the pool because writers contest its spec."""
+    return _find_reason(pool) == Reason.SPEC_CONTESTED
+
+
 def _find_reason(pool: Pool) -> str:
     conditions = pool.status.conditions
     return next((c.reason for c in conditions if c.type == Condition.ROLLOUT_COMPLETE), "")
@@ -118,6 +123,8 @@ def judge_pool_retry(pool: Pool, nodes: Iterable[Node], now: str) -> Word:
         (failed if is_current else tried).append(node.name)
     if failed:
         return Word(now, f"{', '.join(sorted(failed))} failed")
+    if is_contested(pool):
+        return Word(now, "its spec is contested")
     if tried:
         return Word("", f"{', '.join(sorted(tried))} failed")
     raise NotCalledForError(f"no node of pool {pool.name} has failed")
@@ -129,6 +136,8 @@ def judge_told_retry(pool: Pool, now: str) -> Word:
     Raises `NotCalledForError`.
     """
     failed = pool.status.nodes.failed
+    if is_contested(pool):
+        return Word(now, "its spec is contested, as the controller reported last")
     if not failed and _find_reason(pool) != Reason.ROLLOUT_HALTED:
         raise NotCalledForError(
             f"no node of pool {pool.name} has failed, as the controller reported last; the nodes "

@@ -175,7 +175,7 @@ class Planner:
                 self.seen.add(node)
                 if not plan.queued:
                     yield Decision(name, plan)
-        if pool is None or pool.acts:
+        if (pool is None or pool.acts) and name not in snapshot.unrecorded_pools:
             yield from self._admit(name, planned, snapshot, ctx)
 
     def _narrow_context(
@@ -191,6 +191,7 @@ class Planner:
             # One that ends automatically aborts nothing: else a refusal would abort itself.
             is_halted=acts and any(not plan.resumes for plan in pool_state.halting.values()),
             closed=pool_state.closed,
+            contest=pool_state.contest,
         )
 
     def _plan_and_enter(self, task: Task, name: str, ctx: ReconcileContext) -> StepResult | None:

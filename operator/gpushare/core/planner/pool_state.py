@@ -7,6 +7,7 @@ from statistics import median
 from gpushare.core.capacity.pool_capacity import NodeCapacity
 from gpushare.core.rollout.budget import RolloutProgress
 from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.rollout.contest import Contest
 from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.rollout.window_state import WindowState
 from gpushare.core.snapshot.actions import NodeState, StepResult
@@ -61,8 +62,8 @@ class PoolState:
     """Nodes whose change has begun, and can still be aborted without a trace."""
     windows: WindowState | None = None
     """What windows and freezes say; None where there are none."""
-    closed: Refusal | None = None
-    """Why a node that is only cordoned is let go: a freeze, or too little time is left."""
+    contest: Contest | None = None
+    """Writers contest the pool's spec."""
     last_stops: tuple[bool, Refusal | None] = (False, None)
     """Whether it was halted, and closed, when that was last planned by."""
     last_refusals: tuple[Refusal | None, Refusal | None] | None = None
@@ -72,6 +73,15 @@ class PoolState:
     """What was counted then: it decides about those out of service."""
     is_stale: bool = True
     """Something changed since the status was built from it."""
+
+    @property
+    def closed(self) -> Refusal | None:
+        """Why a node that is only cordoned is let go: its pool is contested or frozen, or too
+        little time is left."""
+        if self.contest is not None:
+            return self.contest.refusal
+        is_closed = self.windows is not None and self.windows.lets_go
+        return self.windows.refusal if self.windows is not None and is_closed else None
 
     def record(self, plan: StepResult) -> None:
         """Record what is planned for a node now."""

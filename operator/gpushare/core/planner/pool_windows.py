@@ -1,4 +1,4 @@
-"""Judges windows and freezes of each pool again where their answer may have changed."""
+"""Judges windows, freezes and contests of each pool again where their answer may have changed."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from gpushare.api.pool import Pool
 from gpushare.core.planner.change_duration import find_needed
 from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.rollout.contest import judge_contest, record_changes
 from gpushare.core.rollout.window_state import judge_windows
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing
@@ -21,6 +22,11 @@ def refresh_windows(
     """Judge the windows of a pool again, where that may have another result by now."""
     if pool is None:
         return
+    contest = None
+    if pool.acts and not pool.deleting:
+        contest = judge_contest(pool, record_changes(pool, now), now, timing.contest_window)
+    pool_state.is_stale |= contest != pool_state.contest
+    pool_state.contest = contest
     before = pool_state.windows
     needed = timedelta()
     if pool.spec.rollout.windows:
@@ -30,18 +36,18 @@ def refresh_windows(
     windows = judge_windows(pool, snapshot.freeze, needed, timing.recheck, now)
     pool_state.windows = windows
     pool_state.is_stale |= windows != before
-    pool_state.closed = windows.refusal if windows is not None and windows.lets_go else None
 
 
 def list_due(pool_states: dict[str, PoolState], now: datetime) -> Iterator[str]:
-    """List the pools whose windows must be judged again, or have not been yet."""
+    """List the pools whose windows or contest must be judged again, or have not been yet."""
     for name, each in pool_states.items():
         is_due = each.windows is not None and not each.windows.is_current(now)
+        is_due |= each.contest is not None and each.contest.until <= now
         if is_due or each.last_refusals is None:
             yield name
 
 
 def find_next_edge(pool_states: dict[str, PoolState]) -> datetime | None:
-    """Find when the next window starts or ends, or a freeze."""
-    states = (each.windows for each in pool_states.values() if each.windows is not None)
-    return min((each.until for each in states if each.until is not None), default=None)
+    """Find when the next window starts or ends, or a freeze or contest ends."""
+    states = (state for each in pool_states.values() for state in (each.windows, each.contest))
+    return min((s.until for s in states if s is not None and s.until is not None), default=None)

@@ -1,5 +1,5 @@
-"""Explains plans that are not carried out: the pool only observes, the API server refuses, or
-another pool has the node."""
+"""Explains plans that are not carried out: the pool only observes or is contested, the API server
+refuses, or another pool has the node."""
 
 from dataclasses import replace
 
@@ -17,10 +17,10 @@ from gpushare.names import Reason
 def suppress(
     plan: StepResult, context: NodeContext, pool: Pool, ctx: ReconcileContext
 ) -> StepResult:
-    """Turn the plan of a pool that does not act into what it would do."""
+    """Turn the plan of a pool that does not act, or that is contested, into what it would do."""
     change = context.seen.records.change
-    begun = plan.begin()
-    if begun.action is None or pool.acts:
+    begun, contest = plan.begin(), ctx.contest
+    if begun.action is None or (pool.acts and contest is None):
         return plan
     would = begun.message
     if isinstance(begun.action, ApplyNode):
@@ -32,6 +32,12 @@ def suppress(
     elif change is not None and change.is_under_way and plan.start is None:
         # Finished, also while the pool is paused; what would follow one that failed is new.
         return plan
+    elif contest is not None:
+        refused = keep_waiting(plan, contest.refusal)
+        wake = (contest.until - ctx.now).total_seconds()
+        return replace(
+            refused, action=None, start=None, uses_budget=False, requeue_after_seconds=wake
+        )
     else:
         reason = Reason.PAUSED
     reading = context.seen.reading

@@ -11,3 +11,8 @@ class Refusal:
 
     reason: Reason
     message: str
+
+    @property
+    def holds_all(self) -> bool:
+        """Whether it also holds what a user has started now, and what joins."""
+        return self.reason in (Reason.ROLLOUT_FROZEN, Reason.SPEC_CONTESTED)

@@ -52,9 +52,10 @@ class WindowState:
 
 
 def lift_if_started(refusal: Refusal | None, pool: Pool, kind: Kind | None) -> Refusal | None:
-    """Return None where a user has started changes of this `kind` now; a freeze holds for all."""
-    is_frozen = refusal is not None and refusal.reason is Reason.ROLLOUT_FROZEN
-    return refusal if is_frozen or str(kind) not in find_active(pool) else None
+    """Return None where a user has started changes of this `kind` now, and that is enough."""
+    if refusal is None or refusal.holds_all:
+        return refusal
+    return refusal if str(kind) not in find_active(pool) else None
 
 
 def judge_windows(

@@ -47,6 +47,8 @@ class ClusterSnapshot:
     """By node, the names of those by which NVIDIA's DRA driver gives out its cards."""
     freeze: Freeze | None = None
     """Of all pools."""
+    unrecorded_pools: Collection[str] = frozenset()
+    """Pools with a change of their spec that is not in their status yet: none begins anything."""
     acting_since: Mapping[str, datetime] = field(default_factory=dict)
     """By pool that acts, since when the controller has put back what others wrote to its nodes."""
 

@@ -10,6 +10,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.core.ownership.drift import WRITES_PER_PACE, Verdict
 from gpushare.core.records.node_records import NodeRecords
+from gpushare.core.rollout.contest import Contest
 from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.snapshot.actions import Action, NodeState, StepResult
 from gpushare.core.snapshot.plugin_reading import PluginReading
@@ -30,6 +31,9 @@ class Timing:
     """A pool that is being deleted waits so long for the next of its nodes to finish."""
     zero_patience: timedelta = timedelta(minutes=1)
     """A plugin that is Ready without its resource is restarted once more after this."""
+    contest_window: timedelta = timedelta(minutes=10)
+    """A field of a pool that returns to an earlier value twice within this is contested for as
+    long."""
     reread: timedelta = timedelta(seconds=10)
     """A foreign mode label that stood for longer may have been read: a kubelet that restarts has
     its plugins read their labels again, and nothing tells of it."""
@@ -52,8 +56,10 @@ class ReconcileContext:
     """Another change of the pool failed and waits for a user: one that has only cordoned its node
     is aborted."""
     closed: Refusal | None = None
-    """Too little time is left in the pool's window, or it is frozen: a change that has only
-    cordoned its node is aborted."""
+    """Too little time is left in the pool's window, or it is frozen or contested: a change that has
+    only cordoned its node is aborted."""
+    contest: Contest | None = None
+    """Writers contest the pool's spec: nothing begins."""
     acting_since: datetime | None = None
     """Of what others wrote to the pool's nodes before that, nobody saw what followed."""
 

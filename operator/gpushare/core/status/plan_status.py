@@ -29,6 +29,7 @@ _TURNS = frozenset(
         Reason.WAITING_FOR_CANARY,
         Reason.WAITING_FOR_APPROVAL,
         Reason.ROLLOUT_HALTED,
+        Reason.SPEC_CONTESTED,
     }
 )
 
@@ -69,6 +70,9 @@ def fit(models: Iterable[Model], room: int) -> tuple[Model, ...]:
 def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]:
     """Tell whether no isolation change is under way or left to do, or what it waits for."""
     changing, left = len(pool_state.under_way), sum(pool_state.kinds.values())
+    if pool_state.contest is not None:
+        message = f"{pool_state.contest.refusal.message}. Nodes left to change: {left}"
+        return False, Reason.SPEC_CONTESTED, message
     halting = pool_state.find_halting()
     if halting is not None and (left or changing or pool_state.counts[NodeState.FAILED]):
         halt = explain_halt(pool.name, halting.halts, resumes=halting.resumes)

@@ -20,6 +20,7 @@ from gpushare.api.status import (
 from gpushare.core.capacity.pool_capacity import sum_capacity
 from gpushare.core.ownership.drift import END_CONFLICT, describe_conflict
 from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.rollout.contest import record_changes
 from gpushare.core.rollout.start_now import find_started
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.isolation import ContainerIsolation, NodeIsolation, sum_isolation
@@ -115,6 +116,7 @@ def build_status(
             ),
         ),
         releasing=_build_releasing(pool, pool_state, held, now),
+        spec_changes=record_changes(pool, now),
     )
     plan = build_plan(pool, pool_state, MAX_STATUS_BYTES - count_bytes(status))
     return status.model_copy(update={"plan": plan})
@@ -166,6 +168,8 @@ def _judge_ready(
         return False, Reason.RELEASING, message
     if pool.invalid_windows:
         return False, Reason.SPEC_INVALID, pool.invalid_windows
+    if pool_state.contest is not None:
+        return False, Reason.SPEC_CONTESTED, pool_state.contest.refusal.message
     if not total:
         return True, Reason.NO_NODES, NO_NODES
     if first_plan is None:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TypeVar
 
 from gpushare import names
-from gpushare.api.container_env import Variable
 from gpushare.api.k8s.daemonset import parse_daemonset
 from gpushare.api.pruned.cluster import (
     REFUSABLE,
@@ -24,6 +23,7 @@ from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError, 
 from gpushare.kube.partial_read import see
 from gpushare.kube.resources.deployments import list_deployments, parse_deployment
 from gpushare.kube.resources.dynamic_resources import OF_DRIVER, find_group_path
+from gpushare.settings import Variable
 
 ATTEMPTS = 3
 PAUSE_SECONDS = 0.5

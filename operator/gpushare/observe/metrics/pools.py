@@ -78,6 +78,12 @@ _MEASURES = (
         lambda of: {(): len(of.pool_state.conflicting)},
     ),
     _of_pool(
+        "pool_contested",
+        "1 while writers keep returning a pool's spec to earlier values, so that nothing begins, "
+        "else 0.",
+        lambda of: {(): of.pool_state.contest is not None},
+    ),
+    _of_pool(
         "pool_competing_nodes",
         "Members of a pool whose cards two stacks give out, each all of them.",
         lambda of: {

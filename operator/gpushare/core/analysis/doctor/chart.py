@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from gpushare import names
-from gpushare.api.container_env import Variable
+from gpushare.settings import Variable
 
 CONTROLLER, WEBHOOK = "gpushare-controller", "gpushare-webhook"
 """Accounts; roles, the Lease, and the webhook's configuration and Service are called so, too."""

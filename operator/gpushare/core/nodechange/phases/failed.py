@@ -34,11 +34,10 @@ class FailedStep:
 
     @property
     def may_try_again(self) -> bool:
-        """Whether it is tried again now: not while the pool is frozen, and a teardown, which ends
-        with a reboot, in a window only."""
-        refusal = self.member.window_refusal
-        is_frozen = refusal is not None and refusal.reason is Reason.ROLLOUT_FROZEN
-        is_held = is_frozen or (refusal is not None and self.member.change.teardown is not None)
+        """Whether it is tried again now: not while the pool is frozen or contested, and a teardown,
+        which ends with a reboot, in a window only."""
+        refusal, is_teardown = self.member.window_refusal, self.member.change.teardown is not None
+        is_held = refusal is not None and (refusal.holds_all or is_teardown)
         return self.is_of_another_attempt and not is_held
 
     @property

@@ -1,0 +1,40 @@
+"""Finds who wrote a part of an object, by its `metadata.managedFields`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_APPLICATIONS: Mapping[str, tuple[str, str]] = {
+    "argocd": ("annotations", "argocd.argoproj.io/tracking-id"),
+    "kustomize-controller": ("labels", "kustomize.toolkit.fluxcd.io/name"),
+    "helm-controller": ("labels", "helm.toolkit.fluxcd.io/name"),
+    "helm": ("annotations", "meta.helm.sh/release-name"),
+}
+"""By how the field manager of a deployment tool begins, where it says which of its applications
+wrote an object last: one manager writes for all of them."""
+
+
+def find_writers(meta: dict[str, Any]) -> dict[str, str]:
+    """Find who wrote each field of the spec last; of several owners the latest."""
+    writers: dict[str, tuple[str, str]] = {}
+    for entry in meta.get("managedFields") or ():
+        written = str(entry.get("time") or ""), entry.get("manager") or ""
+        for key in (entry.get("fieldsV1") or {}).get("f:spec") or ():
+            field = key.removeprefix("f:")
+            writers[field] = max(writers.get(field, written), written)
+    return {field: _name_writer(meta, manager) for field, (_, manager) in writers.items()}
+
+
+def _name_writer(meta: dict[str, Any], manager: str) -> str:
+    for tool, (where, key) in _APPLICATIONS.items():
+        if manager.startswith(tool) and (mark := (meta.get(where) or {}).get(key)):
+            return f"{manager} ({mark.partition(':')[0]})"
+    return manager
+
+
+def find_manager(meta: dict[str, Any], annotation: str) -> str:
+    """Find the field manager that owns the annotation; empty where none is recorded."""
+    for entry in meta.get("managedFields") or ():
+        owned = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
+        if f"f:{annotation}" in (owned.get("f:annotations") or {}):
+            return entry.get("manager") or ""
+    return ""

@@ -1,0 +1,109 @@
+"""Judges whether writers contest a pool's spec: a field that returned to earlier values.
+
+managedFields keep only the last writer of a field, so its last changes are kept in the pool's
+status. No change begins for a value that is not there yet: a process that ends forgets none.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gpushare.api.nvidia_plugin import CONFIG_PREFIX
+from gpushare.api.pool import Pool
+from gpushare.api.status import SpecChange
+from gpushare.core.rollout.refusal import Refusal
+from gpushare.names import Reason
+
+KEPT = 4
+"""Changes of a field."""
+_MOST_CHARACTERS = 40
+"""Of a value and of a manager's name; a longer value is shown by its hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """Two writers or more that keep replacing each other's value."""
+
+    refusal: Refusal
+    """Why nothing begins."""
+    until: datetime
+    """It ends then, unless the field changes again."""
+
+
+def record_changes(pool: Pool, now: datetime) -> tuple[SpecChange, ...]:
+    """Return the changes in the pool's status, with those of its spec that are not there yet."""
+    recorded, changes = pool.status.spec_changes, list[SpecChange]()
+    for field, value in _list_values(pool):
+        before = _of_field(recorded, field)
+        if value != (before[-1].value if before else ""):
+            change = SpecChange(
+                field=field,
+                value=value,
+                manager=pool.writers.get(field.partition(".")[0], "")[:_MOST_CHARACTERS],
+                at=now.replace(microsecond=0),
+                returns=any(each.value == value for each in before),
+                retry=_shorten(pool.retry),
+            )
+            before = [*before, change][-KEPT:]
+        changes += before
+    return recorded if len(recorded) == len(changes) and changes == [*recorded] else tuple(changes)
+
+
+def is_unrecorded(pool: Pool, now: datetime) -> bool:
+    """Tell whether a change is not in the status yet; before the first record none is missed."""
+    recorded = pool.status.spec_changes
+    return bool(recorded) and record_changes(pool, now) is not recorded
+
+
+def judge_contest(
+    pool: Pool, changes: Sequence[SpecChange], now: datetime, window: timedelta
+) -> Contest | None:
+    """Find the first field of `pool` that is contested; None where none is.
+
+    It has returned to an earlier value twice within `window`, the last time by its last change, and
+    that is not `window` ago. What was before the pool's retry annotation does not count.
+    """
+    retry = _shorten(pool.retry)
+    for field in {each.field: None for each in changes}:
+        of_field = _of_field(changes, field)
+        last = of_field[-1]
+        returns = [each for each in of_field if each.returns and each.retry == retry]
+        if not (last.returns and len(returns) > 1 and last is returns[-1]):
+            continue
+        if last.at - returns[-2].at < window and abs(now - last.at) < window:
+            until = last.at + window
+            return Contest(_refuse(pool, of_field, until), until)
+    return None
+
+
+def _refuse(pool: Pool, changes: Sequence[SpecChange], until: datetime) -> Refusal:
+    """Name the command first: the end of a long message is cut in a status."""
+    listed = ", ".join(
+        f"{each.value or 'not set'} at {each.at:%H:%M:%S} by {each.manager or 'an unknown manager'}"
+        for each in changes
+    )
+    message = (
+        f"spec.{changes[-1].field} keeps returning to earlier values, so nothing begins before "
+        f"{until:%H:%M:%S} UTC. Stop all writers but one, and wait, or run `kubectl gpushare retry "
+        f"pool/{pool.name}`. Last values: {listed}"
+    )
+    return Refusal(Reason.SPEC_CONTESTED, message)
+
+
+def _list_values(pool: Pool) -> Iterator[tuple[str, str]]:
+    spec = pool.spec
+    field = "schedule" if spec.nvidia is None else "nvidia.config"
+    yield field, _shorten(spec.schedule.removeprefix(CONFIG_PREFIX))
+    yield "placement", spec.placement or ""
+    yield "nodes", spec.nodes.digest
+
+
+def _of_field(changes: Sequence[SpecChange], field: str) -> list[SpecChange]:
+    return [each for each in changes if each.field == field]
+
+
+def _shorten(value: str) -> str:
+    if len(value) <= _MOST_CHARACTERS:
+        return value
+    return hashlib.sha256(value.encode()).hexdigest()[:12]
