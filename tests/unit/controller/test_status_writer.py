@@ -14,8 +14,9 @@ from gpushare.kube.errors import NotLeaderError
 from gpushare.kube.resources import pools as pools_api
 from gpushare.kube.resources.nodes import PATH as NODES
 from gpushare.names import Reason
+from tests.kit.values.contested_pools import build_contested, flip_schedule, write_spec
 from tests.kit.values.node_plans import CGPU, OURS, a_kind, a_settled, applied
-from tests.kit.values.objects import NOW, a_node, a_pool
+from tests.kit.values.objects import NOW, a_node, a_plugin_pod, a_pool
 from tests.unit.controller.reconcile_loop import (
     LoopApi,
     SlowApi,
@@ -233,3 +234,34 @@ async def test_without_the_lease_no_status_is_sent_or_told(monkeypatch: pytest.M
     monkeypatch.setattr(StatusWriter, "_tell", lambda *said: told.append("told"))
     await pass_and_settle(reconciler)
     assert told == []
+
+
+async def test_a_change_of_the_spec_begins_once_the_status_has_it() -> None:
+    api = SlowApi("status")
+    pool = write_spec(flip_schedule("share"), NOW, schedule="share")
+    flipped = pool.model_copy(update={"spec": a_pool(schedule="cgpu").spec, "generation": 9})
+    reconciler = build_reconciler(api, [flipped], a_settled(), pods=[a_plugin_pod()])
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    assert api.in_flight["status"] == 1
+    assert not api.written(NODES)
+    api.go_on.set()
+    await settle(reconciler)
+    assert reconciler._changed.is_set()
+    await pass_and_settle(reconciler)
+    (cordon,) = [body for path, body in api.bodies if path.startswith(NODES)]
+    assert cordon["spec"] == {"unschedulable": True}
+
+
+async def test_a_contest_is_one_event_of_the_pool_however_often_it_flips() -> None:
+    api = LoopApi()
+    pool, told = build_contested("share", "cgpu"), []
+    for schedule in ("share", "cgpu", "share"):
+        reconciler = build_reconciler(api, [pool], a_settled(), pods=[a_plugin_pod()])
+        await pass_and_settle(reconciler)
+        told += [each["note"] for each in api.created if each["reason"] == "SpecContested"]
+        api.created.clear()
+        (written,) = reconciler.pools.all
+        assert isinstance(written, Pool)
+        pool = write_spec(written, datetime.now(UTC), schedule=schedule)
+    assert len(told) == 1

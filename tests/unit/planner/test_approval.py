@@ -215,6 +215,12 @@ def test_a_node_of_another_pool_is_no_reason() -> None:
         judge_pool_retry(a_pool("other"), [has_failed(), done("gpu-1")], TIME)
 
 
+def test_a_pool_whose_spec_is_contested_is_released_by_a_retry() -> None:
+    contested = a_waiting_pool("SpecContested")
+    assert judge_pool_retry(contested, [a_settled()], TIME).value == TIME
+    assert judge_told_retry(contested, TIME).value == TIME
+
+
 @pytest.mark.parametrize(("failed", "reason"), [(1, "ChangesLeft"), (0, "RolloutHalted")])
 def test_who_may_not_list_nodes_goes_by_what_the_controller_told(failed: int, reason: str) -> None:
     pool = a_waiting_pool(reason)
