@@ -221,13 +221,15 @@ class ApiClient:
     ) -> ApiError:
         """Turn an answer into an error; the pause that it asks for holds for later calls too."""
         seconds = parse_retry_after(response.headers.get("Retry-After"))
-        if seconds is not None:
-            self._throttle.close(method, path, seconds)
         body = await response.read()
         if response.status < 400:
             target = response.headers.get("Location", "nowhere")
             body = f"the redirect to {target} is not followed; set that server instead".encode()
-        return ApiError(response.status, body, what=what, retry_after=seconds)
+        error = ApiError(response.status, body, what=what, retry_after=seconds)
+        is_of_one_pod = path.endswith("/eviction") and error.keeps_pod is not None
+        if seconds is not None and not is_of_one_pod:
+            self._throttle.close(method, path, seconds)
+        return error
 
 
 def connect(credentials: Credentials, observer: RequestObserver = _unobserved) -> ApiClient:

@@ -1,5 +1,6 @@
 """Interprets the API server's errors; the only place where status codes are read."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from gpushare import names
 
 BUDGET_CAUSE = "DisruptionBudget"
 """Of the refusal of an eviction: a PodDisruptionBudget does not allow it now."""
+_OF_WEBHOOK = re.compile(r'admission webhook ".*" denied the request|failed calling webhook "')
+"""How the API server says in any answer that it is a webhook's (apiserver/pkg/admission)."""
 
 
 class KubeError(Exception):
@@ -125,8 +128,9 @@ class ApiError(KubeError):
 
     @property
     def is_refusal(self) -> bool:
-        """Whether a right is missing or the object is not acceptable: trying again won't help."""
-        return self.status in (403, 422)
+        """Whether a right is missing or the object is not acceptable, or an admission webhook says
+        so, with whatever code, or can't be called: trying again at once won't help."""
+        return self.status in (403, 422) or _OF_WEBHOOK.search(self.message) is not None
 
     @property
     def keeps_pod(self) -> str | None:
@@ -134,12 +138,14 @@ class ApiError(KubeError):
 
         A PodDisruptionBudget answers 429 or 403 and gives itself as the cause; two budgets for one
         pod answer 500; a missing right or an admission policy 403 ("API-initiated Eviction" in the
-        Kubernetes documentation).
+        Kubernetes documentation). Any other 429 is of an overloaded API server, which says when to
+        come back, or of somebody who keeps the pod.
         """
         budgets = [c.get("message", "") for c in self.causes if c.get("reason") == BUDGET_CAUSE]
         if budgets:
             return budgets[0] or self.message
-        return self.message if self.is_refusal or self.status == 500 else None
+        is_kept = self.status == 429 and self.retry_after_seconds is None
+        return self.message if self.is_refusal or self.status == 500 or is_kept else None
 
     @property
     def is_transient(self) -> bool:

@@ -12,9 +12,8 @@ from collections.abc import Callable
 LONGEST_SECONDS = 60.0
 """Who asks for more is asked again after this: a mistake must not silence us for good."""
 _WRITES = "writes"
-_ALONE = re.compile(r"/leases(/|$)|/eviction$")
-"""Writes that wait only for their own answers: the Lease, which would be lost by waiting for
-others, and evictions, whose 429 speaks of one disruption budget."""
+_ALONE = re.compile(r"/leases(/|$)")
+"""Writes that wait only for their own answers: the Lease would be lost by waiting for others."""
 
 
 class RetryAfter:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from devcluster.installation import OperatorProcess
+from tests.integration.webhook.fake_webhook import refusing_evictions
 from tests.kit.bench import BUDGETS, PODS, POOL, Bench, Json
 from tests.kit.cluster.expect import (
     expect,
@@ -135,6 +136,30 @@ def test_a_budget_that_allows_no_disruption_is_honoured_and_told_until_it_is_lif
     expect_pool_ready(bench, nodes=2)
     expect_gone(bench, f"{PODS}/{name}")
     expect(bench, "server runs again", lambda: list_running(bench, "server"))
+
+
+@pytest.mark.parametrize("code", [429, 500, 503, 0])
+def test_a_webhook_that_refuses_one_eviction_holds_no_other_pod_back(
+    bench: Bench, evicting: OperatorProcess, code: int
+) -> None:
+    given_sharing_pool(bench, "Professional", "n1", rollout=EVICT)
+    # The first by name is asked first.
+    for name in ("a-kept", "job"):
+        expect_running(bench, place_pod(bench, name, "n1"))
+    kept = bench.pod("a-kept")
+    with refusing_evictions(bench, code, of="a-kept"):
+        bench.change_pool(schedule="cgpu")
+        sample = expect_reason(bench, "n1", "EvictionRefused")
+        expect_gone(bench, f"{PODS}/job")
+        (told,) = expect(
+            bench, "it is told on the pod", lambda: read_events(bench, kept, "EvictionRefused")
+        )
+    assert "default/a-kept" in sample["message"]
+    for text in (sample["message"], told["note"]):
+        assert "another.example.com" in text
+    assert read_metric(evicting, "gpushare_evictions_total", outcome="refused") >= 1
+    expect_pool_ready(bench, nodes=1)
+    expect_gone(bench, f"{PODS}/a-kept")
 
 
 def _fewest_running(history: list[Json], app: str) -> int:

@@ -5,9 +5,10 @@ import json
 import ssl
 import threading
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -51,7 +52,7 @@ def another_that(bench: Bench, operation: Json) -> Iterator[None]:
     """A webhook of somebody else, with its turn after ours, patches each pod that asks for it by
     the label `another`."""
     identity = _issue(datetime.now(UTC))
-    with _listening(0, identity, operation=operation) as port:
+    with _listening(0, identity, answer=partial(_patch, operation)) as port:
         bench.call("POST", _CONFIGURATIONS, _build_configuration(port, identity))
         try:
             yield
@@ -59,8 +60,28 @@ def another_that(bench: Bench, operation: Json) -> Iterator[None]:
             bench.call("DELETE", f"{_CONFIGURATIONS}/{_ANOTHER}")
 
 
+@contextmanager
+def refusing_evictions(bench: Bench, code: int, *, of: str) -> Iterator[None]:
+    """A webhook of somebody else answers evictions of pods whose names begin with `of` by `code`;
+    0: by nothing that the API server understands."""
+    identity, path = _issue(datetime.now(UTC)), _CONFIGURATIONS.replace("mutating", "validating")
+    with _listening(0, identity, answer=partial(_refuse, code) if code else _fail) as port:
+        webhook = _build_configuration(port, identity)
+        rule = {"apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"]}
+        del webhook["webhooks"][0]["objectSelector"]
+        webhook["webhooks"][0] |= {
+            "rules": [{"apiGroups": [""], **rule}],
+            "matchConditions": [{"name": "of", "expression": f"request.name.startsWith('{of}')"}],
+        }
+        bench.call("POST", path, webhook)
+        try:
+            yield
+        finally:
+            bench.call("DELETE", f"{path}/{_ANOTHER}")
+
+
 def _build_configuration(port: int, identity: Identity) -> Json:
-    webhook = {
+    webhook: Json = {
         "name": "another.example.com",
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
@@ -105,16 +126,19 @@ def _is_routed(bench: Bench) -> bool:
 
 @contextmanager
 def _listening(
-    port: int, identity: Identity, delay_seconds: float = 0.0, operation: Json = _ROUTING
+    port: int,
+    identity: Identity,
+    delay_seconds: float = 0.0,
+    answer: Callable[[Json], Json] | None = None,
 ) -> Iterator[int]:
-    ending = threading.Event()
+    ending, answers = threading.Event(), answer or partial(_patch, _ROUTING)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if ending.wait(delay_seconds):
                 return
-            body = json.dumps(_answer(review, operation)).encode()
+            body = json.dumps(answers(review)).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -150,12 +174,24 @@ class _Server(ThreadingHTTPServer):
         """A handshake that the API server broke off, which is what some tests want."""
 
 
-def _answer(review: Json, operation: Json) -> Json:
+def _patch(operation: Json, review: Json) -> Json:
     response = {
         "uid": review["request"]["uid"],
         "allowed": True,
         "patchType": "JSONPatch",
         "patch": b64encode(json.dumps([operation]).encode()).decode(),
     }
-    kept = {key: review[key] for key in ("apiVersion", "kind")}
-    return {**kept, "response": response}
+    return _respond(review, response)
+
+
+def _refuse(code: int, review: Json) -> Json:
+    status = {"code": code, "message": "the workload is being migrated"}
+    return _respond(review, {"uid": review["request"]["uid"], "allowed": False, "status": status})
+
+
+def _fail(review: Json) -> Json:
+    return {}
+
+
+def _respond(review: Json, response: Json) -> Json:
+    return {**{key: review[key] for key in ("apiVersion", "kind")}, "response": response}

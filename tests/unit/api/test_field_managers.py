@@ -11,7 +11,7 @@ FLUX = {"labels": {"kustomize.toolkit.fluxcd.io/name": "team-b"}}
 
 
 def an_entry(manager: str, time: str, *fields: str) -> dict[str, Any]:
-    spec = {f"f:{field}": {} for field in fields}
+    spec: dict[str, Any] = {f"f:{field}": {} for field in fields}
     return {"manager": manager, "time": time, "fieldsV1": {"f:spec": spec}}
 
 
