@@ -55,8 +55,10 @@ podAntiAffinity:
 {{/* What Pod Security restricted asks of a pod, and of its container. */}}
 {{- define "gpushare.podSecurity" -}}
 runAsNonRoot: true
+{{- if .Values.fixedUser }}
 runAsUser: 65532
 runAsGroup: 65532
+{{- end }}
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 {{- define "gpushare.containerSecurity" -}}
@@ -124,7 +126,7 @@ spec:
       terminationGracePeriodSeconds: {{ add .root.Values.webhook.drainSeconds 30 }}
       {{- end }}
       securityContext:
-        {{- include "gpushare.podSecurity" . | nindent 8 }}
+        {{- include "gpushare.podSecurity" .root | nindent 8 }}
       containers:
         - name: gpushare
           image: {{ include "gpushare.ownImage" .root | quote }}

@@ -180,20 +180,22 @@ STARTED = {"controller": "is_discovered", "run": "is_discovered", "webhook": "is
 """By role, what a cluster sees of it once it has begun its work."""
 AS_A_POD = (
     "mount -o remount,bind,ro / && mount -t tmpfs tmpfs {tmp} && "
-    "exec unshare --user --map-user=65532 --map-group=65532 {program} {role}"
+    "exec unshare --user --map-user={user} --map-group={group} {program} {role}"
 )
+USERS = {"of the chart": (65532, 65532), "of a range, as on OpenShift": (1_000_680_000, 0)}
 
 
+@pytest.mark.parametrize(("user", "group"), USERS.values(), ids=USERS)
 @pytest.mark.parametrize("role", ROLES)
 async def test_every_role_starts_for_a_user_without_name_and_home_where_only_tmp_can_be_written(
-    image: Image, role: str, tmp_path: Path
+    image: Image, role: str, user: int, group: int, tmp_path: Path
 ) -> None:
     # As the chart's pods do: Kopf, for one, asks for the user's name where nobody tells it another.
     cluster, tmp = EmptyCluster(), tmp_path / "tmp"
     cluster.may_vacate.set()
     tmp.mkdir()
     program = image.folder / "bin" / image.entrypoint[0]
-    script = AS_A_POD.format(tmp=tmp, program=program, role=role)
+    script = AS_A_POD.format(tmp=tmp, program=program, role=role, user=user, group=group)
     environment = {key: value for key, value in image.environment.items() if key != "HOME"} | {
         "TMPDIR": str(tmp),
         "GPUSHARE_METRICS_HOST": "127.0.0.1",

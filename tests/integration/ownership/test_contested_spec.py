@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-import pytest
-
 from devcluster.installation import OperatorProcess
 from tests.kit.bench import POOLS, Bench
 from tests.kit.cluster.background_thread import Background
@@ -29,6 +27,10 @@ PERIOD_SECONDS = 2.0
 
 def is_at_rest(bench: Bench, node: str) -> bool:
     return not read_change(bench.node(node))
+
+
+def start(bench: Bench, contest_seconds: int = 600) -> OperatorProcess:
+    return bench.operators.start(env={"GPUSHARE_CONTEST_SECONDS": str(contest_seconds)})
 
 
 def write_mode(bench: Bench, manager: str, schedule: str) -> None:
@@ -59,9 +61,8 @@ def flipped(bench: Bench) -> Iterator[Flips]:
         yield flips
 
 
-def test_a_flipped_pool_is_held_and_names_both_writers(
-    bench: Bench, operator: OperatorProcess
-) -> None:
+def test_a_flipped_pool_is_held_and_names_both_writers(bench: Bench) -> None:
+    operator = start(bench)
     given_sharing_pool(bench, "Basic", "n1", "n2", rollout={"maxUnavailable": 2})
     mark = bench.audit.mark()
     with flipped(bench) as flips:
@@ -85,14 +86,14 @@ def test_a_flipped_pool_is_held_and_names_both_writers(
 
 
 def test_a_contest_outlives_the_process_and_ends_by_a_retry(bench: Bench) -> None:
-    first = bench.operators.standard()
+    first = start(bench)
     given_sharing_pool(bench, "Basic", "n1")
     with flipped(bench):
         expect_condition(bench, "RolloutComplete", "False", "SpecContested")
     write_mode(bench, FIRST, "cgpu")
     expect_reason(bench, "n1", "SpecContested")
     first.kill()
-    bench.operators.standard()
+    start(bench)
     mark = bench.audit.mark()
     expect_quiet(bench, "nothing begins", lambda: bench.audit.our_deletions(mark))
     expect_reason(bench, "n1", "SpecContested")
@@ -107,8 +108,8 @@ def test_a_contest_outlives_the_process_and_ends_by_a_retry(bench: Bench) -> Non
     assert bench.node("n1")["metadata"]["labels"]["cgpu.disable.isolation"] == "false"
 
 
-@pytest.mark.usefixtures("operator")
 def test_a_single_revert_is_carried_out(bench: Bench) -> None:
+    start(bench)
     given_sharing_pool(bench, "Basic", "n1")
     for schedule in ("cgpu", "share"):
         bench.change_pool(schedule=schedule)
@@ -116,7 +117,7 @@ def test_a_single_revert_is_carried_out(bench: Bench) -> None:
 
 
 def test_a_contest_ends_once_the_spec_is_left_alone(bench: Bench) -> None:
-    bench.operators.start(env={"GPUSHARE_CONTEST_SECONDS": "12"})
+    start(bench, contest_seconds=12)
     given_sharing_pool(bench, "Basic", "n1")
     with flipped(bench):
         expect_condition(bench, "RolloutComplete", "False", "SpecContested")
