@@ -38,3 +38,13 @@ def find_manager(meta: dict[str, Any], annotation: str) -> str:
         if f"f:{annotation}" in (owned.get("f:annotations") or {}):
             return entry.get("manager") or ""
     return ""
+
+
+def find_owners(meta: dict[str, Any], items: str, field: str) -> list[str]:
+    """Find the field managers that own `field` of any item of the list `items`, by name."""
+    owners = set()
+    for entry in meta.get("managedFields") or ():
+        owned = (entry.get("fieldsV1") or {}).get(f"f:{items}") or {}
+        if any(f"f:{field}" in fields for fields in owned.values() if isinstance(fields, dict)):
+            owners.add(entry.get("manager") or "")
+    return sorted(filter(None, owners))

@@ -86,6 +86,41 @@ def test_what_somebody_changed_is_named(index: int, path: str, value: Any, told:
     assert told in found[0].message
 
 
+ADDED = {"key": "control-plane", "operator": "NotIn", "values": ["true"]}
+
+
+def enforce(raw: Json, *indices: int, **metadata: Any) -> Json:
+    """As a cloud's controller leaves it, which adds an expression to webhooks."""
+    for index in indices:
+        raw["webhooks"][index]["namespaceSelector"]["matchExpressions"].append(ADDED)
+    return {**raw, "metadata": metadata}
+
+
+def test_what_a_cloud_adds_to_every_webhook_is_said_once_with_its_manager_and_a_remedy() -> None:
+    selector = {"f:namespaceSelector": {"f:matchExpressions": {}}}
+    fields = {"f:webhooks": {'k:{"name":"pods.gpushare.io"}': selector}}
+    entry = {"manager": "admissionsenforcer", "fieldsV1": fields}
+    raw = enforce(a_configuration(), 0, 1, 2, managedFields=[entry])
+    told = "control-plane NotIn true"
+    found = expect_one(judge_configuration(raw, NS), Code.WEBHOOK_NARROWED, INFO, told)
+    assert "admissionsenforcer" in found.message
+    assert "--force-conflicts" in found.remedy
+    assert "webhook.annotations" in found.remedy
+
+
+def test_what_is_changed_beside_that_is_said_as_well() -> None:
+    raw = enforce(a_configuration(), 0, 1, 2)
+    raw["webhooks"][0]["timeoutSeconds"] = 3
+    raw["webhooks"][2]["failurePolicy"] = "Fail"
+    codes = list_codes(judge_configuration(raw, NS))
+    assert codes == ["WebhookNarrowed", "WebhookChanged"]
+
+
+def test_an_expression_that_is_added_to_one_webhook_alone_is_a_change() -> None:
+    raw = enforce(a_configuration(), 0)
+    expect_one(judge_configuration(raw, NS), Code.WEBHOOK_CHANGED, WARNING, "control-plane")
+
+
 def call_at(origin: str, raw: Json) -> Json:
     for webhook in raw["webhooks"]:
         path = webhook["clientConfig"]["service"]["path"]

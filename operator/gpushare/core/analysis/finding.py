@@ -56,6 +56,7 @@ class Code(StrEnum):
     WEBHOOK_CONFIGURED = "WebhookConfigured", Severity.OK
     WEBHOOK_MISSING = "WebhookMissing", Severity.ERROR
     WEBHOOK_CHANGED = "WebhookChanged", Severity.WARNING
+    WEBHOOK_NARROWED = "WebhookNarrowed", Severity.INFO
     WEBHOOK_SERVED = "WebhookServed", Severity.OK
     WEBHOOK_WITHOUT_ENDPOINTS = "WebhookWithoutEndpoints", Severity.ERROR
     CERTIFICATE_TRUSTED = "CertificateTrusted", Severity.OK

@@ -9,12 +9,17 @@ from enum import Enum, auto
 from typing import Any
 
 from gpushare import names
+from gpushare.api.field_managers import find_owners
 from gpushare.core.analysis.doctor.chart import OTHER_PODS, PODS, WEBHOOK, read_webhooks
 from gpushare.core.analysis.doctor.differences import find_differences
 from gpushare.core.analysis.finding import Code, Finding, Severity, Unseen, find, skip
 
 ABOUT = f"webhook configuration {WEBHOOK}"
 _CHART_REMEDY = "Run helm upgrade with the release's values: it writes the configuration again"
+_ADDED_REMEDY = (
+    "If a cloud does so, it can stay. To upgrade with Helm 4, add --force-conflicts, or switch it "
+    "off by webhook.annotations (docs/upgrade.md)"
+)
 _URL = re.compile(r"(https://[^/?#]+)/mutate-pods")
 """What the chart's webhook.url may make of it."""
 _NAMESPACE = "kubernetes.io/metadata.name"
@@ -57,6 +62,9 @@ def judge_configuration(found: Json | Unseen | None, namespace: str) -> Iterator
         yield find(Code.WEBHOOK_MISSING, ABOUT, told, _CHART_REMEDY)
         return
     _fill_in(expected, webhooks[PODS], namespace)
+    webhooks, added = _strip_added(expected, webhooks)
+    if added:
+        yield find(Code.WEBHOOK_NARROWED, ABOUT, _tell_added(added, found or {}), _ADDED_REMEDY)
     changes = [
         f"{name}: {difference}"
         for name, webhook in expected.items()
@@ -66,9 +74,51 @@ def judge_configuration(found: Json | Unseen | None, namespace: str) -> Iterator
     ]
     for told in changes:
         yield find(Code.WEBHOOK_CHANGED, ABOUT, told, _CHART_REMEDY)
-    if not changes:
+    if not (changes or added):
         told = f"The {len(expected)} webhooks are as the chart writes them"
         yield find(Code.WEBHOOK_CONFIGURED, ABOUT, told)
+
+
+def _strip_added(
+    expected: Mapping[str, Json], webhooks: Mapping[str, Json]
+) -> tuple[dict[str, Json], list[str]]:
+    """Return the webhooks without the expressions that somebody added to their namespaceSelectors,
+    and these as text, each once. Added to one of the webhooks alone they are a change like any."""
+    added: dict[str, tuple[Json, ...]] = {}
+    for name, webhook in expected.items():
+        ours = webhook["namespaceSelector"]["matchExpressions"]
+        listed = (webhooks[name].get("namespaceSelector") or {}).get("matchExpressions") or ()
+        known = {each["key"] for each in ours}
+        added[name] = tuple(each for each in listed if each["key"] not in known)
+    first, *others = added.values()
+    if not first or any(each != first for each in others):
+        return dict(webhooks), []
+    stripped = {
+        name: {
+            **webhook,
+            "namespaceSelector": {
+                **webhook["namespaceSelector"],
+                "matchExpressions": [
+                    each
+                    for each in webhook["namespaceSelector"]["matchExpressions"]
+                    if each not in first
+                ],
+            },
+        }
+        for name, webhook in webhooks.items()
+        if name in expected
+    }
+    told = [" ".join((e["key"], e["operator"], ", ".join(e.get("values") or ()))) for e in first]
+    return stripped, [each.strip() for each in told]
+
+
+def _tell_added(added: Sequence[str], found: Json) -> str:
+    owners = find_owners(found.get("metadata") or {}, "webhooks", "namespaceSelector")
+    by = f" (field manager {', '.join(owners)})" if owners else ""
+    return (
+        f"Somebody{by} added to the namespaceSelector of every webhook: {'; '.join(added)}. Pods "
+        "of namespaces that this excludes are not assigned to pools"
+    )
 
 
 def _fill_in(webhooks: Mapping[str, dict[str, Any]], pods: Json, namespace: str) -> None:
