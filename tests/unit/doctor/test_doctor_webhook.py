@@ -97,7 +97,7 @@ def enforce(raw: Json, *indices: int, **metadata: Any) -> Json:
 
 
 def test_what_a_cloud_adds_to_every_webhook_is_said_once_with_its_manager_and_a_remedy() -> None:
-    selector = {"f:namespaceSelector": {"f:matchExpressions": {}}}
+    selector: Json = {"f:namespaceSelector": {"f:matchExpressions": {}}}
     fields = {"f:webhooks": {'k:{"name":"pods.gpushare.io"}': selector}}
     entry = {"manager": "admissionsenforcer", "fieldsV1": fields}
     raw = enforce(a_configuration(), 0, 1, 2, managedFields=[entry])

@@ -93,7 +93,7 @@ def _strip_added(
     first, *others = added.values()
     if not first or any(each != first for each in others):
         return dict(webhooks), []
-    stripped = {
+    stripped: dict[str, Json] = {
         name: {
             **webhook,
             "namespaceSelector": {
@@ -114,10 +114,10 @@ def _strip_added(
 
 def _tell_added(added: Sequence[str], found: Json) -> str:
     owners = find_owners(found.get("metadata") or {}, "webhooks", "namespaceSelector")
-    by = f" (field manager {', '.join(owners)})" if owners else ""
+    who = f"Field manager {', '.join(owners)}" if owners else "Another field manager"
     return (
-        f"Somebody{by} added to the namespaceSelector of every webhook: {'; '.join(added)}. Pods "
-        "of namespaces that this excludes are not assigned to pools"
+        f"{who} added to the namespaceSelector of every webhook: {'; '.join(added)}. Pods of "
+        "namespaces that this excludes are not assigned to pools"
     )
 
 
