@@ -155,6 +155,15 @@ def test_a_cordoned_node_without_a_card_is_uncordoned_and_then_keeps_nothing(
     assert release.remove.items() >= labels.items()
 
 
+def test_it_stays_cordoned_while_another_controller_is_at_work_on_it() -> None:
+    labels = {"nvidia.com/gpu-driver-upgrade-state": "drain-required"}
+    records = _never_verified()
+    node = a_cpu_node(labels=labels, records=records, unschedulable=True, owns_cordon=True)
+    planned = plan_snapshot(a_snapshot(pools=(a_pool(),), nodes=(node,)))
+    assert _find(planned, "cpu-1").reason is Reason.UNDER_MAINTENANCE
+    assert planned.decided["cpu-1"].action is None
+
+
 def test_a_label_that_another_manager_owns_too_stays() -> None:
     labels = {names.LABEL_GPUSHARE: "false", **OURS}
     node = a_cpu_node(

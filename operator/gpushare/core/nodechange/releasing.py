@@ -52,7 +52,7 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
     if not seen.node.carries_ours:
         return None
     if is_cardless(seen.node, seen.records, seen.resource_slices):
-        return _plan_withdrawal(seen, ctx)
+        return _plan_uncordoned(seen, ctx, is_withdrawn=True)
     change = seen.records.change
     keeps = pool is None or _policy_of(pool) is DeletionPolicy.RETAIN
     if change is not None and change.is_labelled:
@@ -77,17 +77,7 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
             return replace(plan, under_way=True)
     if pool is not None and not keeps:
         return _plan_given_back(seen, pool, ctx)
-    if seen.node.owns_cordon:
-        if (at_work := find_maintenance(seen.node)) is not None:
-            return seen.plan(NodeState.BLOCKED, at_work.reason, at_work.message)
-        cordoned = change is not None and change.phase is ChangePhase.CORDONED
-        # A node whose change failed before is not put in service unverified.
-        why = "the node leaves its pool"
-        action = (
-            plan_abort(seen, why=why, now=ctx.now) if cordoned else plan_uncordon(seen, why=why)
-        )
-        return seen.plan(NodeState.UPDATING, Reason.RELEASING, "The node is being released", action)
-    return _plan_release(seen, ctx, ())
+    return _plan_uncordoned(seen, ctx)
 
 
 def find_left(
@@ -183,12 +173,20 @@ def _plan_release(
     return seen.plan(NodeState.UPDATING, Reason.RELEASING, message, release)
 
 
-def _plan_withdrawal(seen: NodeSnapshot, ctx: ReconcileContext) -> StepResult:
-    """Take everything back that was written on a node that has no card, the cordon first."""
-    if not seen.node.owns_cordon:
-        return _plan_release(seen, ctx, list_withdrawn(seen.node))
-    action = plan_uncordon(seen, why="nothing shows that the node has a GPU")
-    return seen.plan(NodeState.UPDATING, Reason.RELEASING, "The node is being released", action)
+def _plan_uncordoned(
+    seen: NodeSnapshot, ctx: ReconcileContext, *, is_withdrawn: bool = False
+) -> StepResult:
+    """Release the node as it is, or where all is withdrawn without our labels; the cordon first."""
+    if seen.node.owns_cordon:
+        if (at_work := find_maintenance(seen.node)) is not None:
+            return seen.plan(NodeState.BLOCKED, at_work.reason, at_work.message)
+        change = seen.records.change
+        # A node whose change failed before is not put in service unverified.
+        is_kept = change is not None and change.phase is ChangePhase.CORDONED and not is_withdrawn
+        why = "the node leaves its pool"
+        action = plan_abort(seen, why=why, now=ctx.now) if is_kept else plan_uncordon(seen, why=why)
+        return seen.plan(NodeState.UPDATING, Reason.RELEASING, "The node is being released", action)
+    return _plan_release(seen, ctx, list_withdrawn(seen.node) if is_withdrawn else ())
 
 
 def list_withdrawn(node: Node) -> tuple[str, ...]:
