@@ -8,6 +8,7 @@ import pytest
 from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.core.admission import Decision, PoolView, Rules, view_pool
+from gpushare.core.admission.pool_view import MOST_REQUIREMENTS
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod, build_pool
 from tests.kit.values.pool_views import CARD, Json, a_labelled_view, a_room, a_view, admit
@@ -134,6 +135,12 @@ def test_a_label_that_a_pools_spec_fixes_is_known_of_all_its_nodes() -> None:
     assert _lost(decision) == {Reason.NODE_LABELS_UNKNOWN: ["t4"]}
     others = a_labelled_view("others", {ZONE: "a"}, is_open=True, node_labels={TEAM: ("y",)})
     assert admit(_pod(selector={TEAM: "x"}), others).reason is Reason.NO_ELIGIBLE_POOL
+
+
+def test_a_long_affinity_is_not_compared_with_what_pools_publish() -> None:
+    terms = [[_need(ZONE, "In", f"z{number}")] for number in range(MOST_REQUIREMENTS + 1)]
+    assert admit(_pod(*terms), V100).pool == "v100"
+    assert admit(_pod(*terms[1:]), V100).pool is None
 
 
 def test_to_avoid_a_node_says_nothing_of_labels() -> None:

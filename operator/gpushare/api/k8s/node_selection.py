@@ -142,6 +142,8 @@ Term = Mapping[str, Demand]
 Known = Mapping[str, tuple[str | None, ...]]
 """What is known of nodes' labels: by key the values that one may have, None for its absence. A
 label that is not listed may have any."""
+Columns = Mapping[str, Mapping[str | None, int]]
+"""Combinations of labels: by key and value, None for its absence, those that have it, as bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,23 +203,32 @@ class NodeSelection:
     def match(self, known: Known) -> bool | None:
         """Tell whether a node with these known labels satisfies the selection; None: that depends
         on labels, or on values, that are not known."""
-        matches: bool | None = True
+        matching, possible = self.find_matching({}, known, 1)
+        return True if matching else None if possible else False
+
+    def find_matching(self, columns: Columns, known: Known, all_bits: int) -> tuple[int, int]:
+        """Find which combinations of labels satisfy the selection, and which may, as bits of
+        `all_bits`. What is `known` holds for each; a key among the `columns` goes before that."""
+        matching = possible = all_bits
         for key, value in self.labels.items():
-            if (values := known.get(key)) is None:
-                matches = None
+            if (column := columns.get(key)) is not None:
+                bits = column.get(value, 0)
+                matching &= bits
+                possible &= bits
+            elif (values := known.get(key)) is None:
+                matching = 0
             elif value not in values:
-                return False
+                return 0, 0
             elif len(values) > 1:
-                matches = None
-        if self.terms is None:
-            return matches
-        one_matches: bool | None = False
+                matching = 0
+        if self.terms is None or not possible:
+            return matching, possible
+        by_one = may_by_one = 0
         for term in self.terms:
-            if (term_matches := self._match(term, known)) is True:
-                return matches
-            if term_matches is None:
-                one_matches = None
-        return one_matches
+            bits, may_be = self._find_matching(term, columns, known, all_bits)
+            by_one |= bits
+            may_by_one |= may_be
+        return matching & by_one, possible & may_by_one
 
     def admits(self, name: str, labels: Mapping[str, str], ignored: Set[str] = frozenset()) -> bool:
         """Tell whether the node with this name and these labels satisfies the selection, apart from
@@ -248,20 +259,27 @@ class NodeSelection:
             return not asked.admits(self.labels[key])
         return asked.contradicts_itself
 
-    def _match(self, term: Term, known: Known) -> bool | None:
-        matches: bool | None = True
+    def _find_matching(
+        self, term: Term, columns: Columns, known: Known, all_bits: int
+    ) -> tuple[int, int]:
+        matching = possible = all_bits
         for key, asked in term.items():
             if key in self.labels:
                 # Which of the values a node has, the node selector settles.
                 if not asked.admits(self.labels[key]):
-                    return False
+                    return 0, 0
+            elif (column := columns.get(key)) is not None:
+                # Each combination has one of the values.
+                bits = sum(bits for value, bits in column.items() if asked.admits(value))
+                matching &= bits
+                possible &= bits
             elif (values := known.get(key)) is None:
-                matches = None
+                matching = 0
             elif not all(admitted := [asked.admits(value) for value in values]):
                 if not any(admitted):
-                    return False
-                matches = None
-        return matches
+                    return 0, 0
+                matching = 0
+        return matching, possible
 
 
 ANYWHERE = NodeSelection()

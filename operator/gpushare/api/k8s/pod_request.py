@@ -1,6 +1,6 @@
 """Reads what a Pod that is being created asks for, and what its owner already decided."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -198,12 +198,20 @@ def _find_placer(metadata: Metadata, spec: Spec, selection: NodeSelection) -> Pl
     if selection is not ANYWHERE and selection.names_node:
         return Placer.NODE_SELECTION
     gates = [gate.name or "" for gate in spec.scheduling_gates or ()]
-    # Of a Job it holds back the Job itself: its pods come with the node labels that it chose.
-    labels = () if _is_of_job(metadata) else metadata.labels or ()
-    for key in (*labels, *gates):
-        if key.startswith(names.KUEUE_PREFIX) and key not in names.KUEUE_ADMITTED_LABELS:
-            return Placer.KUEUE
+    labels = metadata.labels or ()
+    marks = [key for key in (*labels, *gates) if key.startswith(names.KUEUE_PREFIX)]
+    if marks and not _is_admitted_by_kueue(metadata, marks):
+        return Placer.KUEUE
     return None
+
+
+def _is_admitted_by_kueue(metadata: Metadata, marks: Sequence[str]) -> bool:
+    """Tell whether the pod has its node labels of Kueue already; of a Job that holds back the Job
+    itself."""
+    labels = metadata.labels or _NO_LABELS
+    if _is_of_job(metadata):
+        return labels.keys() >= set(marks)
+    return names.KUEUE_ADMITTED_LABELS.issuperset(marks)
 
 
 def _is_of_job(metadata: Metadata) -> bool:

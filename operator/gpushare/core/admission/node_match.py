@@ -16,7 +16,8 @@ def explain_mismatch(selection: NodeSelection, pool: PoolView) -> str:
         excluded = "the pod's node selector or affinity excludes its nodes"
         return next(_find_causes(selection, pool.known), excluded)
     no_node = "none of its nodes has all labels that the pod's node selector and affinity require"
-    return next(_find_causes(selection, pool.present_together), no_node)
+    present = {key: tuple(column) for key, column in pool.columns.items()}
+    return next(_find_causes(selection, {**pool.known, **present}), no_node)
 
 
 def _find_causes(selection: NodeSelection, known: Known) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpushare import names
-from gpushare.api.k8s.node_selection import ANYWHERE, CHOOSING, Known, NodeSelection
+from gpushare.api.k8s.node_selection import ANYWHERE, CHOOSING, Columns, Known, NodeSelection
 from gpushare.api.pool import (
     DEFAULT_EDITION,
     Edition,
@@ -29,8 +29,8 @@ from gpushare.names import Reason
 Labels = tuple[tuple[str, str], ...]
 _WRITTEN = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
 MOST_REQUIREMENTS = 50
-"""Of a node affinity that is compared with each combination of labels: nobody may hold up the pods
-of others. Of a longer one is only known what no value of a single label satisfies."""
+"""Of a node affinity that is compared with what pools publish: who writes more must not hold up the
+pods of others."""
 
 
 @dataclass(frozen=True)
@@ -147,42 +147,27 @@ class PoolView:
         return {**self.node_labels, **{key: (ours.get(key),) for key in _WRITTEN}}
 
     @cached_property
-    def present(self) -> tuple[Known, ...]:
-        """What is known of the labels of its present nodes, by combination."""
-        absent: Known = dict.fromkeys(self.published_keys, (None,))
-        return tuple(
-            {**self.known, **absent, **{key: (value,) for key, value in each.items()}}
-            for each in self.combinations
-        )
-
-    @cached_property
-    def present_together(self) -> Known:
-        """The same of all of them together."""
-        return {
-            key: tuple(dict.fromkeys(chain.from_iterable(each[key] for each in self.present)))
-            for key in self.known.keys() | set(self.published_keys)
-        }
+    def columns(self) -> Columns:
+        """What is known of the labels of its present nodes."""
+        columns: dict[str, dict[str | None, int]] = {key: {} for key in self.published_keys}
+        for index, combination in enumerate(self.combinations):
+            for key, column in columns.items():
+                value = combination.get(key)
+                column[value] = column.get(value, 0) | 1 << index
+        return columns
 
     def match(self, selection: NodeSelection) -> bool | None:
         """Tell whether one of its nodes satisfies `selection`; None: that is not known."""
         if selection is ANYWHERE:
             return True
-        matches = selection.match(self.known)
-        if matches is not None or not self.combinations:
-            return matches
-        matches = selection.match(self.present_together)
-        if matches is None and selection.requirements <= MOST_REQUIREMENTS:
-            matches = self._match_one(selection)
-        return None if matches is False and self.is_open else matches
-
-    def _match_one(self, selection: NodeSelection) -> bool | None:
-        one_matches: bool | None = False
-        for known in self.present:
-            if (matches := selection.match(known)) is True:
-                return True
-            if matches is None:
-                one_matches = None
-        return one_matches
+        is_long = selection.terms is not None and selection.requirements > MOST_REQUIREMENTS
+        if self.is_open or is_long:
+            matches = selection.match(self.known)
+            if matches is not None or is_long:
+                return matches
+        all_bits = (1 << len(self.combinations)) - 1
+        matching, possible = selection.find_matching(self.columns, self.known, all_bits)
+        return True if matching else None if possible or self.is_open else False
 
 
 def view_pool(raw: Mapping[str, Any]) -> PoolView | None:

@@ -56,7 +56,6 @@ class Planner:
         self._timing = timing
         self._build_context = partial(
             ReconcileContext,
-            timing=timing,
             may_evict=may_evict,
             may_tear_down=may_tear_down,
             memory_unit=memory_unit,
@@ -108,7 +107,7 @@ class Planner:
 
     def build_context(self, snapshot: ClusterSnapshot, now: datetime) -> ReconcileContext:
         """Build the context of all decisions about `snapshot`."""
-        return self._build_context(now, plugin_daemonsets=snapshot.plugin_daemonsets)
+        return self._build_context(now, self._timing, snapshot.plugin_daemonsets)
 
     # The order of a pass.
 
