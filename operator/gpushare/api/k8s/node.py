@@ -10,7 +10,7 @@ from typing import Any, cast
 from gpushare import names
 from gpushare.api.k8s.card_annotations import parse_number
 from gpushare.api.k8s.interning import share, share_mapping
-from gpushare.api.k8s.taint import CORDON, NOT_READY, Taint, parse_taints
+from gpushare.api.k8s.taint import MIRRORED_KEYS, Taint, parse_taints
 
 MAX_CARDS = 1024
 """Of a node; what says more is mistaken, and must not cost more."""
@@ -129,7 +129,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
         ready=ready,
         ready_since=_parse_moment(condition.get("lastTransitionTime")) if ready else None,
         unschedulable=bool(spec.get("unschedulable")),
-        taints=_find_taints(raw, ready=ready) if spec.get("taints") else (),
+        taints=_find_taints(raw) if spec.get("taints") else (),
         boot_id=info.get("bootID", ""),
         os_image=intern(info.get("osImage", "")),
         operating_system=intern(info.get("operatingSystem", "")),
