@@ -6,12 +6,13 @@ from enum import StrEnum
 from functools import cached_property
 
 from gpushare import names
+from gpushare.api.k8s.daemonset import GPUSHARE_DAEMONSET
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import EDITIONS_WITH_PLACEMENT, Edition, ModeName, Schedule
 from gpushare.names import Reason
 
-GPUSHARE_PLUGIN = "gpushare-device-plugin-ds"
+GPUSHARE_PLUGIN = GPUSHARE_DAEMONSET
 LABELS_PAGE = "vendor's page on specifications and scheduling labels of GPU nodes"
 
 

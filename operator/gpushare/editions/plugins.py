@@ -9,9 +9,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from gpushare import names
 from gpushare.api.k8s.daemonset import (
     FORMER,
+    GPUSHARE_DAEMONSET,
     HAMI_DAEMONSET,
     MIG_DAEMONSET,
     NVIDIA_DAEMONSET,
+    UNNAMED,
 )
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
@@ -29,6 +31,8 @@ def _collect_served() -> Iterator[tuple[str, frozenset[str]]]:
         modes = [mode for mode in MODES.values() if mode.plugin == plugin]
         served = frozenset(resource for mode in modes for resource in mode.resources)
         yield from ((plugin, served), (f"{FORMER}{plugin}", served))
+        if plugin == GPUSHARE_DAEMONSET:
+            yield f"{UNNAMED}{plugin}", served
 
 
 SERVED: Mapping[str, frozenset[str]] = {

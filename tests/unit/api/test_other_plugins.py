@@ -37,7 +37,7 @@ HAMIS = {"app.kubernetes.io/component": "hami-device-plugin"}
         ("kube-system", _of_daemonset("migparted-device-plugin", CTR), "migparted-device-plugin"),
         ("hami", _of_daemonset("hami-device-plugin", "device-plugin"), HAMI),
         ("hami", _of_daemonset("vgpu", "device-plugin", **HAMIS), HAMI),
-        ("kube-system", _of_daemonset("kube-proxy", "main"), "kube-proxy"),
+        ("kube-system", without_folder(_of_daemonset("kube-proxy", "main")), "kube-proxy"),
         ("gpu-operator", _of_daemonset("ack-nvidia-device-plugin", "main"), None),
         ("gpu-operator", _of_daemonset("gpu-feature-discovery", "main"), None),
         ("apps", without_folder(_of_daemonset("hami-device-plugin", CTR)), None),

@@ -292,3 +292,31 @@ def test_a_change_whose_plugin_finds_no_card_is_restarted_once_and_fails_for_tha
     else:
         assert failure is not None
         assert (plan.state, failure.reason) == (NodeState.FAILED, Reason.NO_CARDS)
+
+
+COPY = a_plugin_pod("copy-1", daemonset="another gpushare-device-plugin-ds")
+UNKNOWN = a_plugin_pod("unknown-1", daemonset="unknown device plugin")
+
+
+@pytest.mark.parametrize("schedule", ["share", "cgpu"])
+def test_a_copy_of_the_plugin_competes_with_it_and_is_told_by_its_pod(schedule: str) -> None:
+    trouble = _compete(MEMORY_ALONE, PLUGIN, COPY, schedule=schedule)
+    words = (f"pod kube-system/{COPY.name}", MEMORY, "pluginDaemonSets")
+    expect_not_yet(trouble, Reason.COMPETING_PLUGINS, *words)
+    assert _compete(MEMORY_ALONE, PLUGIN, replace(COPY, deleting=True)) is None
+
+
+def test_a_copy_alone_serves_its_node() -> None:
+    """As a plugin under a name that nobody has told the operator."""
+    assert _compete(MEMORY_ALONE, COPY) is None
+
+
+def test_a_copy_of_the_plugin_competes_with_whole_cards() -> None:
+    trouble = _compete(BOTH, WHOLE_PLUGIN, COPY, schedule="default")
+    expect_not_yet(trouble, Reason.COMPETING_PLUGINS, COPY.name, "allocated twice")
+
+
+def test_what_an_unknown_plugin_serves_is_not_known_so_it_competes_with_nobody() -> None:
+    assert _compete(BOTH, PLUGIN, UNKNOWN) is None
+    plan = plan_of(_settled(), SHARE_POOL, PLUGIN, UNKNOWN, now=AT.now)
+    assert plan == plan_of(_settled(), SHARE_POOL, PLUGIN, now=AT.now)

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from gpushare import names
+from gpushare.api.k8s.gpu_request import ALL_DEVICES
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, Schedule
@@ -29,6 +30,7 @@ from tests.kit.values.node_plans import (
     expect_change,
     expect_idle,
     expect_release,
+    plan_of,
     recheck,
     written,
 )
@@ -297,3 +299,40 @@ def test_a_rival_is_known_at_every_step_also_on_a_node_that_had_no_record() -> N
         assert plan.reason is Reason.DRIFT_REVERTED
         node = write(node, plan)
     assert plan_teardown(_label_by_hand(node), manual_pool()).reason is Reason.LABEL_CONFLICT
+
+
+HOLDER = a_gpu_pod("notebook", requests={}, unrequested="runtimeClassName nvidia")
+
+
+@pytest.mark.parametrize(
+    ("pod", "is_waited_for"),
+    [
+        (HOLDER, True),
+        (replace(HOLDER, unrequested=ALL_DEVICES), False),
+        (replace(HOLDER, phase="Succeeded"), False),
+        (replace(HOLDER, unrequested=""), False),
+    ],
+    ids=["may hold cards", "may use any device", "has ended", "holds none"],
+)
+def test_it_waits_for_a_pod_that_may_hold_cards_without_a_request(
+    pod: Pod, is_waited_for: bool
+) -> None:
+    plan = plan_teardown(an_isolating(teardown=START), manual_pool(), pods=(PLUGIN, pod))
+    assert plan.uses_budget is not is_waited_for
+    if is_waited_for:
+        assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
+        assert "default/notebook (runtimeClassName nvidia)" in plan.message
+
+
+def test_a_pod_without_a_request_that_came_since_keeps_the_module() -> None:
+    node = teardown_node(ChangePhase.LABELLED)
+    assert plan_teardown(node, job_pool()).action is not None
+    plan = plan_teardown(node, job_pool(), pods=(PLUGIN, HOLDER))
+    assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
+
+
+def test_no_other_change_waits_for_a_pod_without_a_request() -> None:
+    node, pool = an_isolating(), a_pool(schedule="default")
+    with_pod = plan_of(node, pool, PLUGIN, HOLDER)
+    assert with_pod == plan_of(node, pool, PLUGIN)
+    assert with_pod.uses_budget

@@ -17,6 +17,7 @@ from gpushare.core.snapshot.admissions import find_admissions
 from gpushare.core.snapshot.isolation import (
     MAX_SAMPLES,
     ContainerIsolation,
+    find_pods_without_card,
     observe_containers,
     observe_isolation,
     sum_isolation,
@@ -349,3 +350,14 @@ def test_a_pod_that_holds_what_its_nodes_mode_does_not_offer_met_another_mode() 
     node = a_node(labels=OURS, records=applied("default"))
     seen = NodeSnapshot(node, (a_gpu_pod(),), parse_records(node))
     assert find_admissions(seen) == {"uid-of-train-1": None}
+
+
+@pytest.mark.parametrize(("cards", "counted"), [(2, 0), (1, 1), (0, 1)])
+def test_a_container_without_a_card_is_none_of_the_counts(cards: int, counted: int) -> None:
+    """With one card the plugin gives that to a container whose pod it does not find."""
+    node = replace(a_member("cgpu", **KNOWN), gpu_count=cards)
+    seen = NodeSnapshot(node, (PLUGIN, a_train(is_unassigned=True)), parse_records(node))
+    isolation = observe_isolation(seen)
+    assert (isolation.containers, isolation.isolated) == (counted, counted)
+    pending = replace(seen, pods=(PLUGIN, a_train(is_unassigned=True, phase="Pending")))
+    assert find_pods_without_card(pending) == []

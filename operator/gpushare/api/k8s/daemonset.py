@@ -35,11 +35,20 @@ NVIDIA_CONTAINERS = {
 name, and all the same pod labels (NVIDIA/k8s-device-plugin, issue 982)."""
 CONFIGS_FOLDER = "/available-configs"
 """Where config-manager finds the entries of the ConfigMap, by chart and by GPU Operator."""
+GPUSHARE_DAEMONSET = "gpushare-device-plugin-ds"
+UNNAMED = "another "
+"""Before the standard name of gpushare's plugin: of a pod that runs it under no known DaemonSet."""
+UNKNOWN_PLUGIN = "unknown device plugin"
+"""Of a pod that may register anything with the kubelet; no DaemonSet is called like that."""
+_KUBELETS_FOLDER = "/var/lib/kubelet/device-plugins"
+_OTHER_DEVICES = ("sriov", "sr-iov", "rdma", "fuse", "kvm", "fpga", "qat", "sgx")
+"""In the names of plugins that serve no GPU."""
 HAMI_DAEMONSET = "hami-device-plugin"
 """The name in HAMi's documentation, and the component of its pods under any name."""
 MIG_DAEMONSET = "migparted-device-plugin"
 """ACK's for MIG devices: of the resources that are known here it serves none."""
 _ACKS = names.STANDARD_DAEMONSETS | {MIG_DAEMONSET}
+_OTHERS = NVIDIA_DAEMONSETS | {HAMI_DAEMONSET}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +103,19 @@ def find_standard_name(
     name: str,
     labels: Mapping[str, str],
     containers: Iterable[Container],
-    volumes: Iterable[Mapping[str, Any]],
+    paths: Iterable[str],
     *,
     is_plugins: bool,
 ) -> str:
     """Find the standard name of the DaemonSet that owns a pod; empty for one of no interest.
 
     One that `is_plugins`, of the device plugins' namespace, keeps the `name` that it is known by.
-    Elsewhere anybody may imitate a plugin but for its mount of the kubelet's folder, which the Pod
-    Security Standard `baseline` forbids.
+    `paths` are those of the host that it mounts. Elsewhere anybody may imitate a plugin but for its
+    mount of the kubelet's folder, which the Pod Security Standard `baseline` forbids.
     """
     if is_plugins and (name in _ACKS or name.startswith(FORMER)):
         return name
-    if not (is_plugins or any(map(_is_plugins_folder, volumes))):
+    if not (is_plugins or any(map(_is_plugins_folder, paths))):
         return ""
     kinds = {NVIDIA_CONTAINERS.get(each.name or "", "") for each in containers}
     if name == NVIDIA_DAEMONSET or NVIDIA_DAEMONSET in kinds:
@@ -116,9 +125,33 @@ def find_standard_name(
     return (max(kinds, default="") or name) if is_plugins else ""
 
 
-def _is_plugins_folder(volume: Mapping[str, Any]) -> bool:
-    """Tell whether the volume holds the sockets of device plugins: without it none can register."""
-    path = str((volume.get("hostPath") or {}).get("path", ""))
+def identify_plugin_by_folder(
+    known: str, owner: str, containers: Iterable[Mapping[str, Any]], paths: Iterable[str]
+) -> str:
+    """Identify a device plugin that is none of the known ones; empty for a pod that is none.
+
+    `known` is the standard name of the DaemonSet that has it, `owner` its own. `paths` are those of
+    the host that it mounts: without the kubelet's folder none can register. gpushare's is known by
+    its image; of the others nobody knows what they serve, if it is no other kind of device.
+    """
+    if known in _ACKS or known in _OTHERS or known.startswith(FORMER):
+        return known
+    containers = tuple(containers)
+    folders = [path.rstrip("/") for path in paths]
+    mounts = any(map(_is_plugins_folder, folders))
+    above = (folder for folder in folders if folder and _KUBELETS_FOLDER.startswith(f"{folder}/"))
+    if not (mounts or any(above)):
+        return known
+    images = [shorten_image(each.get("image") or "") for each in containers]
+    if any("gpushare" in image and "plugin" in image for image in images):
+        return f"{UNNAMED}{GPUSHARE_DAEMONSET}"
+    words = " ".join((owner, *images, *(each.get("name") or "" for each in containers)))
+    is_other = any(word in words for word in _OTHER_DEVICES)
+    return UNKNOWN_PLUGIN if mounts and not is_other else known
+
+
+def _is_plugins_folder(path: str) -> bool:
+    """Tell whether a folder of the host holds the sockets of device plugins."""
     return path.rstrip("/").endswith("/device-plugins")
 
 

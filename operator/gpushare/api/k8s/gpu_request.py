@@ -1,8 +1,9 @@
-"""Counts what a pod asks of GPUs, as kube-scheduler counts it."""
+"""Counts what a pod asks of GPUs, as kube-scheduler counts it, and what it may hold unasked."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from gpushare import names
 from gpushare.api.k8s.node import parse_quantity
@@ -14,6 +15,12 @@ _NO_DEVICES = ("none", "void", "")
 """Values of NVIDIA_VISIBLE_DEVICES that give no card (NVIDIA Container Toolkit)."""
 _FROM_ELSEWHERE = "?"
 """Of a variable that is read from somewhere: it may be anything."""
+_DEVICES = "/dev/nvidia"
+"""How the paths of cards on their node begin."""
+_RUNTIME_CLASS = "nvidia"
+"""RuntimeClass of the GPU Operator; its others begin like that (nvidia-cdi, nvidia-legacy)."""
+ALL_DEVICES = "privileged, with all of /dev"
+"""What shows that a pod may use every device, as many do that use no card."""
 _REFERENCE = "$("
 """Begins a reference to another variable, which the kubelet resolves."""
 
@@ -28,6 +35,8 @@ class GpuEnvironment:
     """It does, or its value is only known when the container starts."""
     names_cards: bool = False
     """NVIDIA_VISIBLE_DEVICES says which cards it sees, whatever it is given."""
+    hides_cards: bool = False
+    """NVIDIA_VISIBLE_DEVICES says that it sees none, whatever its image says."""
     means_gpu: bool = False
     """It sets one of both, and not to say that it wants no card."""
 
@@ -49,6 +58,7 @@ def read_gpu_environment(container: Container) -> GpuEnvironment:
         disables_isolation=disables in _ON,
         may_disable_isolation=disables in (*_ON, _FROM_ELSEWHERE) or _REFERENCE in disables,
         names_cards=values.get(names.ENV_VISIBLE_DEVICES, "") not in _NO_DEVICES,
+        hides_cards=values.get(names.ENV_VISIBLE_DEVICES, _FROM_ELSEWHERE) in _NO_DEVICES,
         means_gpu=any(value not in _NO_DEVICES for value in values.values()),
     )
 
@@ -148,6 +158,64 @@ def asks_for_card_count(container: Container) -> bool:
     """Tell whether it asks for `aliyun.com/gpu-count`, which nodes offer but gives no card."""
     asked = container.resources
     return asked is not None and names.RESOURCE_GPU_COUNT in (asked.limits or ())
+
+
+def list_running(spec: Spec) -> tuple[Container, ...]:
+    """List the containers that live as long as the pod: sidecars, then those of the pod."""
+    sidecars = (each for each in spec.init_containers or () if each.restart_policy == SIDECAR)
+    return (*sidecars, *(spec.containers or ()))
+
+
+def list_host_paths(raw: Mapping[str, Any]) -> list[str]:
+    """List the paths of its node that a pod mounts, from the JSON of its spec."""
+    return [
+        mounted.get("path") or ""
+        for volume in raw.get("volumes") or ()
+        if (mounted := volume.get("hostPath"))
+    ]
+
+
+def find_unrequested_cards(raw: Mapping[str, Any], spec: Spec, paths: Sequence[str]) -> str:
+    """Find what shows that a pod which asks for no card may hold some; empty where nothing does.
+
+    `raw` is the JSON of its `spec`, and `paths` are those of the host that it mounts. A runtime of
+    NVIDIA's gives the cards that NVIDIA_VISIBLE_DEVICES names (NVIDIA Container Toolkit), also
+    where an image sets it or `envFrom` does, which no Pod shows.
+    """
+    runtime = raw.get("runtimeClassName") or ""
+    if not (paths or runtime or _sets_visible_devices(spec)):
+        # As nearly all pods of a cluster, each of whose events comes through here.
+        return ""
+    running = list_running(spec)
+    if any(map(asks_for_other_gpu, running)):
+        return ""
+    environments = list(map(read_gpu_environment, running))
+    for container, environment in zip(running, environments, strict=True):
+        if environment.names_cards:
+            return f"{names.ENV_VISIBLE_DEVICES} of container {container.name}"
+    for path in paths:
+        if path.startswith(_DEVICES):
+            return f"hostPath {path}"
+    is_nvidias = runtime == _RUNTIME_CLASS or runtime.startswith(f"{_RUNTIME_CLASS}-")
+    if is_nvidias and not all(each.hides_cards for each in environments):
+        return f"runtimeClassName {runtime}"
+    if any(path.rstrip("/") in ("", "/dev") for path in paths) and _is_privileged(raw):
+        return ALL_DEVICES
+    return ""
+
+
+def _sets_visible_devices(spec: Spec) -> bool:
+    for containers in (spec.containers, spec.init_containers):
+        for container in containers or ():
+            for variable in container.env or ():
+                if variable.name == names.ENV_VISIBLE_DEVICES:
+                    return True
+    return False
+
+
+def _is_privileged(raw: Mapping[str, Any]) -> bool:
+    containers = (*(raw.get("containers") or ()), *(raw.get("initContainers") or ()))
+    return any((each.get("securityContext") or {}).get("privileged") for each in containers)
 
 
 def _add(containers: Iterable[Amounts]) -> dict[str, int]:

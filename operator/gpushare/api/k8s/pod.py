@@ -4,7 +4,7 @@ Tens of thousands live in memory, and each pod event of the cluster comes throug
 have in common is kept once, and what is of no interest is left at the first look.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from sys import intern
@@ -16,13 +16,21 @@ import msgspec
 from gpushare import names
 from gpushare.api.decision_annotation import parse_past_decision
 from gpushare.api.k8s.card_annotations import parse_count, parse_ledger
-from gpushare.api.k8s.daemonset import NONE_RENAMED, find_standard_name
+from gpushare.api.k8s.daemonset import (
+    NONE_RENAMED,
+    UNKNOWN_PLUGIN,
+    find_standard_name,
+    identify_plugin_by_folder,
+)
 from gpushare.api.k8s.gpu_request import (
-    SIDECAR,
+    ALL_DEVICES,
     count_card_memory,
     count_container,
     count_gpu_requests,
     count_per_card,
+    find_unrequested_cards,
+    list_host_paths,
+    list_running,
     read_gpu_environment,
 )
 from gpushare.api.k8s.interning import share, share_mapping
@@ -94,11 +102,17 @@ class Pod:
     requires_isolation: bool = False
     daemonset: str = ""
     """Standard name of the owning DaemonSet, where it is one of the plugins' namespace, or runs
-    NVIDIA's or HAMi's plugin, in any namespace."""
+    NVIDIA's or HAMi's plugin, in any namespace. Of any other pod that runs gpushare's plugin
+    `UNNAMED` before its name; `UNKNOWN_PLUGIN` of one that may be a device plugin."""
+    unrequested: str = ""
+    """What shows that it may hold cards, although it asks for none; empty where nothing does, and
+    for the pods of DaemonSets, which belong to the node."""
     is_static_plugin: bool = False
     """The whole-card plugin as a static pod: nothing but its node's kubelet can restart it."""
     cards: Mapping[int, int] = field(default_factory=lambda: NOTHING)
     """Units of GPU memory that the scheduler's ledger gives it, by index of the card."""
+    is_unassigned: bool = False
+    """The plugin has not marked the card of the scheduler's ledger as given."""
     card_count: int = 1
     """Cards over which its label spreads its GPU memory evenly (Professional)."""
     created: datetime | None = None
@@ -126,6 +140,12 @@ class Pod:
         return self.phase not in ("Succeeded", "Failed")
 
     @property
+    def may_hold_cards(self) -> bool:
+        """Whether it may hold cards that nobody counts; those that may use any device hardly do."""
+        is_sign = self.unrequested not in ("", ALL_DEVICES)
+        return is_sign and self.is_live and not self.has_claimed_cards
+
+    @property
     def gpu_memory(self) -> int:
         """Units of GPU memory that it asks its node for."""
         return self.requests.get(names.RESOURCE_GPU_MEMORY, 0)
@@ -148,11 +168,13 @@ def parse_pod(
     plugin_namespaces: Collection[str],
     standard_names: Mapping[str, str] = NONE_RENAMED,
     schedulers: Collection[str] = (names.DEFAULT_SCHEDULER,),
+    for_users: bool = False,
 ) -> Pod | None:
     """Parse a Pod from the API server's JSON; None where no decision depends on it.
 
     `standard_names` maps names of DaemonSets in the cluster to the standard ones. `schedulers` give
-    out GPU memory card by card: pods of others are never unrouted.
+    out GPU memory card by card: pods of others are never unrouted. With `for_users` pods are parsed
+    too on which no decision depends, but that a user wants to know of.
     """
     meta, shape = raw["metadata"], parse_pod_shape(raw)
     spec = shape.spec or Spec()
@@ -163,15 +185,24 @@ def parse_pod(
     selects = _NO_SELECTION if by_daemonset else _find_selected(spec)
     is_routed = any(key in CHOOSING for key, _ in selects)
     namespace = meta["namespace"]
-    daemonset = ""
+    raw_spec, daemonset, unrequested = raw.get("spec") or {}, "", ""
+    paths = list_host_paths(raw_spec)
     if by_daemonset:
-        daemonset = _find_daemonset(raw, owner, spec, plugin_namespaces, standard_names)
+        daemonset = _find_daemonset(meta, owner, spec, paths, plugin_namespaces, standard_names)
     annotations = meta.get("annotations") or {}
     static = namespace in plugin_namespaces and _is_static_plugin(meta, annotations)
     status = raw.get("status") or {}
     node = spec.node_name or ""
+    if paths and not static:
+        named, containers = str(owner.get("name", "")), raw_spec.get("containers") or ()
+        daemonset = identify_plugin_by_folder(daemonset, named, containers, paths)
+    if node and not (requests or by_daemonset or static):
+        unrequested = find_unrequested_cards(raw_spec, spec, paths)
+    if not for_users:
+        unrequested = "" if unrequested == ALL_DEVICES else unrequested
+        daemonset = "" if daemonset == UNKNOWN_PLUGIN else daemonset
     claims = _list_claims(namespace, spec, status) if node else ()
-    if not (requests or selects or daemonset or static or claims):
+    if not (requests or selects or daemonset or static or claims or unrequested):
         return None
     ready = _find_condition(status, "Ready")
     since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
@@ -206,10 +237,12 @@ def parse_pod(
         ),
         daemonset=intern(daemonset),
         is_static_plugin=static,
+        unrequested=intern(unrequested),
         owner=intern(str(owner.get("uid", ""))),
         workload=share(name_workload(meta, owner)) if shares else None,
         # A binding that failed leaves its entry behind, on a pod that holds nothing.
         cards=_read_cards(spec, annotations, card_memory) if shares and node else NOTHING,
+        is_unassigned=shares and annotations.get(names.ANNOTATION_ASSIGNED) == "false",
         card_count=_count_cards(meta) if shares else 1,
         created=datetime.fromisoformat(created) if created else None,
         started=datetime.fromisoformat(started) if started and asks_for_cards else None,
@@ -284,9 +317,8 @@ def _find_selected(spec: Spec) -> frozenset[tuple[str, str]]:
 
 
 def _find_sharing(spec: Spec) -> tuple[SharingContainer, ...]:
-    sidecars = (each for each in spec.init_containers or () if each.restart_policy == SIDECAR)
     found = []
-    for container in (*sidecars, *(spec.containers or ())):
+    for container in list_running(spec):
         if names.RESOURCE_GPU_MEMORY in count_container(container):
             said = read_gpu_environment(container)
             opts_out: bool | None = said.disables_isolation
@@ -312,17 +344,17 @@ def _find_controller(meta: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _find_daemonset(
-    raw: Mapping[str, Any],
+    meta: Mapping[str, Any],
     owner: Mapping[str, Any],
     spec: Spec,
+    paths: Sequence[str],
     plugin_namespaces: Collection[str],
     standard_names: Mapping[str, str],
 ) -> str:
-    meta, volumes = raw["metadata"], (raw.get("spec") or {}).get("volumes") or ()
     name, is_plugins = str(owner["name"]), meta["namespace"] in plugin_namespaces
     known = standard_names.get(name, name) if is_plugins else name
     labels, containers = meta.get("labels") or {}, spec.containers or ()
-    return find_standard_name(known, labels, containers, volumes, is_plugins=is_plugins)
+    return find_standard_name(known, labels, containers, paths, is_plugins=is_plugins)
 
 
 def _find_condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

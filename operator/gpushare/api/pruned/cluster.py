@@ -120,8 +120,8 @@ def _concerns_gpus(pod: Json) -> bool:
     containers = (shape.spec and shape.spec.containers) or ()
     is_nvidias = any(each.name in NVIDIA_CONTAINERS for each in containers)
     # In which namespace NVIDIA's plugin is to be, is not known here.
-    namespace = pod["metadata"]["namespace"] if is_nvidias else ""
-    if parse_pod(pod, plugin_namespaces=(names.PLUGIN_NAMESPACE, namespace)) is not None:
+    of_plugins = (names.PLUGIN_NAMESPACE, pod["metadata"]["namespace"] if is_nvidias else "")
+    if parse_pod(pod, plugin_namespaces=of_plugins, for_users=True) is not None:
         return True
     request = read_pod_request(shape)
     # Who asks for a pool and forgot to ask for a GPU wants to know.

@@ -29,6 +29,12 @@ def _image_name(value: Any) -> str | None:
     return shorten_image(value) if isinstance(value, str) else None
 
 
+def _plugin_image(value: Any) -> str | None:
+    """Keep the image of gpushare's plugin alone, by which that is known under any name."""
+    name = _image_name(value)
+    return name if name is not None and "gpushare" in name else None
+
+
 def _last_spec(value: Any) -> str:
     """Keep the spec alone: a manifest has whatever labels and annotations its owner put there."""
     try:
@@ -112,15 +118,18 @@ _AFFINITY: Shape = {
 _VARIABLE: Shape = {"name": required, "value": str, "valueFrom": _hide_source}
 _CONTAINER: Shape = {
     "name": required,
+    "image": _plugin_image,
     "restartPolicy": str,
     "env": Items(_VARIABLE, "name", names.GPU_ENVIRONMENT),
     "resources": {"limits": _amounts, "requests": _amounts},
+    "securityContext": {"privileged": bool},
 }
 _CLAIM: Shape = {"name": required, "resourceClaimName": str}
 _POD: Shape = {
     "metadata": {
         **_NAMESPACED,
         "annotations": {
+            names.ANNOTATION_ASSIGNED: str,
             names.ANNOTATION_CARD: str,
             names.ANNOTATION_CARD_UNITS: str,
             names.ANNOTATION_DECISION: str,
@@ -139,6 +148,7 @@ _POD: Shape = {
         "nodeName": str,
         "nodeSelector": texts,
         "schedulerName": str,
+        "runtimeClassName": str,
         "hostIPC": bool,
         "affinity": _AFFINITY,
         "tolerations": [

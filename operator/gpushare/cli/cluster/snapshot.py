@@ -44,7 +44,9 @@ def observe_cluster(cluster: Cluster) -> Seen:
     claims = None if Kind.RESOURCECLAIMS in cluster.unread else _read_claims(cluster)
     by_node: defaultdict[str, list[Pod]] = defaultdict(list)
     for raw in cluster.pods:
-        pod = parse_pod(raw, plugin_namespaces=of_plugins, standard_names=standard_names)
+        pod = parse_pod(
+            raw, plugin_namespaces=of_plugins, standard_names=standard_names, for_users=True
+        )
         if pod is not None:
             by_node[pod.node].append(judge_claims(pod, claims))
     unbound = tuple(by_node.pop("", ()))

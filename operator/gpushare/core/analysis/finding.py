@@ -79,6 +79,10 @@ class Code(StrEnum):
     STATIC_POD = "StaticPod", Severity.INFO
     NOT_ECS = "NotEcs", Severity.WARNING
     CONTAINER_OS = "ContainerOs", Severity.INFO
+    WITHOUT_CARD = "WithoutCard", Severity.WARNING
+    UNREQUESTED_CARDS = "UnrequestedCards", Severity.WARNING
+    ALL_DEVICES = "AllDevices", Severity.INFO
+    UNKNOWN_PLUGIN = "UnknownPlugin", Severity.INFO
     PLUGINS_EVICTABLE = "PluginsEvictable", Severity.WARNING
     POOLS_AS_PLANNED = "PoolsAsPlanned", Severity.OK
 

@@ -9,12 +9,14 @@ from dataclasses import replace
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
+from gpushare.core.analysis.card_holders import judge_card_holders
 from gpushare.core.analysis.finding import Code, Finding, Severity, find
 from gpushare.core.deviceplugin.findings import (
     RESTART_STATIC_PLUGIN,
     NotYet,
     find_competing_plugins,
     find_plugin_problem,
+    list_few,
 )
 from gpushare.core.deviceplugin.verification import verify_mode
 from gpushare.core.nodechange.blockers import (
@@ -25,6 +27,7 @@ from gpushare.core.nodechange.blockers import (
 )
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import NodeContext
+from gpushare.core.snapshot.isolation import find_pods_without_card
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.editions.edition import Mode
 from gpushare.editions.registry import EDITIONS, find_edition, find_mode, find_schedule
@@ -104,6 +107,18 @@ def _judge(
             yield find(Code.UNKNOWN_MODE, about, said, remedy)
         elif (loaded := context.seen.records.find_loaded(mode)).is_resolved:
             yield from _judge_mode(context, loaded, ctx)
+    if without := find_pods_without_card(context.seen):
+        listed = list_few(sorted(f"{pod.namespace}/{pod.name}" for pod in without))
+        yield find(
+            Code.WITHOUT_CARD,
+            about,
+            f"Pods run, but the device plugin gave them no card: {listed}",
+            "Delete them. Let one container of a pod request all of its GPU memory "
+            "(docs/tenants.md)",
+        )
+    # A node without cards has nothing that such pods could hold.
+    if pool is not None or edition is not None or others or node.gpu_count:
+        yield from judge_card_holders(node, pods)
     if any(pod.is_static_plugin and pod.is_live for pod in pods):
         yield find(
             Code.STATIC_POD,

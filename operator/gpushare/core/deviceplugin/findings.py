@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gpushare import names
+from gpushare.api.k8s.daemonset import UNNAMED
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Schedule
@@ -17,6 +18,7 @@ from gpushare.core.capacity.pool_capacity import tell_unit
 from gpushare.core.deviceplugin.scheduler_errors import RESTART
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.editions.edition import Mode
+from gpushare.editions.plugin_daemonsets import CHART_VALUE
 from gpushare.editions.plugins import (
     SERVED,
     STATIC_PLUGIN,
@@ -186,18 +188,18 @@ def find_competing_plugins(
         return None
     if len(stacks := find_stacks(node, pods)) > 1:
         return NotYet(Reason.COMPETING_STACKS, describe_competing(node.name, stacks))
-    other, served = ctx.name_of(competing[0]), SERVED[competing[0]]
+    other, served = _name_plugin(competing[0], pods, ctx), SERVED[competing[0]]
     if same := sorted(served & may_offer(mode)):
         what = (
-            f"{ctx.name_of(own)} and {other} both serve {' and '.join(same)} on the node; its "
-            "kubelet uses the one that registered last"
+            f"{_name_plugin(own, pods, ctx)} and {other} both serve {' and '.join(same)} on the "
+            "node; its kubelet uses the one that registered last"
         )
     else:
         what = (
             f"{other} serves {' and '.join(sorted(served))} on a node in mode {mode.schedule}: "
             "its cards can be allocated twice"
         )
-    return NotYet(Reason.COMPETING_PLUGINS, f"{what}. {tell_how_to_remove(competing, ctx)}")
+    return NotYet(Reason.COMPETING_PLUGINS, f"{what}. {_tell_how_to_remove(competing, pods, ctx)}")
 
 
 def explain_zero(
@@ -286,16 +288,32 @@ def tell_logs(serving: Sequence[Pod]) -> str:
     return f"`kubectl -n {serving[0].namespace} logs {serving[0].name}`"
 
 
-def tell_how_to_remove(competing: Sequence[str], ctx: ReconcileContext) -> str:
+def _name_plugin(plugin: str, pods: Sequence[Pod], ctx: ReconcileContext) -> str:
+    """Name a plugin, a key of `SERVED`; one whose DaemonSet nobody knows by its pod."""
+    if not plugin.startswith(UNNAMED):
+        return ctx.name_of(plugin)
+    found = min((pod for pod in pods if pod.daemonset == plugin), key=lambda pod: pod.uid)
+    return f"pod {found.namespace}/{found.name}"
+
+
+def _tell_how_to_remove(
+    competing: Sequence[str], pods: Sequence[Pod], ctx: ReconcileContext
+) -> str:
     """Tell how a user removes these plugins from a node."""
-    daemonsets = [ctx.name_of(other) for other in competing if other != STATIC_PLUGIN]
+    named = [each for each in competing if not each.startswith(UNNAMED)]
     steps = []
-    if daemonsets:
+    if daemonsets := [ctx.name_of(each) for each in named if each != STATIC_PLUGIN]:
         listed = " and ".join(daemonsets)
         steps.append(
             f"Keep DaemonSet {listed} off the node by its node selector or affinity (deleting it "
             "removes it from all nodes)"
         )
+    steps += [
+        f"Remove {_name_plugin(each, pods, ctx)} from the node, by the node selector of its owner "
+        f"or with it. If it is the installation's own, set the chart's value {CHART_VALUE}"
+        for each in competing
+        if each not in named
+    ]
     if STATIC_PLUGIN in competing:
         steps.append(REMOVE_STATIC_PLUGIN)
     return ". ".join(steps)

@@ -10,7 +10,7 @@ from gpushare.api.pool import Edition, Schedule
 from gpushare.core.deviceplugin.findings import list_few
 from gpushare.core.snapshot.actions import Blocker, NamedPod
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.edition import Mode, Transition
+from gpushare.editions.edition import Mode, Outcome, Transition
 from gpushare.editions.gpu_operator import describe_mig
 from gpushare.editions.maintenance import describe_maintenance
 from gpushare.editions.plugin_daemonsets import CHART_VALUE
@@ -37,7 +37,8 @@ def find_blocking_pods(
     the plugin is away. Where running pods keep what they have (the Basic edition's isolation flip,
     a plugin's restart), those that require isolation hold up leaving it. In all other changes,
     every live pod that asked for the old mode's resource, as the vendor's common rule says, or
-    holds cards by NVIDIA's DRA driver, or may, unless the node is handed to that.
+    holds cards by NVIDIA's DRA driver, or may, unless the node is handed to that. In a teardown,
+    which removes a module from under them, also pods that may hold cards and ask for none.
     """
     live = [pod for pod in pods if pod.is_live]
     groups = [
@@ -57,6 +58,9 @@ def find_blocking_pods(
         groups.append((claimants, "hold cards by ResourceClaims"))
         unknown = [pod for pod in others if pod.has_claimed_cards is None]
         groups.append((unknown, "have ResourceClaims that are not found or can't be read"))
+        if transition.outcome is Outcome.REQUIRES_TEARDOWN:
+            holders = [pod for pod in live if pod.may_hold_cards]
+            groups.append((holders, "may hold cards without a request"))
     elif not to.isolated:
         strict = [pod for pod in live if pod.requires_isolation and pod.requests]
         groups.append((strict, f"require isolation ({names.ANNOTATION_ISOLATION})"))
@@ -258,6 +262,11 @@ def _wait_for(what: str, users: Sequence[Pod], pods: Iterable[Pod]) -> Blocker |
     """Block by `pods`, of which `users` are named; None where there are no `users`."""
     if not users:
         return None
-    listed = list_few(sorted(f"{pod.namespace}/{pod.name}" for pod in users))
+    listed = list_few(sorted(map(_describe, users)))
     message = f"Pods that {what} must finish or be moved first: {listed}"
     return Blocker(Reason.WORKLOADS_PRESENT, message, tuple(pods))
+
+
+def _describe(pod: Pod) -> str:
+    sign = f" ({pod.unrequested})" if pod.may_hold_cards else ""
+    return f"{pod.namespace}/{pod.name}{sign}"

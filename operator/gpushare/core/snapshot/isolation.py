@@ -53,8 +53,12 @@ NOTHING_SHARED = NodeIsolation()
 
 
 def observe_containers(seen: NodeSnapshot) -> tuple[ContainerIsolation, ...]:
-    """Return what is known of each running container on the node that shares a card."""
-    sharing = [pod for pod in seen.pods if pod.containers and pod.phase == "Running"]
+    """Return what is known of each running container on the node that shares a card; one whose
+    pod got no card is none."""
+    without = find_pods_without_card(seen)
+    sharing = [
+        pod for pod in seen.pods if pod.containers and pod.phase == "Running" and pod not in without
+    ]
     if not sharing:
         return ()
     admissions, mode = find_admissions(seen), seen.records.mode
@@ -63,6 +67,17 @@ def observe_containers(seen: NodeSnapshot) -> tuple[ContainerIsolation, ...]:
         for pod in sorted(sharing, key=lambda pod: (pod.namespace, pod.name))
         for container in pod.containers
     )
+
+
+def find_pods_without_card(seen: NodeSnapshot) -> list[Pod]:
+    """Find running pods to which the plugin gave no card, such as one with two GPU containers.
+
+    It does not refuse their containers, but has them look for a card `no-gpu-has-3GiB-to-run`
+    (open-source gpushare-device-plugin). On a node of one card it gives that to whoever asks.
+    """
+    if seen.node.gpu_count <= 1:
+        return []
+    return [pod for pod in seen.pods if pod.is_unassigned and pod.phase == "Running"]
 
 
 def find_stale_pods(seen: NodeSnapshot) -> tuple[Pod, ...]:

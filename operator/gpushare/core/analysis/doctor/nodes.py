@@ -23,7 +23,11 @@ from gpushare.editions.registry import EDITIONS, find_edition, find_schedule
 from gpushare.names import Reason
 
 _OTHER_STACKS = frozenset({Reason.OTHER_STACK, Reason.COMPETING_STACKS})
-_SERVE = frozenset({Code.STATIC_POD, Code.NOT_ECS, Code.CONTAINER_OS})
+_SERVE = frozenset(
+    {Code.STATIC_POD, Code.NOT_ECS, Code.CONTAINER_OS}
+    | {Code.WITHOUT_CARD, Code.UNREQUESTED_CARDS}
+    | {Code.ALL_DEVICES, Code.UNKNOWN_PLUGIN}
+)
 """Findings of nodes that nevertheless serve what their labels say."""
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gpushare import names
-from gpushare.api.k8s.daemonset import NVIDIA_DAEMONSETS
+from gpushare.api.k8s.daemonset import NVIDIA_DAEMONSETS, UNKNOWN_PLUGIN
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool
@@ -215,7 +215,7 @@ def _list_plugins(
     every = INSTALLERS.union(NVIDIA_DAEMONSETS, *(each.components for each in MODES.values()))
     for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
         plugin = identify_plugin(pod)
-        if not plugin and pod.daemonset not in every:
+        if not plugin and pod.daemonset not in every and pod.daemonset != UNKNOWN_PLUGIN:
             continue
         yield PluginLine(
             name=daemonsets.name_of(plugin or pod.daemonset),

@@ -8,6 +8,7 @@ from statistics import median
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.api.status import PoolPlan, PoolStatus
+from gpushare.core.analysis.card_holders import judge_card_holders
 from gpushare.core.analysis.finding import Finding
 from gpushare.core.analysis.forecast.calendar import Calendar, forecast_calendar
 from gpushare.core.analysis.forecast.duration import DurationForecast, forecast_duration
@@ -44,7 +45,7 @@ class PoolForecast:
     """Nodes that are not as the pool says, or leave it; by wave and name."""
     duration: DurationForecast | None
     limits: tuple[Finding, ...] = ()
-    """What its mode can't do on the nodes of its steps."""
+    """What its mode can't do on the nodes of its steps, and pods there that nobody counts."""
     calendar: Calendar | None = None
     """Its waves by window; None without windows or waves."""
 
@@ -117,10 +118,13 @@ def _tell(pool: Pool, planner: Planner, now: datetime) -> tuple[PoolStatus, Pool
 def _find_limits(
     pool: Pool, steps: Iterable[NodeForecast], snapshot: ClusterSnapshot
 ) -> Iterator[Finding]:
-    if MODES[pool.spec.edition, pool.spec.schedule].isolated:
-        for step in steps:
-            if step.pool == pool.name and not step.leaves:
-                yield from judge_cgpu(snapshot.nodes[step.node])
+    isolates = MODES[pool.spec.edition, pool.spec.schedule].isolated
+    for step in steps:
+        if isolates and step.pool == pool.name and not step.leaves:
+            yield from judge_cgpu(snapshot.nodes[step.node])
+        if step.kind is not None:
+            pods = snapshot.pods.get(step.node, ())
+            yield from judge_card_holders(snapshot.nodes[step.node], pods)
 
 
 def _note_approvals(
