@@ -178,12 +178,10 @@ def _find_ready(status: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-def _find_taints(raw: Mapping[str, Any], *, ready: bool) -> tuple[Taint, ...]:
-    """Find the taints that say more than the node's condition and its cordon, which Kubernetes
-    makes taints of a moment later."""
-    implied = {CORDON} if raw["spec"].get("unschedulable") else set()
-    implied |= set() if ready else NOT_READY
-    return share(tuple(taint for taint in parse_taints(raw) if taint.key not in implied))
+def _find_taints(raw: Mapping[str, Any]) -> tuple[Taint, ...]:
+    """Find the taints that say more than whether the node is Ready or cordoned: Kubernetes makes
+    those of that, and takes them away, a moment later."""
+    return share(tuple(taint for taint in parse_taints(raw) if taint.key not in MIRRORED_KEYS))
 
 
 def _read_managers(
