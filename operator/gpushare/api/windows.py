@@ -30,6 +30,14 @@ def _check_schedule(schedule: str) -> str:
         ) from error
     except StopIteration as error:
         raise ValueError(f"the cron schedule {schedule!r} matches no day") from error
+    _, _, day, _, weekday = schedule.split()
+    if "*" not in (day, weekday) and "*" in f"{day}{weekday}":
+        # Such as `*/2`. CronJobs (robfig/cron) read that as days that are given, cron does not.
+        raise ValueError(
+            f"the cron schedule {schedule!r} gives days of the month and of the week, one with *. "
+            "A CronJob starts where either matches, cron where both do. Set one to *, or list the "
+            "days"
+        )
     return schedule
 
 
@@ -58,7 +66,10 @@ class MaintenanceWindow(ApiModel):
     )
     time_zone: Annotated[
         str, Field(max_length=64, pattern="^[A-Za-z0-9_+/-]+$"), AfterValidator(_check_zone)
-    ] = Field(default="UTC", description="IANA time zone of the schedule, such as Asia/Shanghai.")
+    ] = Field(
+        default="UTC",
+        description="IANA time zone of the schedule, such as Asia/Shanghai. If not set, UTC.",
+    )
 
     @cached_property
     def length(self) -> timedelta:

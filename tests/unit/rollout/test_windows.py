@@ -147,6 +147,17 @@ def test_a_window_that_never_opens_is_refused(fault: dict[str, str]) -> None:
         MaintenanceWindow.model_validate(window | fault)
 
 
+@pytest.mark.parametrize("schedule", ["0 2 */2 * SAT", "0 2 1-7 * */3"])
+def test_days_that_cron_and_a_cronjob_understand_differently_are_refused(schedule: str) -> None:
+    with pytest.raises(ValidationError, match="A CronJob starts where either matches"):
+        a_window(schedule, "1h")
+
+
+@pytest.mark.parametrize("schedule", ["0 2 */2 * *", "0 2 * * */3", "0 2 1-7 * SAT"])
+def test_days_that_both_understand_alike_are_taken(schedule: str) -> None:
+    assert a_window(schedule, "1h").schedule == schedule
+
+
 @pytest.mark.parametrize("until", ["tomorrow", "2027", "4711.5", "-1", "2027-01-01T00:00"])
 def test_a_freeze_whose_end_cannot_be_read_holds(until: str) -> None:
     raw = {"metadata": {"name": "gpushare-freeze"}, "data": {"until": until}}
