@@ -133,9 +133,22 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
             name: _structural(part, definitions) for name, part in schema["properties"].items()
         }
     if isinstance(schema.get("items"), dict):
-        result["items"] = _structural(schema["items"], definitions)
+        result["items"] = _without_defaults(_structural(schema["items"], definitions))
     if isinstance(schema.get("additionalProperties"), dict):
         result["additionalProperties"] = _structural(schema["additionalProperties"], definitions)
+    return result
+
+
+def _without_defaults(item: dict[str, Any]) -> dict[str, Any]:
+    """Leave to the reader what a list's item leaves out. Written into a stored list, a default
+    makes it another list: GitOps tools compare a custom resource's lists as a whole, and would
+    show the pool as out of sync for ever.
+    """
+    result = {key: value for key, value in item.items() if key != "default"}
+    if "properties" in item:
+        result["properties"] = {
+            name: _without_defaults(part) for name, part in item["properties"].items()
+        }
     return result
 
 

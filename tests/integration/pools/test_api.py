@@ -82,6 +82,15 @@ def test_what_a_spec_leaves_out_gets_a_safe_value(bench: Bench) -> None:
     }
 
 
+def test_lists_of_a_spec_are_stored_as_they_were_written(bench: Bench) -> None:
+    windows = [{"schedule": "0 2 * * *", "duration": "4h"}]
+    tolerations = [{"key": "gpu", "operator": "Exists"}]
+    pool = build_pool(rollout={"windows": windows}, workloads={"tolerations": tolerations})
+    created = bench.create_pool(pool)["spec"]
+    assert created["rollout"]["windows"] == windows
+    assert created["workloads"]["tolerations"] == tolerations
+
+
 def test_kubectl_knows_the_short_name_the_category_and_the_columns(bench: Bench) -> None:
     bench.create_pool(build_pool(placement="spread"))
     for word in ("gsp", "gpu", "gpusharepool", "gpusharepools.gpushare.io"):

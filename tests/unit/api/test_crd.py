@@ -43,6 +43,11 @@ def test_every_list_map_and_text_of_the_spec_is_bounded(field: str) -> None:
     assert bound is None or bound in part or "enum" in part
 
 
+@pytest.mark.parametrize("field", [path for path, _ in _fields(SCHEMA) if "[]" in path])
+def test_nothing_is_written_into_an_item_of_a_list_that_its_owner_left_out(field: str) -> None:
+    assert "default" not in dict(_fields(SCHEMA))[field]
+
+
 def test_no_schema_refers_to_another_place() -> None:
     text = yaml.safe_dump(SCHEMA)
     assert "$ref" not in text
