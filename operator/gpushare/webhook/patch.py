@@ -9,13 +9,17 @@ from gpushare.core.admission import Decision
 
 Operation = dict[str, Any]
 
+MAX_ANNOTATIONS_BYTES = 256 * 1024
+"""Of all keys and values of an object (`TotalAnnotationSizeLimitB`, k8s.io/apimachinery)."""
+
 
 def plan_patch(pod: PodShape, decision: Decision) -> list[Operation]:
     """Plan the patch that writes `decision` into `pod`.
 
     What is there already is not written again, so applied twice it changes nothing more. A value
-    that the pod's owner gave to a key of the selector stays. Raises `MalformedPodError` where
-    there is no place for it.
+    that the pod's owner gave to a key of the selector stays. A pod whose annotations leave no
+    space for one more gets none, since the API server would refuse it. Raises `MalformedPodError`
+    where there is no place for the rest.
     """
     patch: list[Operation] = []
     if decision.selector or decision.tolerations:
@@ -31,9 +35,14 @@ def plan_patch(pod: PodShape, decision: Decision) -> list[Operation]:
             raise MalformedPodError("the pod has no metadata")
         annotations = metadata.annotations
         entry = {names.ANNOTATION_DECISION: decision.annotation}
-        if annotations is None or not entry.items() <= annotations.items():
+        is_new = annotations is None or not entry.items() <= annotations.items()
+        if is_new and _count_bytes({**(annotations or {}), **entry}) <= MAX_ANNOTATIONS_BYTES:
             patch += _plan_entries("/metadata/annotations", annotations, entry)
     return patch
+
+
+def _count_bytes(annotations: Mapping[str, str]) -> int:
+    return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
 
 
 def _plan_entries(

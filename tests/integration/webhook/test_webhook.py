@@ -40,6 +40,12 @@ def test_a_pod_that_chose_no_pool_is_sent_to_one_and_scheduled_there(bench: Benc
 
 
 @pytest.mark.usefixtures("pools")
+def test_a_pod_whose_annotations_are_full_is_sent_to_a_pool_as_any(bench: Bench) -> None:
+    full = {"example.com/template": "x" * (2**18 - 100)}
+    assert selector_of(bench, build_pod("p", annotations=full)) == {POOL: "isolated"}
+
+
+@pytest.mark.usefixtures("pools")
 def test_a_pod_that_requires_isolation_is_sent_to_it_or_refused(bench: Bench) -> None:
     pod = build_pod("p", annotations={"gpushare.io/isolation": "required"})
     assert selector_of(bench, pod)[POOL] == "isolated"

@@ -113,3 +113,17 @@ def test_into_what_is_there_only_what_is_missing_is_added() -> None:
 def test_what_has_no_place_for_a_decision_is_malformed(pod: Json) -> None:
     with pytest.raises(MalformedPodError):
         plan_patch(pod, ALL)
+
+
+@pytest.mark.parametrize(("free", "is_noted"), [(0, True), (-1, False)])
+def test_why_is_not_noted_where_the_annotations_leave_no_space_for_it(
+    free: int, *, is_noted: bool
+) -> None:
+    decision = build_decision(annotation='{"v":1}')
+    taken = len(ANNOTATION_DECISION) + len(decision.annotation) + len("template")
+    value = "é" * ((patch_module.MAX_ANNOTATIONS_BYTES - taken) // 2)
+    value += "x" * (patch_module.MAX_ANNOTATIONS_BYTES - taken - len(value.encode()) - free)
+    pod = {"metadata": {"annotations": {"template": value}}, "spec": {}}
+    patched = apply(pod, decision)
+    assert patched["spec"]["nodeSelector"] == POOL
+    assert (ANNOTATION_DECISION in patched["metadata"]["annotations"]) is is_noted
