@@ -173,7 +173,8 @@ class Settings(BaseModel):
             )
         return self
 
-    webhook_host: str = "0.0.0.0"
+    webhook_host: str = ""
+    """Address at which the webhook listens. Empty: at all, of IPv4 and of IPv6."""
     webhook_port: Port = 9443
     webhook_configuration: str = "gpushare-webhook"
     """MutatingWebhookConfiguration whose caBundle is kept equal to our CA."""
@@ -216,6 +217,7 @@ class Settings(BaseModel):
     per_node_metrics: bool = False
     """The controller reports each node and the memory of each card: one series for each node, and
     two for each card."""
-    metrics_host: str = "0.0.0.0"
+    metrics_host: str = ""
+    """Address of metrics and probes, as `webhook_host`."""
     metrics_port: Port = 8080
     log_level: str = "INFO"

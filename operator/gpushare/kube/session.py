@@ -59,7 +59,12 @@ def open_session(
         # Kopf's calls follow where an answer points to: not with our token.
         if request.url.origin() == origin and (authorization := await credentials.authorize()):
             request.headers["Authorization"] = authorization
-        response = await handler(request)
+        try:
+            response = await handler(request)
+        except aiohttp.ClientConnectorCertificateError:
+            # For the next call.
+            credentials.renew_trust()
+            raise
         if response.status == 401:
             credentials.forget()
         return response

@@ -29,7 +29,7 @@ class ReadinessCall:
         find_trust: Callable[[], bytes | None],
         usable: asyncio.Event,
     ) -> None:
-        self._host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)
+        self._host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)
         self._server_name = server_name
         self._find_trust = find_trust
         self._usable = usable

@@ -6,13 +6,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from aiohttp import ClientConnectorCertificateError, web
+from aiohttp.test_utils import RawTestServer
 
 import gpushare
 from gpushare.certs.issue import issue_authority
 from gpushare.kube.auth.credentials import TOKEN_SECONDS
 from gpushare.kube.auth.service_account import read_service_account
+from gpushare.kube.client import connect
 from gpushare.kube.errors import CredentialsError
 from gpushare.kube.session import load_credentials
+from tests.kit.values.certificates import build_tls
 
 ENVIRON = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -58,6 +62,31 @@ async def test_a_token_is_read_again_and_kept_while_there_is_no_other(
     assert await credentials.authorize() == "Bearer first"
     now[0] += TOKEN_SECONDS
     assert await credentials.authorize() == f"Bearer {sent}"
+
+
+async def test_an_api_server_with_a_new_ca_is_known_once_the_kubelet_has_written_that(
+    account: Path,
+) -> None:
+    server_tls, _, authority = build_tls()
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        return web.json_response({})
+
+    server = RawTestServer(answer, scheme="https")
+    await server.start_server(ssl=server_tls)
+    async with server:
+        environ = ENVIRON | {
+            "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+            "KUBERNETES_SERVICE_PORT": str(server.port),
+        }
+        async with connect(await load_credentials(None, account, environ)) as api:
+            for _ in range(2):
+                with pytest.raises(ClientConnectorCertificateError):
+                    await api.get("version")
+            (account / "ca.crt").write_bytes(authority.certificate_pem)
+            with pytest.raises(ClientConnectorCertificateError):
+                await api.get("version")
+            assert await api.get("version") == {}
 
 
 @pytest.mark.parametrize("missing", ["token", "ca.crt"])

@@ -11,6 +11,7 @@ from aiohttp.test_utils import RawTestServer
 from gpushare.observe.http import MAX_CONNECTIONS, Check, ProcessServer
 from gpushare.observe.metrics import Metrics
 from gpushare.observe.metrics.controller import ControllerMetrics
+from gpushare.settings import Settings
 
 
 async def get(path: str, *readiness: Check, method: str = "GET") -> tuple[int, str]:
@@ -52,6 +53,16 @@ async def test_what_is_no_http_is_answered_and_not_logged(
         writer.close()
         await writer.wait_closed()
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+async def test_they_are_there_where_pods_have_addresses_of_one_family_alone(
+    address: str, unused_tcp_port: int
+) -> None:
+    server = ProcessServer(Metrics().generate)
+    async with server.listening(host=Settings().metrics_host, port=unused_tcp_port):
+        _, writer = await asyncio.open_connection(address, unused_tcp_port)
+        writer.close()
 
 
 async def test_more_connections_than_a_few_are_not_kept_open(unused_tcp_port: int) -> None:

@@ -5,6 +5,7 @@ import ssl
 
 import pytest
 
+from gpushare.settings import Settings
 from gpushare.webhook import readiness as readiness_call
 from gpushare.webhook.readiness import ReadinessCall
 from tests.kit.values.certificates import HOST, build_tls
@@ -27,7 +28,7 @@ async def find_problem(
     trusted: bytes | None, server: ssl.SSLContext, name: str = HOST
 ) -> str | None:
     """What is wrong once a call was made."""
-    call = ReadinessCall("0.0.0.0", name, lambda: trusted, build_set_event())
+    call = ReadinessCall(Settings().webhook_host, name, lambda: trusted, build_set_event())
     before = call.find_problem()
     assert before is not None
     async with build_webhook().listening(server, host="127.0.0.1", port=0) as port:

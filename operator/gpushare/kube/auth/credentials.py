@@ -26,6 +26,9 @@ class Credentials:
     """A URL."""
     forget: Callable[[], None] = lambda: None
     """To be called when the API server answers 401: what it does not know is not given again."""
+    renew_trust: Callable[[], None] = lambda: None
+    """To be called when the API server's certificate is of none of the CAs in `tls`: there may be
+    a new one."""
     renews_certificate: bool = False
     """Whether the client certificate in `tls` is replaced now and then; a connection knows only
     the one that it was opened with, so that none may be kept."""

@@ -1,5 +1,6 @@
 """The credentials that the kubelet gives to a Pod ("Accessing the Kubernetes API from a Pod")."""
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -33,4 +34,17 @@ def read_service_account(
         token = TokenFile(folder / "token", clock)
     except (OSError, ValueError) as error:
         raise CredentialsError(f"{start}: {error}") from error
-    return Credentials(f"https://{host}:{port}", tls, token.authorize, forget=token.forget)
+
+    def renew_trust() -> None:
+        # In place: connections are opened by this context. What it trusts stays trusted until the
+        # process ends.
+        with contextlib.suppress(OSError, ValueError):
+            tls.load_verify_locations(cadata=(folder / "ca.crt").read_text("ascii"))
+
+    return Credentials(
+        f"https://{host}:{port}",
+        tls,
+        token.authorize,
+        forget=token.forget,
+        renew_trust=renew_trust,
+    )
