@@ -4,8 +4,8 @@ import os
 import random
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +20,10 @@ from devcluster.startup import (
     PROJECT,
     ended_component,
     expect_ready,
-    restart_component,
+    kill_component,
     restart_extender,
     simulator_answers,
+    start_again,
     start_control_plane,
     start_simulator,
 )
@@ -166,9 +167,24 @@ class Cluster:
 
     def restart(self, component: str) -> None:
         """Kill a component and start it as it was; returns once the API server is ready."""
-        restart_component(self._folder, component)
+        with self.killed(component):
+            pass
+
+    @contextmanager
+    def killed(self, *components: str) -> Iterator[None]:
+        """A block during which these are killed; they are started as they were, the last first."""
+        for component in components:
+            kill_component(self._folder, component)
+        yield
+        for component in reversed(components):
+            start_again(self._folder, component)
         with closing(ApiServer(self.kubeconfig)) as api:
             expect_ready(self._folder, api)
+
+    @property
+    def etcd_data(self) -> Path:
+        """The folder in which etcd keeps everything."""
+        return self._folder.components / "etcd"
 
     def restart_extender(self) -> None:
         """Have the simulated scheduler extender start anew: it remembers nodes that are gone, and

@@ -82,8 +82,8 @@ def start_control_plane(folder: ClusterFolder, environment: Mapping[str, str]) -
         _expect(folder, lambda: api.exists(account), "the controllers run", manager)
 
 
-def restart_component(folder: ClusterFolder, component: str) -> None:
-    """Kill a component of the control plane and start it as it was."""
+def kill_component(folder: ClusterFolder, component: str) -> None:
+    """Kill a component of the control plane."""
     pid = int(_pid_file(folder, component).read_text())
     os.kill(pid, signal.SIGKILL)
     wait_until(
@@ -92,10 +92,9 @@ def restart_component(folder: ClusterFolder, component: str) -> None:
         expectation=f"cluster {folder.name}: {component} has ended",
         timeout_seconds=_START_SECONDS,
     )
-    _start_again(folder, component)
 
 
-def _start_again(folder: ClusterFolder, component: str) -> None:
+def start_again(folder: ClusterFolder, component: str) -> None:
     """Start a component that has ended by the command that kwokctl noted."""
     documents = yaml.safe_load_all((folder.components / "kwok.yaml").read_text())
     noted = {each["name"]: each for known in documents for each in known.get("components", ())}
@@ -217,7 +216,7 @@ def _expect(
                 )
             # What the next one says at its end must not be taken for this.
             own_log.replace(own_log.with_suffix(".gave-up.log"))
-            _start_again(folder, ended)
+            start_again(folder, ended)
             return False
         return condition()
 

@@ -18,6 +18,7 @@ from gpushare.kube.errors import (
     ApiError,
     MalformedAnswerError,
     SilentWatchError,
+    SyncLostError,
     describe_failure,
 )
 from gpushare.kube.watch_health import WATCH_SECONDS, WatchHealth
@@ -89,17 +90,26 @@ class Informer(Generic[Record]):
         return MappingProxyType(self._records)
 
     async def run(self) -> None:
-        """List and watch for ever; after a failure it waits a little and tries again."""
+        """List and watch for ever; after a failure it waits a little and tries again.
+
+        Raises `SyncLostError` where etcd was restored from a backup.
+        """
         failures = 0
+        was_cut = False
         while True:
             watched_since: float | None = None
             try:
                 if self._version is None:
                     self._version = await self._list()
                     self.synced.set()
+                elif was_cut:
+                    await self._expect_same_history(int(self._version))
                 self.tried.set()
+                seconds = RETURN_SECONDS if failures else WATCH_SECONDS
+                was_cut = True
                 watched_since = time.monotonic()
-                await self._watch(self._version, RETURN_SECONDS if failures else WATCH_SECONDS)
+                await self._watch(self._version, seconds)
+                was_cut = time.monotonic() - watched_since < seconds - HEALTHY_SECONDS
             except CALL_FAILURES as error:
                 if _asks_for_a_list(error):
                     self._version = None
@@ -162,6 +172,20 @@ class Informer(Generic[Record]):
         meta = raw["metadata"]
         if _key(meta) in self._versions or int(meta["resourceVersion"]) > self._last_event:
             self._take(raw, deleted=False)
+
+    async def _expect_same_history(self, version: int) -> None:
+        """Raise `SyncLostError` where the API server is behind `version`, which it told us.
+
+        Only a restored etcd does that, and no API server goes on beside its restore, so it is asked
+        after a watch that was cut. It would take a watch from a version to come, and be silent
+        until then (kubernetes/kubernetes, issue 107457).
+        """
+        page = await anext(list_pages(self._api, self._path, **{**self._params, "limit": "1"}))
+        if int(page.version) < version:
+            raise SyncLostError(
+                f"list {self._path}: resourceVersion {page.version} is before {version}, which was "
+                "read already: etcd was restored from a backup. Everything must be read again"
+            )
 
     async def _list(self) -> str:
         seen: set[str] = set()

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 import orjson
 import pytest
 
-from gpushare.kube.errors import ApiError, KubeError, SilentWatchError
+from gpushare.kube.errors import ApiError, KubeError, SilentWatchError, SyncLostError
 from gpushare.kube.informer import REMEMBERED_DELETIONS, Informer
 from gpushare.kube.watch_health import WatchHealth
 from tests.kit.values.manifests import Json
@@ -15,13 +15,17 @@ from tests.kit.values.manifests import Json
 class Server:
     """An API server's answers in order: lists, and the watches after them."""
 
-    def __init__(self, *answers: Json | list[Json] | KubeError):
+    def __init__(self, *answers: Json | list[Json] | KubeError, version: int = 1_000_000):
         self.answers = list(answers)
+        self.version = version
+        """What etcd is at."""
         self.asked: list[dict[str, str]] = []
         self.watched_seconds: list[float] = []
         self.exhausted = asyncio.Event()
 
     async def get(self, path: str, **params: str) -> Json:
+        if params["limit"] == "1":
+            return _list(self.version)
         self.asked.append(params)
         answer = self.answers.pop(0)
         if isinstance(answer, KubeError):
@@ -80,6 +84,16 @@ async def _run(
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     return informer, changes
+
+
+async def _run_to_its_end(server: Server) -> None:
+    informer: Informer[str] = Informer(
+        server,  # type: ignore[arg-type]
+        "api/v1/things",
+        lambda raw: raw["value"],
+    )
+    async with asyncio.timeout(5):
+        await informer.run()
 
 
 @pytest.fixture(autouse=True)
@@ -141,6 +155,16 @@ async def test_an_expired_watch_is_listed_anew_and_what_vanished_is_noticed() ->
     informer, changes = await _run(server)
     assert dict(informer.records) == {"b": "y"}
     assert changes[-1] == ("a", None)
+
+
+@pytest.mark.parametrize("end", [_error(500), []], ids=["failed", "ended early"])
+async def test_an_etcd_that_was_restored_ends_what_knows_more_than_it(
+    end: KubeError | list[Json],
+) -> None:
+    server = Server(_list(397, _object("a", 300, "x")), [_event("ADDED", _object("b", 626))], end)
+    server.version = 402
+    with pytest.raises(SyncLostError, match="402 is before 626"):
+        await _run_to_its_end(server)
 
 
 @pytest.mark.parametrize("kind", ["ADDED", "BOOKMARK"])
