@@ -10,6 +10,8 @@ from gpushare.core.snapshot.actions import CreateJob
 from gpushare.render import read_template, render
 
 _HASH_CHARACTERS = 32
+_NO_MESH = {"sidecar.istio.io/inject": "false"}
+"""A proxy beside its container would never end, and the chart's admission policy refuses it."""
 
 
 def render_teardown_job(job: CreateJob, *, pool: str, namespace: str, image: str) -> dict[str, Any]:
@@ -29,6 +31,7 @@ def render_teardown_job(job: CreateJob, *, pool: str, namespace: str, image: str
         labels={
             names.LABEL_COMPONENT: names.COMPONENT_TEARDOWN,
             names.LABEL_NODE: digest,
+            **_NO_MESH,
         },
         annotations={names.ANNOTATION_NODE: job.node, names.ANNOTATION_FOR_POOL: pool},
     )

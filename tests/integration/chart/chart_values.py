@@ -129,6 +129,12 @@ def pod_of(objects: Mapping[tuple[str, str], Json], role: str) -> Json:
     return spec
 
 
+def expect_no_mesh(template: Json) -> None:
+    """No proxy is put into pods of this template, in a namespace where all others get one."""
+    assert template["metadata"]["labels"]["sidecar.istio.io/inject"] == "false"
+    assert template["metadata"]["annotations"]["linkerd.io/inject"] == "disabled"
+
+
 def read_settings(objects: Mapping[tuple[str, str], Json], role: str) -> dict[str, str]:
     """What the container of a role is told by its environment."""
     (container,) = pod_of(objects, role)["containers"]

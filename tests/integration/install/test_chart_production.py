@@ -4,7 +4,7 @@ import pytest
 
 from devcluster.installation import NAMESPACE, RELEASE
 from devcluster.startup import CHART
-from tests.integration.chart.chart_values import Values, pod_of, render_named
+from tests.integration.chart.chart_values import Values, expect_no_mesh, pod_of, render_named
 from tests.kit.bench import Bench, Json
 
 OFTEN_SET: Values = {
@@ -46,10 +46,16 @@ def test_pods_can_be_told_apart_and_placed(installed: Bench, role: str) -> None:
     for key in ("nodeSelector", "tolerations", "imagePullSecrets", "priorityClassName"):
         assert spec[key] == OFTEN_SET[key]
     assert set(spec["affinity"]) == {"nodeAffinity", "podAntiAffinity"}
-    assert metadata["annotations"] == {"note": "kept"}
+    assert metadata["annotations"]["note"] == "kept"
     assert metadata["labels"]["team"] == "ml"
     # What the Deployment and the Service select on is nobody's to change.
     assert metadata["labels"]["app.kubernetes.io/component"] == role
+
+
+@each_role
+def test_no_service_mesh_comes_between_them_and_the_api_server(installed: Bench, role: str) -> None:
+    deployment = render_named(installed.cluster, OFTEN_SET)["Deployment", f"gpushare-{role}"]
+    expect_no_mesh(deployment["spec"]["template"])
 
 
 @pytest.mark.parametrize(

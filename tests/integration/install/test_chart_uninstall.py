@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from tests.integration.chart.chart_values import expect_no_mesh
 from tests.integration.install.uninstall_hook import HOOK, POOLS_GO, find_job, render_hook
 from tests.kit.bench import Bench, Json
 
@@ -85,6 +86,16 @@ def test_its_pod_runs_where_the_others_may(installed: Bench) -> None:
     assert pod["tolerations"] == [{"operator": "Exists"}]
     assert pod["imagePullSecrets"] == [{"name": "registry"}]
     assert pod["containers"][0]["image"] == f"registry.example.com/gpushare@sha256:{'0' * 64}"
+
+
+def test_its_pod_ends_in_a_namespace_with_a_service_mesh(installed: Bench) -> None:
+    expect_no_mesh(find_job(render_hook(installed, STAY))["spec"]["template"])
+
+
+def test_its_pod_asks_for_what_a_quota_of_the_namespace_wants(installed: Bench) -> None:
+    pod = pod_of(installed, {"uninstall.resources.limits.cpu": "1"})
+    (container,) = pod["containers"]
+    assert container["resources"]["limits"] == {"cpu": 1, "memory": "256Mi"}
 
 
 def test_in_a_closed_namespace_it_reaches_the_api_server_when_the_release_has_gone(
