@@ -174,18 +174,27 @@ class Informer(Generic[Record]):
             self._take(raw, deleted=False)
 
     async def _expect_same_history(self, version: int) -> None:
-        """Raise `SyncLostError` where the API server is behind `version`, which it told us.
+        """Raise `SyncLostError` where the API server stays behind `version`, which it told us.
 
-        Only a restored etcd does that, and no API server goes on beside its restore, so it is asked
-        after a watch that was cut. It would take a watch from a version to come, and be silent
-        until then (kubernetes/kubernetes, issue 107457).
+        Only a restored etcd makes it so, and no API server outlives that, so it is asked after a
+        watch that was cut. It would accept a watch from a version to come, and be silent until then
+        (kubernetes/kubernetes, issue 107457). One that is only late has caught up when it is asked
+        again.
         """
-        page = await anext(list_pages(self._api, self._path, **{**self._params, "limit": "1"}))
-        if int(page.version) < version:
-            raise SyncLostError(
+        for wait in (*BACKOFF_SECONDS, None):
+            page = await anext(list_pages(self._api, self._path, **{**self._params, "limit": "1"}))
+            if int(page.version) >= version:
+                return
+            behind = (
                 f"list {self._path}: resourceVersion {page.version} is before {version}, which was "
-                "read already: etcd was restored from a backup. Everything must be read again"
+                "read already"
             )
+            if wait is None:
+                raise SyncLostError(
+                    f"{behind}: etcd was restored from a backup. Everything must be read again"
+                )
+            log.warning("%s; it is asked again", behind)
+            await asyncio.sleep(wait)
 
     async def _list(self) -> str:
         seen: set[str] = set()

@@ -19,7 +19,8 @@ from tests.kit.cluster.fault_proxy import Rule
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import plugin_uids
 
-LISTS = "/(nodes|pods|daemonsets)[?]limit="
+LISTS = "/(nodes|pods|daemonsets)[?]limit=100"
+"""Of all objects: by a list of one alone a restored etcd is noticed, and this is none."""
 WRITES_BEFORE_COMPACTION = 20
 RENEWALS = 3
 """So many of its Lease a controller would have had the time to act."""

@@ -15,17 +15,17 @@ from tests.kit.values.manifests import Json
 class Server:
     """An API server's answers in order: lists, and the watches after them."""
 
-    def __init__(self, *answers: Json | list[Json] | KubeError, version: int = 1_000_000):
+    def __init__(self, *answers: Json | list[Json] | KubeError):
         self.answers = list(answers)
-        self.version = version
-        """What etcd is at."""
+        self.versions = [1_000_000]
+        """What etcd is at, at each look; the last stays."""
         self.asked: list[dict[str, str]] = []
         self.watched_seconds: list[float] = []
         self.exhausted = asyncio.Event()
 
     async def get(self, path: str, **params: str) -> Json:
         if params["limit"] == "1":
-            return _list(self.version)
+            return _list(self.versions.pop(0) if len(self.versions) > 1 else self.versions[0])
         self.asked.append(params)
         answer = self.answers.pop(0)
         if isinstance(answer, KubeError):
@@ -162,9 +162,17 @@ async def test_an_etcd_that_was_restored_ends_what_knows_more_than_it(
     end: KubeError | list[Json],
 ) -> None:
     server = Server(_list(397, _object("a", 300, "x")), [_event("ADDED", _object("b", 626))], end)
-    server.version = 402
+    server.versions = [402]
     with pytest.raises(SyncLostError, match="402 is before 626"):
         await _run_to_its_end(server)
+
+
+async def test_an_api_server_that_is_only_late_is_asked_again() -> None:
+    server = Server(_list(397), [_event("ADDED", _object("b", 626, "x"))], _error(500))
+    server.versions = [402, 626]
+    informer, _ = await _run(server)
+    assert dict(informer.records) == {"b": "x"}
+    assert server.asked[-1]["resourceVersion"] == "626"
 
 
 @pytest.mark.parametrize("kind", ["ADDED", "BOOKMARK"])
