@@ -1,4 +1,4 @@
-"""What shows that another controller is at work on a node, which it cordons by itself.
+"""What shows that another controller is at work on a node, which it cordons or removes by itself.
 
 Such a controller finds a node that is cordoned already, and writes nothing to its cordon. So these
 signs, and nothing else, say whose cordon it is by now. Their sources:
@@ -11,6 +11,8 @@ signs, and nothing else, say whose cordon it is by now. Their sources:
 - OpenShift: openshift/machine-config-operator, pkg/daemon/constants
 - Flatcar: flatcar/flatcar-linux-update-operator, pkg/constants
 - medik8s: medik8s/node-maintenance-operator, controllers/taint.go
+- Cluster Autoscaler: kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go
+- Karpenter: kubernetes-sigs/karpenter, pkg/apis/v1/taints.go; it ends a machine by its finalizer
 
 A controller that writes no such sign can't be told from a user.
 """
@@ -53,10 +55,20 @@ _ANNOTATIONS: dict[str, tuple[str, _IsAtWork]] = {
     names.ANNOTATION_MACHINE_CONFIG: ("the Machine Config Operator", "Working".__eq__),
     names.ANNOTATION_FLATCAR: ("the Flatcar Linux Update Operator", "true".__eq__),
 }
+_TAINTS = {
+    names.TAINT_MEDIK8S_DRAIN: "the Node Maintenance Operator",
+    names.TAINT_CLUSTER_AUTOSCALER: "Cluster Autoscaler",
+    names.TAINT_KARPENTER: "Karpenter",
+}
 
 
 def describe_maintenance(node: Node) -> str:
     """Describe the work of other controllers on the node; empty where there is none."""
+    if node.deleting:
+        return (
+            "The node is being deleted, and its finalizers keep it until then. No change begins or "
+            f"goes on. To see who holds it, run `kubectl describe node {node.name}`"
+        )
     signs = list(_find_signs(node))
     if not signs:
         return ""
@@ -81,8 +93,8 @@ def _find_signs(node: Node) -> Iterator[_Sign]:
         controller, is_at_work = _ANNOTATIONS[key]
         if is_at_work(value):
             yield _Sign(controller, "annotate", key, value)
-    if node.is_drained_by_medik8s:
-        yield _Sign("the Node Maintenance Operator", "taint", names.TAINT_MEDIK8S_DRAIN)
+    for key in sorted(node.maintenance_taints):
+        yield _Sign(_TAINTS[key], "taint", key)
 
 
 def _judge_nvidia(key: str) -> tuple[str, _IsAtWork | None]:

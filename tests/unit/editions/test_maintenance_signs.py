@@ -37,6 +37,8 @@ def _node(kind: str, key: str, value: str) -> Node:
             "Flatcar Linux Update Operator",
         ),
         ("taint", "medik8s.io/drain", "", "Node Maintenance Operator"),
+        ("taint", "ToBeDeletedByClusterAutoscaler", "1790000000", "Cluster Autoscaler"),
+        ("taint", "karpenter.sh/disrupted", "", "Karpenter"),
     ],
 )
 def test_a_sign_tells_who_is_at_work_and_how_to_remove_one_that_was_left(
@@ -64,6 +66,7 @@ def test_a_sign_tells_who_is_at_work_and_how_to_remove_one_that_was_left(
             "false",
         ),
         ("taint", "node.kubernetes.io/unschedulable", ""),
+        ("taint", "DeletionCandidateOfClusterAutoscaler", "1790000000"),
     ],
 )
 def test_nothing_else_does(kind: str, key: str, value: str) -> None:
@@ -76,3 +79,9 @@ def test_two_controllers_are_both_named() -> None:
     raw["metadata"] |= {"annotations": {"weave.works/kured-reboot-in-progress": "now"}, "uid": "u"}
     told = describe_maintenance(parse_node(raw))
     assert "The GPU Operator and kured are at work" in told
+
+
+def test_a_node_that_is_being_deleted_is_left_to_its_finalizers() -> None:
+    raw: dict[str, Any] = build_node("n1")
+    raw["metadata"] |= {"uid": "u", "deletionTimestamp": "2026-01-02T03:04:05Z"}
+    assert "is being deleted" in describe_maintenance(parse_node(raw))

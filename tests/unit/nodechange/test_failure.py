@@ -79,6 +79,11 @@ def _come_back(records: NodeRecords) -> Node:
     return follow(node, _plan_back(node))
 
 
+def test_a_deadline_that_was_written_by_a_clock_that_is_ahead_starts_again() -> None:
+    node = cordoned(_records(labelled_at=NOW + timedelta(hours=1)))
+    assert expect_change(plan_of(node, a_pool(), NEW)).labelled_at == NOW
+
+
 @pytest.mark.parametrize(
     ("offered", "pool", "minutes", "deadline", "wake"),
     [

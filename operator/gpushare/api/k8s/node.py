@@ -80,8 +80,10 @@ class Node:
     """What a person wrote about its teardown."""
     maintenance_annotations: Mapping[str, str] = field(default_factory=dict)
     """Those in `names.MAINTENANCE_ANNOTATIONS`, of other controllers."""
-    is_drained_by_medik8s: bool = False
-    """It has the taint `names.TAINT_MEDIK8S_DRAIN`."""
+    maintenance_taints: tuple[str, ...] = ()
+    """Keys in `names.MAINTENANCE_TAINTS`, of other controllers."""
+    deleting: bool = False
+    """It is being deleted; a finalizer keeps it until its machine has ended."""
     owns_cordon: bool = False
     """Our field manager is among the owners of `spec.unschedulable`."""
 
@@ -167,9 +169,12 @@ def parse_node(raw: dict[str, Any]) -> Node:
         maintenance_annotations=share_mapping(
             tuple((k, annotations[k]) for k in names.MAINTENANCE_ANNOTATIONS if k in annotations)
         ),
-        is_drained_by_medik8s=any(
-            taint.get("key") == names.TAINT_MEDIK8S_DRAIN for taint in spec.get("taints") or ()
+        maintenance_taints=tuple(
+            taint["key"]
+            for taint in spec.get("taints") or ()
+            if taint.get("key") in names.MAINTENANCE_TAINTS
         ),
+        deleting="deletionTimestamp" in meta,
         owns_cordon="f:unschedulable" in ours.get("f:spec", {}),
     )
 
