@@ -61,8 +61,8 @@ class Node:
     """Its name and version, as `containerd://2.1.0`."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
     """GPU resources, in the device plugin's units."""
-    memory_capacity: int = 0
-    """GPU memory with that of cards that are unhealthy, which `allocatable` leaves out."""
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    """The same with those of cards that are unhealthy, which `allocatable` leaves out."""
     gpu_count: int = 0
     """Cards, as the device plugin wrote them; they stay when it leaves."""
     resource_version: str = field(default="", compare=False)
@@ -143,14 +143,8 @@ def parse_node(raw: dict[str, Any]) -> Node:
         machine_id=info.get("machineID", ""),
         kernel_version=intern(info.get("kernelVersion", "")),
         container_runtime=intern(info.get("containerRuntimeVersion", "")),
-        allocatable=share_mapping(
-            tuple(
-                (resource, parse_quantity(quantity) or 0)
-                for resource, quantity in (status.get("allocatable") or {}).items()
-                if resource in names.GPU_RESOURCES or resource.startswith(names.RESOURCE_MIG_PREFIX)
-            )
-        ),
-        memory_capacity=parse_quantity(capacity.get(names.RESOURCE_GPU_MEMORY, 0)) or 0,
+        allocatable=_parse_resources(status.get("allocatable") or {}),
+        capacity=_parse_resources(capacity),
         gpu_count=min(parse_quantity(capacity.get(names.RESOURCE_GPU_COUNT, 0)) or 0, MAX_CARDS),
         owned=share(
             frozenset(
@@ -167,10 +161,19 @@ def parse_node(raw: dict[str, Any]) -> Node:
         maintenance_annotations=share_mapping(
             tuple((k, annotations[k]) for k in names.MAINTENANCE_ANNOTATIONS if k in annotations)
         ),
-        is_drained_by_medik8s=any(
-            taint.get("key") == names.TAINT_MEDIK8S_DRAIN for taint in spec.get("taints") or ()
-        ),
+        is_drained_by_medik8s=names.TAINT_MEDIK8S_DRAIN
+        in [taint.get("key") for taint in spec.get("taints") or ()],
         owns_cordon="f:unschedulable" in ours.get("f:spec", {}),
+    )
+
+
+def _parse_resources(amounts: Mapping[str, Any]) -> Mapping[str, int]:
+    return share_mapping(
+        tuple(
+            (resource, parse_quantity(quantity) or 0)
+            for resource, quantity in amounts.items()
+            if resource in names.GPU_RESOURCES or resource.startswith(names.RESOURCE_MIG_PREFIX)
+        )
     )
 
 
