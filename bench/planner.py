@@ -98,7 +98,7 @@ def _build_settled(planner: Planner, size: int) -> ClusterSnapshot:
             name,
             {"group": pools[number % _POOLS].name, names.LABEL_SCHEDULE: "share"},
             allocatable={MEMORY: _MEMORY_GIB},
-            memory_capacity=_MEMORY_GIB,
+            capacity={names.RESOURCE_GPU_MEMORY: _MEMORY_GIB},
             gpu_count=_CARDS,
         )
         for number, name in enumerate(node_names)

@@ -72,7 +72,8 @@ def find_report(endpoint: Endpoint, faults: Faults, now: float) -> Report:
     kubelet's grace period ends; the key stays for good (kubelet 1.37, `nodestatus/setters.go`).
     """
     gone = endpoint.silent or has_expired(endpoint, faults, now)
-    return Report("0" if gone else str(endpoint.devices), str(endpoint.healthy))
+    healthy = round(endpoint.healthy * (1 - faults.unhealthy_fraction))
+    return Report("0" if gone else str(endpoint.devices), str(healthy))
 
 
 def expiry_time(endpoint: Endpoint, faults: Faults) -> float | None:

@@ -35,6 +35,7 @@ class Faults:
     module_survives_reboot: bool = False  # loaded again although its files are gone
     never_boots: bool = False  # a node that kured reboots stays away
     memory_unit: Literal["GiB", "MiB"] = "GiB"  # of gpu-mem; read when a plugin starts
+    unhealthy_fraction: float = 0.0  # of what a plugin lists, which the kubelet offers to nobody
     no_cards: bool = False  # a Ready plugin finds none; read when it starts
     keeps_old_resource: bool = False  # what nobody serves any more stays in the node's status
     start_delay_seconds: float = DEFAULT_DELAY_SECONDS

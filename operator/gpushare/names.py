@@ -313,6 +313,7 @@ class Reason(StrEnum):
     LEFT_OVER_RESOURCE = "LeftOverResource"
     MEMORY_UNIT_DIFFERS = "MemoryUnitDiffers"
     NO_CARDS = "NoCards"
+    UNHEALTHY_CARDS = "UnhealthyCards"
     CONFIG_CHANGED = "ConfigChanged"
     STATIC_PLUGIN = "StaticPlugin"
 

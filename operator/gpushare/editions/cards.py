@@ -73,8 +73,8 @@ def find_card_sign(node: Node, initial_values: Mapping[str, str | None] | None =
     `initial_values` are those that our labels had before they were ours: a label of ours is no
     sign, and one that a person wrote is.
     """
-    if node.gpu_capacity:
-        return f"resource {min(node.gpu_capacity)}"
+    if node.capacity:
+        return f"resource {min(node.capacity)}"
     if sign := find_machine_sign(node):
         return sign
     for key in sorted(names.MODE_LABELS & node.labels.keys()):

@@ -174,8 +174,13 @@ class EditionDescription:
         lambda node, mode: ({}, {})
     )
     """What labels of others and what amounts a node shows in a mode."""
-    find_difference: Callable[[Node, Sequence[Pod], Mode], str] = lambda node, pods, mode: ""
-    """Finds what else shows that a node whose plugin is Ready is not in the mode."""
+    find_difference: Callable[[Node, Sequence[Pod], Mode, int], str] = (
+        lambda node, pods, mode, lacking_cards: ""
+    )
+    """Finds what else shows that a node whose plugin is Ready is not in the mode; it may lack so
+    many of its cards."""
+    count_lacking_cards: Callable[[Node], int] = lambda node: 0
+    """Counts the cards of a node of which its plugin offers nothing, or not all, in any mode."""
     installers: frozenset[str] = frozenset()
     """DaemonSets that load the cGPU kernel module where they run."""
     installed_by: str

@@ -76,8 +76,35 @@ def find_expected_state(node: Node, mode: Mode) -> tuple[Mapping[str, str], Mapp
     return labels, {**amounts, **dict.fromkeys(mode.also_used, 0)}
 
 
-def find_difference(node: Node, pods: Sequence[Pod], mode: Mode) -> str:
-    """Find what shows that the mode is not loaded; empty where nothing does."""
+def count_lacking_cards(node: Node) -> int:
+    """Count the cards of which the plugin offers nothing, or not all; 0 where it offers none."""
+    count, replicas = node.labels.get(_COUNT, ""), node.labels.get(_REPLICAS, "")
+    if not (count.isdecimal() and replicas.isdecimal()):
+        return 0
+    offered = sum(node.allocatable.get(resource, 0) for resource in (_CARDS, _RENAMED))
+    cards = offered // max(int(replicas), 1)
+    return max(int(count) - cards, 0) if cards else 0
+
+
+def _is_healthy_part(node: Node, resource: str, amount: int, lacking_cards: int) -> bool:
+    """Tell whether less than `amount` is offered because cards are unhealthy, or gone.
+
+    What the plugin calls unhealthy stays in the kubelet's capacity, so all of it there shows that
+    the mode is loaded, whatever is left: of an unhealthy card it may call only one slice that
+    (NVIDIA/k8s-device-plugin, issue 1929). A plugin that lists fewer cards may still find them,
+    unless they were lacking before.
+    """
+    offered, count = node.allocatable.get(resource, 0), int(node.labels[_COUNT])
+    listed = max(node.capacity.get(resource, 0), offered)
+    if not 0 < offered < amount or listed > amount:
+        return False
+    replicas = amount // count
+    return listed % replicas == 0 and amount - listed <= lacking_cards * replicas
+
+
+def find_difference(node: Node, pods: Sequence[Pod], mode: Mode, lacking_cards: int = 0) -> str:
+    """Find what shows that the mode is not loaded; empty where nothing does, though the node may
+    offer nothing of cards that are unhealthy or of so many that it lacked before."""
     labels, amounts = find_expected_state(node, mode)
     plugins = sorted(p.name for p in pods if p.daemonset == mode.plugin and p.phase == "Running")
     if len(plugins) > 1:
@@ -85,7 +112,8 @@ def find_difference(node: Node, pods: Sequence[Pod], mode: Mode) -> str:
     if labels and mode.resource not in amounts:
         return f"GPU feature discovery has not written the label {_COUNT}"
     for resource, amount in amounts.items():
-        if (offered := node.allocatable.get(resource, 0)) != amount:
+        offered = node.allocatable.get(resource, 0)
+        if offered != amount and not _is_healthy_part(node, resource, amount, lacking_cards):
             return f"The node offers {offered} {resource}, {amount} are expected for its cards"
     for key, value in labels.items():
         if node.labels.get(key) != value:
@@ -104,6 +132,7 @@ NVIDIA = EditionDescription(
     build_mode=build_mode,
     find_expected_state=find_expected_state,
     find_difference=find_difference,
+    count_lacking_cards=count_lacking_cards,
     needs={
         "reload": Transition(
             Outcome.APPLY_AND_RESTART,

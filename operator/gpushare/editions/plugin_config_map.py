@@ -19,6 +19,7 @@ _CARDS = names.RESOURCE_WHOLE_GPU
 MAX_CHARACTERS = 4_096
 """Of an entry that is read: one of the plugin's has a few hundred."""
 _MAX_ERROR = 120
+_ALIKE = "all cards of a node must have the same replicas"
 _FIELDS = {TIME_SLICING: "timeSlicing", MPS: "mps"}
 
 
@@ -85,13 +86,17 @@ def _read_section(field: str, section: Mapping[str, Any]) -> tuple[int, bool]:
     resources = section.get("resources")
     if not isinstance(resources, list) or not resources:
         raise ValueError(f"sharing.{field} has no resources")
-    if any(each.get("devices", "all") != "all" for each in resources):
-        raise ValueError("devices is not all")
+    path = f"sharing.{field}.resources"
+    for index, each in enumerate(resources):
+        if each.get("devices", "all") != "all":
+            raise ValueError(f"{path}[{index}].devices is not all: {_ALIKE}")
     replicas = {_add_prefix(each["name"]): each["replicas"] for each in resources}
     if any(type(n) is not int or not 2 <= n <= 9999 for n in replicas.values()):
         raise ValueError("each resource must have 2 replicas or more")
-    if replicas.keys() != {_CARDS} or len(resources) > 1:
-        raise ValueError(f"it shares other resources than {_CARDS}, or that twice")
+    if replicas.keys() != {_CARDS}:
+        raise ValueError(f"{path} has others than {_CARDS}")
+    if len(resources) > 1:
+        raise ValueError(f"{path}[1] has {_CARDS} again: {_ALIKE}")
     renames = section.get("renameByDefault", False)
     if not isinstance(renames, bool):
         raise ValueError("renameByDefault is not true or false")

@@ -104,8 +104,10 @@ def find_schedule(edition: Edition, labels: Mapping[str, str]) -> str:
 def shows_another(node: Node, mode: Mode) -> bool:
     """Tell whether a node shows another mode; what is absent or 0 may be on its way."""
     labels, amounts = EDITIONS[mode.edition].find_expected_state(node, mode)
+    # Capacity has what is offered of unhealthy cards, too.
+    listed = {**node.allocatable, **{k: v for k, v in node.capacity.items() if v}}
     return any(node.labels.get(key, value) != value for key, value in labels.items()) or any(
-        node.allocatable.get(resource) not in (None, 0, amount)
+        listed.get(resource) not in (None, 0, amount) and node.allocatable.get(resource)
         for resource, amount in amounts.items()
     )
 

@@ -100,6 +100,38 @@ def test_what_keeps_a_node_from_its_configuration_is_told_before_it_is_touched(
     expect_reason(bench, "typo", "MigNode")
 
 
+def test_a_node_with_an_unhealthy_card_changes_to_what_its_other_cards_offer(nvidia: Bench) -> None:
+    bench = nvidia
+    add_gpu_nodes(bench, "n1", "n2")
+    bench.create_pool(build_nvidia_pool("whole"))
+    expect_pool_ready(bench, nodes=2)
+    bench.set_faults("n1", unhealthy_fraction=1 / CARDS)
+    assert f"1 of {CARDS} {GPU}" in expect_reason(bench, "n1", "UnhealthyCards")["message"]
+    expect_pool_ready(bench, nodes=2)
+
+    bench.change_pool(nvidia={"config": "slices-4"})
+    expect(bench, "n1 has changed", lambda: offered(bench, "n1") == (CARDS - 1) * 4)
+    told = expect_reason(bench, "n1", "UnhealthyCards", f"{(CARDS - 1) * 4} of {CARDS * 4}")
+    expect_pool_ready(bench, nodes=2)
+    assert told["message"].count(GPU) == 1
+    assert offered(bench, "n2") == CARDS * 4
+
+
+def test_an_entry_with_other_replicas_for_each_card_is_refused_before_any_node_is_touched(
+    nvidia: Bench,
+) -> None:
+    bench = nvidia
+    each = [f"{{name: {GPU}, replicas: {n}, devices: ['{n}']}}" for n in (2, 8)]
+    content = f"version: v1\nsharing: {{timeSlicing: {{resources: [{', '.join(each)}]}}}}"
+    bench.call("PATCH", CONFIGS, {"data": {"uneven": content}})
+    add_gpu_nodes(bench, "n1")
+    bench.create_pool(build_nvidia_pool("uneven"))
+    told = expect_reason(bench, "n1", "ConfigMissing")["message"]
+    assert "sharing.timeSlicing.resources[0].devices" in told
+    expect_quiet(bench, "nothing is written", lambda: bench.node("n1")["metadata"])
+    assert KEY not in bench.labels()["n1"]
+
+
 def test_a_node_that_has_the_configuration_joins_without_a_restart(nvidia: Bench) -> None:
     bench = nvidia
     add_gpu_nodes(bench, "n1", labels={KEY: "slices-4"})

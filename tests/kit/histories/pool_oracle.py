@@ -60,7 +60,7 @@ def shows_card(node: Node, pool: Pool) -> bool:
         or nodes.cards == "Assumed"
         or records[1]
         or records[0].get("hasShownCard")
-        or node.gpu_capacity
+        or node.capacity
         or any(_SIGN.search(f"{key}={value}") for key, value in labels.items())
         or any(value.lower() not in ("", "false") for value in written)
     )

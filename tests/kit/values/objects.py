@@ -105,7 +105,7 @@ def a_node(
         annotations=annotations,
         owned=(ours | annotations.keys()) if owned is None else owned,
         boot_id="boot-1",
-        **{"provider_id": "cn-beijing.i-2ze1", "gpu_capacity": frozenset({MEMORY}), **more},
+        **{"provider_id": "cn-beijing.i-2ze1", "capacity": {MEMORY: 0}, **more},
     )
 
 

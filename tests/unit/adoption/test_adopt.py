@@ -92,7 +92,7 @@ def test_nodes_that_show_no_gpu_but_by_their_label_are_assumed_to_have_one(editi
 def test_a_node_that_shows_no_gpu_is_left_out_where_its_label_says_false() -> None:
     node = LabelledNode("a", "OpenSource", "default", labels=BARE)
     snapshot = observe(node)
-    bare = replace(snapshot.nodes["a"], gpu_capacity=frozenset())
+    bare = replace(snapshot.nodes["a"], capacity={})
     described = describe_snapshot(replace(snapshot, nodes={"a": bare}), names.LABEL_NODE_POOL)
     assert (list_specs(described), list_codes(described)) == ({}, {"a": Code.NO_GPU_ON_NODE})
 

@@ -27,7 +27,7 @@ def test_of_a_node_its_system_its_taints_and_its_gpu_resources_are_read() -> Non
     node = parse_node(raw)
     assert node.operating_system == "windows"
     assert node.taints == (Taint(VIRTUAL["key"], value="alibabacloud"),)
-    assert node.gpu_capacity == {"nvidia.com/gpu", "aliyun.com/gpu-mem"}
+    assert node.capacity == {"nvidia.com/gpu": 0, "aliyun.com/gpu-mem": 15}
     assert node.ready_since == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     kept = keep_object(Kind.NODES, raw)
     assert kept is not None

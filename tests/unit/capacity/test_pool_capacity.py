@@ -67,7 +67,7 @@ def test_what_is_free_is_what_ledger_and_kube_scheduler_leave(
 
 
 def test_a_healthy_card_keeps_its_memory_where_another_is_unhealthy() -> None:
-    node = _node(memory_capacity=30, card_memory=15)
+    node = _node(capacity={MEMORY: 30}, card_memory=15)
     half = replace(node, allocatable={MEMORY: 15})
     capacity = observe_node_capacity(half, [], {1})
     assert (capacity.card_total, capacity.free_blocks) == (15, (15, 0))
@@ -76,7 +76,7 @@ def test_a_healthy_card_keeps_its_memory_where_another_is_unhealthy() -> None:
 
 
 def test_an_unhealthy_card_that_the_plugin_still_offers_is_not_free() -> None:
-    capacity = observe_node_capacity(_node(memory_capacity=30), [_holder({0: 4})], {0})
+    capacity = observe_node_capacity(_node(capacity={MEMORY: 30}), [_holder({0: 4})], {0})
     assert (capacity.total, capacity.allocated, capacity.free_blocks) == (30, 4, (0, 15))
 
 

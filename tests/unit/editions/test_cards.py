@@ -21,7 +21,7 @@ def _bare(
     labels: Mapping[str, str] | None = None, *, owned: frozenset[str] = frozenset(), **more: Any
 ) -> Node:
     """A node on which no device plugin has ever registered."""
-    return a_node(labels=labels, owned=owned, gpu_capacity=frozenset(), **more)
+    return a_node(labels=labels, owned=owned, capacity={}, **more)
 
 
 @pytest.mark.parametrize(

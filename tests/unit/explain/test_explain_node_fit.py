@@ -86,7 +86,7 @@ TWENTY = [a_gpu_pod(f"holder-{n}", requests={MEMORY: 1}, cards={0: 1}) for n in 
 
 CORDONED = a_sharing_node(unschedulable=True)
 TAINTED_NODE = a_sharing_node(taints=(TAINT,))
-HALF = a_sharing_node(allocatable={MEMORY: 16}, memory_capacity=32)
+HALF = a_sharing_node(allocatable={MEMORY: 16}, capacity={MEMORY: 32})
 ONE_CARD = a_sharing_node(cards=1, total=16)
 CGPU_LABELS = {**LABELS, names.LABEL_SCHEDULE: "cgpu"}
 CGPU_NODE = a_node("gpu-1", CGPU_LABELS, allocatable={MEMORY: 32}, gpu_count=1)

@@ -21,7 +21,7 @@ _OTHERS: dict[str, Any] = {
     "annotations": {names.ANNOTATION_RETRY: "1"},
     "ready": False,
     "allocatable": {names.RESOURCE_GPU_MEMORY: 1},
-    "memory_capacity": 1,
+    "capacity": {"aliyun.com/gpu-mem": 1},
     "gpu_count": 1,
     "owned": frozenset({names.LABEL_POOL}),
     "managers": {names.LABEL_SCHEDULE: "autoscaler"},

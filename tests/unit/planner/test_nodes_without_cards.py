@@ -33,7 +33,7 @@ WINDOWS, VIRTUAL = {names.LABEL_OS: "windows"}, {"type": "virtual-kubelet"}
 
 
 def a_cpu_node(name: str = "cpu-1", labels: Any = None, **more: Any) -> Node:
-    return a_node(name, labels, **{"gpu_capacity": frozenset(), **more})
+    return a_node(name, labels, **{"capacity": {}, **more})
 
 
 def _never_verified(**more: Any) -> NodeRecords:

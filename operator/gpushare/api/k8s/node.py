@@ -1,7 +1,7 @@
 """A Node, and its unhealthy cards, as far as decisions need them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from sys import intern
@@ -51,10 +51,9 @@ class Node:
     """Its name and version, as `containerd://2.1.0`."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
     """GPU resources, in the device plugin's units."""
-    gpu_capacity: frozenset[str] = frozenset()
-    """GPU resources that a device plugin has registered; they stay, with 0, when it leaves."""
-    memory_capacity: int = 0
-    """GPU memory with that of cards that are unhealthy, which `allocatable` leaves out."""
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    """The same with those of cards that are unhealthy, which `allocatable` leaves out; a resource
+    stays, with 0, when its device plugin leaves."""
     gpu_count: int = 0
     """Cards, as the device plugin wrote them; they stay when it leaves."""
     resource_version: str = field(default="", compare=False)
@@ -139,17 +138,16 @@ def parse_node(raw: dict[str, Any]) -> Node:
         machine_id=info.get("machineID", ""),
         kernel_version=intern(info.get("kernelVersion", "")),
         container_runtime=intern(info.get("containerRuntimeVersion", "")),
-        allocatable=share_mapping(
-            tuple(
-                (resource, parse_quantity(quantity) or 0)
-                for resource, quantity in (status.get("allocatable") or {}).items()
-                if resource in names.GPU_RESOURCES or resource.startswith(names.RESOURCE_MIG_PREFIX)
-            )
+        allocatable=_parse_resources(
+            (resource, amount)
+            for resource, amount in (status.get("allocatable") or {}).items()
+            if resource in names.GPU_RESOURCES or resource.startswith(names.RESOURCE_MIG_PREFIX)
         ),
-        gpu_capacity=share(
-            frozenset(key for key in capacity if key.startswith(names.CARD_RESOURCE_PREFIXES))
+        capacity=_parse_resources(
+            (resource, amount)
+            for resource, amount in capacity.items()
+            if resource.startswith(names.CARD_RESOURCE_PREFIXES)
         ),
-        memory_capacity=parse_quantity(capacity.get(names.RESOURCE_GPU_MEMORY, 0)) or 0,
         gpu_count=min(parse_quantity(capacity.get(names.RESOURCE_GPU_COUNT, 0)) or 0, MAX_CARDS),
         owned=share(
             frozenset(
@@ -187,6 +185,10 @@ def _find_taints(raw: Mapping[str, Any]) -> tuple[Taint, ...]:
     """Find the taints that say more than whether the node is Ready or cordoned: Kubernetes makes
     those of that, and takes them away, a moment later."""
     return share(tuple(taint for taint in parse_taints(raw) if taint.key not in MIRRORED_KEYS))
+
+
+def _parse_resources(amounts: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
+    return share_mapping(tuple((each, parse_quantity(amount) or 0) for each, amount in amounts))
 
 
 def _read_managers(

@@ -50,6 +50,7 @@ _WARNINGS = frozenset(
         Reason.WHOLE_CARD_PLUGIN_MISSING,
         Reason.EXTENDER_STALE,
         Reason.CONFIG_CHANGED,
+        Reason.UNHEALTHY_CARDS,
     }
 )
 """Plugin problems that are warnings; all others are errors."""
@@ -148,12 +149,13 @@ def _judge_mode(
 def _judge_plugins(context: NodeContext, mode: Mode, ctx: ReconcileContext) -> Iterator[Finding]:
     """Find why the node's plugins do not serve the mode of its labels."""
     node, pods = context.seen.node, context.seen.pods
-    problem = find_plugin_problem(node, pods, mode, ctx)
+    seen = context.seen
+    problem = find_plugin_problem(node, pods, mode, ctx, unhealthy_cards=seen.unhealthy_cards)
     if problem is not None and problem.wait is not None:
         # Too early to call it one.
         problem = None
     for lack in (
-        verify_mode(node, pods, mode, ctx),
+        verify_mode(node, pods, mode, ctx, lacking_cards=seen.records.lacking_cards),
         find_competing_plugins(node, pods, mode, ctx),
         problem,
     ):

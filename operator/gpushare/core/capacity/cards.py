@@ -47,7 +47,7 @@ def measure_cards(
     memory, gpus = node.allocatable.get(names.RESOURCE_GPU_MEMORY, 0), node.gpu_count
     if not memory or not gpus:
         return ()
-    total = max(node.memory_capacity, memory) // gpus
+    total = max(node.capacity.get(names.RESOURCE_GPU_MEMORY, 0), memory) // gpus
     is_limited = _is_isolated(node)
     held = _list_held(pods)
     used = _sum_units(held)

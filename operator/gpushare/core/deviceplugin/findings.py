@@ -5,7 +5,7 @@ A plugin registers a moment after its pod is Ready, and the kubelet reports reso
 be on its way is not called a trouble before it had its time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -70,9 +70,15 @@ TOLD = frozenset(
 
 
 def find_plugin_problem(
-    node: Node, pods: Sequence[Pod], mode: Mode, ctx: ReconcileContext
+    node: Node,
+    pods: Sequence[Pod],
+    mode: Mode,
+    ctx: ReconcileContext,
+    *,
+    unhealthy_cards: Collection[int] = (),
 ) -> NotYet | None:
-    """Find the first problem of a node at rest that has all that `mode` needs.
+    """Find the first problem of a node at rest that has all that `mode` needs; the scheduler
+    extender gives out none of `unhealthy_cards`.
 
     With a `wait` it is too early to report it.
     """
@@ -82,6 +88,7 @@ def find_plugin_problem(
         or find_other_unit(node, ctx)
         or find_stale_extender(node, pods, mode)
         or find_changed_config(mode, ctx)
+        or find_unhealthy_cards(node, mode, unhealthy_cards)
     )
 
 
@@ -162,6 +169,34 @@ def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet |
         f"then restart the scheduler extender (`{RESTART}`): {list_few(named)}. The node lost "
         "cards, which the extender allocates until it restarts, or a user edited the annotation "
         "of the pods",
+    )
+
+
+def find_unhealthy_cards(node: Node, mode: Mode, reported: Collection[int]) -> NotYet | None:
+    """Check whether the node offers less than its cards have, or some are `reported` as unhealthy.
+
+    The kubelet takes devices out of allocatable that their plugin calls unhealthy, and leaves them
+    in capacity.
+    """
+    resource, edition = mode.resource, EDITIONS[mode.edition]
+    offered = node.allocatable.get(resource, 0)
+    _, amounts = edition.find_expected_state(node, mode)
+    expected = max(amounts.get(resource, 0), node.capacity.get(resource, 0))
+    if 0 < offered < expected:
+        return NotYet(
+            Reason.UNHEALTHY_CARDS,
+            f"The node offers {offered} of {expected} {resource}: its other cards are unhealthy, "
+            f"or its plugin does not find them. Check `kubectl describe node {node.name}` and the "
+            "plugin's log. A repaired card counts when its plugin's pod has restarted",
+        )
+    cards = sorted(card for card in reported if card < node.gpu_count)
+    if not (cards and offered and edition.has_scheduler_extender):
+        return None
+    config_map = f"{names.EXTENDER_NAMESPACE}/{names.UNHEALTHY_PREFIX}{node.name}"
+    return NotYet(
+        Reason.UNHEALTHY_CARDS,
+        f"ConfigMap {config_map} calls cards of the node unhealthy, which the scheduler extender "
+        f"gives to no pod: {', '.join(map(str, cards))}. Delete it when they are repaired",
     )
 
 

@@ -31,12 +31,14 @@ def verify_mode(
     *,
     replaced: Collection[str] = (),
     previous_mode: Mode | None = None,
+    lacking_cards: int = 0,
 ) -> NotYet | None:
     """Find what `node` still lacks to be in `mode`; pods with a UID in `replaced` do not count.
 
-    If it is not Ready, that comes first: nothing else is known of it, or makes progress.
+    So many of its cards may be lacking. If it is not Ready, that comes first: nothing else is known
+    of it, or makes progress.
     """
-    missing = _find_missing(node, pods, mode, ctx, replaced, previous_mode)
+    missing = _find_missing(node, pods, mode, ctx, replaced, previous_mode, lacking_cards)
     if missing is None or node.ready:
         return missing
     message = f"The node is not Ready. Check its kubelet. {missing.message}"
@@ -50,6 +52,7 @@ def _find_missing(
     ctx: ReconcileContext,
     replaced: Collection[str],
     previous_mode: Mode | None,
+    lacking_cards: int,
 ) -> NotYet | None:
     """Find the first thing that the node lacks to serve `mode`.
 
@@ -72,7 +75,7 @@ def _find_missing(
             return explain_zero(node, serving, mode, resource, ctx)
     if (competing := find_competing_plugins(node, pods, mode, ctx, previous_mode)) is not None:
         return competing
-    if difference := EDITIONS[mode.edition].find_difference(node, pods, mode):
+    if difference := EDITIONS[mode.edition].find_difference(node, pods, mode, lacking_cards):
         return find_changed_config(mode, ctx) or NotYet(
             Reason.RESOURCE_NOT_READY,
             f"{difference}. To see why, run {tell_logs(serving)}. If it stays, drain the node and "
@@ -92,7 +95,15 @@ def verify_return(
     """
     from_mode, to = MODES[change.edition, change.from_mode], change.mode
     replaced = {plugin.uid for plugin in change.plugins}
-    missing = verify_mode(node, pods, to, ctx, replaced=replaced, previous_mode=from_mode)
+    missing = verify_mode(
+        node,
+        pods,
+        to,
+        ctx,
+        replaced=replaced,
+        previous_mode=from_mode,
+        lacking_cards=change.lacking_cards or 0,
+    )
     if missing is not None:
         return missing
     serving = find_serving(pods, to, replaced)

@@ -36,7 +36,9 @@ def update_last_applied(
     them, so it is remembered as one that is right: a later drift can then be told from one that a
     plugin has read.
     """
-    reading, missing = seen.reading, verify_mode(seen.node, seen.pods, mode, ctx)
+    lacking = seen.records.lacking_cards
+    missing = verify_mode(seen.node, seen.pods, mode, ctx, lacking_cards=lacking)
+    reading = seen.reading
     known = reading.applied if reading is not None and reading.applied.is_of(mode) else None
     # It was to be restarted, and another process has read our labels.
     is_known_again = reading is not None and reading.is_replaced and not reading.is_unknown
@@ -124,6 +126,7 @@ def build_last_applied(
         restart_pending=restart_pending,
         from_mode=proof.from_mode if proof is not None else None,
         failure=(proof.failure or proof.rolls_back) if proof is not None else None,
+        lacking_cards=change.lacking_cards if change is not None else None,
     )
     return applied.model_copy(update=write_admissions(find_admissions(seen)))
 
@@ -171,7 +174,9 @@ def plan_labels(
     noted = note_module(seen, records, mode, ctx)
     # A mode that isolates says as much by itself: nothing is written for that alone.
     needed = records if mode.isolated else noted
-    trouble = missing or find_plugin_problem(seen.node, seen.pods, mode, ctx)
+    trouble = missing or find_plugin_problem(
+        seen.node, seen.pods, mode, ctx, unhealthy_cards=seen.unhealthy_cards
+    )
     if missing is not None:
         state, reason = NodeState.BLOCKED, missing.reason
         told = missing.message

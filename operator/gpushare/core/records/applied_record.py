@@ -43,6 +43,8 @@ class LastApplied(Record):
     """The mode that a change left for this one; absent where none was needed, or it joined."""
     took_seconds: float | None = Field(default=None, ge=0)
     """How long that change took from its labels on, if it restarted the plugin and succeeded."""
+    lacking_cards: int | None = Field(default=None, ge=0)
+    """So many of its cards the node did not offer before that change either."""
     failure: Failure | None = None
     """That change failed: it was rolled back, or came to its end too late."""
 

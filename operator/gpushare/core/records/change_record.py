@@ -105,6 +105,8 @@ class Change(Record):
     teardown: Teardown | None = None
     restarted_again: Literal[True] | None = None
     """The plugin was restarted once more, since it had come back without its resource."""
+    lacking_cards: int | None = Field(default=None, ge=0)
+    """So many of its cards the node did not offer when the change began."""
     maintenance: Maintenance | None = None
     """Another controller was at work on the node when that was last looked at."""
     failure: Failure | None = None

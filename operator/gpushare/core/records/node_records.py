@@ -47,6 +47,12 @@ class NodeRecords(BaseModel):
             return self.change.mode
         return self.applied.mode if self.applied is not None else None
 
+    @property
+    def lacking_cards(self) -> int:
+        """How many of its cards the node lacked before its mode was verified."""
+        found = self.applied.lacking_cards if self.applied is not None else None
+        return found or 0
+
     def find_loaded(self, mode: Mode) -> Mode:
         """Find what a node has loaded whose labels say `mode`: where a ConfigMap defines that, what
         it said when it was applied, whatever it says now."""

@@ -14,7 +14,9 @@ from gpushare.core.rollout.change_kinds import Kind
 from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.names import Reason
 
-READY_WITH_WARNING = frozenset({Reason.EXTENDER_STALE, Reason.CONFIG_CHANGED})
+READY_WITH_WARNING = frozenset(
+    {Reason.EXTENDER_STALE, Reason.CONFIG_CHANGED, Reason.UNHEALTHY_CARDS}
+)
 """Reasons that hold no node up: it is ready, and a person should know of it all the same. Whoever
 may edit pods can forge the sign of a stale extender."""
 

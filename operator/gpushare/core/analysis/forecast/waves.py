@@ -119,12 +119,14 @@ def _finish_member(snapshot: ClusterSnapshot, name: str, pool: Pool, plan: StepR
     offered = mode.resources
     if mode.schedule is Schedule.DEFAULT:
         offered = (names.RESOURCE_WHOLE_GPU,)
+    allocatable = {**dict.fromkeys(offered, 1), **amounts}
     return replace(
         _uncordon(node),
         labels={**kept, **witness, **wanted},
         annotations=annotations,
         owned=frozenset(wanted) | frozenset(annotations),
-        allocatable={**dict.fromkeys(offered, 1), **amounts},
+        allocatable=allocatable,
+        capacity=allocatable,
     )
 
 

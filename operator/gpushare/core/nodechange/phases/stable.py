@@ -33,7 +33,7 @@ from gpushare.core.snapshot.actions import (
 )
 from gpushare.core.snapshot.plugin_reading import describe_unknown
 from gpushare.editions.edition import REPAIR, Outcome
-from gpushare.editions.registry import MODES, desired_labels
+from gpushare.editions.registry import EDITIONS, MODES, desired_labels
 from gpushare.names import Reason
 
 
@@ -140,7 +140,10 @@ def note_restart(step: MemberStep) -> StepResult | None:
     intact = held.items() <= seen.node.labels.items() and held.keys() <= seen.node.owned
     if not intact or not mode.labels.items() <= held.items():
         return None
-    if applied.mode_unknown and verify_mode(seen.node, seen.pods, mode, step.ctx) is not None:
+    lacking = seen.records.lacking_cards
+    if applied.mode_unknown and verify_mode(
+        seen.node, seen.pods, mode, step.ctx, lacking_cards=lacking
+    ):
         return None
     changes = note_readings(seen, step.ctx)
     if not changes:
@@ -308,6 +311,7 @@ def start(step: MemberStep) -> StepResult:
         before=failed.before if failed else (),
         admitted=failed.admitted if failed else None,
         boot_id=failed.boot_id if failed else None,
+        lacking_cards=EDITIONS[step.pool.spec.edition].count_lacking_cards(step.seen.node) or None,
         teardown=Teardown() if step.transition.outcome is Outcome.REQUIRES_TEARDOWN else None,
     )
     records = step.seen.records.model_copy(update={"change": change})
