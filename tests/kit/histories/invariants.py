@@ -41,9 +41,11 @@ from tests.kit.histories.pool_oracle import find_pool, is_within_budget, read_ow
 from tests.kit.histories.simulated_cluster import CONFIG, DAEMONSETS, SHOWN, Cluster, read_mode
 from tests.kit.histories.simulated_operator import Task, describe
 from tests.kit.histories.turns import (
+    expect_rate,
     expect_turn,
     find_leaving,
     find_members,
+    is_frozen,
     is_out,
     read_beginning,
     read_change,
@@ -72,6 +74,7 @@ class InvariantChecker:
         self._restarts: Counter[tuple[str, datetime, str]] = Counter()
         """By change, which is the node's UID and since when, and by DaemonSet."""
         self._renewals: Counter[tuple[str, datetime]] = Counter()
+        self._replaced: defaultdict[tuple[str, str, str], list[datetime]] = defaultdict(list)
         self._labelled: defaultdict[str, list[datetime]] = defaultdict(list)
         """By node's UID, when somebody labelled it by hand."""
         self._unknown: set[str] = set()
@@ -267,6 +270,8 @@ class InvariantChecker:
         hands = sum(moment >= change.since for moment in self._labelled[node])
         most = 1 + hands + self._renewals[node, change.since]
         assert self._restarts[node, change.since, pod.daemonset] <= most, f"{name}: {change}"
+        times = self._replaced[node, pod.daemonset, observe_node(before.nodes[name]).retry]
+        expect_rate(name, times, before.now, self._labelled[node])
 
     def _note_renewal(self, name: str, before: Cluster, after: Cluster) -> None:
         old, new = read_change(before, name), read_change(after, name)

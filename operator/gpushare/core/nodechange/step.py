@@ -1,16 +1,13 @@
 """A node, with everything that the rules of its phase use."""
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.rollout import WorkloadPolicy
-from gpushare.core.nodechange.blockers import (
-    find_blocking_pods,
-    find_evictable_pods,
-    find_maintenance,
-)
+from gpushare.core.nodechange.blockers import find_blocking_pods, find_evictable_pods
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import (
@@ -68,10 +65,10 @@ class Step:
         """Pods that came although the node is cordoned, and that the change would harm."""
         return find_late_pods(self.seen, self.change)
 
-    @cached_property
-    def maintenance(self) -> Blocker | None:
-        """Another controller's work on the node."""
-        return find_maintenance(self.seen.node)
+    def find_restart_limit(self, limit: int) -> datetime | None:
+        """Find from when on its plugin was replaced fewer than `limit` times within an hour; None
+        where that is so now."""
+        return self.seen.records.restarts.find_free(self.seen.node.retry, self.ctx.now, limit)
 
     def updating(self, reason: Reason, message: str, action: Action | None = None) -> StepResult:
         """Plan the next step of the change."""
