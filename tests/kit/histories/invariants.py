@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from difflib import unified_diff
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
@@ -41,11 +40,11 @@ from tests.kit.histories.pool_oracle import find_pool, is_within_budget, read_ow
 from tests.kit.histories.simulated_cluster import CONFIG, DAEMONSETS, SHOWN, Cluster, read_mode
 from tests.kit.histories.simulated_operator import Task, describe
 from tests.kit.histories.turns import (
+    expect_equal,
     expect_rate,
     expect_turn,
     find_leaving,
     find_members,
-    is_frozen,
     is_out,
     read_beginning,
     read_change,
@@ -122,8 +121,8 @@ class InvariantChecker:
     ) -> None:
         """Who saw every event, and who starts now, think the same, to the byte, and say it."""
         for name, pool in cluster.pools.items():
-            _expect_equal(_as_bytes(grown.pool_states[name]), _as_bytes(fresh.pool_states[name]))
-            _expect_equal(_tell(pool, grown, cluster.now), _tell(pool, fresh, cluster.now))
+            expect_equal(_as_bytes(grown.pool_states[name]), _as_bytes(fresh.pool_states[name]))
+            expect_equal(_tell(pool, grown, cluster.now), _tell(pool, fresh, cluster.now))
 
     def expect_same_beginnings(self, begun: Mapping[str, Task], plan: Plan, other: Plan) -> None:
         """And they do the same."""
@@ -135,7 +134,7 @@ class InvariantChecker:
             if decision.plan.action is not None and decision.pool not in ending
         }
         plans = {name: task.decision.plan for name, task in begun.items()}
-        _expect_equal(describe(plans), describe(wanted))
+        expect_equal(describe(plans), describe(wanted))
 
     def expect_turns(
         self,
@@ -381,11 +380,6 @@ class InvariantChecker:
 def needs_user(plan: StepResult) -> bool:
     """Whether what the node needs next is not done by itself, whatever happened before that."""
     return plan.kind is not None and plan.kind.outcome in UNATTENDED
-
-
-def _expect_equal(first: bytes, second: bytes) -> None:
-    lines, others = first.decode().splitlines(), second.decode().splitlines()
-    assert first == second, "\n".join(unified_diff(lines, others, lineterm="", n=30))
 
 
 def _tell(pool: Pool, planner: Planner, now: datetime) -> bytes:

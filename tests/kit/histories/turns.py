@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from difflib import unified_diff
 from hashlib import sha256
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
-from gpushare.api.windows import Freeze
 from gpushare.core.records.change_record import Change, ChangePhase, Failure
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import ApplyNode
@@ -134,6 +134,6 @@ def expect_rate(
     assert recent <= 6 + excused, f"the plugin of {node} is replaced {recent} times in an hour"
 
 
-def is_frozen(pool: Pool, of_all: Freeze | None, now: datetime) -> bool:
-    freezes = (pool.spec.rollout.freeze, of_all)
-    return any(freeze is not None and freeze.holds(now) for freeze in freezes)
+def expect_equal(first: bytes, second: bytes) -> None:
+    lines, others = first.decode().splitlines(), second.decode().splitlines()
+    assert first == second, "\n".join(unified_diff(lines, others, lineterm="", n=30))
