@@ -1,4 +1,4 @@
-"""A cloud's controller that adds an expression to each webhook, as AKS's admissions enforcer does."""
+"""A cloud's controller adds an expression to each webhook, as AKS's admissions enforcer does."""
 
 import json
 from collections.abc import Iterator

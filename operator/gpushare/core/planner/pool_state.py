@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from statistics import median
 
+from gpushare.api.pool import Pool
 from gpushare.core.capacity.pool_capacity import NodeCapacity
 from gpushare.core.rollout.budget import RolloutProgress
 from gpushare.core.rollout.change_kinds import Kind
@@ -64,6 +65,8 @@ class PoolState:
     """What windows and freezes say; None where there are none."""
     contest: Contest | None = None
     """Writers contest the pool's spec."""
+    judged: Pool | None = None
+    """The pool, as it was when that was judged."""
     last_stops: tuple[bool, Refusal | None] = (False, None)
     """Whether it was halted, and closed, when that was last planned by."""
     last_refusals: tuple[Refusal | None, Refusal | None] | None = None

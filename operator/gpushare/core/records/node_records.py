@@ -15,7 +15,7 @@ from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.drift_record import Drift
 from gpushare.core.records.record import RecordError
-from gpushare.core.records.restart_record import Restarts
+from gpushare.core.records.restart_record import NO_RESTARTS, Restarts
 from gpushare.core.records.system_disk import describe_disk, is_disk_replaced
 from gpushare.editions.edition import Mode
 
@@ -31,7 +31,7 @@ class NodeRecords(BaseModel):
     change: Change | None = None
     applied: LastApplied | None = None
     drift: Drift | None = None
-    restarts: Restarts = Restarts()
+    restarts: Restarts = NO_RESTARTS
     module: bool = False
     """The cGPU kernel module may be loaded, and nobody has shown since that it is gone. Nodes that
     an older operator brought to a mode that isolates do not say so, but by their mode."""
@@ -125,9 +125,9 @@ def _parse_restarts(node: Node) -> Restarts:
     """Read when its plugin was replaced; none where that can't be read: it bounds a rate."""
     text = node.annotations.get(names.ANNOTATION_RESTARTS)
     try:
-        return Restarts.model_validate_json(text) if text else Restarts()
+        return Restarts.model_validate_json(text) if text else NO_RESTARTS
     except ValidationError:
-        return Restarts()
+        return NO_RESTARTS
 
 
 def extend_initial_values(

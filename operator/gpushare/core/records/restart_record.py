@@ -31,3 +31,6 @@ class Restarts(Record):
         """Find from when on fewer than `limit` count; None where that is so now."""
         recent = self.list_recent(retry, now)
         return recent[-limit] + WINDOW if len(recent) >= limit else None
+
+
+NO_RESTARTS = Restarts()
