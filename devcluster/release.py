@@ -82,10 +82,10 @@ class Release:
         self.prepare()
         self._helm("install", "--create-namespace", stdin=self._render_values())
 
-    def upgrade(self, **values: Any) -> None:
+    def upgrade(self, *options: str, **values: Any) -> None:
         """Change some values, by their top-level keys, and return once the rollout is done."""
         self.values = {**self.values, **values}
-        self._helm("upgrade", stdin=self._render_values())
+        self._helm("upgrade", *options, stdin=self._render_values())
 
     def uninstall(self) -> None:
         """Take it away again, hooks included."""

@@ -52,11 +52,16 @@ ANNOTATION_MODULE: Final = f"{GROUP}/module"
 MODULE_LOADED: Final = "loaded"
 ANNOTATION_MODE_UNKNOWN: Final = f"{GROUP}/mode-unknown"
 """`true`: nobody knows which mode its plugin gives. It stays on a node that we give up."""
+ANNOTATION_RESTARTS: Final = f"{GROUP}/restarts"
+"""JSON object: when the device plugin was replaced within the last hour. It stays as long on a node
+that we give up: another pool may have it next."""
 RELEASED_ANNOTATIONS: Final = frozenset(
     {ANNOTATION_INITIAL_VALUES, ANNOTATION_CHANGE, ANNOTATION_APPLIED, ANNOTATION_DRIFT}
 )
 """Those that go when the node is given up."""
-NODE_ANNOTATIONS: Final = RELEASED_ANNOTATIONS | {ANNOTATION_MODULE, ANNOTATION_MODE_UNKNOWN}
+NODE_ANNOTATIONS: Final = (
+    RELEASED_ANNOTATIONS | {ANNOTATION_MODULE, ANNOTATION_MODE_UNKNOWN} | {ANNOTATION_RESTARTS}
+)
 ANNOTATION_RETRY: Final = f"{GROUP}/retry"
 """A person's, on a node or a pool: any new value makes us try again what we gave up."""
 ANNOTATION_START_NOW: Final = f"{GROUP}/start-now"
@@ -272,6 +277,7 @@ class Reason(StrEnum):
     ROLLOUT_FROZEN = "RolloutFrozen"
     ROLLOUT_HALTED = "RolloutHalted"
     SPEC_CONTESTED = "SpecContested"
+    RESTART_LIMIT = "RestartLimit"
     NODE_NOT_READY = "NodeNotReady"
     DRIVER_NOT_READY = "DriverNotReady"
     WAITING_AFTER_LATE_BINDING = "WaitingAfterLateBinding"

@@ -19,7 +19,7 @@ EDITION_LABELS = {
     "OpenSource": frozenset({"gpushare"}),
     "NVIDIA": frozenset({"nvidia.com/device-plugin.config"}),
 }
-_RECORDS = ("initial-values", "change", "applied", "drift", "module", "mode-unknown")
+_RECORDS = ("initial-values", "change", "applied", "drift", "module", "mode-unknown", "restarts")
 RECORDS = frozenset(f"gpushare.io/{name}" for name in _RECORDS)
 NVIDIAS = "nvidia-device-plugin"
 PLUGINS = {

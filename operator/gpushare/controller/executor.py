@@ -93,7 +93,8 @@ class Executor:
                 rest_seconds = await self._recheck_pods(action, pool, reason, is_wanted)
             case RecordPlugins():
                 seen = await self._observe(action.node, ChangePhase.LABELLED, ChangePhase.REBOOTED)
-                if seen is not None and (restart := plan_restart(seen)) is not None:
+                restart = plan_restart(seen, datetime.now(UTC)) if seen is not None else None
+                if restart is not None:
                     rest_seconds = await self._apply(restart, pool, reason)
             case DeletePlugins():
                 async with self._writes:

@@ -32,21 +32,15 @@ def place(tmp_path: Any) -> Iterator[Bench]:
 def constrain_users(bench: Bench) -> None:
     """As the SecurityContextConstraints `restricted-v2`: a pod names no user, or one of the range
     that the platform would give it; and it is not privileged."""
-    contexts = (
-        "[object.spec.?securityContext.orValue({})] + "
-        "object.spec.containers.map(c, c.?securityContext.orValue({}))"
-    )
-    is_in_range = (
-        f"c.?runAsUser.orValue({FIRST_USER}) >= {FIRST_USER} && "
-        f"c.?runAsUser.orValue({FIRST_USER}) < {FIRST_USER + USERS}"
-    )
-    is_plain = "!c.?privileged.orValue(false)"
+    of_pod = _allow("object.spec")
+    of_containers = f"object.spec.containers.all(c, {_allow('c')})"
+    is_plain = "object.spec.containers.all(c, !c.?securityContext.?privileged.orValue(false))"
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"]}
     policy = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [{**rule, "resources": ["pods"]}]},
         "validations": [
-            {"expression": f"{contexts}.all(c, {is_in_range} && {is_plain})", "message": SENTENCE}
+            {"expression": each, "message": SENTENCE} for each in (of_pod, of_containers, is_plain)
         ],
     }
     of_the_namespace = {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}
@@ -60,6 +54,11 @@ def constrain_users(bench: Bench) -> None:
         bench.call("POST", path, {"metadata": {"name": "users"}, "spec": spec})
     pinned = {"name": "c", "image": "i", "securityContext": {"runAsUser": 65532}}
     expect(bench, "it is there", lambda: SENTENCE in ask(bench, {"containers": [pinned]}))
+
+
+def _allow(what: str) -> str:
+    user = f"{what}.?securityContext.?runAsUser.orValue({FIRST_USER})"
+    return f"{user} >= {FIRST_USER} && {user} < {FIRST_USER + USERS}"
 
 
 def ask(bench: Bench, spec: Json) -> str:

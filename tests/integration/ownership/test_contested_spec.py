@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
+import pytest
+
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import POOLS, Bench
+from tests.kit.bench import POOLS, Bench, Json
 from tests.kit.cluster.background_thread import Background
 from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.expect import (
@@ -19,6 +21,7 @@ from tests.kit.cluster.expect import (
 )
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import given_sharing_pool
+from tests.kit.values.manifests import build_pool
 
 FIRST, SECOND = "argocd-controller", "kustomize-controller"
 PERIOD_SECONDS = 2.0
@@ -123,3 +126,56 @@ def test_a_contest_ends_once_the_spec_is_left_alone(bench: Bench) -> None:
         expect_condition(bench, "RolloutComplete", "False", "SpecContested")
     write_mode(bench, FIRST, "cgpu")
     expect_pool_ready(bench, nodes=1, within=60)
+
+
+def find_sample(bench: Bench, pool: str) -> Json:
+    """What the pool's status says of n1; empty where it is ready."""
+    samples = bench.pool(pool)["status"].get("samples", [])
+    return next((each for each in samples if each["node"] == "n1"), {})
+
+
+def has_come(bench: Bench, pool: str) -> bool:
+    """Whether n1 is the pool's and ready, or its change waits."""
+    status = bench.pool(pool).get("status", {})
+    if status.get("nodes", {}).get("matched") != 1:
+        return False
+    is_held = find_sample(bench, pool).get("reason") == "RestartLimit"
+    return is_held or status["nodes"]["ready"] == 1
+
+
+def labels_say(bench: Bench, schedule: str) -> bool:
+    isolates = bench.node("n1")["metadata"]["labels"]["cgpu.disable.isolation"] == "false"
+    return isolates is (schedule == "cgpu")
+
+
+def is_nobodys(bench: Bench) -> bool:
+    annotations = bench.node("n1")["metadata"]["annotations"]
+    return not {"gpushare.io/change", "gpushare.io/applied"} & annotations.keys()
+
+
+@pytest.mark.parametrize("is_between", [False, True], ids=["from pool to pool", "by way of none"])
+def test_a_node_that_is_moved_between_two_pools_again_and_again_keeps_its_plugin(
+    bench: Bench, *, is_between: bool
+) -> None:
+    bench.operators.start(env={"GPUSHARE_RESTARTS_PER_HOUR": "4"})
+    bench.install("Basic")
+    bench.add_nodes("n1")
+    for name, schedule in (("one", "share"), ("other", "cgpu")):
+        nodes = {"selector": {"matchLabels": {"team": name}}}
+        bench.create_pool(build_pool(name, edition="Basic", schedule=schedule, nodes=nodes))
+    mark = bench.audit.mark()
+    for pool in ["one", "other"] * 5:
+        bench.label("n1", {"team": pool})
+        expect(bench, f"n1 comes to {pool}", partial(has_come, bench, pool))
+        if is_between:
+            bench.label("n1", {"team": None})
+            expect(bench, "it has left", partial(is_nobodys, bench))
+    # The plugin's first pod came with the first label, and was not deleted.
+    assert 2 <= len(bench.audit.our_deletions(mark)) <= 4
+    last = "other" if labels_say(bench, "share") else "one"
+    bench.label("n1", {"team": last})
+    expect(bench, "it is held", lambda: find_sample(bench, last).get("reason") == "RestartLimit")
+    assert "retry node/n1" in find_sample(bench, last)["message"]
+    retried = run_command("retry", "node/n1", kubeconfig=bench.cluster.kubeconfig)
+    assert retried.code == 0, retried
+    expect_pool_ready(bench, last, nodes=1)

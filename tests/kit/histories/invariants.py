@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from difflib import unified_diff
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
@@ -41,6 +40,8 @@ from tests.kit.histories.pool_oracle import find_pool, is_within_budget, read_ow
 from tests.kit.histories.simulated_cluster import CONFIG, DAEMONSETS, SHOWN, Cluster, read_mode
 from tests.kit.histories.simulated_operator import Task, describe
 from tests.kit.histories.turns import (
+    expect_equal,
+    expect_rate,
     expect_turn,
     find_leaving,
     find_members,
@@ -72,6 +73,7 @@ class InvariantChecker:
         self._restarts: Counter[tuple[str, datetime, str]] = Counter()
         """By change, which is the node's UID and since when, and by DaemonSet."""
         self._renewals: Counter[tuple[str, datetime]] = Counter()
+        self._replaced: defaultdict[tuple[str, str, str], list[datetime]] = defaultdict(list)
         self._labelled: defaultdict[str, list[datetime]] = defaultdict(list)
         """By node's UID, when somebody labelled it by hand."""
         self._unknown: set[str] = set()
@@ -119,8 +121,8 @@ class InvariantChecker:
     ) -> None:
         """Who saw every event, and who starts now, think the same, to the byte, and say it."""
         for name, pool in cluster.pools.items():
-            _expect_equal(_as_bytes(grown.pool_states[name]), _as_bytes(fresh.pool_states[name]))
-            _expect_equal(_tell(pool, grown, cluster.now), _tell(pool, fresh, cluster.now))
+            expect_equal(_as_bytes(grown.pool_states[name]), _as_bytes(fresh.pool_states[name]))
+            expect_equal(_tell(pool, grown, cluster.now), _tell(pool, fresh, cluster.now))
 
     def expect_same_beginnings(self, begun: Mapping[str, Task], plan: Plan, other: Plan) -> None:
         """And they do the same."""
@@ -132,7 +134,7 @@ class InvariantChecker:
             if decision.plan.action is not None and decision.pool not in ending
         }
         plans = {name: task.decision.plan for name, task in begun.items()}
-        _expect_equal(describe(plans), describe(wanted))
+        expect_equal(describe(plans), describe(wanted))
 
     def expect_turns(
         self,
@@ -267,6 +269,8 @@ class InvariantChecker:
         hands = sum(moment >= change.since for moment in self._labelled[node])
         most = 1 + hands + self._renewals[node, change.since]
         assert self._restarts[node, change.since, pod.daemonset] <= most, f"{name}: {change}"
+        times = self._replaced[node, pod.daemonset, observe_node(before.nodes[name]).retry]
+        expect_rate(name, times, before.now, self._labelled[node])
 
     def _note_renewal(self, name: str, before: Cluster, after: Cluster) -> None:
         old, new = read_change(before, name), read_change(after, name)
@@ -376,11 +380,6 @@ class InvariantChecker:
 def needs_user(plan: StepResult) -> bool:
     """Whether what the node needs next is not done by itself, whatever happened before that."""
     return plan.kind is not None and plan.kind.outcome in UNATTENDED
-
-
-def _expect_equal(first: bytes, second: bytes) -> None:
-    lines, others = first.decode().splitlines(), second.decode().splitlines()
-    assert first == second, "\n".join(unified_diff(lines, others, lineterm="", n=30))
 
 
 def _tell(pool: Pool, planner: Planner, now: datetime) -> bytes:

@@ -177,7 +177,7 @@ class SimulatedOperator:
                 return _make_job(create, cluster)
             case RecordPlugins():
                 seen = _observe_anew(node, cluster, ChangePhase.LABELLED, ChangePhase.REBOOTED)
-                restart = plan_restart(seen) if seen is not None else None
+                restart = plan_restart(seen, cluster.now) if seen is not None else None
                 return _apply(restart, cluster) if restart is not None else cluster
             case DeletePlugins(plugins=plugins):
                 for plugin in plugins:

@@ -1,6 +1,8 @@
 """Where the change of a node is, and whether it is its turn: by its records and the oracle."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from difflib import unified_diff
 from hashlib import sha256
 
 from gpushare import names
@@ -119,3 +121,19 @@ def _find_failure(records: NodeRecords) -> Failure | None:
     if change is not None and change.is_under_way:
         return None if change.initializing else change.failure or change.rolls_back
     return applied.failure if applied is not None else None
+
+
+def expect_rate(
+    node: str, restarts: list[datetime], now: datetime, hands: Sequence[datetime]
+) -> None:
+    """Of one plugin at most six restarts an hour, with this one, whatever is written to pools and
+    to the node's labels; once more for each hand that changed labels in the middle of a change."""
+    restarts.append(now)
+    hour_ago = now - timedelta(hours=1)
+    recent, excused = (sum(each > hour_ago for each in times) for times in (restarts, hands))
+    assert recent <= 6 + excused, f"the plugin of {node} is replaced {recent} times in an hour"
+
+
+def expect_equal(first: bytes, second: bytes) -> None:
+    lines, others = first.decode().splitlines(), second.decode().splitlines()
+    assert first == second, "\n".join(unified_diff(lines, others, lineterm="", n=30))

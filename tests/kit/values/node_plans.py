@@ -20,6 +20,7 @@ from gpushare.core.nodechange.releasing import plan_release
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, Failure, PluginPod
 from gpushare.core.records.node_records import NodeRecords, parse_records
+from gpushare.core.records.restart_record import Restarts
 from gpushare.core.rollout.change_kinds import Kind, hash_kinds
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
@@ -92,6 +93,13 @@ def applied(
         **more,
     }
     return NodeRecords(initial_values={}, applied=LastApplied.model_validate(values), module=module)
+
+
+def replaced(times: int, *, minutes_ago: int = 1, retry: str = "") -> NodeRecords:
+    """In mode share, by the last of so many changes, one a minute."""
+    moments = tuple(NOW - timedelta(minutes=minutes_ago + each) for each in reversed(range(times)))
+    restarts = Restarts(retry=retry, at=moments)
+    return applied(Schedule.SHARE).model_copy(update={"restarts": restarts})
 
 
 def expect_apply(plan: StepResult) -> ApplyNode:

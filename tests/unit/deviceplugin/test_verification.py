@@ -209,7 +209,7 @@ def test_a_change_to_shared_cards_is_over_once_the_static_plugin_gives_nothing_o
 def test_the_static_plugin_is_never_recorded_for_a_restart() -> None:
     change = _change(ChangePhase.LABELLED, "share", "default", restart=True)
     node = a_node(records=NodeRecords(change=change), unschedulable=True)
-    action = plan_restart(NodeSnapshot(node, (STATIC,), parse_records(node)))
+    action = plan_restart(NodeSnapshot(node, (STATIC,), parse_records(node)), NOW)
     assert action is not None
     assert STATIC.name not in str(action)
 

@@ -73,7 +73,7 @@ def _finish(node: Node, pool: Pool) -> NodeRecords:
             case RecheckPods():
                 node = written(node, recheck(node, *pods, now=LATER))
             case RecordPlugins():
-                node = written(node, plan_restart(seen))
+                node = written(node, plan_restart(seen, NOW))
             case DeletePlugins():
                 pods = [a_plugin_pod("plugin-2")]
             case _:

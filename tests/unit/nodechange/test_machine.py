@@ -36,6 +36,7 @@ from tests.kit.values.node_plans import (
     deferred,
     expect_apply,
     failed,
+    replaced,
     under_way,
     unlabelled,
 )
@@ -152,6 +153,7 @@ SITUATIONS: dict[str, MemberStep] = {
     "Stable: workloads-present": _step(a_settled(), WAIT, PLUGIN, a_gpu_pod()),
     "Stable: eviction-disabled": _step(a_settled(), EVICT, PLUGIN, a_gpu_pod()),
     "Stable: node-not-ready": _step(a_settled(ready=False), None, PLUGIN),
+    "Stable: restart-limit": _step(a_settled(records=replaced(5)), None, PLUGIN),
     "Stable: start": _step(a_settled(), None, PLUGIN),
     "Cordoned: under-maintenance": _step(_maintained(unlabelled())),
     "Cordoned: pool-changed": _step(unlabelled(), a_pool(schedule="default")),

@@ -32,7 +32,7 @@ from tests.kit.values.node_plans import (
     unlabelled,
     written,
 )
-from tests.kit.values.objects import LATER, a_plugin_pod, a_pool, a_snapshot
+from tests.kit.values.objects import LATER, NOW, a_plugin_pod, a_pool, a_snapshot
 from tests.kit.values.teardown_plans import change_of, teardown_node
 
 UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
@@ -163,7 +163,7 @@ def test_what_began_after_the_decision_stops_the_labels_the_restart_and_the_job(
     assert recheck(_say(_unlabelled())) is None
 
     def recorded(node: Node) -> bool:
-        return plan_restart(NodeSnapshot(node, (), parse_records(node))) is not None
+        return plan_restart(NodeSnapshot(node, (), parse_records(node)), NOW) is not None
 
     node = cordoned(under_way(ChangePhase.LABELLED, restart=True))
     assert (recorded(node), recorded(_say(node))) == (True, False)

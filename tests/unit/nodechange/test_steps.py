@@ -168,19 +168,19 @@ def test_on_basic_a_running_pod_ends_the_way_out_of_isolation_where_it_requires_
 
 def test_the_record_names_the_plugins_pods_and_the_gpu_pods_that_were_bound() -> None:
     node = _at(ChangePhase.LABELLED, BASIC_CGPU, edition=Edition.BASIC)
-    change = _read_change(plan_restart(_seen(node, OLD, INSTALLER, a_gpu_pod("train-1"))))
+    change = _read_change(plan_restart(_seen(node, OLD, INSTALLER, a_gpu_pod("train-1")), NOW))
     assert (change.phase, change.plugins) == (ChangePhase.RESTARTING, RECORDED)
     assert change.before == ("uid-of-train-1",)
 
 
 def test_no_plugin_is_recorded_for_deletion_on_a_node_that_is_in_service() -> None:
-    assert plan_restart(_seen(replace(LABELLED, unschedulable=False), OLD)) is None
+    assert plan_restart(_seen(replace(LABELLED, unschedulable=False), OLD), NOW) is None
 
 
 def test_a_pod_that_came_after_the_labels_is_waited_for_before_the_restart() -> None:
     plan = _step(LABELLED, OLD, a_gpu_pod())
     members.expect_idle(plan, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
-    assert plan_restart(_seen(LABELLED, OLD, a_gpu_pod())) is None
+    assert plan_restart(_seen(LABELLED, OLD, a_gpu_pod()), NOW) is None
 
 
 def test_only_recorded_pods_are_deleted() -> None:

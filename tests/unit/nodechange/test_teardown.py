@@ -255,7 +255,9 @@ def test_after_the_reboot_the_module_is_looked_for_again_and_the_plugin_restarte
     confirmed = expect_written(plan_teardown(again, manual_pool(), now=LONG_AFTER))
     assert confirmed.labelled_at == LONG_AFTER
     assert isinstance(plan_teardown(again, manual_pool()).action, RecordPlugins)
-    restarted = written(again, plan_restart(NodeSnapshot(again, (PLUGIN,), parse_records(again))))
+    restarted = written(
+        again, plan_restart(NodeSnapshot(again, (PLUGIN,), parse_records(again)), NOW)
+    )
     assert change_of(restarted).phase is ChangePhase.RESTARTING
 
 

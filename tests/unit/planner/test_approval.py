@@ -12,6 +12,7 @@ from gpushare.api.status import ConditionStatus, NodeCounts, PoolPlan, PoolStatu
 from gpushare.core.planner.approve_and_retry import (
     NotCalledForError,
     explain_no_pool,
+    find_pool_to_join,
     judge_approval,
     judge_node_retry,
     judge_pool_retry,
@@ -36,6 +37,7 @@ from tests.kit.values.node_plans import (
     done,
     expect_idle,
     has_failed,
+    replaced,
 )
 from tests.kit.values.objects import NOW, a_node, a_pool, a_snapshot
 from tests.unit.planner.planner_output import plan_snapshot
@@ -254,6 +256,17 @@ def test_a_node_whose_label_was_left_to_another_is_tried_again() -> None:
     retried = replace(a_node(records=records), retry=TIME)
     with pytest.raises(NotCalledForError, match="no change of node"):
         judge_node_retry(retried, a_pool(), "later")
+
+
+def test_a_node_whose_plugin_was_replaced_often_is_released_also_where_it_only_joins() -> None:
+    node = a_node("gpu-1", records=replaced(5))
+    assert judge_node_retry(node, a_pool(), TIME).value == TIME
+    with pytest.raises(NotCalledForError, match="no change of node"):
+        judge_node_retry(replace(node, retry=TIME), a_pool(), TIME)
+    acting = a_pool(nodes={"names": ["gpu-1"]})
+    looking_on = a_pool("careful", reconcile="Observe", nodes={"names": ["gpu-1"]})
+    assert find_pool_to_join(a_node("gpu-1"), [looking_on, acting]) is acting
+    assert find_pool_to_join(a_node("gpu-2"), [acting]) is None
 
 
 def test_of_a_node_that_no_pool_has_it_is_told_which_one_only_observes_it() -> None:

@@ -23,6 +23,7 @@ from gpushare.core.planner.approve_and_retry import (
     Word,
     explain_no_pool,
     find_pool_of,
+    find_pool_to_join,
     judge_approval,
     judge_node_retry,
     judge_pool_retry,
@@ -143,11 +144,14 @@ async def _retry_node(api: ApiClient, write: Write, name: str) -> Answer:
     raw = await _read(api, Kind.NODES, name)
     node = parse_node(raw)
     owner = find_pool_of(node)
-    pool = await _find(api, Kind.POOLS, owner) if owner is not None else None
+    found = await _find(api, Kind.POOLS, owner) if owner is not None else None
+    pool = _parse_pool(found) if found is not None else None
     if pool is None:
         cluster = await _list(api, Kind.POOLS)
-        raise explain_no_pool(node, parse_pools((cluster and cluster.pools) or ())[0])
-    word = judge_node_retry(node, _parse_pool(pool), _tell_time())
+        pools, _ = parse_pools((cluster and cluster.pools) or ())
+        if (pool := find_pool_to_join(node, pools)) is None:
+            raise explain_no_pool(node, pools)
+    word = judge_node_retry(node, pool, _tell_time())
     if word.value:
         path = _path(Kind.NODES, name)
         await _send(

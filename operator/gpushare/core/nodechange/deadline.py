@@ -54,7 +54,8 @@ def judge_progress(step: Step, plan: StepResult) -> StepResult:
         return replace(failed, requeue_after_seconds=plan.requeue_after_seconds)
     zero_until = _find_end_of_patience(step, plan)
     if zero_until is not None and now >= zero_until:
-        if change.restarted_again is None and policy.may_restart:
+        has_room = step.find_restart_limit(step.ctx.timing.restarts_per_hour) is None
+        if change.restarted_again is None and policy.may_restart and has_room:
             plan = _restart_once_more(step)
         elif change.restarted_again is not None:
             message = f"A second restart of the plugin did not help. {plan.message}"

@@ -89,6 +89,7 @@ TO_POOLS_MODE: tuple[Rule[MemberStep], ...] = (
     Rule("workloads-present", stable.wait_for_workloads),
     Rule("eviction-disabled", stable.report_eviction_disabled),
     Rule("node-not-ready", stable.wait_for_node),
+    Rule("restart-limit", stable.wait_for_restart_limit),
     Rule("start", stable.start, ("Cordoned",)),
 )
 STABLE: Phase[MemberStep] = Phase(

@@ -1,6 +1,7 @@
 """A node, with everything that the rules of its phase use."""
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 
 from gpushare import names
@@ -72,6 +73,11 @@ class Step:
     def maintenance(self) -> Blocker | None:
         """Another controller's work on the node."""
         return find_maintenance(self.seen.node)
+
+    def find_restart_limit(self, limit: int) -> datetime | None:
+        """Find from when on its plugin was replaced fewer than `limit` times within an hour; None
+        where that is so now."""
+        return self.seen.records.restarts.find_free(self.seen.node.retry, self.ctx.now, limit)
 
     def updating(self, reason: Reason, message: str, action: Action | None = None) -> StepResult:
         """Plan the next step of the change."""

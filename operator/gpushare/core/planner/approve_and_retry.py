@@ -161,10 +161,19 @@ def judge_node_retry(node: Node, pool: Pool, now: str) -> Word:
     if drift is not None and drift.conflicts and (drift.claim, drift.retry) == (claim, node.retry):
         keys = ", ".join(sorted({conflict.key for conflict in drift.conflicts}))
         return Word(now, f"{keys} was left to {drift.conflicts[0].manager}")
+    restarts = records.restarts
+    if restarts.retry == node.retry and len(restarts.at) > 1:
+        return Word(now, f"the last {len(restarts.at)} changes of its device plugin do not count")
     raise NotCalledForError(
         f"no change of node {node.name} has failed, and no label of it was left to another "
         f"manager. To see what it waits for, run: gpushare plan pool {pool.name}"
     )
+
+
+def find_pool_to_join(node: Node, pools: Iterable[Pool]) -> Pool | None:
+    """Find which of all `pools` a node is about to join that no pool has."""
+    claim = decide_claim(node, None, [pool for pool in pools if not pool.observes])
+    return claim.winner if claim is not None else None
 
 
 def explain_no_pool(node: Node, pools: Iterable[Pool]) -> NotCalledForError:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+from gpushare.api.pool import Pool
 from gpushare.core.capacity.node_capacity import NodeCapacity
 from gpushare.core.capacity.node_labels import LabelSums
 from gpushare.core.rollout.budget import RolloutProgress
@@ -68,6 +69,8 @@ class PoolState:
     """What windows and freezes say; None where there are none."""
     contest: Contest | None = None
     """Writers contest the pool's spec."""
+    judged: Pool | None = None
+    """The pool, as it was when that was judged."""
     last_stops: tuple[bool, Refusal | None] = (False, None)
     """Whether it was halted, and closed, when that was last planned by."""
     last_refusals: tuple[Refusal | None, Refusal | None] | None = None

@@ -22,11 +22,8 @@ def refresh_windows(
     """Judge the windows of a pool again, where that may have another result by now."""
     if pool is None:
         return
-    contest = None
-    if pool.acts and not pool.deleting:
-        contest = judge_contest(pool, record_changes(pool, now), now, timing.contest_window)
-    pool_state.is_stale |= contest != pool_state.contest
-    pool_state.contest = contest
+    if pool is not pool_state.judged or pool_state.contest is not None:
+        _refresh_contest(pool_state, pool, timing, now)
     before = pool_state.windows
     needed = timedelta()
     if pool.spec.rollout.windows:
@@ -38,16 +35,27 @@ def refresh_windows(
     pool_state.is_stale |= windows != before
 
 
+def _refresh_contest(pool_state: PoolState, pool: Pool, timing: Timing, now: datetime) -> None:
+    """Judge again whether the pool is contested: that begins with a change of it, and time alone
+    ends it."""
+    contest = None
+    if pool.acts and not pool.deleting:
+        contest = judge_contest(pool, record_changes(pool, now), now, timing.contest_window)
+    pool_state.is_stale |= contest != pool_state.contest
+    pool_state.contest, pool_state.judged = contest, pool
+
+
 def list_due(pool_states: dict[str, PoolState], now: datetime) -> Iterator[str]:
     """List the pools whose windows or contest must be judged again, or have not been yet."""
     for name, each in pool_states.items():
+        is_over = each.contest is not None and each.contest.until <= now
         is_due = each.windows is not None and not each.windows.is_current(now)
-        is_due |= each.contest is not None and each.contest.until <= now
-        if is_due or each.last_refusals is None:
+        if is_due or is_over or each.last_refusals is None:
             yield name
 
 
 def find_next_edge(pool_states: dict[str, PoolState]) -> datetime | None:
     """Find when the next window starts or ends, or a freeze or contest ends."""
-    states = (state for each in pool_states.values() for state in (each.windows, each.contest))
-    return min((s.until for s in states if s is not None and s.until is not None), default=None)
+    held = [each for each in pool_states.values() if each.windows or each.contest]
+    states = (state for each in held for state in (each.windows, each.contest) if state is not None)
+    return min((state.until for state in states if state.until is not None), default=None)

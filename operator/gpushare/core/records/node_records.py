@@ -15,6 +15,7 @@ from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.drift_record import Drift
 from gpushare.core.records.record import RecordError
+from gpushare.core.records.restart_record import NO_RESTARTS, Restarts
 from gpushare.core.records.system_disk import describe_disk, is_disk_replaced
 from gpushare.editions.edition import Mode
 
@@ -30,6 +31,7 @@ class NodeRecords(BaseModel):
     change: Change | None = None
     applied: LastApplied | None = None
     drift: Drift | None = None
+    restarts: Restarts = NO_RESTARTS
     module: bool = False
     """The cGPU kernel module may be loaded, and nobody has shown since that it is gone. Nodes that
     an older operator brought to a mode that isolates do not say so, but by their mode."""
@@ -72,6 +74,8 @@ class NodeRecords(BaseModel):
             result[names.ANNOTATION_APPLIED] = self.applied.dump()
         if self.drift is not None:
             result[names.ANNOTATION_DRIFT] = self.drift.dump()
+        if self.restarts.at:
+            result[names.ANNOTATION_RESTARTS] = self.restarts.dump()
         if self.module:
             result[names.ANNOTATION_MODULE] = self.disk
         if self.mode_unknown:
@@ -100,6 +104,7 @@ def parse_records(node: Node) -> NodeRecords:
             change=Change.model_validate_json(change) if change else None,
             applied=LastApplied.model_validate_json(applied) if applied else None,
             drift=Drift.model_validate_json(drift) if drift else None,
+            restarts=_parse_restarts(node),
             # Whatever it says, unless it is proven that it is said of another disk.
             module=names.ANNOTATION_MODULE in node.annotations and not is_disk_replaced(node),
             disk=describe_disk(node),
@@ -120,6 +125,15 @@ def parse_records(node: Node) -> NodeRecords:
             "another version of the operator wrote it, run that version. If it was edited, run: "
             f"kubectl annotate node {node.name} {unknown}{key}- --overwrite"
         ) from error
+
+
+def _parse_restarts(node: Node) -> Restarts:
+    """Read when its plugin was replaced; none where that can't be read: it bounds a rate."""
+    text = node.annotations.get(names.ANNOTATION_RESTARTS)
+    try:
+        return Restarts.model_validate_json(text) if text else NO_RESTARTS
+    except ValidationError:
+        return NO_RESTARTS
 
 
 def extend_initial_values(

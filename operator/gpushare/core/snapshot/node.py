@@ -31,6 +31,8 @@ class Timing:
     """A pool that is being deleted waits so long for the next of its nodes to finish."""
     zero_patience: timedelta = timedelta(minutes=1)
     """A plugin that is Ready without its resource is restarted once more after this."""
+    restarts_per_hour: int = 6
+    """The plugin of a node is replaced no more often."""
     contest_window: timedelta = timedelta(minutes=10)
     """A field of a pool that returns to an earlier value twice within this is contested for as
     long."""

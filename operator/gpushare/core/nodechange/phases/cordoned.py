@@ -181,8 +181,13 @@ def plan_after_recheck(
     labels = change_labels(seen, change)
     # A foreign value counts when it is replaced: not at the cordon, which may be let go of again.
     verdict = judge_drift(seen.node, seen.records, labels, Claim(change.claim, force=True), now)
+    restarts = seen.records.restarts
+    if not (change.restart or is_early):
+        # The plugin is replaced by its label.
+        restarts = restarts.add(seen.node.retry, now)
     records = seen.records.model_copy(
         update={
+            "restarts": restarts,
             "drift": verdict.record if verdict.reverts else seen.records.drift,
             "initial_values": extend_initial_values(
                 seen.records.initial_values, seen.node, frozenset(labels)

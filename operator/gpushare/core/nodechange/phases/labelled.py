@@ -1,6 +1,7 @@
 """The rules of a node whose labels are written, until its plugin is back."""
 
 from dataclasses import replace
+from datetime import datetime
 
 from gpushare import names
 from gpushare.core.deviceplugin.verification import verify_return
@@ -184,6 +185,7 @@ def complete(step: Step) -> StepResult:
             initial_values=seen.records.initial_values,
             applied=_build_applied(step),
             drift=seen.records.drift,
+            restarts=seen.records.restarts,
             module=is_left_loaded(seen, change),
             disk=seen.records.disk,
         ),
@@ -202,7 +204,7 @@ def _build_applied(step: Step) -> LastApplied:
     return applied.model_copy(update={"took_seconds": took})
 
 
-def plan_restart(seen: NodeSnapshot) -> ApplyNode | None:
+def plan_restart(seen: NodeSnapshot, now: datetime) -> ApplyNode | None:
     """Record which pods of the plugin will be deleted; `seen.pods` were read just now.
 
     Whatever started before the labels is among them. A process that resumes deletes only what
@@ -227,7 +229,12 @@ def plan_restart(seen: NodeSnapshot) -> ApplyNode | None:
     return build_apply(
         seen.node,
         change_labels(seen, change),
-        seen.records.model_copy(update={"change": recorded}),
+        seen.records.model_copy(
+            update={
+                "change": recorded,
+                "restarts": seen.records.restarts.add(seen.node.retry, now),
+            }
+        ),
         cordon=True,
         message=f"recorded {len(recorded.plugins)} plugin pod(s) to restart",
     )

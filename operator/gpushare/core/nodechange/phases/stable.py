@@ -293,6 +293,27 @@ def wait_for_node(step: MemberStep) -> StepResult | None:
     return replace(step.seen.plan(NodeState.WAITING, blocker.reason, message), kind=step.kind)
 
 
+def wait_for_restart_limit(step: MemberStep) -> StepResult | None:
+    """Wait where the plugin was replaced 5 times within an hour; a sixth is left to what has begun.
+
+    That is its rollback, or another restart where the resource stays 0.
+    """
+    limit = step.ctx.timing.restarts_per_hour
+    free_at = step.find_restart_limit(limit - 1)
+    if free_at is None:
+        return None
+    node = step.seen.node.name
+    plan = step.waiting(
+        NodeState.WAITING,
+        Reason.RESTART_LIMIT,
+        f"The device plugin was replaced {limit - 1} times within an hour, so {step.way} waits "
+        f"until {free_at.isoformat(timespec='seconds')}. Find who keeps changing the pool or the "
+        f"node's labels, or run `kubectl gpushare retry node/{node}`",
+    )
+    wake = (free_at - step.ctx.now).total_seconds()
+    return replace(plan, requeue_after_seconds=wake)
+
+
 def start(step: MemberStep) -> StepResult:
     """Start the change with the cordon, once the rollout admits it."""
     failed, policy = step.failed_change, step.policy

@@ -1,0 +1,126 @@
+"""How often a node's plugin is replaced within an hour, whatever is written to pools and labels."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.core.nodechange.phases.labelled import plan_restart
+from gpushare.core.records.change_record import ChangePhase
+from gpushare.core.records.node_records import parse_records
+from gpushare.core.records.restart_record import Restarts
+from gpushare.core.snapshot.actions import NodeState, ReleaseNode
+from gpushare.core.snapshot.node import NodeSnapshot
+from gpushare.kube.resources.nodes import build_release
+from gpushare.names import Reason
+from tests.kit.values.node_plans import (
+    INSTALLER,
+    a_settled,
+    cordoned,
+    expect_apply,
+    expect_idle,
+    expect_recheck,
+    expect_release,
+    failed,
+    plan_of,
+    replaced,
+    under_way,
+)
+from tests.kit.values.objects import NOW, a_node, a_plugin_pod, a_pool
+
+PLUGIN = a_plugin_pod()
+BACK = a_pool(rollout={"on_failure": "Rollback"})
+
+
+def read_restarts(annotations: object) -> Restarts:
+    assert isinstance(annotations, dict)
+    return Restarts.model_validate_json(annotations[names.ANNOTATION_RESTARTS])
+
+
+def test_the_sixth_change_within_an_hour_waits_until_the_first_is_an_hour_ago() -> None:
+    assert expect_apply(plan_of(a_settled(records=replaced(4)), a_pool(), PLUGIN)).cordon
+    plan = plan_of(a_settled(records=replaced(5)), a_pool(), PLUGIN)
+    expect_idle(plan, NodeState.WAITING, Reason.RESTART_LIMIT)
+    assert plan.kind is not None
+    for word in ("03:59:05", "retry node/gpu-1", "5 times"):
+        assert word in plan.message
+    assert plan.requeue_after_seconds == timedelta(minutes=55).total_seconds()
+    later = NOW + timedelta(minutes=55)
+    assert expect_apply(plan_of(a_settled(records=replaced(5)), a_pool(), PLUGIN, now=later)).cordon
+
+
+def test_a_retry_of_the_node_begins_anew() -> None:
+    node = a_settled(records=replaced(6), retry="now")
+    assert expect_apply(plan_of(node, a_pool(), PLUGIN)).cordon
+
+
+def test_a_node_that_is_as_its_pool_says_does_not_wait() -> None:
+    node = a_settled(records=replaced(6), allocatable={"aliyun.com/gpu-mem": 15})
+    assert plan_of(node, a_pool(schedule="share"), PLUGIN).reason is not Reason.RESTART_LIMIT
+
+
+def test_each_restart_of_a_plugin_is_recorded_with_the_pods_that_are_deleted() -> None:
+    node = cordoned(under_way(ChangePhase.LABELLED, restart=True))
+    action = plan_restart(NodeSnapshot(node, (PLUGIN,), parse_records(node)), NOW)
+    assert action is not None
+    assert read_restarts(action.annotations).at == (NOW,)
+
+
+@pytest.mark.parametrize(("restart", "counts"), [(True, 0), (False, 1)])
+def test_a_plugin_that_its_label_replaces_is_counted_with_the_label(
+    restart: bool, counts: int
+) -> None:
+    node = cordoned(under_way(ChangePhase.CORDONED, restart=restart))
+    found = expect_recheck(node).annotations.get(names.ANNOTATION_RESTARTS)
+    assert (len(Restarts.model_validate_json(found).at) if found else 0) == counts
+
+
+def test_a_change_that_is_verified_forgets_no_restart() -> None:
+    node = with_restarts(cordoned(under_way(ChangePhase.LABELLED), offered=15), 3)
+    plan = plan_of(node, a_pool(), PLUGIN, INSTALLER, now=NOW + timedelta(seconds=30))
+    assert not expect_apply(plan).cordon
+    assert len(read_restarts(expect_apply(plan).annotations).at) == 3
+
+
+def with_restarts(node: Node, times: int) -> Node:
+    restarts = replaced(times).restarts.dump()
+    return replace(node, annotations={**node.annotations, names.ANNOTATION_RESTARTS: restarts})
+
+
+def test_what_failed_is_rolled_back_only_while_a_restart_is_left() -> None:
+    node = cordoned(failed(from_mode="default"))
+    assert plan_of(with_restarts(node, 5), BACK).reason is Reason.ROLLED_BACK
+    plan = plan_of(with_restarts(node, 6), BACK)
+    assert plan.state is NodeState.FAILED
+    assert "too often" in plan.message
+
+
+def test_an_unreadable_record_bounds_nothing_and_blocks_nothing() -> None:
+    node = a_settled()
+    node = replace(node, annotations={**node.annotations, names.ANNOTATION_RESTARTS: "{"})
+    assert plan_of(node, a_pool(), PLUGIN).reason is not Reason.RECORD_UNREADABLE
+
+
+# A node that leaves its pool, and may come to another one.
+
+
+@pytest.mark.parametrize(("minutes_ago", "stays"), [(1, True), (61, False)])
+def test_a_node_that_leaves_keeps_the_restarts_of_the_last_hour(
+    minutes_ago: int, stays: bool
+) -> None:
+    node = a_settled(records=replaced(1, minutes_ago=minutes_ago))
+    action = expect_release(node).action
+    assert isinstance(action, ReleaseNode)
+    meta = {"uid": node.uid, "annotations": node.annotations, "labels": node.labels}
+    patch = build_release({"metadata": meta}, node.uid, forgets_restarts=action.forgets_restarts)
+    removed = {step["path"] for step in patch if step["op"] == "remove"}
+    assert ("/metadata/annotations/gpushare.io~1restarts" not in removed) is stays
+
+
+def test_a_node_that_joins_another_pool_brings_its_restarts_along() -> None:
+    node = a_node("gpu-1", {names.LABEL_SCHEDULE: "share"})
+    assert plan_of(node, a_pool(), PLUGIN).starts
+    node = with_restarts(node, 5)
+    assert plan_of(node, a_pool(), PLUGIN).reason is Reason.RESTART_LIMIT
