@@ -216,6 +216,17 @@ def test_which_pools_a_label_of_no_published_node_excludes(
         )
 
 
+@pytest.mark.parametrize(("ready", "is_open"), [(1, True), (2, False)])
+def test_labels_that_follow_the_mode_are_not_known_while_it_changes(
+    ready: int, is_open: bool
+) -> None:
+    pool = build_pool(edition="NVIDIA", nvidia={"config": "slices-4"})
+    del pool["spec"]["schedule"]
+    view = view_pool({**pool, "status": {**STATUS, "nodes": {"matched": 2, "ready": ready}}})
+    assert view is not None
+    assert view.is_open is is_open
+
+
 def _job(*, labels: Json, **spec: Any) -> Json:
     pod = build_pod("a", **spec)
     pod["metadata"] |= {"labels": labels, "ownerReferences": [{"kind": "Job", "controller": True}]}

@@ -183,7 +183,7 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
         return None
     if find_mode(spec.edition, spec.schedule) is None:
         return None
-    closed, workloads = None, spec.workloads
+    closed, workloads, nodes = None, spec.workloads, status.get("nodes") or {}
     if "deletionTimestamp" in metadata:
         closed = Reason.POOL_DELETING
     elif spec.reconcile is ReconcilePolicy.OBSERVE:
@@ -212,8 +212,10 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
             or published.more > 0
             # What is published is of the nodes that the former spec selected.
             or status.get("observedGeneration", 0) < metadata.get("generation", 0)
+            # Labels of GPU feature discovery follow the mode (FOLLOWING_LABELS).
+            or (spec.nvidia is not None and nodes.get("ready") != nodes.get("matched"))
         ),
-        nodes=(status.get("nodes") or {}).get("matched"),
+        nodes=nodes.get("matched"),
         room=None if capacity is None else _view_room(capacity),
         observed_at="" if capacity is None else capacity.observed_at.isoformat(),
     )
