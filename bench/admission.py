@@ -6,6 +6,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
 
 from bench.core.figure import Figure, find_ratio, is_steady, tell
 from bench.core.reviewclient import Loop
@@ -17,6 +20,9 @@ MOST_RATIOS = {3: 1.3, 20: 1.35, 100: 1.5}
 """The others, by their number of pools, and what CPU time they may take on `BOUNDED` connections,
 by the floor's."""
 BOUNDED = 8
+MOST_BY_BEFORE = 1.05
+"""What a call may cost by the same call before labels of nodes were published."""
+_SELECTING_ROUNDS = 7
 
 
 Round = Mapping[tuple[int, int], Loop]
@@ -48,9 +54,40 @@ def _are_steady(rounds: Sequence[Round]) -> bool:
     return all(map(is_steady, costs))
 
 
-def bench() -> None:
+def bench(
+    before: Annotated[
+        Path | None,
+        typer.Option(
+            help="Checkout of another commit. Measures instead what calls cost beside that one's "
+            "webhook, which knows no labels of nodes: half of the pods select some."
+        ),
+    ] = None,
+) -> None:
     """Measure, print each round and a line of figures, and fail where one misses its bound."""
+    if before is not None:
+        pairs = asyncio.run(_measure_selecting(before.resolve()))
+        figures = [Figure("cpu_ratio_selecting_20_pools", find_ratio(pairs), most=MOST_BY_BEFORE)]
+        tell("admission", figures)
+        return
     tell("admission", list_figures(asyncio.run(_measure())))
+
+
+async def _measure_selecting(before: Path) -> list[tuple[float, float]]:
+    """CPU time of a call before and now, by rounds: the same pods, and 20 pools, each of which
+    publishes 20 combinations of labels now."""
+    costs: list[tuple[float, float]] = []
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpushare-bench-")))
+        write_certificate(folder)
+        pairs = {
+            "before": await open_pair(stack, folder, 20, checkout=before, whose="selecting"),
+            "now": await open_pair(stack, folder, 20, "20", whose="selecting"),
+        }
+        while len(costs) < _SELECTING_ROUNDS:
+            turns = await take_turns(pairs, BOUNDED)
+            costs.append((turns["before"].cpu_us, turns["now"].cpu_us))
+            say(f"round {len(costs)}: {costs[-1][0]:.0f} us before, {costs[-1][1]:.0f} us now")
+    return costs
 
 
 async def _measure() -> list[Round]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -77,10 +78,16 @@ class Partner:
 
 
 @asynccontextmanager
-async def running(module: str, *arguments: str) -> AsyncIterator[Partner]:
-    """``python -m MODULE ARGUMENTS`` for as long as the block lasts."""
+async def running(
+    module: str, *arguments: str, checkout: Path | None = None
+) -> AsyncIterator[Partner]:
+    """``python -m MODULE ARGUMENTS`` for as long as the block lasts, of another `checkout` if
+    one is given."""
+    path = {} if checkout is None else {"PYTHONPATH": f"{checkout / 'operator'}:{checkout}"}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", module, *arguments),
+        cwd=checkout,
+        env=os.environ | path,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )

@@ -5,9 +5,11 @@ from typing import Any, Literal
 
 from tests.kit.values.manifests import Json, build_pod, build_review, encode
 
-Whose = Literal["ours", "hami"]
-PATHS: dict[Whose, str] = {"ours": "/mutate-pods", "hami": "/webhook"}
-"""Where a webhook answers, by whose it is."""
+Whose = Literal["ours", "selecting", "hami"]
+PATHS: dict[Whose, str] = {"ours": "/mutate-pods", "selecting": "/mutate-pods", "hami": "/webhook"}
+"""Where a webhook answers, by whose it is; of the pods of `selecting` half select nodes."""
+_MODEL, _ZONE = "aliyun.accelerator/nvidia_name", "topology.kubernetes.io/zone"
+_MODELS, _ZONES = 8, 5
 
 _FEWEST_VARIABLES, _MOST_VARIABLES = 15, 19
 _TOKEN = "kube-api-access-x7k2p"
@@ -41,6 +43,21 @@ _SPEC: Json = {
 """Much of what the API server adds before it asks webhooks."""
 
 
+def build_combinations(pool: int, count: int) -> Sequence[dict[str, str]]:
+    """So many combinations of labels that a pool's nodes have, by the number of the pool: each has
+    nodes in all zones, and of a few card models."""
+    return [
+        {
+            _MODEL: f"model-{(pool + index // _ZONES) % _MODELS}",
+            _ZONE: f"zone-{index % _ZONES}",
+            "kubernetes.io/arch": "amd64",
+            "kubernetes.io/os": "linux",
+            "node.kubernetes.io/instance-type": f"type-{index}",
+        }
+        for index in range(count)
+    ]
+
+
 def build_bodies(count: int, whose: Whose) -> Sequence[bytes]:
     """So many reviews on the wire, each of another pod: no two in a row are of one length."""
     return [encode(_build_review(number, whose)) for number in range(count)]
@@ -51,7 +68,12 @@ def _build_review(number: int, whose: Whose) -> Json:
     variables = range(_FEWEST_VARIABLES + number % (1 + _MOST_VARIABLES - _FEWEST_VARIABLES))
     environment = {f"SETTING_{variable}": f"value-{variable}" for variable in variables}
     gib = 3 + number % 6
-    pod = build_pod(f"inference-5c9f7d9d8b-{number:05}", gib=gib, env=environment)
+    selects = {}
+    if whose == "selecting" and number % 2:
+        by_model = {_MODEL: f"model-{number % _MODELS}"}
+        selects = by_model if number % 4 == 1 else {_ZONE: f"zone-{number % _ZONES}"}
+    name = f"inference-5c9f7d9d8b-{number:05}"
+    pod = build_pod(name, gib=gib, env=environment, selects=selects)
     for container in pod["spec"]["containers"]:
         container |= _CONTAINER
         if whose == "hami":

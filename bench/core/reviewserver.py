@@ -1,6 +1,7 @@
-"""``python -m bench.core.reviewserver CERTIFICATE POOLS LOG``: one webhook server; prints its port.
+"""``python -m bench.core.reviewserver CERTIFICATE POOLS LOG [COMBINATIONS]``: one webhook server.
 
-The operator's own with so many pools and no API server; without pools a bare handler, the floor.
+It prints its port. The operator's own with so many pools, each of which publishes so many
+combinations of labels, and no API server; without pools a bare handler, the floor.
 """
 
 import asyncio
@@ -15,7 +16,9 @@ from pathlib import Path
 import orjson
 from aiohttp import web
 
+from bench.core.reviews import build_combinations
 from gpushare.core.admission import PoolView
+from gpushare.core.capacity.node_labels import PUBLISHED_KEYS
 from gpushare.observe.connections import shrink_read_buffers
 from gpushare.observe.logs import configure_logs
 from gpushare.settings import Settings
@@ -62,11 +65,12 @@ async def _serving_floor(tls: ssl.SSLContext) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def _serving_ours(tls: ssl.SSLContext, pools: int) -> AsyncIterator[int]:
+async def _serving_ours(tls: ssl.SSLContext, pools: int, combinations: int) -> AsyncIterator[int]:
     settings = Settings()
     configure_logs(settings.log_level)
     # Its clock stands, so that what it has heard of is never too old.
-    memory = build_memory(map(_build_view, range(pools)), clock=lambda: 0.0)
+    views = (_build_view(number, combinations) for number in range(pools))
+    memory = build_memory(views, clock=lambda: 0.0)
     server = build_webhook(memory, replicas=settings.webhook_replicas)
     # As its process does.
     shrink_read_buffers()
@@ -75,20 +79,28 @@ async def _serving_ours(tls: ssl.SSLContext, pools: int) -> AsyncIterator[int]:
         yield port
 
 
-def _build_view(number: int) -> PoolView:
+def _build_view(number: int, combinations: int) -> PoolView:
     """A pool of 400 cards; modes take turns."""
-    room = a_room([(CARD - number % 4, 400)], cards=400)
-    return a_view(f"pool-{number:03}", _SCHEDULES[number % 3], nodes=100, priority=100, room=room)
+    room, published = a_room([(CARD - number % 4, 400)], cards=400), {}
+    if combinations:
+        listed = build_combinations(number, combinations)
+        keys = tuple(sorted(PUBLISHED_KEYS))
+        published = {"published_keys": keys, "combinations": listed, "is_open": False}
+    name, mode = f"pool-{number:03}", _SCHEDULES[number % 3]
+    return a_view(name, mode, nodes=100, priority=100, room=room, **published)
 
 
-async def _main(certificate: Path, pools: int, log: Path) -> None:
+async def _main(certificate: Path, pools: int, log: Path, combinations: int = 0) -> None:
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), sys.stderr.fileno())
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate)
-    async with _serving_ours(tls, pools) if pools else _serving_floor(tls) as port:
+    ours = _serving_ours(tls, pools, combinations)
+    async with ours if pools else _serving_floor(tls) as port:
         print(port, flush=True)
         await asyncio.to_thread(sys.stdin.read)
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])))
+    asyncio.run(
+        _main(Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), *map(int, sys.argv[4:]))
+    )

@@ -51,14 +51,24 @@ async def take_turns(pairs: Mapping[Name, Pair], connections: int) -> dict[Name,
     return found
 
 
-async def open_pair(stack: AsyncExitStack, folder: Path, pools: int) -> Pair:
+async def open_pair(
+    stack: AsyncExitStack,
+    folder: Path,
+    pools: int,
+    *server_arguments: str,
+    checkout: Path | None = None,
+    whose: Whose = "ours",
+) -> Pair:
     """A server of ours with so many pools, or the floor, as long as the stack; and its client.
 
-    `folder` holds what `write_certificate` wrote, and takes the server's log.
+    `folder` holds what `write_certificate` wrote, and takes the server's log. Of another `checkout`
+    the server alone is.
     """
-    asked = (str(folder / "tls.pem"), str(pools), str(folder / f"{pools}.log"))
-    server = await stack.enter_async_context(running(reviewserver.__name__, *asked))
-    return await open_client(stack, folder, server.pid, await server.listen())
+    log = str(folder / f"{pools}.log")
+    asked = (str(folder / "tls.pem"), str(pools), log, *server_arguments)
+    started = running(reviewserver.__name__, *asked, checkout=checkout)
+    server = await stack.enter_async_context(started)
+    return await open_client(stack, folder, server.pid, await server.listen(), whose)
 
 
 async def open_client(

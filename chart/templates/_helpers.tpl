@@ -170,6 +170,8 @@ spec:
               value: {{ .root.Values.eviction.enabled | quote }}
             - name: GPUSHARE_MEMORY_UNIT
               value: {{ .root.Values.memoryUnit | quote }}
+            - name: GPUSHARE_NODE_LABEL_KEYS
+              value: {{ .root.Values.nodeLabelKeys | toJson | quote }}
             - name: GPUSHARE_PLUGIN_DAEMONSETS
               value: {{ .root.Values.pluginDaemonSets | toJson | quote }}
             - name: GPUSHARE_RESOURCE_SETTLE_SECONDS

@@ -186,6 +186,11 @@ STANDARD_DAEMONSETS: Final = frozenset(
 """All that modes need, as ACK's charts call them."""
 KUEUE_PREFIX: Final = "kueue.x-k8s.io/"
 """Of the labels and scheduling gates of pods that Kueue holds back, and gives node selectors to."""
+LABEL_KUEUE_QUEUE: Final = f"{KUEUE_PREFIX}queue-name"
+KUEUE_ADMITTED_LABELS: Final = frozenset(
+    {f"{KUEUE_PREFIX}{key}" for key in ("cluster-queue-name", "local-queue-name", "podset")}
+)
+"""Of pods whose Job Kueue has admitted, and given node selectors (apis/kueue of Kueue)."""
 LABEL_CARD_MEMORY: Final = "aliyun.accelerator/nvidia_mem"
 """On the vendor's GPU nodes from their join: memory of a card, such as `16280MiB`."""
 LABEL_CARD_MEMORY_NVIDIA: Final = "nvidia.com/gpu.memory"
@@ -338,6 +343,7 @@ class Reason(StrEnum):
     POD_NOT_SELECTED = "PodNotSelected"
     ON_REQUEST_ONLY = "OnRequestOnly"
     EXCLUDED_BY_POD = "ExcludedByPod"
+    NODE_LABELS_UNKNOWN = "NodeLabelsUnknown"
     NO_ROOM = "NoRoom"
     RESERVED = "Reserved"
     CAPACITY_UNKNOWN = "CapacityUnknown"
@@ -352,6 +358,7 @@ class Reason(StrEnum):
     POOL_HAS_NO_NODES = "PoolHasNoNodes"
     POOL_NOT_READY = "PoolNotReady"
     LARGER_THAN_ANY_CARD = "LargerThanAnyCard"
+    VOLUME_CONFLICT = "VolumeConflict"
     NO_FREE_BLOCK = "NoFreeBlock"
     UNSCHEDULABLE = "Unschedulable"
     SCHEDULER_UNAVAILABLE = "SchedulerUnavailable"

@@ -53,6 +53,8 @@ DaemonSetName = Annotated[str, StringConstraints(pattern=DAEMONSET_NAME)]
 DaemonSetNames = Annotated[
     Mapping[str, DaemonSetName], BeforeValidator(_decode), AfterValidator(_check_daemonsets)
 ]
+LabelKey = Annotated[str, StringConstraints(min_length=1, max_length=317)]
+LabelKeys = Annotated[tuple[LabelKey, ...], BeforeValidator(_decode), Field(max_length=20)]
 Seconds = Annotated[float, Field(ge=0, le=7 * 86400, allow_inf_nan=False)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Lifetime = Annotated[float, Field(ge=10, le=100 * 365 * 86400, allow_inf_nan=False)]
@@ -150,6 +152,8 @@ class Settings(BaseModel):
     """Image of those Jobs; it needs a shell and nsenter."""
     memory_unit: Literal["GiB", "MiB"] = "GiB"
     """Unit in which the cluster's device plugins count GPU memory."""
+    node_label_keys: LabelKeys = ()
+    """Further keys of node labels that the pools' status publishes for admission."""
     release_patience_seconds: Seconds = 600.0
     """How long a pool that is being deleted waits for the next of its nodes to finish; then it is
     removed, and the other nodes keep their labels."""

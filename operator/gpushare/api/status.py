@@ -98,6 +98,29 @@ class PoolCapacity(ApiModel):
         return self.free_blocks[0].size if self.free_blocks else 0
 
 
+class LabelCombination(ApiModel):
+    """Nodes that have the same values of the label keys."""
+
+    nodes: int = Field(description="Number of nodes.")
+    labels: Annotated[dict[str, str], Field(max_length=100)] = Field(
+        default={}, description="Their labels. A key that is left out is absent from these nodes."
+    )
+
+
+class NodeLabels(ApiModel):
+    """The labels of the pool's nodes that admission compares with what pods select."""
+
+    keys: Annotated[tuple[str, ...], Field(max_length=100)] = Field(
+        default=(), description="Label keys that the combinations show."
+    )
+    combinations: Annotated[tuple[LabelCombination, ...], Field(max_length=50)] = Field(
+        default=(), description="Different combinations of these labels, of most nodes first."
+    )
+    more: int = Field(
+        default=0, description="Number of nodes whose combination is left out for lack of space."
+    )
+
+
 class Releasing(ApiModel):
     """Nodes that a deleted pool must still release."""
 
@@ -243,6 +266,10 @@ class PoolStatus(ApiModel):
     )
     capacity: PoolCapacity | None = Field(
         default=None, description="GPU memory that the nodes offer, and its use."
+    )
+    node_labels: NodeLabels | None = Field(
+        default=None,
+        description="Labels of the nodes. Admission sends no pod here that none of them matches.",
     )
     isolation: Isolation | None = Field(
         default=None, description="Isolation that the containers on the nodes actually have."

@@ -34,13 +34,16 @@ class NoTemplateError(ValueError):
 
 PODS = Resource("", "v1", "pods")
 _DAEMONSETS = Resource("apps", "v1", "daemonsets")
+_JOBS = Resource("batch", "v1", "jobs")
 _CRONJOBS = Resource("batch", "v1", "cronjobs")
+_OWNERS = {_DAEMONSETS: "DaemonSet", _JOBS: "Job", _CRONJOBS: "Job"}
+"""What owns their pods, where that matters."""
 WORKLOADS = frozenset(
     {
         Resource("apps", "v1", "deployments"),
         Resource("apps", "v1", "statefulsets"),
         _DAEMONSETS,
-        Resource("batch", "v1", "jobs"),
+        _JOBS,
         _CRONJOBS,
     }
 )
@@ -50,7 +53,7 @@ def find_template(resource: Resource, workload: WorkloadShape) -> PodShape | Non
     """Find a pod as `workload` will create it; None for what is no workload.
 
     Its pods are known by more than the template: a DaemonSet owns them and chooses their nodes, and
-    Kueue holds back those of a workload (or of a CronJob's Job) that carries its labels. Raises
+    Kueue holds back those of a workload that carries its labels, or the Job itself. Raises
     `NoTemplateError`.
     """
     if resource not in WORKLOADS:
@@ -63,8 +66,8 @@ def find_template(resource: Resource, workload: WorkloadShape) -> PodShape | Non
         raise NoTemplateError("the workload has no pod template")
     metadata = template.metadata or Metadata()
     metadata = replace(metadata, labels=queued | (metadata.labels or {}))
-    if resource == _DAEMONSETS:
-        metadata = replace(metadata, owner_references=(Owner("DaemonSet", True),))
+    if (owner := _OWNERS.get(resource)) is not None:
+        metadata = replace(metadata, owner_references=(Owner(owner, True),))
     return PodShape(metadata, template.spec)
 
 

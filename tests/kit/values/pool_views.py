@@ -24,6 +24,13 @@ def a_view(name: str = "training", schedule: str = "cgpu", **more: Any) -> PoolV
     return PoolView(name, Schedule(schedule), edition=edition, **(defaults | more))
 
 
+def a_labelled_view(name: str, *combinations: Mapping[str, str], **more: Any) -> PoolView:
+    """A pool whose nodes have these combinations of labels, and to which no others are added."""
+    keys = {key for each in combinations for key in each} | set(more.pop("keys", ()))
+    defaults: Json = {"published_keys": tuple(sorted(keys)), "is_open": False}
+    return a_view(name, combinations=combinations, **(defaults | more))
+
+
 def a_room(free: Sequence[tuple[int, int]], *, cards: int = 8, pending: int = 0) -> Room:
     """Room on `cards` cards of `CARD` units; `free` are (units, number of cards)."""
     return Room(tuple(free), pending, total=cards * CARD, largest_card=CARD)

@@ -110,6 +110,7 @@ def test_the_chart_sets_what_the_program_reads(name: str) -> None:
     [
         ("eviction.enabled", "allow_eviction"),
         ("memoryUnit", "memory_unit"),
+        ("nodeLabelKeys", "node_label_keys"),
         ("metrics.perApplication", "per_application_metrics"),
         ("metrics.perNode", "per_node_metrics"),
         ("teardown.jobs.namespace", "teardown_namespace"),

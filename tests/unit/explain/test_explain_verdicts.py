@@ -12,7 +12,7 @@ from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest
 from gpushare.core.analysis.explain.verdicts import PoolOutcome, PoolVerdict, list_verdicts
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod
-from tests.kit.values.pool_views import HERE, a_room, a_view
+from tests.kit.values.pool_views import HERE, a_labelled_view, a_room, a_view
 
 ROOMY = a_view("roomy", room=a_room([(16, 8)]))
 BUSY = a_view("busy", room=a_room([(16, 2)]))
@@ -36,7 +36,8 @@ def test_the_pool_that_gets_it_stands_first_and_says_what_room_it_has() -> None:
     assert "100% of its memory is free, 25% in busy" in second.message
 
 
-POD = build_pod("p")
+POD, IN_A = build_pod("p"), build_pod("p", selects={"zone": "a"})
+ZONE_A = a_labelled_view("roomy", {"zone": "a"})
 PLAIN = a_view("plain", "share")
 CROWDED, EMPTIER = (
     a_view(name, room=a_room([(16, cards)], pending=100)) for name, cards in (("a", 2), ("b", 4))
@@ -56,6 +57,8 @@ OBSERVING = a_view("x", closed=Reason.POOL_OBSERVES)
         (POD, OBSERVING, ROOMY, Reason.POOL_OBSERVES, "reconcile is Observe"),
         (POD, a_view("x", nodes=0), ROOMY, Reason.NO_ROOM, "it has no nodes yet"),
         (POD, a_view("x", room=None), ROOMY, Reason.CAPACITY_UNKNOWN, "is not known yet"),
+        (IN_A, a_view("x"), ZONE_A, Reason.NODE_LABELS_UNKNOWN, "no node is known to have"),
+        (IN_A, a_labelled_view("x", {"zone": "b"}), ZONE_A, Reason.EXCLUDED_BY_POD, "b, not a"),
     ],
     ids=lambda value: value.name if isinstance(value, Reason) else "",
 )

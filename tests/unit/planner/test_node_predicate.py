@@ -49,6 +49,11 @@ def test_a_label_of_ours_or_of_a_pools_selector_is_relevant(key: str) -> None:
     assert _change(key)
 
 
+def test_a_label_that_is_published_for_admission_is_relevant() -> None:
+    old, new = (a_node(labels={"rack": value}) for value in "ab")
+    assert is_relevant(old, new, list_label_keys([_POOL], [], published=("rack",)))
+
+
 @pytest.mark.parametrize("key", ["accelerator", "rack"])
 def test_a_label_by_which_a_plugins_daemonset_selects_its_nodes_is_relevant(key: str) -> None:
     expression = {"key": "rack", "operator": "Exists"}

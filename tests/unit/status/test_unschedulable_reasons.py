@@ -122,6 +122,22 @@ def test_a_pod_that_is_young_is_not_judged_yet() -> None:
         assert _reason(pod, training=ROOM) is reason
 
 
+@pytest.mark.parametrize(
+    "says",
+    [
+        "1 node(s) had volume node affinity conflict, 2 Insufficient aliyun.com/gpu-mem",
+        "1 node(s) didn't match PersistentVolume's node affinity, 2 Insufficient cpu",
+        "2 node(s) were unschedulable, 1 node(s) had no available volume zone",
+    ],
+)
+def test_a_pod_whose_volume_is_elsewhere_learns_that_and_what_to_do(says: str) -> None:
+    pod = _waiting(asks=20, unschedulable=f"0/3 nodes are available: {says}.")
+    unschedulable = _judge(pod, training=ROOM)
+    assert unschedulable.reason is Reason.VOLUME_CONFLICT
+    assert "1 node(s)" in unschedulable.message
+    assert "kubectl describe pv" in unschedulable.message
+
+
 NO_NODES = PoolRoom(nodes=0, ready=0, capacity=a_capacity())
 DOWN: Pools = {"training": PoolRoom(nodes=2, ready=0, capacity=A_CAPACITY)}
 RESTARTING = PoolRoom(nodes=2, ready=1, capacity=a_capacity(memory_total=40, free=10))

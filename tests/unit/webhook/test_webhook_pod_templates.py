@@ -43,7 +43,9 @@ def test_a_workloads_pods_are_those_of_its_template(resource: str) -> None:
     assert template.spec == parse_pod_shape(TEMPLATE).spec
     assert template.metadata is not None
     owners = [(owner.kind, owner.controller) for owner in template.metadata.owner_references or ()]
-    assert owners == ([("DaemonSet", True)] if resource.endswith("/daemonsets") else [])
+    expected = {"daemonsets": "DaemonSet", "jobs": "Job", "cronjobs": "Job"}
+    owner = expected.get(resource.rpartition("/")[2])
+    assert owners == ([(owner, True)] if owner else [])
 
 
 def test_what_is_no_workload_has_no_template() -> None:

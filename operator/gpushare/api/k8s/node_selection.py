@@ -142,6 +142,8 @@ Term = Mapping[str, Demand]
 Known = Mapping[str, tuple[str | None, ...]]
 """What is known of nodes' labels: by key the values that one may have, None for its absence. A
 label that is not listed may have any."""
+Columns = Mapping[str, Mapping[str | None, int]]
+"""Combinations of labels: by key and value, None for its absence, those that have it, as bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,16 @@ class NodeSelection:
     def keys(self) -> frozenset[str]:
         """Label keys that it asks for, and `metadata.name`."""
         return frozenset(self.labels).union(*(self.terms or ()))
+
+    @property
+    def requirements(self) -> int:
+        """How many labels its terms ask for, each term counted by itself."""
+        return sum(map(len, self.terms or ()))
+
+    @property
+    def needed_keys(self) -> tuple[str, ...]:
+        """Labels that it needs, whatever their values; to avoid a value is not to need the key."""
+        return tuple(sorted(key for key in self.keys - {_NODE_NAME} if self._asks_for(key)))
 
     @property
     def chosen_keys(self) -> tuple[str, ...]:
@@ -188,19 +200,42 @@ class NodeSelection:
             *(term[key].among or () for term in self.terms or () if key in term)
         )
 
-    def may_hold(self, known: Known) -> bool:
-        """Tell whether a node with these known labels may satisfy the selection."""
+    def match(self, known: Known) -> bool | None:
+        """Tell whether a node with these known labels satisfies the selection; None: that depends
+        on labels, or on values, that are not known."""
+        matching, possible = self.find_matching({}, known, 1)
+        return True if matching else None if possible else False
+
+    def find_matching(self, columns: Columns, known: Known, all_bits: int) -> tuple[int, int]:
+        """Find which combinations of labels satisfy the selection, and which may, as bits of
+        `all_bits`. What is `known` holds for each; a key among the `columns` goes before that."""
+        matching = possible = all_bits
         for key, value in self.labels.items():
-            if key in known and value not in known[key]:
-                return False
-        return self.terms is None or any(self._may_hold(term, known) for term in self.terms)
+            if (column := columns.get(key)) is not None:
+                bits = column.get(value, 0)
+                matching &= bits
+                possible &= bits
+            elif (values := known.get(key)) is None:
+                matching = 0
+            elif value not in values:
+                return 0, 0
+            elif len(values) > 1:
+                matching = 0
+        if self.terms is None or not possible:
+            return matching, possible
+        by_one = may_by_one = 0
+        for term in self.terms:
+            bits, may_be = self._find_matching(term, columns, known, all_bits)
+            by_one |= bits
+            may_by_one |= may_be
+        return matching & by_one, possible & may_by_one
 
     def admits(self, name: str, labels: Mapping[str, str], ignored: Set[str] = frozenset()) -> bool:
         """Tell whether the node with this name and these labels satisfies the selection, apart from
         its demands on the `ignored` labels."""
         asked = self.keys - ignored
         known = {key: (name if key == _NODE_NAME else labels.get(key),) for key in asked}
-        return self.may_hold(known)
+        return self.match(known) is not False
 
     def describe_unmet(self, name: str, labels: Mapping[str, str]) -> tuple[str, ...]:
         """Describe each label that a node lacks, in the notation of label selectors; of the
@@ -224,14 +259,27 @@ class NodeSelection:
             return not asked.admits(self.labels[key])
         return asked.contradicts_itself
 
-    def _may_hold(self, term: Term, known: Known) -> bool:
+    def _find_matching(
+        self, term: Term, columns: Columns, known: Known, all_bits: int
+    ) -> tuple[int, int]:
+        matching = possible = all_bits
         for key, asked in term.items():
             if key in self.labels:
+                # Which of the values a node has, the node selector settles.
                 if not asked.admits(self.labels[key]):
-                    return False
-            elif key in known and not any(map(asked.admits, known[key])):
-                return False
-        return True
+                    return 0, 0
+            elif (column := columns.get(key)) is not None:
+                # Each combination has one of the values.
+                bits = sum(bits for value, bits in column.items() if asked.admits(value))
+                matching &= bits
+                possible &= bits
+            elif (values := known.get(key)) is None:
+                matching = 0
+            elif not all(admitted := [asked.admits(value) for value in values]):
+                if not any(admitted):
+                    return 0, 0
+                matching = 0
+        return matching, possible
 
 
 ANYWHERE = NodeSelection()

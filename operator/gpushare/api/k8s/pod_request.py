@@ -1,6 +1,6 @@
 """Reads what a Pod that is being created asks for, and what its owner already decided."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -91,6 +91,8 @@ class PodRequest(msgspec.Struct, frozen=True):
     asks_for_card_count: bool = False
     """It asks for the resource `aliyun.com/gpu-count`, which gives no card."""
     host_ipc: bool = False
+    is_of_queued_job: bool = False
+    """Kueue holds its Job back, and may add node labels to its node selector."""
 
     @property
     def opts_out(self) -> bool:
@@ -174,6 +176,7 @@ def read_pod_request(pod: PodShape) -> PodRequest:
         names_cards=names_cards,
         asks_for_card_count=asks_for_cards,
         host_ipc=bool(spec.host_ipc),
+        is_of_queued_job=names.LABEL_KUEUE_QUEUE in labels and _is_of_job(metadata),
     )
 
 
@@ -192,7 +195,23 @@ def _find_placer(metadata: Metadata, spec: Spec, selection: NodeSelection) -> Pl
     if selection is not ANYWHERE and selection.names_node:
         return Placer.NODE_SELECTION
     gates = [gate.name or "" for gate in spec.scheduling_gates or ()]
-    for key in (*(metadata.labels or ()), *gates):
-        if key.startswith(names.KUEUE_PREFIX):
-            return Placer.KUEUE
+    labels = metadata.labels or ()
+    marks = [key for key in (*labels, *gates) if key.startswith(names.KUEUE_PREFIX)]
+    if marks and not _is_admitted_by_kueue(metadata, marks):
+        return Placer.KUEUE
     return None
+
+
+def _is_admitted_by_kueue(metadata: Metadata, marks: Sequence[str]) -> bool:
+    """Tell whether the pod has its node labels of Kueue already; of a Job that holds back the Job
+    itself."""
+    labels = metadata.labels or _NO_LABELS
+    if _is_of_job(metadata):
+        return labels.keys() >= set(marks)
+    return names.KUEUE_ADMITTED_LABELS.issuperset(marks)
+
+
+def _is_of_job(metadata: Metadata) -> bool:
+    return any(
+        owner.kind == "Job" and owner.controller for owner in metadata.owner_references or ()
+    )

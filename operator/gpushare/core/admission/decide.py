@@ -18,7 +18,8 @@ from gpushare.core.admission.decision import (
     join_advice,
     list_causes,
 )
-from gpushare.core.admission.filter import explain_rejection, find_misfit
+from gpushare.core.admission.filter import explain_rejection, find_selected_misfit
+from gpushare.core.admission.node_match import explain_doubt
 from gpushare.core.admission.pool_view import Labels, PoolView
 from gpushare.core.admission.request import (
     NO_RESERVATIONS,
@@ -35,13 +36,17 @@ from gpushare.names import Reason
 
 _DEFAULT = Rules()
 _NO_POOL = "No pool assigned"
+_KUEUE_ADDS = (
+    "If the Kueue flavor has node labels, the pods get a pool whose nodes have them too. To choose "
+    f"the pool, set {names.LABEL_POOL} in spec.nodeLabels of the ResourceFlavor"
+)
 _PLACER_ADVICE = {
     Placer.DAEMONSET: f"Set {names.LABEL_POOL} in the nodeSelector of the DaemonSet's template",
     Placer.NODE_NAME: "The scheduler reserves no card for such a pod. Remove nodeName",
     Placer.NODE_SELECTION: (
         f"To have a pool chosen, remove the node's name, or select {names.LABEL_POOL}"
     ),
-    Placer.KUEUE: f"Set the node label {names.LABEL_POOL} in the queue's ResourceFlavor",
+    Placer.KUEUE: f"Set {names.LABEL_POOL} in spec.nodeLabels of the queue's ResourceFlavor",
 }
 
 
@@ -60,6 +65,8 @@ def decide(
     """
     request = AdmissionRequest(pod, namespace, pools, rules, reserved)
     decision = _decide(request, shortlists or Shortlists())
+    if pod.is_of_queued_job and decision.pool is not None:
+        decision = replace(decision, warnings=(*decision.warnings, _KUEUE_ADDS))
     if not pod.asks_for_share:
         return decision
     if pod.requires_isolation:
@@ -175,7 +182,7 @@ def _is_routed(request: AdmissionRequest) -> bool:
     pool = request.find(request.pod.decided_pool)
     return (
         pool is not None
-        and find_misfit(request.pod, pool) is None
+        and find_selected_misfit(request.pod, pool) is None
         and not request.missing(select(pool, request.pod))
     )
 
@@ -184,7 +191,7 @@ def _respect(request: AdmissionRequest, keys: Sequence[str]) -> Decision:
     """Respect the owner's choice: add nothing but the isolation that is required, within it."""
     pod = request.pod
     message = f"The pod already selects nodes by {', '.join(keys)}"
-    chosen = [pool for pool in request.pools if pod.selection.may_hold(pool.known)]
+    chosen = [pool for pool in request.pools if pod.selection.match(pool.known) is not False]
     if not chosen:
         return _skip(
             Reason.SELECTS_NO_POOL,
@@ -192,7 +199,7 @@ def _respect(request: AdmissionRequest, keys: Sequence[str]) -> Decision:
             "It stays pending unless a node outside the pools matches. Fix the selection, or "
             "remove it to have a pool chosen",
         )
-    misfits = {pool.name: find_misfit(pod, pool) for pool in chosen}
+    misfits = {pool.name: find_selected_misfit(pod, pool) for pool in chosen}
     fitting = [pool for pool in chosen if misfits[pool.name] is None]
     warnings = []
     if not fitting:
@@ -211,6 +218,8 @@ def _respect(request: AdmissionRequest, keys: Sequence[str]) -> Decision:
             f"Annotation {names.ANNOTATION_POOL} is ignored: it requests pool {pod.pool}, but the "
             "pod's own node selector or affinity selects other nodes"
         )
+    if fitting and not any(pool.match(pod.selection) for pool in fitting):
+        warnings.append(explain_doubt(pod.selection, fitting[0]))
     troubles = (find_card_trouble(pod, pool.edition) for pool in fitting)
     warnings += [trouble[1] for trouble in troubles if trouble is not None][:1]
     selector: Labels = ()

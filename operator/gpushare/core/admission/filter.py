@@ -1,10 +1,10 @@
 """Finds whether a pool can take a pod, and explains why not."""
 
 from gpushare import names
-from gpushare.api.k8s.node_selection import ANYWHERE
 from gpushare.api.k8s.pod_request import PodRequest
 from gpushare.api.pool import Schedule
 from gpushare.api.selector import matches_selector
+from gpushare.core.admission.node_match import explain_mismatch
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.request import AdmissionRequest
 from gpushare.names import Reason
@@ -25,7 +25,7 @@ def find_rejection(request: AdmissionRequest, pool: PoolView | None) -> Reason |
         return Reason.NAMESPACE_NOT_SELECTED
     if pool.pod_selector is not None and not matches_selector(pool.pod_selector, pod.labels):
         return Reason.POD_NOT_SELECTED
-    if pod.selection is not ANYWHERE and not pod.selection.may_hold(pool.known):
+    if pool.match(pod.selection) is False:
         return Reason.EXCLUDED_BY_POD
     return None
 
@@ -39,6 +39,13 @@ def find_misfit(pod: PodRequest, pool: PoolView) -> Reason | None:
     if not pool.isolates_by_kernel and pod.asks_for_share and pod.requires_isolation:
         return Reason.NOT_ISOLATED
     return None
+
+
+def find_selected_misfit(pod: PodRequest, pool: PoolView) -> Reason | None:
+    """Find why `pod`, which selects the labels of `pool`, could not run there as it requests."""
+    if pool.match(pod.selection) is False:
+        return Reason.EXCLUDED_BY_POD
+    return find_misfit(pod, pool)
 
 
 def explain_rejection(
@@ -70,4 +77,4 @@ def explain_rejection(
         case Reason.ON_REQUEST_ONLY:
             return f"it accepts only pods that request it by the annotation {names.ANNOTATION_POOL}"
         case _:
-            return "the pod's node selector or affinity excludes its nodes"
+            return explain_mismatch(request.pod.selection, pool)

@@ -10,10 +10,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpushare import names
-from gpushare.api.k8s.node_selection import CHOOSING, Known
-from gpushare.api.pool import DEFAULT_EDITION, Edition, PoolSpec, ReconcilePolicy, Schedule
-from gpushare.api.selector import LabelSelector, SelectorOperator
-from gpushare.api.status import PoolCapacity
+from gpushare.api.k8s.node_selection import ANYWHERE, CHOOSING, Columns, Known, NodeSelection
+from gpushare.api.pool import (
+    DEFAULT_EDITION,
+    Edition,
+    PoolSpec,
+    ReconcilePolicy,
+    Schedule,
+)
+from gpushare.api.selector import LabelSelector, Scaling, SelectorOperator
+from gpushare.api.status import NodeLabels, PoolCapacity
 from gpushare.api.workloads import Binding, Selection
 from gpushare.core.capacity.pool_capacity import MIB_PER_GIB
 from gpushare.editions.edition import Mode
@@ -21,6 +27,10 @@ from gpushare.editions.registry import MODES, find_mode
 from gpushare.names import Reason
 
 Labels = tuple[tuple[str, str], ...]
+_WRITTEN = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
+MOST_REQUIREMENTS = 50
+"""Of a node affinity that is compared with what pools publish: who writes more must not hold up the
+pods of others."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,12 @@ class PoolView:
     """As in a pod's spec."""
     node_labels: Known = field(default_factory=lambda: MappingProxyType({}), hash=False)
     """What `spec.nodes` says of its nodes' labels."""
+    published_keys: tuple[str, ...] = ()
+    """Keys of the labels that its status publishes of its present nodes."""
+    combinations: tuple[Mapping[str, str], ...] = field(default=(), hash=False)
+    """Those labels: each node has one of these combinations, and of these keys no other label."""
+    is_open: bool = True
+    """Nodes with other labels may be there, or be added."""
     nodes: int | None = None
     """None until the operator has counted them."""
     room: Room | None = None
@@ -124,9 +140,34 @@ class PoolView:
 
     @cached_property
     def known(self) -> Known:
-        """All that is known of its nodes' labels."""
+        """What is known of the labels of all its nodes, also of those that will be added."""
         ours = {names.LABEL_POOL: self.name, **self.mode.labels}
-        return {**self.node_labels, **{key: (ours.get(key),) for key in CHOOSING}}
+        if self.isolates_by_kernel:
+            ours[names.LABEL_ISOLATION_VERIFIED] = names.VERIFIED
+        return {**self.node_labels, **{key: (ours.get(key),) for key in _WRITTEN}}
+
+    @cached_property
+    def columns(self) -> Columns:
+        """What is known of the labels of its present nodes."""
+        columns: dict[str, dict[str | None, int]] = {key: {} for key in self.published_keys}
+        for index, combination in enumerate(self.combinations):
+            for key, column in columns.items():
+                value = combination.get(key)
+                column[value] = column.get(value, 0) | 1 << index
+        return columns
+
+    def match(self, selection: NodeSelection) -> bool | None:
+        """Tell whether one of its nodes satisfies `selection`; None: that is not known."""
+        if selection is ANYWHERE:
+            return True
+        is_long = selection.terms is not None and selection.requirements > MOST_REQUIREMENTS
+        if self.is_open or is_long:
+            matches = selection.match(self.known)
+            if matches is not None or is_long:
+                return matches
+        all_bits = (1 << len(self.combinations)) - 1
+        matching, possible = selection.find_matching(self.columns, self.known, all_bits)
+        return True if matching else None if possible or self.is_open else False
 
 
 def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
@@ -137,11 +178,12 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
         read = {key: value for key, value in (raw.get("spec") or {}).items() if key != "rollout"}
         spec = PoolSpec.model_validate(read)
         capacity = PoolCapacity.model_validate(c) if (c := status.get("capacity")) else None
+        published = NodeLabels.model_validate(status.get("nodeLabels") or {})
     except ValidationError:
         return None
     if find_mode(spec.edition, spec.schedule) is None:
         return None
-    closed, workloads = None, spec.workloads
+    closed, workloads, nodes = None, spec.workloads, status.get("nodes") or {}
     if "deletionTimestamp" in metadata:
         closed = Reason.POOL_DELETING
     elif spec.reconcile is ReconcilePolicy.OBSERVE:
@@ -162,7 +204,18 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
             for toleration in workloads.tolerations
         ),
         node_labels=_known_labels(spec),
-        nodes=(status.get("nodes") or {}).get("matched"),
+        published_keys=published.keys,
+        combinations=tuple(each.labels for each in published.combinations),
+        is_open=(
+            spec.nodes.scaling is Scaling.AUTOSCALED
+            or not published.combinations
+            or published.more > 0
+            # What is published is of the nodes that the former spec selected.
+            or status.get("observedGeneration", 0) < metadata.get("generation", 0)
+            # Labels of GPU feature discovery follow the mode (FOLLOWING_LABELS).
+            or (spec.nvidia is not None and nodes.get("ready") != nodes.get("matched"))
+        ),
+        nodes=nodes.get("matched"),
         room=None if capacity is None else _view_room(capacity),
         observed_at="" if capacity is None else capacity.observed_at.isoformat(),
     )

@@ -14,6 +14,7 @@ from gpushare.core.admission.decision import (
     list_causes,
 )
 from gpushare.core.admission.filter import explain_rejection, find_rejection
+from gpushare.core.admission.node_match import explain_doubt
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.request import AdmissionRequest, select
 from gpushare.core.admission.score import Fit, Ranking, judge_fit
@@ -57,6 +58,8 @@ def route(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
         lost = shortlist.lost
         causes = _group_causes(request, lost)
         advice = _advise(request, has_causes=bool(causes))
+        if Reason.EXCLUDED_BY_POD in lost:
+            advice = "Change the node labels that the pod selects, or a pool's spec.nodes.scaling"
         head = _NONE_ACCEPTS if causes else "The cluster has no pool"
         return _leave_without(
             request, Reason.NO_ELIGIBLE_POOL, head, causes, advice, lost, warnings
@@ -88,16 +91,19 @@ def skip_unread(request: AdmissionRequest) -> Decision:
 def _accept(request: AdmissionRequest, pool: PoolView, reason: Reason) -> Ranking:
     """Rank a pool that was named, so that no other was looked at."""
     fit = judge_fit(request.pod, pool, request.reserved.get(pool.name, 0))
-    return Ranking(pool, fit, reason)
+    is_known_to_match = pool.match(request.pod.selection) is True
+    return Ranking(pool, fit, reason, is_known_to_match=is_known_to_match)
 
 
 def _send(request: AdmissionRequest, ranking: Ranking, warnings: Sequence[str] = ()) -> Decision:
     pool = ranking.pool
-    pod_warnings = (
+    pod_warnings = [
         *warnings,
         *find_warnings(request.pod),
         *find_warnings_in(request.pod, pool, ranking.fit),
-    )
+    ]
+    if not ranking.is_known_to_match:
+        pod_warnings.append(explain_doubt(request.pod.selection, pool))
     return Decision(
         ranking.reason,
         _tell_assigned(pool),

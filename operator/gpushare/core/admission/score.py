@@ -32,8 +32,10 @@ class Fit(IntEnum):
     """No card is so large, or there is no node."""
 
 
-Rank = tuple[Fit, int, float, str, PoolView]
-"""Of unequal names, so that pools themselves are never compared."""
+Rank = tuple[int, Fit, int, float, str, PoolView]
+"""First the doubt: 0 where a node is known to match the pod's node selection and may be large
+enough, 1 where that is not known, 2 where none is large enough. Names are unequal, so that pools
+themselves are never compared."""
 
 
 def judge_fit(pod: PodRequest, pool: PoolView, reserved: int) -> Fit:
@@ -44,10 +46,11 @@ def judge_fit(pod: PodRequest, pool: PoolView, reserved: int) -> Fit:
 class PoolFit:
     """How well the pods of one kind fit into a pool, whatever is reserved of it."""
 
-    __slots__ = ("_fit", "_rank", "_reserved", "_spare_units", "pool")
+    __slots__ = ("_fit", "_rank", "_reserved", "_spare_units", "is_known_to_match", "pool")
 
     def __init__(self, pod: PodRequest, pool: PoolView) -> None:
         self.pool = pool
+        self.is_known_to_match = pool.match(pod.selection) is True
         self._fit, self._spare_units = _measure(pod, pool)
         self._reserved, self._rank = 0, self._build_rank(0)
 
@@ -66,7 +69,8 @@ class PoolFit:
     def _build_rank(self, reserved: int) -> Rank:
         fit, pool = self.judge(reserved), self.pool
         free = free_share(pool.room, reserved)
-        return fit, -pool.priority, -free if fit is Fit.CARD else free, pool.name, pool
+        doubt = 2 if fit is Fit.TOO_LARGE else int(not self.is_known_to_match)
+        return doubt, fit, -pool.priority, -free if fit is Fit.CARD else free, pool.name, pool
 
 
 def _measure(pod: PodRequest, pool: PoolView) -> tuple[Fit, int]:
@@ -123,9 +127,19 @@ _WORSE = {Fit.CARD: Reason.RESERVED, Fit.UNKNOWN: Reason.CAPACITY_UNKNOWN}
 class Ranking:
     """The pool that gets the pod, and why."""
 
-    def __init__(self, pool: PoolView, fit: Fit, reason: Reason, lost: Lost = NONE_LOST):
+    def __init__(
+        self,
+        pool: PoolView,
+        fit: Fit,
+        reason: Reason,
+        lost: Lost = NONE_LOST,
+        *,
+        is_known_to_match: bool,
+    ):
         self.pool, self.fit, self.reason, self.lost = pool, fit, reason, lost
         """The others, as far as they were looked at."""
+        self.is_known_to_match = is_known_to_match
+        """One of its nodes satisfies the pod's node selection."""
 
     @cached_property
     def annotation(self) -> str:
@@ -136,10 +150,12 @@ class Ranking:
 class PoolRanker:
     """Finds the best of the pools that can take the pods of one kind.
 
-    Isolation that nobody asked for in words is a wish, and goes before all else. Then a pool with
-    room goes before one without; higher priority; and the fullest that has room, so that large
-    blocks stay whole. Among pools whose room others may take first the emptiest goes first: when
-    in doubt, spread. Fit never excludes: a full pool may be one that grows.
+    Isolation that nobody asked for in words is a wish, and goes before all else. Then a pool one of
+    whose nodes is known to match goes before one where that is not known: on those the pod may
+    never run. Then a pool with room goes before one without; higher priority; and the fullest that
+    has room, so that large blocks stay whole. Among pools whose room others may take first the
+    emptiest goes first: when in doubt, spread. Fit never excludes: a full pool may be one that
+    grows.
     """
 
     def __init__(self, pod: PodRequest, candidates: Sequence[PoolView], lost: Lost = NONE_LOST):
@@ -165,7 +181,7 @@ class PoolRanker:
         """Find the best pool for a pod of this kind, with `reserved` units given away unseen."""
         ranks = [fit.rank(reserved.get(name, 0)) for name, fit in self._fits.items()]
         best = min(ranks)
-        outcome = (best[3], best[0], tuple([_compare(best, rank) for rank in ranks]))
+        outcome = (best[4], best[1], tuple([_compare(best, rank) for rank in ranks]))
         if (ranking := self._rankings.get(outcome)) is None:
             if len(self._rankings) == MOST_RANKINGS:
                 self._rankings.clear()
@@ -179,7 +195,10 @@ class PoolRanker:
             if why is not None:
                 lost[why].append(other)
         all_lost = {**dict(sorted(lost.items())), **self._lost}
-        return Ranking(self._fits[name].pool, fit, self._reason, all_lost)
+        best = self._fits[name]
+        return Ranking(
+            best.pool, fit, self._reason, all_lost, is_known_to_match=best.is_known_to_match
+        )
 
 
 def _list_wanted(pod: PodRequest, candidates: Sequence[PoolView]) -> Sequence[PoolView]:
@@ -193,10 +212,12 @@ def _compare(best: Rank, other: Rank) -> Reason | None:
     """Tell why `other` lost; None for the best itself."""
     if other is best:
         return None
-    if other[0] is not best[0]:
-        return _WORSE.get(other[0], Reason.NO_ROOM)
-    if other[1] != best[1]:
-        return Reason.LOWER_PRIORITY
+    if other[0] == 1 > best[0]:
+        return Reason.NODE_LABELS_UNKNOWN
+    if other[1] is not best[1]:
+        return _WORSE.get(other[1], Reason.NO_ROOM)
     if other[2] != best[2]:
-        return Reason.FULLER if best[0] is Fit.CARD else Reason.LESS_FULL
+        return Reason.LOWER_PRIORITY
+    if other[3] != best[3]:
+        return Reason.FULLER if best[1] is Fit.CARD else Reason.LESS_FULL
     return Reason.LATER_NAME

@@ -44,8 +44,6 @@ class Shortlists:
     def get_or_build(self, request: AdmissionRequest) -> Shortlist:
         """Get the shortlist of a pod. `request.pools` is the same object while no pool changes."""
         pod, pools = request.pod, request.pools
-        if pod.selection is not ANYWHERE:
-            return _build(request)
         if pools is not self._pools or self._is_full(len(pools)):
             self._pools, self._by_kind = pools, {}
             selectors = (pool.pod_selector for pool in pools)
@@ -55,6 +53,7 @@ class Shortlists:
             *(pod.wants_whole_card, pod.disables_isolation),
             pod.isolation if pod.isolation in _ISOLATIONS else "",
             *(matches_selector(selector, pod.labels) for selector in self._pod_selectors),
+            None if pod.selection is ANYWHERE else tuple(p.match(pod.selection) for p in pools),
         )
         found = self._by_kind.get(kind)
         if found is None or found.namespace is not request.namespace:

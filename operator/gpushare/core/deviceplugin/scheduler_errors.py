@@ -1,4 +1,5 @@
-"""Reads what kube-scheduler's messages report of the scheduler extender (OpenSource and Basic).
+"""Reads what kube-scheduler's messages report of volumes, and of the scheduler extender (OpenSource
+and Basic).
 
 The extender counts a node's cards once, and never again before it restarts (`GetNodeInfo` in
 gpushare-scheduler-extender, pkg/cache/cache.go).
@@ -21,6 +22,12 @@ RESTART_CHECKED = (
 _UNREACHED = re.compile(r'(?:binding rejected: )?Post "(https?://[^"]+)": (.*)', re.DOTALL)
 _ANSWERED = re.compile(r"failed (\w+) with extender at URL ([^\s,]+), code (\d+)")
 _REFUSED = re.compile(r"(\d+) Insufficient GPU Memory in one device")
+# kube-scheduler, pkg/scheduler/framework/plugins: volumebinding (the first: older versions) and
+# volumezone.
+_VOLUME = re.compile(
+    r"\d+ node\(s\) (?:had volume node affinity conflict|had no available volume zone"
+    r"|didn't match PersistentVolume's node affinity)"
+)
 _NODES = re.compile(r"0/(\d+) nodes are available")
 _NOT_ROOMY = re.compile(
     r"(\d+) node\(s\) "
@@ -49,6 +56,14 @@ def explain_scheduler_error(message: str) -> tuple[Reason, str]:
         "no pod that requests GPU memory. It resumes automatically once the extender answers. To "
         f"check the extender, run: {_KUBECTL} get pods -l component={names.EXTENDER}"
     )
+
+
+def find_volume_conflict(message: str) -> str:
+    """Find how many nodes a pod's bound volume keeps it from, in the scheduler's words; empty where
+    there is none. Whether the pod selects and tolerates a node, and whether it has the resources,
+    the scheduler asks before that."""
+    found = _VOLUME.search(message)
+    return found[0] if found is not None else ""
 
 
 def count_refused(message: str) -> tuple[int, int]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.pool import Nodes, Pool
-from gpushare.api.selector import matches_selector
+from gpushare.api.pool import Pool
+from gpushare.api.selector import Nodes, matches_selector
 from gpushare.core.records.node_records import NodeRecords
 
 

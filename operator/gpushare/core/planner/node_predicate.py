@@ -15,9 +15,12 @@ _ALWAYS_READ = (
 )
 
 
-def list_label_keys(pools: Iterable[Pool], daemonsets: Iterable[DaemonSet]) -> Set[str]:
-    """List the node labels that decisions read: ours, and those by which these select nodes."""
-    keys = set(_ALWAYS_READ)
+def list_label_keys(
+    pools: Iterable[Pool], daemonsets: Iterable[DaemonSet], published: Iterable[str] = ()
+) -> Set[str]:
+    """List the node labels that decisions read: ours, those by which these select nodes, and those
+    that are `published` in the pools' status."""
+    keys = {*_ALWAYS_READ, *published}
     for selector in (pool.spec.nodes.selector for pool in pools):
         if selector is not None:
             keys |= selector.match_labels.keys()

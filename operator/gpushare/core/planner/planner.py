@@ -8,9 +8,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
+from gpushare.core.capacity.node_labels import PUBLISHED_KEYS
 from gpushare.core.nodechange.releasing import has_stalled
 from gpushare.core.ownership.claims import decide_claim, find_owner
 from gpushare.core.ownership.pool_index import PoolIndex
@@ -50,12 +52,17 @@ class Planner:
         may_evict: bool = False,
         may_tear_down: bool = False,
         memory_unit: str = "GiB",
+        published_keys: Collection[str] = PUBLISHED_KEYS,
     ):
         self.pool_states: dict[str, PoolState] = {}
         self._timing = timing
-        self._may_evict = may_evict
-        self._may_tear_down = may_tear_down
-        self._memory_unit = memory_unit
+        self._build_context = partial(
+            ReconcileContext,
+            may_evict=may_evict,
+            may_tear_down=may_tear_down,
+            memory_unit=memory_unit,
+        )
+        self._published_keys = tuple(sorted(published_keys))
         self._listed: tuple[Pool, ...] | None = None
         self._pools: dict[str, Pool] = {}
         self._index = PoolIndex()
@@ -77,13 +84,12 @@ class Planner:
     ) -> Plan:
         """Decide again for the nodes `changed` (None: all), and for those that depend on them."""
         self._sort(snapshot.pools)
-        told = snapshot.unreadable_pools, snapshot.plugin_daemonsets, snapshot.freeze
-        basis = self._versions, *told
+        plugins = snapshot.plugin_daemonsets
+        basis = self._versions, snapshot.unreadable_pools, plugins, snapshot.freeze
         self.seen = set()
         if changed is None or basis != self._basis:
             self._basis = basis
-            found = snapshot.plugin_daemonsets.found
-            self._label_keys = list_label_keys(snapshot.pools, found)
+            self._label_keys = list_label_keys(snapshot.pools, plugins.found, self._published_keys)
             self.seen.update(self._entered)
             self._begin_anew()
             changed = snapshot.nodes.keys()
@@ -103,14 +109,7 @@ class Planner:
 
     def build_context(self, snapshot: ClusterSnapshot, now: datetime) -> ReconcileContext:
         """Build the context of all decisions about `snapshot`."""
-        return ReconcileContext(
-            now,
-            self._timing,
-            snapshot.plugin_daemonsets,
-            may_evict=self._may_evict,
-            may_tear_down=self._may_tear_down,
-            memory_unit=self._memory_unit,
-        )
+        return self._build_context(now, self._timing, snapshot.plugin_daemonsets)
 
     # The order of a pass.
 
@@ -296,6 +295,7 @@ class Planner:
         if task.is_member:
             pool_state.record(plan)
             pool_state.measure(plan.node, task.measure(plan))
+            pool_state.label(plan.node, task.find_labels(plan), self._published_keys)
             applied = task.context.seen.records.applied
             pool_state.time_change(plan.node, applied.took_seconds if applied else None)
             pool_state.claim(plan.node, observe_isolation(task.context.seen))

@@ -1,9 +1,11 @@
 """The plans for the nodes of one pool, kept up to date node by node."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+from gpushare.core.capacity.node_labels import LabelSums
 from gpushare.core.capacity.pool_capacity import NodeCapacity
 from gpushare.core.rollout.budget import RolloutProgress
 from gpushare.core.rollout.change_kinds import Kind
@@ -33,6 +35,8 @@ class PoolState:
     unlabelled: dict[str, StepResult] = field(default_factory=dict)
     conflicting: dict[str, StepResult] = field(default_factory=dict)
     capacities: dict[str, NodeCapacity] = field(default_factory=dict)
+    labels: LabelSums = field(default_factory=LabelSums)
+    """Of the nodes that take its pods."""
     isolations: dict[str, NodeIsolation] = field(default_factory=dict)
     """Of the nodes on which containers share cards."""
     durations: dict[str, float] = field(default_factory=dict)
@@ -139,8 +143,13 @@ class PoolState:
         self.is_stale = True
         if capacity is None:
             del self.capacities[node]
+            self.labels.record(node, None)
         else:
             self.capacities[node] = capacity
+
+    def label(self, node: str, labels: Mapping[str, str] | None, keys: tuple[str, ...]) -> None:
+        """Record a member's labels of these `keys`; None where it takes no pods of the pool."""
+        self.is_stale |= self.labels.record(node, labels, keys)
 
     def time_change(self, node: str, seconds: float | None) -> None:
         """Record how long a node's last change took; None where that is unknown."""

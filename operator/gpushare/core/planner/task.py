@@ -1,5 +1,6 @@
 """A node, and its planning for one pool."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gpushare.api.pool import Pool
@@ -11,6 +12,7 @@ from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.names import Reason
 
+_LEFT_ALONE = frozenset({Reason.COMPETING_STACKS, Reason.OTHER_STACK, Reason.MIG_NODE})
 _OFFERS_NOTHING = frozenset({Reason.INTERNAL_ERROR, Reason.COMPETING_STACKS, Reason.OTHER_STACK})
 
 
@@ -40,3 +42,8 @@ class Task:
             return NodeCapacity()
         seen = self.context.seen
         return observe_node_capacity(seen.node, seen.pods, seen.unhealthy_cards)
+
+    def find_labels(self, plan: StepResult) -> Mapping[str, str] | None:
+        """Return the labels by which pods find the member; None where it is left alone, so that no
+        pod of the pool will run there. One that is only out of service counts: it will be back."""
+        return None if plan.reason in _LEFT_ALONE else self.context.seen.node.labels

@@ -1,4 +1,5 @@
-"""Builds a pool's status from the plans of its nodes: at most 16 KiB, whatever its size."""
+"""Builds a pool's status from the plans of its nodes: at most 16 KiB, and as much again of their
+labels, whatever its size."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -35,6 +36,7 @@ MAX_SAMPLES_BYTES = 8 * 1024
 MAX_STALE_BYTES = 3 * 1024
 """Of all samples of one kind; where names are long, fewer are shown."""
 MAX_STATUS_BYTES = 16 * 1024
+"""Without the nodes' labels, which have a bound of their own."""
 CAPACITY_PERIOD = timedelta(seconds=2)
 """Pods come and go all the time: their sums are written no more often than this."""
 CLOSED_PERIOD = timedelta(minutes=1)
@@ -119,7 +121,8 @@ def build_status(
         spec_changes=record_changes(pool, now),
     )
     plan = build_plan(pool, pool_state, MAX_STATUS_BYTES - count_bytes(status))
-    return status.model_copy(update={"plan": plan})
+    listed = pool_state.labels.list_combinations()
+    return status.model_copy(update={"plan": plan, "node_labels": listed})
 
 
 def build_unreadable_status(pool: UnreadablePool, now: datetime) -> PoolStatus:

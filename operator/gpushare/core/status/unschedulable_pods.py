@@ -15,6 +15,7 @@ from gpushare.core.deviceplugin.scheduler_errors import (
     RESTART_CHECKED,
     count_refused,
     explain_scheduler_error,
+    find_volume_conflict,
 )
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import NodeState
@@ -24,7 +25,8 @@ GRACE = timedelta(seconds=5)
 """A pod this young may still get its node, or be gone again."""
 REASONS = (
     *(Reason.UNROUTED, Reason.POOL_NOT_FOUND, Reason.POOL_HAS_NO_NODES),
-    *(Reason.LARGER_THAN_ANY_CARD, Reason.POOL_NOT_READY, Reason.NO_FREE_BLOCK),
+    *(Reason.LARGER_THAN_ANY_CARD, Reason.VOLUME_CONFLICT),
+    *(Reason.POOL_NOT_READY, Reason.NO_FREE_BLOCK),
     *(Reason.UNSCHEDULABLE, Reason.SCHEDULER_UNAVAILABLE, Reason.EXTENDER_STALE),
 )
 """All that a pod may be unschedulable for."""
@@ -33,6 +35,13 @@ _ELSEWHERE = (
     *(Reason.POOL_NOT_READY, Reason.NO_FREE_BLOCK),
 )
 """Of these, those that another pool fixes."""
+
+
+_VOLUME_REMEDY = (
+    "`kubectl describe pv` shows the node affinity of volumes. Recreate the pod with that zone in "
+    "its node selector, so that a pool with nodes there is chosen; add nodes there; or recreate "
+    "the volume from a StorageClass with volumeBindingMode WaitForFirstConsumer"
+)
 
 
 @dataclass(frozen=True)
@@ -200,6 +209,11 @@ def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str
     if pod.unscheduled[0] == SCHEDULER_ERROR:
         # It had found nodes: what they have is not what the pod waits for.
         return by_scheduler
+    if conflict := find_volume_conflict(pod.unschedulable):
+        return Reason.VOLUME_CONFLICT, (
+            f"A volume of the pod can only be used in a zone, or on nodes, where {selected} has no "
+            f"node with room: {conflict}. {_VOLUME_REMEDY}"
+        )
     if not any(room.ready for room in rooms):
         return Reason.POOL_NOT_READY, (
             f"No node of {selected} is ready. The pod is scheduled automatically once one is. "

@@ -15,11 +15,12 @@ from typing import Any
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.pool import DEFAULT_EDITION, Nodes
+from gpushare.api.pool import DEFAULT_EDITION
 from gpushare.api.selector import (
     DNS_NAME,
     LABEL_VALUE,
     LabelSelector,
+    Nodes,
     SelectorOperator,
     SelectorRequirement,
 )

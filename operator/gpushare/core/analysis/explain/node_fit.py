@@ -108,6 +108,8 @@ def add_scheduler_rejection(
             "check the pods' annotations (docs/runbooks.md#gpushareextenderstale), then restart "
             f"the scheduler extender ({RESTART})"
         )
+    elif reason is Reason.VOLUME_CONFLICT:
+        remedy = "recreate the pod with the zone of its volume in its node selector"
     trouble = (Rejection(reason, message, remedy, _MEND),)
     return tuple(replace(fit, rejections=fit.rejections or trouble) for fit in fits)
 

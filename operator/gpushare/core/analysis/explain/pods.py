@@ -33,7 +33,7 @@ from gpushare.editions.registry import find_edition
 from gpushare.names import Reason
 from gpushare.settings import Settings
 
-_SCHEDULER = (Reason.SCHEDULER_UNAVAILABLE, Reason.EXTENDER_STALE)
+_SCHEDULER = (Reason.SCHEDULER_UNAVAILABLE, Reason.EXTENDER_STALE, Reason.VOLUME_CONFLICT)
 """Reasons why a pod gets no node, whatever room there is."""
 
 

@@ -8,7 +8,11 @@ from itertools import chain
 from gpushare import names
 from gpushare.api.suggestion import suggest
 from gpushare.core.admission.decision import Decision
-from gpushare.core.admission.filter import explain_rejection, find_misfit, find_rejection
+from gpushare.core.admission.filter import (
+    explain_rejection,
+    find_rejection,
+    find_selected_misfit,
+)
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.request import AdmissionRequest
 from gpushare.core.admission.score import Fit, ask_per_card, free_share, judge_fit, needs_whole_card
@@ -152,6 +156,9 @@ def _explain_loss(
                 f"({names.ENV_CGPU_DISABLE}), and {winner.name} ({winner.schedule}) does not "
                 "isolate"
             )
+        case Reason.NODE_LABELS_UNKNOWN:
+            keys = ", ".join(request.pod.selection.needed_keys)
+            return f"no node is known to have the labels that the pod selects ({keys})"
         case Reason.NO_ROOM | Reason.RESERVED | Reason.CAPACITY_UNKNOWN:
             fits = _explain_fit(request, pool), _explain_fit(request, winner)
             return f"{fits[0]}. Pool {winner.name}: {fits[1]}"
@@ -167,10 +174,7 @@ def _explain_loss(
 def _judge_selected(
     request: AdmissionRequest, pool: PoolView
 ) -> tuple[PoolOutcome, Reason | None, str]:
-    if not request.pod.selection.may_hold(pool.known):
-        reason = Reason.EXCLUDED_BY_POD
-        return PoolOutcome.LOST, reason, explain_rejection(reason, request, pool)
-    if (misfit := find_misfit(request.pod, pool)) is not None:
+    if (misfit := find_selected_misfit(request.pod, pool)) is not None:
         return PoolOutcome.LOST, misfit, explain_rejection(misfit, request, pool)
     message = "selected by the pod's node selector or affinity"
     if request.pod.memory:
