@@ -138,6 +138,9 @@ LABEL_NODE_POOL: Final = "alibabacloud.com/nodepool-id"
 LABEL_CARDS: Final = "aliyun.accelerator/nvidia_count"
 """Number of cards; on every GPU node, whatever plugin it has."""
 
+# Label on nodes that each kubelet writes.
+LABEL_OS: Final = "kubernetes.io/os"
+
 # Label on pods, written by their owners (Professional).
 LABEL_CARD_COUNT: Final = "aliyun.com/gpu-count"
 """Number of cards over which the pod's gpu-mem is spread evenly."""
@@ -161,6 +164,8 @@ GPU_RESOURCES: Final = frozenset(
 )
 """What a pod can ask for, and what is read of a node's allocatable, besides MIG devices; gpu-count
 is left out: it survives its plugin and gives no card."""
+CARD_RESOURCE_PREFIXES: Final = ("aliyun.com/gpu", "nvidia.com/gpu", RESOURCE_MIG_PREFIX)
+"""How the resources begin that device plugins for NVIDIA's cards register."""
 SHARED_RESOURCES: Final = frozenset({RESOURCE_GPU_MEMORY, RESOURCE_GPU_CORE})
 """What a pod asks for that takes a part of a card."""
 
@@ -258,6 +263,7 @@ class Reason(StrEnum):
     ROLLOUT_HALTED = "RolloutHalted"
     SPEC_CONTESTED = "SpecContested"
     NODE_NOT_READY = "NodeNotReady"
+    DRIVER_NOT_READY = "DriverNotReady"
     WAITING_AFTER_LATE_BINDING = "WaitingAfterLateBinding"
     RELEASING = "Releasing"
     WOULD_CHANGE = "WouldChange"
@@ -279,6 +285,7 @@ class Reason(StrEnum):
     COMPETING_STACKS = "CompetingStacks"
     OTHER_EDITION_LABELS = "OtherEditionLabels"
     OWNED_BY_OTHER_POOL = "OwnedByOtherPool"
+    NO_GPU_ON_NODE = "NoGpuOnNode"
     PLUGIN_RESTART_NEEDED = "PluginRestartNeeded"
     MODE_UNKNOWN = "ModeUnknown"
     LABEL_CONFLICT = "LabelConflict"
@@ -375,6 +382,8 @@ class Reason(StrEnum):
     TOO_MANY_CALLS = "TooManyCalls"
 
 
+NOT_TAKEN: Final = frozenset({Reason.OWNED_BY_OTHER_POOL, Reason.NO_GPU_ON_NODE})
+"""Why a pool does not get a node that it claims."""
 RANKED: Final = frozenset(
     {Reason.NO_ROOM, Reason.RESERVED, Reason.CAPACITY_UNKNOWN}
     | {Reason.LOWER_PRIORITY, Reason.LESS_FULL, Reason.FULLER, Reason.LATER_NAME}

@@ -164,7 +164,9 @@ def given_pool(bench: NodeBench, edition: Edition, schedule: str = "") -> None:
         bench.clear()
     if not bench.call("GET", POOLS)["items"]:
         bench.install(edition)
-        bench.label(bench.host.name, {NODE_POOL_LABEL: NODE_POOL})
+        # As on each GPU node of ACK.
+        cards = {"aliyun.accelerator/nvidia_count": str(CARDS)}
+        bench.label(bench.host.name, {NODE_POOL_LABEL: NODE_POOL, **cards})
         bench.create_pool(build_pool(edition=edition, schedule=schedule or "share"))
     elif schedule:
         bench.change_pool(schedule=schedule)

@@ -1,11 +1,9 @@
 """Defines the GPUSharePool: the one source of its CRD, its checks and its documentation."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
 from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, model_validator
@@ -15,7 +13,7 @@ from gpushare.api.field_managers import find_manager, find_writers
 from gpushare.api.model import ApiModel, rule, rules
 from gpushare.api.nvidia_plugin import CONFIG_PREFIX, NvidiaPlugin, refuse_following_labels
 from gpushare.api.rollout import IsolationTeardown, Rollout
-from gpushare.api.selector import LabelSelector
+from gpushare.api.selector import Nodes
 from gpushare.api.status import PoolStatus
 from gpushare.api.workloads import Workloads
 
@@ -99,76 +97,6 @@ _HAS_MODE = (
     f"the {Edition.NVIDIA} edition requires nvidia.config and has no schedule. The other editions "
     "require schedule and have no nvidia"
 )
-
-_WRITTEN = sorted(names.VENDOR_LABELS)
-_WRITTEN_MESSAGE = (
-    "must not use a label that the operator writes. Use a label that identifies the nodes, such "
-    "as alibabacloud.com/nodepool-id"
-)
-
-
-def _not_ours(key: str) -> str:
-    return f"!({key} in {_WRITTEN}) && !{key}.startsWith('{names.GROUP}/')"
-
-
-NodeName = Annotated[str, Field(max_length=253, pattern="^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-
-
-class Nodes(ApiModel):
-    """Which nodes are members."""
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            rule(
-                "(has(self.names) && size(self.names) > 0) || (has(self.selector) && ("
-                "(has(self.selector.matchLabels) && size(self.selector.matchLabels) > 0) || "
-                "(has(self.selector.matchExpressions) && "
-                "size(self.selector.matchExpressions) > 0)))",
-                "must select members: set at least one label or expression in nodes.selector, or "
-                "node names in nodes.names",
-            )
-        )
-    )
-
-    selector: Annotated[
-        LabelSelector | None,
-        Field(
-            json_schema_extra=rules(
-                rule(
-                    f"!has(self.matchLabels) || self.matchLabels.all(k, {_not_ours('k')})",
-                    _WRITTEN_MESSAGE,
-                ),
-                rule(
-                    "!has(self.matchExpressions) || "
-                    f"self.matchExpressions.all(e, {_not_ours('e.key')})",
-                    _WRITTEN_MESSAGE,
-                ),
-            )
-        ),
-    ] = Field(
-        default=None,
-        description="Selects members by label. Control-plane nodes are members only if listed in "
-        "names.",
-    )
-    names: Annotated[tuple[NodeName, ...], Field(max_length=1000)] = Field(
-        default=(), description="Names of further members, in addition to the selected nodes."
-    )
-    exclude: Annotated[tuple[NodeName, ...], Field(max_length=1000)] = Field(
-        default=(), description="Names of nodes that are never members, even if selected."
-    )
-
-    @cached_property
-    def named(self) -> frozenset[str]:
-        return frozenset(self.names)
-
-    @cached_property
-    def excluded(self) -> frozenset[str]:
-        return frozenset(self.exclude)
-
-    @cached_property
-    def digest(self) -> str:
-        """A hash that is the same for equal selections."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
 
 
 class DevicePlugin(ApiModel):

@@ -1,11 +1,14 @@
-"""Selection by labels, as Kubernetes' LabelSelector has it."""
+"""Selection of nodes and pods: by labels, as Kubernetes' LabelSelector has it, and by names."""
 
+import hashlib
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from gpushare import names
 from gpushare.api.model import ApiModel, rule, rules
 
 DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -97,3 +100,93 @@ def _matches(requirement: SelectorRequirement, labels: Mapping[str, str]) -> boo
             return value is not None
         case SelectorOperator.DOES_NOT_EXIST:
             return value is None
+
+
+_WRITTEN = sorted(names.VENDOR_LABELS)
+_WRITTEN_MESSAGE = (
+    "must not use a label that the operator writes. Use a label that identifies the nodes, such "
+    "as alibabacloud.com/nodepool-id"
+)
+
+
+def _not_ours(key: str) -> str:
+    return f"!({key} in {_WRITTEN}) && !{key}.startsWith('{names.GROUP}/')"
+
+
+NodeName = Annotated[str, Field(max_length=253, pattern="^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+
+
+class CardsPolicy(StrEnum):
+    """Which members count as having GPUs."""
+
+    DETECTED = "Detected"
+    ASSUMED = "Assumed"
+
+
+class Nodes(ApiModel):
+    """Which nodes are members."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "(has(self.names) && size(self.names) > 0) || (has(self.selector) && ("
+                "(has(self.selector.matchLabels) && size(self.selector.matchLabels) > 0) || "
+                "(has(self.selector.matchExpressions) && "
+                "size(self.selector.matchExpressions) > 0)))",
+                "must select members: set at least one label or expression in nodes.selector, or "
+                "node names in nodes.names",
+            )
+        )
+    )
+
+    selector: Annotated[
+        LabelSelector | None,
+        Field(
+            json_schema_extra=rules(
+                rule(
+                    f"!has(self.matchLabels) || self.matchLabels.all(k, {_not_ours('k')})",
+                    _WRITTEN_MESSAGE,
+                ),
+                rule(
+                    "!has(self.matchExpressions) || "
+                    f"self.matchExpressions.all(e, {_not_ours('e.key')})",
+                    _WRITTEN_MESSAGE,
+                ),
+            )
+        ),
+    ] = Field(
+        default=None,
+        description="Selects members by label. Control-plane nodes are members only if listed in "
+        "names.",
+    )
+    names: Annotated[tuple[NodeName, ...], Field(max_length=1000)] = Field(
+        default=(), description="Names of further members, in addition to the selected nodes."
+    )
+    exclude: Annotated[tuple[NodeName, ...], Field(max_length=1000)] = Field(
+        default=(), description="Names of nodes that are never members, even if selected."
+    )
+
+    cards: CardsPolicy = Field(
+        default=CardsPolicy.DETECTED,
+        description="Which nodes count as having GPUs: no other is changed. Detected: those that "
+        "show one, by a resource, a label of a cloud or of feature discovery, or their instance "
+        "type, and those in names. Assumed: all, for nodes that show nothing before they have the "
+        "pool's label. Windows and virtual nodes never count.",
+    )
+
+    @cached_property
+    def named(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+    @cached_property
+    def excluded(self) -> frozenset[str]:
+        return frozenset(self.exclude)
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash that is the same for equal selections."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
+
+    def assumes_cards(self, node: str) -> bool:
+        """Tell whether a user says that the member `node` has GPUs."""
+        return self.cards is CardsPolicy.ASSUMED or node in self.named

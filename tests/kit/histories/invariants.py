@@ -37,7 +37,7 @@ from gpushare.editions.edition import Outcome
 from gpushare.names import Reason
 from tests.kit.histories.field_ownership import CORDON, observe_node
 from tests.kit.histories.maintenance import expect_left_alone, expect_maintained
-from tests.kit.histories.pool_oracle import find_pool, is_within_budget, read_owner
+from tests.kit.histories.pool_oracle import find_pool, is_within_budget, read_owner, shows_card
 from tests.kit.histories.simulated_cluster import CONFIG, DAEMONSETS, SHOWN, Cluster, read_mode
 from tests.kit.histories.simulated_operator import Task, describe
 from tests.kit.histories.turns import (
@@ -55,7 +55,7 @@ OURS = names.NODE_LABELS | names.NODE_ANNOTATIONS | {names.ANNOTATION_RETRY, COR
 UNATTENDED = (Outcome.REQUIRES_TEARDOWN, Outcome.REQUIRES_MANUAL_ACTION)
 EXCUSES = frozenset(
     {Reason.REQUIRES_TEARDOWN, Reason.REQUIRES_MANUAL_ACTION, Reason.OWNED_BY_OTHER_POOL}
-    | {Reason.WOULD_CHANGE, Reason.PAUSED}
+    | {Reason.WOULD_CHANGE, Reason.PAUSED, Reason.NO_GPU_ON_NODE}
 )
 """Why a node may not be ready although nothing is in the way."""
 BRIEF = timedelta(seconds=10)
@@ -345,8 +345,8 @@ class InvariantChecker:
             winner = find_pool(node, pools, also=each)
             plan = pool_states[each.name].plans.get(node.name)
             if plan is not None:
-                is_others = winner is not None and winner is not each
-                assert (plan.reason is Reason.OWNED_BY_OTHER_POOL) is is_others, plan
+                is_its = shows_card(node, each) and (winner is None or winner is each)
+                assert (plan.reason not in names.NOT_TAKEN) is is_its, plan
 
     def _expect_truth(self, name: str, pool: Pool, cluster: Cluster) -> None:
         """A node that is called ready is in service, offers its resource, and serves the mode."""

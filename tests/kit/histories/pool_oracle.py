@@ -5,6 +5,7 @@ it decides with is imported here.
 """
 
 import json
+import re
 from collections.abc import Iterable
 
 from gpushare.api.k8s.node import Node
@@ -12,6 +13,14 @@ from gpushare.api.pool import Pool
 
 _POOL = "gpushare.io/pool"
 _RECORDS = ("gpushare.io/change", "gpushare.io/applied")
+_MODES = {
+    *("ack.node.gpu.schedule", "cgpu", "cgpu.disable.isolation", "gpushare"),
+    "nvidia.com/device-plugin.config",
+}
+_SIGN = re.compile(
+    r"^aliyun.accelerator/nvidia_|^nvidia.com/gpu.(present=true|count=[1-9])|"
+    r"^feature.node.kubernetes.io/pci-10de.present=true|instance-type=ecs.gn"
+)
 
 
 def read_owner(node: Node) -> str | None:
@@ -28,9 +37,33 @@ def find_pool(node: Node, pools: Iterable[Pool], *, also: Pool | None = None) ->
     owner, best = read_owner(node), None
     for pool in pools:
         is_acting = not pool.observes or pool.name == owner or pool is also
-        if is_acting and not pool.deleting and _claims(pool, node):
+        claims = _claims(pool, node) and shows_card(node, pool)
+        if is_acting and not pool.deleting and claims:
             best = pool if best is None or _goes_before(pool, best, owner) else best
     return best
+
+
+def shows_card(node: Node, pool: Pool) -> bool:
+    """Whether the pool may take the node: something shows a card, or somebody says that it has one.
+    The signs are those that histories have."""
+    labels, nodes = node.labels, pool.spec.nodes
+    if labels.get("type") == "virtual-kubelet" or labels.get("kubernetes.io/os") == "windows":
+        return False
+    records = [json.loads(node.annotations.get(key) or "{}") for key in _RECORDS]
+    initial = json.loads(node.annotations.get("gpushare.io/initial-values") or "{}")
+    written = [
+        (initial.get(key) if key in node.owned and key not in node.managers else labels[key]) or ""
+        for key in _MODES & labels.keys()
+    ]
+    return bool(
+        node.name in nodes.named
+        or nodes.cards == "Assumed"
+        or records[1]
+        or records[0].get("hasShownCard")
+        or node.gpu_capacity
+        or any(_SIGN.search(f"{key}={value}") for key, value in labels.items())
+        or any(value.lower() not in ("", "false") for value in written)
+    )
 
 
 def is_within_budget(limit: int | str, out: int, nodes: int) -> bool:

@@ -88,7 +88,7 @@ def a_node(
     owned: frozenset[str] | None = None,
     **more: Any,
 ) -> Node:
-    """A ready node in the group `gpu`; labels of ours that it has are owned by us if `records`.
+    """A ready GPU node in the group `gpu`; labels of ours that it has are owned by us if `records`.
     What those say of its isolation is on it, unless nothing is ours."""
     all_labels = {"group": "gpu", **(labels or {})}
     verified = _say_isolation(all_labels, records) if records else {}
@@ -105,7 +105,7 @@ def a_node(
         annotations=annotations,
         owned=(ours | annotations.keys()) if owned is None else owned,
         boot_id="boot-1",
-        **{"provider_id": "cn-beijing.i-2ze1", **more},
+        **{"provider_id": "cn-beijing.i-2ze1", "gpu_capacity": frozenset({MEMORY}), **more},
     )
 
 

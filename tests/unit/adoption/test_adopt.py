@@ -24,6 +24,7 @@ from tests.kit.histories.gpu_cluster import (
     VERIFIED_LABEL,
 )
 from tests.kit.histories.labelled_cluster import (
+    CARDS_LABEL,
     CONTROL_PLANE,
     LabelledNode,
     build_labelled_cluster,
@@ -75,6 +76,25 @@ def test_a_node_pool_of_each_mode_is_one_pool_whose_plan_is_empty(edition: str, 
     verified = {VERIFIED_LABEL: (None, "true")} if mode in ("cgpu", "core_mem") else {}
     expected = {POOL_LABEL: (None, name)} | verified
     assert [each.labels for each in proof.simulated] == [expected] * 2
+
+
+BARE = {CARDS_LABEL: None}
+
+
+@pytest.mark.parametrize("edition", ["Basic", "OpenSource"])
+def test_nodes_that_show_no_gpu_but_by_their_label_are_assumed_to_have_one(edition: str) -> None:
+    nodes = [LabelledNode("a", edition), LabelledNode("b", edition, labels=BARE)]
+    ((_, spec),) = list_specs(describe(*nodes)).items()
+    assert spec["nodes"] == {**SELECTED, "cards": "Assumed"}
+    assert prove_all(*nodes).changes == ()
+
+
+def test_a_node_that_shows_no_gpu_is_left_out_where_its_label_says_false() -> None:
+    node = LabelledNode("a", "OpenSource", "default", labels=BARE)
+    snapshot = observe(node)
+    bare = replace(snapshot.nodes["a"], gpu_capacity=frozenset())
+    described = describe_snapshot(replace(snapshot, nodes={"a": bare}), names.LABEL_NODE_POOL)
+    assert (list_specs(described), list_codes(described)) == ({}, {"a": Code.NO_GPU_ON_NODE})
 
 
 def retained(name: str, node_pool: str) -> LabelledNode:

@@ -115,6 +115,11 @@ def _away(phase: ChangePhase, **more: Any) -> Node:
     return teardown_node(phase, records=a_teardown(phase, not_ready=True), ready=False, **more)
 
 
+def _joins(phase: ChangePhase, **more: Any) -> Node:
+    return cordoned(under_way(phase, initializing=True), **more)
+
+
+DRIVER = a_plugin_pod("driver-1", daemonset="nvidia-driver-daemonset", ready=False)
 WAIT, HOLD, EVICT = (
     a_pool(rollout={"workloads": policy}) for policy in ("Wait", "CordonAndWait", "Evict")
 )
@@ -164,6 +169,7 @@ SITUATIONS: dict[str, MemberStep] = {
     "Labelled: teardown-progressed": _step(LABELLED, job_pool(), jobs=[REMOVED]),
     "Labelled: labels-or-cordon-undone": _step(_open(LABELLED), job_pool()),
     "Labelled: rebooting": _step(_away(ChangePhase.LABELLED), manual_pool()),
+    "Labelled: node-not-ready": _step(_joins(ChangePhase.LABELLED, ready=False)),
     "Labelled: teardown-needed": _step(LABELLED, manual_pool()),
     "Labelled: restart-needed": _step(cordoned(RESTARTS)),
     "Labelled: verify": _step(cordoned(under_way(ChangePhase.LABELLED))),
@@ -179,6 +185,7 @@ SITUATIONS: dict[str, MemberStep] = {
     "Rebooted: module-unverified": _step(REBOOTED, manual_pool()),
     "Restarting: under-maintenance": _step(_maintained(cordoned(RESTARTING))),
     "Restarting: labels-or-cordon-undone": _step(_open(cordoned(RESTARTING))),
+    "Restarting: node-not-ready": _step(_joins(ChangePhase.RESTARTING), None, DRIVER),
     "Restarting: plugin-runs": _step(cordoned(RESTARTING), None, a_plugin_pod("old")),
     "Restarting: verify": _step(cordoned(RESTARTING)),
     "Failed: recovered": _step(cordoned(failed(), offered=15), None, PLUGIN, INSTALLER, now=LATER),

@@ -7,8 +7,8 @@ import pytest
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.pool import Nodes, Pool
-from gpushare.api.selector import LabelSelector, matches_selector
+from gpushare.api.pool import Pool
+from gpushare.api.selector import LabelSelector, Nodes, matches_selector
 from gpushare.api.status import PoolStatus, Releasing
 from gpushare.core.ownership.claims import decide_claim, find_owner, is_member
 from gpushare.core.planner.planner import Planner

@@ -1,5 +1,6 @@
 """DaemonSets of device plugins: those of the plugins' namespace, whose standard names are given to
-renamed ones, and those of NVIDIA and HAMi, in any namespace and under any name.
+renamed ones, and those of NVIDIA and HAMi, in any namespace and under any name. Besides, those
+that install NVIDIA's driver.
 
 Everything that is decided knows the DaemonSets by their standard names, those of ACK's charts. What
 a cluster calls them is translated where pods and DaemonSets are read, and nowhere else.
@@ -37,6 +38,18 @@ CONFIGS_FOLDER = "/available-configs"
 """Where config-manager finds the entries of the ConfigMap, by chart and by GPU Operator."""
 HAMI_DAEMONSET = "hami-device-plugin"
 """The name in HAMi's documentation, and the component of its pods under any name."""
+DRIVER_DAEMONSET = "nvidia-driver-daemonset"
+"""As the GPU Operator names it; that of an NVIDIADriver has another name. Its pod is Ready once the
+driver is loaded (NVIDIA/gpu-operator, assets/state-driver)."""
+_DRIVER_LABELS = frozenset(
+    {
+        # The GPU Operator's pods: older versions have the first alone, an NVIDIADriver the second.
+        ("app", DRIVER_DAEMONSET),
+        (names.LABEL_COMPONENT, "nvidia-driver"),
+        # On GKE, where users install it (GoogleCloudPlatform/container-engine-accelerators).
+        ("k8s-app", "nvidia-driver-installer"),
+    }
+)
 MIG_DAEMONSET = "migparted-device-plugin"
 """ACK's for MIG devices: of the resources that are known here it serves none."""
 _ACKS = names.STANDARD_DAEMONSETS | {MIG_DAEMONSET}
@@ -101,11 +114,14 @@ def find_standard_name(
     """Find the standard name of the DaemonSet that owns a pod; empty for one of no interest.
 
     One that `is_plugins`, of the device plugins' namespace, keeps the `name` that it is known by.
-    Elsewhere anybody may imitate a plugin but for its mount of the kubelet's folder, which the Pod
-    Security Standard `baseline` forbids.
+    Elsewhere anybody may imitate a plugin but for its mount of the kubelet's folder, and what
+    installs a driver but for a folder of the node, which the Pod Security Standard `baseline`
+    forbids.
     """
     if is_plugins and (name in _ACKS or name.startswith(FORMER)):
         return name
+    if not _DRIVER_LABELS.isdisjoint(labels.items()) and any("hostPath" in v for v in volumes):
+        return DRIVER_DAEMONSET
     if not (is_plugins or any(map(_is_plugins_folder, volumes))):
         return ""
     kinds = {NVIDIA_CONTAINERS.get(each.name or "", "") for each in containers}

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from sys import intern
-from typing import Any
+from typing import Any, cast
 
 from gpushare import names
 from gpushare.api.k8s.interning import share, share_mapping
+from gpushare.api.k8s.taint import CORDON, NOT_READY, Taint, parse_taints
 
 MAX_CARDS = 1024
 """Of a node; what says more is mistaken, and must not cost more."""
@@ -50,9 +51,15 @@ class Node:
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Those of ours only (`names.NODE_ANNOTATIONS`)."""
     ready: bool = True
+    ready_since: datetime | None = None
+    """When it last became Ready, by the API server's clock; None while it is not."""
     unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    """Those that keep pods away, without what `ready` and `unschedulable` say already."""
     boot_id: str = ""
     os_image: str = ""
+    operating_system: str = ""
+    """As the kubelet reports it: `linux` or `windows`."""
     provider_id: str = ""
     """Its machine, as the cloud controller manager names it; empty outside of a cloud."""
     machine_id: str = ""
@@ -61,6 +68,8 @@ class Node:
     """Its name and version, as `containerd://2.1.0`."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
     """GPU resources, in the device plugin's units."""
+    gpu_capacity: frozenset[str] = frozenset()
+    """GPU resources that a device plugin has registered; they stay, with 0, when it leaves."""
     memory_capacity: int = 0
     """GPU memory with that of cards that are unhealthy, which `allocatable` leaves out."""
     gpu_count: int = 0
@@ -125,6 +134,8 @@ def parse_node(raw: dict[str, Any]) -> Node:
     annotations, capacity = meta.get("annotations") or {}, status.get("capacity") or {}
     info = status.get("nodeInfo") or {}
     ours, managers, written_at = _read_managers(meta)
+    condition = _find_ready(status)
+    ready = condition.get("status") == "True"
     return Node(
         name=meta["name"],
         uid=meta["uid"],
@@ -132,13 +143,13 @@ def parse_node(raw: dict[str, Any]) -> Node:
         labels={key: intern(value) for key, value in (meta.get("labels") or {}).items()},
         annotations={k: annotations[k] for k in names.NODE_ANNOTATIONS if k in annotations},
         resource_version=meta.get("resourceVersion", ""),
-        ready=any(
-            condition.get("type") == "Ready" and condition.get("status") == "True"
-            for condition in status.get("conditions") or ()
-        ),
+        ready=ready,
+        ready_since=_parse_moment(condition.get("lastTransitionTime")) if ready else None,
         unschedulable=bool(spec.get("unschedulable")),
+        taints=_find_taints(raw, ready=ready) if spec.get("taints") else (),
         boot_id=info.get("bootID", ""),
         os_image=intern(info.get("osImage", "")),
+        operating_system=intern(info.get("operatingSystem", "")),
         provider_id=spec.get("providerID", ""),
         machine_id=info.get("machineID", ""),
         kernel_version=intern(info.get("kernelVersion", "")),
@@ -149,6 +160,9 @@ def parse_node(raw: dict[str, Any]) -> Node:
                 for resource, quantity in (status.get("allocatable") or {}).items()
                 if resource in names.GPU_RESOURCES or resource.startswith(names.RESOURCE_MIG_PREFIX)
             )
+        ),
+        gpu_capacity=share(
+            frozenset(key for key in capacity if key.startswith(names.CARD_RESOURCE_PREFIXES))
         ),
         memory_capacity=parse_quantity(capacity.get(names.RESOURCE_GPU_MEMORY, 0)) or 0,
         gpu_count=min(parse_quantity(capacity.get(names.RESOURCE_GPU_COUNT, 0)) or 0, MAX_CARDS),
@@ -172,6 +186,21 @@ def parse_node(raw: dict[str, Any]) -> Node:
         ),
         owns_cordon="f:unschedulable" in ours.get("f:spec", {}),
     )
+
+
+def _find_ready(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "Ready":
+            return cast(Mapping[str, Any], condition)
+    return {}
+
+
+def _find_taints(raw: Mapping[str, Any], *, ready: bool) -> tuple[Taint, ...]:
+    """Find the taints that say more than the node's condition and its cordon, which Kubernetes
+    makes taints of a moment later."""
+    implied = {CORDON} if raw["spec"].get("unschedulable") else set()
+    implied |= set() if ready else NOT_READY
+    return share(tuple(taint for taint in parse_taints(raw) if taint.key not in implied))
 
 
 def _read_managers(

@@ -93,6 +93,7 @@ _NODE: Shape = {
             "containerRuntimeVersion": str,
             "kernelVersion": str,
             "kubeletVersion": str,
+            "operatingSystem": str,
             "osImage": str,
             "machineID": str,
         },

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence, Sized
 
 from gpushare import names
 from gpushare.api.manifest import parse_manifest
-from gpushare.api.pool import Nodes
+from gpushare.api.selector import Nodes
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster, with_pools
 from gpushare.cli.exit_codes import Exit

@@ -123,7 +123,7 @@ def _build_page(explained: NodeExplanation, document: Json) -> Iterator[Line]:
     if document["operatorInstalled"] is False:
         text = f"  The cluster has no {names.PLURAL}.{names.GROUP}, so no pool has the node"
         yield (Styled(text, "yellow"),)
-    if not explained.has_gpus:
+    if not (explained.has_gpus or explained.claimants):
         # Without its pods its plugins are unknown.
         plugin = ", no device plugin" if explained.isolation is not None else ""
         yield (f"  The node has nothing of GPUs: no label, no resource{plugin}",)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpushare import names
-from gpushare.api.k8s.daemonset import FORMER
+from gpushare.api.k8s.daemonset import DRIVER_DAEMONSET, FORMER
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Schedule
@@ -160,6 +160,17 @@ def find_maintenance(node: Node) -> Blocker | None:
     """Find work of another controller on the node, which cordons and uncordons it by itself."""
     told = describe_maintenance(node)
     return Blocker(Reason.UNDER_MAINTENANCE, told) if told else None
+
+
+def find_unready(seen: NodeSnapshot) -> Blocker | None:
+    """Find why no device plugin can serve the node yet: it is not Ready, or its driver is not."""
+    if not seen.node.ready:
+        return Blocker(Reason.NODE_NOT_READY, "The node is not Ready")
+    for pod in seen.pods:
+        if pod.daemonset == DRIVER_DAEMONSET and not pod.ready:
+            message = f"Pod {pod.namespace}/{pod.name}, which installs the GPU driver, is not Ready"
+            return Blocker(Reason.DRIVER_NOT_READY, message)
+    return None
 
 
 def find_missing_config(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext) -> Blocker | None:

@@ -7,6 +7,7 @@ the attempt is another one: a new spec, or a user's retry annotation.
 from dataclasses import replace
 from datetime import datetime
 
+from gpushare.api.k8s.daemonset import DRIVER_DAEMONSET
 from gpushare.core.nodechange.phases.failed import UNTIL_FIXED, describe_halt, tell_to_retry
 from gpushare.core.nodechange.phases.labelled import is_completion
 from gpushare.core.nodechange.phases.teardown import waits_for_user
@@ -39,7 +40,7 @@ def judge_progress(step: Step, plan: StepResult) -> StepResult:
         return _plan_failure(step, plan.reason, plan.message)
     if plan.reason in _WAITS_FOR_PODS or waits_for_user(step):
         return plan
-    deadline = change.labelled_at + policy.ready_timeout
+    deadline = _find_begin(step, change.labelled_at) + policy.ready_timeout
     if now >= deadline and _is_ours_to_do(plan) and not step.seen.is_refused:
         # Pods were waited for, or no operator ran: what is left to do has its time from now on.
         return replace(plan, action=step.write_change("the deadline starts again", labelled_at=now))
@@ -65,6 +66,16 @@ def judge_progress(step: Step, plan: StepResult) -> StepResult:
     if plan.requeue_after_seconds is not None:
         waits.append(plan.requeue_after_seconds)
     return replace(plan, deadline=deadline, requeue_after_seconds=min(waits))
+
+
+def _find_begin(step: Step, labelled_at: datetime) -> datetime:
+    """Find from when the deadline runs: of a node that joins, from when it and its driver were
+    Ready, if that was later. It takes no capacity away, and is often not complete yet."""
+    if not step.change.initializing:
+        return labelled_at
+    seen = step.seen
+    drivers = (pod.ready_since for pod in seen.pods if pod.daemonset == DRIVER_DAEMONSET)
+    return max([labelled_at, *filter(None, (seen.node.ready_since, *drivers))])
 
 
 def _is_ours_to_do(plan: StepResult) -> bool:

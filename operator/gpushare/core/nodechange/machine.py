@@ -6,7 +6,8 @@ again (Deferred), Failed if the change has a failure. `core/rollout/budget.py` a
 
 What happens when     Stable    Cordoned               Labelled to Restarting     Failed
 a user uncordons it   nothing   aborted                cordoned again             cordoned again
-it becomes NotReady   no start  aborted                the deadline runs          no rollback yet
+it becomes NotReady   no start  aborted                the deadline runs, but if  no rollback yet
+                                                       it joins: from its return
 a GPU pod is bound    no start  aborted or waited for  waited for, see below      no rollback yet
 another is at work    no start  stays cordoned         stays cordoned, see below  no rollback yet
 pool deleted, Retain  released  aborted, released      finished, released         released, cordoned
@@ -123,6 +124,7 @@ CORDONED: Phase[MemberStep] = Phase(
 )
 _MAINTAINED = Rule("under-maintenance", maintenance.wait_for_maintenance)
 _REVERTED = Rule("labels-or-cordon-undone", labelled.revert, ("Failed",))
+_UNREADY = Rule("node-not-ready", labelled.wait_for_node)
 _REBOOTING = Rule("rebooting", teardown.wait_for_reboot_to_end, ("Failed",))
 LABELLED: Phase[Step] = Phase(
     "Labelled",
@@ -132,6 +134,7 @@ LABELLED: Phase[Step] = Phase(
         Rule("teardown-progressed", teardown.note_progress, ("Uninstalled", "Rebooted")),
         _REVERTED,
         _REBOOTING,
+        _UNREADY,
         Rule("teardown-needed", teardown.remove_module, ("Failed",)),
         Rule("restart-needed", labelled.record_plugins, ("Restarting", "Failed")),
         Rule("verify", labelled.complete, ("Stable", "Failed")),
@@ -166,6 +169,7 @@ RESTARTING: Phase[Step] = Phase(
     (
         _MAINTAINED,
         Rule("labels-or-cordon-undone", labelled.revert, (*_AGAIN, "Failed")),
+        _UNREADY,
         Rule("plugin-runs", labelled.delete_plugins, ("Labelled", "Failed")),
         Rule("verify", labelled.complete, ("Stable", *_AGAIN, "Failed")),
     ),

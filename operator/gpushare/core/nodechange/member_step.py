@@ -14,6 +14,7 @@ from gpushare.core.nodechange.blockers import (
 from gpushare.core.nodechange.configuration import find_doubtful_mode
 from gpushare.core.nodechange.kernel_module import is_isolation_left
 from gpushare.core.nodechange.step import Step, transition_of
+from gpushare.core.ownership.claims import has_shown_card
 from gpushare.core.ownership.drift import Verdict, judge_drift
 from gpushare.core.records.change_record import Change
 from gpushare.core.rollout.change_kinds import Kind
@@ -181,6 +182,14 @@ class MemberStep(Step):
         ours = names.LABEL_POOL in node.labels and names.LABEL_POOL in node.owned
         uses = any(p.is_live and (p.requests or p.has_claimed_cards) for p in self.seen.pods)
         return self.seen.records.applied is None and not ours and not uses
+
+    @property
+    def has_shown_card(self) -> bool:
+        """Whether a change that begins without a mode that was verified begins by the sign of a
+        card, rather than by what a user says."""
+        seen = self.seen
+        is_new = seen.records.applied is None
+        return is_new and has_shown_card(seen.node, seen.records, seen.resource_slices)
 
     def waiting(self, state: NodeState, reason: Reason, message: str) -> StepResult:
         """Plan a change to the pool's mode that waits."""

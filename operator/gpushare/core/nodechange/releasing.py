@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from gpushare import names
+from gpushare.api.k8s.node import Node
 from gpushare.api.pool import DeletionPolicy, ModeName, Placement, Pool, ReconcilePolicy, Schedule
 from gpushare.api.rollout import FailurePolicy, WorkloadPolicy
 from gpushare.core.deviceplugin.findings import TOLD
@@ -14,7 +15,8 @@ from gpushare.core.nodechange.machine import find_labelled_rule
 from gpushare.core.nodechange.phases.cordoned import plan_abort, plan_uncordon
 from gpushare.core.nodechange.phases.teardown import agree_on_policy, find_removing_job
 from gpushare.core.nodechange.reconcile_node import plan_node
-from gpushare.core.nodechange.step import Step, write_records
+from gpushare.core.nodechange.step import Step, owned_labels, write_records
+from gpushare.core.ownership.claims import is_cardless
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import (
@@ -44,10 +46,13 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
     Retain: every label stays, ownership and records go. WholeCard and Restore: the node first
     goes through the same change as a member would. A change whose labels are written is finished
     in any case: half-way, the node would say one thing and do another. In all of them it stays
-    on the node that the kernel module may be loaded.
+    on the node that the kernel module may be loaded. Of a node on which nothing ever showed a card
+    everything goes, at once: no plugin ever served it.
     """
     if not seen.node.carries_ours:
         return None
+    if is_cardless(seen.node, seen.records, seen.resource_slices):
+        return _plan_uncordoned(seen, ctx, is_withdrawn=True)
     change = seen.records.change
     keeps = pool is None or _policy_of(pool) is DeletionPolicy.RETAIN
     if change is not None and change.is_labelled:
@@ -72,17 +77,7 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
             return replace(plan, under_way=True)
     if pool is not None and not keeps:
         return _plan_given_back(seen, pool, ctx)
-    if seen.node.owns_cordon:
-        if (at_work := find_maintenance(seen.node)) is not None:
-            return seen.plan(NodeState.BLOCKED, at_work.reason, at_work.message)
-        cordoned = change is not None and change.phase is ChangePhase.CORDONED
-        # A node whose change failed before is not put in service unverified.
-        why = "the node leaves its pool"
-        action = (
-            plan_abort(seen, why=why, now=ctx.now) if cordoned else plan_uncordon(seen, why=why)
-        )
-        return seen.plan(NodeState.UPDATING, Reason.RELEASING, "The node is being released", action)
-    return _plan_release(seen, ctx, ())
+    return _plan_uncordoned(seen, ctx)
 
 
 def find_left(
@@ -92,6 +87,8 @@ def find_left(
 
     None where every label stays as it is.
     """
+    if is_cardless(seen.node, seen.records, seen.resource_slices):
+        return owned_labels(seen.node), frozenset(list_withdrawn(seen.node))
     if pool is None or _policy_of(pool) is DeletionPolicy.RETAIN:
         return None
     target, removed = _find_target(seen, pool)
@@ -174,6 +171,27 @@ def _plan_release(
     message = f"The operator releases the node{gone}"
     message = f"{message}. {note}" if note else message
     return seen.plan(NodeState.UPDATING, Reason.RELEASING, message, release)
+
+
+def _plan_uncordoned(
+    seen: NodeSnapshot, ctx: ReconcileContext, *, is_withdrawn: bool = False
+) -> StepResult:
+    """Release the node as it is, or where all is withdrawn without our labels; the cordon first."""
+    if seen.node.owns_cordon:
+        if (at_work := find_maintenance(seen.node)) is not None:
+            return seen.plan(NodeState.BLOCKED, at_work.reason, at_work.message)
+        change = seen.records.change
+        # A node whose change failed before is not put in service unverified.
+        is_kept = change is not None and change.phase is ChangePhase.CORDONED and not is_withdrawn
+        why = "the node leaves its pool"
+        action = plan_abort(seen, why=why, now=ctx.now) if is_kept else plan_uncordon(seen, why=why)
+        return seen.plan(NodeState.UPDATING, Reason.RELEASING, "The node is being released", action)
+    return _plan_release(seen, ctx, list_withdrawn(seen.node) if is_withdrawn else ())
+
+
+def list_withdrawn(node: Node) -> tuple[str, ...]:
+    """List our labels on a node that has no card, without those that another manager owns too."""
+    return tuple(sorted((names.NODE_LABELS & node.owned) - node.managers.keys()))
 
 
 def _plan_wait_for_job(seen: NodeSnapshot, message: str, left: timedelta) -> StepResult:

@@ -1,13 +1,14 @@
 """Decides which nodes a pool claims, and which pool gets a node that several claim."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.pool import Nodes, Pool
-from gpushare.api.selector import matches_selector
+from gpushare.api.pool import Pool
+from gpushare.api.selector import Nodes, matches_selector
 from gpushare.core.records.node_records import NodeRecords
+from gpushare.editions.cards import describe_unfit, find_card_sign
 
 
 def is_member(nodes: Nodes, node: Node) -> bool:
@@ -23,6 +24,51 @@ def is_member(nodes: Nodes, node: Node) -> bool:
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return False
     return matches_selector(selector, node.labels) and not node.is_control_plane
+
+
+def has_shown_card(node: Node, records: NodeRecords, slices: Collection[str] = ()) -> bool:
+    """Tell whether `node` shows a card, or has shown one: what shows it may vanish for a moment.
+
+    It has where its mode was verified, and where its change began by such a sign. `slices` are the
+    names of its ResourceSlices.
+    """
+    change = records.change
+    if records.applied is not None or (change is not None and change.has_shown_card):
+        return True
+    return bool(slices or find_card_sign(node, records.initial_values))
+
+
+def is_cardless(node: Node, records: NodeRecords, slices: Collection[str] = ()) -> bool:
+    """Tell whether `node` never had a mode that was verified, and shows no card."""
+    if records.applied is not None:
+        return False
+    return bool(describe_unfit(node)) or not has_shown_card(node, records, slices)
+
+
+def find_cardless_pools(
+    node: Node, records: NodeRecords, slices: Collection[str], pools: Sequence[Pool]
+) -> Mapping[str, str]:
+    """Find which of `pools` claim `node` and may not change it, since nothing shows a card and no
+    user says that there is one: by name, with why not, and what a user does."""
+    unfit = describe_unfit(node)
+    if not unfit and has_shown_card(node, records, slices):
+        return {}
+    why = unfit or "no resource, label or instance type shows a GPU"
+    message = (
+        f"The node is not changed, because {why}. List it in spec.nodes.exclude, or narrow "
+        "spec.nodes.selector"
+    )
+    if not unfit:
+        message += (
+            ". If it has a GPU, list it in spec.nodes.names, or set spec.nodes.cards: Assumed"
+        )
+    return {
+        pool.name: message
+        for pool in pools
+        if not pool.deleting
+        and is_member(pool.spec.nodes, node)
+        and (unfit or not pool.spec.nodes.assumes_cards(node.name))
+    }
 
 
 @dataclass(frozen=True, slots=True)

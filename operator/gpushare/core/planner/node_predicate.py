@@ -7,6 +7,7 @@ from gpushare import names
 from gpushare.api.k8s.daemonset import DaemonSet
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
+from gpushare.editions.cards import may_show_card
 
 _ALWAYS_READ = (
     names.NODE_LABELS
@@ -26,7 +27,11 @@ def list_label_keys(pools: Iterable[Pool], daemonsets: Iterable[DaemonSet]) -> S
 
 
 def is_relevant(old: Node, new: Node, label_keys: Set[str]) -> bool:
-    """Tell whether anything but labels changed, or one of `label_keys`, or one of NVIDIA's."""
+    """Tell whether anything but labels changed, or one of `label_keys`, or one of NVIDIA's or that
+    may show a card."""
     changed = {key for key, _ in old.labels.items() ^ new.labels.items()}
-    is_read = any(k in label_keys or k.startswith(names.NVIDIA_PREFIX) for k in changed)
+    is_read = any(
+        key in label_keys or key.startswith(names.NVIDIA_PREFIX) or may_show_card(key)
+        for key in changed
+    )
     return is_read or replace(new, labels=old.labels) != old

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.core.nodechange.releasing import has_stalled
-from gpushare.core.ownership.claims import decide_claim, find_owner
 from gpushare.core.ownership.pool_index import PoolIndex
 from gpushare.core.ownership.releases import Releases
 from gpushare.core.planner.decisions import Decision, Plan
@@ -24,10 +23,9 @@ from gpushare.core.planner.starts import count_progress, find_refusal_of, find_s
 from gpushare.core.planner.suppressed import (
     explain_refusal,
     keep_waiting,
-    plan_lost_claim,
     suppress,
 )
-from gpushare.core.planner.task import Task
+from gpushare.core.planner.task import Task, list_tasks
 from gpushare.core.rollout.start_now import find_active
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
@@ -131,7 +129,9 @@ class Planner:
             entered = set()
             if name in snapshot.nodes:
                 context = build_node_context(snapshot, name)
-                for pool, task in self._place(context, snapshot):
+                candidates = self._index.find_candidates(context.seen.node)
+                unreadable = snapshot.unreadable_pools
+                for pool, task in list_tasks(context, candidates, unreadable, self.releases):
                     entered.add(pool)
                     if isinstance(task, StepResult):
                         self.pool_states[pool].lose_claim(task)
@@ -312,36 +312,6 @@ class Planner:
             pool_state.record(plan)
 
     # One node.
-
-    def _place(
-        self, context: NodeContext, snapshot: ClusterSnapshot
-    ) -> Iterator[tuple[str, Task | StepResult]]:
-        """Yield the pools that concern a node, each with its task, or its plan if that is clear."""
-        node, remembered = context.seen.node, context.remembered_pools
-        if remembered & snapshot.unreadable_pools:
-            self.releases.enter(context.name, remembered)
-            return
-        owner = find_owner(node, context.seen.records)
-        # A pool that turned to observing keeps its nodes; one that never had them takes none.
-        candidates = self._index.find_candidates(node)
-        acting = [pool for pool in candidates if not pool.observes or pool.name == owner]
-        if claim := decide_claim(node, owner, acting):
-            yield claim.winner.name, Task(context, is_member=True)
-            for loser in claim.losers:
-                yield loser.name, plan_lost_claim(context.name, claim.winner, loser)
-        elif remembered or node.carries_ours:
-            self.releases.enter(context.name, remembered)
-            yield owner or "", Task(context, is_member=False)
-        for pool in candidates:
-            if (
-                pool.observes
-                and pool.name != owner
-                and (claim := decide_claim(node, owner, [*acting, pool]))
-            ):
-                if claim.winner is pool:
-                    yield pool.name, Task(context, is_member=True)
-                elif pool in claim.losers:
-                    yield pool.name, plan_lost_claim(context.name, claim.winner, pool)
 
     def _plan(self, task: Task, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
         context = task.context

@@ -92,6 +92,10 @@ def plan_lost_claim(node: str, winner: Pool, loser: Pool) -> StepResult:
     )
 
 
+def plan_cardless(node: str, why: str) -> StepResult:
+    return StepResult(node, NodeState.BLOCKED, Reason.NO_GPU_ON_NODE, why)
+
+
 def keep_waiting(plan: StepResult, refusal: Refusal) -> StepResult:
     """Return the plan of a node whose start is not admitted, with the reason."""
     if plan.state is NodeState.BLOCKED:

@@ -1,11 +1,15 @@
-"""A node, and its planning for one pool."""
+"""A node, the pools that concern it, and its planning for one of them."""
 
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from gpushare.api.pool import Pool
 from gpushare.core.capacity.pool_capacity import NodeCapacity, observe_node_capacity
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.releasing import plan_release
+from gpushare.core.ownership.claims import decide_claim, find_cardless_pools, find_owner
+from gpushare.core.ownership.releases import Releases
+from gpushare.core.planner.suppressed import plan_cardless, plan_lost_claim
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.node import ReconcileContext
@@ -40,3 +44,44 @@ class Task:
             return NodeCapacity()
         seen = self.context.seen
         return observe_node_capacity(seen.node, seen.pods, seen.unhealthy_cards)
+
+
+def list_tasks(
+    context: NodeContext, candidates: Sequence[Pool], unreadable: Set[str], releases: Releases
+) -> Iterator[tuple[str, Task | StepResult]]:
+    """Yield the pools that concern a node, each with its task, or its plan if that is clear.
+
+    `candidates` are all pools that may claim it, and `unreadable` those whose spec can't be read.
+    """
+    seen, remembered = context.seen, context.remembered_pools
+    if remembered & unreadable:
+        releases.enter(context.name, remembered)
+        return
+    node, records = seen.node, seen.records
+    owner = find_owner(node, records)
+    cardless: Mapping[str, str] = {}
+    if context.unreadable is None:
+        cardless = find_cardless_pools(node, records, seen.resource_slices, candidates)
+        candidates = [pool for pool in candidates if pool.name not in cardless]
+    # A pool that turned to observing keeps its nodes; one that never had them takes none.
+    acting = [pool for pool in candidates if not pool.observes or pool.name == owner]
+    if claim := decide_claim(node, owner, acting):
+        yield claim.winner.name, Task(context, is_member=True)
+        for loser in claim.losers:
+            yield loser.name, plan_lost_claim(context.name, claim.winner, loser)
+    elif (remembered or node.carries_ours) and not (cardless and records.applied is not None):
+        releases.enter(context.name, remembered)
+        cardless = {name: why for name, why in cardless.items() if name != (owner or "")}
+        yield owner or "", Task(context, is_member=False)
+    for name, why in cardless.items():
+        yield name, plan_cardless(context.name, why)
+    for pool in candidates:
+        if (
+            pool.observes
+            and pool.name != owner
+            and (claim := decide_claim(node, owner, [*acting, pool]))
+        ):
+            if claim.winner is pool:
+                yield pool.name, Task(context, is_member=True)
+            elif pool in claim.losers:
+                yield pool.name, plan_lost_claim(context.name, claim.winner, pool)

@@ -86,6 +86,8 @@ class Change(Record):
     """The plugin's pod must be deleted."""
     initializing: bool = False
     """The node has just come: it takes no capacity away, so it uses no budget."""
+    has_shown_card: Literal[True] | None = None
+    """Something showed, when it began, that the node that has just come has a card."""
     labelled_at: Moment | None = None
     """The deadline runs from here. Already set at the cordon: the change follows one that failed,
     so the node was out of service before, and is not let go unverified."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from gpushare import names
-from gpushare.api.pool import Nodes, Pool, PoolSpec, Schedule, UnreadablePool
+from gpushare.api.pool import Pool, PoolSpec, Schedule, UnreadablePool
+from gpushare.api.selector import Nodes
 from gpushare.api.status import PoolStatus
 from gpushare.kube.client import JSON_PATCH, ApiClient, Json, list_pages
 from gpushare.kube.errors import ApiError, CrdMissingError, MalformedAnswerError

@@ -13,7 +13,13 @@ from gpushare.core.analysis.adoption.existing_labels import (
 from gpushare.core.analysis.adoption.grouping import AdoptedPool, Labelled, group_nodes
 from gpushare.core.analysis.adoption.notes import Code, Note, gather, note
 from gpushare.core.analysis.adoption.simulation import Simulated, simulate
-from gpushare.core.ownership.claims import decide_claim, find_owner
+from gpushare.core.ownership.claims import (
+    decide_claim,
+    find_cardless_pools,
+    find_owner,
+    is_cardless,
+)
+from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 
@@ -71,6 +77,10 @@ def sort_nodes(
     left_out: list[Note] = []
     for name, node in snapshot.nodes.items():
         found = find_pool(snapshot, name) or read_carried(node)
+        if isinstance(found, Carried) and is_cardless(node, NodeRecords()):
+            found = note(
+                Code.NO_GPU_ON_NODE, name, f"is {found}, but nothing shows that it has a GPU"
+            )
         if isinstance(found, Carried):
             carried[name] = found
         elif isinstance(found, Note):
@@ -104,5 +114,8 @@ def find_pool(snapshot: ClusterSnapshot, name: str) -> Note | None:
 def find_claimant(snapshot: ClusterSnapshot, name: str) -> str:
     """Find the pool that has the node, or gets it; empty where none does."""
     seen = build_node_context(snapshot, name).seen
-    claim = decide_claim(seen.node, find_owner(seen.node, seen.records), snapshot.pools)
+    node, records, pools = seen.node, seen.records, snapshot.pools
+    cardless = find_cardless_pools(node, records, seen.resource_slices, pools)
+    acting = [pool for pool in pools if pool.name not in cardless]
+    claim = decide_claim(node, find_owner(node, records), acting)
     return claim.winner.name if claim is not None else ""

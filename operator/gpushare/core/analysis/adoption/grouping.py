@@ -15,16 +15,19 @@ from typing import Any
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.pool import DEFAULT_EDITION, Nodes
+from gpushare.api.pool import DEFAULT_EDITION
 from gpushare.api.selector import (
     DNS_NAME,
     LABEL_VALUE,
+    CardsPolicy,
     LabelSelector,
+    Nodes,
     SelectorOperator,
     SelectorRequirement,
 )
 from gpushare.core.analysis.adoption.existing_labels import Carried
 from gpushare.core.analysis.adoption.notes import Code, Note, note
+from gpushare.editions.cards import find_machine_sign
 
 Json = dict[str, Any]
 MAX_NAMES = 1000
@@ -200,6 +203,8 @@ def _build_pools(name: str, key: _Key, group: _Group, labelled: Labelled) -> Ite
         node_pools, listed = selected or (), named or ()
         inside = {n for n in group.nodes if labelled.node_pool(n) in node_pools} - {*group.named}
         exclude = [node for node in group.exclude if labelled.node_pool(node) in node_pools]
+        # Later nodes may show as little before they have the pool's label.
+        is_bare = not all(find_machine_sign(labelled.nodes[node]) for node in inside)
         yield AdoptedPool(
             name=name if part == 0 else _make_unique(name, str(part)),
             carried=carried,
@@ -207,6 +212,7 @@ def _build_pools(name: str, key: _Key, group: _Group, labelled: Labelled) -> Ite
                 selector=_build_selector(labelled.node_pool_label, node_pools),
                 names=tuple(listed),
                 exclude=tuple(exclude),
+                cards=CardsPolicy.ASSUMED if is_bare else CardsPolicy.DETECTED,
             ),
             nodes=tuple(sorted({*inside, *listed})),
         )

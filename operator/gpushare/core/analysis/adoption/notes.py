@@ -31,6 +31,7 @@ class Code(StrEnum):
     UNKNOWN_VALUE = "UnknownValue", _LEFT_OUT
     MIG_NODE = "MigNode", _LEFT_OUT
     UNLABELLED = "Unlabelled", _LEFT_OUT
+    NO_GPU_ON_NODE = "NoGpuOnNode", _LEFT_OUT
     ALREADY_PROFESSIONAL = "AlreadyProfessional", _LEFT_OUT
 
     # Nodes that are in one of the pools.

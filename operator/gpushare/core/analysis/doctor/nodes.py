@@ -20,7 +20,7 @@ from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.registry import EDITIONS, find_edition, find_schedule
-from gpushare.names import Reason
+from gpushare.names import NOT_TAKEN, Reason
 
 _OTHER_STACKS = frozenset({Reason.OTHER_STACK, Reason.COMPETING_STACKS})
 _SERVE = frozenset({Code.STATIC_POD, Code.NOT_ECS, Code.CONTAINER_OS})
@@ -37,7 +37,7 @@ def judge_nodes(
         name: (pools[pool], plan)
         for pool, pool_state in planner.pool_states.items()
         for name, plan in pool_state.plans.items()
-        if pool in pools and plan.reason is not Reason.OWNED_BY_OTHER_POOL
+        if pool in pools and plan.reason not in NOT_TAKEN
     }
     found: list[Finding] = []
     labelled: list[Node] = []

@@ -30,7 +30,7 @@ from gpushare.editions.registry import (
     settled_labels,
 )
 from gpushare.editions.stacks import Stack, find_stacks
-from gpushare.names import Reason
+from gpushare.names import NOT_TAKEN, Reason
 
 _VENDORS = (
     *("alibabacloud.com/nodepool-id", "aliyun.accelerator/", "ack.node.gpu."),
@@ -186,7 +186,7 @@ def _find_claimants(snapshot: ClusterSnapshot, planner: Planner, name: str) -> t
     found = []
     for pool, pool_state in planner.pool_states.items():
         if (plan := pool_state.plans.get(name)) is not None:
-            has_it = plan.reason is not Reason.OWNED_BY_OTHER_POOL
+            has_it = plan.reason not in NOT_TAKEN
             found.append(Claimant(pool, priorities.get(pool), has_it, plan))
     return tuple(sorted(found, key=lambda each: (not each.has_it, each.pool)))
 

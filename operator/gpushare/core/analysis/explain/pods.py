@@ -30,7 +30,7 @@ from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.status.unschedulable_pods import UnschedulablePod, tell_to_recreate
 from gpushare.editions.registry import find_edition
-from gpushare.names import Reason
+from gpushare.names import NOT_TAKEN, Reason
 from gpushare.settings import Settings
 
 _SCHEDULER = (Reason.SCHEDULER_UNAVAILABLE, Reason.EXTENDER_STALE)
@@ -224,6 +224,6 @@ def _find_plan(node: str, pool_states: Mapping[str, PoolState]) -> tuple[str, St
     """Return the pool that has the node, and what is planned for it there."""
     for name, pool_state in pool_states.items():
         plan = pool_state.plans.get(node)
-        if plan is not None and plan.reason is not Reason.OWNED_BY_OTHER_POOL:
+        if plan is not None and plan.reason not in NOT_TAKEN:
             return name, plan
     return "", None

@@ -6,7 +6,11 @@ The cordon itself is written by `stable.start`.
 from dataclasses import replace
 from datetime import datetime
 
-from gpushare.core.nodechange.blockers import find_maintenance, find_reason_to_stay_away
+from gpushare.core.nodechange.blockers import (
+    find_maintenance,
+    find_reason_to_stay_away,
+    find_unready,
+)
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.teardown import find_teardown_refusal, spend_word
@@ -91,12 +95,12 @@ def abort_for_user(step: Step) -> StepResult | None:
 
 
 def abort_for_node(step: Step) -> StepResult | None:
-    """Abort where the node is not ready, and its plugin would not return."""
-    if step.seen.node.ready:
+    """Abort where the node or its driver is not ready, and its plugin would not return."""
+    blocker = find_unready(step.seen)
+    if blocker is None:
         return None
-    why = "The node is not Ready"
-    action = plan_abort(step.seen, why=why, now=step.ctx.now)
-    return step.updating(Reason.NODE_NOT_READY, why, action)
+    action = plan_abort(step.seen, why=blocker.message, now=step.ctx.now)
+    return step.updating(blocker.reason, blocker.message, action)
 
 
 def wait_for_pods(step: Step) -> StepResult | None:

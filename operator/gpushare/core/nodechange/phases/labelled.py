@@ -8,6 +8,7 @@ from gpushare.core.nodechange.blockers import (
     find_maintenance,
     find_missing_config,
     find_pods_of_another_mode,
+    find_unready,
 )
 from gpushare.core.nodechange.kernel_module import is_left_loaded, note_module
 from gpushare.core.nodechange.labels_in_force import LABELS_RESTORED, build_last_applied
@@ -31,6 +32,12 @@ from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.core.snapshot.plugin_reading import running_plugins
 from gpushare.names import Reason
+
+
+def wait_for_node(step: Step) -> StepResult | None:
+    """Wait where a node that joins, or its driver, is not ready. The deadline runs from then on."""
+    blocker = find_unready(step.seen) if step.change.initializing else None
+    return step.updating(blocker.reason, blocker.message) if blocker is not None else None
 
 
 def record_plugins(step: Step) -> StepResult | None:

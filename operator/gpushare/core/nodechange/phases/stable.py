@@ -10,6 +10,7 @@ from gpushare.core.nodechange.blockers import (
     find_left_over_plugin,
     find_maintenance,
     find_missing_daemonset,
+    find_unready,
 )
 from gpushare.core.nodechange.configuration import find_doubtful_mode
 from gpushare.core.nodechange.kernel_module import note_module
@@ -281,12 +282,12 @@ def report_eviction_disabled(step: MemberStep) -> StepResult | None:
 
 
 def wait_for_node(step: MemberStep) -> StepResult | None:
-    """Wait where the node is not ready, and its plugin would not return."""
-    if step.seen.node.ready:
+    """Wait where the node or its driver is not ready, and its plugin would not return."""
+    blocker = find_unready(step.seen)
+    if blocker is None:
         return None
-    message = f"The change {step.way} waits until the node is Ready"
-    plan = step.seen.plan(NodeState.WAITING, Reason.NODE_NOT_READY, message)
-    return replace(plan, kind=step.kind)
+    message = f"The change {step.way} waits. {blocker.message}"
+    return replace(step.seen.plan(NodeState.WAITING, blocker.reason, message), kind=step.kind)
 
 
 def start(step: MemberStep) -> StepResult:
@@ -302,6 +303,7 @@ def start(step: MemberStep) -> StepResult:
         since=step.ctx.now,
         restart=step.transition.outcome is Outcome.APPLY_AND_RESTART,
         initializing=step.initializes,
+        has_shown_card=step.has_shown_card or None,
         labelled_at=failed.labelled_at if failed else None,
         before=failed.before if failed else (),
         admitted=failed.admitted if failed else None,
