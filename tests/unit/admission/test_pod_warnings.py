@@ -1,10 +1,12 @@
 """What who creates a pod is told about it, wherever it goes."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gpushare.api.k8s.namespace import Namespace
+from gpushare.core.admission.pool_view import Room
 from tests.kit.values.manifests import CORE, COUNT, MEMORY, build_container, build_pod
 from tests.kit.values.pool_views import Json, a_room, a_view, admit
 
@@ -116,3 +118,65 @@ def test_doubts_are_told_of_a_pod_too_that_chose_for_itself() -> None:
                     selects={"gpushare.io/pool": "training"})  # fmt: skip
     (warning,) = admit(pod, a_view(edition="Basic")).warnings
     assert "Only init containers" in warning
+
+
+def _asking(amount: str, **more: Any) -> Json:
+    pod = build_pod("a", gib=None, **more)
+    pod["spec"]["containers"][0]["resources"] = {"limits": {MEMORY: amount}}
+    return pod
+
+
+IN_MIB = a_view(room=replace(a_room([(16384, 8)]), unit="MiB", largest_card=16384))
+
+
+@pytest.mark.parametrize(
+    ("amount", "pool", "words"),
+    [
+        ("10G", a_view(), "10G is 10000000000 GiB, but the largest card has 16 GiB"),
+        ("10G", a_view(), "The unit is GiB: write 10"),
+        ("3Gi", a_view(), "The unit is GiB: write 3"),
+        ("5k", a_view(), "5k is 5000 GiB"),
+        ("5k", a_view(), "write 5"),
+        # 10G, as explain -f may read it.
+        (str(10**10), a_view(), "write 10"),
+        ("1500Mi", a_view(), "write 2"),
+        ("1Ti", a_view(), "The unit is GiB"),
+        ("1234567", a_view(), "1234567 GiB, but the largest card has 16 GiB. The unit is GiB"),
+        ("8Gi", IN_MIB, "The unit is MiB: write 8192"),
+        ("8193Mi", IN_MIB, "write 8193"),
+        ("10G", a_view(room=replace(a_room([]), largest_card=0)), "10G is 10000000000 GiB. The"),
+    ],
+)
+def test_who_takes_the_unit_for_bytes_is_told_what_to_write(
+    amount: str, pool: Any, words: str
+) -> None:
+    (warning,) = [w for w in admit(_asking(amount), pool).warnings if "The unit is" in w]
+    assert words in warning
+
+
+@pytest.mark.parametrize("more", [{"selects": {"gpushare.io/pool": "training"}}, {"nodeName": "n"}])
+def test_the_unit_is_told_wherever_the_pod_goes(more: Json) -> None:
+    assert any(
+        "write 10" in warning for warning in admit(_asking("10G", **more), a_view()).warnings
+    )
+
+
+def test_the_warning_about_the_unit_is_the_only_one() -> None:
+    assert len(admit(_asking("10G"), a_view()).warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("amount", "pool"),
+    [
+        # 8000 MiB, which the API server writes so.
+        ("8k", IN_MIB),
+        ("999", a_view()),
+        # Nobody knows the unit yet.
+        ("10G", a_view(room=None)),
+        ("6k", a_view(room=Room())),
+    ],
+)
+def test_an_amount_that_may_be_meant_draws_no_warning_about_the_unit(
+    amount: str, pool: Any
+) -> None:
+    assert not any("The unit is" in w for w in admit(_asking(amount), pool).warnings)

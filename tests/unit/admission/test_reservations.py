@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
-from gpushare.core.admission.pool_view import Room
+import pytest
+
+from gpushare.core.admission.pool_view import PoolView, Room
 from gpushare.core.admission.reservations import ARRIVAL_SECONDS, PATIENCE_SECONDS, Reservations
-from tests.kit.values.pool_views import a_view
+from tests.kit.values.manifests import COUNT, build_pod
+from tests.kit.values.pool_views import Json, a_view, admit
 
 A, B = a_view("a", observed_at="1"), a_view("b", observed_at="1")
 NEWER = replace(A, observed_at="2")
@@ -67,3 +70,34 @@ def test_growth_settles_what_it_shows_and_no_more_of_an_older_decision() -> None
     reservations.count([older], BEFORE)
     reservations.reserve("a", 3, AT)
     assert reservations.count([newer], AT) == {"a": 1}
+
+
+LIMITS = {"resources": {"limits": {"aliyun.com/gpu-mem": "10G"}}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "pool", "reserved"),
+    [
+        (build_pod("p", gib=4), A, 4),
+        (build_pod("p", gib=4, schedulingGates=[{"name": "team/quota"}]), A, 0),
+        (build_pod("p", gib=10**10), A, 0),
+        (build_pod("p", gib=10**10, labels={COUNT: "1000000000"}), A, 0),
+        (build_pod("p", gib=4, initContainers=[{"name": "i", **LIMITS}]), A, 0),
+        (
+            build_pod("p", gib=4, initContainers=[{"name": "i", **LIMITS}]),
+            a_view(schedule="share", edition="OpenSource"),
+            4,
+        ),
+    ],
+    ids=[
+        "it may start",
+        "gated",
+        "10G",
+        "10G over cards",
+        "10G at start",
+        "10G beside an extender",
+    ],
+)
+def test_a_pod_reserves_what_it_is_about_to_take(pod: Json, pool: PoolView, reserved: int) -> None:
+    decision = admit(pod, pool)
+    assert (decision.pool, decision.reserved) == (pool.name, reserved)

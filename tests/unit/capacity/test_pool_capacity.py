@@ -10,13 +10,9 @@ from gpushare.api.k8s.node import MAX_CARDS, Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.status import FreeBlock, PoolCapacity
 from gpushare.core.capacity.cards import MAX_CGPU_PODS
-from gpushare.core.capacity.pool_capacity import (
-    MAX_FIGURE,
-    MAX_FREE_BLOCKS,
-    NodeCapacity,
-    observe_node_capacity,
-    sum_capacity,
-)
+from gpushare.core.capacity.memory_sums import MAX_FIGURE
+from gpushare.core.capacity.node_capacity import NodeCapacity, observe_node_capacity
+from gpushare.core.capacity.pool_capacity import MAX_FREE_BLOCKS, sum_capacity
 from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node
 
 
@@ -47,6 +43,7 @@ def test_what_pods_hold_is_counted_card_by_card() -> None:
         requests=(4, 6, 1),
         used={0: 7, 1: 4},
         card_total=15,
+        held={(): 11},
     )
 
 
@@ -139,7 +136,7 @@ def test_cards_are_counted_by_who_offers_them(
 def test_while_the_plugin_is_away_a_node_has_its_cards_and_no_memory() -> None:
     node = a_node(allocatable={MEMORY: 0}, gpu_count=2)
     assert observe_node_capacity(node, [_holder({0: 4})]) == NodeCapacity(
-        gpus=2, total=0, allocated=4, requested=4, requests=(4,), used={0: 4}
+        gpus=2, total=0, allocated=4, requested=4, requests=(4,), used={0: 4}, held={(): 4}
     )
 
 
@@ -184,7 +181,7 @@ def test_memory_is_stranded_on_cards_that_the_median_pod_does_not_fit(
 
 
 def test_cards_of_a_thousand_and_more_are_counted_in_mib_and_rounded_down() -> None:
-    waiting = a_gpu_pod(node="", requests={MEMORY: 16_200})
+    waiting = a_gpu_pod(node="", requests={MEMORY: 16_100})
     capacity = _sum(_node(2, 16_130), pods=(_holder({0: 4000}),), pending=(waiting, waiting))
     assert capacity == PoolCapacity(
         summary="3/31",
@@ -194,7 +191,7 @@ def test_cards_of_a_thousand_and_more_are_counted_in_mib_and_rounded_down() -> N
         memory_allocated=3,
         memory_requested=35,
         largest_free_block=15,
-        stranded_memory=27,
+        stranded_memory=11,
         unit="MiB",
         largest_card=16_130,
         free_blocks=(FreeBlock(size=16_130, cards=1), FreeBlock(size=12_130, cards=1)),

@@ -8,7 +8,7 @@ import pytest
 
 from gpushare.api.k8s.pod import Pod
 from gpushare.controller.unschedulable_pods import PERIOD_SECONDS, STALE_SECONDS, UnschedulablePods
-from gpushare.core.capacity.pool_capacity import NodeCapacity
+from gpushare.core.capacity.node_capacity import NodeCapacity
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import NodeState

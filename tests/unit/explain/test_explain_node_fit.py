@@ -1,6 +1,7 @@
 """On which nodes a pod fits, what is in its way on others, and the least that would let it in."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_request import parse_pod_request
-from gpushare.api.k8s.taint import Taint, parse_taints, tolerates
+from gpushare.api.k8s.taint import Taint, parse_taints, parse_tolerations, tolerates
 from gpushare.api.pool import Edition
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.analysis.explain.node_fit import (
@@ -52,11 +53,12 @@ def fit(
     **place: Any,
 ) -> NodeFit:
     found = Place(
-        **{"node": node or a_sharing_node(), "taints": (), "pods": pods, **place},
+        **{"node": node or a_sharing_node(), "pods": pods, **place},
         pool=a_view(schedule=schedule, edition=edition),
         plan=plan,
     )
-    return judge_place(parse_pod_request(raw), raw["spec"].get("tolerations", ()), found)
+    tolerations = parse_tolerations(raw["spec"].get("tolerations", ()))
+    return judge_place(parse_pod_request(raw), tolerations, found)
 
 
 def asks(gib: int | None, **more: Any) -> dict[str, Any]:
@@ -83,6 +85,7 @@ TWO_CONTAINERS["spec"]["containers"].append({"name": "b", **LIMITS})
 TWENTY = [a_gpu_pod(f"holder-{n}", requests={MEMORY: 1}, cards={0: 1}) for n in range(20)]
 
 CORDONED = a_sharing_node(unschedulable=True)
+TAINTED_NODE = a_sharing_node(taints=(TAINT,))
 HALF = a_sharing_node(allocatable={MEMORY: 16}, memory_capacity=32)
 ONE_CARD = a_sharing_node(cards=1, total=16)
 CGPU_LABELS = {**LABELS, names.LABEL_SCHEDULE: "cgpu"}
@@ -109,7 +112,7 @@ FITS = {
     "two containers are on one card": fit(TWO_CONTAINERS, node=ONE_CARD, edition="Basic"),
     "it tolerates cordons": fit(asks(3, tolerations=[{"operator": "Exists"}]), node=CORDONED),
     "it tolerates the taint": fit(
-        asks(3, tolerations=[{"key": "team", "value": "vision"}]), taints=(TAINT,)
+        asks(3, tolerations=[{"key": "team", "value": "vision"}]), node=TAINTED_NODE
     ),
 }
 
@@ -181,7 +184,7 @@ IN_THE_WAY = {
         (fit(POD, node=CHANGING, plan=UPDATING), "-> wait for the isolation")
     ],
     Reason.DEADLINE_EXCEEDED: [(fit(POD, plan=FAILED), "no driver -> fix the failed")],
-    Reason.TAINT_NOT_TOLERATED: [(fit(POD, taints=(TAINT,)), "team=vision:NoSchedule -> ")],
+    Reason.TAINT_NOT_TOLERATED: [(fit(POD, node=TAINTED_NODE), "team=vision:NoSchedule -> ")],
 }
 
 
@@ -218,7 +221,7 @@ def test_what_is_in_the_way_is_told_with_what_would_take_it_away(
     ],
 )
 def test_tolerations_match_as_kubernetes_has_it(toleration: dict[str, str], holds: bool) -> None:
-    assert tolerates([toleration], TAINT) is holds
+    assert tolerates(parse_tolerations([toleration]), TAINT) is holds
 
 
 def test_a_preference_keeps_nobody_away() -> None:
@@ -235,7 +238,7 @@ def lacking(name: str, units: int) -> NodeFit:
 
 
 DOWN = fit(POD, node=a_sharing_node("gpu-0", ready=False))
-TAINTED = fit(POD, taints=(TAINT,))
+TAINTED = fit(POD, node=TAINTED_NODE)
 CHANGES = {
     "without nodes there is none": ([], "None"),
     "where it fits there is none": ([lacking("gpu-1", 8), fit(POD)], "None"),
@@ -250,7 +253,7 @@ CHANGES = {
     "what a pod can do before repairs": ([DOWN, TAINTED], "On node gpu-1: "),
     "repairs where nothing else helps": ([DOWN], "On node gpu-0: "),
     "all that is in the way of one node": (
-        [fit(POD, node=CORDONED, taints=(TAINT,))],
+        [fit(POD, node=replace(CORDONED, taints=(TAINT,)))],
         "On node gpu-1: run kubectl uncordon gpu-1, and tolerate team=vision:NoSchedule",
     ),
 }
@@ -268,6 +271,6 @@ def test_a_pod_is_told_to_ask_for_the_resource_that_a_configuration_offers() -> 
     raw["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
     pool = PoolView("training", "config=a", edition=Edition.NVIDIA)
     node = a_node(labels=LABELS, allocatable={"nvidia.com/gpu.shared": 8})
-    (told,) = judge_place(parse_pod_request(raw), (), Place(node, (), (), pool)).rejections
+    (told,) = judge_place(parse_pod_request(raw), (), Place(node, (), pool)).rejections
     assert told.reason is Reason.RESOURCE_NOT_OFFERED
     assert "(nvidia.com/gpu.shared)" in told.remedy

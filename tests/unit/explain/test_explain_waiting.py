@@ -69,7 +69,6 @@ def explain(
             for name, units in {"training": free, **others}.items()
         ),
         namespaces={"default": Namespace("default")},
-        taints={},
         setup=Settings(),
     )
     seen = Seen(snapshot, (found,), frozenset(), (), read_setup(None, snapshot))

@@ -148,6 +148,40 @@ def test_a_pod_waits_whatever_the_scheduler_says_of_it(
     assert (waiting["name"], waiting["reason"], waiting["message"]) == ("a", *why)
 
 
+def test_gated_pods_are_shown_apart_as_no_demand(shown: Shown) -> None:
+    pods = [build_waiting(name, 4, "training") for name in ("a", "b", "c")]
+    for pod in pods[:2]:
+        pod["spec"]["schedulingGates"] = [{"name": "team/quota"}]
+        pod["status"]["conditions"] = []
+    waits, gated = shown.say(*pods).split("Pods behind scheduling gates")
+    assert "default    c " in waits
+    assert "default    a " not in waits
+    assert gated.splitlines()[2].split() == ["default", "2", "8", "training", "team/quota"]
+    told = {pod["name"]: (pod["gates"], pod["noDemand"]) for pod in shown.tell(*pods)["waiting"]}
+    assert told["a"] == (["team/quota"], "its scheduling gates hold it back")
+    assert told["c"] == ([], "the scheduler names no GPU resource that it lacks")
+
+
+def test_a_typing_error_leaves_the_pools_figures_as_they_are(shown: Shown) -> None:
+    (before,), (after,) = (
+        shown.tell(*pods)["pools"] for pods in ([], [build_waiting("a", 10**10, "training")])
+    )
+    assert after == before
+
+
+def test_a_node_whose_taint_nobody_tolerates_says_which(shown: Shown) -> None:
+    taint = {"key": "ToBeDeletedByClusterAutoscaler", "value": "1", "effect": "NoSchedule"}
+    node = build_member() | {"spec": {"taints": [taint]}}
+    said = shown.say(nodes=[node])
+    assert "largest free block 0 GiB" in said
+    assert "Updating, taint ToBeDeletedByClusterAutoscaler=1:NoSchedule" in said
+    (pool,) = shown.tell(nodes=[node])["pools"]
+    assert pool["nodes"][0]["takesPods"] is False
+    assert pool["nodes"][0]["untoleratedTaints"] == ["ToBeDeletedByClusterAutoscaler=1:NoSchedule"]
+    node["spec"]["taints"][0] = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
+    assert "largest free block 15 GiB" in shown.say(nodes=[node])
+
+
 def test_a_pod_that_goes_waits_for_nothing(shown: Shown) -> None:
     pod = build_waiting("a", 2, "training")
     pod["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"

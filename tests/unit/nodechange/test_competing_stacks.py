@@ -8,7 +8,7 @@ import pytest
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, Schedule
-from gpushare.core.capacity.pool_capacity import NodeCapacity
+from gpushare.core.capacity.node_capacity import NodeCapacity
 from gpushare.core.planner.task import Task
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import parse_records
@@ -133,6 +133,6 @@ def test_a_member_that_two_stacks_serve_leaves_the_capacity_of_its_pool(
     node = _settled(**{WHOLE: 1})
     seen = NodeSnapshot(node, pods, parse_records(node))
     measured = Task(NodeContext(seen, is_busy=False), is_member=True).measure(
-        plan_of(node, SHARE_POOL, *pods)
+        plan_of(node, SHARE_POOL, *pods), SHARE_POOL
     )
     assert (measured != NodeCapacity()) is counts

@@ -8,6 +8,7 @@ import pytest
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_owner import Workload
+from gpushare.api.k8s.taint import Taint, Toleration
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.node import Timing
 from gpushare.observe.metrics.figures import Figures
@@ -16,6 +17,7 @@ from tests.kit.values.metrics import a_holder, a_member, a_waiting, build_sight,
 from tests.kit.values.objects import NOW, a_pool, a_snapshot
 
 SHARED = a_pool(schedule="share")
+TAINT = Taint("team")
 ZOO = a_pool("zoo", "share", nodes={"names": ["odd", "even-1", "even-2"]}, priority=900)
 
 
@@ -39,17 +41,24 @@ class Cluster:
             if chance.random() < 0.8:
                 gib, group = chance.choice((0, 15, 15_360)), chance.choice(("a100", "other"))
                 node = a_member(name, cards=chance.choice((1, 2)), gib=gib)
-                self._nodes[name] = replace(node, labels={**node.labels, "group": group})
+                taints = chance.choice(((), (), (TAINT,)))
+                labels = {**node.labels, "group": group}
+                self._nodes[name] = replace(node, labels=labels, taints=taints)
         else:
             key = f"web-{chance.randrange(6)}"
             old = self._pods.pop(key, None)
             new = None
             if chance.random() < 0.8:
                 workload = Workload("Deployment", chance.choice(("web", "batch")))
-                new = a_waiting(key, chance.choice((2, 9)), chance.choice(("training", "nowhere")))
+                gib, pool = chance.choice((2, 9, 10**10)), chance.choice(("training", "nowhere"))
+                gates, lacks_gpu = chance.choice(((), ("quota",))), chance.choice((None, False))
+                new = replace(a_waiting(key, gib, pool), gates=gates, lacks_gpu=lacks_gpu)
                 if chance.random() < 0.7:
                     cards = {chance.randrange(3): chance.choice((2, 9))}
-                    new = a_holder(key, cards, node=name, workload=workload)
+                    tolerations = chance.choice(((), (Toleration(operator="Exists"),)))
+                    new = a_holder(
+                        key, cards, node=name, workload=workload, tolerations=tolerations
+                    )
                 self._pods[key] = new
             self._figures.put_pod(key, old, new)
             changed |= {pod.node for pod in (old, new) if pod is not None and pod.node}

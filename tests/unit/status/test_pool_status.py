@@ -9,7 +9,7 @@ import pytest
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.status import PoolPlan, PoolStatus
-from gpushare.core.capacity.pool_capacity import NodeCapacity
+from gpushare.core.capacity.node_capacity import NodeCapacity
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.records.change_record import ChangePhase

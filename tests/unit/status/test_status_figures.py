@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from gpushare.api.pool import Schedule
 from gpushare.api.status import PoolStatus, Releasing
-from gpushare.core.capacity.pool_capacity import NodeCapacity
+from gpushare.core.capacity.node_capacity import NodeCapacity
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.isolation import ContainerIsolation, NodeIsolation

@@ -9,7 +9,7 @@ import pytest
 from gpushare import names
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.status import FreeBlock, PoolCapacity
-from gpushare.core.capacity.pool_capacity import NodeCapacity
+from gpushare.core.capacity.node_capacity import NodeCapacity
 from gpushare.core.status.unschedulable_pods import (
     GRACE,
     PoolRoom,

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpushare import names
 from gpushare.api.k8s.interning import share, share_mapping
+from gpushare.api.k8s.taint import CORDON, NOT_READY, Taint, parse_taints
 
 MAX_CARDS = 1024
 """Of a node; what says more is mistaken, and must not cost more."""
@@ -51,6 +52,8 @@ class Node:
     """Those of ours only (`names.NODE_ANNOTATIONS`)."""
     ready: bool = True
     unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    """Those that keep pods away, without what `ready` and `unschedulable` say already."""
     boot_id: str = ""
     os_image: str = ""
     provider_id: str = ""
@@ -125,6 +128,10 @@ def parse_node(raw: dict[str, Any]) -> Node:
     annotations, capacity = meta.get("annotations") or {}, status.get("capacity") or {}
     info = status.get("nodeInfo") or {}
     ours, managers, written_at = _read_managers(meta)
+    ready = any(
+        condition.get("type") == "Ready" and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
     return Node(
         name=meta["name"],
         uid=meta["uid"],
@@ -132,11 +139,9 @@ def parse_node(raw: dict[str, Any]) -> Node:
         labels={key: intern(value) for key, value in (meta.get("labels") or {}).items()},
         annotations={k: annotations[k] for k in names.NODE_ANNOTATIONS if k in annotations},
         resource_version=meta.get("resourceVersion", ""),
-        ready=any(
-            condition.get("type") == "Ready" and condition.get("status") == "True"
-            for condition in status.get("conditions") or ()
-        ),
+        ready=ready,
         unschedulable=bool(spec.get("unschedulable")),
+        taints=_find_taints(raw, ready=ready) if spec.get("taints") else (),
         boot_id=info.get("bootID", ""),
         os_image=intern(info.get("osImage", "")),
         provider_id=spec.get("providerID", ""),
@@ -172,6 +177,14 @@ def parse_node(raw: dict[str, Any]) -> Node:
         ),
         owns_cordon="f:unschedulable" in ours.get("f:spec", {}),
     )
+
+
+def _find_taints(raw: Mapping[str, Any], *, ready: bool) -> tuple[Taint, ...]:
+    """Find the taints that say more than the node's condition and its cordon, which Kubernetes
+    makes taints of a moment later."""
+    implied = {CORDON} if raw["spec"].get("unschedulable") else set()
+    implied |= set() if ready else NOT_READY
+    return share(tuple(taint for taint in parse_taints(raw) if taint.key not in implied))
 
 
 def _read_managers(
@@ -217,9 +230,9 @@ _MOST_DIGITS = 19
 _QUANTITY = re.compile(
     rf"(\d{{1,{_MOST_DIGITS}}})(?:([kMGTPE]|[KMGTPE]i)|[eE]\+?(\d{{1,2}}))?", re.ASCII
 )
-_SUFFIXES = {"": 1}
-_SUFFIXES |= {suffix: 1000**power for power, suffix in enumerate("kMGTPE", start=1)}
-_SUFFIXES |= {f"{suffix}i": 1024**power for power, suffix in enumerate("KMGTPE", start=1)}
+QUANTITY_SUFFIXES = {"": 1}
+QUANTITY_SUFFIXES |= {suffix: 1000**power for power, suffix in enumerate("kMGTPE", start=1)}
+QUANTITY_SUFFIXES |= {f"{suffix}i": 1024**power for power, suffix in enumerate("KMGTPE", start=1)}
 
 
 def parse_quantity(value: str | int) -> int | None:
@@ -236,5 +249,5 @@ def parse_quantity(value: str | int) -> int | None:
     if found is None:
         return None
     digits, suffix, exponent = found.groups()
-    scale = _SUFFIXES[suffix or ""] if exponent is None else 10 ** int(exponent)
+    scale = QUANTITY_SUFFIXES[suffix or ""] if exponent is None else 10 ** int(exponent)
     return min(int(digits) * scale, MAX_QUANTITY)

@@ -4,6 +4,7 @@ Tens of thousands live in memory, and each pod event of the cluster comes throug
 have in common is kept once, and what is of no interest is left at the first look.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -31,6 +32,7 @@ from gpushare.api.k8s.node_selection import CHOOSING
 from gpushare.api.k8s.pod_owner import Workload, name_workload
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import Container, PodShape, Spec, parse_pod_shape
+from gpushare.api.k8s.taint import Tolerations, parse_tolerations
 
 MAX_MESSAGE = 300
 """Of the scheduler's message; it lists every node's refusal, the first ones tell."""
@@ -45,7 +47,12 @@ _SELECTED = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
 """What a mode that is given up breaks."""
 SCHEDULER_ERROR = "SchedulerError"
 """Reason of a pod that the scheduler failed on, as where its extender does not answer."""
-_UNSCHEDULABLE = ("Unschedulable", SCHEDULER_ERROR)
+_REFUSED = "Unschedulable"
+"""Reason of a pod for which the scheduler found no node."""
+_UNSCHEDULABLE = (_REFUSED, SCHEDULER_ERROR)
+_LACKS_GPU = re.compile(r"Insufficient \S*GPU", re.IGNORECASE)
+"""Of a node that lacks aliyun.com/gpu-mem, nvidia.com/gpu or so (kube-scheduler,
+plugins/noderesources/fit.go), or GPU Memory on one card (gpushare-scheduler-extender)."""
 _MIRROR = "kubernetes.io/config.mirror"
 """On the API server's image of a static pod, which its kubelet alone starts and ends."""
 _SOURCE = "kubernetes.io/config.source"
@@ -109,6 +116,13 @@ class Pod:
     """The scheduler's message, cut, where it found no node, or failed."""
     unscheduled: tuple[str, str] = field(default=NOT_LOOKED_AT, compare=False)
     """Why it has no node: the reason and the message, cut, of its condition PodScheduled."""
+    lacks_gpu: bool | None = None
+    """Whether the scheduler's message names a GPU resource that some node lacks; None where the
+    scheduler has refused it no node."""
+    gates: tuple[str, ...] = ()
+    """Scheduling gates: no scheduler looks at it before they are removed."""
+    tolerations: Tolerations = ()
+    """Of a pod that asks for GPU memory, without those that last for some seconds."""
     owner: str = ""
     """UID of what controls it, such as a ReplicaSet: its pods are all alike."""
     workload: Workload | None = None
@@ -181,7 +195,8 @@ def parse_pod(
     card_memory = _sum_card_memory(spec.containers) if shares else 0
     scheduled = _find_condition(status, "PodScheduled")
     reason = intern(scheduled.get("reason") or "")
-    message = intern((scheduled.get("message") or "")[:MAX_MESSAGE])
+    in_full = scheduled.get("message") or ""
+    message = intern(in_full[:MAX_MESSAGE])
     past = None if node else parse_past_decision(annotations)
     return Pod(
         namespace=intern(namespace),
@@ -215,6 +230,9 @@ def parse_pod(
         started=datetime.fromisoformat(started) if started and asks_for_cards else None,
         unschedulable=message if reason in _UNSCHEDULABLE else "",
         unscheduled=share((reason, message)),
+        lacks_gpu=_finds_lack(in_full) if in_full and reason == _REFUSED else None,
+        gates=share(tuple(each.name or "" for each in spec.scheduling_gates or ())),
+        tolerations=_find_tolerations(spec) if shares and spec.tolerations else (),
         ranked_pools=share(past.ranked_pools) if past is not None else (),
         unrouted=bool(requests) and not is_routed and _is_unrouted(shape, schedulers),
         is_evictable=not by_daemonset and _MIRROR not in annotations,
@@ -294,6 +312,16 @@ def _find_sharing(spec: Spec) -> tuple[SharingContainer, ...]:
                 opts_out = None
             found.append(SharingContainer(intern(container.name or ""), opts_out))
     return tuple(found)
+
+
+def _finds_lack(message: str) -> bool:
+    return _LACKS_GPU.search(message) is not None
+
+
+def _find_tolerations(spec: Spec) -> Tolerations:
+    """Find what the pod tolerates for good: the API server gives every pod some that end."""
+    lasting = (each for each in spec.tolerations or () if each.get("tolerationSeconds") is None)
+    return share(parse_tolerations(lasting))
 
 
 def _is_static_plugin(meta: Mapping[str, Any], annotations: Mapping[str, str]) -> bool:

@@ -88,6 +88,8 @@ class PodRequest(msgspec.Struct, frozen=True):
     """A container means to use a GPU, by its environment, and the pod asks for none at all."""
     names_cards: bool = False
     """A container says itself which cards it sees, by NVIDIA_VISIBLE_DEVICES."""
+    is_gated: bool = False
+    """A scheduling gate holds it back."""
     asks_for_card_count: bool = False
     """It asks for the resource `aliyun.com/gpu-count`, which gives no card."""
     host_ipc: bool = False
@@ -172,6 +174,7 @@ def read_pod_request(pod: PodShape) -> PodRequest:
             and not any(map(asks_for_other_gpu, containers))
         ),
         names_cards=names_cards,
+        is_gated=bool(spec.scheduling_gates),
         asks_for_card_count=asks_for_cards,
         host_ipc=bool(spec.host_ipc),
     )

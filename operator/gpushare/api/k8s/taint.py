@@ -5,10 +5,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 PREFER = "PreferNoSchedule"
 """The one effect that keeps nobody away."""
+CONDITION_PREFIX = "node.kubernetes.io/"
+"""Of taints that Kubernetes makes of a node's conditions, and of its cordon."""
 CORDON = "node.kubernetes.io/unschedulable"
 NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
@@ -27,6 +29,26 @@ class Taint:
         )
 
 
+class Toleration(NamedTuple):
+    """Taints that a pod tolerates; without a key or an effect, those with any."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+    def matches(self, taint: Taint) -> bool:
+        """Tell whether this tolerates `taint`."""
+        if self.effect not in ("", taint.effect):
+            return False
+        if self.operator == "Exists":
+            return self.key in ("", taint.key)
+        return self.operator == "Equal" and (self.key, self.value) == (taint.key, taint.value)
+
+
+Tolerations = tuple[Toleration, ...]
+
+
 def parse_taints(raw: Mapping[str, Any]) -> tuple[Taint, ...]:
     """Parse the taints in a Node's JSON that keep pods away."""
     taints = (raw.get("spec") or {}).get("taints") or ()
@@ -34,17 +56,21 @@ def parse_taints(raw: Mapping[str, Any]) -> tuple[Taint, ...]:
     return tuple(taint for taint in found if taint.effect != PREFER)
 
 
-def tolerates(tolerations: Iterable[Mapping[str, Any]], taint: Taint) -> bool:
-    """Tell whether a pod with these `tolerations` may run on a node with `taint`."""
-    return any(_matches(toleration, taint) for toleration in tolerations)
-
-
-def _matches(toleration: Mapping[str, Any], taint: Taint) -> bool:
-    if toleration.get("effect") not in (None, "", taint.effect):
-        return False
-    key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"
-    if operator == "Exists":
-        return key in ("", taint.key)
-    return (
-        operator == "Equal" and key == taint.key and (toleration.get("value") or "") == taint.value
+def parse_tolerations(raws: Iterable[Mapping[str, Any]]) -> Tolerations:
+    """Parse tolerations as in a pod's spec."""
+    return tuple(
+        [
+            Toleration(
+                str(raw.get("key") or ""),
+                str(raw.get("operator") or "Equal"),
+                str(raw.get("value") or ""),
+                str(raw.get("effect") or ""),
+            )
+            for raw in raws
+        ]
     )
+
+
+def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+    """Tell whether a pod with these `tolerations` may run on a node with `taint`."""
+    return any(toleration.matches(taint) for toleration in tolerations)

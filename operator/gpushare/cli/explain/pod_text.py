@@ -65,6 +65,7 @@ def describe_pod(
         "pools": [_describe_verdict(verdict) for verdict in explained.verdicts],
         "placed": placed,
         "waits": waits and {"reason": str(waits.reason), "message": waits.message},
+        "noDemand": waits and describe(waits.no_demand),
         "nodes": [
             {
                 "name": fit.node,
@@ -172,6 +173,9 @@ def _build_facts(document: Json, found: Pod | None) -> Iterator[Fact]:
         yield "Node", f"none yet, {found.phase}"
     if waits is not None:
         yield "Trouble", Styled(f"{waits['reason']}: {waits['message']}", "yellow")
+    if document["noDemand"] is not None:
+        pools = " or ".join(found.pools) if found is not None else ""
+        yield "Demand", f"takes no room of pool {pools} from other pods: {document['noDemand']}"
     for each in placed["staleIsolation"] if placed is not None else ():
         yield "Stale", Styled(each, "yellow")
 

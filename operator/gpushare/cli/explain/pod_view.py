@@ -7,7 +7,6 @@ from gpushare import names
 from gpushare.api.k8s.namespace import parse_namespace
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_shape import parse_pod_shape
-from gpushare.api.k8s.taint import parse_taints
 from gpushare.api.pruned.cluster import Cluster, Kind, Subject
 from gpushare.cli.cluster.access import Access, check_namespace
 from gpushare.cli.cluster.basis import OF_STACKS, build_answer
@@ -113,7 +112,6 @@ def _observe(cluster: Cluster) -> tuple[Seen, Surroundings, tuple[UnschedulableP
         pool_states=pool_states,
         pools=tuple(view for view in views if view is not None),
         namespaces={each.name: each for each in map(parse_namespace, cluster.namespaces)},
-        taints={raw["metadata"]["name"]: parse_taints(raw) for raw in cluster.nodes},
         setup=setup,
         can_decide=cluster.unread.keys().isdisjoint((Kind.POOLS, Kind.NAMESPACES)),
         has_nodes=cluster.can_be_planned,

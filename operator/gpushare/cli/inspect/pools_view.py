@@ -1,6 +1,6 @@
 """Builds the answer of `gpushare inspect --pools`, which the vendors' plugins lack."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -97,6 +97,7 @@ def _describe_node(view: PoolNode) -> Json:
         **describe_plan(view.plan),
         "takesPods": view.takes_pods,
         "cordoned": view.node.unschedulable,
+        "untoleratedTaints": [str(taint) for taint in view.taints],
         "modeByLabels": view.labelled or None,
         "modeApplied": None if applied is None else str(applied.schedule),
         "change": describe_change(view.records.change, view.plan),
@@ -129,12 +130,30 @@ def _build_page(view: PoolsView, document: Json, *, wide: bool) -> Iterator[Line
         {**each, "requested": each["requested"] or None, "pools": " or ".join(each["pools"])}
         for each in document["waiting"]
     ]
-    columns = (
-        "NAMESPACE:namespace,POD:name,GPU-MEM({}):requested,POOL:pools,REASON:reason,WHY:message"
+    columns = f"GPU-MEM({view.unit}):requested,POOL:pools"
+    yield from build_section(
+        "Pods that wait",
+        f"NAMESPACE:namespace,POD:name,{columns},REASON:reason,WHY:message",
+        [each for each in waiting if not each["gates"]],
+        {"reason": "yellow"},
     )
     yield from build_section(
-        "Pods that wait", columns.format(view.unit), waiting, {"reason": "yellow"}
+        "Pods behind scheduling gates, which are no demand yet",
+        f"NAMESPACE:namespace,PODS:pods,{columns},GATES:gates",
+        _sum_gated(each for each in waiting if each["gates"]),
     )
+
+
+def _sum_gated(gated: Iterable[Json]) -> list[Json]:
+    """Sum the pods of a namespace, for the same pools and behind the same gates: there may be
+    thousands in a queue."""
+    sums: dict[tuple[str, ...], Json] = {}
+    for each in gated:
+        row = {**each, "gates": ", ".join(each["gates"]), "requested": 0, "pods": 0}
+        alike = sums.setdefault((each["namespace"], each["pools"], row["gates"]), row)
+        alike["pods"] += 1
+        alike["requested"] += each["requested"] or 0
+    return list(sums.values())
 
 
 def _build_pool(view: PoolCards, *, wide: bool) -> Iterator[Line]:
@@ -164,6 +183,13 @@ def _list_cards(node: PoolNode) -> Iterator[Json]:
 
 
 def _note(node: PoolNode) -> Styled:
+    noted = _note_state(node)
+    if not node.taints:
+        return noted
+    return Styled(f"{noted.text}, taint {node.taints[0]}", noted.style)
+
+
+def _note_state(node: PoolNode) -> Styled:
     plan = node.plan
     if plan.state is not NodeState.READY:
         failed = plan.state in (NodeState.FAILED, NodeState.BLOCKED)

@@ -63,6 +63,8 @@ def describe_waiting(waiting: UnschedulablePod) -> Json:
         "pools": list(waiting.pod.pools),
         "reason": str(waiting.reason),
         "message": waiting.message,
+        "gates": list(waiting.pod.gates),
+        "noDemand": describe(waiting.no_demand),
     }
 
 

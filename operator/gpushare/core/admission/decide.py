@@ -30,7 +30,12 @@ from gpushare.core.admission.request import (
 from gpushare.core.admission.routing import route, route_on_request, skip_unread
 from gpushare.core.admission.score import PoolRanker
 from gpushare.core.admission.shortlist import Shortlists
-from gpushare.core.admission.warnings import find_card_trouble, find_ignored_words, find_warnings
+from gpushare.core.admission.warnings import (
+    find_card_trouble,
+    find_ignored_words,
+    find_unit_warning,
+    find_warnings,
+)
 from gpushare.names import Reason
 
 _DEFAULT = Rules()
@@ -64,8 +69,11 @@ def decide(
         return decision
     if pod.requires_isolation:
         decision = _insist_on_isolation(request, decision)
-    if ignored := tuple(map(cut, find_ignored_words(pod, namespace))):
-        decision = replace(decision, warnings=decision.warnings + ignored)
+    added = list(find_ignored_words(pod, namespace))
+    if (warning := find_unit_warning(pod, pools)) is not None:
+        added.append(warning)
+    if added:
+        decision = replace(decision, warnings=(*decision.warnings, *map(cut, added)))
     return decision
 
 

@@ -15,7 +15,7 @@ from gpushare.api.pool import DEFAULT_EDITION, Edition, PoolSpec, ReconcilePolic
 from gpushare.api.selector import LabelSelector, SelectorOperator
 from gpushare.api.status import PoolCapacity
 from gpushare.api.workloads import Binding, Selection
-from gpushare.core.capacity.pool_capacity import MIB_PER_GIB
+from gpushare.core.capacity.node_capacity import MIB_PER_GIB
 from gpushare.editions.edition import Mode
 from gpushare.editions.registry import MODES, find_mode
 from gpushare.names import Reason

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from gpushare import names
 from gpushare.api.k8s.node_selection import MAX_REQUIREMENTS
+from gpushare.api.k8s.pod_request import PodRequest
 from gpushare.api.pool import Schedule
 from gpushare.core.admission.decision import (
     Cause,
@@ -16,7 +17,7 @@ from gpushare.core.admission.decision import (
 from gpushare.core.admission.filter import explain_rejection, find_rejection
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.request import AdmissionRequest, select
-from gpushare.core.admission.score import Fit, Ranking, judge_fit
+from gpushare.core.admission.score import Fit, Ranking, ask_per_card, judge_fit
 from gpushare.core.admission.shortlist import Shortlists
 from gpushare.core.admission.warnings import find_warnings, find_warnings_in
 from gpushare.names import Reason
@@ -106,10 +107,18 @@ def _send(request: AdmissionRequest, ranking: Ranking, warnings: Sequence[str] =
         pool.tolerations,
         ranking.annotation,
         tuple(map(cut, pod_warnings)),
-        # What no card can take now will not take what others find free.
-        reserved=request.pod.memory if ranking.fit <= Fit.CARD else 0,
+        reserved=_count_reserved(request.pod, ranking),
         lost=ranking.lost,
     )
+
+
+def _count_reserved(pod: PodRequest, ranking: Ranking) -> int:
+    """Count the units of cards that the pod is about to take: none where a scheduling gate holds it
+    back, or no card has as much free as it needs."""
+    if pod.is_gated or ranking.fit > Fit.CARD:
+        return 0
+    units, cards = ask_per_card(pod, ranking.pool)
+    return min(pod.memory, units * cards)
 
 
 def _tell_assigned(pool: PoolView) -> str:

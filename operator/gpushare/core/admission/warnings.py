@@ -1,16 +1,20 @@
 """Finds what is doubtful in a pod, in sentences for the user who creates it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
+from gpushare.api.k8s.node import MAX_QUANTITY, QUANTITY_SUFFIXES
 from gpushare.api.k8s.pod_request import PodRequest
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.score import Fit, ask_per_card, needs_whole_card
+from gpushare.core.capacity.node_capacity import MIB_PER_GIB, MIB_PER_UNIT
 from gpushare.editions.registry import EDITIONS
 from gpushare.names import Reason
 
+LEAST_ABSURD = 1000
+"""GiB that no card has: the API server writes as much with a suffix, such as `1k`."""
 CORE_STEP = 5
 """Of `aliyun.com/gpu-core.percentage` (vendor's page on allocating computing power)."""
 _ISOLATIONS = (names.ISOLATION_REQUIRED, names.ISOLATION_NONE)
@@ -38,6 +42,41 @@ def find_ignored_words(pod: PodRequest, namespace: Namespace) -> Iterator[str]:
 
 def _explain_ignored(where: str, known: Sequence[str]) -> str:
     return f"{where} is ignored: its value must be {' or '.join(known)}, in lower case"
+
+
+def find_unit_warning(pod: PodRequest, pools: Collection[PoolView]) -> str | None:
+    """Find an amount that no card has, of a user who did not know the unit: `10G`, or `5k`."""
+    units = max(pod.shares, default=0)
+    if units < LEAST_ABSURD:
+        return None
+    rooms = [pool.room for pool in pools if pool.room is not None and pool.room.total]
+    unit = "MiB" if any(room.unit == "MiB" for room in rooms) else "GiB"
+    if not rooms or units * MIB_PER_UNIT[unit] < LEAST_ABSURD * MIB_PER_GIB:
+        return None
+    written, meant = _read_suffix(units, unit)
+    amount = f"{names.RESOURCE_GPU_MEMORY} {written}".strip()
+    largest = max(room.largest_card for room in rooms if room.unit == unit)
+    than = f", but the largest card has {largest} {unit}" if largest else ""
+    advice = f"The unit is {unit}: write {meant}" if meant else f"The unit is {unit}"
+    return f"{amount} is {units} {unit}{than}. {advice}"
+
+
+def _read_suffix(units: int, unit: str) -> tuple[str, int | None]:
+    """Return the amount as the API server writes it, and which one of `unit` that may have meant;
+    None where nothing tells."""
+    written = [
+        (str(units // scale), suffix)
+        for suffix, scale in QUANTITY_SUFFIXES.items()
+        if suffix and units % scale == 0
+    ]
+    if not written or units == MAX_QUANTITY:
+        return "", None
+    number, suffix = min(written, key=lambda each: len(each[0]))
+    if suffix[0] in "kK":
+        # Nobody means kilobytes.
+        return number + suffix, int(number)
+    mib = int(number) * MIB_PER_GIB ** ("MGTPE".index(suffix[0]))
+    return number + suffix, -(-mib // MIB_PER_UNIT[unit])
 
 
 def find_warnings(pod: PodRequest) -> Iterator[str]:
@@ -76,7 +115,7 @@ def find_warnings_in(pod: PodRequest, pool: PoolView, fit: Fit) -> Iterator[str]
         )
     if (trouble := find_card_trouble(pod, pool.edition)) is not None:
         yield trouble[1]
-    if fit > Fit.CARD:
+    if fit > Fit.CARD and find_unit_warning(pod, (pool,)) is None:
         yield f"The pod may stay pending in pool {pool.name}: {_explain_wait(pod, pool, fit)}"
 
 

@@ -13,7 +13,8 @@ from pydantic.fields import FieldInfo
 from gpushare import names
 from gpushare.api.rollout import StaleWorkloadPolicy, TeardownPolicy, WorkloadPolicy
 from gpushare.api.status import MemoryUnit
-from gpushare.core.capacity.pool_capacity import MemorySums, observe_node_capacity
+from gpushare.core.capacity.memory_sums import MemorySums
+from gpushare.core.capacity.node_capacity import observe_node_capacity
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import SETTINGS_PREFIX, Reason
 from gpushare.settings import Settings, Variable

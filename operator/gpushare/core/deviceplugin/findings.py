@@ -13,7 +13,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Schedule
-from gpushare.core.capacity.pool_capacity import tell_unit
+from gpushare.core.capacity.node_capacity import tell_unit
 from gpushare.core.deviceplugin.scheduler_errors import RESTART
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.editions.edition import Mode

@@ -295,7 +295,7 @@ class Planner:
             self._requeue.set(plan.node, ctx.now + timedelta(seconds=seconds))
         if task.is_member:
             pool_state.record(plan)
-            pool_state.measure(plan.node, task.measure(plan))
+            pool_state.measure(plan.node, task.measure(plan, pool))
             applied = task.context.seen.records.applied
             pool_state.time_change(plan.node, applied.took_seconds if applied else None)
             pool_state.claim(plan.node, observe_isolation(task.context.seen))

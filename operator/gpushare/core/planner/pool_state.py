@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from statistics import median
 
-from gpushare.core.capacity.pool_capacity import NodeCapacity
+from gpushare.core.capacity.node_capacity import NodeCapacity
 from gpushare.core.rollout.budget import RolloutProgress
 from gpushare.core.rollout.change_kinds import Kind
 from gpushare.core.rollout.contest import Contest

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 
 from gpushare.api.pool import Pool
-from gpushare.core.capacity.pool_capacity import NodeCapacity, observe_node_capacity
+from gpushare.core.capacity.node_capacity import NodeCapacity, observe_node_capacity
+from gpushare.core.capacity.taints import read_tolerations
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.releasing import plan_release
 from gpushare.core.snapshot.actions import StepResult
@@ -33,10 +34,11 @@ class Task:
         # What is given back needs nobody's agreement: it is no part of the plan for the members.
         return replace(plan, kind=None)
 
-    def measure(self, plan: StepResult) -> NodeCapacity:
+    def measure(self, plan: StepResult, pool: Pool | None) -> NodeCapacity:
         """Measure what a member offers: nothing is known after an internal error, and what another
         stack gives out too is not the pool's to give."""
         if plan.reason in _OFFERS_NOTHING:
             return NodeCapacity()
         seen = self.context.seen
-        return observe_node_capacity(seen.node, seen.pods, seen.unhealthy_cards)
+        added = read_tolerations(pool) if seen.node.taints else ()
+        return observe_node_capacity(seen.node, seen.pods, seen.unhealthy_cards, added)

@@ -10,7 +10,9 @@ from shlex import join
 from gpushare import names
 from gpushare.api.k8s.pod import SCHEDULER_ERROR, Pod
 from gpushare.api.status import PoolCapacity
-from gpushare.core.capacity.pool_capacity import NodeCapacity, sum_capacity
+from gpushare.core.capacity.demand import NoDemand
+from gpushare.core.capacity.node_capacity import NodeCapacity
+from gpushare.core.capacity.pool_capacity import close_tainted, sum_capacity
 from gpushare.core.deviceplugin.scheduler_errors import (
     RESTART_CHECKED,
     count_refused,
@@ -67,6 +69,8 @@ class UnschedulablePod:
     """With what would unblock it."""
     pool: str = ""
     """The one that it is for; empty where that is none that there is, or one of several."""
+    no_demand: NoDemand | None = None
+    """Why it is no demand of the pools that it selects, where it is none of any."""
 
 
 def judge_pod(
@@ -119,7 +123,9 @@ def find_room(pool_state: PoolState, now: datetime, pending: Iterable[Pod] = ())
         nodes=len(pool_state.capacities),
         ready=pool_state.counts[NodeState.READY],
         capacity=sum_capacity(pool_state.capacities.values(), pending, now),
-        by_node=pool_state.capacities,
+        by_node=dict(
+            zip(pool_state.capacities, close_tainted(pool_state.capacities.values()), strict=True)
+        ),
     )
 
 
@@ -205,6 +211,8 @@ def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str
             f"No node of {selected} is ready. The pod is scheduled automatically once one is. "
             f"`kubectl describe gsp {pod.pools[0]}` shows what they wait for"
         )
+    if pod.lacks_gpu is False:
+        return by_scheduler
     free = max(room.capacity.largest_free for room in rooms)
     if asked > free and any(room.capacity.memory_total for room in rooms):
         return Reason.NO_FREE_BLOCK, (

@@ -9,13 +9,8 @@ from typing import NamedTuple
 
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.core.capacity.pool_capacity import (
-    MIB_PER_UNIT,
-    MemorySums,
-    NodeCapacity,
-    find_usual_unit,
-    observe_pending,
-)
+from gpushare.core.capacity.memory_sums import MemorySums, find_usual_unit
+from gpushare.core.capacity.node_capacity import MIB_PER_UNIT, NodeCapacity
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
@@ -76,7 +71,8 @@ class Figures:
             if pod is None or not pod.gpu_memory or not pod.is_live:
                 continue
             for pool in () if pod.node else pod.pools:
-                self._count(pool, observe_pending(pod), times)
+                self._find_or_add(pool).memory.count_waiting(pod, times)
+                self._drop_if_empty(pool)
             self.applications.count(pod, times)
 
     def put_nodes(
@@ -110,14 +106,21 @@ class Figures:
         times: int,
         isolation: NodeIsolation = NOTHING_SHARED,
     ) -> None:
-        figures = self.pools.get(pool)
-        if figures is None:
-            figures = self.pools[pool] = PoolFigures()
+        figures = self._find_or_add(pool)
         figures.memory.count(capacity, times)
         if isolation is not NOTHING_SHARED:
             figures.count_isolation(isolation, times)
-        if times < 0 and figures.memory.is_empty:
-            # Pods may wait for any names that somebody can think of.
+        self._drop_if_empty(pool)
+
+    def _find_or_add(self, pool: str) -> PoolFigures:
+        figures = self.pools.get(pool)
+        if figures is None:
+            figures = self.pools[pool] = PoolFigures()
+        return figures
+
+    def _drop_if_empty(self, pool: str) -> None:
+        # Pods may wait for any names that somebody can think of.
+        if self.pools[pool].memory.is_empty:
             del self.pools[pool]
 
 

@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gpushare.api.pool import Pool
-from gpushare.core.capacity.pool_capacity import Memory
+from gpushare.core.capacity.memory_sums import Memory
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.rollout.window_state import WindowState
 from gpushare.core.snapshot.actions import NodeState

@@ -30,6 +30,8 @@ function describeOther(node) {
 
 /** Why a node takes no pods. */
 export function tellAway(node) {
+  const taints = node.untoleratedTaints ?? [];
+  if (taints.length > 0 && !node.cordoned) return `taint ${taints.join(", ")}`;
   return node.cordoned ? "cordoned" : "kubelet not Ready";
 }
 

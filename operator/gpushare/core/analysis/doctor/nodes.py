@@ -14,7 +14,7 @@ from gpushare.core.analysis.node_findings import (
     list_switches,
     name_node,
 )
-from gpushare.core.capacity.pool_capacity import observe_node_capacity, tell_unit
+from gpushare.core.capacity.node_capacity import observe_node_capacity, tell_unit
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.node import ReconcileContext

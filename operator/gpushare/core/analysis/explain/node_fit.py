@@ -16,7 +16,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.node_selection import NodeSelection
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_request import PodRequest
-from gpushare.api.k8s.taint import CORDON, NOT_READY, Taint, tolerates
+from gpushare.api.k8s.taint import CONDITION_PREFIX, CORDON, Taint, Tolerations, tolerates
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.score import ask_per_card, needs_whole_card
 from gpushare.core.admission.warnings import find_card_trouble
@@ -25,7 +25,6 @@ from gpushare.core.deviceplugin.scheduler_errors import RESTART
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.names import Reason
 
-Tolerations = Sequence[Mapping[str, object]]
 _PASSES, _ADAPT, _ADMINISTER, _MEND = 1, 2, 4, 8
 """Weights of rejections: they end automatically; the pod, or an administrator, changes something;
 something is repaired."""
@@ -36,7 +35,6 @@ class Place:
     """A node that may take the pod."""
 
     node: Node
-    taints: tuple[Taint, ...]
     pods: Sequence[Pod]
     pool: PoolView
     """Its pool; an empty name stands for none."""
@@ -159,12 +157,16 @@ def _find_state_rejections(tolerations: Tolerations, place: Place) -> Iterator[R
     if not node.ready:
         told = "the node is not Ready"
         yield Rejection(Reason.NODE_NOT_READY, told, "get the node Ready again", _MEND)
-    for taint in place.taints:
-        if taint.key == CORDON or taint.key in NOT_READY or tolerates(tolerations, taint):
+    for taint in node.taints:
+        if tolerates(tolerations, taint):
             continue
         told = f"the pod does not tolerate taint {taint}"
         remedy = f"tolerate {taint} (spec.workloads.tolerations of the pool adds it to all pods)"
-        yield Rejection(Reason.TAINT_NOT_TOLERATED, told, remedy, _ADAPT)
+        weight = _ADAPT
+        if taint.key.startswith(CONDITION_PREFIX):
+            remedy = f"fix what {taint.key} says of the node; Kubernetes then removes the taint"
+            weight = _MEND
+        yield Rejection(Reason.TAINT_NOT_TOLERATED, told, remedy, weight)
 
 
 def _find_memory_rejections(request: PodRequest, place: Place) -> Iterator[Rejection]:

@@ -10,7 +10,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_request import PodRequest, read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape, Spec
-from gpushare.api.k8s.taint import Taint
+from gpushare.api.k8s.taint import parse_tolerations
 from gpushare.api.pool import DEFAULT_EDITION, Edition, Schedule
 from gpushare.core.admission import Decision, PoolView, decide
 from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest, build_rules
@@ -25,6 +25,8 @@ from gpushare.core.analysis.explain.node_fit import (
     judge_place,
 )
 from gpushare.core.analysis.explain.verdicts import PoolVerdict, list_verdicts
+from gpushare.core.capacity.demand import find_no_demand
+from gpushare.core.capacity.pool_capacity import list_sizes
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot
@@ -47,8 +49,6 @@ class Surroundings:
     pools: tuple[PoolView, ...]
     """As admission sees them."""
     namespaces: Mapping[str, Namespace]
-    taints: Mapping[str, tuple[Taint, ...]]
-    """By node, those that keep pods away."""
     setup: Settings
     can_decide: bool = True
     """Whether all pools, and the pod's namespace, are known; else it is not known where the pod
@@ -168,6 +168,8 @@ def _leave_out(found: Pod | None, around: Surroundings) -> Surroundings:
     pools = []
     for view in around.pools:
         counts = view.name in found.pools and view.observed_at >= found.created.isoformat()
+        if counts and (pool_state := around.pool_states.get(view.name)) is not None:
+            counts = find_no_demand(found, list_sizes(pool_state.capacities.values())) is None
         pools.append(view.without_pending(found.gpu_memory) if counts else view)
     return replace(around, pools=tuple(pools))
 
@@ -186,7 +188,8 @@ def _decide(
 def _find_fits(pod: PodShape, sent: str | None, around: Surroundings) -> Iterator[NodeFit]:
     """Find the fit of each node of the pools that the pod selects; where it selects none, of those
     that offer what it asks for."""
-    request, tolerations = read_pod_request(pod), (pod.spec or Spec()).tolerations or ()
+    request = read_pod_request(pod)
+    tolerations = parse_tolerations((pod.spec or Spec()).tolerations or ())
     if not request.requests:
         return
     views = {pool.name: pool for pool in around.pools}
@@ -196,7 +199,6 @@ def _find_fits(pod: PodShape, sent: str | None, around: Surroundings) -> Iterato
             continue
         place = Place(
             node=node,
-            taints=around.taints.get(name, ()),
             pods=around.snapshot.pods.get(name, ()),
             pool=views.get(pool) or PoolView("", Schedule.SHARE, edition=_find_edition(node)),
             plan=plan,

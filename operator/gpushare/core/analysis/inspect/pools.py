@@ -1,17 +1,20 @@
 """Shows what each pool's cards hold, and which pods wait, by the controller's own decisions."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import chain
 
 from gpushare import names
 from gpushare.api.k8s.node import MAX_CARDS, Node
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.taint import Taint
 from gpushare.api.pool import Pool
 from gpushare.api.status import PoolCapacity
 from gpushare.core.analysis.seen import Seen
 from gpushare.core.capacity.cards import count_used, measure_cards
+from gpushare.core.capacity.demand import CardSize, NoDemand, find_no_demand
+from gpushare.core.capacity.pool_capacity import find_closing_taints, list_sizes
 from gpushare.core.decision_settings import build_planner
 from gpushare.core.nodechange.blockers import find_other_stack
 from gpushare.core.planner.planner import Planner
@@ -91,6 +94,12 @@ class PoolNode(NodeCards):
     isolation: NodeIsolation
     requested: Mapping[str, int] = field(default_factory=dict)
     """How much its pods request of what it offers in place of memory."""
+    taints: tuple[Taint, ...] = ()
+    """Those that the pool's pods do not tolerate."""
+
+    @property
+    def takes_pods(self) -> bool:
+        return super(PoolNode, self).takes_pods and not self.taints
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +156,9 @@ def find_waiting(
         pool.name: find_room(pool_states[pool.name], now) for pool in snapshot.pools
     }
     rooms |= dict.fromkeys(snapshot.unreadable_pools)
+    sizes = {
+        name: list_sizes(pool_state.capacities.values()) for name, pool_state in pool_states.items()
+    }
     # Who asks wants to know at once, and may have a clock that is behind the server's.
     at_once = timedelta.min
     found = []
@@ -154,7 +166,7 @@ def find_waiting(
         opts_out = pod.namespace in seen.opted_out
         judged = judge_pod(pod, rooms, now, opted_out=opts_out, grace=at_once)
         if (waits := judged or find_schedulers_word(pod)) is not None:
-            found.append(waits)
+            found.append(replace(waits, no_demand=_find_no_demand(pod, sizes)))
     return tuple(sorted(found, key=lambda each: (each.pod.namespace, each.pod.name)))
 
 
@@ -164,7 +176,20 @@ def find_schedulers_word(pod: Pod) -> UnschedulablePod | None:
     if not shares or pod.node or not pod.is_live or pod.deleting:
         return None
     reason, message = pod.unscheduled
+    if pod.gates:
+        message = "No scheduler looks at the pod before its gates are removed: "
+        message += ", ".join(pod.gates)
     return UnschedulablePod(pod, reason or _PENDING, message or _NOT_TRIED)
+
+
+def _find_no_demand(pod: Pod, sizes: Mapping[str, Collection[CardSize]]) -> NoDemand | None:
+    """Find why a waiting pod is no demand of any pool that it selects, if it selects one; `sizes`
+    are by pool."""
+    selected = [sizes[name] for name in pod.pools if name in sizes]
+    if pod.node or not pod.gpu_memory or not selected:
+        return None
+    found = [find_no_demand(pod, each) for each in selected]
+    return None if None in found else found[0]
 
 
 def _view_pool(
@@ -175,6 +200,7 @@ def _view_pool(
     now: datetime,
 ) -> PoolCards:
     nodes = []
+    closing = find_closing_taints(pool_state.capacities.values())
     for name in sorted(pool_state.capacities):
         seen = build_node_context(snapshot, name).seen
         nodes.append(
@@ -189,6 +215,7 @@ def _view_pool(
                     resource: sum(pod.requests.get(resource, 0) for pod in seen.pods if pod.is_live)
                     for resource in pool_state.capacities[name].gpu_resources
                 },
+                taints=tuple(t for t in pool_state.capacities[name].taints if t in closing),
             )
         )
     room = find_room(pool_state, now, pending)

@@ -9,7 +9,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.node_selection import CHOOSING, NodeSelection
 from gpushare.core.analysis.migration.finding import Code, Finding
-from gpushare.core.capacity.pool_capacity import MIB_PER_GIB, observe_node_capacity, tell_unit
+from gpushare.core.capacity.node_capacity import MIB_PER_GIB, observe_node_capacity, tell_unit
 
 _MIB = re.compile(r"(\d{1,9})(?:MiB)?", re.ASCII)
 

@@ -1,0 +1,81 @@
+"""Decides which waiting pods are demand of a pool: those that may get what is free in it.
+
+What a pod writes that can get nothing must not decide where other pods go.
+"""
+
+from collections.abc import Collection
+from enum import StrEnum
+from typing import NamedTuple
+
+from gpushare.api.k8s.gpu_request import count_per_card
+from gpushare.api.k8s.pod import Pod
+
+
+class NoDemand(StrEnum):
+    """Why a waiting pod is no demand, as a clause."""
+
+    GATED = "its scheduling gates hold it back"
+    DELETING = "it is being deleted"
+    OTHER_CAUSE = "the scheduler names no GPU resource that it lacks"
+    TOO_LARGE = "no node of the pool is large enough for it"
+
+
+class CardSize(NamedTuple):
+    """The cards of a node, which count as equal; memory in the plugin's unit."""
+
+    cards: int
+    memory: int
+    """Of each."""
+    is_extended: bool
+    """A scheduler extender allocates them."""
+
+
+class Amount(NamedTuple):
+    """What a pod asks for, as `count_per_card` has it."""
+
+    memory: int
+    card_memory: int
+    card_count: int
+
+    def count_per_card(self, *, is_extended: bool) -> tuple[int, int]:
+        """Count the units that it needs of one card, and of how many cards."""
+        return count_per_card(*self, is_extended=is_extended)
+
+    def fits(self, size: CardSize) -> bool:
+        """Tell whether an empty node with such cards has so much."""
+        units, cards = self.count_per_card(is_extended=size.is_extended)
+        is_small = units <= size.memory and cards <= size.cards
+        # kube-scheduler counts init containers, which an extender leaves out.
+        return is_small and self.memory <= size.cards * size.memory
+
+
+def find_no_demand(pod: Pod, sizes: Collection[CardSize]) -> NoDemand | None:
+    """Find why `pod`, which waits for a pool with these cards, is no demand; None where it is.
+
+    Where no card is known, no pod is too large: there is no room either that it could take. A card
+    that is not known yet is no room, so that a pod which only that could hold takes none.
+    """
+    if (cause := find_cause_of_its_own(pod)) is not None:
+        return cause
+    return None if fits_any(read_amount(pod), sizes) else NoDemand.TOO_LARGE
+
+
+def find_cause_of_its_own(pod: Pod) -> NoDemand | None:
+    """Find why a waiting `pod` is no demand of any pool, whatever its cards."""
+    if pod.gates:
+        return NoDemand.GATED
+    if pod.deleting:
+        # kube-scheduler skips it ("skipPodSchedule"), for as long as a finalizer keeps it.
+        return NoDemand.DELETING
+    # A SchedulerError says nothing about room: such a pod is tried again.
+    return NoDemand.OTHER_CAUSE if pod.lacks_gpu is False else None
+
+
+def fits_any(amount: Amount, sizes: Collection[CardSize]) -> bool:
+    """Tell whether a node with cards of one of these sizes has so much; true without any."""
+    return not sizes or any(map(amount.fits, sizes))
+
+
+def read_amount(pod: Pod) -> Amount:
+    """Read what `pod` asks for."""
+    return Amount(pod.gpu_memory, pod.card_memory, pod.card_count)

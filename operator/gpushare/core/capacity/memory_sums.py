@@ -1,0 +1,197 @@
+"""Sums the GPU memory of nodes and the demand of pods, each of which may come, change and go.
+
+Amounts are in the device plugin's unit until they are summed up: GiB, or MiB where the plugin runs
+with `--memory-unit=MiB`. A node whose plugin was set to another than the rest is summed up by its
+own.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.taint import Taint, Tolerations
+from gpushare.api.status import MemoryUnit
+from gpushare.core.capacity.demand import (
+    Amount,
+    CardSize,
+    find_cause_of_its_own,
+    fits_any,
+    read_amount,
+)
+from gpushare.core.capacity.node_capacity import MIB_PER_UNIT, NodeCapacity
+from gpushare.core.capacity.taints import find_closing
+
+MAX_FIGURE = 2**40
+"""A pod may ask for any number; the status takes no more than 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The GPU memory of some nodes together, and their cards."""
+
+    unit: str = "GiB"
+    """The smallest that one of the nodes counts in; all sums are in it."""
+    gpus: int = 0
+    total: int = 0
+    allocated: int = 0
+    requested: int = 0
+    largest_free: int = 0
+    """What the emptiest card has free on a node that takes pods."""
+    stranded: int = 0
+
+
+class MemorySums:
+    """The GPU memory of a pool, whose nodes and waiting pods come, change and go.
+
+    Each of them costs the same, however many others there are.
+    """
+
+    def __init__(self) -> None:
+        self._by_unit = {unit: _Sums() for unit in ("", *MIB_PER_UNIT)}
+        self._waiting: dict[Amount, int] = {}
+        """Pods, by how much each asks for."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all that was added is removed again."""
+        return not (self._waiting or any(sums.count for sums in self._by_unit.values()))
+
+    @property
+    def usual_unit(self) -> MemoryUnit:
+        """What most of the nodes count in."""
+        return find_usual_unit([self])
+
+    def count_nodes(self, unit: str) -> int:
+        """Return how many nodes are known to count in `unit`."""
+        return self._by_unit[unit].count
+
+    def count(self, node: NodeCapacity, times: int = 1) -> None:
+        """Count a node; with -1 no more."""
+        self._by_unit[node.unit].count_in(node, times)
+
+    def count_waiting(self, pod: Pod, times: int = 1) -> None:
+        """Count a pod without a node that selects the pool; with -1 no more."""
+        if pod.gpu_memory and find_cause_of_its_own(pod) is None:
+            _count_in(self._waiting, read_amount(pod), times)
+
+    def sum_up(self) -> Memory:
+        """Sum the memory of the nodes, and the demand.
+
+        Memory is stranded where a card has less of it free than the pool's median pod asks of one.
+        Waiting pods, and those on a node that offers no memory, are counted in most nodes' unit.
+        """
+        usual = self.usual_unit
+        unit = min(
+            [usual, *(unit for unit in MIB_PER_UNIT if self.count_nodes(unit))],
+            key=MIB_PER_UNIT.__getitem__,
+        )
+        scaled = [
+            (sums, MIB_PER_UNIT[own or usual] // MIB_PER_UNIT[unit])
+            for own, sums in self._by_unit.items()
+        ]
+        asked: Counter[int] = Counter()
+        free: Counter[int] = Counter()
+        closing = self._find_closing(scaled)
+        for sums, factor in scaled:
+            asked.update({amount * factor: n for amount, n in sums.requests.items()})
+            for (taints, amount), n in sums.free_blocks.items():
+                if closing.isdisjoint(taints):
+                    free[amount * factor] += n
+        requested = sum(sums.requested * factor for sums, factor in scaled)
+        per_usual = MIB_PER_UNIT[usual] // MIB_PER_UNIT[unit]
+        sizes = {
+            size._replace(memory=size.memory * factor // per_usual)
+            for sums, factor in scaled
+            for size in sums.sizes
+        }
+        is_extended = any(size.is_extended for size in sizes)
+        for wanted, n in self._waiting.items():
+            if fits_any(wanted, sizes):
+                per_card, _ = wanted.count_per_card(is_extended=is_extended)
+                asked[per_card * per_usual] += n
+                requested += wanted.memory * per_usual * n
+        median = _find_median(asked)
+        return Memory(
+            unit=unit,
+            gpus=sum(sums.gpus for sums, _ in scaled),
+            total=sum(sums.total * factor for sums, factor in scaled),
+            allocated=sum(sums.allocated * factor for sums, factor in scaled),
+            requested=min(requested, MAX_FIGURE),
+            largest_free=max(free, default=0),
+            stranded=sum(amount * n for amount, n in free.items() if amount < median),
+        )
+
+    @staticmethod
+    def _find_closing(scaled: Iterable[tuple["_Sums", int]]) -> frozenset[Taint]:
+        taints: set[Taint] = set()
+        held: Counter[Tolerations] = Counter()
+        for sums, factor in scaled:
+            taints.update(*(tainted for tainted, _ in sums.free_blocks))
+            held.update({by: units * factor for by, units in sums.held.items()})
+        return find_closing(taints, held)
+
+
+@dataclass(slots=True)
+class _Sums:
+    """The sums of nodes whose plugins count in the same unit."""
+
+    count: int = 0
+    gpus: int = 0
+    total: int = 0
+    allocated: int = 0
+    requested: int = 0
+    free_blocks: dict[tuple[tuple[Taint, ...], int], int] = field(default_factory=dict)
+    """Cards, by the taints of their node and how much each has free."""
+    requests: dict[int, int] = field(default_factory=dict)
+    """Pods, by how much each asks of one card."""
+    sizes: dict[CardSize, int] = field(default_factory=dict)
+    """Nodes that offer memory, by their cards."""
+    held: dict[Tolerations, int] = field(default_factory=dict)
+    """What pods request, by what they tolerate."""
+
+    def count_in(self, node: NodeCapacity, times: int) -> None:
+        self.count += times
+        self.gpus += node.gpus * times
+        self.total += node.total * times
+        self.allocated += node.allocated * times
+        self.requested += node.requested * times
+        for block in node.free_blocks:
+            _count_in(self.free_blocks, (node.taints, block), times)
+        for amount in node.requests:
+            _count_in(self.requests, amount, times)
+        for tolerations, units in node.held.items():
+            _count_in(self.held, tolerations, units * times)
+        if node.card_total:
+            _count_in(self.sizes, node.size, times)
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def _count_in(counts: dict[Key, int], key: Key, times: int) -> None:
+    count = counts.get(key, 0) + times
+    if count:
+        counts[key] = count
+    else:
+        del counts[key]
+
+
+def find_usual_unit(pools: Collection[MemorySums]) -> MemoryUnit:
+    """Find the unit of most nodes in these pools: it is meant to be one for the cluster."""
+    in_mib, in_gib = (sum(pool.count_nodes(unit) for pool in pools) for unit in ("MiB", "GiB"))
+    return "MiB" if in_mib > in_gib else "GiB"
+
+
+def _find_median(counts: Mapping[int, int]) -> int:
+    """Find the lower median: an amount that a pod really asks for; 0 where none does.
+
+    `counts` says how many pods ask for each amount.
+    """
+    left = (sum(counts.values()) + 1) // 2
+    for amount in sorted(counts):
+        left -= counts[amount]
+        if left <= 0:
+            return amount
+    return 0

@@ -1,0 +1,84 @@
+"""What of pods and nodes says whether a scheduler may bring them together."""
+
+from typing import Any
+
+import pytest
+
+from gpushare.api.k8s.node import parse_node
+from gpushare.api.k8s.pod import MAX_MESSAGE, Pod, parse_pod
+from gpushare.api.k8s.taint import Toleration
+from tests.kit.values.manifests import build_pod
+
+
+def _parse(status: dict[str, Any] | None = None, **spec: Any) -> Pod:
+    raw = build_pod("p", **spec) | {"status": status}
+    raw["metadata"] |= {"uid": "u", "namespace": "default"}
+    pod = parse_pod(raw, plugin_namespaces=())
+    assert pod is not None
+    return pod
+
+
+def _refused(reason: str, message: str) -> Pod:
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    return _parse({"conditions": [condition]})
+
+
+@pytest.mark.parametrize(
+    ("message", "lacks"),
+    [
+        ("0/1 nodes are available: 1 Insufficient aliyun.com/gpu-mem.", True),
+        ("0/1 nodes are available: 1 Insufficient GPU Memory in one device.", True),
+        ("0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu.", True),
+        ("0/9 nodes: " + "x, " * MAX_MESSAGE + "1 Insufficient aliyun.com/gpu-mem.", True),
+        ("0/1 nodes are available: 1 Insufficient cpu.", False),
+        ("0/1 nodes are available: 1 node(s) had untolerated taint {nvidia.com/gpu: }.", False),
+        ('persistentvolumeclaim "gpu-models" not found', False),
+        ("", None),
+    ],
+)
+def test_whether_the_scheduler_names_a_gpu_resource_is_kept(
+    message: str, lacks: bool | None
+) -> None:
+    assert _refused("Unschedulable", message).lacks_gpu is lacks
+
+
+def test_a_scheduler_that_failed_says_nothing_of_what_a_pod_lacks() -> None:
+    assert _refused("SchedulerError", 'Post "http://127.0.0.1/filter": EOF').lacks_gpu is None
+
+
+def test_scheduling_gates_are_kept() -> None:
+    gates = ["team/quota", "team/zone"]
+    assert _parse(schedulingGates=[{"name": gate} for gate in gates]).gates == tuple(gates)
+    assert _parse().gates == ()
+
+
+def test_of_tolerations_those_that_last_are_kept() -> None:
+    ends = {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    lasts = {"key": "team", "value": "vision"}
+    assert _parse(tolerations=[ends, lasts]).tolerations == (Toleration("team", value="vision"),)
+    assert _parse(tolerations=[ends]).tolerations == ()
+
+
+UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "keys"),
+    [
+        ({"taints": [{"key": "team", "effect": "NoSchedule"}]}, READY, ["team"]),
+        ({"taints": [{"key": "team", "effect": "PreferNoSchedule"}]}, READY, []),
+        ({"taints": [UNSCHEDULABLE], "unschedulable": True}, READY, []),
+        ({"taints": [UNSCHEDULABLE]}, READY, [UNSCHEDULABLE["key"]]),
+        ({"taints": [NOT_READY]}, {}, []),
+        ({"taints": [NOT_READY]}, READY, [NOT_READY["key"]]),
+        ({"taints": None}, READY, []),
+    ],
+    ids=["foreign", "preferred", "cordoned", "tainted by hand", "not Ready", "not yet", "null"],
+)
+def test_taints_that_say_more_than_the_nodes_state_are_kept(
+    spec: dict[str, Any], status: dict[str, Any], keys: list[str]
+) -> None:
+    node = parse_node({"metadata": {"name": "n", "uid": "u"}, "spec": spec, "status": status})
+    assert [taint.key for taint in node.taints] == keys
