@@ -95,6 +95,14 @@ def test_pods_of_the_schedulers_that_the_installation_serves_are_sent(tmp_path: 
     assert sent["decision"]["pool"] == "training"
 
 
+INVALID = """\
+kind: Pod
+apiVersion: v1
+metadata: {{name: p}}
+spec: {{containers: [{{name: main, resources: {{limits: {{aliyun.com/gpu-mem: {}}}}}}}]}}
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -102,6 +110,8 @@ def test_pods_of_the_schedulers_that_the_installation_serves_are_sent(tmp_path: 
         ("- a\n- b\n", "not an object with a kind"),
         ("kind: [", "is not a manifest"),
         ("kind: Pod\napiVersion: v1\nspec: []\n", "Pod/?: not a valid Pod"),
+        (INVALID.format("0.5"), "Pod/p: container main: aliyun.com/gpu-mem is 0.5, but must be"),
+        (INVALID.format("-1"), "Pod/p: container main: aliyun.com/gpu-mem is -1, but must be"),
         ("kind: Job\napiVersion: batch/v1\nmetadata: {name: x}\nspec: {}\n", "Job/x: the workload"),
         ("kind: Job\napiVersion: batch/v1\nmetadata: {labels: {a: 1}}\n", "Job/?: Expected `str"),
     ],

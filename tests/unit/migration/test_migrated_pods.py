@@ -108,6 +108,7 @@ LEFT: list[tuple[Json, Code | None]] = [
         (build_whole_pod(build_gpu_container(gpus)), Code.UNREADABLE)
         for gpus in ("one", "1.5", "${GPUS}", True, -1)
     ),
+    *((asking(limits={MEMORY: units}), Code.UNREADABLE) for units in ("0.5", "-1")),
     (build_whole_pod(nodeSelector=["gpu"]), Code.UNREADABLE),
     (build_whole_pod(affinity={"nodeAffinity": PREFERRED}), Code.UNREADABLE),
     (build_whole_pod(build_gpu_container(1), second(2)), Code.UNEVEN_CARDS),

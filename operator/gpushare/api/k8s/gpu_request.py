@@ -1,12 +1,14 @@
 """Counts what a pod asks of GPUs, as kube-scheduler counts it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from types import MappingProxyType
 
 from gpushare import names
-from gpushare.api.k8s.node import parse_quantity
-from gpushare.api.k8s.pod_shape import Container, Spec
+from gpushare.api.k8s.node import QUANTITY_SUFFIXES, parse_quantity
+from gpushare.api.k8s.pod_shape import Container, Resources, Spec
 
 _ON = ("true", "1")
 """Values of CGPU_DISABLE that count (vendor's guide on cGPU)."""
@@ -57,6 +59,15 @@ Amounts = Mapping[str, int]
 """By GPU resource."""
 NO_AMOUNTS: Amounts = MappingProxyType({})
 _VENDOR = "nvidia.com/"
+_VENDORS = (_VENDOR, "aliyun.com/")
+_QUANTITY = re.compile(
+    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,2}))?", re.ASCII
+)
+"""As the API server reads them ("Quantity" in the Kubernetes API reference)."""
+_SCALES: Mapping[str, Decimal] = {
+    **{suffix: Decimal(scale) for suffix, scale in QUANTITY_SUFFIXES.items()},
+    **{suffix: Decimal(1000) ** -power for power, suffix in enumerate("mun", start=1)},
+}
 SIDECAR = "Always"
 """Restart policy of an init container that keeps running beside the others."""
 
@@ -131,6 +142,38 @@ def count_container(container: Container) -> Amounts:
         if amount is None or amount > 0:
             amounts[resource] = 1 if amount is None else amount
     return amounts
+
+
+def find_invalid_requests(spec: Spec) -> Iterator[str]:
+    """Find GPU requests for which the API server refuses a pod ("Extended resources" in the
+    Kubernetes documentation). The template in a custom resource is not checked before."""
+    for container in (*(spec.init_containers or ()), *(spec.containers or ())):
+        resources = container.resources or Resources()
+        limits, requests = resources.limits or {}, resources.requests or {}
+        for resource in sorted(key for key in {**limits, **requests} if key.startswith(_VENDORS)):
+            if (why := _find_invalid(limits.get(resource), requests.get(resource))) is not None:
+                yield f"container {container.name}: {resource} {why}"
+
+
+def _find_invalid(limit: object, request: object) -> str | None:
+    amounts = [(each, _parse_exactly(each)) for each in (limit, request) if each is not None]
+    for written, amount in amounts:
+        if amount is None or amount < 0 or amount % 1:
+            return f"is {written}, but must be a whole number that is not negative"
+    if limit is None and request is not None:
+        return f"is requested ({request}) without a limit. Set the same limit"
+    if len({amount for _, amount in amounts}) > 1:
+        return f"has the limit {limit} and the request {request}. Set both to the same amount"
+    return None
+
+
+def _parse_exactly(quantity: object) -> Decimal | None:
+    """Parse a quantity, fractions and negative ones included; None for anything else."""
+    found = None if isinstance(quantity, bool) else _QUANTITY.fullmatch(str(quantity))
+    if found is None:
+        return None
+    number, suffix, exponent = found.groups()
+    return Decimal(number) * (Decimal(10) ** int(exponent or 0)) * _SCALES[suffix or ""]
 
 
 def asks_for_other_gpu(container: Container) -> bool:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gpushare.api.k8s.pod_shape import MalformedPodError, PodShape, parse_pod_shape
+from gpushare.api.k8s.gpu_request import find_invalid_requests
+from gpushare.api.k8s.pod_shape import MalformedPodError, PodShape, Spec, parse_pod_shape
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.input.manifests import Given
 from gpushare.webhook.pod_template import (
@@ -34,7 +35,7 @@ def find_pod_templates(
 ) -> tuple[tuple[PodTemplate, ...], tuple[Given, ...]]:
     """Find the pods in these objects, and the objects without pods that the webhook is asked about.
 
-    Raises `CommandError` for what is no pod.
+    Raises `CommandError` for what is no pod, or one that the API server would refuse.
     """
     templates: list[PodTemplate] = []
     skipped: list[Given] = []
@@ -47,6 +48,9 @@ def find_pod_templates(
         if pod is None:
             skipped.append(given)
             continue
+        if invalid := list(find_invalid_requests(pod.spec or Spec())):
+            message = f"{given.source}: {given.shown}: {'; '.join(invalid)}"
+            raise CommandError(Exit.MANIFEST, message)
         metadata = given.raw.get("metadata") or {}
         namespace = str(metadata.get("namespace") or "")
         name = str(metadata.get("name") or metadata.get("generateName") or "")

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpushare import names
+from gpushare.api.k8s.gpu_request import find_invalid_requests
 from gpushare.api.k8s.node import parse_quantity
 from gpushare.api.k8s.node_selection import NodeSelection
 from gpushare.api.k8s.pod_request import PodRequest
+from gpushare.api.k8s.pod_shape import PodShape, Spec
 from gpushare.core.analysis.migration.finding import Code, Finding
 
 Json = dict[str, Any]
@@ -32,18 +34,12 @@ def _read_resources(container: Json) -> Json:
     return {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
 
 
-def _asks_oddly(container: Json) -> bool:
-    """Tell whether a container requests whole cards without an equal limit, which they need."""
-    resources = container.get("resources") or {}
-    limits, requests = ((resources.get(part) or {}).get(_WHOLE) for part in PARTS)
-    return requests is not None and (
-        limits is None or parse_quantity(limits) != parse_quantity(requests)
-    )
-
-
-def find_skip_reasons(pod: Json) -> Iterator[Finding]:
+def find_skip_reasons(pod: Json, shape: PodShape) -> Iterator[Finding]:
     """Find what keeps a pod, or a template of one, from asking for memory."""
     spec = pod["spec"]
+    invalid = list(find_invalid_requests(shape.spec or Spec()))
+    for message in invalid:
+        yield Finding(Code.UNREADABLE, f"The API server refuses such a pod: {message}")
     containers = list_containers(spec)
     asked = {key for container in containers for key in _read_resources(container)}
     for key in sorted(asked - {_WHOLE}):
@@ -62,10 +58,8 @@ def find_skip_reasons(pod: Json) -> Iterator[Finding]:
     counts = [count for container in containers if (count := count_cards(container)) != 0]
     if not counts:
         return
-    if None in counts:
-        yield Finding(Code.UNREADABLE, f"The amount of {_WHOLE} is not a whole number")
-    if any(map(_asks_oddly, containers)):
-        yield Finding(Code.UNREADABLE, f"A container's requests and limits of {_WHOLE} differ")
+    if None in counts and not invalid:
+        yield Finding(Code.UNREADABLE, f"The amount of {_WHOLE} is not written as a whole number")
     if any(map(count_cards, spec.get("initContainers") or ())):
         message = "An init container asks for a card. Do its work in the container that has the GPU"
         yield Finding(Code.INIT_CONTAINER, message)

@@ -56,11 +56,12 @@ def migrate_pod(raw: Json, target: Target) -> Migrated:
     One that asks for whole cards is migrated as a whole, or left as it is with a finding.
     """
     try:
-        request = read_pod_request(_parse(raw))
+        shape = _parse(raw)
+        request = read_pod_request(shape)
     except MalformedPodError as error:
         return Migrated(raw, (Finding(Code.UNREADABLE, str(error)),))
     spec = raw["spec"]
-    skip_reasons = tuple(find_skip_reasons(raw))
+    skip_reasons = tuple(find_skip_reasons(raw, shape))
     if any(count_cards(container) != 0 for container in list_containers(spec)):
         return Migrated(raw, skip_reasons) if skip_reasons else _share(raw, request, target)
     selecting = _select(spec, target, is_to_share=False)
