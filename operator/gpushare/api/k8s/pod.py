@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from sys import intern
 from types import MappingProxyType
 from typing import Any, cast
@@ -34,6 +35,8 @@ from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import Container, PodShape, Spec, parse_pod_shape
 from gpushare.api.k8s.taint import Tolerations, parse_tolerations
 
+_MESSAGES = 1024
+"""Of the scheduler that are not read again: pods that are alike have the same."""
 MAX_MESSAGE = 300
 """Of the scheduler's message; it lists every node's refusal, the first ones tell."""
 
@@ -231,7 +234,7 @@ def parse_pod(
         unschedulable=message if reason in _UNSCHEDULABLE else "",
         unscheduled=share((reason, message)),
         lacks_gpu=_finds_lack(in_full) if in_full and reason == _REFUSED else None,
-        gates=share(tuple(each.name or "" for each in spec.scheduling_gates or ())),
+        gates=_list_gates(spec) if spec.scheduling_gates else (),
         tolerations=_find_tolerations(spec) if shares and spec.tolerations else (),
         ranked_pools=share(past.ranked_pools) if past is not None else (),
         unrouted=bool(requests) and not is_routed and _is_unrouted(shape, schedulers),
@@ -314,14 +317,19 @@ def _find_sharing(spec: Spec) -> tuple[SharingContainer, ...]:
     return tuple(found)
 
 
+@lru_cache(_MESSAGES)
 def _finds_lack(message: str) -> bool:
     return _LACKS_GPU.search(message) is not None
 
 
 def _find_tolerations(spec: Spec) -> Tolerations:
     """Find what the pod tolerates for good: the API server gives every pod some that end."""
-    lasting = (each for each in spec.tolerations or () if each.get("tolerationSeconds") is None)
-    return share(parse_tolerations(lasting))
+    lasting = [each for each in spec.tolerations or () if each.get("tolerationSeconds") is None]
+    return share(parse_tolerations(lasting)) if lasting else ()
+
+
+def _list_gates(spec: Spec) -> tuple[str, ...]:
+    return share(tuple([each.name or "" for each in spec.scheduling_gates or ()]))
 
 
 def _is_static_plugin(meta: Mapping[str, Any], annotations: Mapping[str, str]) -> bool:

@@ -74,7 +74,7 @@ class MemorySums:
     def count_waiting(self, pod: Pod, times: int = 1) -> None:
         """Count a pod without a node that selects the pool; with -1 no more."""
         if pod.gpu_memory and find_cause_of_its_own(pod) is None:
-            _count_in(self._waiting, read_amount(pod), times)
+            _count(self._waiting, read_amount(pod), times)
 
     def sum_up(self) -> Memory:
         """Sum the memory of the nodes, and the demand.
@@ -96,15 +96,15 @@ class MemorySums:
         closing = self._find_closing(scaled)
         for sums, factor in scaled:
             asked.update({amount * factor: n for amount, n in sums.requests.items()})
-            for (taints, amount), n in sums.free_blocks.items():
+            for taints, blocks in sums.free_blocks.items():
                 if closing.isdisjoint(taints):
-                    free[amount * factor] += n
+                    free.update({amount * factor: n for amount, n in blocks.items()})
         requested = sum(sums.requested * factor for sums, factor in scaled)
         per_usual = MIB_PER_UNIT[usual] // MIB_PER_UNIT[unit]
         sizes = {
-            size._replace(memory=size.memory * factor // per_usual)
+            CardSize(cards, memory * factor // per_usual, is_extended)
             for sums, factor in scaled
-            for size in sums.sizes
+            for cards, memory, is_extended in sums.sizes
         }
         is_extended = any(size.is_extended for size in sizes)
         for wanted, n in self._waiting.items():
@@ -128,7 +128,7 @@ class MemorySums:
         taints: set[Taint] = set()
         held: Counter[Tolerations] = Counter()
         for sums, factor in scaled:
-            taints.update(*(tainted for tainted, _ in sums.free_blocks))
+            taints.update(*sums.free_blocks)
             held.update({by: units * factor for by, units in sums.held.items()})
         return find_closing(taints, held)
 
@@ -142,12 +142,12 @@ class _Sums:
     total: int = 0
     allocated: int = 0
     requested: int = 0
-    free_blocks: dict[tuple[tuple[Taint, ...], int], int] = field(default_factory=dict)
-    """Cards, by the taints of their node and how much each has free."""
+    free_blocks: dict[tuple[Taint, ...], dict[int, int]] = field(default_factory=dict)
+    """Cards, by the taints of their node and by how much each has free."""
     requests: dict[int, int] = field(default_factory=dict)
     """Pods, by how much each asks of one card."""
-    sizes: dict[CardSize, int] = field(default_factory=dict)
-    """Nodes that offer memory, by their cards."""
+    sizes: dict[tuple[int, int, bool], int] = field(default_factory=dict)
+    """Nodes that offer memory, by the fields of their `CardSize`, which costs more to make."""
     held: dict[Tolerations, int] = field(default_factory=dict)
     """What pods request, by what they tolerate."""
 
@@ -157,25 +157,34 @@ class _Sums:
         self.total += node.total * times
         self.allocated += node.allocated * times
         self.requested += node.requested * times
-        for block in node.free_blocks:
-            _count_in(self.free_blocks, (node.taints, block), times)
-        for amount in node.requests:
-            _count_in(self.requests, amount, times)
+        if node.free_blocks:
+            blocks = self.free_blocks.setdefault(node.taints, {})
+            _count_all(blocks, node.free_blocks, times)
+            if not blocks:
+                del self.free_blocks[node.taints]
+        _count_all(self.requests, node.requests, times)
         for tolerations, units in node.held.items():
-            _count_in(self.held, tolerations, units * times)
+            _count(self.held, tolerations, units * times)
         if node.card_total:
-            _count_in(self.sizes, node.size, times)
+            _count(self.sizes, (node.gpus, node.card_total, node.is_extended), times)
 
 
 Key = TypeVar("Key", bound=Hashable)
 
 
-def _count_in(counts: dict[Key, int], key: Key, times: int) -> None:
-    count = counts.get(key, 0) + times
-    if count:
-        counts[key] = count
-    else:
+def _count_all(counts: dict[Key, int], keys: Iterable[Key], times: int) -> None:
+    for key in keys:
+        if not (count := counts.get(key, 0) + times):
+            del counts[key]
+        else:
+            counts[key] = count
+
+
+def _count(counts: dict[Key, int], key: Key, times: int) -> None:
+    if not (count := counts.get(key, 0) + times):
         del counts[key]
+    else:
+        counts[key] = count
 
 
 def find_usual_unit(pools: Collection[MemorySums]) -> MemoryUnit:

@@ -25,7 +25,7 @@ def list_sizes(nodes: Iterable[NodeCapacity]) -> frozenset[CardSize]:
 
 def find_closing_taints(nodes: Collection[NodeCapacity]) -> frozenset[Taint]:
     """Find the taints of these nodes that keep the pods of their pool away."""
-    taints = {taint for node in nodes for taint in node.taints}
+    taints = {taint for node in nodes if node.taints for taint in node.taints}
     held: Counter[Tolerations] = Counter()
     for node in nodes if taints else ():
         held.update(node.held)
@@ -35,6 +35,8 @@ def find_closing_taints(nodes: Collection[NodeCapacity]) -> frozenset[Taint]:
 def close_tainted(nodes: Collection[NodeCapacity]) -> list[NodeCapacity]:
     """Return the nodes of a pool, of which those have no room whose taints keep its pods away."""
     closing = find_closing_taints(nodes)
+    if not closing:
+        return list(nodes)
     return [
         node if closing.isdisjoint(node.taints) else replace(node, free_blocks=(), free_pods=None)
         for node in nodes
