@@ -64,7 +64,8 @@ class PoolCapacity(ApiModel):
     )
     memory_requested: int = Field(
         default=0,
-        description="GPU memory requested by pods, including pods that wait for a node here.",
+        description="GPU memory requested by pods, including waiting pods that a node here could "
+        "hold.",
     )
     largest_free_block: int = Field(
         default=0, description="The most memory that another pod can get, all on one card."

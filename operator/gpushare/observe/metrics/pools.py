@@ -136,7 +136,7 @@ _MEASURES = (
     ),
     _of_pool(
         "pool_memory_requested_bytes",
-        "GPU memory requested by pods on a pool's nodes, and by pods that wait for one.",
+        "GPU memory requested by pods on a pool's nodes, and by waiting pods that one could hold.",
         lambda of: {(): of.memory.requested * of.unit_bytes},
     ),
     _of_pool(
