@@ -61,24 +61,24 @@ def test_of_tolerations_those_that_last_are_kept() -> None:
 
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
-READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+PRESSURE = {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}
 
 
 @pytest.mark.parametrize(
-    ("spec", "status", "keys"),
+    ("spec", "keys"),
     [
-        ({"taints": [{"key": "team", "effect": "NoSchedule"}]}, READY, ["team"]),
-        ({"taints": [{"key": "team", "effect": "PreferNoSchedule"}]}, READY, []),
-        ({"taints": [UNSCHEDULABLE], "unschedulable": True}, READY, []),
-        ({"taints": [UNSCHEDULABLE]}, READY, [UNSCHEDULABLE["key"]]),
-        ({"taints": [NOT_READY]}, {}, []),
-        ({"taints": [NOT_READY]}, READY, [NOT_READY["key"]]),
-        ({"taints": None}, READY, []),
+        ({"taints": [{"key": "team", "effect": "NoSchedule"}]}, ["team"]),
+        ({"taints": [{"key": "team", "effect": "PreferNoSchedule"}]}, []),
+        ({"taints": [PRESSURE]}, [PRESSURE["key"]]),
+        ({"taints": [UNSCHEDULABLE], "unschedulable": True}, []),
+        ({"taints": [UNSCHEDULABLE]}, []),
+        ({"taints": [NOT_READY]}, []),
+        ({"taints": None}, []),
     ],
-    ids=["foreign", "preferred", "cordoned", "tainted by hand", "not Ready", "not yet", "null"],
+    ids=["foreign", "preferred", "pressure", "cordoned", "just uncordoned", "not Ready", "null"],
 )
 def test_taints_that_say_more_than_the_nodes_state_are_kept(
-    spec: dict[str, Any], status: dict[str, Any], keys: list[str]
+    spec: dict[str, Any], keys: list[str]
 ) -> None:
-    node = parse_node({"metadata": {"name": "n", "uid": "u"}, "spec": spec, "status": status})
+    node = parse_node({"metadata": {"name": "n", "uid": "u"}, "spec": spec})
     assert [taint.key for taint in node.taints] == keys

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpushare import names
 from gpushare.api.k8s.interning import share, share_mapping
-from gpushare.api.k8s.taint import CORDON, NOT_READY, Taint, parse_taints
+from gpushare.api.k8s.taint import MIRRORED_KEYS, Taint, parse_taints
 
 MAX_CARDS = 1024
 """Of a node; what says more is mistaken, and must not cost more."""
@@ -128,10 +128,6 @@ def parse_node(raw: dict[str, Any]) -> Node:
     annotations, capacity = meta.get("annotations") or {}, status.get("capacity") or {}
     info = status.get("nodeInfo") or {}
     ours, managers, written_at = _read_managers(meta)
-    ready = any(
-        condition.get("type") == "Ready" and condition.get("status") == "True"
-        for condition in status.get("conditions") or ()
-    )
     return Node(
         name=meta["name"],
         uid=meta["uid"],
@@ -139,9 +135,12 @@ def parse_node(raw: dict[str, Any]) -> Node:
         labels={key: intern(value) for key, value in (meta.get("labels") or {}).items()},
         annotations={k: annotations[k] for k in names.NODE_ANNOTATIONS if k in annotations},
         resource_version=meta.get("resourceVersion", ""),
-        ready=ready,
+        ready=any(
+            condition.get("type") == "Ready" and condition.get("status") == "True"
+            for condition in status.get("conditions") or ()
+        ),
         unschedulable=bool(spec.get("unschedulable")),
-        taints=_find_taints(raw, ready=ready) if spec.get("taints") else (),
+        taints=_find_taints(raw) if spec.get("taints") else (),
         boot_id=info.get("bootID", ""),
         os_image=intern(info.get("osImage", "")),
         provider_id=spec.get("providerID", ""),
@@ -179,12 +178,10 @@ def parse_node(raw: dict[str, Any]) -> Node:
     )
 
 
-def _find_taints(raw: Mapping[str, Any], *, ready: bool) -> tuple[Taint, ...]:
-    """Find the taints that say more than the node's condition and its cordon, which Kubernetes
-    makes taints of a moment later."""
-    implied = {CORDON} if raw["spec"].get("unschedulable") else set()
-    implied |= set() if ready else NOT_READY
-    return share(tuple(taint for taint in parse_taints(raw) if taint.key not in implied))
+def _find_taints(raw: Mapping[str, Any]) -> tuple[Taint, ...]:
+    """Find the taints that say more than whether the node is Ready or cordoned: Kubernetes makes
+    those of that, and takes them away, a moment later."""
+    return share(tuple(taint for taint in parse_taints(raw) if taint.key not in MIRRORED_KEYS))
 
 
 def _read_managers(

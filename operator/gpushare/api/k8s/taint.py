@@ -12,7 +12,11 @@ PREFER = "PreferNoSchedule"
 CONDITION_PREFIX = "node.kubernetes.io/"
 """Of taints that Kubernetes makes of a node's conditions, and of its cordon."""
 CORDON = "node.kubernetes.io/unschedulable"
-NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+MIRRORED_KEYS = frozenset(
+    {CORDON, "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+)
+"""Of taints that the node lifecycle controller keeps as the node's cordon and condition Ready are
+(pkg/controller/nodelifecycle)."""
 
 
 @dataclass(frozen=True, slots=True)
