@@ -11,6 +11,7 @@ from demo.scenes import (
     rollout,
     shared_card,
     teardown,
+    typing_error,
     unselected,
     windows,
 )
@@ -24,6 +25,7 @@ SCENES = {
     "open-source": open_source.SCENE,
     "unselected": unselected.SCENE,
     "admission": admission.SCENE,
+    "typing-error": typing_error.SCENE,
     "ownership": ownership.SCENE,
     "kubelet": kubelet.SCENE,
     "rollout": rollout.SCENE,
