@@ -113,9 +113,8 @@ def test_a_pod_that_waits_for_something_else_takes_no_room(bench: Bench) -> None
     elsewhere = {POOL: "training", "kubernetes.io/hostname": "nowhere"}
     for number in range(4):
         bench.create_pod(build_pod(f"lost-{number}", gib=15, selects=elsewhere))
-    for number in range(4):
-        lost = f"lost-{number}"
-        expect(bench, f"{lost} waits", lambda lost=lost: is_unschedulable(bench.pod(lost)))
+    lost = [f"lost-{number}" for number in range(4)]
+    expect(bench, "they wait", lambda: all(is_unschedulable(bench.pod(name)) for name in lost))
     run_pod(bench, "first", "training")
     expect_capacity(bench, memoryAllocated=4, memoryRequested=4)
     expect_chosen(bench, "training")

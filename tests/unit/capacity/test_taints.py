@@ -22,7 +22,7 @@ ANY = (Toleration(operator="Exists"),)
 
 def node(*pods: Pod, taints: tuple[Taint, ...] = (), cards: int = 1) -> NodeCapacity:
     """A node with cards of 15 GiB."""
-    offered = {"allocatable": {MEMORY: 15 * cards}, "gpu_count": cards}
+    offered: dict[str, Any] = {"allocatable": {MEMORY: 15 * cards}, "gpu_count": cards}
     return observe_node_capacity(a_node(taints=taints, **offered), pods)
 
 
@@ -91,7 +91,7 @@ def test_a_taint_is_decided_about_when_it_comes() -> None:
     planner, pool = Planner(Timing()), a_pool()
     clean = a_node(allocatable={MEMORY: 15}, gpu_count=1)
     tainted = a_node(allocatable={MEMORY: 15}, gpu_count=1, taints=(TEAM,))
-    planner.update(a_snapshot(pools=[pool], nodes=[clean]), None, NOW)
+    planner.update(a_snapshot(pools=(pool,), nodes=(clean,)), None, NOW)
     assert planner.is_relevant(clean, tainted)
-    planner.update(a_snapshot(pools=[pool], nodes=[tainted]), {tainted.name}, NOW)
+    planner.update(a_snapshot(pools=(pool,), nodes=(tainted,)), {tainted.name}, NOW)
     assert blocks(*planner.pool_states[pool.name].capacities.values()) == []
