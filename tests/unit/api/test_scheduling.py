@@ -31,6 +31,12 @@ def _refused(reason: str, message: str) -> Pod:
         ("0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu.", True),
         ("0/9 nodes: " + "x, " * MAX_MESSAGE + "1 Insufficient aliyun.com/gpu-mem.", True),
         ("0/1 nodes are available: 1 Insufficient cpu.", False),
+        (
+            "0/6 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated taint "
+            "{node-role.kubernetes.io/control-plane: }, 4 Insufficient cpu. preemption: 0/6 nodes "
+            "are available: 5 No preemption victims found for incoming pod.",
+            False,
+        ),
         ("0/1 nodes are available: 1 node(s) had untolerated taint {nvidia.com/gpu: }.", False),
         ('persistentvolumeclaim "gpu-models" not found', False),
         ("", None),
