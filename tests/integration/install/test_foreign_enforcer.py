@@ -12,9 +12,10 @@ from tests.kit.bench import Bench, Json
 from tests.kit.cluster.background_thread import Background
 from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.dry_run_pods import expect_routed
-from tests.kit.cluster.expect import expect, expect_quiet
-from tests.kit.cluster.helm_release import start_bare_cluster
+from tests.kit.cluster.expect import expect, expect_pool_ready, expect_quiet
+from tests.kit.cluster.helm_release import GPU_NODES, start_bare_cluster
 from tests.kit.cluster.pod_admission import CONFIGURATION
+from tests.kit.values.manifests import build_pool
 
 ENFORCER = "admissionsenforcer"
 ADDED = {"key": "control-plane", "operator": "NotIn", "values": ["true"]}
@@ -68,6 +69,8 @@ def test_what_an_enforcer_adds_stays_and_an_upgrade_has_a_way(place: Bench) -> N
     certificate = {"certificate": lifetimes}
     release = Release(place.cluster, {"crds": {"keep": False}, "webhook": certificate})
     release.install()
+    place.create_pool(build_pool())
+    expect_pool_ready(place, nodes=len(GPU_NODES))
     with Enforcer(place) as enforcer:
         expect(place, "it has added its expression", lambda: is_enforced(place))
 
