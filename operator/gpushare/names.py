@@ -57,11 +57,10 @@ ANNOTATION_RESTARTS: Final = f"{GROUP}/restarts"
 that we give up: another pool may have it next."""
 RELEASED_ANNOTATIONS: Final = frozenset(
     {ANNOTATION_INITIAL_VALUES, ANNOTATION_CHANGE, ANNOTATION_APPLIED, ANNOTATION_DRIFT}
+    | {ANNOTATION_RESTARTS}
 )
 """Those that go when the node is given up."""
-NODE_ANNOTATIONS: Final = (
-    RELEASED_ANNOTATIONS | {ANNOTATION_MODULE, ANNOTATION_MODE_UNKNOWN} | {ANNOTATION_RESTARTS}
-)
+NODE_ANNOTATIONS: Final = RELEASED_ANNOTATIONS | {ANNOTATION_MODULE, ANNOTATION_MODE_UNKNOWN}
 ANNOTATION_RETRY: Final = f"{GROUP}/retry"
 """A person's, on a node or a pool: any new value makes us try again what we gave up."""
 ANNOTATION_START_NOW: Final = f"{GROUP}/start-now"

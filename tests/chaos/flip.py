@@ -92,6 +92,8 @@ def describe_node(bench: Bench, name: str) -> Json:
     notes = {key: note for key, note in meta["annotations"].items() if "gpushare.io/" in key}
     applied = json.loads(notes.pop("gpushare.io/applied"))
     applied.pop("tookSeconds", None)
+    if "gpushare.io/restarts" in notes:
+        notes["gpushare.io/restarts"] = len(json.loads(notes["gpushare.io/restarts"])["at"])
     return {
         "metadata": {"labels": meta["labels"], "managedFields": meta["managedFields"]},
         "records": notes,

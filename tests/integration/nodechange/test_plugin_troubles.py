@@ -26,6 +26,12 @@ def professional(bench: Bench) -> Iterator[Bench]:
     bench.install("Professional")
 
 
+def count_nodes(bench: Bench) -> tuple[int, int, int]:
+    """How many nodes of the pool are ready, blocked and failed."""
+    nodes = bench.pool()["status"]["nodes"]
+    return nodes["ready"], nodes["blocked"], nodes["failed"]
+
+
 def test_each_trouble_of_a_sharing_node_is_told_and_its_remedy_mends_it(
     professional: Bench,
 ) -> None:
@@ -59,8 +65,7 @@ def test_each_trouble_of_a_sharing_node_is_told_and_its_remedy_mends_it(
     assert "restart the kubelet" in told["left"]
     assert "--memory-unit=GiB" in told["mib"]
     assert "kubectl -n kube-system delete pod" in told["blind"]
-    nodes = bench.pool()["status"]["nodes"]
-    assert (nodes["ready"], nodes["blocked"], nodes["failed"]) == (1, 4, 1)
+    expect(bench, "all are told of", lambda: count_nodes(bench) == (1, 4, 1))
 
     bench.call("DELETE", f"{DAEMONSETS}/{NVIDIA}")
     for node in ("left", "mib", "blind", "comes-blind"):

@@ -11,9 +11,8 @@ from gpushare.core.nodechange.phases.labelled import plan_restart
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.records.restart_record import Restarts
-from gpushare.core.snapshot.actions import NodeState, ReleaseNode
+from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.node import NodeSnapshot
-from gpushare.kube.resources.nodes import build_release
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     INSTALLER,
@@ -22,13 +21,12 @@ from tests.kit.values.node_plans import (
     expect_apply,
     expect_idle,
     expect_recheck,
-    expect_release,
     failed,
     plan_of,
     replaced,
     under_way,
 )
-from tests.kit.values.objects import NOW, a_node, a_plugin_pod, a_pool
+from tests.kit.values.objects import NOW, a_plugin_pod, a_pool
 
 PLUGIN = a_plugin_pod()
 BACK = a_pool(rollout={"on_failure": "Rollback"})
@@ -101,26 +99,3 @@ def test_an_unreadable_record_bounds_nothing_and_blocks_nothing() -> None:
     node = a_settled()
     node = replace(node, annotations={**node.annotations, names.ANNOTATION_RESTARTS: "{"})
     assert plan_of(node, a_pool(), PLUGIN).reason is not Reason.RECORD_UNREADABLE
-
-
-# A node that leaves its pool, and may come to another one.
-
-
-@pytest.mark.parametrize(("minutes_ago", "stays"), [(1, True), (61, False)])
-def test_a_node_that_leaves_keeps_the_restarts_of_the_last_hour(
-    minutes_ago: int, stays: bool
-) -> None:
-    node = a_settled(records=replaced(1, minutes_ago=minutes_ago))
-    action = expect_release(node).action
-    assert isinstance(action, ReleaseNode)
-    meta = {"uid": node.uid, "annotations": node.annotations, "labels": node.labels}
-    patch = build_release({"metadata": meta}, node.uid, forgets_restarts=action.forgets_restarts)
-    removed = {step["path"] for step in patch if step["op"] == "remove"}
-    assert ("/metadata/annotations/gpushare.io~1restarts" not in removed) is stays
-
-
-def test_a_node_that_joins_another_pool_brings_its_restarts_along() -> None:
-    node = a_node("gpu-1", {names.LABEL_SCHEDULE: "share"})
-    assert plan_of(node, a_pool(), PLUGIN).starts
-    node = with_restarts(node, 5)
-    assert plan_of(node, a_pool(), PLUGIN).reason is Reason.RESTART_LIMIT

@@ -166,8 +166,7 @@ def _plan_release(
     if (said := labels.get(names.LABEL_ISOLATION_VERIFIED)) is not None:
         # Whoever wrote it: from now on nobody vouches for what it says.
         remove[names.LABEL_ISOLATION_VERIFIED] = said
-    is_calm = not seen.records.restarts.list_recent(seen.node.retry, ctx.now)
-    release = ReleaseNode(seen.node.name, seen.node.uid, remove, is_calm, note)
+    release = ReleaseNode(seen.node.name, seen.node.uid, remove, note)
     gone = f" and removes {', '.join(remove)}" if remove else ""
     message = f"The operator releases the node{gone}"
     message = f"{message}. {note}" if note else message

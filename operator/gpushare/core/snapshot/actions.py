@@ -116,8 +116,6 @@ class ReleaseNode:
     uid: str
     remove: Mapping[str, str] = field(default_factory=dict)
     """Labels to take away in the same write, where they still are ours and have this value."""
-    forgets_restarts: bool = False
-    """No restart of the last hour need be remembered."""
     note: str = ""
     """What a person must know of the node, since nothing on it will say so."""
 

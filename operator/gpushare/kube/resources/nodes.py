@@ -70,9 +70,7 @@ async def release_node(api: ApiClient, action: ReleaseNode) -> Released:
         try:
             node = await api.get(f"{PATH}/{action.node}")
             version, seen = seen, node["metadata"].get("resourceVersion")
-            patch = build_release(
-                node, action.uid, action.remove, forgets_restarts=action.forgets_restarts
-            )
+            patch = build_release(node, action.uid, action.remove)
             if not patch:
                 return Released(node)
             path = f"{PATH}/{action.node}"
@@ -88,9 +86,7 @@ async def release_node(api: ApiClient, action: ReleaseNode) -> Released:
     return Released()
 
 
-def build_release(
-    node: Json, uid: str, remove: Mapping[str, str] = NOTHING, *, forgets_restarts: bool = False
-) -> list[Json]:
+def build_release(node: Json, uid: str, remove: Mapping[str, str] = NOTHING) -> list[Json]:
     """Build the JSON patch that releases `node` and removes the labels `remove`; empty if it has.
 
     A label with another value, or not ours any more, belongs to another manager and stays, except
@@ -102,9 +98,7 @@ def build_release(
     entries = meta.get("managedFields") or []
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
     index = next((i for i, entry in enumerate(entries) if is_our_entry(entry)), None)
-    forgotten = {names.ANNOTATION_RESTARTS} if forgets_restarts else set[str]()
-    released = names.RELEASED_ANNOTATIONS | {names.ANNOTATION_RETRY} | forgotten
-    ours = sorted(released & annotations.keys())
+    ours = sorted((names.RELEASED_ANNOTATIONS | {names.ANNOTATION_RETRY}) & annotations.keys())
     fields = entries[index].get("fieldsV1") or {} if index is not None else {}
     owned = (fields.get("f:metadata") or {}).get("f:labels") or {}
     may_go = {f"f:{names.LABEL_ISOLATION_VERIFIED}", *owned}
