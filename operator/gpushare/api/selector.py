@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
@@ -196,9 +196,17 @@ class Nodes(ApiModel):
 
     @cached_property
     def digest(self) -> str:
-        """A hash that is the same for equal selections."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
+        """A hash that is the same for equal selections, in whatever order they are written."""
+        given = _order(self.model_dump(mode="json", exclude_defaults=True))
+        return hashlib.sha256(repr(given).encode()).hexdigest()[:12]
 
     def assumes_cards(self, node: str) -> bool:
         """Tell whether a user says that the member `node` has GPUs."""
         return self.cards is CardsPolicy.ASSUMED or node in self.named
+
+
+def _order(value: Any) -> Any:
+    """Return JSON in an order of its own."""
+    if isinstance(value, dict):
+        return {key: _order(each) for key, each in sorted(value.items())}
+    return sorted(map(_order, value), key=repr) if isinstance(value, list) else value

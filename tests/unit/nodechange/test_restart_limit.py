@@ -54,6 +54,11 @@ def test_a_retry_of_the_node_begins_anew() -> None:
     assert expect_apply(plan_of(node, a_pool(), PLUGIN)).cordon
 
 
+def test_a_retry_that_is_removed_again_is_no_new_one() -> None:
+    node = a_settled(records=replaced(5, retry="once"))
+    assert plan_of(node, a_pool(), PLUGIN).reason is Reason.RESTART_LIMIT
+
+
 def test_a_node_that_is_as_its_pool_says_does_not_wait() -> None:
     node = a_settled(records=replaced(6), allocatable={"aliyun.com/gpu-mem": 15})
     assert plan_of(node, a_pool(schedule="share"), PLUGIN).reason is not Reason.RESTART_LIMIT

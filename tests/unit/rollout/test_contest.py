@@ -90,6 +90,28 @@ def test_a_retry_ends_a_contest_and_two_more_returns_begin_the_next() -> None:
     assert judge(twice, NOW + 2 * SECOND) is not None
 
 
+def test_a_retry_that_is_stored_and_then_removed_by_a_tool_has_ended_the_contest() -> None:
+    retried = CONTESTED.model_copy(update={"retry": "2026-01-02T03:04:06Z"})
+    changes = record_changes(retried, NOW)
+    assert changes != CONTESTED.status.spec_changes
+    status = retried.status.model_copy(update={"spec_changes": changes})
+    removed = retried.model_copy(update={"status": status, "retry": ""})
+    assert record_changes(removed, NOW) is changes
+    assert judge(removed) is None
+
+
+def test_a_selection_that_is_written_in_another_order_is_the_same() -> None:
+    first = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+    second = {"key": "team", "operator": "Exists"}
+    expressions = ([first, second], [second, {**first, "values": ["b", "a"]}])
+    pool = a_pool()
+    for each, names in zip(expressions * 3, (["a", "b"], ["b", "a"]) * 3, strict=True):
+        nodes = {"names": names, "selector": {"match_expressions": each}}
+        pool = write_spec(pool, NOW, nodes=nodes)
+    assert len([each for each in pool.status.spec_changes if each.field == "nodes"]) == 1
+    assert judge(pool) is None
+
+
 def test_a_field_is_judged_by_itself_whatever_another_one_is_given() -> None:
     pool = a_pool(schedule="share")
     for count, schedule in enumerate(("share", "cgpu", "share", "cgpu")):

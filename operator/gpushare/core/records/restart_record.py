@@ -20,12 +20,13 @@ class Restarts(Record):
 
     def list_recent(self, retry: str, now: datetime) -> tuple[datetime, ...]:
         """List those that count now, the oldest first."""
-        is_current = self.retry == retry
+        # One that was removed again is no new one.
+        is_current = not retry or self.retry == retry
         return tuple(each for each in self.at if abs(now - each) < WINDOW) if is_current else ()
 
     def add(self, retry: str, now: datetime) -> "Restarts":
         """Return the record with one more, without those that no longer count."""
-        return Restarts(retry=retry, at=(*self.list_recent(retry, now), now)[-_KEPT:])
+        return Restarts(retry=retry or self.retry, at=(*self.list_recent(retry, now), now)[-_KEPT:])
 
     def find_free(self, retry: str, now: datetime, limit: int) -> datetime | None:
         """Find from when on fewer than `limit` count; None where that is so now."""

@@ -33,7 +33,7 @@ class Contest:
 
 def record_changes(pool: Pool, now: datetime) -> tuple[SpecChange, ...]:
     """Return the changes in the pool's status, with those of its spec that are not there yet."""
-    recorded, changes = pool.status.spec_changes, list[SpecChange]()
+    recorded, changes = _forgive(pool), list[SpecChange]()
     for field, value in _list_values(pool):
         before = _of_field(recorded, field)
         if value != (before[-1].value if before else ""):
@@ -47,7 +47,23 @@ def record_changes(pool: Pool, now: datetime) -> tuple[SpecChange, ...]:
             )
             before = [*before, change][-KEPT:]
         changes += before
-    return recorded if len(recorded) == len(changes) and changes == [*recorded] else tuple(changes)
+    stored = pool.status.spec_changes
+    return stored if tuple(changes) == stored else tuple(changes)
+
+
+def _forgive(pool: Pool) -> list[SpecChange]:
+    """List what the status has; after a new retry annotation no earlier return counts.
+
+    That is stored with the next status: the annotation may be removed again, as by a tool that
+    applies the pool without it.
+    """
+    retry = _shorten(pool.retry)
+    return [
+        each.model_copy(update={"returns": False, "retry": retry})
+        if retry and each.returns and each.retry != retry
+        else each
+        for each in pool.status.spec_changes
+    ]
 
 
 def is_unrecorded(pool: Pool, now: datetime) -> bool:
@@ -62,14 +78,13 @@ def judge_contest(
     """Find the first field of `pool` that is contested; None where none is.
 
     It has returned to an earlier value twice within `window`, the last time by its last change, and
-    that is not `window` ago. What was before the pool's retry annotation does not count.
+    that is not `window` ago.
     """
-    retry = _shorten(pool.retry)
     for field in {each.field: None for each in changes}:
         of_field = _of_field(changes, field)
         last = of_field[-1]
-        returns = [each for each in of_field if each.returns and each.retry == retry]
-        if not (last.returns and len(returns) > 1 and last is returns[-1]):
+        returns = [each for each in of_field if each.returns]
+        if not last.returns or len(returns) < 2:
             continue
         if last.at - returns[-2].at < window and abs(now - last.at) < window:
             until = last.at + window
