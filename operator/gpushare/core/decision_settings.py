@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from gpushare import names
 from gpushare.core.capacity.node_labels import PUBLISHED_KEYS
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.node import Timing
@@ -29,5 +30,6 @@ def build_planner(settings: Settings) -> Planner:
         may_evict=settings.allow_eviction,
         may_tear_down=settings.allow_teardown_jobs,
         memory_unit=settings.memory_unit,
-        published_keys=PUBLISHED_KEYS.union(settings.node_label_keys),
+        # Labels of ours follow from the pool, and a node that joins has them only a moment later.
+        published_keys=PUBLISHED_KEYS.union(settings.node_label_keys) - names.NODE_LABELS,
     )

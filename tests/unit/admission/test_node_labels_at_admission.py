@@ -1,6 +1,7 @@
 """A pod goes only where one of the pool's nodes can take it."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -143,9 +144,17 @@ def test_a_long_affinity_is_not_compared_with_what_pools_publish() -> None:
     assert admit(_pod(*terms[1:]), V100).pool is None
 
 
-def test_to_avoid_a_node_says_nothing_of_labels() -> None:
-    decision = admit(_pod([_need("kubernetes.io/hostname", "NotIn", "bad")]), V100)
-    assert decision.pool == "v100"
+@pytest.mark.parametrize("key", ["kubernetes.io/hostname", TEAM, "node-role"])
+def test_to_avoid_a_node_or_a_label_that_is_not_known_draws_no_warning(key: str) -> None:
+    avoids = _need(key, "NotIn", "bad")
+    for pod in (_pod([avoids]), _pod([avoids, _need(MODEL, "In", "V100")])):
+        decision = admit(pod, V100)
+        assert (decision.pool, decision.warnings) == ("v100", ())
+
+
+def test_to_avoid_a_node_by_name_leaves_the_pools_that_match_first() -> None:
+    pod = _pod([_need("kubernetes.io/hostname", "NotIn", "bad")], selector={ZONE: "b"})
+    assert admit(pod, V100, replace(GROWING, priority=900)).pool == "v100"
 
 
 def test_a_pool_that_is_asked_for_by_name_is_not_assigned_where_none_of_its_nodes_matches() -> None:
@@ -225,6 +234,37 @@ def test_labels_that_follow_the_mode_are_not_known_while_it_changes(
     view = view_pool({**pool, "status": {**STATUS, "nodes": {"matched": 2, "ready": ready}}})
     assert view is not None
     assert view.is_open is is_open
+
+
+def test_a_label_that_a_tool_wrote_on_a_kueue_flavor_is_named() -> None:
+    """Helm labels what it manages, and Kueue once took that for labels of nodes."""
+    decision = admit(_job(labels={}, selects={"app.kubernetes.io/managed-by": "Helm"}), V100)
+    assert "app.kubernetes.io/managed-by" in decision.warnings[-1]
+    assert "ResourceFlavor" in decision.warnings[-1]
+
+
+@pytest.mark.parametrize(("pool", "is_sent"), [("gpu", True), ("cpu", False)])
+def test_a_pool_that_scales_from_zero_is_known_by_what_its_selector_says(
+    pool: str, is_sent: bool
+) -> None:
+    agent = "kubernetes.azure.com/agentpool"
+    nodes = {"selector": {"matchLabels": {agent: "gpu"}}}
+    view = view_pool({**build_pool(schedule="cgpu", nodes=nodes), "status": {}})
+    assert view is not None
+    decision = admit(_pod(selector={agent: pool}), replace(view, nodes=0))
+    assert (decision.pool is not None) is is_sent
+
+
+def test_a_pod_that_wants_no_zone_is_told_that_the_pools_nodes_have_one() -> None:
+    decision = admit(_pod([_need(ZONE, "DoesNotExist")]), T4)
+    assert decision.reason is Reason.NO_ELIGIBLE_POOL
+    assert f"have {ZONE} a" in decision.warnings[0]
+
+
+def test_terms_of_an_affinity_are_alternatives_of_which_one_must_match() -> None:
+    terms = [_need("foo", "In", "bar")], [_need(ZONE, "In", "b")]
+    assert admit(_pod(*terms), V100, T4).pool == "v100"
+    assert admit(_pod([_need(ZONE, "In", "z")], [_need(MODEL, "In", "T4")]), V100, T4).pool == "t4"
 
 
 def _job(*, labels: Json, **spec: Any) -> Json:

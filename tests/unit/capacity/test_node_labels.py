@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.core.capacity.node_labels import (
     MAX_BYTES,
@@ -12,9 +13,11 @@ from gpushare.core.capacity.node_labels import (
     PUBLISHED_KEYS,
     LabelSums,
 )
+from gpushare.core.decision_settings import build_planner
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.pool_status import build_status
+from gpushare.settings import Settings
 from tests.kit.values.node_plans import a_settled
 from tests.kit.values.objects import NOW, a_plugin_pod, a_pool, a_snapshot
 
@@ -78,6 +81,13 @@ def _publish(*nodes: Node) -> list[tuple[int, dict[str, str]]]:
     status = build_status(pool, planner.pool_states["training"], NOW)
     written = json.loads(status.model_dump_json(by_alias=True))["nodeLabels"]
     return [(each["nodes"], each["labels"]) for each in (written or {}).get("combinations", ())]
+
+
+def test_an_installation_adds_keys_but_none_that_the_operator_writes() -> None:
+    planner = build_planner(Settings(node_label_keys=("team", names.LABEL_POOL)))
+    labelled = _label(a_settled(), **{"team": "x", ZONE: "a"})
+    planner.update(a_snapshot(pools=(a_pool("training", "share"),), nodes=(labelled,)), None, NOW)
+    assert _list(planner.pool_states["training"].labels) == [(1, {"team": "x", ZONE: "a"})]
 
 
 def _label(node: Node, **labels: str) -> Node:

@@ -123,19 +123,26 @@ def test_a_pod_that_is_young_is_not_judged_yet() -> None:
 
 
 @pytest.mark.parametrize(
-    "says",
+    ("says", "reason"),
     [
-        "1 node(s) had volume node affinity conflict, 2 Insufficient aliyun.com/gpu-mem",
-        "1 node(s) didn't match PersistentVolume's node affinity, 2 Insufficient cpu",
-        "2 node(s) were unschedulable, 1 node(s) had no available volume zone",
+        ("1 node(s) had volume node affinity conflict", Reason.VOLUME_CONFLICT),
+        ("1 node(s) didn't match PersistentVolume's node affinity", Reason.VOLUME_CONFLICT),
+        (
+            "2 node(s) were unschedulable, 1 node(s) had no available volume zone",
+            Reason.VOLUME_CONFLICT,
+        ),
+        # That node may be where the volume is.
+        ("1 node(s) had volume node affinity conflict, 1 Insufficient cpu", Reason.UNSCHEDULABLE),
     ],
 )
-def test_a_pod_whose_volume_is_elsewhere_learns_that_and_what_to_do(says: str) -> None:
-    pod = _waiting(asks=20, unschedulable=f"0/3 nodes are available: {says}.")
+def test_a_pod_whose_volume_is_elsewhere_learns_that_and_what_to_do(
+    says: str, reason: Reason
+) -> None:
+    pod = _waiting(unschedulable=f"0/3 nodes are available: {says}.")
     unschedulable = _judge(pod, training=ROOM)
-    assert unschedulable.reason is Reason.VOLUME_CONFLICT
+    assert unschedulable.reason is reason
     assert "1 node(s)" in unschedulable.message
-    assert "kubectl describe pv" in unschedulable.message
+    assert ("kubectl describe pv" in unschedulable.message) is (reason is Reason.VOLUME_CONFLICT)
 
 
 NO_NODES = PoolRoom(nodes=0, ready=0, capacity=a_capacity())

@@ -135,6 +135,7 @@ MAX_REQUIREMENTS = 1000
 _NODE_NAME = "metadata.name"
 """The one field of a node, besides its labels, that a term can ask about."""
 _HOSTNAME = "kubernetes.io/hostname"
+_NAMES = (_NODE_NAME, _HOSTNAME)
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 Term = Mapping[str, Demand]
@@ -274,7 +275,9 @@ class NodeSelection:
                 matching &= bits
                 possible &= bits
             elif (values := known.get(key)) is None:
-                matching = 0
+                # To avoid a node by its name leaves the others.
+                if asked.is_present or key not in _NAMES:
+                    matching = 0
             elif not all(admitted := [asked.admits(value) for value in values]):
                 if not any(admitted):
                     return 0, 0

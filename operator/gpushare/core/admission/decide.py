@@ -227,7 +227,7 @@ def _respect(request: AdmissionRequest, keys: Sequence[str]) -> Decision:
             "pod's own node selector or affinity selects other nodes"
         )
     if fitting and not any(pool.match(pod.selection) for pool in fitting):
-        warnings.append(explain_doubt(pod.selection, fitting[0]))
+        warnings += filter(None, [explain_doubt(pod.selection, fitting[0])])
     troubles = (find_card_trouble(pod, pool.edition) for pool in fitting)
     warnings += [trouble[1] for trouble in troubles if trouble is not None][:1]
     selector: Labels = ()

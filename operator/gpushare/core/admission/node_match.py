@@ -40,8 +40,9 @@ def _tell_values(key: str, known: Known) -> str:
     return f"its nodes have {key} {' or '.join(shown)}"
 
 
-def explain_doubt(selection: NodeSelection, pool: PoolView) -> str:
-    """Warn that no node of `pool`, to which the pod is assigned, is known to match it."""
+def explain_doubt(selection: NodeSelection, pool: PoolView) -> str | None:
+    """Warn that no node of `pool`, to which the pod is assigned, is known to match it; None where
+    the pod only avoids labels that are not known."""
     needed = selection.needed_keys
     unknown = [k for k in needed if k not in pool.known and k not in pool.published_keys]
     if unknown and pool.combinations:
@@ -50,6 +51,10 @@ def explain_doubt(selection: NodeSelection, pool: PoolView) -> str:
             f"which the pod selects. Select {names.LABEL_POOL} instead (with Kueue, in "
             "spec.nodeLabels of the ResourceFlavor), or add the key to the chart's nodeLabelKeys"
         )
+    avoided = dict.fromkeys(selection.keys - set(needed), (None,))
+    known = {**avoided, **pool.known}
+    if selection.find_matching(pool.columns, known, pool.all_bits)[0]:
+        return None
     return (
         f"No node of pool {pool.name} is known to have the labels that the pod selects "
         f"({', '.join(needed)}). It stays pending until such a node is added"

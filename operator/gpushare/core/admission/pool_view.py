@@ -156,6 +156,11 @@ class PoolView:
                 column[value] = column.get(value, 0) | 1 << index
         return columns
 
+    @cached_property
+    def all_bits(self) -> int:
+        """A bit for each of its combinations."""
+        return (1 << len(self.combinations)) - 1
+
     def match(self, selection: NodeSelection) -> bool | None:
         """Tell whether one of its nodes satisfies `selection`; None: that is not known."""
         if selection is ANYWHERE:
@@ -165,8 +170,7 @@ class PoolView:
             matches = selection.match(self.known)
             if matches is not None or is_long:
                 return matches
-        all_bits = (1 << len(self.combinations)) - 1
-        matching, possible = selection.find_matching(self.columns, self.known, all_bits)
+        matching, possible = selection.find_matching(self.columns, self.known, self.all_bits)
         return True if matching else None if possible or self.is_open else False
 
 

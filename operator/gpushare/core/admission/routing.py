@@ -103,8 +103,8 @@ def _send(request: AdmissionRequest, ranking: Ranking, warnings: Sequence[str] =
         *find_warnings(request.pod),
         *find_warnings_in(request.pod, pool, ranking.fit),
     ]
-    if not ranking.is_known_to_match:
-        pod_warnings.append(explain_doubt(request.pod.selection, pool))
+    if not ranking.is_known_to_match and (doubt := explain_doubt(request.pod.selection, pool)):
+        pod_warnings.append(doubt)
     return Decision(
         ranking.reason,
         _tell_assigned(pool),

@@ -60,10 +60,13 @@ def explain_scheduler_error(message: str) -> tuple[Reason, str]:
 
 def find_volume_conflict(message: str) -> str:
     """Find how many nodes a pod's bound volume keeps it from, in the scheduler's words; empty where
-    there is none. Whether the pod selects and tolerates a node, and whether it has the resources,
-    the scheduler asks before that."""
+    there is none, or where a node that lacks resources may be the right one.
+
+    Whether the pod selects and tolerates a node, and whether that has the resources, the scheduler
+    asks before it looks at volumes.
+    """
     found = _VOLUME.search(message)
-    return found[0] if found is not None else ""
+    return found[0] if found is not None and "Insufficient" not in message else ""
 
 
 def count_refused(message: str) -> tuple[int, int]:
