@@ -213,8 +213,8 @@ cluster-down: $(READY) ## End it; nothing is left running
 	@$(BIN)/python -m devcluster down
 
 .PHONY: node
-node: $(READY) ## Start a control plane with a real node, as root; its kubeconfig is .dev/node/kubeconfig
-	@$(BIN)/python -m devcluster node
+node: $(READY) ## Start a control plane with a real node, as root, in .dev/node; EDITION=Basic installs image, chart and plugin there
+	@$(BIN)/python -m devcluster node $(if $(EDITION),--edition=$(EDITION))
 
 .PHONY: node-down
 node-down: $(READY) ## End it; no process, mount and cgroup stays

@@ -17,6 +17,8 @@ from devcluster.errors import DevclusterError
 from devcluster.images import build_operator_image
 from devcluster.installation import Installation
 from devcluster.node.cluster import NodeCluster
+from devcluster.node.plugins import import_plugin, install_plugin
+from devcluster.node.release import NodeRelease, provide_image
 from devcluster.nodes import (
     OtherKind,
     add_nodes,
@@ -39,6 +41,8 @@ Name = Annotated[str, typer.Option(help="The cluster's name.")]
 Folder = Annotated[Path, typer.Option(help="The cluster's folder.")]
 DEMO, DEV = "demo", Path(".dev")
 NODE = DEV / "node"
+_CARDS, _CARD_GIB = 2, 8
+"""Of the real node."""
 
 
 def _report(text: str) -> None:
@@ -107,9 +111,29 @@ def down(name: Name = DEMO, folder: Folder = DEV) -> None:
 
 
 @app.command()
-def node(name: Name = "node", folder: Folder = NODE) -> None:
+def node(
+    name: Name = "node",
+    folder: Folder = NODE,
+    edition: Annotated[
+        str | None,
+        typer.Option(
+            help=f"One of {', '.join(EDITIONS)}: also install its device plugin, with "
+            f"{_CARDS} cards of {_CARD_GIB} GiB, and by Helm the operator as this checkout has it."
+        ),
+    ] = None,
+) -> None:
     """Start a cluster with a real node: kubelet and containerd in namespaces of their own."""
-    NodeCluster(name, folder).up(report=_report)
+    wanted = _parse_edition(edition) if edition is not None else None
+    cluster = NodeCluster(name, folder)
+    cluster.up(report=_report)
+    if wanted is None:
+        return
+    provide_image(cluster, report=_report)
+    import_plugin(cluster, report=_report)
+    install_plugin(cluster, wanted, cards=_CARDS, card_gib=_CARD_GIB)
+    _report("installing the operator by Helm")
+    NodeRelease(cluster).bring_up_to_date()
+    _report(f"the operator and the {wanted} edition are installed; docs/testing.md has a pool")
 
 
 @app.command("node-down")
@@ -126,11 +150,9 @@ def edition(
     folder: Folder = DEV,
 ) -> None:
     """Install an edition's DaemonSets in place of another's."""
-    known: dict[str, Edition] = {item.lower(): item for item in EDITIONS}
-    if edition.lower() not in known:
-        raise typer.BadParameter(f"{edition!r}: use one of {', '.join(EDITIONS)}")
-    install_edition(Cluster(name, folder), known[edition.lower()])
-    _report(f"{known[edition.lower()]} is installed")
+    known = _parse_edition(edition)
+    install_edition(Cluster(name, folder), known)
+    _report(f"{known} is installed")
 
 
 @nodes.command("add")
@@ -203,6 +225,13 @@ def operator(name: Name = DEMO, folder: Folder = DEV) -> None:
         process.stop()
         return
     raise DevclusterError(f"gpushare run ended with status {process.process.returncode}.")
+
+
+def _parse_edition(text: str) -> Edition:
+    known: dict[str, Edition] = {item.lower(): item for item in EDITIONS}
+    if text.lower() not in known:
+        raise typer.BadParameter(f"{text!r}: use one of {', '.join(known.values())}")
+    return known[text.lower()]
 
 
 def _parse_pair(text: str) -> tuple[str, str]:

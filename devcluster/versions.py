@@ -88,10 +88,12 @@ def _fill(folder: Path, fill: Callable[[Path], None], report: Callable[[str], No
     """Fill ``folder`` unless it is there; it appears whole or not at all."""
     if folder.exists():
         return
-    waiting = "another build is under way; waiting for it"
+    waiting = f"another build of {folder.name} is under way; waiting for it"
     with (
-        exclusive(folder.parent / "lock", on_wait=lambda: report(waiting)),
-        tempfile.TemporaryDirectory(prefix="building-", dir=folder.parent) as temporary,
+        exclusive(folder.with_name(f"{folder.name}.lock"), on_wait=lambda: report(waiting)),
+        tempfile.TemporaryDirectory(
+            prefix=f"building-{folder.name}-", dir=folder.parent
+        ) as temporary,
     ):
         filled = Path(temporary, "filled")
         filled.mkdir()

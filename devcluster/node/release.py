@@ -45,6 +45,15 @@ class NodeRelease(Release):
     def prepare(self) -> None:
         """Nothing: the nodes are there."""
 
+    def bring_up_to_date(self) -> None:
+        """Install it; where it is installed, let its pods run the image that the nodes have now."""
+        if not self.is_installed:
+            self.install()
+            return
+        self.upgrade()
+        for verb in ("restart", "status"):
+            self.cluster.kubectl("rollout", verb, "deployment", f"--namespace={NAMESPACE}")
+
     def kill(self, pod: dict[str, Any]) -> None:
         """SIGKILL for the first process of a pod's container."""
         assert isinstance(self.cluster, NodeCluster)

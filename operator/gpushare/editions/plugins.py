@@ -77,6 +77,18 @@ def may_offer(mode: Mode) -> frozenset[str]:
     return frozenset(mode.resources) or _WHOLE_CARDS
 
 
+def find_twins(pods: Sequence[Pod]) -> list[Pod]:
+    """Find Running pods of one plugin that different owners have, such as one that was installed
+    twice: the first such plugin's, one pod of each owner."""
+    by_plugin: dict[str, dict[str, Pod]] = {}
+    for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
+        plugin = identify_plugin(pod)
+        if SERVED.get(plugin) and pod.phase == "Running" and not pod.deleting:
+            by_plugin.setdefault(plugin, {}).setdefault(pod.owner, pod)
+    twins = (list(owned.values()) for _, owned in sorted(by_plugin.items()) if len(owned) > 1)
+    return next(twins, [])
+
+
 def find_competing(
     node: Node, pods: Sequence[Pod], mode: Mode, previous_mode: Mode | None = None
 ) -> tuple[str, tuple[str, ...]]:

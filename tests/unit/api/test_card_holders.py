@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpushare.api.k8s.gpu_request import ALL_DEVICES
-from gpushare.api.k8s.pod import Pod, parse_pod
+from gpushare.api.k8s.pod import NO_CARD, Pod, parse_pod
 from gpushare.api.pruned.cluster import Kind, keep_object
 from tests.kit.values.manifests import build_pod
 
@@ -53,6 +53,13 @@ SIGNS = {
         "NVIDIA_VISIBLE_DEVICES of container c0",
     ),
     "a device": (a_pod(paths=("/tmp", "/dev/nvidia0")), "hostPath /dev/nvidia0"),
+    "a mount that names a card": (
+        a_pod(
+            {"volumeMounts": [{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}]},
+            paths=("/dev/null",),
+        ),
+        "a mount below /var/run/nvidia-container-devices of container c0",
+    ),
     "one container of two hides them": (
         a_pod({"env": visible("void")}, {}, runtimeClassName="nvidia"),
         "runtimeClassName nvidia",
@@ -163,3 +170,20 @@ def test_an_unknown_plugin_costs_the_controller_no_memory() -> None:
     assert parse(raw) is None
     raw["metadata"]["namespace"] = "kube-system"
     assert parse(raw) is None
+
+
+@pytest.mark.parametrize("state", ["waiting", "terminated"])
+def test_a_container_that_was_given_no_card_is_known_by_its_runtimes_message(state: str) -> None:
+    said = f"nvidia-container-cli: device error: {NO_CARD}4MiB-to-run: unknown device"
+    where = {"state": {"waiting": {"message": said}}}
+    if state == "terminated":
+        where = {"state": {"running": {}}, "lastState": {"terminated": {"message": said}}}
+    raw = a_pod({"resources": {"limits": {"aliyun.com/gpu-mem": "4"}}})
+    raw["status"] = {"phase": "Running", "containerStatuses": [{"name": "c0", **where}]}
+    kept = keep_object(Kind.PODS, raw)
+    assert kept is not None
+    assert "nvidia-container-cli" not in str(kept)
+    for each in (raw, kept):
+        pod = parse(each)
+        assert pod is not None
+        assert pod.lacks_card

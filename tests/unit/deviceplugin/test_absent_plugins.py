@@ -119,7 +119,8 @@ def test_where_a_daemonset_selects_the_node_its_pods_are_to_be_looked_at(
 ) -> None:
     ctx = ReconcileContext(NOW, plugin_daemonsets=of_daemonset(RECOVER, **spec))
     told = verify_mode(a_node(), [], BASIC_DEFAULT, ctx)
-    expect_not_yet(told, Reason.COMPONENT_NOT_READY, "spec.nodeName=gpu-1")
+    words = (f"-n kube-system describe daemonset {RECOVER}", "Pending")
+    expect_not_yet(told, Reason.COMPONENT_NOT_READY, *words)
 
 
 def test_a_pod_that_is_there_is_looked_at_whatever_its_daemonset_selects() -> None:
@@ -128,6 +129,40 @@ def test_a_pod_that_is_there_is_looked_at_whatever_its_daemonset_selects() -> No
     pod = a_plugin_pod(daemonset=RECOVER, ready=False, ready_since=None)
     told = verify_mode(a_node(), [pod], BASIC_DEFAULT, ctx)
     expect_not_yet(told, Reason.COMPONENT_NOT_READY, "get pods -o wide")
+
+
+GPU_PRESENT = [
+    {"key": "feature.node.kubernetes.io/pci-10de.present", "operator": "In", "values": ["true"]},
+    {"key": "feature.node.kubernetes.io/cpu-model.vendor_id", "operator": "In", "values": ["N"]},
+    {"key": "nvidia.com/gpu.present", "operator": "In", "values": ["true"]},
+]
+"""The terms of NVIDIA's chart."""
+
+
+@pytest.mark.parametrize("labels", [{}, {"nvidia.com/gpu.present": "true"}])
+def test_of_nvidias_affinity_one_term_is_enough(labels: dict[str, str]) -> None:
+    (found,) = of_daemonset("nvdp", affinity=affinity(*GPU_PRESENT)).found
+    unmet = found.selection.describe_unmet("gpu-1", labels)
+    expected = () if labels else ("feature.node.kubernetes.io/pci-10de.present in (true)",)
+    assert unmet == expected
+
+
+@pytest.mark.parametrize(
+    ("demand", "told"),
+    [
+        ({"operator": "Exists"}, "k"),
+        ({"operator": "DoesNotExist"}, "!k"),
+        ({"operator": "NotIn", "values": ["a"]}, "k notin (a)"),
+        ({"operator": "Gt", "values": ["4"]}, "k > 4"),
+        ({"operator": "Lt", "values": ["4"]}, "k < 4"),
+    ],
+)
+def test_an_unmet_requirement_is_told_as_a_label_selector(
+    demand: dict[str, Any], told: str
+) -> None:
+    (found,) = of_daemonset("x", affinity=affinity({"key": "k", **demand})).found
+    labels = {"k": "a"} if demand["operator"] in ("DoesNotExist", "NotIn") else {}
+    assert found.selection.describe_unmet("gpu-1", labels) == (told,)
 
 
 def test_nvidias_daemonset_is_found_under_its_releases_name() -> None:

@@ -320,3 +320,14 @@ def test_what_an_unknown_plugin_serves_is_not_known_so_it_competes_with_nobody()
     assert _compete(BOTH, PLUGIN, UNKNOWN) is None
     plan = plan_of(_settled(), SHARE_POOL, PLUGIN, UNKNOWN, now=AT.now)
     assert plan == plan_of(_settled(), SHARE_POOL, PLUGIN, now=AT.now)
+
+
+def test_a_plugin_that_is_installed_twice_competes_with_itself() -> None:
+    """As by two manifests of the same plugin (NVIDIA/k8s-device-plugin, issue 255)."""
+    first, second = (a_plugin_pod(name, owner=f"of-{name}") for name in ("first", "second"))
+    trouble = _compete(MEMORY_ALONE, first, second)
+    expect_not_yet(trouble, Reason.COMPETING_PLUGINS, first.name, second.name)
+    rolling = a_plugin_pod("second", owner="of-first")
+    assert _compete(MEMORY_ALONE, first, rolling) is None
+    assert _compete(MEMORY_ALONE, first, replace(second, deleting=True)) is None
+    assert _compete(MEMORY_ALONE, first, replace(second, phase="Pending")) is None

@@ -92,7 +92,7 @@ QUANTUM = a_node(labels={"ack.node.gpu.schedule": "quantum"})
 OPEN_SOURCE = a_sharing_node(memory=30, gpu_count=2, labels={"gpushare": "true"})
 JUST_STARTED = replace(AT, now=NOW)
 NODES: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
-    (find(a_sharing_node()), WARNING, Reason.PLUGIN_RESTARTING, "no Ready pod on the node"),
+    (find(a_sharing_node()), WARNING, Reason.PLUGIN_RESTARTING, "no pod on the node"),
     (find(NO_CARDS, PLUGIN), ERROR, Reason.NO_CARDS, "then run `kubectl -n kube-system delete pod"),
     (find(NO_CARDS, PLUGIN, ctx=JUST_STARTED), INFO, Reason.RESOURCE_NOT_READY, ""),
     (find(a_sharing_node(memory=0), PLUGIN), WARNING, Reason.RESOURCE_NOT_READY, "is 0"),

@@ -65,7 +65,7 @@ def test_none_of_them_makes_its_node_a_problem_of_its_pool() -> None:
 def test_what_ended_and_what_is_on_a_node_without_cards_is_not_named() -> None:
     ended = [replace(each, phase="Failed") for each in (HOLDER, RUNNER, UNKNOWN, TWO)]
     elsewhere = [replace(each, node="cpu") for each in (HOLDER, RUNNER, UNKNOWN)]
-    nodes = (NODE, a_node("cpu", labels={"group": "web"}))
+    nodes = (NODE, a_node("cpu", capacity={}))
     snapshot = a_snapshot(pools=(POOL,), nodes=nodes, pods=(PLUGIN, *ended, *elsewhere))
     planner = plan_snapshot(snapshot, Settings(), NOW)
     codes = {Code.UNREQUESTED_CARDS, Code.ALL_DEVICES, Code.UNKNOWN_PLUGIN, Code.WITHOUT_CARD}

@@ -359,5 +359,7 @@ def test_a_container_without_a_card_is_none_of_the_counts(cards: int, counted: i
     seen = NodeSnapshot(node, (PLUGIN, a_train(is_unassigned=True)), parse_records(node))
     isolation = observe_isolation(seen)
     assert (isolation.containers, isolation.isolated) == (counted, counted)
+    refused = replace(seen, pods=(PLUGIN, a_train(lacks_card=True)))
+    assert observe_isolation(refused).containers == 0
     pending = replace(seen, pods=(PLUGIN, a_train(is_unassigned=True, phase="Pending")))
     assert find_pods_without_card(pending) == []

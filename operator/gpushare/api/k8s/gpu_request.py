@@ -19,6 +19,9 @@ _FROM_ELSEWHERE = "?"
 """Of a variable that is read from somewhere: it may be anything."""
 _DEVICES = "/dev/nvidia"
 """How the paths of cards on their node begin."""
+DEVICES_FOLDER = "/var/run/nvidia-container-devices"
+"""Each path that a container mounts below it names a card (NVIDIA Container Toolkit, with
+`accept-nvidia-visible-devices-as-volume-mounts`)."""
 _RUNTIME_CLASS = "nvidia"
 """RuntimeClass of the GPU Operator; its others begin like that (nvidia-cdi, nvidia-legacy)."""
 ALL_DEVICES = "privileged, with all of /dev"
@@ -239,12 +242,20 @@ def find_unrequested_cards(raw: Mapping[str, Any], spec: Spec, paths: Sequence[s
     for path in paths:
         if path.startswith(_DEVICES):
             return f"hostPath {path}"
+    for container in raw.get("containers") or ():
+        if any(map(names_card, container.get("volumeMounts") or ())):
+            return f"a mount below {DEVICES_FOLDER} of container {container['name']}"
     is_nvidias = runtime == _RUNTIME_CLASS or runtime.startswith(f"{_RUNTIME_CLASS}-")
     if is_nvidias and not all(each.hides_cards for each in environments):
         return f"runtimeClassName {runtime}"
     if any(path.rstrip("/") in ("", "/dev") for path in paths) and _is_privileged(raw):
         return ALL_DEVICES
     return ""
+
+
+def names_card(mount: Mapping[str, Any]) -> bool:
+    """Tell whether a volumeMount names a card."""
+    return str(mount.get("mountPath") or "").startswith(DEVICES_FOLDER)
 
 
 def _sets_visible_devices(spec: Spec) -> bool:

@@ -50,6 +50,8 @@ MAX_MESSAGE = 300
 
 MAX_LAST_WORDS = 120
 """Of the message with which a container ended: its end tells why."""
+NO_CARD = "no-gpu-has-"
+"""Begins the name of the card that a container is given by a plugin that found none for it."""
 CRASH_LOOP = "CrashLoopBackOff"
 NOTHING: Mapping[Any, int] = MappingProxyType({})
 NOT_LOOKED_AT = ("", "")
@@ -123,6 +125,8 @@ class Pod:
     """Units of GPU memory that the scheduler's ledger gives it, by index of the card."""
     is_unassigned: bool = False
     """The plugin has not marked the card of the scheduler's ledger as given."""
+    lacks_card: bool = False
+    """A container can't start, because the plugin gave it none."""
     card_count: int = 1
     """Cards over which its label spreads its GPU memory evenly (Professional)."""
     created: datetime | None = None
@@ -261,6 +265,7 @@ def parse_pod(
         # A binding that failed leaves its entry behind, on a pod that holds nothing.
         cards=_read_cards(spec, annotations, card_memory) if shares and node else NOTHING,
         is_unassigned=shares and annotations.get(names.ANNOTATION_ASSIGNED) == "false",
+        lacks_card=shares and _lacks_card(status),
         card_count=_count_cards(meta) if shares else 1,
         created=datetime.fromisoformat(created) if created else None,
         started=datetime.fromisoformat(started) if started and asks_for_cards else None,
@@ -387,6 +392,15 @@ def _describe_crash(status: Mapping[str, Any]) -> str:
             f"{ended.get('exitCode', 'unknown')}{f': {said}' if said else ''})"
         )
     return ""
+
+
+def _lacks_card(status: Mapping[str, Any]) -> bool:
+    for container in status.get("containerStatuses") or ():
+        states = container.get("state") or {}, container.get("lastState") or {}
+        for state in (states[0].get("waiting"), states[1].get("terminated")):
+            if NO_CARD in ((state or {}).get("message") or ""):
+                return True
+    return False
 
 
 def _count_cards(meta: Mapping[str, Any]) -> int:

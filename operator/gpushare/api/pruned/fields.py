@@ -8,6 +8,8 @@ import orjson
 
 from gpushare import names
 from gpushare.api.k8s.daemonset import CONFIGS_FOLDER, shorten_image
+from gpushare.api.k8s.gpu_request import names_card
+from gpushare.api.k8s.pod import NO_CARD
 from gpushare.api.pruned.keep import Items, Shape, keep_entries, required, texts, time
 from gpushare.settings import Variable
 
@@ -33,6 +35,17 @@ def _plugin_image(value: Any) -> str | None:
     """Keep the image of gpushare's plugin alone, by which that is known under any name."""
     name = _image_name(value)
     return name if name is not None and "gpushare" in name else None
+
+
+def _card_mounts(value: Any) -> list[dict[str, str]] | None:
+    """Keep the paths of the mounts that name cards."""
+    mounts = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [{"mountPath": each["mountPath"]} for each in mounts if names_card(each)] or None
+
+
+def _no_card_message(value: Any) -> str | None:
+    """Keep alone that a container was given no card: messages of programs may hold anything."""
+    return NO_CARD if isinstance(value, str) and NO_CARD in value else None
 
 
 def _last_spec(value: Any) -> str:
@@ -124,6 +137,7 @@ _CONTAINER: Shape = {
     "env": Items(_VARIABLE, "name", names.GPU_ENVIRONMENT),
     "resources": {"limits": _amounts, "requests": _amounts},
     "securityContext": {"privileged": bool},
+    "volumeMounts": _card_mounts,
 }
 _CLAIM: Shape = {"name": required, "resourceClaimName": str}
 _POD: Shape = {
@@ -169,8 +183,8 @@ _POD: Shape = {
             {
                 "name": required,
                 "restartCount": int,
-                "state": {"waiting": {"reason": str}},
-                "lastState": {"terminated": {"exitCode": int}},
+                "state": {"waiting": {"reason": str, "message": _no_card_message}},
+                "lastState": {"terminated": {"exitCode": int, "message": _no_card_message}},
             }
         ],
         "resourceClaimStatuses": [_CLAIM],

@@ -29,6 +29,7 @@ from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.isolation import find_pods_without_card
 from gpushare.core.snapshot.node import ReconcileContext
+from gpushare.editions.cards import find_card_sign
 from gpushare.editions.edition import Mode
 from gpushare.editions.registry import EDITIONS, find_edition, find_mode, find_schedule
 from gpushare.editions.stacks import Stack, find_stacks
@@ -118,7 +119,8 @@ def _judge(
             "(docs/tenants.md)",
         )
     # A node without cards has nothing that such pods could hold.
-    if pool is not None or edition is not None or others or node.gpu_count:
+    is_member = plan is not None and plan.reason is not Reason.NO_GPU_ON_NODE
+    if is_member or is_labelled or others or find_card_sign(node):
         yield from judge_card_holders(node, pods)
     if any(pod.is_static_plugin and pod.is_live for pod in pods):
         yield find(

@@ -23,6 +23,7 @@ from gpushare.editions.plugins import (
     SERVED,
     STATIC_PLUGIN,
     find_competing,
+    find_twins,
     identify_plugin,
     is_plugin_of,
     may_offer,
@@ -220,7 +221,7 @@ def find_competing_plugins(
     """
     own, competing = find_competing(node, pods, mode, previous_mode)
     if not competing:
-        return None
+        return _find_twins(pods)
     if len(stacks := find_stacks(node, pods)) > 1:
         return NotYet(Reason.COMPETING_STACKS, describe_competing(node.name, stacks))
     other, served = _name_plugin(competing[0], pods, ctx), SERVED[competing[0]]
@@ -308,6 +309,13 @@ def explain_no_ready_pod(
             f"does not match {' and '.join(unmet)}. Correct the node's labels, or the node "
             "selector or affinity of the DaemonSet"
         )
+    if not own and found is not None:
+        namespace = ctx.plugin_daemonsets.namespace_of(daemonset)
+        return (
+            f"DaemonSet {name} has no pod on the node. If that lasts, run `kubectl -n {namespace} "
+            f"describe daemonset {name}`: its pod may be Pending for want of resources, or a taint "
+            "keeps it off"
+        )
     return f"DaemonSet {name} has no Ready pod on the node. {advise_pods(node, ctx, daemonset)}"
 
 
@@ -321,6 +329,19 @@ def advise_pods(node: Node, ctx: ReconcileContext, daemonset: str) -> str:
 def tell_logs(serving: Sequence[Pod]) -> str:
     """Tell how a user reads the log of the plugin's pod that is serving."""
     return f"`kubectl -n {serving[0].namespace} logs {serving[0].name}`"
+
+
+def _find_twins(pods: Sequence[Pod]) -> NotYet | None:
+    twins = find_twins(pods)
+    if not twins:
+        return None
+    listed = " and ".join(f"{pod.namespace}/{pod.name}" for pod in twins)
+    return NotYet(
+        Reason.COMPETING_PLUGINS,
+        f"Pods {listed} of different owners run the same device plugin on the node: its kubelet "
+        "uses the one that registered last. Remove all but one, with its owner or by the owner's "
+        "node selector",
+    )
 
 
 def _name_plugin(plugin: str, pods: Sequence[Pod], ctx: ReconcileContext) -> str:

@@ -73,11 +73,15 @@ def find_pods_without_card(seen: NodeSnapshot) -> list[Pod]:
     """Find running pods to which the plugin gave no card, such as one with two GPU containers.
 
     It does not refuse their containers, but has them look for a card `no-gpu-has-3GiB-to-run`
-    (open-source gpushare-device-plugin). On a node of one card it gives that to whoever asks.
+    (open-source gpushare-device-plugin); NVIDIA's runtime does not start those. On a node of one
+    card it gives that to whoever asks.
     """
-    if seen.node.gpu_count <= 1:
-        return []
-    return [pod for pod in seen.pods if pod.is_unassigned and pod.phase == "Running"]
+    has_several = seen.node.gpu_count > 1
+    return [
+        pod
+        for pod in seen.pods
+        if pod.phase == "Running" and (pod.lacks_card or (pod.is_unassigned and has_several))
+    ]
 
 
 def find_stale_pods(seen: NodeSnapshot) -> tuple[Pod, ...]:
