@@ -42,7 +42,7 @@ def plan_patch(pod: PodShape, decision: Decision) -> list[Operation]:
 
 
 def _count_bytes(annotations: Mapping[str, str]) -> int:
-    return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+    return len("".join((*annotations, *annotations.values())).encode())
 
 
 def _plan_entries(
