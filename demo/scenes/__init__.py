@@ -11,6 +11,7 @@ from demo.scenes import (
     rollout,
     shared_card,
     teardown,
+    too_wide,
     unselected,
     windows,
 )
@@ -23,6 +24,7 @@ SCENES = {
     "shared-card": shared_card.SCENE,
     "open-source": open_source.SCENE,
     "unselected": unselected.SCENE,
+    "too-wide": too_wide.SCENE,
     "admission": admission.SCENE,
     "ownership": ownership.SCENE,
     "kubelet": kubelet.SCENE,
