@@ -149,9 +149,10 @@ fuzz: $(READY) ## Play hundreds of random histories, thousands of pods and calls
 	$(BIN)/pytest tests/unit --hypothesis-profile=fuzz -m hypothesis $(SHARDS)
 	GPUSHARE_HISTORIES=$(or $(HISTORIES),400) GPUSHARE_REVIEWS=$(or $(REVIEWS),1000) \
 		$(BIN)/pytest -p no:randomly -o faulthandler_timeout=0 --hypothesis-profile=fuzz \
-		tests/unit/planner/test_planner_histories.py \
+		tests/unit/planner/test_planner_histories.py tests/unit/planner/test_wild_histories.py \
 		tests/unit/forecast/test_forecast_histories.py tests/unit/snapshot/test_admission_histories.py \
-		tests/unit/admission/test_placement_oracle.py tests/unit/webhook/test_webhook_robustness.py
+		tests/unit/admission/test_placement_oracle.py tests/unit/admission/test_wild_placement.py \
+		tests/unit/webhook/test_webhook_robustness.py
 
 .PHONY: test-faults
 test-faults: $(READY) ## Run storms of a minute each, and other forms of what make test tries once

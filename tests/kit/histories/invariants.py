@@ -291,7 +291,7 @@ class InvariantChecker:
             admissions = find_admissions(seen)
             for pod in pods:
                 if pod.phase == "Running" and not pod.daemonset:
-                    known, read = admissions[pod.uid], cluster.pods[pod.uid].read
+                    known, read = admissions.get(pod.uid), cluster.pods[pod.uid].read
                     assert known in (None, read), f"{pod.uid} on {node}: {known}, and met {read}"
 
     # The end.

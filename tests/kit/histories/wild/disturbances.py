@@ -3,29 +3,32 @@ their names, and writers that flip, rename themselves, prune, or maintain nodes 
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import Any
 
 from gpushare import names
+from gpushare.api.k8s.pod import parse_pod
 from gpushare.api.pool import Edition
 from tests.kit.histories import simulated_cluster as sim
 from tests.kit.histories import simulated_kubelets
 from tests.kit.histories.disturbances import LABELS, MODES, POOLS, SCHEDULES, Disturbances
-from tests.kit.histories.field_ownership import CORDON
-from tests.kit.histories.wild.invariants import (
-    DRIVER_UPGRADE,
-    UPGRADE_DONE,
-    WildInvariantChecker,
-    is_under_maintenance,
-)
+from tests.kit.histories.maintenance import is_maintained
+from tests.kit.histories.turns import read_phase
+from tests.kit.histories.wild.invariants import WildInvariantChecker
 from tests.kit.histories.wild.machines import generate_machine
+from tests.kit.values.manifests import build_pod
 
 NODES = tuple(f"w{number}" for number in range(1, 8))
-_UPGRADE = ("upgrade-required", "cordon-required", "drain-required", "validation-required")
-"""States of a driver's upgrade, in their order; with the second the node is cordoned."""
-_WAS_CORDONED = "nvidia.com/gpu-driver-upgrade.node-initial-state.unschedulable"
-_PRUNED = sorted(names.NODE_LABELS - names.MODE_LABELS)
+_PRUNED = sorted((names.NODE_LABELS - names.MODE_LABELS) | names.NODE_ANNOTATIONS)
+_UNREQUESTED: tuple[Mapping[str, Any], ...] = (
+    {"env": {"NVIDIA_VISIBLE_DEVICES": "all"}},
+    {"runtimeClassName": "nvidia"},
+    {"volumes": [{"name": "card", "hostPath": {"path": "/dev/nvidia0"}}]},
+)
+"""What gives a pod cards that it does not ask for."""
+_OWNERS = ("", "ReplicaSet", "Job", "RayCluster", "DaemonSet")
 
 
 class WildDisturbances(Disturbances):
@@ -100,12 +103,33 @@ class WildDisturbances(Disturbances):
         labels = {key: v for key, v in known.labels.items() if key not in names.NODE_LABELS}
         self.cluster = sim.add_node(self.cluster, node, labels, known.machine)
 
+    # Workloads.
+
+    def bind_any(self, node: str) -> None:
+        """A pod of any owner is bound, with a request for what the node offers, or with none."""
+        known = self.cluster.nodes.get(node)
+        if known is None:
+            return
+        chance, name = self.chance, f"any-{self._next()}"
+        raw = build_pod(name, gib=None, owner=chance.choice(_OWNERS), nodeName=node)
+        if known.allocatable and chance.random() < 0.6:
+            limits = {min(known.allocatable): "1"}
+            raw["spec"]["containers"][0]["resources"] = {"limits": limits, "requests": limits}
+        else:
+            raw = build_pod(name, gib=None, nodeName=node, **chance.choice(_UNREQUESTED))
+        raw["metadata"] |= {"namespace": "default", "uid": f"uid-of-{name}"}
+        pod = parse_pod(raw, plugin_namespaces=(names.PLUGIN_NAMESPACE,))
+        if pod is not None:
+            self.cluster = sim.bind_pod(self.cluster, pod)
+
     # Writers.
 
     def prune(self, node: str) -> None:
         """Who knows nothing of a label takes it away, each time under another name."""
         if node in self.cluster.nodes:
             manager = f"pruner-{self._next()}"
+            # With the records goes what tells of the changes of late.
+            self.checker.note_request({self.cluster.nodes[node].uid})
             for key in self.chance.sample(_PRUNED, self.chance.choice((1, 2))):
                 self.cluster = sim.write_node(self.cluster, node, key, None, manager)
 
@@ -132,42 +156,37 @@ class WildDisturbances(Disturbances):
             ("nodes", [self.draw_nodes() for _ in range(3)]),
         ]
 
+    def rewrite(self, _: str) -> None:
+        """Somebody writes anything to pools again and again, never the same, or deletes them."""
+        chance, rest = self.chance, self.chance.choice((5, 12))
+        for turn in range(chance.choice((4, 12))):
+            name = chance.choice(POOLS)
+            spec = chance.choice(
+                (
+                    {"schedule": chance.choice(SCHEDULES)},
+                    {"priority": chance.randrange(1, 300)},
+                    {"nodes": self.draw_nodes() | {"exclude": [f"gone-{turn}"]}},
+                    {"reconcile": chance.choice(("Enforce", "Enforce", "Paused", "Observe"))},
+                    {"deletion_policy": chance.choice(("Retain", "WholeCard", "Restore"))},
+                )
+            )
+            self.put_pool(name, **spec)
+            if chance.random() < 0.1:
+                self.delete_pool(name)
+            self.work(5, rest, is_slow=False)
+
     @abstractmethod
     def work(self, rounds: int, seconds: float, is_slow: bool) -> None:
         """The operator goes on for a while."""
 
     # Another controller.
 
-    def go_on_with_upgrade(self, node: str) -> None:
-        """One more step of a driver's upgrade, which cordons the node and drains it by itself. It
-        uncordons no node that it found cordoned (NVIDIA/k8s-operator-libs, pkg/upgrade)."""
-        if node not in self.cluster.nodes:
-            return
-        known = self.cluster.nodes[node]
-        state = known.labels.get(DRIVER_UPGRADE, UPGRADE_DONE)
-        if state == UPGRADE_DONE:
-            self._write(node, DRIVER_UPGRADE, _UPGRADE[0])
-        elif state != _UPGRADE[-1]:
-            state = _UPGRADE[_UPGRADE.index(state) + 1]
-            self._write(node, DRIVER_UPGRADE, state)
-            if state == "cordon-required" and CORDON in known.fields:
-                self._write(node, _WAS_CORDONED, "true")
-            elif state == "cordon-required":
-                self._write(node, CORDON, "true")
+    def maintain(self, node: str) -> None:
+        """It begins its maintenance of the node, or ends it."""
+        if node in self.cluster.nodes and is_maintained(self.cluster.nodes[node]):
+            self.end_maintenance(node, self.chance.random() < 0.3, self.chance.random() < 0.5)
         else:
-            self.end_upgrade(node)
-
-    def end_upgrade(self, node: str) -> None:
-        known = self.cluster.nodes.get(node)
-        if known is None or not is_under_maintenance(known):
-            return
-        if _WAS_CORDONED not in known.fields:
-            self._write(node, CORDON, None)
-        self._write(node, _WAS_CORDONED, None)
-        self._write(node, DRIVER_UPGRADE, UPGRADE_DONE)
-
-    def _write(self, node: str, key: str, value: str | None) -> None:
-        self.cluster = sim.write_node(self.cluster, node, key, value, "gpu-operator")
+            self.begin_maintenance(node)
 
     # People.
 
@@ -186,8 +205,15 @@ class WildDisturbances(Disturbances):
         self.put_pool(name, **self.draw_spec(), **more)
 
     def mend(self) -> None:
-        for node in sorted(self.cluster.nodes):
-            self.end_upgrade(node)
+        """The same, where a machine is taken away of which somebody said that it had cards, and a
+        card is replaced where the plugin's offer is too small: a node that came with it unhealthy
+        has never shown how many it has."""
+        for name, node in sorted(self.cluster.nodes.items()):
+            if node.machine.unhealthy and read_phase(self.cluster, name) == "Failed":
+                mended = replace(node.machine, unhealthy=0)
+                self.cluster = sim.put_node(self.cluster, replace(node, machine=mended))
+            if self.checker.is_asserted(node) and not node.machine.serves_cards:
+                self.remove_node(name)
         super().mend()
 
 
@@ -197,8 +223,10 @@ WILD_EVENTS: Mapping[str, Callable[[WildDisturbances, str], None]] = {
     "added": lambda history, node: history.add_machine(node),
     "pruned": lambda history, node: history.prune(node),
     "labelled by who renames himself": lambda history, node: history.relabel_renamed(node),
+    "used by anybody": lambda history, node: history.bind_any(node),
+    "rewritten": lambda history, node: history.rewrite(node),
     "flipped": lambda history, node: history.flip(node),
-    "driver upgraded": lambda history, node: history.go_on_with_upgrade(node),
+    "maintained by another": lambda history, node: history.maintain(node),
     "moved": lambda history, node: history.move_node(node, history.chance.choice("ab")),
     "edited": lambda history, node: history.edit(node),
     "pool deleted": lambda history, _: history.delete_pool(history.chance.choice(POOLS)),

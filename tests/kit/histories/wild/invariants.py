@@ -10,17 +10,16 @@ from datetime import datetime, timedelta
 from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
-from tests.kit.histories.field_ownership import CORDON, SimulatedNode
+from tests.kit.histories.field_ownership import SimulatedNode
 from tests.kit.histories.invariants import OURS, InvariantChecker
 from tests.kit.histories.simulated_cluster import Cluster
 from tests.kit.histories.simulated_operator import Task
+from tests.kit.histories.turns import read_phase
 
-DRIVER_UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
-"""Label of another controller, which is done with a node where it says `upgrade-done`."""
-UPGRADE_DONE = "upgrade-done"
 MOST_RESTARTS = 6
 """Of one plugin on one node within `HOUR`."""
 HOUR = timedelta(hours=1)
+_LABELS = "the plugins that its labels select"
 _ABSENT = ("", "false")
 """A label of a mode with such a value says that no card is shared."""
 
@@ -33,14 +32,20 @@ class WildInvariantChecker(InvariantChecker):
         self._asserted: set[str] = set()
         """UIDs of nodes of which a person said that they have cards."""
         self._restarted: defaultdict[tuple[str, str], list[datetime]] = defaultdict(list)
-        """By a node's UID and a DaemonSet, since a person last asked for more."""
+        """By a node's UID and a DaemonSet, or `_LABELS`, since a person last asked for more."""
+        self._most: defaultdict[tuple[str, str], int] = defaultdict(int)
+
+    @property
+    def most_restarts(self) -> int:
+        """Of one plugin on one node within an hour, so far."""
+        return max(self._most.values(), default=0)
 
     def note_request(self, uids: set[str] | None = None) -> None:
         """A person retries, starts or approves changes of these nodes, or labels them (None: any):
         that may restart their plugins once more."""
-        for uid, daemonset in list(self._restarted):
+        for uid, what in list(self._restarted):
             if uids is None or uid in uids:
-                del self._restarted[uid, daemonset]
+                del self._restarted[uid, what]
 
     def note_approval(self, pool: Pool) -> None:
         super().note_approval(pool)
@@ -65,12 +70,16 @@ class WildInvariantChecker(InvariantChecker):
             if is_named or _is_labelled(node):
                 self._asserted.add(node.uid)
 
+    def is_asserted(self, node: SimulatedNode) -> bool:
+        return node.uid in self._asserted
+
     # Writes.
 
     def expect_fair_write(self, task: Task, before: Cluster, after: Cluster) -> None:
         name = task.decision.plan.node
         if name in before.nodes:
             self._expect_cards(name, before, after)
+            self._expect_few_restarts(name, before, after)
         super().expect_fair_write(task, before, after)
 
     def _expect_cards(self, name: str, before: Cluster, after: Cluster) -> None:
@@ -87,30 +96,20 @@ class WildInvariantChecker(InvariantChecker):
         """As far as its Node shows, or a person says."""
         if not node.machine.runs_daemonsets:
             return False
-        return node.machine.shows_cards or node.uid in self._asserted or bool(node.capacity)
+        return node.machine.shows_cards or self.is_asserted(node) or bool(node.capacity)
 
     def _expect_few_restarts(self, name: str, before: Cluster, after: Cluster) -> None:
-        """Whatever is written to a pool, a plugin restarts at most six times an hour."""
-        for daemonset in _list_deleted(name, before, after):
-            if not daemonset:
-                continue
-            key = before.nodes[name].uid, daemonset
+        """Whatever is written to a pool, a plugin restarts at most six times an hour; where its
+        DaemonSet selects the mode's label, that label restarts it."""
+        phases = read_phase(before, name), read_phase(after, name)
+        labelled = [_LABELS] if phases == ("Cordoned", "Labelled") else []
+        for what in filter(None, [*_list_deleted(name, before, after), *labelled]):
+            key = before.nodes[name].uid, what
             recent = [at for at in self._restarted[key] if before.now - at < HOUR]
             self._restarted[key] = [*recent, before.now]
+            self._most[key] = max(self._most[key], len(self._restarted[key]))
             times = [f"{at:%H:%M:%S}" for at in self._restarted[key]]
-            assert len(times) <= MOST_RESTARTS, f"{daemonset} on {name} restarts at {times}"
-
-
-def is_under_maintenance(node: SimulatedNode) -> bool:
-    """Whether another controller is at work on the node."""
-    return node.labels.get(DRIVER_UPGRADE, UPGRADE_DONE) != UPGRADE_DONE
-
-
-def _expect_maintenance_respected(name: str, before: Cluster, after: Cluster) -> None:
-    """A node on which another controller is at work is not given back."""
-    if is_under_maintenance(before.nodes[name]) and CORDON in before.nodes[name].fields:
-        state = before.nodes[name].labels[DRIVER_UPGRADE]
-        assert CORDON in after.nodes[name].fields, f"{name} is uncordoned in {state}"
+            assert len(times) <= MOST_RESTARTS, f"{what} on {name} restart at {times}"
 
 
 def _is_labelled(node: SimulatedNode) -> bool:

@@ -93,6 +93,12 @@ def _cpu(chance: Random, bare: Machine) -> Machine:
 
 _KINDS: tuple[Callable[[Random, Machine], Machine], ...] = (
     *[_with_cards] * 5,
+    _without_sign,
+    _with_unhealthy_card,
     _slow,
     _tainted,
+    *[_cpu] * 2,
+    _windows,
+    _virtual,
+    _arm,
 )
