@@ -29,5 +29,6 @@ def build_planner(settings: Settings) -> Planner:
         may_evict=settings.allow_eviction,
         may_tear_down=settings.allow_teardown_jobs,
         memory_unit=settings.memory_unit,
+        max_joins=settings.max_joins,
         published_keys=PUBLISHED_KEYS.union(settings.node_label_keys),
     )

@@ -28,7 +28,7 @@ class JoinEnd:
     failure: str = ""
     """What failed, in a sentence; empty where the mode was verified."""
     is_current: bool = True
-    """It failed in the attempt of now: neither the spec nor a retry annotation has changed since."""
+    """It failed in the attempt of now: neither spec nor retry annotations have changed since."""
 
 
 @dataclass(slots=True)

@@ -262,15 +262,9 @@ class Planner:
     ) -> Iterator[Decision]:
         """Give the places that are free to nodes that join, over all pools; tell those that have
         come that they wait. Where none is free, that costs the same however many wait."""
-        waiting = {
-            name: each.joins
-            for name, each in self.pool_states.items()
-            if each.joins.waiting and name not in snapshot.unrecorded_pools
-        }
-        if not waiting:
-            return
         every = {name: each.joins for name, each in self.pool_states.items()}
-        while name := find_next(waiting, every.values(), self._max_joins):
+        waiting = {name: joins for name, joins in every.items() if joins.waiting}
+        while waiting and (name := find_next(waiting, every.values(), self._max_joins)):
             joins = waiting[name]
             # One that the API server refuses goes last.
             node = min(joins.waiting, key=lambda each: (each in snapshot.refusals, each))
@@ -278,7 +272,10 @@ class Planner:
             joins.under_way.add(node)
             self.seen.add(node)
             narrowed = self._narrow_context(ctx, snapshot, name)
-            if started := self._begin(name, node, planned.get(name, {}), snapshot, narrowed):
+            started = self._begin(name, node, planned.get(name, {}), snapshot, narrowed)
+            if started is None or not started.starts:
+                joins.under_way.discard(node)
+            if started is not None:
                 yield Decision(name, started)
         for name, joins in waiting.items():
             refusal = refuse_join(name, self._max_joins)
