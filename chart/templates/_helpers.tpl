@@ -168,6 +168,8 @@ spec:
             {{- if ne .role "webhook" }}
             - name: GPUSHARE_ALLOW_EVICTION
               value: {{ .root.Values.eviction.enabled | quote }}
+            - name: GPUSHARE_MAX_JOINS
+              value: {{ .root.Values.controller.maxJoins | quote }}
             - name: GPUSHARE_MEMORY_UNIT
               value: {{ .root.Values.memoryUnit | quote }}
             - name: GPUSHARE_NODE_LABEL_KEYS

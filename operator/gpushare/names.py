@@ -270,6 +270,8 @@ class Reason(StrEnum):
     RESOURCE_NOT_READY = "ResourceNotReady"
     WAITING_FOR_BUDGET = "WaitingForBudget"
     WAITING_FOR_CANARY = "WaitingForCanary"
+    WAITING_FOR_JOINS = "WaitingForJoins"
+    JOINS_HALTED = "JoinsHalted"
     WAITING_FOR_APPROVAL = "WaitingForApproval"
     WAITING_FOR_WINDOW = "WaitingForWindow"
     WINDOW_TOO_SHORT = "WindowTooShort"

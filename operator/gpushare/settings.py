@@ -74,6 +74,7 @@ class Variable(StrEnum):
     RESTARTS_PER_HOUR = f"{SETTINGS_PREFIX}RESTARTS_PER_HOUR"
     CONTEST_SECONDS = f"{SETTINGS_PREFIX}CONTEST_SECONDS"
     RELEASE_PATIENCE_SECONDS = f"{SETTINGS_PREFIX}RELEASE_PATIENCE_SECONDS"
+    MAX_JOINS = f"{SETTINGS_PREFIX}MAX_JOINS"
     MEMORY_UNIT = f"{SETTINGS_PREFIX}MEMORY_UNIT"
     NVIDIA_NAMESPACE = f"{SETTINGS_PREFIX}NVIDIA_NAMESPACE"
     ON_NO_POOL = f"{SETTINGS_PREFIX}ON_NO_POOL"
@@ -142,6 +143,8 @@ class Settings(BaseModel):
     restarts_per_hour: int = Field(6, ge=2)
     """How often the device plugin of a node is replaced within an hour at most, whatever is written
     to pools and to the node's labels."""
+    max_joins: int = Field(16, ge=1)
+    """How many nodes that join are cordoned at once, over all pools."""
     contest_seconds: Seconds = 600.0
     """A field of a pool that returns to an earlier value twice within this time is contested, and
     nothing begins in the pool for as long. 0: never."""

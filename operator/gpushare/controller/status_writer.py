@@ -33,6 +33,7 @@ _WARNINGS = frozenset(
     {
         Reason.LABEL_CONFLICT,
         Reason.ROLLOUT_HALTED,
+        Reason.JOINS_HALTED,
         Reason.SPEC_CONTESTED,
         Reason.SPEC_INVALID,
         Reason.STALE_ISOLATION,

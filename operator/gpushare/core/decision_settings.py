@@ -30,6 +30,7 @@ def build_planner(settings: Settings) -> Planner:
         may_evict=settings.allow_eviction,
         may_tear_down=settings.allow_teardown_jobs,
         memory_unit=settings.memory_unit,
+        max_joins=settings.max_joins,
         # Labels of ours follow from the pool, and a node that joins has them only a moment later.
         published_keys=PUBLISHED_KEYS.union(settings.node_label_keys) - names.NODE_LABELS,
     )

@@ -41,6 +41,7 @@ from tests.kit.histories.simulated_cluster import CONFIG, DAEMONSETS, SHOWN, Clu
 from tests.kit.histories.simulated_operator import Task, describe
 from tests.kit.histories.turns import (
     expect_equal,
+    expect_join,
     expect_rate,
     expect_turn,
     find_leaving,
@@ -160,10 +161,14 @@ class InvariantChecker:
             if is_member:
                 self._expect_approval(task, pool)
             self._expect_window(task, pool, change, snapshot.freeze, now)
-            if change.initializing or (before is not None and before.is_under_way):
+            if before is not None and before.is_under_way:
                 # One that is out of service for a change that failed takes nothing more.
                 continue
             members, leaving = find_members(pool, snapshot), find_leaving(pool, snapshot)
+            if change.initializing:
+                if is_member:
+                    expect_join(name, pool, members, busy, snapshot)
+                continue
             out = {
                 other
                 for other in members | leaving

@@ -53,6 +53,9 @@ from tests.kit.histories.simulated_cluster import (
 )
 from tests.kit.values.objects import installed
 
+MAX_JOINS = 3
+"""Of how many nodes join at once: histories have few."""
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -66,9 +69,13 @@ class Task:
 class SimulatedOperator:
     """One process of the controller; what it knows ends with it."""
 
-    def __init__(self, *, may_evict: bool = True, may_tear_down: bool = True) -> None:
+    def __init__(
+        self, *, may_evict: bool = True, may_tear_down: bool = True, max_joins: int = MAX_JOINS
+    ) -> None:
         self.timing = Timing()
-        self.planner = Planner(self.timing, may_evict=may_evict, may_tear_down=may_tear_down)
+        self.planner = Planner(
+            self.timing, may_evict=may_evict, may_tear_down=may_tear_down, max_joins=max_joins
+        )
         self.busy: dict[str, Task] = {}
         """By node, what is being done to it."""
         self._nodes: Mapping[str, Node] = {}
@@ -274,7 +281,12 @@ def plan_from_nothing(
         pools=tuple(reversed(snapshot.pools)),
         nodes={name: snapshot.nodes[name] for name in sorted(snapshot.nodes, reverse=True)},
     )
-    planner = Planner(timing, may_evict=cluster.may_evict, may_tear_down=cluster.may_tear_down)
+    planner = Planner(
+        timing,
+        may_evict=cluster.may_evict,
+        may_tear_down=cluster.may_tear_down,
+        max_joins=MAX_JOINS,
+    )
     return planner, planner.update(turned, None, cluster.now)
 
 

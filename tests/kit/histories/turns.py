@@ -15,7 +15,7 @@ from gpushare.core.snapshot.cluster import ClusterSnapshot
 from tests.kit.histories.field_ownership import observe_node
 from tests.kit.histories.pool_oracle import find_pool, read_owner
 from tests.kit.histories.simulated_cluster import CONFIG_MODES, Cluster
-from tests.kit.histories.simulated_operator import Task
+from tests.kit.histories.simulated_operator import MAX_JOINS, Task
 
 
 def read_change(cluster: Cluster, name: str) -> Change | None:
@@ -59,6 +59,50 @@ def expect_turn(
     # A node that succeeded counts only while it is ready, which its record does not say.
     is_early = len(verified) < canary <= len(changing)
     assert not is_early, f"{name} begins before {sorted(changing)} succeeded"
+
+
+def expect_join(
+    name: str, pool: Pool, members: set[str], busy: Mapping[str, Task], snapshot: ClusterSnapshot
+) -> None:
+    """Few nodes join at once, over all pools, and none after three that failed."""
+    every = {other: parse_records(node) for other, node in snapshot.nodes.items()}
+    own = {other: every[other] for other in members}
+    at_once = {other for other in every if other == name or _is_joining(other, busy, snapshot)}
+    assert len(at_once) <= MAX_JOINS, f"{name} begins, although {sorted(at_once)} join"
+    failures = {other: f for other, records in own.items() if (f := _find_failed_join(records))}
+    cordoned = {*failures, *(at_once & members)}
+    assert len(cordoned) <= MAX_JOINS, f"{name} begins, although {sorted(cordoned)} are cordoned"
+    ends = [
+        (failure.at, True)
+        for other, failure in failures.items()
+        if failure.attempt == _name_attempt(pool, snapshot.nodes[other])
+    ]
+    ends += [
+        (records.applied.joined_at, False)
+        for records in own.values()
+        if records.applied is not None
+        and records.applied.joined_at is not None
+        and records.applied.pool == pool.name
+    ]
+    # Of two that ended in one moment, it may be either.
+    ends.sort(key=lambda end: (end[0], not end[1]))
+    last = [has_failed for _, has_failed in ends[-3:]]
+    assert last != [True] * 3, f"{name} begins, although the last joins failed: {ends}"
+
+
+def _is_joining(name: str, busy: Mapping[str, Task], snapshot: ClusterSnapshot) -> bool:
+    """Cordoned to join, or about to be; one that is NotReady can't succeed, and does not count."""
+    change = parse_records(snapshot.nodes[name]).change
+    if change is not None and change.is_under_way:
+        return change.initializing and change.failure is None and snapshot.nodes[name].ready
+    begun = read_beginning(busy[name].decision.plan.action, change) if name in busy else None
+    return begun is not None and begun.initializing
+
+
+def _find_failed_join(records: NodeRecords) -> Failure | None:
+    change = records.change
+    is_join = change is not None and change.is_under_way and change.initializing
+    return change.failure if change is not None and is_join else None
 
 
 def _name_attempt(pool: Pool, node: Node) -> str:

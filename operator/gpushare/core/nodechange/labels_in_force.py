@@ -53,6 +53,8 @@ def update_last_applied(
         unknown = unknown or (is_marked and mode.depends_on_label)
         return applied.model_copy(update={"mode_unknown": True if unknown else None}), None
     changes: dict[str, object] = {"pool": pool.name}
+    if known.pool != pool.name:
+        changes["joined_at"] = None
     if known.failure and known.failure.attempt != build_attempt(pool, seen.node.retry):
         # Else it would halt the pool again once the retry annotation is taken away.
         changes["failure"] = None
@@ -117,6 +119,7 @@ def build_last_applied(
     """
     # A node that joins takes no capacity away: it is no canary, and fails alone.
     proof = change if change is not None and not change.initializing else None
+    former = seen.records.applied
     applied = LastApplied(
         pool=pool,
         edition=mode.edition,
@@ -125,6 +128,7 @@ def build_last_applied(
         plugins=running_plugins(seen.pods, mode),
         restart_pending=restart_pending,
         from_mode=proof.from_mode if proof is not None else None,
+        joined_at=former.joined_at if former is not None and former.pool == pool else None,
         failure=(proof.failure or proof.rolls_back) if proof is not None else None,
         lacking_cards=change.lacking_cards if change is not None else None,
     )

@@ -138,7 +138,7 @@ def judge_told_retry(pool: Pool, now: str) -> Word:
     failed = pool.status.nodes.failed
     if is_contested(pool):
         return Word(now, "its spec is contested, as the controller reported last")
-    if not failed and _find_reason(pool) != Reason.ROLLOUT_HALTED:
+    if not failed and _find_reason(pool) not in (Reason.ROLLOUT_HALTED, Reason.JOINS_HALTED):
         raise NotCalledForError(
             f"no node of pool {pool.name} has failed, as the controller reported last; the nodes "
             "themselves cannot be listed"

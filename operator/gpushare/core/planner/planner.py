@@ -17,6 +17,7 @@ from gpushare.core.nodechange.releasing import has_stalled
 from gpushare.core.ownership.pool_index import PoolIndex
 from gpushare.core.ownership.releases import Releases
 from gpushare.core.planner.decisions import Decision, Plan
+from gpushare.core.planner.joins import find_next, is_under_way, read_end
 from gpushare.core.planner.node_predicate import is_relevant, list_label_keys
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.planner.pool_windows import find_next_edge, list_due, refresh_windows
@@ -28,6 +29,8 @@ from gpushare.core.planner.suppressed import (
     suppress,
 )
 from gpushare.core.planner.task import Task, list_tasks
+from gpushare.core.rollout.budget import refuse_join
+from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.rollout.start_now import find_active
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
@@ -51,6 +54,7 @@ class Planner:
         may_tear_down: bool = False,
         memory_unit: str = "GiB",
         published_keys: Collection[str] = PUBLISHED_KEYS,
+        max_joins: int = 16,
     ):
         self.pool_states: dict[str, PoolState] = {}
         self._timing = timing
@@ -61,6 +65,7 @@ class Planner:
             memory_unit=memory_unit,
         )
         self._published_keys = tuple(sorted(published_keys))
+        self._max_joins = max_joins
         self._listed: tuple[Pool, ...] | None = None
         self._pools: dict[str, Pool] = {}
         self._index = PoolIndex()
@@ -147,6 +152,7 @@ class Planner:
         for pool in sorted(touched | planned.keys()):
             planned_in = contexts.get(pool) or self._narrow_context(ctx, snapshot, pool)
             yield from self._decide_pool(pool, planned[pool], snapshot, planned_in)
+        yield from self._admit_joins(planned, snapshot, ctx)
 
     def _decide_pool(
         self, name: str, planned: _Plans, snapshot: ClusterSnapshot, planned_in: ReconcileContext
@@ -207,7 +213,7 @@ class Planner:
     def _admit(
         self,
         name: str,
-        planned: Mapping[str, StepResult | None],
+        planned: _Plans,
         snapshot: ClusterSnapshot,
         ctx: ReconcileContext,
     ) -> Iterator[Decision]:
@@ -229,36 +235,80 @@ class Planner:
             if node not in own and shared == pool_state.last_refusals:
                 continue
             self.seen.add(node)
+            plan, refusal = pool_state.queued[node], None
+            is_leaving = node in self.releases
             # One whose cordon is being written has been admitted already.
-            if node not in snapshot.starting and (
-                refusal := find_refusal_of(
-                    pool_state.queued[node],
-                    pool,
-                    pool_state,
-                    releasing,
-                    is_leaving=node in self.releases,
-                )
-            ):
-                plan = keep_waiting(pool_state.queued[node], refusal)
-                pool_state.queue(plan, is_queued=True)
-                pool_state.record(plan)
+            if node not in snapshot.starting:
+                refusal = find_refusal_of(plan, pool, pool_state, releasing, is_leaving=is_leaving)
+                # One that is cordoned already takes no place of others.
+                if refusal is None and plan.initializes and not (plan.under_way or is_leaving):
+                    pool_state.joins.wait(node)
+                    continue
+            pool_state.joins.leave(node)
+            if refusal is not None:
+                plan = self._keep_waiting(name, plan, refusal)
                 if node in planned or plan.action is not None:
                     yield Decision(name, plan)
-                continue
-            task = self._find_task(snapshot, node)
-            started = planned[node] if node in planned else self._plan(task, pool, ctx)
-            if started is None:
-                pool_state.remove(node)
-                continue
-            if started.queued:
-                started = explain_refusal(started.begin(), task.context)
-            self._enter(pool_state, pool, task, started, ctx)
-            if started.uses_budget:
-                pool_state.take_out_of_service(node)
-                shared = find_shared_refusals(pool, pool_state, releasing)
-            yield Decision(name, started)
+            elif started := self._begin(name, node, planned, snapshot, ctx):
+                if started.uses_budget:
+                    pool_state.take_out_of_service(node)
+                    shared = find_shared_refusals(pool, pool_state, releasing)
+                yield Decision(name, started)
         pool_state.last_refusals = shared
         pool_state.last_progress = count_progress(pool, pool_state, releasing)
+
+    def _admit_joins(
+        self, planned: Mapping[str, _Plans], snapshot: ClusterSnapshot, ctx: ReconcileContext
+    ) -> Iterator[Decision]:
+        """Give the places that are free to nodes that join, over all pools; tell those that have
+        come that they wait. Where none is free, that costs the same however many wait."""
+        every = {name: each.joins for name, each in self.pool_states.items()}
+        waiting = {name: joins for name, joins in every.items() if joins.waiting}
+        while waiting and (name := find_next(waiting, every.values(), self._max_joins)):
+            joins = waiting[name]
+            # One that the API server refuses goes last.
+            node = min(joins.waiting, key=lambda each: (each in snapshot.refusals, each))
+            joins.leave(node)
+            joins.under_way.add(node)
+            self.seen.add(node)
+            narrowed = self._narrow_context(ctx, snapshot, name)
+            started = self._begin(name, node, planned.get(name, {}), snapshot, narrowed)
+            if started is None or not started.starts:
+                joins.under_way.discard(node)
+            if started is not None:
+                yield Decision(name, started)
+        for name, joins in waiting.items():
+            refusal = refuse_join(name, self._max_joins)
+            for node in sorted(joins.arrived):
+                plan = self._keep_waiting(name, self.pool_states[name].queued[node], refusal)
+                yield Decision(name, plan)
+            joins.arrived.clear()
+
+    def _keep_waiting(self, name: str, plan: StepResult, refusal: Refusal) -> StepResult:
+        pool_state, plan = self.pool_states[name], keep_waiting(plan, refusal)
+        pool_state.queue(plan, is_queued=True)
+        pool_state.record(plan)
+        return plan
+
+    def _begin(
+        self,
+        name: str,
+        node: str,
+        planned: _Plans,
+        snapshot: ClusterSnapshot,
+        ctx: ReconcileContext,
+    ) -> StepResult | None:
+        """Begin the change of a node that was admitted; None where nothing is to be done."""
+        pool_state, pool = self.pool_states[name], self._pools.get(name)
+        task = self._find_task(snapshot, node)
+        started = planned[node] if node in planned else self._plan(task, pool, ctx)
+        if started is None:
+            pool_state.remove(node)
+            return None
+        if started.queued:
+            started = explain_refusal(started.begin(), task.context)
+        self._enter(pool_state, pool, task, started, ctx)
+        return started
 
     def _serve(self, context: NodeContext, name: str) -> None:
         """Record whether a node is in service."""
@@ -268,6 +318,8 @@ class Planner:
             pool_state.changing.add(context.name)
         if context.is_only_cordoned:
             pool_state.cordoned.add(context.name)
+        if is_under_way(context):
+            pool_state.joins.under_way.add(context.name)
         # A pool that is being deleted waits only for its own changes: a node that is down must
         # not keep the healthy ones from being given back.
         deleting = pool is not None and pool.deleting
@@ -297,6 +349,8 @@ class Planner:
             pool_state.measure(plan.node, task.measure(plan, pool))
             pool_state.label(plan.node, task.find_labels(plan), self._published_keys)
             applied = task.context.seen.records.applied
+            assert pool is not None
+            pool_state.joins.end(plan.node, read_end(task.context, pool))
             pool_state.time_change(plan.node, applied.took_seconds if applied else None)
             pool_state.claim(plan.node, observe_isolation(task.context.seen))
             if plan.uses_budget and not plan.starts:

@@ -8,6 +8,7 @@ from statistics import median
 from gpushare.api.pool import Pool
 from gpushare.core.capacity.node_capacity import NodeCapacity
 from gpushare.core.capacity.node_labels import LabelSums
+from gpushare.core.planner.joins import Joins
 from gpushare.core.rollout.budget import RolloutProgress
 from gpushare.core.rollout.change_kinds import Kind
 from gpushare.core.rollout.contest import Contest
@@ -63,6 +64,7 @@ class PoolState:
     """Nodes in their change, or about to be, but for those that join."""
     unavailable: set[str] = field(default_factory=set)
     """Nodes out of service: they use the budget up."""
+    joins: Joins = field(default_factory=Joins)
     cordoned: set[str] = field(default_factory=set)
     """Nodes whose change has begun, and can still be aborted without a trace."""
     windows: WindowState | None = None
@@ -73,7 +75,7 @@ class PoolState:
     """The pool, as it was when that was judged."""
     last_stops: tuple[bool, Refusal | None] = (False, None)
     """Whether it was halted, and closed, when that was last planned by."""
-    last_refusals: tuple[Refusal | None, Refusal | None] | None = None
+    last_refusals: tuple[Refusal | None, ...] | None = None
     """Why those that are queued and in service may not start: for as long as it is the same they
     need not be asked again."""
     last_progress: RolloutProgress | None = None
@@ -189,13 +191,15 @@ class PoolState:
             self.queued[plan.node] = plan
         else:
             self.queued.pop(plan.node, None)
+            self.joins.leave(plan.node)
 
     def lose_claim(self, plan: StepResult) -> None:
         """Record that the pool claims the node, and another has it; `plan` says which."""
         self.record(plan)
         self.measure(plan.node, None)
         self.claim(plan.node, NOTHING_SHARED)
-        self.queued.pop(plan.node, None)
+        self.queue(plan, is_queued=False)
+        self.joins.end(plan.node, None)
         self.put_in_service(plan.node)
 
     def take_waits(self) -> Counter[Reason]:
@@ -220,6 +224,8 @@ class PoolState:
         self.measure(node, None)
         self.claim(node, NOTHING_SHARED)
         self.queued.pop(node, None)
+        self.joins.leave(node)
+        self.joins.end(node, None)
         self.put_in_service(node)
 
     def take_out_of_service(self, node: str) -> None:
@@ -232,3 +238,4 @@ class PoolState:
         self.unavailable.discard(node)
         self.changing.discard(node)
         self.cordoned.discard(node)
+        self.joins.under_way.discard(node)

@@ -23,18 +23,20 @@ def count_progress(
         verified=len(pool_state.verified),
         halted_by=halting.halts if halting is not None else "",
         resumes=halting is not None and halting.resumes,
+        joins_halted_by=pool_state.joins.halted_by,
     )
 
 
 def find_shared_refusals(
     pool: Pool | None, pool_state: PoolState, releasing: int
-) -> tuple[Refusal | None, Refusal | None]:
-    """Find why one more node in service that needs no approval may not start, and what its windows
-    say: as long as both are the same, nodes that wait need not be asked again."""
+) -> tuple[Refusal | None, ...]:
+    """Find why one more node that needs no approval may not start, in service or joining, and what
+    its windows say: as long as all are the same, nodes that wait need not be asked again."""
     progress = count_progress(pool, pool_state, releasing)
     windows = pool_state.windows
     of_windows = windows.refusal if windows is not None else None
-    return find_start_refusal(pool, progress, initializes=False), of_windows
+    in_service, joins = (find_start_refusal(pool, progress, initializes=i) for i in (False, True))
+    return in_service, joins, of_windows
 
 
 def find_refusal_of(
@@ -45,7 +47,7 @@ def find_refusal_of(
     for each other's place."""
     progress = count_progress(pool, pool_state, releasing, plan.node)
     if plan.under_way:
-        progress = replace(progress, unavailable=0, changing=0)
+        progress = replace(progress, unavailable=0, changing=0, joins_halted_by="")
     return find_start_refusal(
         pool,
         progress,

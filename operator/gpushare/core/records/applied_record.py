@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Edition, ModeName
 from gpushare.core.records.change_record import Failure
-from gpushare.core.records.record import PoolName, Record
+from gpushare.core.records.record import Moment, PoolName, Record
 from gpushare.editions.edition import Mode
 from gpushare.editions.registry import MODES, find_mode
 
@@ -41,6 +41,8 @@ class LastApplied(Record):
     one's pods come back when its own label does."""
     from_mode: ModeName | None = Field(default=None, alias="from")
     """The mode that a change left for this one; absent where none was needed, or it joined."""
+    joined_at: Moment | None = None
+    """When the node's join to the pool was verified, by a change."""
     took_seconds: float | None = Field(default=None, ge=0)
     """How long that change took from its labels on, if it restarted the plugin and succeeded."""
     lacking_cards: int | None = Field(default=None, ge=0)

@@ -31,6 +31,8 @@ class RolloutProgress:
     """What failed, in a sentence."""
     resumes: bool = False
     """That ends automatically, and a retry does not help."""
+    joins_halted_by: str = ""
+    """What failed where no more nodes may join, in a sentence."""
 
 
 def find_start_refusal(
@@ -45,8 +47,9 @@ def find_start_refusal(
     """Find why one more node of `pool` may not start its change; None where it may.
 
     A change of a `kind` needs approval; None is one that needs none, as one that `is_given_back`. A
-    node that `initializes` takes no capacity away, and waits for nothing else but a freeze. What is
-    given back waits for its own kind and `windows` only: nothing else must hold a deletion up.
+    node that `initializes` takes no capacity away, and waits for nothing else but a freeze, and
+    where too many of those before it failed. What is given back waits for its own kind and
+    `windows` only: nothing else must hold a deletion up.
     """
     closed = None
     if pool is not None and windows is not None:
@@ -58,6 +61,10 @@ def find_start_refusal(
             f"run: kubectl gpushare plan pool {pool.name}",
         )
     if initializes:
+        is_halted = pool is not None and progress.joins_halted_by and not is_given_back
+        if closed is None and pool is not None and is_halted:
+            message = explain_joins_halt(pool.name, progress.joins_halted_by)
+            return Refusal(Reason.JOINS_HALTED, message)
         return closed
     if pool is None or pool.deleting:
         rollout = pool.spec.rollout if pool is not None else Rollout()
@@ -86,6 +93,27 @@ def explain_halt(pool: str, halted_by: str, *, resumes: bool) -> str:
     return (
         "The rollout is halted. Fix the cause, then change the spec or run "
         f"`kubectl gpushare retry pool/{pool}`. {halted_by}"
+    )
+
+
+def explain_joins_halt(pool: str, halted_by: str) -> str:
+    """Tell how to let nodes join again, then what failed."""
+    return (
+        "No more nodes join, because the last three failed. Fix the cause, then change the spec or "
+        f"run `kubectl gpushare retry pool/{pool}`. {halted_by}"
+    )
+
+
+def refuse_join(pool: str, most: int) -> Refusal:
+    """Refuse a place to a node that joins, where `most` are taken.
+
+    It counts no nodes: with each that ends, all that wait would be looked at again.
+    """
+    return Refusal(
+        Reason.WAITING_FOR_JOINS,
+        f"Waiting for other nodes that join: at most {most} are cordoned at once over all pools "
+        "(chart value controller.maxJoins), and in a pool those that failed count too. Run "
+        f"`kubectl gpushare explain pool {pool}`",
     )
 
 

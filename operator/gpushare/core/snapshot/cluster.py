@@ -61,6 +61,8 @@ class NodeContext:
     is_busy: bool
     is_starting: bool = False
     """Its change begins just now, within the budget."""
+    is_join_starting: bool = False
+    """The change by which it joins begins just now."""
     refusal: Blocker | None = None
     unreadable: StepResult | None = None
 
@@ -122,6 +124,7 @@ def build_node_context(snapshot: ClusterSnapshot, name: str) -> NodeContext:
         seen,
         is_busy=name in snapshot.busy,
         is_starting=snapshot.starting.get(name, False),
+        is_join_starting=snapshot.starting.get(name) is False,
         refusal=snapshot.refusals.get(name),
         unreadable=unreadable,
     )

@@ -11,7 +11,7 @@ from gpushare.api.pool import Pool
 from gpushare.api.status import PlanStep, PoolPlan
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.rollout.approval import find_approval, is_approved
-from gpushare.core.rollout.budget import explain_halt
+from gpushare.core.rollout.budget import explain_halt, explain_joins_halt
 from gpushare.core.rollout.change_kinds import Kind, hash_kinds
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.editions.edition import Outcome
@@ -27,6 +27,8 @@ _TURNS = frozenset(
     {
         Reason.WAITING_FOR_BUDGET,
         Reason.WAITING_FOR_CANARY,
+        Reason.WAITING_FOR_JOINS,
+        Reason.JOINS_HALTED,
         Reason.WAITING_FOR_APPROVAL,
         Reason.ROLLOUT_HALTED,
         Reason.SPEC_CONTESTED,
@@ -78,6 +80,9 @@ def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]
         halt = explain_halt(pool.name, halting.halts, resumes=halting.resumes)
         message = f"{halt}. Nodes left to change: {left}"
         return False, Reason.ROLLOUT_HALTED, message
+    if any(plan.reason is Reason.JOINS_HALTED for plan in pool_state.queued.values()):
+        halt = explain_joins_halt(pool.name, pool_state.joins.halted_by)
+        return False, Reason.JOINS_HALTED, f"{halt}. Nodes left to change: {left}"
     unapproved = [kind for kind in pool_state.kinds if not is_approved(pool, kind)]
     if unapproved:
         listed = "; ".join(sorted(map(str, unapproved)))

@@ -178,7 +178,8 @@ def _judge_ready(
     if first_plan is None:
         return True, Reason.ALL_NODES_READY, f"{total} of {total} nodes are ready"
     waits_for_others = first_plan.state is NodeState.UPDATING or (
-        first_plan.reason in (Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY)
+        first_plan.reason
+        in (Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY, Reason.WAITING_FOR_JOINS)
     )
     reason = Reason.UPDATING if waits_for_others else first_plan.reason
     message = (

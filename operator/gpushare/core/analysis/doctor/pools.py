@@ -20,6 +20,7 @@ _CONDITIONS: Mapping[tuple[str, str], Severity] = {
 }
 _REASONS: Mapping[tuple[str, Reason], Severity] = {
     (Condition.ROLLOUT_COMPLETE, Reason.ROLLOUT_HALTED): Severity.ERROR,
+    (Condition.ROLLOUT_COMPLETE, Reason.JOINS_HALTED): Severity.ERROR,
     (Condition.ROLLOUT_COMPLETE, Reason.SPEC_CONTESTED): Severity.WARNING,
     (Condition.READY, Reason.NO_NODES): Severity.INFO,
     (Condition.READY, Reason.SPEC_INVALID): Severity.ERROR,

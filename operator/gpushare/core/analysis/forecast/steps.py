@@ -26,6 +26,7 @@ from gpushare.names import Reason
 
 _TURNS = frozenset(
     {Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY, Reason.WAITING_FOR_WINDOW}
+    | {Reason.WAITING_FOR_JOINS}
 )
 """Nothing is wrong: other nodes come first."""
 

@@ -198,6 +198,8 @@ def complete(step: Step) -> StepResult:
 def _build_applied(step: Step) -> LastApplied:
     change = step.change
     applied = build_last_applied(step.seen, change.pool, step.to, change=change)
+    if change.initializing:
+        applied = applied.model_copy(update={"joined_at": step.ctx.now})
     if not change.restart or change.teardown or change.labelled_at is None or applied.failure:
         return applied
     took = max(0.0, round((step.ctx.now - change.labelled_at).total_seconds(), 1))

@@ -1,0 +1,141 @@
+"""Counts the nodes that join a pool: how many are cordoned for it, and how the last ones ended.
+
+Nodes that join are in no budget, since they take no GPU capacity away. But a selector may cover
+nodes that can't join, on which other work runs. So few are cordoned at once, and after three that
+failed none begins. All of that is read from the nodes' records: a restart forgets nothing.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from gpushare.api.pool import Pool
+from gpushare.core.nodechange.blockers import find_unready
+from gpushare.core.nodechange.phases.failed import describe_failure
+from gpushare.core.snapshot.change_policy import build_attempt
+from gpushare.core.snapshot.cluster import NodeContext
+
+MOST_FAILED = 3
+"""So many of the last joins may fail, until a user retries them."""
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinEnd:
+    """How a node's join ended."""
+
+    at: datetime
+    failure: str = ""
+    """What failed, in a sentence; empty where the mode was verified."""
+    is_current: bool = True
+    """It failed in the attempt of now: neither spec nor retry annotations have changed since."""
+
+
+@dataclass(slots=True)
+class Joins:
+    """The joins of one pool."""
+
+    under_way: set[str] = field(default_factory=set)
+    """Nodes that are cordoned for it, or about to be: not those that are not Ready, nor failed."""
+    waiting: set[str] = field(default_factory=set)
+    """Nodes that wait for their turn alone."""
+    arrived: set[str] = field(default_factory=set)
+    """Those of them that wait since this pass."""
+    ends: dict[str, JoinEnd] = field(default_factory=dict)
+    """By node, of those that the pool has."""
+    failed: int = 0
+    """So many of them failed. Their nodes stay cordoned."""
+    _latest: tuple[datetime, str] | None = None
+    """When the last one ended, and why no other may begin: until an end changes."""
+
+    def wait(self, node: str) -> None:
+        """Have the node wait for its turn."""
+        self.waiting.add(node)
+        self.arrived.add(node)
+
+    def leave(self, node: str) -> None:
+        """Have the node wait no more."""
+        self.waiting.discard(node)
+        self.arrived.discard(node)
+
+    def end(self, node: str, end: JoinEnd | None) -> None:
+        """Record how the node's join ended; None where it has not, or the node is gone."""
+        before = self.ends.get(node)
+        if before == end:
+            return
+        if end is None:
+            del self.ends[node]
+        else:
+            self.ends[node] = end
+        self.failed += _has_failed(end) - _has_failed(before)
+        self._latest = None
+
+    @property
+    def halted_by(self) -> str:
+        """Why no other node may begin: what failed first of the last joins; empty where one may."""
+        return self._find_latest()[1] if self.failed >= MOST_FAILED else ""
+
+    @property
+    def last_ended_at(self) -> datetime:
+        """When the last one ended."""
+        return self._find_latest()[0]
+
+    def _find_latest(self) -> tuple[datetime, str]:
+        if self._latest is None:
+            last = max((end.at for end in self.ends.values()), default=_NEVER)
+            self._latest = last, self._find_halt()
+        return self._latest
+
+    def _find_halt(self) -> str:
+        verified = max((e.at for e in self.ends.values() if not e.failure), default=_NEVER)
+        failed = sorted(
+            (end.at, node, end.failure)
+            for node, end in self.ends.items()
+            if end.failure and end.is_current and end.at > verified
+        )
+        return failed[0][2] if len(failed) >= MOST_FAILED else ""
+
+
+def read_end(context: NodeContext, pool: Pool) -> JoinEnd | None:
+    """Read how the node's join ended; None where it has not, or was another pool's."""
+    node, change = context.seen.node, context.seen.records.change
+    applied = context.seen.records.applied
+    if change is not None and change.is_under_way and change.initializing and change.failure:
+        failure = change.failure
+        told = describe_failure(node.name, failure)
+        return JoinEnd(failure.at, told, failure.attempt == build_attempt(pool, node.retry))
+    if applied is None or applied.joined_at is None or applied.pool != pool.name:
+        return None
+    return JoinEnd(applied.joined_at)
+
+
+def is_under_way(context: NodeContext) -> bool:
+    """Tell whether the node takes a place of those that join: it is cordoned for that, or about to
+    be, and it could succeed."""
+    change = context.seen.records.change
+    begun = change is not None and change.is_under_way and change.initializing
+    has_failed = change is not None and change.failure is not None
+    return context.is_join_starting or (
+        begun and not has_failed and find_unready(context.seen) is None
+    )
+
+
+def find_next(waiting: Mapping[str, Joins], every: Collection[Joins], most: int) -> str:
+    """Find which of the pools that are `waiting` has the next place, of at most so many over
+    `every` pool; empty where none has.
+
+    The pool with the fewest under way goes first, then the one whose last join ended first. What
+    failed in a pool takes its own places alone: it holds up no other.
+    """
+    if sum(len(joins.under_way) for joins in every) >= most:
+        return ""
+    ranked = (
+        (len(joins.under_way), joins.last_ended_at, pool)
+        for pool, joins in waiting.items()
+        if joins.waiting and len(joins.under_way) + joins.failed < most
+    )
+    return min(ranked, default=(0, _NEVER, ""))[2]
+
+
+def _has_failed(end: JoinEnd | None) -> bool:
+    return end is not None and bool(end.failure)
