@@ -170,7 +170,7 @@ def _report(cluster: Cluster, name: str) -> Cluster:
     """The kubelet tells what the node offers, some time after that changed."""
     node, reports = cluster.nodes[name], dict(cluster.reports)
     offer = {} if cluster.suffers(name, Fault.SILENT_ZERO) else _offer(cluster, name)
-    if cluster.suffers(name, Fault.MIG):
+    if cluster.suffers(name, Fault.MIG) and node.machine.serves_cards:
         offer |= {f"{names.RESOURCE_MIG_PREFIX}1g.5gb": 7}
     due = reports.pop(name, None)
     if node.allocatable != offer:
