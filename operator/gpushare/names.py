@@ -53,8 +53,8 @@ MODULE_LOADED: Final = "loaded"
 ANNOTATION_MODE_UNKNOWN: Final = f"{GROUP}/mode-unknown"
 """`true`: nobody knows which mode its plugin gives. It stays on a node that we give up."""
 ANNOTATION_RESTARTS: Final = f"{GROUP}/restarts"
-"""JSON object: when the device plugin was replaced within the last hour. It stays as long on a node
-that we give up: another pool may have it next."""
+"""JSON object: when the device plugin was replaced within the last hour. It goes with the other
+records of a node that no pool has any more."""
 RELEASED_ANNOTATIONS: Final = frozenset(
     {ANNOTATION_INITIAL_VALUES, ANNOTATION_CHANGE, ANNOTATION_APPLIED, ANNOTATION_DRIFT}
     | {ANNOTATION_RESTARTS}
