@@ -1,6 +1,6 @@
 """Which card a container gets from a real kubelet: the plugin is asked, and never told of a pod."""
 
-from tests.kit.cluster.expect import expect_running
+from tests.kit.cluster.expect import expect, expect_running
 from tests.kit.nodebench import CGPU_DISABLE, NodeBench, expect_truth, given_pool
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
@@ -31,3 +31,10 @@ def test_the_kubelet_asks_for_each_container_so_two_of_them_get_no_card(bench: N
         "main": "no-gpu-has-2GiB-to-run",
         "with-4": "no-gpu-has-4GiB-to-run",
     }
+    bench.run_pod("one", gib=1)
+    expect(bench, "only the pod with a card is counted", lambda: count_containers(bench) == 1)
+
+
+def count_containers(bench: NodeBench) -> int:
+    found: int = (bench.pool()["status"].get("isolation") or {}).get("containers", 0)
+    return found

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from devcluster.node.plugins import PLUGIN, PLUGIN_IMAGE
+from devcluster.node.plugins import PLUGIN_IMAGE
 from tests.kit.bench import SYSTEM_PODS
 from tests.kit.cluster.expect import expect, expect_offered, expect_reason
 from tests.kit.nodebench import CARD_GIB, CARDS, NodeBench, expect_shared
@@ -26,7 +26,7 @@ def with_copy(bench: NodeBench) -> Iterator[str]:
     }
     spec = {
         "nodeName": node,
-        "serviceAccountName": PLUGIN,
+        "serviceAccountName": "gpushare-device-plugin",
         "terminationGracePeriodSeconds": 0,
         "containers": [container],
         "volumes": [{"name": "plugins", "hostPath": {"path": FOLDER}}],
@@ -53,9 +53,11 @@ def test_a_plugin_that_the_kubelet_refuses_is_told_with_the_remedy_and_the_copy_
 
         assert "already connected" in told["message"]
         assert "restart the kubelet" in told["message"]
-        assert bench.node(bench.host.name)["spec"]["unschedulable"] is True
     expect(bench, "the copy is gone", lambda: name not in names_of(bench))
+    bench.host.kill("kubelet")
+    bench.host.start("kubelet")
     expect_shared(bench)
+    bench.run_pod("after")
 
 
 def names_of(bench: NodeBench) -> list[str]:

@@ -186,4 +186,17 @@ def test_a_container_that_was_given_no_card_is_known_by_its_runtimes_message(sta
     for each in (raw, kept):
         pod = parse(each)
         assert pod is not None
-        assert pod.lacks_card
+        assert pod.has_card is False
+
+
+@pytest.mark.parametrize(("assigned", "has_card"), [("true", True), ("false", None), (None, True)])
+def test_whether_the_plugin_gave_the_ledgers_card_is_read(
+    assigned: str | None, has_card: bool | None
+) -> None:
+    raw = a_pod({"resources": {"limits": {"aliyun.com/gpu-mem": "4"}}})
+    raw["metadata"]["annotations"] = {"ALIYUN_COM_GPU_MEM_ASSIGNED": assigned} if assigned else {}
+    for each in (raw, keep_object(Kind.PODS, raw)):
+        assert each is not None
+        pod = parse(each)
+        assert pod is not None
+        assert pod.has_card is has_card

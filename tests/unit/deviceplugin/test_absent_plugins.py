@@ -59,7 +59,7 @@ def test_a_plugin_that_crash_loops_is_read_with_how_it_ended(
 def test_the_end_of_a_long_message_is_read() -> None:
     pod = parse_plugin(WAITS, {"terminated": {"exitCode": 2, "message": "x" * 5000 + REFUSED}})
     assert pod is not None
-    assert pod.crash.endswith(f"{REFUSED})")
+    assert pod.crash.endswith(REFUSED)
     assert len(pod.crash) < 250
 
 
@@ -75,6 +75,13 @@ def test_a_plugin_that_crash_loops_is_told_with_the_log_and_the_kubelets_restart
     logs = f"kubectl -n kube-system logs {plugin.name} --previous"
     words = (crash, logs, "already connected", "systemctl restart kubelet")
     expect_not_yet(told, Reason.PLUGIN_RESTARTING, *words)
+    refused = explain(
+        [INSTALLER, replace(plugin, crash=f"{crash}: {REFUSED}")], installed([plugin.daemonset])
+    )
+    # A status shows the beginning.
+    shown = expect_not_yet(refused, Reason.PLUGIN_RESTARTING).message[:240]
+    assert "CrashLoopBackOff" in shown
+    assert "systemctl restart kubelet" in shown
     leaving = [INSTALLER, replace(plugin, deleting=True)]
     told = explain(leaving, installed([plugin.daemonset]))
     assert crash not in expect_not_yet(told, Reason.PLUGIN_RESTARTING).message

@@ -30,7 +30,7 @@ PLUGIN = a_plugin_pod()
 HOLDER = a_gpu_pod("notebook", requests={}, unrequested="hostPath /dev/nvidia0")
 RUNNER = a_gpu_pod("runner", requests={}, unrequested=ALL_DEVICES)
 UNKNOWN = a_gpu_pod("plugin", requests={}, daemonset="unknown device plugin")
-TWO = a_gpu_pod("two", is_unassigned=True)
+TWO = a_gpu_pod("two", has_card=None)
 POOL = a_pool(schedule="share")
 
 

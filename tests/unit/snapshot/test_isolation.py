@@ -356,10 +356,10 @@ def test_a_pod_that_holds_what_its_nodes_mode_does_not_offer_met_another_mode() 
 def test_a_container_without_a_card_is_none_of_the_counts(cards: int, counted: int) -> None:
     """With one card the plugin gives that to a container whose pod it does not find."""
     node = replace(a_member("cgpu", **KNOWN), gpu_count=cards)
-    seen = NodeSnapshot(node, (PLUGIN, a_train(is_unassigned=True)), parse_records(node))
+    seen = NodeSnapshot(node, (PLUGIN, a_train(has_card=None)), parse_records(node))
     isolation = observe_isolation(seen)
     assert (isolation.containers, isolation.isolated) == (counted, counted)
-    refused = replace(seen, pods=(PLUGIN, a_train(lacks_card=True)))
+    refused = replace(seen, pods=(PLUGIN, a_train(has_card=False)))
     assert observe_isolation(refused).containers == 0
-    pending = replace(seen, pods=(PLUGIN, a_train(is_unassigned=True, phase="Pending")))
+    pending = replace(seen, pods=(PLUGIN, a_train(has_card=None, phase="Pending")))
     assert find_pods_without_card(pending) == []

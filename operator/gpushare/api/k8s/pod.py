@@ -123,10 +123,9 @@ class Pod:
     """The whole-card plugin as a static pod: nothing but its node's kubelet can restart it."""
     cards: Mapping[int, int] = field(default_factory=lambda: NOTHING)
     """Units of GPU memory that the scheduler's ledger gives it, by index of the card."""
-    is_unassigned: bool = False
-    """The plugin has not marked the card of the scheduler's ledger as given."""
-    lacks_card: bool = False
-    """A container can't start, because the plugin gave it none."""
+    has_card: bool | None = True
+    """False: a container can't start, because the plugin gave it no card. None: the plugin has not
+    marked the card of the scheduler's ledger as given."""
     card_count: int = 1
     """Cards over which its label spreads its GPU memory evenly (Professional)."""
     created: datetime | None = None
@@ -264,8 +263,7 @@ def parse_pod(
         workload=share(name_workload(meta, owner)) if shares else None,
         # A binding that failed leaves its entry behind, on a pod that holds nothing.
         cards=_read_cards(spec, annotations, card_memory) if shares and node else NOTHING,
-        is_unassigned=shares and annotations.get(names.ANNOTATION_ASSIGNED) == "false",
-        lacks_card=shares and _lacks_card(status),
+        has_card=_find_card(annotations, status) if shares else True,
         card_count=_count_cards(meta) if shares else 1,
         created=datetime.fromisoformat(created) if created else None,
         started=datetime.fromisoformat(started) if started and asks_for_cards else None,
@@ -389,18 +387,18 @@ def _describe_crash(status: Mapping[str, Any]) -> str:
         return (
             f"container {container['name']} is in {CRASH_LOOP} "
             f"({container.get('restartCount', 0)} restarts, last exit code "
-            f"{ended.get('exitCode', 'unknown')}{f': {said}' if said else ''})"
+            f"{ended.get('exitCode', 'unknown')}){f': {said}' if said else ''}"
         )
     return ""
 
 
-def _lacks_card(status: Mapping[str, Any]) -> bool:
+def _find_card(annotations: Mapping[str, str], status: Mapping[str, Any]) -> bool | None:
     for container in status.get("containerStatuses") or ():
         states = container.get("state") or {}, container.get("lastState") or {}
         for state in (states[0].get("waiting"), states[1].get("terminated")):
             if NO_CARD in ((state or {}).get("message") or ""):
-                return True
-    return False
+                return False
+    return None if annotations.get(names.ANNOTATION_ASSIGNED) == "false" else True
 
 
 def _count_cards(meta: Mapping[str, Any]) -> int:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from gpushare import names
 from gpushare.api.k8s.daemonset import UNNAMED
 from gpushare.api.k8s.node import Node
-from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.pod import CRASH_LOOP, Pod
 from gpushare.api.pool import Schedule
 from gpushare.core.capacity.node_capacity import tell_unit
 from gpushare.core.deviceplugin.scheduler_errors import RESTART
@@ -45,10 +45,7 @@ _REMOVE_UNKNOWN_PLUGIN = (
 )
 _ALREADY_CONNECTED = "device plugin already connected"
 """The kubelet's refusal of a plugin's registration, for as long as it runs (seen on 1.37)."""
-_RESTART_KUBELET = (
-    "restart the kubelet on the node (`systemctl restart kubelet`), which refuses the plugin until "
-    "then"
-)
+_RESTART_KUBELET = "restart the kubelet on the node (`systemctl restart kubelet`)"
 REMOVE_STATIC_PLUGIN = (
     f"Move {STATIC_MANIFEST} out of that folder on the node (deleting the pod stops nothing)"
 )
@@ -296,10 +293,13 @@ def explain_no_ready_pod(
     """Explain why a DaemonSet has no Ready pod on the node, and what a user does about it."""
     name, own = ctx.name_of(daemonset), [pod for pod in pods if pod.daemonset == daemonset]
     if crashing := next((pod for pod in own if pod.crash and not pod.deleting), None):
+        remedy = f"The kubelet refuses it ('{_ALREADY_CONNECTED}'): {_RESTART_KUBELET}"
+        if _ALREADY_CONNECTED not in crashing.crash:
+            logs = f"`kubectl -n {crashing.namespace} logs {crashing.name} --previous`"
+            remedy = f"Check {logs}. If it says '{_ALREADY_CONNECTED}', {_RESTART_KUBELET}"
         return (
-            f"DaemonSet {name} has no Ready pod on the node: {crashing.crash}. Check "
-            f"`kubectl -n {crashing.namespace} logs {crashing.name} --previous`. If it says "
-            f"'{_ALREADY_CONNECTED}', {_RESTART_KUBELET}"
+            f"DaemonSet {name} has no Ready pod on the node ({CRASH_LOOP}). {remedy}. Its "
+            f"{crashing.crash}"
         )
     found = ctx.plugin_daemonsets.find(daemonset)
     unmet = found.selection.describe_unmet(node.name, node.labels) if found is not None else ()

@@ -80,7 +80,8 @@ def find_pods_without_card(seen: NodeSnapshot) -> list[Pod]:
     return [
         pod
         for pod in seen.pods
-        if pod.phase == "Running" and (pod.lacks_card or (pod.is_unassigned and has_several))
+        if pod.phase == "Running"
+        and (pod.has_card is False or (pod.has_card is None and has_several))
     ]
 
 
