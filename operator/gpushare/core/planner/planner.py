@@ -262,9 +262,10 @@ class Planner:
     ) -> Iterator[Decision]:
         """Give the places that are free to nodes that join, over all pools; tell those that have
         come that they wait. Where none is free, that costs the same however many wait."""
-        every = {name: each.joins for name, each in self.pool_states.items()}
-        waiting = {name: joins for name, joins in every.items() if joins.waiting}
-        while waiting and (name := find_next(waiting, every.values(), self._max_joins)):
+        states = self.pool_states.items()
+        waiting = {name: each.joins for name, each in states if each.joins.waiting}
+        every = [each.joins for each in self.pool_states.values()] if waiting else []
+        while waiting and (name := find_next(waiting, every, self._max_joins)):
             joins = waiting[name]
             # One that the API server refuses goes last.
             node = min(joins.waiting, key=lambda each: (each in snapshot.refusals, each))
