@@ -270,6 +270,7 @@ def test_a_node_of_four_cards_is_as_many_series_as_the_page_says_of_five_thousan
     page = (Path(__file__).parents[3] / "docs/metrics.md").read_text()
     said = "So 5,000 nodes in one pool are 20 series; with `metrics.perNode` they are 45,000 more"
     assert said in page
+    assert "| each pool | 20," in page
     of_cluster, of_pool, of_application, of_node = 10, 20, 3, 45_000 // 5_000
     nodes = [a_member(f"gpu-{index}", cards=4) for index in range(5)]
     pods = [a_holder(f"web-{index}", {0: 4}, node=f"gpu-{index}") for index in range(5)]
