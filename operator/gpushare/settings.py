@@ -143,7 +143,7 @@ class Settings(BaseModel):
     restarts_per_hour: int = Field(6, ge=2)
     """How often the device plugin of a node is replaced within an hour at most, whatever is written
     to pools and to the node's labels."""
-    max_joins: int = Field(16, ge=1)
+    max_joins: int = Field(16, ge=4)
     """How many nodes that join are cordoned at once, over all pools."""
     contest_seconds: Seconds = 600.0
     """A field of a pool that returns to an earlier value twice within this time is contested, and

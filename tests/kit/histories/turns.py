@@ -91,10 +91,10 @@ def expect_join(
 
 
 def _is_joining(name: str, busy: Mapping[str, Task], snapshot: ClusterSnapshot) -> bool:
-    """Cordoned to join, or about to be; one that is NotReady can't succeed, and does not count."""
+    """Cordoned to join, or about to be; one that failed does not count."""
     change = parse_records(snapshot.nodes[name]).change
     if change is not None and change.is_under_way:
-        return change.initializing and change.failure is None and snapshot.nodes[name].ready
+        return change.initializing and change.failure is None
     begun = read_beginning(busy[name].decision.plan.action, change) if name in busy else None
     return begun is not None and begun.initializing
 

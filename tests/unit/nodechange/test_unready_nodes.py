@@ -60,11 +60,14 @@ def test_a_node_whose_driver_goes_before_the_labels_is_uncordoned() -> None:
     [({"ready": False}, (), Reason.NODE_NOT_READY), ({}, (DRIVER,), Reason.DRIVER_NOT_READY)],
     ids=["NotReady", "without driver"],
 )
-def test_a_node_that_joins_does_not_fail_while_it_cannot_succeed(
+def test_a_node_that_joins_waits_until_it_can_succeed_and_fails_at_the_deadline(
     phase: ChangePhase, fields: Mapping[str, Any], pods: tuple[Any, ...], reason: Reason
 ) -> None:
-    plan = plan_of(cordoned(_joining(phase), **fields), a_pool(), *pods, now=MUCH_LATER)
-    expect_idle(plan, NodeState.UPDATING, reason)
+    node = cordoned(_joining(phase), **fields)
+    expect_idle(plan_of(node, a_pool(), *pods), NodeState.UPDATING, reason)
+    failure = expect_change(plan_of(node, a_pool(), *pods, now=MUCH_LATER)).failure
+    assert failure is not None
+    assert failure.reason == Reason.DEADLINE_EXCEEDED
 
 
 def test_a_member_that_is_not_ready_still_fails_at_its_deadline() -> None:

@@ -24,11 +24,13 @@ CPU = Machine("CPU", cards=0, shows_cards=False, labels={})
 class Crowd:
     """So many new nodes in one pool, and the operator beside them."""
 
-    def __init__(self, machine: Machine, pool: Pool, nodes: int = NODES) -> None:
+    def __init__(self, machine: Machine, pool: Pool, *, is_lost: bool = False) -> None:
+        """With `is_lost` a node is NotReady once it is labelled."""
         # The pods are read again after 2 s; the kubelet reports within another.
         returning = timedelta(seconds=NODE_SECONDS - 4)
+        self._is_lost = is_lost
         self.cluster = sim.Cluster(returning=returning, reporting=timedelta(seconds=1))
-        for number in range(nodes):
+        for number in range(NODES):
             self.cluster = sim.add_node(self.cluster, f"n{number:03}", {"group": "gpu"}, machine)
         self.cluster = sim.put_pool(self.cluster, pool)
         self.operator = SimulatedOperator(max_joins=MOST)
@@ -43,6 +45,8 @@ class Crowd:
             self.operator.decide(snapshot, changed, self.cluster)
             for node in sorted(self.operator.busy):
                 self.cluster = self.operator.carry_out(node, self.cluster)
+                if self._is_lost and self.cluster.nodes[node].labels.get(names.LABEL_SCHEDULE):
+                    self.cluster = sim.set_ready(self.cluster, node, ready=False)
             cordoned = {n for n, node in self.cluster.nodes.items() if CORDON in node.fields}
             self.at_once = max(self.at_once, len(cordoned))
             self.ever |= cordoned
@@ -64,6 +68,12 @@ class Crowd:
         return {plan.reason for plan in plans}
 
 
+def assume_cards(ready_timeout_seconds: int) -> Pool:
+    """A pool that says of each node that it has cards, so that all of them join."""
+    nodes = {"selector": {"match_labels": {"group": "gpu"}}, "cards": "Assumed"}
+    return a_pool(nodes=nodes, rollout={"ready_timeout_seconds": ready_timeout_seconds})
+
+
 def test_a_hundred_nodes_join_in_less_than_two_minutes() -> None:
     crowd = Crowd(ONE_CARD, a_pool())
     crowd.work(180)
@@ -73,8 +83,7 @@ def test_a_hundred_nodes_join_in_less_than_two_minutes() -> None:
 
 def test_of_a_hundred_nodes_that_cannot_join_few_are_ever_cordoned() -> None:
     """As a selector that covers CPU nodes, of which the pool says that all have cards."""
-    nodes = {"selector": {"match_labels": {"group": "gpu"}}, "cards": "Assumed"}
-    pool = a_pool(nodes=nodes, rollout={"ready_timeout_seconds": 30})
+    pool = assume_cards(ready_timeout_seconds=30)
     crowd = Crowd(CPU, pool)
     crowd.work(120)
     assert (crowd.joined, crowd.at_once, len(crowd.ever)) == (0, MOST, MOST)
@@ -94,3 +103,11 @@ def test_of_a_hundred_nodes_that_cannot_join_few_are_ever_cordoned() -> None:
     crowd.work(10)
     assert not any(CORDON in node.fields for node in crowd.cluster.nodes.values())
     assert crowd.reasons == {Reason.NO_GPU_ON_NODE}
+
+
+def test_of_a_hundred_nodes_that_are_lost_once_they_are_labelled_few_are_ever_cordoned() -> None:
+    """As where an installer breaks the container runtime of each."""
+    crowd = Crowd(CPU, assume_cards(ready_timeout_seconds=30), is_lost=True)
+    crowd.work(120)
+    assert (crowd.joined, crowd.at_once, len(crowd.ever)) == (0, MOST, MOST)
+    assert crowd.reasons == {Reason.DEADLINE_EXCEEDED, Reason.JOINS_HALTED}

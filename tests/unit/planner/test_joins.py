@@ -176,14 +176,16 @@ def test_those_under_way_of_any_pool_count() -> None:
 
 
 @pytest.mark.parametrize(
-    "blocked", [{"ready": False}, None], ids=["one is NotReady", "one has failed"]
+    ("blocked", "begin"),
+    [(begun("b00", ready=False), []), (failed("b00"), ["new-1"])],
+    ids=["one is NotReady", "one has failed"],
 )
-def test_a_node_that_cannot_succeed_takes_no_place(blocked: dict[str, Any] | None) -> None:
-    stuck = failed("b00") if blocked is None else begun("b00", **blocked)
+def test_a_cordoned_node_takes_a_place_until_it_failed(blocked: Node, begin: list[str]) -> None:
     under = [begun(f"b{n:02}") for n in range(1, MOST)]
-    other = a_pool("other", nodes={"names": ["new-1"]})
-    snapshot = snapshot_of(stuck, *under, a_node("new-1", {"group": "x"}), pools=[a_pool(), other])
-    assert list_cordoned(snapshot) == ["new-1"]
+    new = a_node("new-1", {"group": "x"})
+    pools = [a_pool(), a_pool("other", nodes={"names": ["new-1"]})]
+    snapshot = snapshot_of(blocked, *under, new, pools=pools)
+    assert list_cordoned(snapshot) == begin
 
 
 def test_in_their_own_pool_those_that_failed_take_places() -> None:

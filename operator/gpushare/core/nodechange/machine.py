@@ -6,17 +6,17 @@ again (Deferred), Failed if the change has a failure. `core/rollout/budget.py` a
 
 What happens when     Stable    Cordoned               Labelled to Restarting     Failed
 a user uncordons it   nothing   aborted                cordoned again             cordoned again
-it becomes NotReady   no start  aborted                the deadline runs, but if  no rollback yet
-                                                       it joins: from its return
+it becomes NotReady   no start  aborted                the deadline runs; if it   no rollback yet
+                                                       joins, anew when Ready
 a GPU pod is bound    no start  aborted or waited for  waited for, see below      no rollback yet
 another is at work    no start  stays cordoned         stays cordoned, see below  no rollback yet
 pool deleted, Retain  released  aborted, released      finished, released         released, cordoned
 CordonAndWait, Evict: a change starts beside pods, and waits for them or evicts them. From Labelled
 on, recording the plugin's pods and the module's removal wait for pods, the end for another mode's.
-No deadline runs while pods are waited for, nor, until the node is NotReady, while a user is, nor
-while another controller is at work, whose uncordon is undone and any other before Labelled wins. An
-abort back to a failed change leaves it cordoned. WholeCard and Restore end a labelled change first
-(`releasing.py`). Uncordoned: new plugin and resource there, old gone (deviceplugin/verification.py)
+No deadline runs while pods are waited for, nor, until the node is NotReady, while a user is. While
+another controller works on the node none runs either, and its uncordon is undone; before Labelled,
+any other uncordon aborts. An abort back to a failed change leaves the node cordoned. WholeCard and
+Restore end a labelled change first (`releasing.py`). Uncordoned: new plugin and resource there, old gone (deviceplugin/verification.py)
 """
 
 from collections.abc import Callable, Iterable
@@ -125,7 +125,7 @@ CORDONED: Phase[MemberStep] = Phase(
 )
 _MAINTAINED = Rule("under-maintenance", maintenance.wait_for_maintenance)
 _REVERTED = Rule("labels-or-cordon-undone", labelled.revert, ("Failed",))
-_UNREADY = Rule("node-not-ready", labelled.wait_for_node)
+_UNREADY = Rule("node-not-ready", labelled.wait_for_node, ("Failed",))
 _REBOOTING = Rule("rebooting", teardown.wait_for_reboot_to_end, ("Failed",))
 LABELLED: Phase[Step] = Phase(
     "Labelled",

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from gpushare.api.pool import Pool
-from gpushare.core.nodechange.blockers import find_unready
 from gpushare.core.nodechange.phases.failed import describe_failure
 from gpushare.core.snapshot.change_policy import build_attempt
 from gpushare.core.snapshot.cluster import NodeContext
@@ -36,7 +35,7 @@ class Joins:
     """The joins of one pool."""
 
     under_way: set[str] = field(default_factory=set)
-    """Nodes that are cordoned for it, or about to be: not those that are not Ready, nor failed."""
+    """Nodes that are cordoned for it, or about to be: not those that failed."""
     waiting: set[str] = field(default_factory=set)
     """Nodes that wait for their turn alone."""
     arrived: set[str] = field(default_factory=set)
@@ -111,13 +110,11 @@ def read_end(context: NodeContext, pool: Pool) -> JoinEnd | None:
 
 def is_under_way(context: NodeContext) -> bool:
     """Tell whether the node takes a place of those that join: it is cordoned for that, or about to
-    be, and it could succeed."""
+    be, and has not failed."""
     change = context.seen.records.change
     begun = change is not None and change.is_under_way and change.initializing
     has_failed = change is not None and change.failure is not None
-    return context.is_join_starting or (
-        begun and not has_failed and find_unready(context.seen) is None
-    )
+    return context.is_join_starting or (begun and not has_failed)
 
 
 def find_next(waiting: Mapping[str, Joins], every: Collection[Joins], most: int) -> str:

@@ -36,7 +36,7 @@ from gpushare.names import Reason
 
 
 def wait_for_node(step: Step) -> StepResult | None:
-    """Wait where a node that joins, or its driver, is not ready. The deadline runs from then on."""
+    """Wait where a node that joins, or its driver, is not ready. The deadline begins anew then."""
     blocker = find_unready(step.seen) if step.change.initializing else None
     return step.updating(blocker.reason, blocker.message) if blocker is not None else None
 
