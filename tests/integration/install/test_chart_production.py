@@ -72,7 +72,7 @@ def test_they_keep_off_gpu_nodes_which_the_operator_cordons(installed: Bench, ro
 
 def test_each_component_may_be_placed_by_itself(installed: Bench) -> None:
     zones = {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}
-    own = {
+    own: Values = {
         "nodeSelector": {"disk": "hdd"},
         "tolerations": [{"key": "edge", "operator": "Exists"}],
         "topologySpreadConstraints": [zones],
