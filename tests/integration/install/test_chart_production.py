@@ -77,9 +77,8 @@ def test_each_component_may_be_placed_by_itself(installed: Bench) -> None:
         "tolerations": [{"key": "edge", "operator": "Exists"}],
         "topologySpreadConstraints": [zones],
     }
-    objects = render_named(
-        installed.cluster, OFTEN_SET | {f"webhook.{key}": value for key, value in own.items()}
-    )
+    values = {**OFTEN_SET, **{f"webhook.{key}": value for key, value in own.items()}}
+    objects = render_named(installed.cluster, values)
     webhook, controller = pod_of(objects, "webhook"), pod_of(objects, "controller")
     for key in ("nodeSelector", "tolerations"):
         assert webhook[key] == own[key]
