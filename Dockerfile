@@ -2,6 +2,15 @@
 # The digest names the index of all platforms; `make base-image` prints the tag's digest of today.
 FROM python:3.11.16-slim-trixie@sha256:da047cb8f9d1d98e5c070f5300ba9f7274e33b8fc0e5be5ed88740aed1b95ba9 AS base
 
+# A pod of this target shows how much GPU memory it gets (docs/isolation.md).
+FROM base AS memory-test
+WORKDIR /opt/memory-test
+COPY memorytest/take_memory.py ./
+# Without it the container runtime leaves the driver's library out of images that are not CUDA's.
+ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
+USER 65532:65532
+ENTRYPOINT ["python3", "/opt/memory-test/take_memory.py"]
+
 FROM base AS build
 ENV PREFIX=/opt/gpushare \
     PIP_DISABLE_PIP_VERSION_CHECK=1 \

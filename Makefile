@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-SOURCES := operator/gpushare devcluster demo bench tests
+SOURCES := operator/gpushare memorytest devcluster demo bench tests
 export PYTHONPATH := operator:.
 # Where it is set, each of a thousand processes would compile the program anew.
 unexport PYTHONDONTWRITEBYTECODE

@@ -28,6 +28,24 @@ Made by `make chart-docs` from [values.yaml](values.yaml); a value that is not l
 | value | default | what it is for |
 |---|---|---|
 """
+_FOOT = """
+## What has no value
+
+Charts of other operators often have values for these; this one has none on purpose:
+
+- names of objects and the namespace (`nameOverride`, `fullnameOverride`): a cluster has one
+  installation, and admission policies, `helm uninstall` and `kubectl gpushare doctor` find its
+  objects by their names;
+- arguments, variables, volumes and sidecars of the containers: each setting of the program has a
+  value above;
+- `create: false` for ServiceAccounts and RBAC: the admission policies that restrict the accounts
+  name them, and `doctor` compares the rights with the chart's;
+- security contexts (but for `fixedUser`), probes, update strategy and PodDisruptionBudgets: they
+  follow from how the program starts, answers and stops, and are tested as they are;
+- `hostNetwork` and the type of the Service, for clusters whose API server does not reach pods:
+  run the webhook outside the cluster (`deploy: false`, `webhook.url`);
+- objects of your own: apply them beside the release.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +83,8 @@ def render_readme() -> str:
         tested=about["annotations"]["gpushare.io/tested-kubernetes"],
     )
     defaults = yaml.safe_load(text)
-    return head + "".join(_render_row(value, defaults) for value in read_values(text))
+    rows = (_render_row(value, defaults) for value in read_values(text))
+    return "".join([head, *rows, _FOOT])
 
 
 def _render_row(value: Value, defaults: Any) -> str:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-FOLDERS = ("operator", "devcluster", "demo", "tests", "bench")
+FOLDERS = ("operator", "memorytest", "devcluster", "demo", "tests", "bench")
 MOST_LINES = 500
 """What can be read at once."""
 MOST_MODULES = 14

@@ -1,10 +1,19 @@
+{{/* Labels of every object but the component's. */}}
 {{- define "gpushare.labels" -}}
-app.kubernetes.io/name: gpushare-operator
-app.kubernetes.io/instance: {{ .Release.Name | quote }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/part-of: gpushare
-app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- omit (include "gpushare.labelsWith" (dict "root" . "component" "" "labels" dict) | fromYaml) "app.kubernetes.io/component" | toYaml }}
+{{- end }}
+
+{{/* Labels of an object that has some of its own. Takes the root, component and labels. The chart's go first. */}}
+{{- define "gpushare.labelsWith" -}}
+{{- $ours := dict
+  "app.kubernetes.io/name" "gpushare-operator"
+  "app.kubernetes.io/instance" .root.Release.Name
+  "app.kubernetes.io/version" .root.Chart.AppVersion
+  "app.kubernetes.io/part-of" "gpushare"
+  "app.kubernetes.io/managed-by" .root.Release.Service
+  "app.kubernetes.io/component" .component
+  "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version) }}
+{{- merge $ours .labels .root.Values.commonLabels | toYaml }}
 {{- end }}
 
 {{/* Labels that a Deployment and its Service select on. Takes the component's name and the root. */}}
@@ -41,10 +50,27 @@ podAntiAffinity:
 {{ include "gpushare.image" (merge (dict "tag" (.Values.image.tag | default .Chart.AppVersion)) .Values.image) }}
 {{- end }}
 
-{{/* Where the program's pods may run. Takes the root and the affinity. */}}
+{{/* Rather not on GPU nodes, which the operator cordons: by the labels of ACK, of NVIDIA's feature discovery, and its own. */}}
+{{- define "gpushare.offGpus" -}}
+nodeAffinity:
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      preference:
+        matchExpressions:
+          - {key: aliyun.accelerator/nvidia_name, operator: DoesNotExist}
+          - {key: nvidia.com/gpu.present, operator: DoesNotExist}
+          - {key: gpushare.io/pool, operator: DoesNotExist}
+{{- end }}
+
+{{/* Where the program's pods may run. Takes the root, the affinity, and values of the component that go before all. */}}
 {{- define "gpushare.placement" -}}
-{{- $given := pick .root.Values "imagePullSecrets" "nodeSelector" "tolerations" }}
-{{- range $key, $value := merge (dict "affinity" .affinity) $given }}
+{{- $given := pick .root.Values "imagePullSecrets" "nodeSelector" "tolerations" "dnsConfig" }}
+{{- range $key, $value := pick .values "nodeSelector" "tolerations" }}
+{{- if $value }}
+{{- $_ := set $given $key $value }}
+{{- end }}
+{{- end }}
+{{- range $key, $value := merge (dict "affinity" (merge .affinity (include "gpushare.offGpus" . | fromYaml))) $given }}
 {{- with $value }}
 {{ $key }}:
   {{- toYaml . | nindent 2 }}
@@ -67,7 +93,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* One process role. Takes the root, component, role, replicas and resources. */}}
+{{/* One process role. Takes the root, component, role, and values of the component. */}}
 {{- define "gpushare.deployment" -}}
 apiVersion: apps/v1
 kind: Deployment
@@ -78,7 +104,7 @@ metadata:
     {{- include "gpushare.labels" .root | nindent 4 }}
     app.kubernetes.io/component: {{ .component }}
 spec:
-  replicas: {{ .replicas }}
+  replicas: {{ .values.replicas }}
   {{- if eq .role "webhook" }}
   # A new one is ready before an old one goes.
   strategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 0, maxSurge: 1}}
@@ -93,8 +119,7 @@ spec:
         {{- toYaml . | nindent 8 }}
       {{- end }}
       labels:
-        {{- $ours := merge (dict "app.kubernetes.io/component" .component) (include "gpushare.labels" .root | fromYaml) }}
-        {{- merge $ours .root.Values.podLabels | toYaml | nindent 8 }}
+        {{- include "gpushare.labelsWith" (dict "root" .root "component" .component "labels" .root.Values.podLabels) | nindent 8 }}
     spec:
       serviceAccountName: gpushare-{{ .component }}
       automountServiceAccountToken: true
@@ -105,11 +130,14 @@ spec:
       priorityClassName: {{ . | quote }}
       {{- end }}
       {{- $affinity := merge (deepCopy .root.Values.affinity) (include "gpushare.zones" . | fromYaml) }}
-      {{- with include "gpushare.placement" (dict "root" .root "affinity" $affinity) | trim }}
+      {{- with include "gpushare.placement" (dict "root" .root "affinity" $affinity "values" .values) | trim }}
       {{- . | nindent 6 }}
       {{- end }}
-      # Better two on one host than one that waits for another.
       topologySpreadConstraints:
+        {{- range .values.topologySpreadConstraints }}
+        - {{- merge (deepCopy .) (dict "labelSelector" (dict "matchLabels" (include "gpushare.selector" $ | fromYaml))) | toYaml | nindent 10 }}
+        {{- else }}
+        # Better two on one host than one that waits for another.
         - topologyKey: kubernetes.io/hostname
           maxSkew: 1
           whenUnsatisfiable: ScheduleAnyway
@@ -118,6 +146,7 @@ spec:
           labelSelector:
             matchLabels:
               {{- include "gpushare.selector" . | nindent 14 }}
+        {{- end }}
       {{- if eq .role "controller" }}
       # On SIGTERM it lets go of its Lease and ends within 10 s, whatever the API server does.
       terminationGracePeriodSeconds: 20
@@ -155,7 +184,7 @@ spec:
             - name: GPUSHARE_AUTHORITY_LIFETIME_SECONDS
               value: {{ int64 .root.Values.webhook.certificate.authorityLifetimeSeconds | quote }}
             - name: GPUSHARE_WEBHOOK_REPLICAS
-              value: {{ max 1 .replicas | quote }}
+              value: {{ max 1 .values.replicas | quote }}
             - name: GPUSHARE_ON_NO_POOL
               value: {{ .root.Values.webhook.onNoPool | quote }}
             - name: GPUSHARE_STALE_SECONDS
@@ -219,7 +248,7 @@ spec:
             periodSeconds: 2
             timeoutSeconds: 2
           resources:
-            {{- toYaml .resources | nindent 12 }}
+            {{- toYaml .values.resources | nindent 12 }}
           securityContext:
             {{- include "gpushare.containerSecurity" . | nindent 12 }}
           volumeMounts:

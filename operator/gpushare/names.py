@@ -367,6 +367,7 @@ class Reason(StrEnum):
     NO_ROOM = "NoRoom"
     RESERVED = "Reserved"
     CAPACITY_UNKNOWN = "CapacityUnknown"
+    LESS_PREFERRED = "LessPreferred"
     LOWER_PRIORITY = "LowerPriority"
     LESS_FULL = "LessFull"
     FULLER = "Fuller"
@@ -405,7 +406,7 @@ class Reason(StrEnum):
 NOT_TAKEN: Final = frozenset({Reason.OWNED_BY_OTHER_POOL, Reason.NO_GPU_ON_NODE})
 """Why a pool does not get a node that it claims."""
 RANKED: Final = frozenset(
-    {Reason.NO_ROOM, Reason.RESERVED, Reason.CAPACITY_UNKNOWN}
+    {Reason.NO_ROOM, Reason.RESERVED, Reason.CAPACITY_UNKNOWN, Reason.LESS_PREFERRED}
     | {Reason.LOWER_PRIORITY, Reason.LESS_FULL, Reason.FULLER, Reason.LATER_NAME}
 )
 """By which pools lose a pod that they could take."""

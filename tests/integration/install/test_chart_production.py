@@ -4,6 +4,7 @@ import pytest
 
 from devcluster.installation import NAMESPACE, RELEASE
 from devcluster.startup import CHART
+from gpushare import names
 from tests.integration.chart.chart_values import Values, expect_no_mesh, pod_of, render_named
 from tests.kit.bench import Bench, Json
 
@@ -53,6 +54,68 @@ def test_pods_can_be_told_apart_and_placed(installed: Bench, role: str) -> None:
 
 
 @each_role
+def test_they_keep_off_gpu_nodes_which_the_operator_cordons(installed: Bench, role: str) -> None:
+    objects = render_named(installed.cluster, {})
+    pods = pod_of(objects, role), objects["Job", "gpushare-uninstall"]["spec"]["template"]["spec"]
+    for spec in pods:
+        (term,) = spec["affinity"]["nodeAffinity"][PREFERRED]
+        asked = {each["key"]: each["operator"] for each in term["preference"]["matchExpressions"]}
+        # By ACK, by NVIDIA's feature discovery, and by the operator.
+        assert asked == dict.fromkeys(
+            ("aliyun.accelerator/nvidia_name", "nvidia.com/gpu.present", names.LABEL_POOL),
+            "DoesNotExist",
+        )
+    own: Json = {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": {}}]}}
+    given = pod_of(render_named(installed.cluster, {"affinity": own}), role)["affinity"]
+    assert given["nodeAffinity"] == own["nodeAffinity"]
+
+
+def test_each_component_may_be_placed_by_itself(installed: Bench) -> None:
+    zones = {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}
+    own: Values = {
+        "nodeSelector": {"disk": "hdd"},
+        "tolerations": [{"key": "edge", "operator": "Exists"}],
+        "topologySpreadConstraints": [zones],
+    }
+    values = {**OFTEN_SET, **{f"webhook.{key}": value for key, value in own.items()}}
+    objects = render_named(installed.cluster, values)
+    webhook, controller = pod_of(objects, "webhook"), pod_of(objects, "controller")
+    for key in ("nodeSelector", "tolerations"):
+        assert webhook[key] == own[key]
+        assert controller[key] == OFTEN_SET[key]
+    (constraint,) = webhook["topologySpreadConstraints"]
+    selector = objects["Deployment", "gpushare-webhook"]["spec"]["selector"]
+    assert constraint == {**zones, "labelSelector": selector}
+    (constraint,) = controller["topologySpreadConstraints"]
+    assert constraint["topologyKey"] == "kubernetes.io/hostname"
+
+
+def test_labels_for_all_objects_take_no_others_place(installed: Bench) -> None:
+    values = {
+        **OFTEN_SET,
+        "commonLabels": {"cost-centre": "gpu", "team": "all", "app.kubernetes.io/name": "impostor"},
+        "serviceAccountAnnotations": {"note": "kept"},
+        "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]},
+    }
+    objects = render_named(installed.cluster, values)
+    for (kind, name), each in objects.items():
+        if kind == "CustomResourceDefinition":
+            continue
+        labels = each["metadata"]["labels"]
+        told = (labels["cost-centre"], labels["team"], labels["app.kubernetes.io/name"])
+        assert told == ("gpu", "all", "gpushare-operator"), (kind, name)
+    for role in ("controller", "webhook"):
+        assert objects["ServiceAccount", f"gpushare-{role}"]["metadata"]["annotations"] == {
+            "note": "kept"
+        }
+        assert pod_of(objects, role)["dnsConfig"] == values["dnsConfig"]
+        template = objects["Deployment", f"gpushare-{role}"]["spec"]["template"]
+        # A more special value goes first.
+        assert template["metadata"]["labels"]["team"] == "ml"
+        assert template["metadata"]["labels"]["cost-centre"] == "gpu"
+
+
+@each_role
 def test_no_service_mesh_comes_between_them_and_the_api_server(installed: Bench, role: str) -> None:
     deployment = render_named(installed.cluster, OFTEN_SET)["Deployment", f"gpushare-{role}"]
     expect_no_mesh(deployment["spec"]["template"])
@@ -81,12 +144,19 @@ def test_a_drain_takes_them(installed: Bench, replicas: int, kept: dict[str, Jso
 
 
 @pytest.mark.parametrize(
-    ("priority", "has_quota"), [("system-cluster-critical", True), ("ours", False), ("", False)]
+    ("values", "has_quota"),
+    [
+        ({}, True),
+        ({"priorityClassQuota": False}, False),
+        ({"priorityClassName": "ours"}, False),
+        ({"priorityClassName": ""}, False),
+    ],
 )
 def test_a_critical_pod_is_let_in_where_that_takes_a_quota(
-    installed: Bench, priority: str, has_quota: bool
+    installed: Bench, values: Values, has_quota: bool
 ) -> None:
-    objects = render_named(installed.cluster, {"priorityClassName": priority})
+    objects = render_named(installed.cluster, values)
+    priority = values.get("priorityClassName", "system-cluster-critical")
     assert pod_of(objects, "webhook").get("priorityClassName", "") == priority
     assert (("ResourceQuota", "gpushare-critical-pods") in objects) is has_quota
 
@@ -109,9 +179,41 @@ def test_with_a_network_policy_only_what_is_needed_is_open(installed: Bench) -> 
     webhook, metrics = policy["ingress"]
     assert webhook == {"ports": [{"protocol": "TCP", "port": "webhook"}]}
     assert metrics["ports"] == [{"protocol": "TCP", "port": "metrics"}]
-    assert metrics["from"]
+    named = "kubernetes.io/metadata.name"
+    ours, arms = (each["namespaceSelector"] for each in metrics["from"])
+    assert ours == {"matchLabels": {named: "monitoring"}}
+    assert arms == {"matchExpressions": [{"key": named, "operator": "In", "values": ["arms-prom"]}]}
     assert [each["port"] for rule in policy["egress"] for each in rule["ports"]] == [53, 53, 6443]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
+
+
+def test_metrics_are_open_to_all_where_the_selector_is_taken_out(installed: Bench) -> None:
+    values = {
+        "networkPolicy.enabled": True,
+        "networkPolicy.metricsNamespaces": [],
+        "networkPolicy.metricsNamespaceSelector.matchLabels": None,
+    }
+    policy = render_named(installed.cluster, values)["NetworkPolicy", "gpushare"]["spec"]
+    assert policy["ingress"][1]["from"] == [{"namespaceSelector": {}}]
+
+
+@pytest.mark.parametrize(
+    ("runbooks", "told"),
+    [
+        ("", {"runbook": "docs/runbooks.md#gpusharenowebhook"}),
+        ("https://wiki.example.com", {"runbook_url": "https://wiki.example.com#gpusharenowebhook"}),
+    ],
+)
+def test_an_alert_links_to_a_runbook_only_where_there_is_a_url(
+    installed: Bench, runbooks: str, told: dict[str, str]
+) -> None:
+    values = {"prometheusRule.enabled": True, "prometheusRule.runbooks": runbooks}
+    (_, group) = render_named(installed.cluster, values)["PrometheusRule", "gpushare"]["spec"][
+        "groups"
+    ]
+    (alert,) = (each for each in group["rules"] if each["alert"] == "GPUShareNoWebhook")
+    given = {key: text for key, text in alert["annotations"].items() if "runbook" in key}
+    assert given == told
 
 
 # What is said at the end of an installation.
@@ -127,7 +229,7 @@ def read_notes(bench: Bench, **values: str) -> str:
 
 
 def test_the_notes_give_the_next_three_commands_and_warn_of_nothing(installed: Bench) -> None:
-    notes = read_notes(installed)
+    notes = read_notes(installed, **{"image.repository": "registry.example.com/gpushare-operator"})
     commands = [line.strip() for line in notes.splitlines() if line.startswith("  kubectl ")]
     assert [command.split()[1] for command in commands] == ["apply", "describe", "patch"]
     assert "WARNING" not in notes
@@ -136,6 +238,7 @@ def test_the_notes_give_the_next_three_commands_and_warn_of_nothing(installed: B
 @pytest.mark.parametrize(
     ("values", "warning"),
     [
+        ({}, "which is in no registry"),
         ({"webhook.failurePolicy": "Fail"}, "while no webhook answers"),
         ({"webhook.failurePolicy": "Fail", "webhook.replicas": "1"}, "Set it to 2 or more"),
         ({"webhook.replicas": "1"}, "webhook.replicas is below 2"),

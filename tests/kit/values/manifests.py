@@ -208,6 +208,16 @@ def build_affinity(key: str, *, part: str = "matchExpressions", operator: str = 
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
+def build_preference(*wishes: tuple[int, str, str, str]) -> Json:
+    """Preferred node affinity: by wish a weight, a label, an operator and a value."""
+    terms = [
+        {"weight": weight, "preference": {"matchExpressions": [requirement]}}
+        for weight, key, operator, value in wishes
+        for requirement in [{"key": key, "operator": operator, "values": [value]}]
+    ]
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
 def build_review(pod: Any, **request: Any) -> dict[str, Any]:
     return {
         "apiVersion": "admission.k8s.io/v1",

@@ -33,6 +33,7 @@ AT_ADMISSION = REASONS[REASONS.index(Reason.ROUTED) : REASONS.index(Reason.LATER
 SELDOM = {
     *(Reason.RESERVED, Reason.CAPACITY_UNKNOWN, Reason.FULLER),
     Reason.NODE_LABELS_UNKNOWN,  # test_node_label_oracle.py
+    Reason.LESS_PREFERRED,  # test_score.py
 }
 
 

@@ -1,6 +1,7 @@
 """Which of the pools that can take a pod gets it."""
 
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -9,13 +10,20 @@ from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.core.admission.pool_view import Room
 from gpushare.core.admission.score import Fit, judge_fit
 from gpushare.names import Reason
-from tests.kit.values.manifests import MEMORY, build_pod
-from tests.kit.values.pool_views import CARD, Json, a_room, a_view, admit
+from tests.kit.values.manifests import MEMORY, build_pod, build_preference
+from tests.kit.values.pool_views import CARD, Json, a_labelled_view, a_room, a_view, admit
 
 
 def _pod(gib: int = 8, **labels: str) -> Json:
     named = {key.replace("_", "/"): value for key, value in labels.items()}
     return build_pod("a", gib=gib, labels=named)
+
+
+SCHEDULE = "ack.node.gpu.schedule"
+
+
+def _preferring(*wishes: tuple[int, str, str, str]) -> Json:
+    return build_pod("a", gib=8, affinity=build_preference(*wishes))
 
 
 def _lost(name: str, reason: str, pod: Json, *pools: Any, **more: Any) -> bool:
@@ -49,6 +57,37 @@ def test_room_that_others_were_promised_is_not_called_missing() -> None:
 def test_priority_goes_before_fullness() -> None:
     fuller = a_view("fuller", room=a_room([(8, 1)]))
     assert _lost("fuller", "LowerPriority", _pod(), fuller, a_view("better", priority=101))
+
+
+def test_a_preferred_mode_goes_before_priority_and_after_room_and_isolation() -> None:
+    pod = _preferring((1, SCHEDULE, "In", "cgpu"))
+    old = a_view("old", edition="Basic", priority=1000)
+    assert _lost("old", "LessPreferred", pod, a_view("new"), old)
+    assert _lost("new", "NoRoom", pod, a_view("new", room=a_room([])), old)
+    share = a_view("share", "share")
+    assert _lost("share", "NotIsolated", _preferring((1, SCHEDULE, "In", "share")), share, old)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "best"),
+    [
+        ([(60, SCHEDULE, "In", "cgpu"), (50, "cgpu", "Exists", "")], "cgpu"),
+        ([(60, SCHEDULE, "In", "cgpu"), (70, "gpushare.io/pool", "In", "z-cgpu")], "z-cgpu"),
+        ([(10, SCHEDULE, "NotIn", "cgpu")], "old"),
+        ([(10, "zone", "In", "b")], "z-cgpu"),
+        ([(10, "zone", "In", "c"), (0, "cgpu", "In", "true")], "cgpu"),
+        ([(10, "gpushare.io/pool", "NotIn", f"no-{i}") for i in range(50)], "cgpu"),
+        ([(10, "gpushare.io/pool", "In", "old") for _ in range(51)], "cgpu"),
+    ],
+    ids=["weights", "sum", "avoid", "published", "none matches", "all match", "too many to read"],
+)
+def test_the_weights_of_the_preferences_that_a_pool_meets_are_added_up(
+    wishes: list[tuple[int, str, str, str]], best: str
+) -> None:
+    old = a_labelled_view("old", {"zone": "a"}, edition="Basic")
+    pools = a_labelled_view("cgpu", {"zone": "a"}), a_labelled_view("z-cgpu", {"zone": "b"}), old
+    for order in permutations(pools):
+        assert admit(_preferring(*wishes), *order).pool == best
 
 
 @pytest.mark.parametrize(

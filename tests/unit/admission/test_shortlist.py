@@ -13,11 +13,12 @@ from gpushare.api.k8s.pod_request import PodRequest, parse_pod_request
 from gpushare.api.selector import LabelSelector
 from gpushare.core.admission import PoolView, Rules, Shortlists, decide, score, shortlist
 from gpushare.core.admission.score import PoolRanker
-from tests.kit.values.manifests import build_container, build_pod
+from tests.kit.values.manifests import build_container, build_pod, build_preference
 from tests.kit.values.pool_views import CARD, a_room, a_view
 
 _TEAM = {"team": "a"}
 _SELECTS_TEAM = LabelSelector(match_labels=_TEAM)
+_PREFERS_HALF = build_preference((5, names.LABEL_POOL, "In", "cgpu-half"))
 _ASKED: dict[str, tuple[dict[str, Any], ...]] = {
     "gib": ({"gib": 3}, {"gib": 12}),
     "core": ({}, {"core": 20}),
@@ -35,6 +36,7 @@ _ASKED: dict[str, tuple[dict[str, Any], ...]] = {
     ),
     "init": ({}, {"initContainers": [build_container(memory="12")]}),
     "selects": ({}, {"selects": {"zone": "b"}}),
+    "prefers": ({}, {"affinity": _PREFERS_HALF}),
 }
 """What pods differ by, as far as the choice depends on it."""
 

@@ -11,7 +11,7 @@ from gpushare.core.admission import PoolView, Rules, decide
 from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest
 from gpushare.core.analysis.explain.verdicts import PoolOutcome, PoolVerdict, list_verdicts
 from gpushare.names import Reason
-from tests.kit.values.manifests import build_pod
+from tests.kit.values.manifests import build_pod, build_preference
 from tests.kit.values.pool_views import HERE, a_labelled_view, a_room, a_view
 
 ROOMY = a_view("roomy", room=a_room([(16, 8)]))
@@ -39,6 +39,7 @@ def test_the_pool_that_gets_it_stands_first_and_says_what_room_it_has() -> None:
 POD, IN_A = build_pod("p"), build_pod("p", selects={"zone": "a"})
 ZONE_A = a_labelled_view("roomy", {"zone": "a"})
 PLAIN = a_view("plain", "share")
+PREFERRING = build_pod("p", affinity=build_preference((7, "gpushare.io/pool", "In", "roomy")))
 CROWDED, EMPTIER = (
     a_view(name, room=a_room([(16, cards)], pending=100)) for name, cards in (("a", 2), ("b", 4))
 )
@@ -50,6 +51,7 @@ OBSERVING = a_view("x", closed=Reason.POOL_OBSERVES)
     ("pod", "pool", "other", "reason", "says"),
     [
         (POD, a_view("x", priority=50), ROOMY, Reason.LOWER_PRIORITY, "is 50, roomy has 100"),
+        (PREFERRING, a_view("a"), ROOMY, Reason.LESS_PREFERRED, "weights add up to 0, 7 in roomy"),
         (POD, a_view("z"), ROOMY, Reason.LATER_NAME, "equal to roomy in room, priority and fill"),
         (POD, CROWDED, EMPTIER, Reason.FULLER, "the emptiest pool"),
         (POD, a_view("x", on_request=True), ROOMY, Reason.ON_REQUEST_ONLY, "that request it"),

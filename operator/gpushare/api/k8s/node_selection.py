@@ -1,4 +1,4 @@
-"""The nodes on which a pod's owner lets it run: node selector and required node affinity.
+"""The nodes on which a pod's owner lets it run, and which it prefers: node selector and affinity.
 
 As kube-scheduler reads them ("Assigning Pods to Nodes" in the Kubernetes documentation): all of the
 node selector must hold, and one of the affinity's terms; of a term every requirement.
@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from gpushare import names
 from gpushare.api.k8s.pod_shape import Requirement, Spec
+from gpushare.api.k8s.pod_shape import Term as ShapeOfTerm
 
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 
@@ -287,6 +288,10 @@ class NodeSelection:
 
 ANYWHERE = NodeSelection()
 """The selection of a pod that says nothing."""
+Preferences = tuple[tuple[int, NodeSelection], ...]
+"""Weights, and the nodes that get them."""
+_MAX_PREFERRED = 50
+"""Requirements of preferred node affinity: each is compared with each pool."""
 
 
 def read_node_selection(spec: Spec) -> NodeSelection:
@@ -294,14 +299,30 @@ def read_node_selection(spec: Spec) -> NodeSelection:
     labels, affinity = spec.node_selector, spec.affinity
     if affinity is None or (nodes := affinity.node_affinity) is None or nodes.required is None:
         return NodeSelection(labels) if labels else ANYWHERE
-    terms = [
-        (*(term.match_expressions or ()), *(term.match_fields or ()))
-        for term in nodes.required.node_selector_terms or ()
-    ]
+    terms = list(map(_list_requirements, nodes.required.node_selector_terms or ()))
     if sum(map(len, terms)) > MAX_REQUIREMENTS:
         return NodeSelection(labels or _NO_LABELS, is_too_long=True)
     # A term without requirements matches no node.
     return NodeSelection(labels or _NO_LABELS, tuple(_join(term) for term in terms if term))
+
+
+def read_preferences(spec: Spec) -> Preferences:
+    """Read the preferred node affinity from a pod's spec; none of it where it is too long."""
+    affinity = spec.affinity
+    if affinity is None or (nodes := affinity.node_affinity) is None or not nodes.preferred:
+        return ()
+    found = [
+        (each.weight or 0, _list_requirements(each.preference))
+        for each in nodes.preferred
+        if each.preference is not None
+    ]
+    if sum(len(requirements) for _, requirements in found) > _MAX_PREFERRED:
+        return ()
+    return tuple((weight, NodeSelection(terms=(_join(term),))) for weight, term in found if term)
+
+
+def _list_requirements(term: ShapeOfTerm) -> Sequence[Requirement]:
+    return *(term.match_expressions or ()), *(term.match_fields or ())
 
 
 def _join(requirements: Sequence[Requirement]) -> Term:

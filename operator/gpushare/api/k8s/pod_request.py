@@ -20,7 +20,13 @@ from gpushare.api.k8s.gpu_request import (
     count_container,
     read_gpu_environment,
 )
-from gpushare.api.k8s.node_selection import ANYWHERE, NodeSelection, read_node_selection
+from gpushare.api.k8s.node_selection import (
+    ANYWHERE,
+    NodeSelection,
+    Preferences,
+    read_node_selection,
+    read_preferences,
+)
 from gpushare.api.k8s.pod_shape import (
     MalformedPodError,
     Metadata,
@@ -80,6 +86,7 @@ class PodRequest(msgspec.Struct, frozen=True):
     """What puts it on a certain node; None where the scheduler is free."""
     scheduler: str = names.DEFAULT_SCHEDULER
     selection: NodeSelection = ANYWHERE
+    preferences: Preferences = ()
     disables_isolation: bool = False
     """Every container that asks for shared GPU sets CGPU_DISABLE (vendor's guide on cGPU)."""
     may_disable_isolation: bool = False
@@ -167,6 +174,7 @@ def read_pod_request(pod: PodShape) -> PodRequest:
         placer=_find_placer(metadata, spec, selection),
         scheduler=spec.scheduler_name or names.DEFAULT_SCHEDULER,
         selection=selection,
+        preferences=read_preferences(spec),
         disables_isolation=bool(disabling) and all(disabling),
         may_disable_isolation=may_disable,
         uses_gpu_unasked=(

@@ -68,11 +68,21 @@ class RequiredNodes(Shape, frozen=True):
     node_selector_terms: tuple[Term, ...] | None = None
 
 
+class Preferred(Shape, frozen=True):
+    """A term that a pod prefers, and how much."""
+
+    weight: int | None = None
+    preference: Term | None = None
+
+
 class NodeAffinity(Shape, frozen=True):
-    """Node affinity, without what is only preferred."""
+    """Node affinity."""
 
     required: RequiredNodes | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[Preferred, ...] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 

@@ -126,7 +126,10 @@ _AFFINITY: Shape = {
             "nodeSelectorTerms": [
                 {"matchExpressions": [_REQUIREMENT], "matchFields": [_REQUIREMENT]}
             ]
-        }
+        },
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": int, "preference": {"matchExpressions": [_REQUIREMENT]}}
+        ],
     }
 }
 _VARIABLE: Shape = {"name": required, "value": str, "valueFrom": _hide_source}

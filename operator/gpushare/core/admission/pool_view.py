@@ -10,7 +10,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpushare import names
-from gpushare.api.k8s.node_selection import ANYWHERE, CHOOSING, Columns, Known, NodeSelection
+from gpushare.api.k8s.node_selection import (
+    ANYWHERE,
+    CHOOSING,
+    Columns,
+    Known,
+    NodeSelection,
+    Preferences,
+)
 from gpushare.api.pool import (
     DEFAULT_EDITION,
     Edition,
@@ -172,6 +179,10 @@ class PoolView:
                 return matches
         matching, possible = selection.find_matching(self.columns, self.known, self.all_bits)
         return True if matching else None if possible or self.is_open else False
+
+    def weigh(self, preferences: Preferences) -> int:
+        """Add up the weights of the preferences that one of its nodes is known to satisfy."""
+        return sum(weight for weight, wanted in preferences if self.match(wanted))
 
 
 def view_pool(raw: Mapping[str, Any]) -> PoolView | None:

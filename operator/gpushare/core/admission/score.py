@@ -32,7 +32,7 @@ class Fit(IntEnum):
     """No card is so large, or there is no node."""
 
 
-Rank = tuple[int, Fit, int, float, str, PoolView]
+Rank = tuple[int, Fit, int, int, float, str, PoolView]
 """First the doubt: 0 where a node is known to match the pod's node selection and may be large
 enough, 1 where that is not known, 2 where none is large enough. Names are unequal, so that pools
 themselves are never compared."""
@@ -46,11 +46,15 @@ def judge_fit(pod: PodRequest, pool: PoolView, reserved: int) -> Fit:
 class PoolFit:
     """How well the pods of one kind fit into a pool, whatever is reserved of it."""
 
-    __slots__ = ("_fit", "_rank", "_reserved", "_spare_units", "is_known_to_match", "pool")
+    __slots__ = (
+        *("_fit", "_preference", "_rank", "_reserved", "_spare_units"),
+        *("is_known_to_match", "pool"),
+    )
 
     def __init__(self, pod: PodRequest, pool: PoolView) -> None:
         self.pool = pool
         self.is_known_to_match = pool.match(pod.selection) is True
+        self._preference = pool.weigh(pod.preferences)
         self._fit, self._spare_units = _measure(pod, pool)
         self._reserved, self._rank = 0, self._build_rank(0)
 
@@ -70,7 +74,8 @@ class PoolFit:
         fit, pool = self.judge(reserved), self.pool
         free = free_share(pool.room, reserved)
         doubt = 2 if fit is Fit.TOO_LARGE else int(not self.is_known_to_match)
-        return doubt, fit, -pool.priority, -free if fit is Fit.CARD else free, pool.name, pool
+        free = -free if fit is Fit.CARD else free
+        return doubt, fit, -self._preference, -pool.priority, free, pool.name, pool
 
 
 def _measure(pod: PodRequest, pool: PoolView) -> tuple[Fit, int]:
@@ -152,10 +157,10 @@ class PoolRanker:
 
     Isolation that nobody asked for in words is a wish, and goes before all else. Then a pool one of
     whose nodes is known to match goes before one where that is not known: on those the pod may
-    never run. Then a pool with room goes before one without; higher priority; and the fullest that
-    has room, so that large blocks stay whole. Among pools whose room others may take first the
-    emptiest goes first: when in doubt, spread. Fit never excludes: a full pool may be one that
-    grows.
+    never run. Then a pool with room goes before one without; then what the pod's node affinity
+    prefers; higher priority; and the fullest that has room, so that large blocks stay whole. Among
+    pools whose room others may take first the emptiest goes first: when in doubt, spread. Fit never
+    excludes: a full pool may be one that grows.
     """
 
     def __init__(self, pod: PodRequest, candidates: Sequence[PoolView], lost: Lost = NONE_LOST):
@@ -181,7 +186,7 @@ class PoolRanker:
         """Find the best pool for a pod of this kind, with `reserved` units given away unseen."""
         ranks = [fit.rank(reserved.get(name, 0)) for name, fit in self._fits.items()]
         best = min(ranks)
-        outcome = (best[4], best[1], tuple([_compare(best, rank) for rank in ranks]))
+        outcome = (best[5], best[1], tuple([_compare(best, rank) for rank in ranks]))
         if (ranking := self._rankings.get(outcome)) is None:
             if len(self._rankings) == MOST_RANKINGS:
                 self._rankings.clear()
@@ -217,7 +222,9 @@ def _compare(best: Rank, other: Rank) -> Reason | None:
     if other[1] is not best[1]:
         return _WORSE.get(other[1], Reason.NO_ROOM)
     if other[2] != best[2]:
-        return Reason.LOWER_PRIORITY
+        return Reason.LESS_PREFERRED
     if other[3] != best[3]:
+        return Reason.LOWER_PRIORITY
+    if other[4] != best[4]:
         return Reason.FULLER if best[1] is Fit.CARD else Reason.LESS_FULL
     return Reason.LATER_NAME

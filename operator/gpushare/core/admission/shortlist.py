@@ -54,6 +54,7 @@ class Shortlists:
             pod.isolation if pod.isolation in _ISOLATIONS else "",
             *(matches_selector(selector, pod.labels) for selector in self._pod_selectors),
             None if pod.selection is ANYWHERE else tuple(p.match(pod.selection) for p in pools),
+            tuple(p.weigh(pod.preferences) for p in pools) if pod.preferences else None,
         )
         found = self._by_kind.get(kind)
         if found is None or found.namespace is not request.namespace:

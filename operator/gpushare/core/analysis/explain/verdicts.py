@@ -162,6 +162,12 @@ def _explain_loss(
         case Reason.NO_ROOM | Reason.RESERVED | Reason.CAPACITY_UNKNOWN:
             fits = _explain_fit(request, pool), _explain_fit(request, winner)
             return f"{fits[0]}. Pool {winner.name}: {fits[1]}"
+        case Reason.LESS_PREFERRED:
+            weights = [each.weigh(request.pod.preferences) for each in (pool, winner)]
+            return (
+                "of the pod's preferred node affinity its weights add up to "
+                f"{weights[0]}, {weights[1]} in {winner.name}"
+            )
         case Reason.LOWER_PRIORITY:
             return f"its priority is {pool.priority}, {winner.name} has {winner.priority}"
         case Reason.LESS_FULL | Reason.FULLER:
