@@ -16,7 +16,8 @@ on, recording the plugin's pods and the module's removal wait for pods, the end 
 No deadline runs while pods are waited for, nor, until the node is NotReady, while a user is. While
 another controller works on the node none runs either, and its uncordon is undone; before Labelled,
 any other uncordon aborts. An abort back to a failed change leaves the node cordoned. WholeCard and
-Restore end a labelled change first (`releasing.py`). Uncordoned: new plugin and resource there, old gone (deviceplugin/verification.py)
+Restore end a labelled change first (`releasing.py`). The end uncordons: new plugin and resource are
+there, the old ones gone (deviceplugin/verification.py).
 """
 
 from collections.abc import Callable, Iterable
