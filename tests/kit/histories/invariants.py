@@ -5,7 +5,7 @@ the budget come from `pool_oracle`, labels, plugins and resources from the simul
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -142,6 +142,7 @@ class InvariantChecker:
         begun: Mapping[str, Task],
         busy: Mapping[str, Task],
         snapshot: ClusterSnapshot,
+        blocked: Set[str],
         now: datetime,
     ) -> None:
         """A node is changed for the pool that has it; its change is within that pool's budget and
@@ -167,7 +168,7 @@ class InvariantChecker:
             members, leaving = find_members(pool, snapshot), find_leaving(pool, snapshot)
             if change.initializing:
                 if is_member:
-                    expect_join(name, pool, members, busy, snapshot)
+                    expect_join(name, pool, members, busy, snapshot, blocked)
                 continue
             out = {
                 other

@@ -2,7 +2,7 @@
 a decision and its write anything may happen, also that the process ends."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
@@ -24,6 +24,7 @@ from gpushare.core.snapshot.actions import (
     CreateJob,
     DeletePlugins,
     EvictPods,
+    NodeState,
     RecheckPods,
     RecordPlugins,
     ReleaseNode,
@@ -86,6 +87,12 @@ class SimulatedOperator:
         self._refusals: dict[str, Blocker] = {}
         self._is_new = True
         self._acting_since: dict[str, datetime] = {}
+
+    @property
+    def blocked(self) -> Set[str]:
+        """Nodes that something else holds up than their own steps."""
+        plans = (state.plans.values() for state in self.planner.pool_states.values())
+        return {plan.node for each in plans for plan in each if plan.state is NodeState.BLOCKED}
 
     def observe(self, cluster: Cluster) -> tuple[ClusterSnapshot, set[str] | None]:
         """The world as the caches show it, and the nodes that something happened to."""

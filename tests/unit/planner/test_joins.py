@@ -188,6 +188,22 @@ def test_a_cordoned_node_takes_a_place_until_it_failed(blocked: Node, begin: lis
     assert list_cordoned(snapshot) == begin
 
 
+def test_a_node_whose_record_was_removed_keeps_its_place() -> None:
+    under = [a_node(f"b{n:02}", unschedulable=True, owns_cordon=True) for n in range(MOST)]
+    assert list_cordoned(snapshot_of(*under, *some_new(1))) == []
+
+
+QUARANTINED = {"dgxc.nvidia.com/nvsentinel-state": "quarantined"}
+
+
+def test_nodes_that_are_held_up_take_places_of_their_own_pool_alone() -> None:
+    under = [begun(f"b{n:02}") for n in range(MOST)]
+    held = [replace(node, labels={**node.labels, **QUARANTINED}) for node in under]
+    pools = [a_pool(), a_pool("other", nodes={"names": ["else"]})]
+    snapshot = snapshot_of(*held, *some_new(1), a_node("else", {"group": "x"}), pools=pools)
+    assert list_cordoned(snapshot) == ["else"]
+
+
 def test_in_their_own_pool_those_that_failed_take_places() -> None:
     gone = [failed(f"f{n:02}", at=n) for n in range(MOST - 1)]
     snapshot = snapshot_of(joined("j", at=59), *gone, *some_new(3))

@@ -300,7 +300,8 @@ class Histories(Disturbances):
         other, other_plan = plan_from_nothing(snapshot, self.cluster, self.operator.timing)
         self.checker.expect_agreement(self.operator.planner, other, snapshot, self.cluster)
         self.checker.expect_same_beginnings(begun, plan, other_plan)
-        self.checker.expect_turns(begun, self.operator.busy, snapshot, self.cluster.now)
+        blocked, busy = self.operator.blocked, self.operator.busy
+        self.checker.expect_turns(begun, busy, snapshot, blocked, self.cluster.now)
         self.cluster = self.operator.release(plan, self.cluster)
         if is_told:
             self.cluster = self.operator.tell(self.cluster)

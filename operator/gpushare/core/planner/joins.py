@@ -36,6 +36,9 @@ class Joins:
 
     under_way: set[str] = field(default_factory=set)
     """Nodes that are cordoned for it, or about to be: not those that failed."""
+    blocked: set[str] = field(default_factory=set)
+    """Those of them that wait without a deadline, as for pods, maintenance or a refused write: they
+    take places of their own pool alone."""
     waiting: set[str] = field(default_factory=set)
     """Nodes that wait for their turn alone."""
     arrived: set[str] = field(default_factory=set)
@@ -51,6 +54,18 @@ class Joins:
         """Have the node wait for its turn."""
         self.waiting.add(node)
         self.arrived.add(node)
+
+    def block(self, node: str, *, is_blocked: bool) -> None:
+        """Record whether something else than its own steps holds a node up that has a place."""
+        if is_blocked and node in self.under_way:
+            self.blocked.add(node)
+        else:
+            self.blocked.discard(node)
+
+    def give_back(self, node: str) -> None:
+        """Have the node give its place back."""
+        self.under_way.discard(node)
+        self.blocked.discard(node)
 
     def leave(self, node: str) -> None:
         """Have the node wait no more."""
@@ -111,10 +126,14 @@ def read_end(context: NodeContext, pool: Pool) -> JoinEnd | None:
 def is_under_way(context: NodeContext) -> bool:
     """Tell whether the node takes a place of those that join: it is cordoned for that, or about to
     be, and has not failed."""
-    change = context.seen.records.change
-    begun = change is not None and change.is_under_way and change.initializing
-    has_failed = change is not None and change.failure is not None
-    return context.is_join_starting or (begun and not has_failed)
+    node, records = context.seen.node, context.seen.records
+    change = records.change
+    if change is None:
+        # Somebody removed the record of a change that has cordoned the node.
+        is_begun = records.applied is None and node.owns_cordon
+    else:
+        is_begun = change.is_under_way and change.initializing and change.failure is None
+    return is_begun or context.is_join_starting
 
 
 def find_next(waiting: Mapping[str, Joins], every: Collection[Joins], most: int) -> str:
@@ -122,9 +141,9 @@ def find_next(waiting: Mapping[str, Joins], every: Collection[Joins], most: int)
     `every` pool; empty where none has.
 
     The pool with the fewest under way goes first, then the one whose last join ended first. What
-    failed in a pool takes its own places alone: it holds up no other.
+    failed or is blocked in a pool takes its own places alone: it holds up no other.
     """
-    if sum(len(joins.under_way) for joins in every) >= most:
+    if sum(len(joins.under_way) - len(joins.blocked) for joins in every) >= most:
         return ""
     ranked = (
         (len(joins.under_way), joins.last_ended_at, pool)

@@ -275,7 +275,7 @@ class Planner:
             narrowed = self._narrow_context(ctx, snapshot, name)
             started = self._begin(name, node, planned.get(name, {}), snapshot, narrowed)
             if started is None or not started.starts:
-                joins.under_way.discard(node)
+                joins.give_back(node)
             if started is not None:
                 yield Decision(name, started)
         for name, joins in waiting.items():
@@ -352,6 +352,7 @@ class Planner:
             applied = task.context.seen.records.applied
             assert pool is not None
             pool_state.joins.end(plan.node, read_end(task.context, pool))
+            pool_state.joins.block(plan.node, is_blocked=plan.state is NodeState.BLOCKED)
             pool_state.time_change(plan.node, applied.took_seconds if applied else None)
             pool_state.claim(plan.node, observe_isolation(task.context.seen))
             if plan.uses_budget and not plan.starts:

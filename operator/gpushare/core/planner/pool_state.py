@@ -238,4 +238,4 @@ class PoolState:
         self.unavailable.discard(node)
         self.changing.discard(node)
         self.cordoned.discard(node)
-        self.joins.under_way.discard(node)
+        self.joins.give_back(node)

@@ -111,9 +111,9 @@ def refuse_join(pool: str, most: int) -> Refusal:
     """
     return Refusal(
         Reason.WAITING_FOR_JOINS,
-        f"Waiting for other nodes that join: at most {most} are cordoned at once over all pools "
-        "(chart value controller.maxJoins), and in a pool those that failed count too. Run "
-        f"`kubectl gpushare explain pool {pool}`",
+        f"Waiting for other nodes that join: at most {most} are changed at once over all pools "
+        "(chart value controller.maxJoins), and in a pool those that are blocked or failed count "
+        f"too. Run `kubectl gpushare explain pool {pool}`, and `kubectl get gsp` for other pools",
     )
 
 
