@@ -255,11 +255,15 @@ RELEASE := $(shell sed -nE 's/^version = "(.*)"/\1/p' pyproject.toml)
 version: ## Print the version
 	@echo $(RELEASE)
 
-IMAGE_FLAGS = $(BUILD_FLAGS) --build-arg VERSION=$(RELEASE) --build-arg SOURCE=$(SOURCE) \
+# Mirrors of Docker Hub and of PyPI; without them the Dockerfile's defaults hold.
+BASE_REGISTRY ?=
+PIP_INDEX_URL ?=
+MIRRORS = $(foreach name,BASE_REGISTRY PIP_INDEX_URL,$(if $($(name)),--build-arg $(name)=$($(name))))
+IMAGE_FLAGS = $(BUILD_FLAGS) $(MIRRORS) --build-arg VERSION=$(RELEASE) --build-arg SOURCE=$(SOURCE) \
 	--build-arg REVISION=$$(git rev-parse HEAD)
 
 .PHONY: image
-image: ## Build the image, by docker, podman or nerdctl, else buildah (IMAGE=NAME:TAG BUILD_FLAGS="--platform linux/amd64,linux/arm64 --push")
+image: ## Build the image, by docker, podman or nerdctl, else buildah (IMAGE=NAME:TAG BASE_REGISTRY=HOST/PATH PIP_INDEX_URL=URL BUILD_FLAGS="--platform linux/amd64,linux/arm64 --push")
 	@for engine in "docker buildx" "podman buildx" nerdctl; do \
 		if $${engine% *} info >/dev/null 2>&1; then exec $$engine build $(IMAGE_FLAGS) --tag $(IMAGE) .; fi; \
 	done; \
@@ -288,7 +292,7 @@ plugin: $(READY) ## Build the kubectl plugin's archives and its manifest for Kre
 
 .PHONY: base-image
 base-image: ## Print the digest that the Dockerfile's base has in its registry today; docker with buildx
-	@tag=$$(sed -nE '1,/^FROM/s/^FROM ([^@]+)@.*/\1/p' Dockerfile); echo "$$tag"; \
+	@tag=$$(sed -nE '1,/^FROM/s|^FROM .BASE_REGISTRY/([^@]+)@.*|$(or $(BASE_REGISTRY),docker.io/library)/\1|p' Dockerfile); echo "$$tag"; \
 		docker buildx imagetools inspect "$$tag" --format '{{.Manifest.Digest}}'
 
 .PHONY: clean
