@@ -113,17 +113,18 @@ screenshots: $(BROWSER) ## Draw the page's pictures, docs/images/page-{light,dar
 
 # What the API server's version may change most.
 VERSIONED = api chart chart_account chart_matrix chart_teardown chart_rights cli_migrate devcluster \
-	event_series eviction faults_watch faults_writes modes_basic tenants webhook webhook_isolation
+	event_series eviction faults_watch faults_writes gitops modes quota tenants webhook webhook_isolation
 .PHONY: test-version
-test-version: $(READY) ## Run a selection of tests and the demo by Helm on another Kubernetes, VERSION=1.34
-	@test -n "$(VERSION)" || { echo "make test-version: say which Kubernetes, VERSION=1.34" >&2; exit 1; }
+test-version: $(READY) ## Run a selection of tests and the demo by Helm on another Kubernetes, VERSION=1.34; without it, list those tested
+	@test -n "$(VERSION)" || { echo "make test-version: say which Kubernetes, VERSION=1.34. Tested:" >&2; \
+		$(BIN)/python -m devcluster.testedversions; exit 1; }
 	bin=$$($(LIMIT) 4800 $(BIN)/python -m devcluster build --kubernetes $(VERSION)) && export DEVCLUSTER_BIN="$$bin" \
 		&& $(BIN)/pytest $(foreach name,$(VERSIONED),$(wildcard tests/integration/*/test_$(name).py)) $(DEFAULT) $(CLUSTERS) \
 		&& folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT \
 		&& $(LIMIT) 900 $(BIN)/python -m demo --installation=helm --folder "$$folder/demo"
 
 # The oldest that the chart accepts; 1.30 has no later patch release.
-OLDEST = 1.30.14
+OLDEST = $(shell sed -nE 's/^- \{version: ([0-9.]+),.*/\1/p' devcluster/tested-versions.yaml | head -1)
 .PHONY: test-oldest
 test-oldest: ## Run the same on the oldest Kubernetes that the chart accepts
 	@$(MAKE) --no-print-directory test-version VERSION=$(OLDEST)
