@@ -1,6 +1,8 @@
 # One image for every role: its arguments are those of `gpushare` (controller, webhook, run, uninstall).
+# Where Docker Hub is out of reach: the registry, and its folder, that holds a copy of the base image.
+ARG BASE_REGISTRY=docker.io/library
 # The digest names the index of all platforms; `make base-image` prints the tag's digest of today.
-FROM python:3.11.16-slim-trixie@sha256:da047cb8f9d1d98e5c070f5300ba9f7274e33b8fc0e5be5ed88740aed1b95ba9 AS base
+FROM $BASE_REGISTRY/python:3.11.16-slim-trixie@sha256:da047cb8f9d1d98e5c070f5300ba9f7274e33b8fc0e5be5ed88740aed1b95ba9 AS base
 
 # A pod of this target shows how much GPU memory it gets (docs/isolation.md).
 FROM base AS memory-test
@@ -12,6 +14,8 @@ USER 65532:65532
 ENTRYPOINT ["python3", "/opt/memory-test/take_memory.py"]
 
 FROM base AS build
+# Where PyPI is out of reach: a mirror's index. What comes from there has to have the pinned hashes.
+ARG PIP_INDEX_URL
 ENV PREFIX=/opt/gpushare \
     PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1

@@ -113,17 +113,18 @@ screenshots: $(BROWSER) ## Draw the page's pictures, docs/images/page-{light,dar
 
 # What the API server's version may change most.
 VERSIONED = api chart chart_account chart_matrix chart_teardown chart_rights cli_migrate devcluster \
-	event_series eviction faults_watch faults_writes modes_basic tenants webhook webhook_isolation
+	event_series eviction faults_watch faults_writes gitops modes quota tenants webhook webhook_isolation
 .PHONY: test-version
-test-version: $(READY) ## Run a selection of tests and the demo by Helm on another Kubernetes, VERSION=1.34
-	@test -n "$(VERSION)" || { echo "make test-version: say which Kubernetes, VERSION=1.34" >&2; exit 1; }
+test-version: $(READY) ## Run a selection of tests and the demo by Helm on another Kubernetes, VERSION=1.34; without it, list those tested
+	@test -n "$(VERSION)" || { echo "make test-version: say which Kubernetes, VERSION=1.34. Tested:" >&2; \
+		$(BIN)/python -m devcluster.testedversions; exit 1; }
 	bin=$$($(LIMIT) 4800 $(BIN)/python -m devcluster build --kubernetes $(VERSION)) && export DEVCLUSTER_BIN="$$bin" \
 		&& $(BIN)/pytest $(foreach name,$(VERSIONED),$(wildcard tests/integration/*/test_$(name).py)) $(DEFAULT) $(CLUSTERS) \
 		&& folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT \
 		&& $(LIMIT) 900 $(BIN)/python -m demo --installation=helm --folder "$$folder/demo"
 
 # The oldest that the chart accepts; 1.30 has no later patch release.
-OLDEST = 1.30.14
+OLDEST = $(shell sed -nE 's/^- \{version: ([0-9.]+),.*/\1/p' devcluster/tested-versions.yaml | head -1)
 .PHONY: test-oldest
 test-oldest: ## Run the same on the oldest Kubernetes that the chart accepts
 	@$(MAKE) --no-print-directory test-version VERSION=$(OLDEST)
@@ -255,11 +256,15 @@ RELEASE := $(shell sed -nE 's/^version = "(.*)"/\1/p' pyproject.toml)
 version: ## Print the version
 	@echo $(RELEASE)
 
-IMAGE_FLAGS = $(BUILD_FLAGS) --build-arg VERSION=$(RELEASE) --build-arg SOURCE=$(SOURCE) \
+# Mirrors of Docker Hub and of PyPI; without them the Dockerfile's defaults hold.
+BASE_REGISTRY ?=
+PIP_INDEX_URL ?=
+MIRRORS = $(foreach name,BASE_REGISTRY PIP_INDEX_URL,$(if $($(name)),--build-arg $(name)=$($(name))))
+IMAGE_FLAGS = $(BUILD_FLAGS) $(MIRRORS) --build-arg VERSION=$(RELEASE) --build-arg SOURCE=$(SOURCE) \
 	--build-arg REVISION=$$(git rev-parse HEAD)
 
 .PHONY: image
-image: ## Build the image, by docker, podman or nerdctl, else buildah (IMAGE=NAME:TAG BUILD_FLAGS="--platform linux/amd64,linux/arm64 --push")
+image: ## Build the image, by docker, podman or nerdctl, else buildah (IMAGE=NAME:TAG BASE_REGISTRY=HOST/PATH PIP_INDEX_URL=URL BUILD_FLAGS="--platform linux/amd64,linux/arm64 --push")
 	@for engine in "docker buildx" "podman buildx" nerdctl; do \
 		if $${engine% *} info >/dev/null 2>&1; then exec $$engine build $(IMAGE_FLAGS) --tag $(IMAGE) .; fi; \
 	done; \
@@ -288,7 +293,7 @@ plugin: $(READY) ## Build the kubectl plugin's archives and its manifest for Kre
 
 .PHONY: base-image
 base-image: ## Print the digest that the Dockerfile's base has in its registry today; docker with buildx
-	@tag=$$(sed -nE '1,/^FROM/s/^FROM ([^@]+)@.*/\1/p' Dockerfile); echo "$$tag"; \
+	@tag=$$(sed -nE '1,/^FROM/s|^FROM .BASE_REGISTRY/([^@]+)@.*|$(or $(BASE_REGISTRY),docker.io/library)/\1|p' Dockerfile); echo "$$tag"; \
 		docker buildx imagetools inspect "$$tag" --format '{{.Manifest.Digest}}'
 
 .PHONY: clean

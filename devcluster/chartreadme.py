@@ -16,7 +16,7 @@ _STEP = 2
 _HEAD = """\
 # gpushare-operator
 
-{description}. Kubernetes {kubernetes}; tested with {tested}.
+{description}. Kubernetes {kubernetes}; tested with {tested}, last in {month}.
 
 ```sh
 helm upgrade --install gpushare chart --namespace gpushare-system --create-namespace \\
@@ -81,6 +81,7 @@ def render_readme() -> str:
         description=about["description"],
         kubernetes=about["kubeVersion"].removesuffix("-0"),
         tested=about["annotations"]["gpushare.io/tested-kubernetes"],
+        month=about["annotations"]["gpushare.io/tested-in"],
     )
     defaults = yaml.safe_load(text)
     rows = (_render_row(value, defaults) for value in read_values(text))

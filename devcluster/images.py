@@ -48,7 +48,8 @@ def build_operator_image(
     Raises `ToolchainError` where this machine can't, the build fails or the image is too large.
     """
     _expect_buildah()
-    base = _pull_base(source, report) or _ensure_debian_base(report)
+    dockerfile = (source / "Dockerfile").read_text()
+    base = _pull_base(read_base(dockerfile, build_args), report) or _ensure_debian_base(report)
     report(f"building {tag} by buildah")
     _buildah(
         *("build", "--layers", "--isolation=chroot", f"--from={base}", f"--tag={tag}"),
@@ -96,12 +97,17 @@ def save_image(tag: str, archive: Path) -> Path:
     return archive
 
 
-def read_base(dockerfile: str) -> str:
+def read_base(dockerfile: str, build_args: Mapping[str, str] = MappingProxyType({})) -> str:
     """The image that the first stage is from, with its registry; by digest, without its tag."""
-    match = re.search(r"^FROM (\w+)(?::\S+)?(@sha256:\w+)", dockerfile, re.MULTILINE)
+    match = re.search(
+        r"^ARG BASE_REGISTRY=(\S+)$[^$]*^FROM \$BASE_REGISTRY/(\w+)(?::\S+)?(@sha256:\w+)",
+        dockerfile,
+        re.MULTILINE,
+    )
     if match is None:
-        raise ToolchainError("the Dockerfile names no official image by its digest as its base")
-    return f"docker.io/library/{match[1]}{match[2]}"
+        raise ToolchainError("the Dockerfile names no image of BASE_REGISTRY by its digest")
+    registry, name, digest = match.groups()
+    return f"{build_args.get('BASE_REGISTRY', registry)}/{name}{digest}"
 
 
 def _expect_buildah() -> None:
@@ -121,8 +127,7 @@ def _expect_program(name: str, reason: str) -> None:
         )
 
 
-def _pull_base(source: Path, report: Report) -> str | None:
-    base = read_base((source / "Dockerfile").read_text())
+def _pull_base(base: str, report: Report) -> str | None:
     command = ["buildah", "pull", "--quiet", base]
     try:
         done = subprocess.run(

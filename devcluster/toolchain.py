@@ -122,6 +122,13 @@ REGISTRY = GoModule(
     ("github.com/google/go-containerregistry/cmd/registry",),
     "some seconds",
 )
+# What GitOps tools decide by: kstatus, and the interpreter of Argo CD's health checks.
+GITOPS = GoModule(
+    _HERE / "gitops",
+    "kstatus and a health check in Lua",
+    ("devcluster/gitops",),
+    "about 20 seconds",
+)
 # Apart, since it needs packages that the control plane's k8s.io/api has no more.
 KUBE_SCORE = GoModule(
     _HERE / "kube-score",

@@ -13,6 +13,7 @@ from typing import Any
 
 import typer
 
+from devcluster import testedversions
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.nvidia_plugin import CONFIG_PREFIX
@@ -277,6 +278,7 @@ PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "needs": _list_needs,
     "procedures": _list_procedures,
     "matrices": _list_matrices,
+    "tested versions": lambda: iter([testedversions.render_table()]),
     "behaviours": lambda: iter([render_table(BEHAVIOURS)]),
     "behaviours of NVIDIA": lambda: iter([render_table(NVIDIA_BEHAVIOURS)]),
     "metrics": partial(_list_metrics, ControllerMetrics(per_application=False).families),

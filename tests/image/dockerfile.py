@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from types import MappingProxyType
 
-INERT = frozenset({"ARG", "ENTRYPOINT", "LABEL", "USER"})
+INERT = frozenset({"ENTRYPOINT", "LABEL", "USER"})
 """Instructions that change no file of the image."""
 
 
@@ -28,9 +29,11 @@ class Stage:
 
 
 def parse_dockerfile(text: str) -> tuple[Stage, ...]:
-    """The stages in their order."""
+    """The stages in their order; an ARG before the first belongs to none."""
     stages: list[Stage] = []
     for keyword, rest in _logical_lines(text):
+        if keyword == "ARG" and not stages:
+            continue
         if keyword == "FROM":
             base, _, name = rest.partition(" AS ")
             inherited = next((stage.instructions for stage in stages if stage.name == base), ())
@@ -56,9 +59,12 @@ class Replay:
     and pip is configured as it is here. Raises ValueError for an instruction it does not know.
     """
 
-    def __init__(self, context: Path, root: Path) -> None:
+    def __init__(
+        self, context: Path, root: Path, build_args: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self._context = context
         self._root = root
+        self._build_args = build_args
         self._allowed, self._ignored = _parse_dockerignore(context / ".dockerignore")
 
     def build(self, stage: Stage) -> None:
@@ -69,6 +75,10 @@ class Replay:
         for keyword, rest in stage.instructions:
             if keyword == "ENV":
                 environment |= self.read_environment(rest, environment)
+            elif keyword == "ARG":
+                name, _, default = rest.partition("=")
+                if value := self._build_args.get(name, default):
+                    environment[name] = value
             elif keyword == "WORKDIR":
                 work = self._place(rest)
                 work.mkdir(parents=True)

@@ -78,7 +78,7 @@ def built(buildah_installed: None) -> Built:
     said: list[str] = []
     build_args = {"VERSION": VERSION, "REVISION": "5" * 40, "SOURCE": SOURCE}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(images, "read_base", lambda dockerfile: f"localhost:1/none@sha256:{'0' * 64}")
+        patch.setattr(images, "read_base", lambda *_: f"localhost:1/none@sha256:{'0' * 64}")
         build_operator_image(TAG, build_args=build_args, report=said.append)
     (base,) = {line.rpartition(": ")[2] for line in said if "stands in" in line}
     return Built(base)
@@ -125,7 +125,6 @@ def test_the_dockerfiles_base_goes_before_debians_where_it_can_be_pulled(
 ) -> None:
     """Of a base and a Dockerfile of one file each, since only where the base comes from counts."""
     (tmp_path / "python").write_text("")
-    (tmp_path / "Dockerfile").write_text("FROM none AS base\nFROM base\nCOPY python /copied\n")
     said: list[str] = []
     with run_registry() as registry:
         conf, digest = tmp_path / "registries.conf", tmp_path / "digest"
@@ -136,10 +135,13 @@ def test_the_dockerfiles_base_goes_before_debians_where_it_can_be_pulled(
         try:
             buildah("push", "--quiet", f"--digestfile={digest}", base)
             buildah("rmi", base)
-            monkeypatch.setattr(
-                images, "read_base", lambda dockerfile: f"{base}@{digest.read_text()}"
+            (tmp_path / "Dockerfile").write_text(
+                "ARG BASE_REGISTRY=docker.io/library\n"
+                f"FROM $BASE_REGISTRY/python@{digest.read_text()} AS base\n"
+                "FROM base\nCOPY python /copied\n"
             )
-            build_operator_image(tag, source=tmp_path, report=said.append)
+            registries = {"BASE_REGISTRY": registry}
+            build_operator_image(tag, source=tmp_path, build_args=registries, report=said.append)
             layers = inspect(tag)["OCIv1"]["rootfs"]["diff_ids"]
         finally:
             buildah("rmi", "--force", tag)

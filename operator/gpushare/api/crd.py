@@ -31,6 +31,10 @@ _WIDE_COLUMNS = (
 )
 """Shown with `-o wide` besides."""
 
+_UNOBSERVED = -1
+"""What a pool says before any controller saw it. An object without a status is complete to kstatus,
+by which Flux and others wait; one whose generation is not yet observed is in progress."""
+
 _KEPT = frozenset(
     {
         "type", "format", "description", "enum", "default", "required",
@@ -96,7 +100,10 @@ def _pool_schema() -> dict[str, Any]:
             "kind": {"type": "string", "description": "GPUSharePool."},
             "metadata": {"type": "object"},
             "spec": _structural_model(PoolSpec),
-            "status": _structural_model(PoolStatus, mode="serialization"),
+            "status": {
+                **_structural_model(PoolStatus, mode="serialization"),
+                "default": {"observedGeneration": _UNOBSERVED},
+            },
         },
     }
 

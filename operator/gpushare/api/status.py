@@ -242,7 +242,9 @@ class PoolStatus(ApiModel):
     """The observed state of a pool."""
 
     observed_generation: int = Field(
-        default=0, description="Generation of the spec that the operator acted on."
+        default=0,
+        description="Generation of the spec that the operator acted on; -1 "
+        "before it has acted on any.",
     )
     conditions: Annotated[
         tuple[ConditionStatus, ...],

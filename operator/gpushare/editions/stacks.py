@@ -32,7 +32,8 @@ _REMEDIES: Mapping[Stack, str] = {
     "Operator, which can reset the node's label, set devicePlugin.enabled=false",
     Stack.HAMI: "HAMi: run `kubectl label node {node} gpu-`",
     Stack.DRA: "DRA: delete the pods with ResourceClaims on the node first, then keep the driver's "
-    "kubelet plugin (dra-driver-nvidia-gpu-kubelet-plugin) off it by its node selector",
+    "kubelet plugin (dra-driver-nvidia-gpu-kubelet-plugin; of the GPU Operator's GPUCluster "
+    "nvidia-dra-driver-kubelet-plugin) off it by its node selector",
 }
 """How a user removes a stack; Alibaba Cloud's goes with the pool. HAMi's plugin selects `gpu=on`.
 Without the DRA driver its pods hang in Terminating (kubernetes/kubernetes, issue 129402)."""

@@ -23,7 +23,7 @@ PAGES = (INSTALL, Page(DOCS / "security-questions.md"), Page(DOCS / "autoscaling
 NOT_TYPED = (
     # There is no container engine, nor a registry; tests/release has both, and tests/image installs
     # the program.
-    "make image ", "docker push ", "docker save ", "ctr ", "python3 -m venv ",
+    "make image ", "skopeo copy ", "docker push ", "docker save ", "ctr ", "python3 -m venv ",
     # A simulated pod runs on, and its kubelet has no logs.
     "kubectl wait pod ", "kubectl logs ",
     # Typed at the end.

@@ -1,7 +1,10 @@
 """The chart's files, without rendering them."""
 
+import calendar
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import pytest
 import yaml
 
 from devcluster.chartreadme import read_values, render_readme
+from devcluster.testedversions import read_tested_versions
 from gpushare import __version__, names
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.analysis.doctor.installation import DEFAULT_IMAGE
@@ -62,12 +66,50 @@ def test_the_chart_is_of_the_programs_version() -> None:
 
 def test_it_was_tested_on_the_oldest_kubernetes_that_it_accepts_and_on_the_newest() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    tested = chart["annotations"]["gpushare.io/tested-kubernetes"].split(", ")
-    assert chart["kubeVersion"] == f">={tested[0]}.0-0"
-    assert f"\nOLDEST = {tested[0]}." in (ROOT / "Makefile").read_text()
-    assert f"k8s.io/kubernetes v{tested[-1]}." in (ROOT / "devcluster/go.mod").read_text()
-    for page in ("install.md", "install.zh-CN.md"):
-        assert ", ".join(tested) in (ROOT / "docs" / page).read_text().replace("、", ", ")
+    oldest, *_, newest = read_tested_versions()
+    assert chart["kubeVersion"] == f">={oldest.minor}.0-0"
+    assert f"k8s.io/kubernetes v{newest.version} " in (ROOT / "devcluster/go.mod").read_text()
+
+
+def test_the_chart_and_the_pages_name_the_versions_of_the_list_and_no_other() -> None:
+    tested = read_tested_versions()
+    *others, newest = [each.minor for each in tested]
+    last = max(each.month for each in tested)
+    year, month = (int(part) for part in last.split("-"))
+    listed = ", ".join(each.minor for each in tested)
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["annotations"]["gpushare.io/tested-kubernetes"] == listed
+    assert chart["annotations"]["gpushare.io/tested-in"] == last
+    in_words = f"{', '.join(others)} and {newest}, last in {calendar.month_name[month]} {year}"
+    in_chinese = f"{'、'.join(others)} 和 {newest}，最近一次在 {year} 年 {month} 月"
+    for page, words in {
+        "README.md": in_words,
+        "docs/install.md": in_words,
+        "README.zh-CN.md": in_chinese,
+        "docs/install.zh-CN.md": in_chinese,
+    }.items():
+        assert words in (ROOT / page).read_text().replace("\n", " "), f"{page}: {words}"
+
+
+def test_each_test_that_another_version_is_tried_with_exists() -> None:
+    text = (ROOT / "Makefile").read_text().partition("\nVERSIONED = ")[2]
+    names = text.partition("\n.PHONY")[0].replace("\\\n", " ").split()
+    assert len(names) > 10
+    found = {path.stem for path in (ROOT / "tests/integration").glob("*/test_*.py")}
+    assert [name for name in names if f"test_{name}" not in found] == []
+
+
+def test_the_versions_are_sorted_and_make_lists_them_where_none_is_said() -> None:
+    tested = read_tested_versions()
+    assert [*tested] == sorted(tested, key=lambda each: [*map(int, each.version.split("."))])
+    program = "devcluster.testedversions"
+    assert f"$(BIN)/python -m {program}; exit 1" in (ROOT / "Makefile").read_text()
+    told = subprocess.run(
+        [sys.executable, "-m", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert [line.split()[:2] for line in told.stdout.splitlines()] == [
+        [each.version, each.month] for each in tested
+    ]
 
 
 @pytest.mark.parametrize("path", OBJECTS)

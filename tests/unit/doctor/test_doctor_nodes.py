@@ -159,6 +159,16 @@ def test_two_stacks_on_a_node_of_no_pool_are_an_error() -> None:
     expect_one(judge(snapshot, {}), Reason.COMPETING_STACKS, ERROR, "ResourceSlice gpu-1-slice")
 
 
+def test_a_member_that_the_gpu_operator_serves_by_its_dra_mode_is_another_stacks() -> None:
+    # A GPUCluster brings no device plugin and no extended resource: its slices alone show it.
+    node = replace(configurations.member(), allocatable={}, capacity={}, annotations={})
+    snapshot = a_snapshot(pools=(configurations.build_pool(),), nodes=(node,))
+    snapshot = replace(snapshot, resource_slices={node.name: [f"{node.name}-gpu.nvidia.com-x"]})
+    found = judge(snapshot, {"GPUSHARE_NVIDIA_NAMESPACE": "gpu-operator"})
+    expect_one(found, Reason.OTHER_STACK, WARNING, f"ResourceSlice {node.name}-gpu", "GPUCluster")
+    assert Reason.COMPETING_STACKS not in list_codes(found)
+
+
 def test_a_member_that_shares_by_a_configuration_counts_as_labelled_and_serving() -> None:
     snapshot = a_snapshot(
         pools=(configurations.build_pool(),),

@@ -49,7 +49,8 @@ def find_blocking_pods(
         ([pod for pod in live if pod.phase == "Pending" and pod.requests], "have not started"),
     ]
     if not transition.keeps_workloads:
-        held = {each for each in (from_mode.resource, *from_mode.also_used) if each}
+        counted = (from_mode.resource, *from_mode.companions, *from_mode.also_used)
+        held = {each for each in counted if each}
         users = [pod for pod in live if not held.isdisjoint(pod.requests)]
         groups.append((users, f"use {from_mode.resource}"))
         # Mode `disabled` hands the node to their driver.
