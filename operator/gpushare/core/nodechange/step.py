@@ -74,9 +74,10 @@ class Step:
         """Another controller's work on the node."""
         return find_maintenance(self.seen.node)
 
-    def find_restart_limit(self, limit: int) -> datetime | None:
-        """Find from when on its plugin was replaced fewer than `limit` times within an hour; None
-        where that is so now."""
+    def find_restart_limit(self, reserve: int = 0) -> datetime | None:
+        """Find from when on its plugin may be replaced, and `reserve` times more within the hour;
+        None where that is so now."""
+        limit = self.ctx.timing.restarts_per_hour - reserve
         return self.seen.records.restarts.find_free(self.seen.node.retry, self.ctx.now, limit)
 
     def updating(self, reason: Reason, message: str, action: Action | None = None) -> StepResult:

@@ -164,7 +164,7 @@ def _why_not_rolled_back(step: FailedStep) -> str:
     if transition.outcome is Outcome.APPLY_AND_RESTART and not policy.may_restart:
         why = "The device plugin must be restarted, but devicePlugin.restart is Never"
         return f"Not rolled back: {why}. {UNTIL_FIXED}"
-    if free_at := member.find_restart_limit(member.ctx.timing.restarts_per_hour):
+    if free_at := member.find_restart_limit():
         then = free_at.isoformat(timespec="seconds")
         return (
             f"Its plugin was replaced too often within an hour: it is not rolled back until {then}"

@@ -298,17 +298,16 @@ def wait_for_restart_limit(step: MemberStep) -> StepResult | None:
 
     That is its rollback, or another restart where the resource stays 0.
     """
-    limit = step.ctx.timing.restarts_per_hour
-    free_at = step.find_restart_limit(limit - 1)
+    free_at = step.find_restart_limit(reserve=1)
     if free_at is None:
         return None
     node = step.seen.node.name
     plan = step.waiting(
         NodeState.WAITING,
         Reason.RESTART_LIMIT,
-        f"The device plugin was replaced {limit - 1} times within an hour, so {step.way} waits "
-        f"until {free_at.isoformat(timespec='seconds')}. Find who keeps changing the pool or the "
-        f"node's labels, or run `kubectl gpushare retry node/{node}`",
+        f"The device plugin was replaced {step.ctx.timing.restarts_per_hour - 1} times within an "
+        f"hour, so {step.way} waits until {free_at.isoformat(timespec='seconds')}. Find who keeps "
+        f"changing the pool or the node's labels, or run `kubectl gpushare retry node/{node}`",
     )
     wake = (free_at - step.ctx.now).total_seconds()
     return replace(plan, requeue_after_seconds=wake)
