@@ -10,7 +10,6 @@ from gpushare.api.rollout import WorkloadPolicy
 from gpushare.core.nodechange.blockers import (
     find_blocking_pods,
     find_evictable_pods,
-    find_maintenance,
 )
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.node_records import NodeRecords
@@ -68,11 +67,6 @@ class Step:
     def late_pods(self) -> Blocker | None:
         """Pods that came although the node is cordoned, and that the change would harm."""
         return find_late_pods(self.seen, self.change)
-
-    @cached_property
-    def maintenance(self) -> Blocker | None:
-        """Another controller's work on the node."""
-        return find_maintenance(self.seen.node)
 
     def find_restart_limit(self, reserve: int = 0) -> datetime | None:
         """Find from when on its plugin may be replaced, and `reserve` times more within the hour;

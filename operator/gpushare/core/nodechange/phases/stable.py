@@ -8,7 +8,6 @@ from gpushare.api.rollout import WorkloadPolicy
 from gpushare.core.deviceplugin.verification import verify_mode
 from gpushare.core.nodechange.blockers import (
     find_left_over_plugin,
-    find_maintenance,
     find_missing_daemonset,
     find_unready,
 )
@@ -248,7 +247,7 @@ def wait_for_components(step: MemberStep) -> StepResult | None:
     blocker = (
         step.reason_to_stay_away
         or find_missing_daemonset(step.wanted, seen.pods, ctx)
-        or find_maintenance(seen.node)
+        or seen.maintenance
         or find_left_over_plugin(seen.node, step.wanted, labels, seen.pods, ctx)
     )
     if blocker is None:
