@@ -79,10 +79,6 @@ ANNOTATION_KURED: Final = "weave.works/kured-reboot-in-progress"
 ANNOTATION_MACHINE_CONFIG: Final = "machineconfiguration.openshift.io/state"
 ANNOTATION_FLATCAR: Final = "flatcar-linux-update.v1.flatcar-linux.net/reboot-in-progress"
 MAINTENANCE_ANNOTATIONS: Final = (ANNOTATION_KURED, ANNOTATION_MACHINE_CONFIG, ANNOTATION_FLATCAR)
-TAINT_MEDIK8S_DRAIN: Final = "medik8s.io/drain"
-TAINT_CLUSTER_AUTOSCALER: Final = "ToBeDeletedByClusterAutoscaler"
-TAINT_KARPENTER: Final = "karpenter.sh/disrupted"
-MAINTENANCE_TAINTS: Final = (TAINT_MEDIK8S_DRAIN, TAINT_CLUSTER_AUTOSCALER, TAINT_KARPENTER)
 
 # Labels and annotations of a teardown's Jobs.
 LABEL_COMPONENT: Final = "app.kubernetes.io/component"

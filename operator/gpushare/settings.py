@@ -71,8 +71,6 @@ class Variable(StrEnum):
     ALLOW_TEARDOWN_JOBS = f"{SETTINGS_PREFIX}ALLOW_TEARDOWN_JOBS"
     BACKOFF_SECONDS = f"{SETTINGS_PREFIX}BACKOFF_SECONDS"
     CERTIFICATE_MODE = f"{SETTINGS_PREFIX}CERTIFICATE_MODE"
-    RESTARTS_PER_HOUR = f"{SETTINGS_PREFIX}RESTARTS_PER_HOUR"
-    CONTEST_SECONDS = f"{SETTINGS_PREFIX}CONTEST_SECONDS"
     RELEASE_PATIENCE_SECONDS = f"{SETTINGS_PREFIX}RELEASE_PATIENCE_SECONDS"
     MAX_JOINS = f"{SETTINGS_PREFIX}MAX_JOINS"
     MEMORY_UNIT = f"{SETTINGS_PREFIX}MEMORY_UNIT"
@@ -140,14 +138,8 @@ class Settings(BaseModel):
     the kubelet reports its devices at most every 10 s."""
     zero_patience_seconds: Seconds = 60.0
     """How long a Ready plugin may not offer its resource before it is restarted once more."""
-    restarts_per_hour: int = Field(6, ge=2)
-    """How often the device plugin of a node is replaced within an hour at most, whatever is written
-    to pools and to the node's labels."""
     max_joins: int = Field(16, ge=4)
-    """How many nodes that join are cordoned at once, over all pools."""
-    contest_seconds: Seconds = 600.0
-    """A field of a pool that returns to an earlier value twice within this time is contested, and
-    nothing begins in the pool for as long. 0: never."""
+    """How many nodes that join are changed at once, over all pools."""
     allow_eviction: bool = False
     """Allows pools to evict pods that block a change (`rollout.workloads: Evict`)."""
     allow_teardown_jobs: bool = False

@@ -167,7 +167,7 @@ class Executor:
         for gap in (0.0, self.settings.recheck_seconds):
             await asyncio.sleep(gap)
             seen = await self._observe(action.node, ChangePhase.CORDONED)
-            if seen is None or not seen.is_out_of_service:
+            if seen is None:
                 return 0.0
             plan = plan_after_recheck(
                 seen,

@@ -18,8 +18,6 @@ def build_timing(settings: Settings) -> Timing:
         settle=timedelta(seconds=settings.resource_settle_seconds),
         release_patience=timedelta(seconds=settings.release_patience_seconds),
         zero_patience=timedelta(seconds=settings.zero_patience_seconds),
-        restarts_per_hour=settings.restarts_per_hour,
-        contest_window=timedelta(seconds=settings.contest_seconds),
     )
 
 

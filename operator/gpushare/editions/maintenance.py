@@ -56,9 +56,9 @@ _ANNOTATIONS: dict[str, tuple[str, _IsAtWork]] = {
     names.ANNOTATION_FLATCAR: ("the Flatcar Linux Update Operator", "true".__eq__),
 }
 _TAINTS = {
-    names.TAINT_MEDIK8S_DRAIN: "the Node Maintenance Operator",
-    names.TAINT_CLUSTER_AUTOSCALER: "Cluster Autoscaler",
-    names.TAINT_KARPENTER: "Karpenter",
+    "medik8s.io/drain": "the Node Maintenance Operator",
+    "ToBeDeletedByClusterAutoscaler": "Cluster Autoscaler",
+    "karpenter.sh/disrupted": "Karpenter",
 }
 
 
@@ -93,7 +93,7 @@ def _find_signs(node: Node) -> Iterator[_Sign]:
         controller, is_at_work = _ANNOTATIONS[key]
         if is_at_work(value):
             yield _Sign(controller, "annotate", key, value)
-    for key in sorted(node.maintenance_taints):
+    for key in sorted(_TAINTS.keys() & {taint.key for taint in node.taints}):
         yield _Sign(_TAINTS[key], "taint", key)
 
 

@@ -211,7 +211,7 @@ class SimulatedOperator:
 
     def _recheck_pods(self, node: str, task: Task, cluster: Cluster, look: RecheckPods) -> Cluster:
         seen = _observe_anew(node, cluster, ChangePhase.CORDONED)
-        if seen is None or not seen.is_out_of_service:
+        if seen is None:
             return cluster
         action = plan_after_recheck(
             seen, cluster.now, self.timing, stays=look.stays, may_restart=look.may_restart

@@ -89,10 +89,10 @@ def test_what_somebody_changed_is_named(index: int, path: str, value: Any, told:
 ADDED = {"key": "control-plane", "operator": "NotIn", "values": ["true"]}
 
 
-def enforce(raw: Json, *indices: int, **metadata: Any) -> Json:
+def enforce(raw: Json, *indices: int, added: Json = ADDED, **metadata: Any) -> Json:
     """As a cloud's controller leaves it, which adds an expression to webhooks."""
     for index in indices:
-        raw["webhooks"][index]["namespaceSelector"]["matchExpressions"].append(ADDED)
+        raw["webhooks"][index]["namespaceSelector"]["matchExpressions"].append(added)
     return {**raw, "metadata": metadata}
 
 
@@ -106,6 +106,31 @@ def test_what_a_cloud_adds_to_every_webhook_is_said_once_with_its_manager_and_a_
     assert "admissionsenforcer" in found.message
     assert "--force-conflicts" in found.remedy
     assert "webhook.annotations" in found.remedy
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        {"key": "no-such-label", "operator": "Exists"},
+        {"key": "team", "operator": "NotIn", "values": ["a"]},
+        {"key": "control-plane", "operator": "Exists"},
+    ],
+)
+def test_what_no_cloud_is_known_to_add_is_a_change_of_every_webhook(added: Json) -> None:
+    raw = enforce(a_configuration(), 0, 1, 2, added=added)
+    assert list_codes(judge_configuration(raw, NS)) == ["WebhookChanged"] * 3
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        {"key": "kubernetes.azure.com/managedby", "operator": "NotIn", "values": ["aks"]},
+        {"key": "control-plane", "operator": "DoesNotExist"},
+    ],
+)
+def test_each_expression_that_aks_adds_may_stay(added: Json) -> None:
+    raw = enforce(a_configuration(), 0, 1, 2, added=added)
+    assert list_codes(judge_configuration(raw, NS)) == ["WebhookNarrowed"]
 
 
 def test_what_is_changed_beside_that_is_said_as_well() -> None:

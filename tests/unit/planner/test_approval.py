@@ -37,9 +37,10 @@ from tests.kit.values.node_plans import (
     done,
     expect_idle,
     has_failed,
+    plan_of,
     replaced,
 )
-from tests.kit.values.objects import NOW, a_node, a_pool, a_snapshot
+from tests.kit.values.objects import NOW, a_node, a_plugin_pod, a_pool, a_snapshot
 from tests.unit.planner.planner_output import plan_snapshot
 
 FLIP = a_kind()
@@ -154,7 +155,9 @@ def test_a_new_kind_stops_alone_and_takes_nobodys_turn(canary: int) -> None:
 
 
 SEEN = "0123456789ab"
-TIME = "2026-01-02T03:04:05"
+TIME = "2026-01-02T03:04:05+00:00"
+LATER = "2026-01-02T05:04:05+00:00"
+LIMITED = "its device plugin was replaced too often within an hour"
 
 
 def a_waiting_pool(
@@ -255,7 +258,7 @@ def test_a_node_whose_label_was_left_to_another_is_tried_again() -> None:
     assert (word.value, word.about) == (TIME, "cgpu was left to terraform")
     retried = replace(a_node(records=records), retry=TIME)
     with pytest.raises(NotCalledForError, match="no change of node"):
-        judge_node_retry(retried, a_pool(), "later")
+        judge_node_retry(retried, a_pool(), LATER)
 
 
 def test_a_node_whose_plugin_was_replaced_often_is_released_also_where_it_only_joins() -> None:
@@ -267,6 +270,19 @@ def test_a_node_whose_plugin_was_replaced_often_is_released_also_where_it_only_j
     looking_on = a_pool("careful", reconcile="Observe", nodes={"names": ["gpu-1"]})
     assert find_pool_to_join(a_node("gpu-1"), [looking_on, acting]) is acting
     assert find_pool_to_join(a_node("gpu-2"), [acting]) is None
+
+
+def test_a_node_is_released_from_the_limit_also_where_a_tool_removed_the_last_retry() -> None:
+    node = a_settled("gpu-1", records=replaced(5, retry="once"))
+    assert plan_of(node, a_pool(), a_plugin_pod()).reason is Reason.RESTART_LIMIT
+    word = judge_node_retry(node, a_pool(), TIME)
+    assert (word.value, word.about) == (TIME, LIMITED)
+
+
+def test_a_node_whose_plugin_was_replaced_long_ago_needs_no_retry() -> None:
+    for times, now in ((4, TIME), (6, LATER)):
+        with pytest.raises(NotCalledForError, match="no change of node"):
+            judge_node_retry(a_node("gpu-1", records=replaced(times)), a_pool(), now)
 
 
 def test_of_a_node_that_no_pool_has_it_is_told_which_one_only_observes_it() -> None:

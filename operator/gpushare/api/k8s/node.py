@@ -71,8 +71,6 @@ class Node:
     """What a person wrote about its teardown."""
     maintenance_annotations: Mapping[str, str] = field(default_factory=dict)
     """Those in `names.MAINTENANCE_ANNOTATIONS`, of other controllers."""
-    maintenance_taints: tuple[str, ...] = ()
-    """Keys in `names.MAINTENANCE_TAINTS`, of other controllers."""
     deleting: bool = False
     """It is being deleted; a finalizer keeps it until its machine has ended."""
     owns_cordon: bool = False
@@ -163,11 +161,6 @@ def parse_node(raw: dict[str, Any]) -> Node:
         teardown=annotations.get(names.ANNOTATION_TEARDOWN, ""),
         maintenance_annotations=share_mapping(
             tuple((k, annotations[k]) for k in names.MAINTENANCE_ANNOTATIONS if k in annotations)
-        ),
-        maintenance_taints=tuple(
-            taint["key"]
-            for taint in spec.get("taints") or ()
-            if taint.get("key") in names.MAINTENANCE_TAINTS
         ),
         deleting="deletionTimestamp" in meta,
         owns_cordon="f:unschedulable" in ours.get("f:spec", {}),

@@ -12,7 +12,6 @@ from gpushare.core.snapshot.actions import Blocker, NamedPod
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import Mode, Outcome, Transition
 from gpushare.editions.gpu_operator import describe_mig
-from gpushare.editions.maintenance import describe_maintenance
 from gpushare.editions.plugin_daemonsets import CHART_VALUE
 from gpushare.editions.plugins import STATIC_PLUGIN, is_plugin_of
 from gpushare.editions.registry import EDITIONS, find_other_edition_labels
@@ -159,12 +158,6 @@ def find_mig(node: Node) -> Blocker | None:
     """Check whether the node's cards are split into MIG devices, which can't be shared."""
     told = describe_mig(node)
     return Blocker(Reason.MIG_NODE, told) if told else None
-
-
-def find_maintenance(node: Node) -> Blocker | None:
-    """Find work of another controller on the node, which cordons and uncordons it by itself."""
-    told = describe_maintenance(node)
-    return Blocker(Reason.UNDER_MAINTENANCE, told) if told else None
 
 
 def find_unready(seen: NodeSnapshot) -> Blocker | None:

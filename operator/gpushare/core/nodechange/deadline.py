@@ -54,7 +54,7 @@ def judge_progress(step: Step, plan: StepResult) -> StepResult:
         return replace(failed, requeue_after_seconds=plan.requeue_after_seconds)
     zero_until = _find_end_of_patience(step, plan)
     if zero_until is not None and now >= zero_until:
-        has_room = step.find_restart_limit(step.ctx.timing.restarts_per_hour) is None
+        has_room = step.find_restart_limit() is None
         if change.restarted_again is None and policy.may_restart and has_room:
             plan = _restart_once_more(step)
         elif change.restarted_again is not None:

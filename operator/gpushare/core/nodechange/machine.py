@@ -106,13 +106,14 @@ STABLE: Phase[MemberStep] = Phase(
         *TO_POOLS_MODE,
     ),
 )
+_MAINTAINED: Rule[Any] = Rule("under-maintenance", maintenance.wait_for_maintenance)
 _FROM_CORDONED = ("Stable", "Labelled", "Failed")
 """Uncordoned; labelled by a look; or back in what failed: Failed from a rollback, else Labelled."""
 CORDONED: Phase[MemberStep] = Phase(
     "Cordoned",
     "The node is cordoned, and its labels are as they were.",
     (
-        Rule("under-maintenance", maintenance.wait_for_maintenance),
+        _MAINTAINED,
         Rule("pool-changed", cordoned.abort_for_pool, _FROM_CORDONED),
         Rule("left-alone", cordoned.abort_to_leave_alone, _FROM_CORDONED),
         Rule("uncordoned-by-user", cordoned.abort_for_user, _FROM_CORDONED),
@@ -124,7 +125,6 @@ CORDONED: Phase[MemberStep] = Phase(
         Rule("recheck-pods", cordoned.recheck_pods, _FROM_CORDONED),
     ),
 )
-_MAINTAINED = Rule("under-maintenance", maintenance.wait_for_maintenance)
 _REVERTED = Rule("labels-or-cordon-undone", labelled.revert, ("Failed",))
 _UNREADY = Rule("node-not-ready", labelled.wait_for_node, ("Failed",))
 _REBOOTING = Rule("rebooting", teardown.wait_for_reboot_to_end, ("Failed",))

@@ -8,7 +8,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.pool import DeletionPolicy, ModeName, Placement, Pool, ReconcilePolicy, Schedule
 from gpushare.api.rollout import FailurePolicy, WorkloadPolicy
 from gpushare.core.deviceplugin.findings import TOLD
-from gpushare.core.nodechange.blockers import find_maintenance, find_pods_of_another_pool
+from gpushare.core.nodechange.blockers import find_pods_of_another_pool
 from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.labels_in_force import note_readings
 from gpushare.core.nodechange.machine import find_labelled_rule
@@ -178,7 +178,7 @@ def _plan_uncordoned(
 ) -> StepResult:
     """Release the node as it is, or where all is withdrawn without our labels; the cordon first."""
     if seen.node.owns_cordon:
-        if (at_work := find_maintenance(seen.node)) is not None:
+        if (at_work := seen.maintenance) is not None:
             return seen.plan(NodeState.BLOCKED, at_work.reason, at_work.message)
         change = seen.records.change
         # A node whose change failed before is not put in service unverified.

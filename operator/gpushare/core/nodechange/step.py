@@ -10,7 +10,6 @@ from gpushare.api.rollout import WorkloadPolicy
 from gpushare.core.nodechange.blockers import (
     find_blocking_pods,
     find_evictable_pods,
-    find_maintenance,
 )
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.node_records import NodeRecords
@@ -69,14 +68,10 @@ class Step:
         """Pods that came although the node is cordoned, and that the change would harm."""
         return find_late_pods(self.seen, self.change)
 
-    @cached_property
-    def maintenance(self) -> Blocker | None:
-        """Another controller's work on the node."""
-        return find_maintenance(self.seen.node)
-
-    def find_restart_limit(self, limit: int) -> datetime | None:
-        """Find from when on its plugin was replaced fewer than `limit` times within an hour; None
-        where that is so now."""
+    def find_restart_limit(self, reserve: int = 0) -> datetime | None:
+        """Find from when on its plugin may be replaced, and `reserve` times more within the hour;
+        None where that is so now."""
+        limit = self.ctx.timing.restarts_per_hour - reserve
         return self.seen.records.restarts.find_free(self.seen.node.retry, self.ctx.now, limit)
 
     def updating(self, reason: Reason, message: str, action: Action | None = None) -> StepResult:

@@ -6,6 +6,7 @@ later.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
@@ -17,6 +18,7 @@ from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.record import RecordError
 from gpushare.core.rollout.start_now import find_active
 from gpushare.core.snapshot.change_policy import build_attempt, build_claim
+from gpushare.core.snapshot.node import Timing
 from gpushare.names import Condition, Reason
 
 _WAITING = frozenset({Reason.WAITING_FOR_APPROVAL, Reason.ROLLOUT_HALTED})
@@ -161,9 +163,9 @@ def judge_node_retry(node: Node, pool: Pool, now: str) -> Word:
     if drift is not None and drift.conflicts and (drift.claim, drift.retry) == (claim, node.retry):
         keys = ", ".join(sorted({conflict.key for conflict in drift.conflicts}))
         return Word(now, f"{keys} was left to {drift.conflicts[0].manager}")
-    restarts = records.restarts
-    if restarts.retry == node.retry and len(restarts.at) > 1:
-        return Word(now, f"the last {len(restarts.at)} changes of its device plugin do not count")
+    limit = Timing().restarts_per_hour - 1
+    if records.restarts.find_free(node.retry, datetime.fromisoformat(now), limit):
+        return Word(now, "its device plugin was replaced too often within an hour")
     raise NotCalledForError(
         f"no change of node {node.name} has failed, and no label of it was left to another "
         f"manager. To see what it waits for, run: gpushare plan pool {pool.name}"

@@ -6,8 +6,6 @@ from typing import Literal
 from gpushare.core.records.record import Moment, Record
 
 WINDOW = timedelta(hours=1)
-_KEPT = 100
-"""More than any installation allows within that."""
 
 
 class Restarts(Record):
@@ -26,7 +24,7 @@ class Restarts(Record):
 
     def add(self, retry: str, now: datetime) -> "Restarts":
         """Return the record with one more, without those that no longer count."""
-        return Restarts(retry=retry or self.retry, at=(*self.list_recent(retry, now), now)[-_KEPT:])
+        return Restarts(retry=retry or self.retry, at=(*self.list_recent(retry, now), now))
 
     def find_free(self, retry: str, now: datetime, limit: int) -> datetime | None:
         """Find from when on fewer than `limit` count; None where that is so now."""

@@ -12,8 +12,9 @@ from gpushare.core.ownership.drift import WRITES_PER_PACE, Verdict
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.rollout.contest import Contest
 from gpushare.core.rollout.refusal import Refusal
-from gpushare.core.snapshot.actions import Action, NodeState, StepResult
+from gpushare.core.snapshot.actions import Action, Blocker, NodeState, StepResult
 from gpushare.core.snapshot.plugin_reading import PluginReading
+from gpushare.editions.maintenance import describe_maintenance
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.names import Reason
 
@@ -120,6 +121,17 @@ class NodeSnapshot:
     def is_out_of_service(self) -> bool:
         """Whether nothing new is bound to the node."""
         return self.node.unschedulable
+
+    @cached_property
+    def maintenance(self) -> Blocker | None:
+        """Work of another controller on the node, which cordons and uncordons it by itself."""
+        told = describe_maintenance(self.node)
+        return Blocker(Reason.UNDER_MAINTENANCE, told) if told else None
+
+    @property
+    def is_ours_to_change(self) -> bool:
+        """Whether nothing new is bound to the node, and no other controller is at work on it."""
+        return self.is_out_of_service and self.maintenance is None
 
     def plan(
         self, state: NodeState, reason: Reason, message: str, action: Action | None = None

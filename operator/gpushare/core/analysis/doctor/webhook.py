@@ -17,12 +17,15 @@ from gpushare.core.analysis.finding import Code, Finding, Severity, Unseen, find
 ABOUT = f"webhook configuration {WEBHOOK}"
 _CHART_REMEDY = "Run helm upgrade with the release's values: it writes the configuration again"
 _ADDED_REMEDY = (
-    "If a cloud does so, it can stay. To upgrade with Helm 4, add --force-conflicts, or switch it "
-    "off by webhook.annotations (docs/upgrade.md)"
+    "It can stay. To upgrade with Helm 4, add --force-conflicts, or switch the enforcer off by "
+    "webhook.annotations (docs/upgrade.md)"
 )
 _URL = re.compile(r"(https://[^/?#]+)/mutate-pods")
 """What the chart's webhook.url may make of it."""
 _NAMESPACE = "kubernetes.io/metadata.name"
+_ENFORCED_KEYS = frozenset({"control-plane", "kubernetes.azure.com/managedby"})
+"""Of AKS's own namespaces, which its admissions enforcer excludes."""
+_EXCLUDING = frozenset({"NotIn", "DoesNotExist"})
 SOON = timedelta(days=14)
 _OTHER_NAMESPACE = "Try another namespace with -n"
 Json = Mapping[str, Any]
@@ -82,14 +85,17 @@ def judge_configuration(found: Json | Unseen | None, namespace: str) -> Iterator
 def _strip_added(
     expected: Mapping[str, Json], webhooks: Mapping[str, Json]
 ) -> tuple[dict[str, Json], list[str]]:
-    """Return the webhooks without the expressions that somebody added to their namespaceSelectors,
-    and these as text, each once. Added to one of the webhooks alone they are a change like any."""
+    """Return the webhooks without the expressions that AKS's admissions enforcer added to their
+    namespaceSelectors, and these as text, each once. Any other, and one that is added to one of the
+    webhooks alone, is a change."""
     added: dict[str, tuple[Json, ...]] = {}
-    for name, webhook in expected.items():
-        ours = webhook["namespaceSelector"]["matchExpressions"]
+    for name in expected:
         listed = (webhooks[name].get("namespaceSelector") or {}).get("matchExpressions") or ()
-        known = {each["key"] for each in ours}
-        added[name] = tuple(each for each in listed if each["key"] not in known)
+        added[name] = tuple(
+            each
+            for each in listed
+            if each["key"] in _ENFORCED_KEYS and each["operator"] in _EXCLUDING
+        )
     first, *others = added.values()
     if not first or any(each != first for each in others):
         return dict(webhooks), []

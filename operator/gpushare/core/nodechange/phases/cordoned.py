@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime
 
 from gpushare.core.nodechange.blockers import (
-    find_maintenance,
     find_reason_to_stay_away,
     find_unready,
 )
@@ -166,7 +165,7 @@ def plan_after_recheck(
     """
     change = seen.records.change
     assert change is not None
-    if find_maintenance(seen.node) is not None:
+    if not seen.is_ours_to_change:
         return None
     away = find_reason_to_stay_away(seen, change.mode, change.pool)
     blocker = away or find_late_pods(seen, change)

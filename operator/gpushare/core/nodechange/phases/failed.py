@@ -5,7 +5,7 @@ It may still come to its end by itself, as the rules of the phase say in which i
 
 from dataclasses import dataclass, replace
 
-from gpushare.core.nodechange.blockers import find_blocking_pods, find_maintenance
+from gpushare.core.nodechange.blockers import find_blocking_pods
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.labelled import is_completion
 from gpushare.core.nodechange.phases.teardown import MODULE_FAILURES, find_removing_job, resume
@@ -164,7 +164,7 @@ def _why_not_rolled_back(step: FailedStep) -> str:
     if transition.outcome is Outcome.APPLY_AND_RESTART and not policy.may_restart:
         why = "The device plugin must be restarted, but devicePlugin.restart is Never"
         return f"Not rolled back: {why}. {UNTIL_FIXED}"
-    if free_at := member.find_restart_limit(member.ctx.timing.restarts_per_hour):
+    if free_at := member.find_restart_limit():
         then = free_at.isoformat(timespec="seconds")
         return (
             f"Its plugin was replaced too often within an hour: it is not rolled back until {then}"
@@ -174,7 +174,7 @@ def _why_not_rolled_back(step: FailedStep) -> str:
         return f"The rollback to {change.from_mode} waits until the node is Ready"
     blocker = (
         member.reason_to_stay_away
-        or find_maintenance(member.seen.node)
+        or member.seen.maintenance
         or find_blocking_pods(transition, member.to, member.from_mode, member.seen.pods)
     )
     if blocker is not None:

@@ -6,7 +6,6 @@ from datetime import datetime
 from gpushare import names
 from gpushare.core.deviceplugin.verification import verify_return
 from gpushare.core.nodechange.blockers import (
-    find_maintenance,
     find_missing_config,
     find_pods_of_another_mode,
     find_unready,
@@ -214,8 +213,7 @@ def plan_restart(seen: NodeSnapshot, now: datetime) -> ApplyNode | None:
     """
     change = seen.records.change
     assert change is not None
-    is_safe = seen.is_out_of_service and find_maintenance(seen.node) is None
-    if not is_safe or find_late_pods(seen, change) is not None:
+    if not seen.is_ours_to_change or find_late_pods(seen, change) is not None:
         return None
     recorded = change.model_copy(
         update={

@@ -13,7 +13,7 @@ from gpushare.names import Reason
 
 def wait_for_maintenance(step: Step) -> StepResult | None:
     """Stay cordoned while another controller works on the node; after it the deadline runs anew."""
-    change, at_work = step.change, step.maintenance
+    change, at_work = step.change, step.seen.maintenance
     if at_work is None and change.maintenance is None:
         return None
     is_open, is_cordoned = not step.seen.is_out_of_service, change.phase is ChangePhase.CORDONED

@@ -8,7 +8,6 @@ from gpushare.api.rollout import WorkloadPolicy
 from gpushare.core.deviceplugin.verification import verify_mode
 from gpushare.core.nodechange.blockers import (
     find_left_over_plugin,
-    find_maintenance,
     find_missing_daemonset,
     find_unready,
 )
@@ -248,7 +247,7 @@ def wait_for_components(step: MemberStep) -> StepResult | None:
     blocker = (
         step.reason_to_stay_away
         or find_missing_daemonset(step.wanted, seen.pods, ctx)
-        or find_maintenance(seen.node)
+        or seen.maintenance
         or find_left_over_plugin(seen.node, step.wanted, labels, seen.pods, ctx)
     )
     if blocker is None:
@@ -298,17 +297,16 @@ def wait_for_restart_limit(step: MemberStep) -> StepResult | None:
 
     That is its rollback, or another restart where the resource stays 0.
     """
-    limit = step.ctx.timing.restarts_per_hour
-    free_at = step.find_restart_limit(limit - 1)
+    free_at = step.find_restart_limit(reserve=1)
     if free_at is None:
         return None
     node = step.seen.node.name
     plan = step.waiting(
         NodeState.WAITING,
         Reason.RESTART_LIMIT,
-        f"The device plugin was replaced {limit - 1} times within an hour, so {step.way} waits "
-        f"until {free_at.isoformat(timespec='seconds')}. Find who keeps changing the pool or the "
-        f"node's labels, or run `kubectl gpushare retry node/{node}`",
+        f"The device plugin was replaced {step.ctx.timing.restarts_per_hour - 1} times within an "
+        f"hour, so {step.way} waits until {free_at.isoformat(timespec='seconds')}. Find who keeps "
+        f"changing the pool or the node's labels, or run `kubectl gpushare retry node/{node}`",
     )
     wake = (free_at - step.ctx.now).total_seconds()
     return replace(plan, requeue_after_seconds=wake)

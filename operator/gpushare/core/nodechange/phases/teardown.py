@@ -17,7 +17,6 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import RebootPolicy, TeardownPolicy
 from gpushare.core.deviceplugin.findings import advise_pods
-from gpushare.core.nodechange.blockers import find_maintenance
 from gpushare.core.nodechange.step import Step, find_late_pods
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.rollout.approval import is_approved
@@ -101,9 +100,7 @@ def is_job_due(seen: NodeSnapshot, job: CreateJob) -> bool:
     """Tell whether `job` may be made on the node, as read just now in `seen`: the Job stops the
     container runtime of a node that may be in service again since it was planned."""
     change = seen.records.change
-    if change is None or change.teardown is None or not seen.is_out_of_service:
-        return False
-    if find_maintenance(seen.node) is not None:
+    if change is None or change.teardown is None or not seen.is_ours_to_change:
         return False
     if job.phase is JobPhase.UNINSTALL and find_late_pods(seen, change) is not None:
         return False
