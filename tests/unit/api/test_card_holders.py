@@ -177,7 +177,8 @@ def test_a_container_that_was_given_no_card_is_known_by_its_runtimes_message(sta
     said = f"nvidia-container-cli: device error: {NO_CARD}4MiB-to-run: unknown device"
     where = {"state": {"waiting": {"message": said}}}
     if state == "terminated":
-        where = {"state": {"running": {}}, "lastState": {"terminated": {"message": said}}}
+        ended = {"reason": "StartError", "message": said}
+        where = {"state": {"running": {}}, "lastState": {"terminated": ended}}
     raw = a_pod({"resources": {"limits": {"aliyun.com/gpu-mem": "4"}}})
     raw["status"] = {"phase": "Running", "containerStatuses": [{"name": "c0", **where}]}
     kept = keep_object(Kind.PODS, raw)
@@ -187,6 +188,14 @@ def test_a_container_that_was_given_no_card_is_known_by_its_runtimes_message(sta
         pod = parse(each)
         assert pod is not None
         assert pod.has_card is False
+
+
+def test_what_a_program_wrote_when_it_ended_says_nothing_of_its_card() -> None:
+    ended = {"reason": "Error", "message": f"{NO_CARD}4MiB-to-run"}
+    raw = a_pod({"resources": {"limits": {"aliyun.com/gpu-mem": "4"}}})
+    states = {"state": {"running": {}}, "lastState": {"terminated": ended}}
+    raw["status"] = {"phase": "Running", "containerStatuses": [{"name": "c0", **states}]}
+    assert parse(raw).has_card is True
 
 
 @pytest.mark.parametrize(("assigned", "has_card"), [("true", True), ("false", None), (None, True)])

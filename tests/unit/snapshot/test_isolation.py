@@ -352,14 +352,14 @@ def test_a_pod_that_holds_what_its_nodes_mode_does_not_offer_met_another_mode() 
     assert find_admissions(seen) == {"uid-of-train-1": None}
 
 
-@pytest.mark.parametrize(("cards", "counted"), [(2, 0), (1, 1), (0, 1)])
-def test_a_container_without_a_card_is_none_of_the_counts(cards: int, counted: int) -> None:
+@pytest.mark.parametrize(("cards", "isolated"), [(2, 0), (1, 1), (0, 1)])
+def test_a_container_without_a_card_counts_and_is_not_isolated(cards: int, isolated: int) -> None:
     """With one card the plugin gives that to a container whose pod it does not find."""
     node = replace(a_member("cgpu", **KNOWN), gpu_count=cards)
     seen = NodeSnapshot(node, (PLUGIN, a_train(has_card=None)), parse_records(node))
-    isolation = observe_isolation(seen)
-    assert (isolation.containers, isolation.isolated) == (counted, counted)
-    refused = replace(seen, pods=(PLUGIN, a_train(has_card=False)))
-    assert observe_isolation(refused).containers == 0
+    found = observe_isolation(seen)
+    assert (found.containers, found.isolated, found.unknown) == (1, isolated, 1 - isolated)
+    refused = observe_isolation(replace(seen, pods=(PLUGIN, a_train(has_card=False))))
+    assert (refused.containers, refused.isolated, refused.unknown) == (1, 0, 1)
     pending = replace(seen, pods=(PLUGIN, a_train(has_card=None, phase="Pending")))
     assert find_pods_without_card(pending) == []

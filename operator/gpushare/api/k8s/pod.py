@@ -52,6 +52,8 @@ MAX_LAST_WORDS = 120
 """Of the message with which a container ended: its end tells why."""
 NO_CARD = "no-gpu-has-"
 """Begins the name of the card that a container is given by a plugin that found none for it."""
+REFUSED_BY_RUNTIME = ("StartError", "ContainerCannotRun")
+"""Reasons of containerd and of Docker for a container whose program never ran."""
 CRASH_LOOP = "CrashLoopBackOff"
 NOTHING: Mapping[Any, int] = MappingProxyType({})
 NOT_LOOKED_AT = ("", "")
@@ -394,9 +396,12 @@ def _describe_crash(status: Mapping[str, Any]) -> str:
 
 def _find_card(annotations: Mapping[str, str], status: Mapping[str, Any]) -> bool | None:
     for container in status.get("containerStatuses") or ():
-        states = container.get("state") or {}, container.get("lastState") or {}
-        for state in (states[0].get("waiting"), states[1].get("terminated")):
-            if NO_CARD in ((state or {}).get("message") or ""):
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        ended = (container.get("lastState") or {}).get("terminated") or {}
+        # The message of a container that ran is what its program wrote.
+        was_refused = ended.get("reason") in REFUSED_BY_RUNTIME
+        for message in (waiting.get("message"), ended.get("message") if was_refused else ""):
+            if NO_CARD in (message or ""):
                 return False
     return None if annotations.get(names.ANNOTATION_ASSIGNED) == "false" else True
 

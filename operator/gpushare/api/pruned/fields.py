@@ -187,7 +187,9 @@ _POD: Shape = {
                 "name": required,
                 "restartCount": int,
                 "state": {"waiting": {"reason": str, "message": _no_card_message}},
-                "lastState": {"terminated": {"exitCode": int, "message": _no_card_message}},
+                "lastState": {
+                    "terminated": {"exitCode": int, "reason": str, "message": _no_card_message}
+                },
             }
         ],
         "resourceClaimStatuses": [_CLAIM],

@@ -4,7 +4,7 @@ Where nothing was written down, nothing is said.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpushare.api.k8s.pod import Pod, SharingContainer
 from gpushare.api.pool import Schedule
@@ -53,19 +53,24 @@ NOTHING_SHARED = NodeIsolation()
 
 
 def observe_containers(seen: NodeSnapshot) -> tuple[ContainerIsolation, ...]:
-    """Return what is known of each running container on the node that shares a card; one whose
-    pod got no card is none."""
-    without = find_pods_without_card(seen)
-    sharing = [
-        pod for pod in seen.pods if pod.containers and pod.phase == "Running" and pod not in without
-    ]
+    """Return what is known of each running container on the node that shares a card.
+
+    One whose pod seems to have got no card is never called isolated. It is not left out: a tenant
+    can write what says so.
+    """
+    sharing = [pod for pod in seen.pods if pod.containers and pod.phase == "Running"]
     if not sharing:
         return ()
     admissions, mode = find_admissions(seen), seen.records.mode
-    return tuple(
+    without = {pod.uid for pod in find_pods_without_card(seen)}
+    found = (
         _observe_container(seen.node.name, mode, pod, container, admissions.get(pod.uid))
         for pod in sorted(sharing, key=lambda pod: (pod.namespace, pod.name))
         for container in pod.containers
+    )
+    return tuple(
+        replace(each, isolated=None) if each.isolated and each.pod.uid in without else each
+        for each in found
     )
 
 
