@@ -195,7 +195,9 @@ def test_what_a_program_wrote_when_it_ended_says_nothing_of_its_card() -> None:
     raw = a_pod({"resources": {"limits": {"aliyun.com/gpu-mem": "4"}}})
     states = {"state": {"running": {}}, "lastState": {"terminated": ended}}
     raw["status"] = {"phase": "Running", "containerStatuses": [{"name": "c0", **states}]}
-    assert parse(raw).has_card is True
+    pod = parse(raw)
+    assert pod is not None
+    assert pod.has_card is True
 
 
 @pytest.mark.parametrize(("assigned", "has_card"), [("true", True), ("false", None), (None, True)])
