@@ -204,7 +204,7 @@ class History:
         yield from self._share_cards()
         if is_spared(self._chance, self.edition, self.mode):
             self.wanted = Schedule.CGPU
-            self.bench.change_pool(self.name, schedule=self.wanted)
+            self._change_pool()
             yield from self._finish_change()
         yield self._rest()
         labels = choose_foreign(self._chance, self.edition, self.mode)
@@ -243,8 +243,12 @@ class History:
         of = self.mode
         self.wanted = choose_mode(self._chance, self.edition, of)
         self._meanwhile = self._chance.randint(0, _MEANWHILE)
-        self.bench.change_pool(self.name, **build_spec(self.edition, self.wanted))
+        self._change_pool()
         self._happened(Event.MODE_CHANGE, f"{of} -> {self.wanted}")
+
+    def _change_pool(self) -> None:
+        spec = build_spec(self.edition, self.wanted)
+        self.bench.change_again(self.name, pool=self.name, **spec)
 
     def _finish_change(self) -> Iterator[Until]:
         if self.mode == self.wanted:
@@ -366,6 +370,8 @@ class History:
         reasons = self.member.reasons
         if self.mode != self.wanted:
             return
+        if "RestartLimit" in reasons:
+            self._change_pool()
         if "WorkloadsPresent" in reasons and self.member.pods:
             self._note("pods make way")
             for pod in self.member.pods:
@@ -382,7 +388,7 @@ class History:
         if "RequiresTeardown" in reasons and self.mode is not Schedule.CGPU and not has_begun:
             self._note("goes where it is without a teardown")
             self.mode = self.wanted = Schedule.CGPU
-            self.bench.change_pool(self.name, schedule=self.wanted)
+            self._change_pool()
 
     def _bury_lost_pods(self) -> None:
         """One that the kubelet refused stays Failed for good; its owner would replace it."""

@@ -15,7 +15,7 @@ from devcluster.nvidia import load_nvidia
 from gpushare.api.nvidia_plugin import CONFIG_PREFIX
 from gpushare.api.pool import Edition, Schedule
 from tests.chaos.isolation_history import History, Until
-from tests.chaos.isolation_script import CONFIG_MODES, Event, build_spec
+from tests.chaos.isolation_script import CONFIG_MODES, Event
 from tests.kit.bench import GPU_MEM, MODE, VERIFIED
 from tests.kit.cluster.nvidia_stack import CONFIGS, STACK_PODS, build_nvidia_pool
 from tests.kit.values.manifests import build_pool
@@ -85,7 +85,7 @@ class ConfigHistory(History):
         yield from self._finish_change()
         self._write_own_key()
         self.wanted = f"{CONFIG_PREFIX}{self.name}"
-        self.bench.change_pool(self.name, **build_spec(self.edition, self.wanted))
+        self._change_pool()
         if self._chance.random() < _RESTS_BEFORE_EDIT:
             yield from self._finish_change()
             yield self._rest()

@@ -29,7 +29,7 @@ class Rollout:
     def begin(self) -> None:
         """Ask for the other mode."""
         self.mode = "cgpu" if self.mode == "share" else "share"
-        self.bench.change_pool(schedule=self.mode)
+        self.bench.change_again(*MEMBERS, schedule=self.mode)
 
     def begin_and_wait(self) -> None:
         """Ask for the other mode; returns in mid-rollout."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 from devcluster import names
 from devcluster.apiserver import ApiError
@@ -135,6 +136,14 @@ class Bench:
 
     def change_pool(self, name: str = "training", **spec: Any) -> None:
         self.call("PATCH", f"{POOLS}/{name}", {"spec": spec})
+
+    def change_again(self, *nodes: str, pool: str = "training", **spec: Any) -> None:
+        """Change a pool that was changed to and fro of late, with a person's retry for it and its
+        `nodes`: no earlier return, and no earlier restart of a plugin, counts."""
+        retry = {"metadata": {"annotations": {"gpushare.io/retry": uuid4().hex}}}
+        for node in nodes:
+            self.call("PATCH", f"{NODES}/{node}", retry)
+        self.call("PATCH", f"{POOLS}/{pool}", {**retry, "spec": spec})
 
     def delete_pool(self, name: str = "training") -> None:
         self.call("DELETE", f"{POOLS}/{name}")

@@ -92,7 +92,7 @@ def take_tour(bench: Bench, edition: Edition, *tour: str) -> None:
             pod["metadata"]["name"] for pod in read_plugins(bench, EXPECTED_MODES[edition][of])
         ]
         mark = bench.audit.mark()
-        bench.change_pool(schedule=to)
+        bench.change_again("n1", schedule=to)
         expect_mode(bench, edition, to)
         restarted = before if (of, to) in RESTARTS[edition] else []
         assert bench.audit.our_deletions(mark) == restarted, f"{of} -> {to}"

@@ -77,7 +77,7 @@ class Scenario:
         before, mark = plugin_names(self.bench), self.bench.audit.mark()
         with self._unharmed() as recording:
             self.mode = "cgpu" if self.mode == "share" else "share"
-            self.bench.change_pool(schedule=self.mode)
+            self.bench.change_again(*MEMBERS, schedule=self.mode)
             yield recording
         expect_each_restarted_once(self.bench, before, mark)
         expect_one_node_at_a_time(recording)

@@ -140,10 +140,10 @@ def test_a_plan_that_is_started_now_waits_for_no_window_and_the_next_one_does(
     # The same kind of change, and so the same hash, is another plan.
     bench.change_pool(schedule="share")
     expect_condition(bench, ROLLOUT, "False", "WaitingForWindow")
-    bench.change_pool(schedule="cgpu")
+    bench.change_again(schedule="cgpu")
     expect_pool_ready(bench, nodes=2)
     mark = bench.audit.mark()
-    bench.change_pool(schedule="share")
+    bench.change_again(schedule="share")
     expect_condition(bench, ROLLOUT, "False", "WaitingForWindow")
     assert list_starts(bench, mark, ("n1", "n2")) == {}
 

@@ -17,11 +17,8 @@ QUICK: Mapping[str, str] = {
     "GPUSHARE_LEASE_DURATION_SECONDS": "12",
     "GPUSHARE_LEASE_RENEW_SECONDS": "1",
     "GPUSHARE_DRAIN_SECONDS": "0",
-    "GPUSHARE_CONTEST_SECONDS": "0",
-    "GPUSHARE_RESTARTS_PER_HOUR": "1000",
 }
-"""Settings that keep tests short; none of them takes a step away, but that tests send one pool to
-and fro within minutes, which is held else (`ownership/test_contested_spec.py`)."""
+"""Settings that keep tests short; none of them takes a step away."""
 KUBELET_PERIOD_SECONDS = 0.2
 """Of the simulated kubelets in tests, in place of 10: the shortest settle time of any test is
 longer, as an installation's is."""

@@ -9,9 +9,11 @@ import pytest
 
 from gpushare.api.pool import Pool
 from gpushare.api.status import PoolStatus
+from gpushare.core.planner.approve_and_retry import NotCalledForError, judge_start_now
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
-from gpushare.core.rollout.contest import Contest, judge_contest, record_changes
+from gpushare.core.rollout.contest import judge_contest, record_changes
+from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.snapshot.actions import ApplyNode, NodeState
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.pool_status import build_status
@@ -24,7 +26,7 @@ WINDOW = timedelta(minutes=10)
 SECOND = timedelta(seconds=1)
 
 
-def judge(pool: Pool, now: datetime = NOW) -> Contest | None:
+def judge(pool: Pool, now: datetime = NOW) -> Refusal | None:
     return judge_contest(pool, record_changes(pool, now), now, WINDOW)
 
 
@@ -61,7 +63,7 @@ def test_a_field_that_returns_twice_to_earlier_values_is_contested(
 ) -> None:
     contest = judge(flip_schedule(*schedules))
     assert contest is not None
-    assert contest.refusal.reason is Reason.SPEC_CONTESTED
+    assert contest.reason is Reason.SPEC_CONTESTED
     assert contest.until == NOW + WINDOW
 
 
@@ -69,7 +71,7 @@ def test_the_message_has_both_managers_the_times_and_the_command() -> None:
     contest = judge(CONTESTED)
     assert contest is not None
     for word in ("writer-0", "writer-1", "03:04:05", "03:03:50", "retry pool/training", "share"):
-        assert word in contest.refusal.message
+        assert word in contest.message
 
 
 def test_a_contest_ends_after_ten_quiet_minutes() -> None:
@@ -137,7 +139,7 @@ def test_placement_and_nodes_are_contested_too(field: str, one: Any, other: Any)
         pool = write_spec(pool, NOW, **spec)
     contest = judge(pool)
     assert contest is not None
-    assert f"spec.{field} " in contest.refusal.message
+    assert f"spec.{field} " in contest.message
 
 
 def test_what_is_recorded_is_four_changes_a_field_and_stays_as_it_is_at_rest() -> None:
@@ -262,6 +264,17 @@ def test_the_conditions_of_a_contested_pool_say_so_even_where_all_nodes_are_read
     reasons = {each.type: (each.status, each.reason) for each in status.conditions}
     for condition in (Condition.READY, Condition.ROLLOUT_COMPLETE):
         assert reasons[condition] == ("False", Reason.SPEC_CONTESTED)
+    assert status.window is not None
+    assert status.window.state == "Frozen"
+
+
+def test_start_now_names_the_retry_that_ends_a_contest() -> None:
+    planner, _ = plan(CONTESTED, a_settled())
+    status = build_status(CONTESTED, planner.pool_states["training"], NOW)
+    pool = CONTESTED.model_copy(update={"status": status})
+    assert status.plan is not None
+    with pytest.raises(NotCalledForError, match="Run: gpushare retry pool/training"):
+        judge_start_now(pool, status.plan.hash, "2026-01-02T03:04:05Z")
 
 
 def test_a_status_that_is_read_back_is_equal() -> None:

@@ -85,9 +85,10 @@ def judge_start_now(pool: Pool, seen_hash: str, now: str) -> Word:
             f"{pool.name}"
         )
     if window is not None and window.state == "Frozen":
+        way = f"unfreeze {pool.name}, or unfreeze --all"
         raise NotCalledForError(
             f"pool {pool.name} is frozen, which start-now does not override. Run: gpushare "
-            f"unfreeze {pool.name}, or unfreeze --all"
+            f"{f'retry pool/{pool.name}' if is_contested(pool) else way}"
         )
     if find_active(pool) and pool.start_now.partition("@")[0] == current:
         return Word("", plan.summary)

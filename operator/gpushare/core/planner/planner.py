@@ -190,13 +190,13 @@ class Planner:
         pool_state, found = self._pool_state(pool), self._pools.get(pool)
         refresh_windows(pool_state, found, snapshot, self._timing, ctx.now)
         acts = found is not None and found.acts and not found.deleting
+        windows = pool_state.windows
         return replace(
             ctx,
             acting_since=snapshot.acting_since.get(pool),
             # One that ends automatically aborts nothing: else a refusal would abort itself.
             is_halted=acts and any(not plan.resumes for plan in pool_state.halting.values()),
-            closed=pool_state.closed,
-            contest=pool_state.contest,
+            closed=windows.refusal if windows is not None and windows.lets_go else None,
         )
 
     def _plan_and_enter(self, task: Task, name: str, ctx: ReconcileContext) -> StepResult | None:
@@ -419,7 +419,7 @@ class Planner:
         if self.releases.count(pool.name) == 0:
             return True
         pool_state = self._pool_state(pool.name)
-        if pool_state.windows is not None and pool_state.windows.refusal is not None:
+        if pool_state.refusal is not None:
             # What may not begin has not stalled: its status says until when that was so.
             pool_state.is_stale = True
             return False

@@ -5,13 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from gpushare.api.pool import Pool
 from gpushare.core.capacity.node_capacity import NodeCapacity
 from gpushare.core.capacity.node_labels import LabelSums
 from gpushare.core.planner.joins import Joins
 from gpushare.core.rollout.budget import RolloutProgress
 from gpushare.core.rollout.change_kinds import Kind
-from gpushare.core.rollout.contest import Contest
 from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.rollout.window_state import WindowState
 from gpushare.core.snapshot.actions import NodeState, StepResult
@@ -68,11 +66,7 @@ class PoolState:
     cordoned: set[str] = field(default_factory=set)
     """Nodes whose change has begun, and can still be aborted without a trace."""
     windows: WindowState | None = None
-    """What windows and freezes say; None where there are none."""
-    contest: Contest | None = None
-    """Writers contest the pool's spec."""
-    judged: Pool | None = None
-    """The pool, as it was when that was judged."""
+    """What windows, freezes and contests say; None where there are none."""
     last_stops: tuple[bool, Refusal | None] = (False, None)
     """Whether it was halted, and closed, when that was last planned by."""
     last_refusals: tuple[Refusal | None, ...] | None = None
@@ -84,13 +78,15 @@ class PoolState:
     """Something changed since the status was built from it."""
 
     @property
-    def closed(self) -> Refusal | None:
-        """Why a node that is only cordoned is let go: its pool is contested or frozen, or too
-        little time is left."""
-        if self.contest is not None:
-            return self.contest.refusal
-        is_closed = self.windows is not None and self.windows.lets_go
-        return self.windows.refusal if self.windows is not None and is_closed else None
+    def refusal(self) -> Refusal | None:
+        """Why no change may begin by its windows."""
+        return self.windows.refusal if self.windows is not None else None
+
+    @property
+    def contest(self) -> Refusal | None:
+        """Why nothing begins where writers contest the pool's spec."""
+        refusal = self.refusal
+        return refusal if refusal and refusal.reason is Reason.SPEC_CONTESTED else None
 
     def record(self, plan: StepResult) -> None:
         """Record what is planned for a node now."""

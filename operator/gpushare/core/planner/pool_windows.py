@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from gpushare.api.pool import Pool
 from gpushare.core.planner.change_duration import find_needed
 from gpushare.core.planner.pool_state import PoolState
-from gpushare.core.rollout.contest import judge_contest, record_changes
 from gpushare.core.rollout.window_state import judge_windows
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing
@@ -22,40 +21,28 @@ def refresh_windows(
     """Judge the windows of a pool again, where that may have another result by now."""
     if pool is None:
         return
-    if pool is not pool_state.judged or pool_state.contest is not None:
-        _refresh_contest(pool_state, pool, timing, now)
     before = pool_state.windows
     needed = timedelta()
     if pool.spec.rollout.windows:
         needed = find_needed(pool, pool_state.find_longest_seconds(), timing)
     if before is not None and before.is_current(now) and needed == before.needed:
         return
-    windows = judge_windows(pool, snapshot.freeze, needed, timing.recheck, now)
+    windows = judge_windows(
+        pool, snapshot.freeze, needed, timing.recheck, timing.contest_window, now
+    )
     pool_state.windows = windows
     pool_state.is_stale |= windows != before
 
 
-def _refresh_contest(pool_state: PoolState, pool: Pool, timing: Timing, now: datetime) -> None:
-    """Judge again whether the pool is contested: that begins with a change of it, and time alone
-    ends it."""
-    contest = None
-    if pool.acts and not pool.deleting:
-        contest = judge_contest(pool, record_changes(pool, now), now, timing.contest_window)
-    pool_state.is_stale |= contest != pool_state.contest
-    pool_state.contest, pool_state.judged = contest, pool
-
-
 def list_due(pool_states: dict[str, PoolState], now: datetime) -> Iterator[str]:
-    """List the pools whose windows or contest must be judged again, or have not been yet."""
+    """List the pools whose windows must be judged again, or have not been yet."""
     for name, each in pool_states.items():
-        is_over = each.contest is not None and each.contest.until <= now
         is_due = each.windows is not None and not each.windows.is_current(now)
-        if is_due or is_over or each.last_refusals is None:
+        if is_due or each.last_refusals is None:
             yield name
 
 
 def find_next_edge(pool_states: dict[str, PoolState]) -> datetime | None:
     """Find when the next window starts or ends, or a freeze or contest ends."""
-    held = [each for each in pool_states.values() if each.windows or each.contest]
-    states = (state for each in held for state in (each.windows, each.contest) if state is not None)
+    states = (each.windows for each in pool_states.values() if each.windows is not None)
     return min((state.until for state in states if state.until is not None), default=None)

@@ -33,10 +33,8 @@ def find_shared_refusals(
     """Find why one more node that needs no approval may not start, in service or joining, and what
     its windows say: as long as all are the same, nodes that wait need not be asked again."""
     progress = count_progress(pool, pool_state, releasing)
-    windows = pool_state.windows
-    of_windows = windows.refusal if windows is not None else None
     in_service, joins = (find_start_refusal(pool, progress, initializes=i) for i in (False, True))
-    return in_service, joins, of_windows
+    return in_service, joins, pool_state.refusal
 
 
 def find_refusal_of(

@@ -18,8 +18,9 @@ def suppress(
     plan: StepResult, context: NodeContext, pool: Pool, ctx: ReconcileContext
 ) -> StepResult:
     """Turn the plan of a pool that does not act, or that is contested, into what it would do."""
-    change = context.seen.records.change
-    begun, contest = plan.begin(), ctx.contest
+    change, closed = context.seen.records.change, ctx.closed
+    contest = closed if closed and closed.reason is Reason.SPEC_CONTESTED else None
+    begun = plan.begin()
     if begun.action is None or (pool.acts and contest is None):
         return plan
     would = begun.message
@@ -33,11 +34,9 @@ def suppress(
         # Finished, also while the pool is paused; what would follow one that failed is new.
         return plan
     elif contest is not None:
-        refused = keep_waiting(plan, contest.refusal)
-        wake = (contest.until - ctx.now).total_seconds()
-        return replace(
-            refused, action=None, start=None, uses_budget=False, requeue_after_seconds=wake
-        )
+        # What starts is refused as by a freeze; what is written at once has to wait here.
+        wake = ((contest.until or ctx.now) - ctx.now).total_seconds()
+        return replace(keep_waiting(plan, contest), action=None, requeue_after_seconds=wake)
     else:
         reason = Reason.PAUSED
     reading = context.seen.reading

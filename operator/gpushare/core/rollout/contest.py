@@ -6,7 +6,6 @@ status. No change begins for a value that is not there yet: a process that ends 
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gpushare.api.nvidia_plugin import CONFIG_PREFIX
@@ -19,16 +18,6 @@ KEPT = 4
 """Changes of a field."""
 _MOST_CHARACTERS = 40
 """Of a value and of a manager's name; a longer value is shown by its hash."""
-
-
-@dataclass(frozen=True, slots=True)
-class Contest:
-    """Two writers or more that keep replacing each other's value."""
-
-    refusal: Refusal
-    """Why nothing begins."""
-    until: datetime
-    """It ends then, unless the field changes again."""
 
 
 def record_changes(pool: Pool, now: datetime) -> tuple[SpecChange, ...]:
@@ -74,8 +63,8 @@ def is_unrecorded(pool: Pool, now: datetime) -> bool:
 
 def judge_contest(
     pool: Pool, changes: Sequence[SpecChange], now: datetime, window: timedelta
-) -> Contest | None:
-    """Find the first field of `pool` that is contested; None where none is.
+) -> Refusal | None:
+    """Find why nothing begins in a contested pool, by the first such field; None where none is.
 
     It has returned to an earlier value twice within `window`, the last time by its last change, and
     that is not `window` ago.
@@ -87,8 +76,7 @@ def judge_contest(
         if not last.returns or len(returns) < 2:
             continue
         if last.at - returns[-2].at < window and abs(now - last.at) < window:
-            until = last.at + window
-            return Contest(_refuse(pool, of_field, until), until)
+            return _refuse(pool, of_field, last.at + window)
     return None
 
 
@@ -103,7 +91,7 @@ def _refuse(pool: Pool, changes: Sequence[SpecChange], until: datetime) -> Refus
         f"{until:%H:%M:%S} UTC. Stop all writers but one, and wait, or run `kubectl gpushare retry "
         f"pool/{pool.name}`. Last values: {listed}"
     )
-    return Refusal(Reason.SPEC_CONTESTED, message)
+    return Refusal(Reason.SPEC_CONTESTED, message, until)
 
 
 def _list_values(pool: Pool) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """Defines why a node's change may not begin."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from gpushare.names import Reason
 
@@ -11,6 +12,8 @@ class Refusal:
 
     reason: Reason
     message: str
+    until: datetime | None = None
+    """When a contest ends, unless the field changes again."""
 
     @property
     def holds_all(self) -> bool:

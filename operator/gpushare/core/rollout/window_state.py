@@ -1,4 +1,4 @@
-"""Judges whether a pool's changes may begin now, by its windows and freezes, and when next."""
+"""Judges by windows, freezes and contests whether a pool's changes may begin, and when next."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -7,6 +7,7 @@ from gpushare.api.pool import Pool
 from gpushare.api.rollout import NewNodesPolicy
 from gpushare.api.windows import Freeze
 from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.rollout.contest import judge_contest, record_changes
 from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.rollout.start_now import find_active
 from gpushare.core.rollout.windows import Opening, find_opening, find_opening_for
@@ -17,7 +18,8 @@ _TICK = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class WindowState:
-    """What windows and freezes say, for as long as only time passes: from `since` to `until`."""
+    """What windows, freezes and contests say, for as long as only time passes: from `since` to
+    `until`."""
 
     since: datetime
     until: datetime | None
@@ -30,10 +32,6 @@ class WindowState:
     opening: Opening | None = None
     """The one that is open and long enough, or else the next such."""
 
-    @property
-    def is_frozen(self) -> bool:
-        return self.refusal is not None and self.refusal.reason is Reason.ROLLOUT_FROZEN
-
     def is_current(self, now: datetime) -> bool:
         """Tell whether it still holds; not, where the clock was set back."""
         return self.since <= now and (self.until is None or now < self.until)
@@ -41,14 +39,14 @@ class WindowState:
     def find_refusal(self, pool: Pool, kind: Kind | None, *, initializes: bool) -> Refusal | None:
         """Find why a change of this `kind` may not begin; None where it may.
 
-        A freeze holds for all. A node that `initializes` waits for a window only if the pool says
-        so, and what a user started now for none.
+        A freeze or contest holds for all. A node that `initializes` waits for a window only if the
+        pool says so, and what a user started now for none.
         """
-        if self.is_frozen:
-            return self.refusal
-        if initializes and pool.spec.rollout.new_nodes is NewNodesPolicy.ANYTIME:
-            return None
-        return lift_if_started(self.refusal, pool, kind)
+        refusal = lift_if_started(self.refusal, pool, kind)
+        if refusal is None or refusal.holds_all:
+            return refusal
+        is_anytime = initializes and pool.spec.rollout.new_nodes is NewNodesPolicy.ANYTIME
+        return None if is_anytime else refusal
 
 
 def lift_if_started(refusal: Refusal | None, pool: Pool, kind: Kind | None) -> Refusal | None:
@@ -59,14 +57,23 @@ def lift_if_started(refusal: Refusal | None, pool: Pool, kind: Kind | None) -> R
 
 
 def judge_windows(
-    pool: Pool, freeze: Freeze | None, needed: timedelta, recheck: timedelta, now: datetime
+    pool: Pool,
+    freeze: Freeze | None,
+    needed: timedelta,
+    recheck: timedelta,
+    contest_window: timedelta,
+    now: datetime,
 ) -> WindowState | None:
     """Judge the pool's windows, its freeze, and the one of the installation; None without any.
 
-    Windows that can't be read freeze it, too.
+    Writers that contest its spec freeze it, too, and windows that can't be read.
 
     A change takes as long as is `needed`, of which `recheck` is before its labels.
     """
+    if pool.acts and not pool.deleting:
+        contest = judge_contest(pool, record_changes(pool, now), now, contest_window)
+        if contest is not None:
+            return WindowState(now, contest.until, needed, contest, lets_go=True)
     if pool.invalid_windows:
         refusal = Refusal(Reason.ROLLOUT_FROZEN, pool.invalid_windows)
         return WindowState(now, None, needed, refusal, lets_go=True)

@@ -10,7 +10,6 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.core.ownership.drift import WRITES_PER_PACE, Verdict
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.rollout.contest import Contest
 from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.snapshot.actions import Action, Blocker, NodeState, StepResult
 from gpushare.core.snapshot.plugin_reading import PluginReading
@@ -61,8 +60,6 @@ class ReconcileContext:
     closed: Refusal | None = None
     """Too little time is left in the pool's window, or it is frozen or contested: a change that has
     only cordoned its node is aborted."""
-    contest: Contest | None = None
-    """Writers contest the pool's spec: nothing begins."""
     acting_since: datetime | None = None
     """Of what others wrote to the pool's nodes before that, nobody saw what followed."""
 

@@ -73,7 +73,7 @@ def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]
     """Tell whether no isolation change is under way or left to do, or what it waits for."""
     changing, left = len(pool_state.under_way), sum(pool_state.kinds.values())
     if pool_state.contest is not None:
-        message = f"{pool_state.contest.refusal.message}. Nodes left to change: {left}"
+        message = f"{pool_state.contest.message}. Nodes left to change: {left}"
         return False, Reason.SPEC_CONTESTED, message
     halting = pool_state.find_halting()
     if halting is not None and (left or changing or pool_state.counts[NodeState.FAILED]):
@@ -92,7 +92,7 @@ def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]
             f"run `{approve}`. Changes: {listed}"
         )
         return False, Reason.WAITING_FOR_APPROVAL, message
-    held = pool_state.windows.refusal if pool_state.windows is not None else None
+    held = pool_state.refusal
     waits_for = {plan.reason for plan in pool_state.queued.values()}
     if held is not None and waits_for == {held.reason} and not changing:
         return False, held.reason, f"{held.message}. Nodes left to change: {left}"

@@ -172,7 +172,7 @@ def _judge_ready(
     if pool.invalid_windows:
         return False, Reason.SPEC_INVALID, pool.invalid_windows
     if pool_state.contest is not None:
-        return False, Reason.SPEC_CONTESTED, pool_state.contest.refusal.message
+        return False, Reason.SPEC_CONTESTED, pool_state.contest.message
     if not total:
         return True, Reason.NO_NODES, NO_NODES
     if first_plan is None:
@@ -344,8 +344,7 @@ def _build_releasing(
 ) -> Releasing | None:
     if not pool.deleting:
         return None
-    previous, windows = pool.status.releasing, pool_state.windows
-    is_closed = windows is not None and windows.refusal is not None
+    previous, is_closed = pool.status.releasing, pool_state.refusal is not None
     is_recent = previous is not None and now - previous.since < CLOSED_PERIOD
     if previous is not None and held >= previous.nodes and (is_recent or not is_closed):
         return previous.model_copy(update={"nodes": held})

@@ -13,7 +13,7 @@ def build_window(windows: WindowState | None) -> WindowStatus | None:
     if windows is None:
         return None
     opening = windows.opening
-    if windows.is_frozen:
+    if windows.refusal is not None and windows.refusal.holds_all:
         return WindowStatus(summary="frozen", state="Frozen")
     if windows.refusal is None and opening is not None:
         summary = f"open until {describe_moment(opening, opening.end)}"

@@ -115,7 +115,7 @@ _MEASURES = (
     _of_pool(
         "pool_window_open",
         "1 if a pool's changes may begin by its windows and freezes, else 0. Only of pools with "
-        "windows, or frozen.",
+        "windows, frozen or contested.",
         lambda of: {(): of.windows.refusal is None} if of.windows is not None else {},
     ),
     _of_pool(
