@@ -195,6 +195,19 @@ def test_no_node_joins_a_contested_pool() -> None:
     assert plan(CONTESTED, node)[1][node.name].reason is Reason.SPEC_CONTESTED
 
 
+def test_no_user_is_asked_to_prepare_a_change_for_a_contested_value() -> None:
+    reasons = {}
+    for pool in (a_pool(schedule="share"), build_contested("cgpu", "share")):
+        planner = Planner(Timing())
+        planner.update(a_snapshot(pools=[pool], nodes=[an_isolating()]), None, NOW)
+        (plan,) = planner.pool_states["training"].plans.values()
+        reasons[pool.generation] = (plan.reason, plan.state)
+    assert [*reasons.values()] == [
+        (Reason.REQUIRES_TEARDOWN, NodeState.BLOCKED),
+        (Reason.SPEC_CONTESTED, NodeState.WAITING),
+    ]
+
+
 def test_no_placement_is_written_in_a_contested_pool() -> None:
     pool = a_pool(schedule="share")
     for placement in ("binpack", "spread", "binpack", "spread"):
