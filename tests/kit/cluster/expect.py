@@ -255,13 +255,12 @@ def read_change(node: Json) -> Json:
 
 def list_traces(node: Json) -> list[str]:
     """What of the operator is still on a node: annotations, and fields that it owns. That a kernel
-    module may be loaded is none: it outlives the pool that loaded it; nor are the plugin's restarts
-    of the last hour."""
+    module may be loaded is none: it outlives the pool that loaded it."""
     meta = node["metadata"]
     managers = {entry["manager"] for entry in meta["managedFields"]}
     notes = {key for key in meta["annotations"] if key.startswith("gpushare.io/")}
     return [
-        *sorted(notes - {"gpushare.io/module", "gpushare.io/restarts"}),
+        *sorted(notes - {"gpushare.io/module"}),
         *sorted(manager for manager in managers if "gpushare" in manager),
     ]
 

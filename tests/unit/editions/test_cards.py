@@ -15,6 +15,22 @@ TYPE = "node.kubernetes.io/instance-type"
 NFD = "feature.node.kubernetes.io"
 AWS, GCE, AZURE = "aws:///us-west-2a/i-0", "gce://project/zone/vm", "azure:///subscriptions/x/vm-0"
 ACK = "cn-beijing.i-2ze1"
+SIGNS: list[dict[str, str]] = [
+    {"aliyun.accelerator/nvidia_count": "8"},
+    {"aliyun.accelerator/nvidia_name": "Tesla-T4"},
+    {"nvidia.com/gpu.present": "true"},
+    {"nvidia.com/gpu.count": "1"},
+    {f"{NFD}/pci-10de.present": "true"},
+    {f"{NFD}/pci-0302_10de.present": "true"},
+    {f"{NFD}/pci-0300_10de.present": "true"},
+    {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"},
+    {"k8s.amazonaws.com/accelerator": "nvidia-tesla-v100"},
+    {"karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia"},
+    {"eks.amazonaws.com/instance-gpu-manufacturer": "nvidia"},
+    {"kubernetes.azure.com/accelerator": "nvidia"},
+    {"karpenter.azure.com/sku-gpu-manufacturer": "NVIDIA"},
+    {"accelerator": "nvidia-t4"},
+]
 
 
 def _bare(
@@ -24,26 +40,7 @@ def _bare(
     return a_node(labels=labels, owned=owned, capacity={}, **more)
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        {"aliyun.accelerator/nvidia_count": "8"},
-        {"aliyun.accelerator/nvidia_name": "Tesla-T4"},
-        {"nvidia.com/gpu.present": "true"},
-        {"nvidia.com/gpu.count": "1"},
-        {f"{NFD}/pci-10de.present": "true"},
-        {f"{NFD}/pci-0302_10de.present": "true"},
-        {f"{NFD}/pci-0300_10de.present": "true"},
-        {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"},
-        {"k8s.amazonaws.com/accelerator": "nvidia-tesla-v100"},
-        {"karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia"},
-        {"eks.amazonaws.com/instance-gpu-manufacturer": "nvidia"},
-        {"kubernetes.azure.com/accelerator": "nvidia"},
-        {"karpenter.azure.com/sku-gpu-manufacturer": "NVIDIA"},
-        {"accelerator": "nvidia-t4"},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("labels", SIGNS, ids=str)
 def test_a_label_of_a_cloud_or_of_feature_discovery_shows_a_card(labels: dict[str, str]) -> None:
     (key,) = labels
     assert find_card_sign(_bare(labels)).startswith(f"label {key}=")
@@ -211,12 +208,8 @@ def test_any_other_node_is_fit(node: Node) -> None:
 
 
 def test_each_label_that_may_decide_wakes_the_planner() -> None:
-    keys = (
-        "aliyun.accelerator/nvidia_name",
-        f"{NFD}/pci-10de.present",
-        TYPE,
-        names.LABEL_OS,
-        "type",
-    )
-    assert [key for key in keys if not may_show_card(key)] == []
+    keys = [*(key for sign in SIGNS for key in sign), TYPE, names.LABEL_OS, "type"]
+    # Every label of NVIDIA's wakes it anyway.
+    asleep = [key for key in keys if not may_show_card(key)]
+    assert [key for key in asleep if not key.startswith(names.NVIDIA_PREFIX)] == []
     assert not may_show_card(f"{NFD}/cpu-hardware_multithreading")

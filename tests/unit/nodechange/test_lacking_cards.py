@@ -160,6 +160,27 @@ def test_a_node_in_its_mode_stays_ready_with_a_warning(
     assert f"{offered} of 32 {GPU}" in plan.message
 
 
+def test_a_card_that_was_lacking_before_may_be_lacking_once_a_person_restarts_the_plugin() -> None:
+    never = build_pool(device_plugin={"restart": "Never"})
+    labels = {KEY: "a", POOL: "training", **EIGHT}
+    found = _offer(member(name_mode("b", SLICES), **EIGHT), 28, 28)
+    pending = step(found, pool=never).action
+    assert isinstance(pending, ApplyNode)
+    applied = LastApplied.model_validate_json(pending.annotations["gpushare.io/applied"])
+    assert (applied.restart_pending, applied.lacking_cards) == (True, 1)
+    restarted = a_plugin_pod("new", daemonset=PODS[0].daemonset, ready_since=PATIENT[0].ready_since)
+    written = replace(
+        _offer(node(labels), 28, 28),
+        annotations=pending.annotations,
+        owned=frozenset({KEY, POOL, *pending.annotations}),
+    )
+    seen = NodeSnapshot(written, (restarted, PATIENT[1]), parse_records(written))
+    plan = plan_node(seen, never, context())
+    assert isinstance(plan.action, ApplyNode), plan
+    applied = LastApplied.model_validate_json(plan.action.annotations["gpushare.io/applied"])
+    assert (applied.restart_pending, applied.lacking_cards) == (False, 1)
+
+
 def test_a_node_whose_plugin_lost_a_card_is_not_called_ready() -> None:
     plan = step(_offer(member(**EIGHT), 28, 28))
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.RESOURCE_NOT_READY)

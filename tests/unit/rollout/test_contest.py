@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from gpushare.api.pool import Pool
-from gpushare.api.status import PoolStatus
 from gpushare.core.planner.approve_and_retry import NotCalledForError, judge_start_now
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
@@ -288,10 +287,3 @@ def test_start_now_names_the_retry_that_ends_a_contest() -> None:
     assert status.plan is not None
     with pytest.raises(NotCalledForError, match="Run: gpushare retry pool/training"):
         judge_start_now(pool, status.plan.hash, "2026-01-02T03:04:05Z")
-
-
-def test_a_status_that_is_read_back_is_equal() -> None:
-    changes = CONTESTED.status.spec_changes
-    status = PoolStatus(spec_changes=changes)
-    dumped = status.model_dump(mode="json", by_alias=True, exclude_none=True)
-    assert PoolStatus.model_validate(dumped).spec_changes == changes

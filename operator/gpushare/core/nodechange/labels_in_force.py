@@ -21,7 +21,7 @@ from gpushare.core.snapshot.change_policy import build_attempt
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.core.snapshot.plugin_reading import describe_unknown, running_plugins
 from gpushare.editions.edition import Mode
-from gpushare.editions.registry import desired_labels
+from gpushare.editions.registry import EDITIONS, desired_labels
 from gpushare.names import Reason
 
 LABELS_RESTORED = "Labels that another field manager changed are restored"
@@ -119,7 +119,9 @@ def build_last_applied(
     """
     # A node that joins takes no capacity away: it is no canary, and fails alone.
     proof = change if change is not None and not change.initializing else None
-    former = seen.records.applied
+    former, lacking = seen.records.applied, seen.records.lacking_cards
+    if restart_pending and not (former is not None and former.restart_pending):
+        lacking = EDITIONS[mode.edition].count_lacking_cards(seen.node) or lacking
     applied = LastApplied(
         pool=pool,
         edition=mode.edition,
@@ -130,7 +132,7 @@ def build_last_applied(
         from_mode=proof.from_mode if proof is not None else None,
         joined_at=former.joined_at if former is not None and former.pool == pool else None,
         failure=(proof.failure or proof.rolls_back) if proof is not None else None,
-        lacking_cards=change.lacking_cards if change is not None else None,
+        lacking_cards=lacking or None,
     )
     return applied.model_copy(update=write_admissions(find_admissions(seen)))
 

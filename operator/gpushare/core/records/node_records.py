@@ -51,9 +51,10 @@ class NodeRecords(BaseModel):
 
     @property
     def lacking_cards(self) -> int:
-        """How many of its cards the node lacked before its mode was verified."""
-        found = self.applied.lacking_cards if self.applied is not None else None
-        return found or 0
+        """How many of its cards the node lacked before its mode was verified, or is to be."""
+        is_changing = self.change is not None and self.change.is_labelled
+        found = self.change if is_changing else self.applied
+        return (found.lacking_cards if found is not None else None) or 0
 
     def find_loaded(self, mode: Mode) -> Mode:
         """Find what a node has loaded whose labels say `mode`: where a ConfigMap defines that, what
