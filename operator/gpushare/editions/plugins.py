@@ -81,10 +81,10 @@ def find_twins(pods: Sequence[Pod]) -> list[Pod]:
     """Find Running pods of one plugin that different owners have, such as one that was installed
     twice: the first such plugin's, one pod of each owner."""
     by_plugin: dict[str, dict[str, Pod]] = {}
-    for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
-        plugin = identify_plugin(pod)
-        if SERVED.get(plugin) and pod.phase == "Running" and not pod.deleting:
-            by_plugin.setdefault(plugin, {}).setdefault(pod.owner, pod)
+    serving = [pod for pod in pods if SERVED.get(identify_plugin(pod))]
+    for pod in sorted(serving, key=lambda pod: (pod.namespace, pod.name)):
+        if pod.phase == "Running" and not pod.deleting:
+            by_plugin.setdefault(identify_plugin(pod), {}).setdefault(pod.owner, pod)
     twins = (list(owned.values()) for _, owned in sorted(by_plugin.items()) if len(owned) > 1)
     return next(twins, [])
 

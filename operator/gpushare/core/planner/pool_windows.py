@@ -19,9 +19,10 @@ def refresh_windows(
     now: datetime,
 ) -> None:
     """Judge the windows of a pool again, where that may have another result by now."""
-    if pool is None:
-        return
     before = pool_state.windows
+    # Where there are none, time alone brings none; a pool that changed has a new state.
+    if pool is None or (before is None and pool_state.last_refusals is not None):
+        return
     needed = timedelta()
     if pool.spec.rollout.windows:
         needed = find_needed(pool, pool_state.find_longest_seconds(), timing)
