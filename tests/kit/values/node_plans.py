@@ -1,6 +1,6 @@
 """Plans for one member of a pool."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -147,6 +147,14 @@ def follow(node: Node, plan: StepResult) -> Node:
     """The node once this has been written to it; but for its group no label of others stays."""
     apply = expect_apply(plan)
     return replace(written(node, apply), labels={"group": "gpu", **apply.labels})
+
+
+def observe(
+    node: Node, pods: Sequence[Pod] = (), change: Change | None = None, **more: Any
+) -> NodeSnapshot:
+    """The node with these pods; in this change, whatever its annotations say."""
+    records = parse_records(node) if change is None else NodeRecords(change=change)
+    return NodeSnapshot(node, pods, records, **more)
 
 
 def recheck(

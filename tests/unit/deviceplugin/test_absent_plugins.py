@@ -14,7 +14,7 @@ from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
-from tests.kit.values.node_plans import INSTALLER, expect_not_yet
+from tests.kit.values.node_plans import INSTALLER, expect_not_yet, observe
 from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, installed
 
 CGPU = MODES[Edition.PROFESSIONAL, Schedule.CGPU]
@@ -65,7 +65,7 @@ def test_the_end_of_a_long_message_is_read() -> None:
 
 def explain(pods: list[Pod], daemonsets: PluginDaemonSets, **node: Any) -> NotYet | None:
     ctx = ReconcileContext(NOW, plugin_daemonsets=daemonsets)
-    return verify_mode(a_node(allocatable={MEMORY: 15}, **node), pods, CGPU, ctx)
+    return verify_mode(observe(a_node(allocatable={MEMORY: 15}, **node), pods), CGPU, ctx)
 
 
 def test_a_plugin_that_crash_loops_is_told_with_the_log_and_the_kubelets_restart() -> None:
@@ -116,7 +116,7 @@ def test_where_a_daemonset_does_not_select_the_node_the_missing_label_is_told(
     spec: dict[str, Any], lacks: str
 ) -> None:
     ctx = ReconcileContext(NOW, plugin_daemonsets=of_daemonset(RECOVER, **spec))
-    told = verify_mode(a_node(labels={"zone": "c"}), [], BASIC_DEFAULT, ctx)
+    told = verify_mode(observe(a_node(labels={"zone": "c"}), []), BASIC_DEFAULT, ctx)
     expect_not_yet(told, Reason.COMPONENT_NOT_READY, RECOVER, lacks)
 
 
@@ -125,7 +125,7 @@ def test_where_a_daemonset_selects_the_node_its_pods_are_to_be_looked_at(
     spec: dict[str, Any],
 ) -> None:
     ctx = ReconcileContext(NOW, plugin_daemonsets=of_daemonset(RECOVER, **spec))
-    told = verify_mode(a_node(), [], BASIC_DEFAULT, ctx)
+    told = verify_mode(observe(a_node(), []), BASIC_DEFAULT, ctx)
     words = (f"-n kube-system describe daemonset {RECOVER}", "Pending")
     expect_not_yet(told, Reason.COMPONENT_NOT_READY, *words)
 
@@ -134,7 +134,7 @@ def test_a_pod_that_is_there_is_looked_at_whatever_its_daemonset_selects() -> No
     """The DaemonSet's template may have changed since."""
     ctx = ReconcileContext(NOW, plugin_daemonsets=of_daemonset(RECOVER, nodeSelector={"a": "b"}))
     pod = a_plugin_pod(daemonset=RECOVER, ready=False, ready_since=None)
-    told = verify_mode(a_node(), [pod], BASIC_DEFAULT, ctx)
+    told = verify_mode(observe(a_node(), [pod]), BASIC_DEFAULT, ctx)
     expect_not_yet(told, Reason.COMPONENT_NOT_READY, "get pods -o wide")
 
 

@@ -30,6 +30,7 @@ from tests.kit.values.node_plans import (
     expect_idle,
     expect_not_yet,
     expect_release,
+    observe,
     plan_of,
     under_way,
 )
@@ -154,7 +155,9 @@ def test_plugins_of_two_stacks_are_told_as_such(
 
 
 def test_hami_leaves_with_no_change() -> None:
-    missing = verify_mode(BOTH, [PLUGIN, HAMI], _mode("share"), AT, previous_mode=_mode("default"))
+    missing = verify_mode(
+        observe(BOTH, [PLUGIN, HAMI]), _mode("share"), AT, previous_mode=_mode("default")
+    )
     expect_not_yet(missing, Reason.COMPETING_STACKS)
 
 
@@ -176,16 +179,18 @@ def test_a_mode_is_not_recorded_as_verified_while_another_plugin_may_serve_it() 
 )
 def test_in_a_change_the_plugin_that_goes_competes_with_nobody(of: str, leaves: Pod) -> None:
     node = _offering(memory=15, whole=1)
-    missing = verify_mode(node, [PLUGIN, leaves], _mode("share"), AT, previous_mode=_mode(of))
+    missing = verify_mode(
+        observe(node, [PLUGIN, leaves]), _mode("share"), AT, previous_mode=_mode(of)
+    )
     assert missing is None
 
 
 def test_a_change_is_not_over_while_a_third_plugin_serves_its_resource() -> None:
     way = {"from_mode": Schedule.DEFAULT, "to": Schedule.SHARE}
     change, pods = change_of(under_way(ChangePhase.LABELLED, **way)), [PLUGIN, CORE_PLUGIN]
-    missing = verify_return(MEMORY_ALONE, pods, change=change, was_zero=True, ctx=AT)
+    missing = verify_return(observe(MEMORY_ALONE, pods, change, was_zero=True), AT)
     expect_not_yet(missing, Reason.COMPETING_PLUGINS, CORE_PLUGIN.daemonset)
-    assert verify_return(MEMORY_ALONE, pods[:1], change=change, was_zero=True, ctx=AT) is None
+    assert verify_return(observe(MEMORY_ALONE, pods[:1], change, was_zero=True), AT) is None
 
 
 @pytest.mark.parametrize(
@@ -201,7 +206,7 @@ def test_a_change_is_not_over_while_a_third_plugin_serves_its_resource() -> None
 def test_a_resource_of_another_mode_is_left_over(
     schedule: str, node: Node, left: str | None
 ) -> None:
-    trouble = find_plugin_problem(node, [PLUGIN], _mode(schedule), AT)
+    trouble = find_plugin_problem(observe(node, [PLUGIN]), _mode(schedule), AT)
     if left is None:
         assert trouble is None
     else:
@@ -221,7 +226,7 @@ def test_a_resource_may_still_be_on_its_way_out_when_the_plugin_has_just_started
 
 def test_a_resource_goes_with_the_plugin_that_is_being_deleted() -> None:
     previous_mode = replace(WHOLE_PLUGIN, deleting=True)
-    trouble = find_plugin_problem(BOTH, [PLUGIN, previous_mode], _mode("share"), AT)
+    trouble = find_plugin_problem(observe(BOTH, [PLUGIN, previous_mode]), _mode("share"), AT)
     assert expect_not_yet(trouble, Reason.LEFT_OVER_RESOURCE).wait is not None
 
 
@@ -243,7 +248,7 @@ def test_a_plugin_that_counts_in_another_unit_than_the_installation_is_told(
     memory: int, cards: int, told: str, counted: str
 ) -> None:
     node, at = _offering(memory=memory, gpu_count=cards), replace(AT, memory_unit=told)
-    trouble = find_plugin_problem(node, [PLUGIN], _mode("share"), at)
+    trouble = find_plugin_problem(observe(node, [PLUGIN]), _mode("share"), at)
     if counted:
         words = (f"plugin counts {counted}", f"--memory-unit={told}")
         expect_not_yet(trouble, Reason.MEMORY_UNIT_DIFFERS, *words)
@@ -274,7 +279,7 @@ def test_a_plugin_that_is_ready_and_found_no_card_is_told_from_a_silent_one(
 ) -> None:
     node = _offering(memory=0, gpu_count=cards)
     words = (f"logs {pod.name}`",) if reason is Reason.RESOURCE_NOT_READY else ()
-    expect_not_yet(verify_mode(node, [pod], _mode(schedule), AT), reason, *words)
+    expect_not_yet(verify_mode(observe(node, [pod]), _mode(schedule), AT), reason, *words)
 
 
 @pytest.mark.parametrize("restarted_again", [None, True])

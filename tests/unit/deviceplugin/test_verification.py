@@ -30,6 +30,7 @@ from tests.kit.values.node_plans import (
     expect_applied,
     expect_change,
     expect_not_yet,
+    observe,
     plan_of,
     plan_once_noted,
     under_way,
@@ -58,7 +59,7 @@ def test_open_source_default_without_whole_cards_is_reported_and_complete(
     node = a_node(allocatable=allocatable)
     missing = find_missing_whole_card(node, OPEN_DEFAULT)
     expect_not_yet(missing, Reason.WHOLE_CARD_PLUGIN_MISSING, WHOLE)
-    assert verify_mode(node, [], OPEN_DEFAULT, ReconcileContext(NOW)) is None
+    assert verify_mode(observe(node, []), OPEN_DEFAULT, ReconcileContext(NOW)) is None
 
 
 def test_only_open_source_default_may_lack_its_whole_cards() -> None:
@@ -72,10 +73,10 @@ def test_a_recorded_plugin_pod_that_is_still_there_is_not_its_own_successor() ->
     change = change_of(under_way(ChangePhase.RESTARTING, restart=True, plugins=recorded))
     node, old, new = a_node(allocatable={MEMORY: 15}), a_plugin_pod("old"), a_plugin_pod("new")
     ctx = ReconcileContext(NOW)
-    missing = verify_return(node, [INSTALLER, old], change=change, was_zero=True, ctx=ctx)
+    missing = verify_return(observe(node, [INSTALLER, old], change, was_zero=True), ctx)
     expect_not_yet(missing, Reason.PLUGIN_RESTARTING)
     pods = [INSTALLER, old, new]
-    assert verify_return(node, pods, change=change, was_zero=True, ctx=ctx) is None
+    assert verify_return(observe(node, pods, change, was_zero=True), ctx) is None
 
 
 AT = ReconcileContext(NOW + timedelta(minutes=5))
@@ -153,37 +154,37 @@ MISSING: dict[str, tuple[Node, list[Pod], Mode, ReconcileContext, Reason, str]] 
 def test_what_a_mode_still_lacks_on_a_node_is_told(
     node: Node, pods: list[Pod], mode: Mode, ctx: ReconcileContext, reason: Reason, told: str
 ) -> None:
-    expect_not_yet(verify_mode(node, pods, mode, ctx), reason, told)
+    expect_not_yet(verify_mode(observe(node, pods), mode, ctx), reason, told)
 
 
 def test_of_two_plugins_the_one_that_came_last_has_its_time_to_settle() -> None:
     change = change_of(under_way(ChangePhase.RESTARTING, restart=True))
     first = a_plugin_pod("first", ready_since=NOW - timedelta(hours=1))
     pods = [INSTALLER, first, a_plugin_pod("last")]
-    missing = verify_return(MEMORY_ALONE, pods, change=change, was_zero=False, ctx=NEW)
+    missing = verify_return(observe(MEMORY_ALONE, pods, change), NEW)
     assert missing is not None
     assert missing.wait == NEW.timing.settle
 
 
 def test_a_static_plugin_that_has_just_started_has_its_time() -> None:
     ctx = ReconcileContext(NOW + timedelta(seconds=20))
-    missing = verify_mode(OFFERS_NONE, [STATIC], DEFAULT, ctx)
+    missing = verify_mode(observe(OFFERS_NONE, [STATIC]), DEFAULT, ctx)
     assert expect_not_yet(missing, ABSENT).wait == timedelta(seconds=40)
 
 
 @pytest.mark.parametrize("ready", [True, False], ids=["ready", "its kubelet is away"])
 def test_core_mem_is_verified_once_both_are_offered(ready: bool) -> None:
     node = a_node(allocatable={MEMORY: 15, CORE: 100}, ready=ready)
-    assert verify_mode(node, READY, CORE_MEM, AT) is None
+    assert verify_mode(observe(node, READY), CORE_MEM, AT) is None
 
 
 @pytest.mark.parametrize("pods", [[RECOVER], [RECOVER, STATIC], [STATIC]])
 def test_whole_cards_that_a_recovery_or_a_static_plugin_brings_are_verified(
     pods: list[Pod],
 ) -> None:
-    assert verify_mode(OFFERS, pods, DEFAULT, BY_RECOVER) is None
+    assert verify_mode(observe(OFFERS, pods), DEFAULT, BY_RECOVER) is None
     change = _change(ChangePhase.RESTARTING, "share", "default", restart=True)
-    assert verify_return(OFFERS, pods, change=change, was_zero=False, ctx=BY_RECOVER) is None
+    assert verify_return(observe(OFFERS, pods, change), BY_RECOVER) is None
 
 
 def test_a_node_at_rest_with_the_static_plugin_is_ready() -> None:
@@ -198,7 +199,7 @@ def test_a_change_to_shared_cards_is_over_once_the_static_plugin_gives_nothing_o
 ) -> None:
     node = a_node(allocatable={MEMORY: 15, WHOLE: gives})
     change = _change(ChangePhase.LABELLED, "default", "share")
-    missing = verify_return(node, [PLUGIN, STATIC], change=change, was_zero=True, ctx=AT)
+    missing = verify_return(observe(node, [PLUGIN, STATIC], change, was_zero=True), AT)
     if gives:
         told = "Move /etc/kubernetes/manifests/nvidia-device-plugin.yml"
         expect_not_yet(missing, ABSENT, told)
@@ -242,14 +243,17 @@ def test_an_extender_is_not_called_stale_without_a_live_pod_on_such_a_card(
 ) -> None:
     node = a_node(allocatable={MEMORY: 30}, gpu_count=2)
     pods = [PLUGIN, a_gpu_pod("p", **more)]
-    assert find_plugin_problem(node, pods, MODES[Edition(edition), Schedule.SHARE], AT) is None
+    assert (
+        find_plugin_problem(observe(node, pods), MODES[Edition(edition), Schedule.SHARE], AT)
+        is None
+    )
 
 
 def test_a_stale_extender_is_told_with_the_first_three_pods_on_cards_that_are_not_there() -> None:
     node = a_node(allocatable={MEMORY: 30}, gpu_count=2)
     pods = [a_gpu_pod(f"p{index}", cards={index: 5}) for index in (6, 5, 4, 3, 2, 1)]
     trouble = find_plugin_problem(
-        node, [PLUGIN, *pods], MODES[Edition.OPEN_SOURCE, Schedule.SHARE], AT
+        observe(node, [PLUGIN, *pods]), MODES[Edition.OPEN_SOURCE, Schedule.SHARE], AT
     )
     words = ("deployment/gpushare-schd-extender", "2 more")
     told = expect_not_yet(trouble, Reason.EXTENDER_STALE, *words).message

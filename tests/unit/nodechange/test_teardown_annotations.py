@@ -35,6 +35,7 @@ from tests.kit.values.node_plans import (
     OURS,
     an_isolating,
     applied,
+    observe,
     recheck,
     written,
 )
@@ -217,11 +218,11 @@ def _tell(trouble: NotYet | None) -> str:
         (_say(UNINSTALLED, job_pool("Sentinel")), ("kured reboots the node", "or you reboot it")),
         (_say(REBOOTED, manual_pool()), (SAY_IT,)),
         (_say(REBOOTED, job_pool(), LOADED), (LOG,)),
-        (_tell(verify_mode(EMPTY, [STATIC], DEFAULT, AT)), ("move it back",)),
-        (_tell(find_plugin_problem(LEFT_OVER, [], DEFAULT, AT)), ("restart the kubelet",)),
+        (_tell(verify_mode(observe(EMPTY, [STATIC]), DEFAULT, AT)), ("move it back",)),
+        (_tell(find_plugin_problem(observe(LEFT_OVER, []), DEFAULT, AT)), ("restart the kubelet",)),
         (_tell(explain_still_offered([STATIC], DEFAULT, WHOLE)), OFF_THE_NODE),
         (_tell(explain_still_offered([], SHARE, MEMORY)), ("restart the kubelet",)),
-        (_tell(find_plugin_problem(IN_MIB, [PLUGIN], SHARE, AT)), ("--memory-unit=GiB",)),
+        (_tell(find_plugin_problem(observe(IN_MIB, [PLUGIN]), SHARE, AT)), ("--memory-unit=GiB",)),
         (_tell(find_competing_plugins(LEFT_OVER, CONFLICTS, DEFAULT, AT)), OFF_THE_NODE),
     ],
     ids=[

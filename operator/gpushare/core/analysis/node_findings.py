@@ -150,19 +150,18 @@ def _judge_mode(
 
 def _judge_plugins(context: NodeContext, mode: Mode, ctx: ReconcileContext) -> Iterator[Finding]:
     """Find why the node's plugins do not serve the mode of its labels."""
-    node, pods = context.seen.node, context.seen.pods
     seen = context.seen
-    problem = find_plugin_problem(node, pods, mode, ctx, unhealthy_cards=seen.unhealthy_cards)
+    problem = find_plugin_problem(seen, mode, ctx)
     if problem is not None and problem.wait is not None:
         # Too early to call it one.
         problem = None
     for lack in (
-        verify_mode(node, pods, mode, ctx, lacking_cards=seen.records.lacking_cards),
-        find_competing_plugins(node, pods, mode, ctx),
+        verify_mode(seen, mode, ctx),
+        find_competing_plugins(seen.node, seen.pods, mode, ctx),
         problem,
     ):
         if lack is not None:
-            yield Finding(_find_severity(lack), lack.reason, name_node(node), lack.message)
+            yield Finding(_find_severity(lack), lack.reason, name_node(seen.node), lack.message)
 
 
 def _find_severity(lack: NotYet) -> Severity:

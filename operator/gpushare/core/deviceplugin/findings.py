@@ -16,7 +16,7 @@ from gpushare.api.k8s.pod import CRASH_LOOP, Pod
 from gpushare.api.pool import Schedule
 from gpushare.core.capacity.node_capacity import tell_unit
 from gpushare.core.deviceplugin.scheduler_errors import RESTART
-from gpushare.core.snapshot.node import ReconcileContext
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import Mode
 from gpushare.editions.plugin_daemonsets import CHART_VALUE
 from gpushare.editions.plugins import (
@@ -67,26 +67,19 @@ TOLD = frozenset(
 """Reported of nodes that are in their mode nevertheless: only a user has to act."""
 
 
-def find_plugin_problem(
-    node: Node,
-    pods: Sequence[Pod],
-    mode: Mode,
-    ctx: ReconcileContext,
-    *,
-    unhealthy_cards: Collection[int] = (),
-) -> NotYet | None:
-    """Find the first problem of a node at rest that has all that `mode` needs; the scheduler
-    extender gives out none of `unhealthy_cards`.
+def find_plugin_problem(seen: NodeSnapshot, mode: Mode, ctx: ReconcileContext) -> NotYet | None:
+    """Find the first problem of a node at rest that has all that `mode` needs.
 
     With a `wait` it is too early to report it.
     """
+    node, pods = seen.node, seen.pods
     return (
         find_missing_whole_card(node, mode)
         or find_left_over(node, pods, mode, ctx)
         or find_other_unit(node, ctx)
         or find_stale_extender(node, pods, mode)
         or find_changed_config(mode, ctx)
-        or find_unhealthy_cards(node, mode, unhealthy_cards)
+        or find_unhealthy_cards(node, mode, seen.unhealthy_cards)
     )
 
 

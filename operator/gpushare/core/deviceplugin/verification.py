@@ -1,10 +1,8 @@
 """Checks whether a node has reached its mode."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import timedelta
 
-from gpushare.api.k8s.node import Node
-from gpushare.api.k8s.pod import Pod
 from gpushare.core.deviceplugin.findings import (
     NotYet,
     advise_pods,
@@ -15,8 +13,7 @@ from gpushare.core.deviceplugin.findings import (
     find_competing_plugins,
     tell_logs,
 )
-from gpushare.core.records.change_record import Change
-from gpushare.core.snapshot.node import ReconcileContext
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import Mode
 from gpushare.editions.plugins import find_serving
 from gpushare.editions.registry import EDITIONS, MODES
@@ -24,41 +21,37 @@ from gpushare.names import Reason
 
 
 def verify_mode(
-    node: Node,
-    pods: Sequence[Pod],
+    seen: NodeSnapshot,
     mode: Mode,
     ctx: ReconcileContext,
     *,
     replaced: Collection[str] = (),
     previous_mode: Mode | None = None,
-    lacking_cards: int = 0,
 ) -> NotYet | None:
-    """Find what `node` still lacks to be in `mode`; pods with a UID in `replaced` do not count.
+    """Find what a node still lacks to be in `mode`; pods with a UID in `replaced` do not count.
 
-    So many of its cards may be lacking. If it is not Ready, that comes first: nothing else is known
-    of it, or makes progress.
+    If it is not Ready, that comes first: nothing else is known of it, or makes progress.
     """
-    missing = _find_missing(node, pods, mode, ctx, replaced, previous_mode, lacking_cards)
-    if missing is None or node.ready:
+    missing = _find_missing(seen, mode, ctx, replaced, previous_mode)
+    if missing is None or seen.node.ready:
         return missing
     message = f"The node is not Ready. Check its kubelet. {missing.message}"
     return NotYet(Reason.NODE_NOT_READY, message, missing.wait)
 
 
 def _find_missing(
-    node: Node,
-    pods: Sequence[Pod],
+    seen: NodeSnapshot,
     mode: Mode,
     ctx: ReconcileContext,
     replaced: Collection[str],
     previous_mode: Mode | None,
-    lacking_cards: int,
 ) -> NotYet | None:
     """Find the first thing that the node lacks to serve `mode`.
 
     A plugin's pod that is Ready proves nothing: the resource must be allocatable, and nobody else
     may serve it, but for the plugin of `previous_mode`.
     """
+    node, pods, lacking = seen.node, seen.pods, seen.records.lacking_cards
     serving = find_serving(pods, mode, replaced)
     by_recoverer = mode.relies_on_recoverer(ctx.daemonsets)
     recoverer = (mode.recoverer,) if by_recoverer and not serving else ()
@@ -75,7 +68,7 @@ def _find_missing(
             return explain_zero(node, serving, mode, resource, ctx)
     if (competing := find_competing_plugins(node, pods, mode, ctx, previous_mode)) is not None:
         return competing
-    if difference := EDITIONS[mode.edition].find_difference(node, pods, mode, lacking_cards):
+    if difference := EDITIONS[mode.edition].find_difference(node, pods, mode, lacking):
         return find_changed_config(mode, ctx) or NotYet(
             Reason.RESOURCE_NOT_READY,
             f"{difference}. To see why, run {tell_logs(serving)}. If it stays, drain the node and "
@@ -84,30 +77,22 @@ def _find_missing(
     return None
 
 
-def verify_return(
-    node: Node, pods: Sequence[Pod], *, change: Change, was_zero: bool, ctx: ReconcileContext
-) -> NotYet | None:
-    """Find what `node` still lacks for `change` to be complete; None when nothing does.
+def verify_return(seen: NodeSnapshot, ctx: ReconcileContext) -> NotYet | None:
+    """Find what a node still lacks for its change to be complete; None when nothing does.
 
     The kubelet reports a resource late, so a value that could be left from the old plugin is
-    trusted only after it went through zero (`was_zero`), or when the new plugin has been Ready
+    trusted only after it went through zero (`seen.was_zero`), or when the new plugin has been Ready
     for `Timing.settle`. What the old mode offered must be gone.
     """
+    node, pods, change = seen.node, seen.pods, seen.records.change
+    assert change is not None
     from_mode, to = MODES[change.edition, change.from_mode], change.mode
     replaced = {plugin.uid for plugin in change.plugins}
-    missing = verify_mode(
-        node,
-        pods,
-        to,
-        ctx,
-        replaced=replaced,
-        previous_mode=from_mode,
-        lacking_cards=change.lacking_cards or 0,
-    )
+    missing = verify_mode(seen, to, ctx, replaced=replaced, previous_mode=from_mode)
     if missing is not None:
         return missing
     serving = find_serving(pods, to, replaced)
-    if change.restart and serving and not was_zero:
+    if change.restart and serving and not seen.was_zero:
         settle = ctx.timing.settle
         ready_since = max(pod.ready_since for pod in serving if pod.ready_since)
         if (left := ready_since + settle - ctx.now) > timedelta():

@@ -36,8 +36,7 @@ def update_last_applied(
     them, so it is remembered as one that is right: a later drift can then be told from one that a
     plugin has read.
     """
-    lacking = seen.records.lacking_cards
-    missing = verify_mode(seen.node, seen.pods, mode, ctx, lacking_cards=lacking)
+    missing = verify_mode(seen, mode, ctx)
     reading = seen.reading
     known = reading.applied if reading is not None and reading.applied.is_of(mode) else None
     # It was to be restarted, and another process has read our labels.
@@ -180,9 +179,7 @@ def plan_labels(
     noted = note_module(seen, records, mode, ctx)
     # A mode that isolates says as much by itself: nothing is written for that alone.
     needed = records if mode.isolated else noted
-    trouble = missing or find_plugin_problem(
-        seen.node, seen.pods, mode, ctx, unhealthy_cards=seen.unhealthy_cards
-    )
+    trouble = missing or find_plugin_problem(seen, mode, ctx)
     if missing is not None:
         state, reason = NodeState.BLOCKED, missing.reason
         told = missing.message

@@ -160,9 +160,7 @@ def _restart_again(step: Step) -> dict[str, object]:
 def complete(step: Step) -> StepResult:
     """Wait for plugin, components and resource; uncordon the node once they are back."""
     seen, change = step.seen, step.change
-    missing = verify_return(
-        seen.node, seen.pods, change=change, was_zero=seen.was_zero, ctx=step.ctx
-    )
+    missing = verify_return(seen, step.ctx)
     if missing is not None:
         wait = missing.wait.total_seconds() if missing.wait is not None else None
         return StepResult(

@@ -139,10 +139,7 @@ def note_restart(step: MemberStep) -> StepResult | None:
     intact = held.items() <= seen.node.labels.items() and held.keys() <= seen.node.owned
     if not intact or not mode.labels.items() <= held.items():
         return None
-    lacking = seen.records.lacking_cards
-    if applied.mode_unknown and verify_mode(
-        seen.node, seen.pods, mode, step.ctx, lacking_cards=lacking
-    ):
+    if applied.mode_unknown and verify_mode(seen, mode, step.ctx):
         return None
     changes = note_readings(seen, step.ctx)
     if not changes:
