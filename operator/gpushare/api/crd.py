@@ -101,7 +101,8 @@ def _pool_schema() -> dict[str, Any]:
             "metadata": {"type": "object"},
             "spec": _structural_model(PoolSpec),
             "status": {
-                **_structural_model(PoolStatus, mode="serialization"),
+                # Counts that are not known yet are not 0.
+                **_without_defaults(_structural_model(PoolStatus, mode="serialization")),
                 "default": {"observedGeneration": _UNOBSERVED},
             },
         },

@@ -47,7 +47,7 @@ def expect_judged(bench: Bench, kstatus: str, argo: str, name: str = "training")
 def test_a_pool_that_nobody_has_seen_yet_is_in_progress(bench: Bench) -> None:
     bench.create_pool(build_pool("training"))
     pool = bench.pool()
-    assert pool["status"]["observedGeneration"] == -1
+    assert pool["status"] == {"observedGeneration": -1}
     assert judge(pool) == [("InProgress", "Progressing")]
     bench.operators.standard()
     # It matches no node, and is Ready.
