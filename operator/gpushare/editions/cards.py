@@ -12,7 +12,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 
 _VENDOR = "nvidia"
-_ABSENT = frozenset({"", "0", "false"})
+_ABSENT = frozenset({"", "0", "false", "no", "none", "off"})
 """Values by which a label says that there is nothing, in lower case."""
 
 _DISCOVERED = frozenset({"nvidia.com/gpu.present", "nvidia.com/gpu.count"})
@@ -52,8 +52,8 @@ _INSTANCE_TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("aws:", re.compile(r"(?!g4ad)(p[2-9]|g[3-9]|gr[6-9])[a-z]*(-[a-z0-9]+)?\.")),
     # "GPU machine types" of Google Compute Engine; those of N1 are shown by GKE's label.
     ("gce:", re.compile(r"(a[2-4]x?|g[24])-")),
-    # "GPU accelerated" of Azure's sizes, without those with AMD's: NVv4, NG, ND with MI300X.
-    ("azure:", re.compile(r"Standard_N[CDV](?!\d+as_v4)(?!.*_MI\d+)")),
+    # "GPU accelerated" of Azure's sizes, without those with AMD's: NVv4, NVads V710, ND MI300X, NG.
+    ("azure:", re.compile(r"Standard_N[CDV](?!\d+as_v4)(?!.*_(MI\d+|V710))")),
 )
 """By how `spec.providerID` begins."""
 

@@ -131,6 +131,7 @@ def test_a_gpu_instance_type_shows_a_card(provider: str, instance_types: str) ->
         (AWS, "m5.large c7g.xlarge g4ad.xlarge inf2.xlarge trn1.2xlarge r6g.large t3.micro"),
         (GCE, "n1-standard-4 e2-medium a1-custom c3-standard-4 g1-small"),
         (AZURE, "Standard_D4s_v5 Standard_NV4as_v4 Standard_ND96isr_MI300X_v5 Standard_NP10s"),
+        (AZURE, "Standard_NV4ads_V710_v5"),
         # Of other clouds, the names mean something else.
         ("linode://1", "g6-standard-2 g6-nanode-1"),
         ("openstack:///1", "p2.large g4.medium a2-standard g5.xlarge"),
@@ -154,6 +155,7 @@ def test_another_instance_type_shows_none(provider: str, instance_types: str) ->
         ({names.LABEL_GPUSHARE: "false"}, False),
         ({names.LABEL_CGPU: "False"}, False),
         ({names.LABEL_SCHEDULE: ""}, False),
+        ({names.LABEL_SCHEDULE: "none"}, False),
     ],
     ids=str,
 )
