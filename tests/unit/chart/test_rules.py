@@ -88,14 +88,14 @@ def test_an_alert_waits_and_says_what_is_and_how_bad_it_is(alert: str) -> None:
     rule = ALERTS[alert]
     assert rule["for"]
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
-    assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
+    assert rule["annotations"].keys() == {"summary", "description", "runbook"}
 
 
 def test_each_alert_leads_to_its_own_section_of_the_runbooks() -> None:
     assert list(SECTIONS) == list(ALERTS)
     for alert, rule in ALERTS.items():
         # As Git hosts make an anchor of a heading.
-        assert rule["annotations"]["runbook_url"] == f"docs/runbooks.md#{alert.lower()}"
+        assert rule["annotations"]["runbook"] == f"docs/runbooks.md#{alert.lower()}"
 
 
 @every_alert
