@@ -28,7 +28,13 @@ def _refused(reason: str, message: str) -> Pod:
     [
         ("0/1 nodes are available: 1 Insufficient aliyun.com/gpu-mem.", True),
         ("0/1 nodes are available: 1 Insufficient GPU Memory in one device.", True),
-        ("0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu.", True),
+        ("0/2 nodes: 1 Insufficient aliyun.com/gpu-core.percentage, 1 Insufficient cpu.", True),
+        ("0/2 nodes: 2 Insufficient aliyun.com/gpu-mem. preemption: 0/2 nodes", True),
+        ("0/2 nodes are available: 2 Insufficient aliyun.com/gpu-mem, 2 Insufficient cpu.", True),
+        ("0/2 nodes are available: 1 Insufficient cpu, 2 Insufficient example.com/gpu.", False),
+        ("0/2 nodes are available: 2 Insufficient aliyun.com/gpu-memory.", False),
+        ("0/2 nodes are available: 2 Insufficient aliyun.com/gpu-mem.large.", False),
+        ("0/2 nodes are available: 2 Insufficient nvidia.com/gpu.", False),
         ("0/9 nodes: " + "x, " * MAX_MESSAGE + "1 Insufficient aliyun.com/gpu-mem.", True),
         ("0/1 nodes are available: 1 Insufficient cpu.", False),
         (
@@ -42,9 +48,7 @@ def _refused(reason: str, message: str) -> Pod:
         ("", None),
     ],
 )
-def test_whether_the_scheduler_names_a_gpu_resource_is_kept(
-    message: str, lacks: bool | None
-) -> None:
+def test_whether_the_scheduler_names_shared_gpu_is_kept(message: str, lacks: bool | None) -> None:
     assert _refused("Unschedulable", message).lacks_gpu is lacks
 
 

@@ -35,7 +35,7 @@ def blocks(*nodes: NodeCapacity) -> list[int]:
     capacity, sums = sum_capacity(nodes, (), NOW), MemorySums()
     for each in nodes:
         sums.count(each)
-    assert sums.sum_up().largest_free == capacity.largest_free
+    assert sums.sum_up(NOW).largest_free == capacity.largest_free
     return [block.size for block in capacity.free_blocks for _ in range(block.cards)]
 
 

@@ -1,6 +1,7 @@
 """The figures of pools, applications and cards as nodes and pods change."""
 
 from dataclasses import replace
+from datetime import timedelta
 from random import Random
 
 import pytest
@@ -52,7 +53,10 @@ class Cluster:
                 workload = Workload("Deployment", chance.choice(("web", "batch")))
                 gib, pool = chance.choice((2, 9, 10**10)), chance.choice(("training", "nowhere"))
                 gates, lacks_gpu = chance.choice(((), ("quota",))), chance.choice((None, False))
-                new = replace(a_waiting(key, gib, pool), gates=gates, lacks_gpu=lacks_gpu)
+                created = NOW - chance.choice((timedelta(), timedelta(days=1)))
+                new = replace(
+                    a_waiting(key, gib, pool), gates=gates, lacks_gpu=lacks_gpu, created=created
+                )
                 if chance.random() < 0.7:
                     cards = {chance.randrange(3): chance.choice((2, 9))}
                     tolerations = chance.choice(((), (Toleration(operator="Exists"),)))
@@ -69,9 +73,7 @@ class Cluster:
 
     def write_kept(self) -> str:
         """What the figures say now."""
-        sight = Sight(
-            pools=(SHARED, ZOO), pool_states=self._planner.pool_states, figures=self._figures
-        )
+        sight = Sight((SHARED, ZOO), self._planner.pool_states, figures=self._figures, now=NOW)
         return write(sight)
 
     def write_anew(self) -> str:

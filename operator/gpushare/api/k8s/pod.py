@@ -65,9 +65,12 @@ SCHEDULER_ERROR = "SchedulerError"
 _REFUSED = "Unschedulable"
 """Reason of a pod for which the scheduler found no node."""
 _UNSCHEDULABLE = (_REFUSED, SCHEDULER_ERROR)
-_LACKS_GPU = re.compile(r"Insufficient \S*GPU", re.IGNORECASE)
-"""Of a node that lacks aliyun.com/gpu-mem, nvidia.com/gpu or so (kube-scheduler,
-plugins/noderesources/fit.go), or GPU Memory on one card (gpushare-scheduler-extender)."""
+_LACKS_GPU = re.compile(
+    rf"Insufficient (?:GPU|{'|'.join(map(re.escape, names.SHARED_RESOURCES))})(?=[,.]?(?:\s|$))",
+    re.IGNORECASE,
+)
+"""Of a node that lacks what shared cards give (kube-scheduler, plugins/noderesources/fit.go), or
+GPU Memory on one card (gpushare-scheduler-extender). Anybody may ask for `example.com/gpu`."""
 _MIRROR = "kubernetes.io/config.mirror"
 """On the API server's image of a static pod, which its kubelet alone starts and ends."""
 _SOURCE = "kubernetes.io/config.source"
@@ -139,7 +142,7 @@ class Pod:
     unscheduled: tuple[str, str] = field(default=NOT_LOOKED_AT, compare=False)
     """Why it has no node: the reason and the message, cut, of its condition PodScheduled."""
     lacks_gpu: bool | None = None
-    """Whether the scheduler's message names a GPU resource that some node lacks; None where the
+    """Whether the scheduler's message names shared GPU that some node lacks; None where the
     scheduler has refused it no node."""
     gates: tuple[str, ...] = ()
     """Scheduling gates: no scheduler looks at it before they are removed."""

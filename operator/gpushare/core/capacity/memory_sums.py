@@ -8,6 +8,7 @@ own.
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TypeVar
 
 from gpushare.api.k8s.pod import Pod
@@ -17,7 +18,9 @@ from gpushare.core.capacity.demand import (
     Amount,
     CardSize,
     find_cause_of_its_own,
+    find_end,
     fits_any,
+    is_over,
     read_amount,
 )
 from gpushare.core.capacity.node_capacity import MIB_PER_UNIT, NodeCapacity
@@ -50,8 +53,8 @@ class MemorySums:
 
     def __init__(self) -> None:
         self._by_unit = {unit: _Sums() for unit in ("", *MIB_PER_UNIT)}
-        self._waiting: dict[Amount, int] = {}
-        """Pods, by how much each asks for."""
+        self._waiting: dict[tuple[Amount, datetime | None], int] = {}
+        """Pods, by how much each asks for, and until when that is demand."""
 
     @property
     def is_empty(self) -> bool:
@@ -74,10 +77,10 @@ class MemorySums:
     def count_waiting(self, pod: Pod, times: int = 1) -> None:
         """Count a pod without a node that selects the pool; with -1 no more."""
         if pod.gpu_memory and find_cause_of_its_own(pod) is None:
-            _count(self._waiting, read_amount(pod), times)
+            _count(self._waiting, (read_amount(pod), find_end(pod)), times)
 
-    def sum_up(self) -> Memory:
-        """Sum the memory of the nodes, and the demand.
+    def sum_up(self, now: datetime) -> Memory:
+        """Sum the memory of the nodes, and the demand there is `now`.
 
         Memory is stranded where a card has less of it free than the pool's median pod asks of one.
         Waiting pods, and those on a node that offers no memory, are counted in most nodes' unit.
@@ -107,8 +110,8 @@ class MemorySums:
             for cards, memory, is_extended in sums.sizes
         }
         is_extended = any(size.is_extended for size in sizes)
-        for wanted, n in self._waiting.items():
-            if fits_any(wanted, sizes):
+        for (wanted, end), n in self._waiting.items():
+            if not is_over(end, now) and fits_any(wanted, sizes):
                 per_card, _ = wanted.count_per_card(is_extended=is_extended)
                 asked[per_card * per_usual] += n
                 requested += wanted.memory * per_usual * n

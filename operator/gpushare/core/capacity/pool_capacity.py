@@ -52,7 +52,7 @@ def sum_capacity(
         sums.count(node)
     for pod in pending:
         sums.count_waiting(pod)
-    memory = sums.sum_up()
+    memory = sums.sum_up(now)
     totals = [node.card_total for node in nodes]
     is_limited = all(node.free_pods is not None for node in nodes if any(node.free_blocks))
     slots = [node.free_pods for node in nodes if node.free_pods is not None]

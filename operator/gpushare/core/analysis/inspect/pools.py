@@ -166,7 +166,7 @@ def find_waiting(
         opts_out = pod.namespace in seen.opted_out
         judged = judge_pod(pod, rooms, now, opted_out=opts_out, grace=at_once)
         if (waits := judged or find_schedulers_word(pod)) is not None:
-            found.append(replace(waits, no_demand=_find_no_demand(pod, sizes)))
+            found.append(replace(waits, no_demand=_find_no_demand(pod, sizes, now)))
     return tuple(sorted(found, key=lambda each: (each.pod.namespace, each.pod.name)))
 
 
@@ -182,13 +182,15 @@ def find_schedulers_word(pod: Pod) -> UnschedulablePod | None:
     return UnschedulablePod(pod, reason or _PENDING, message or _NOT_TRIED)
 
 
-def _find_no_demand(pod: Pod, sizes: Mapping[str, Collection[CardSize]]) -> NoDemand | None:
+def _find_no_demand(
+    pod: Pod, sizes: Mapping[str, Collection[CardSize]], now: datetime
+) -> NoDemand | None:
     """Find why a waiting pod is no demand of any pool that it selects, if it selects one; `sizes`
     are by pool."""
     selected = [sizes[name] for name in pod.pools if name in sizes]
     if pod.node or not pod.gpu_memory or not selected:
         return None
-    found = [find_no_demand(pod, each) for each in selected]
+    found = [find_no_demand(pod, each, now) for each in selected]
     return None if None in found else found[0]
 
 
