@@ -6,7 +6,6 @@ import pytest
 
 from gpushare.api.k8s.node import parse_node
 from gpushare.api.k8s.pod import MAX_MESSAGE, Pod, parse_pod
-from gpushare.api.k8s.taint import Toleration
 from tests.kit.values.manifests import build_pod
 
 
@@ -60,13 +59,6 @@ def test_scheduling_gates_are_kept() -> None:
     gates = ["team/quota", "team/zone"]
     assert _parse(schedulingGates=[{"name": gate} for gate in gates]).gates == tuple(gates)
     assert _parse().gates == ()
-
-
-def test_of_tolerations_those_that_last_are_kept() -> None:
-    ends = {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-    lasts = {"key": "team", "value": "vision"}
-    assert _parse(tolerations=[ends, lasts]).tolerations == (Toleration("team", value="vision"),)
-    assert _parse(tolerations=[ends]).tolerations == ()
 
 
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}

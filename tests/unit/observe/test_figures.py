@@ -9,7 +9,7 @@ import pytest
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_owner import Workload
-from gpushare.api.k8s.taint import Taint, Toleration
+from gpushare.api.k8s.taint import Taint
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.node import Timing
 from gpushare.observe.metrics.figures import Figures
@@ -59,10 +59,7 @@ class Cluster:
                 )
                 if chance.random() < 0.7:
                     cards = {chance.randrange(3): chance.choice((2, 9))}
-                    tolerations = chance.choice(((), (Toleration(operator="Exists"),)))
-                    new = a_holder(
-                        key, cards, node=name, workload=workload, tolerations=tolerations
-                    )
+                    new = a_holder(key, cards, node=name, workload=workload)
                 self._pods[key] = new
             self._figures.put_pod(key, old, new)
             changed |= {pod.node for pod in (old, new) if pod is not None and pod.node}

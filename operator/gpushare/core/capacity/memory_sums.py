@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.k8s.taint import Taint, Tolerations
+from gpushare.api.k8s.taint import Taint
 from gpushare.api.status import MemoryUnit
 from gpushare.core.capacity.demand import (
     Amount,
@@ -24,7 +24,7 @@ from gpushare.core.capacity.demand import (
     read_amount,
 )
 from gpushare.core.capacity.node_capacity import MIB_PER_UNIT, NodeCapacity
-from gpushare.core.capacity.taints import find_closing
+from gpushare.core.capacity.taints import find_own_taints
 
 MAX_FIGURE = 2**40
 """A pod may ask for any number; the status takes no more than 64 bits."""
@@ -96,11 +96,11 @@ class MemorySums:
         ]
         asked: Counter[int] = Counter()
         free: Counter[int] = Counter()
-        closing = self._find_closing(scaled)
+        own = find_own_taints({taints for sums, _ in scaled for taints in sums.taints})
         for sums, factor in scaled:
             asked.update({amount * factor: n for amount, n in sums.requests.items()})
             for taints, blocks in sums.free_blocks.items():
-                if closing.isdisjoint(taints):
+                if own.issuperset(taints):
                     free.update({amount * factor: n for amount, n in blocks.items()})
         requested = sum(sums.requested * factor for sums, factor in scaled)
         per_usual = MIB_PER_UNIT[usual] // MIB_PER_UNIT[unit]
@@ -126,15 +126,6 @@ class MemorySums:
             stranded=sum(amount * n for amount, n in free.items() if amount < median),
         )
 
-    @staticmethod
-    def _find_closing(scaled: Iterable[tuple["_Sums", int]]) -> frozenset[Taint]:
-        taints: set[Taint] = set()
-        held: Counter[Tolerations] = Counter()
-        for sums, factor in scaled:
-            taints.update(*sums.free_blocks)
-            held.update({by: units * factor for by, units in sums.held.items()})
-        return find_closing(taints, held)
-
 
 @dataclass(slots=True)
 class _Sums:
@@ -151,8 +142,8 @@ class _Sums:
     """Pods, by how much each asks of one card."""
     sizes: dict[tuple[int, int, bool], int] = field(default_factory=dict)
     """Nodes that offer memory, by the fields of their `CardSize`, which costs more to make."""
-    held: dict[Tolerations, int] = field(default_factory=dict)
-    """What pods request, by what they tolerate."""
+    taints: dict[tuple[Taint, ...], int] = field(default_factory=dict)
+    """Nodes with cards, by their taints."""
 
     def count_in(self, node: NodeCapacity, times: int) -> None:
         self.count += times
@@ -166,8 +157,8 @@ class _Sums:
             if not blocks:
                 del self.free_blocks[node.taints]
         _count_all(self.requests, node.requests, times)
-        for tolerations, units in node.held.items():
-            _count(self.held, tolerations, units * times)
+        if node.gpus:
+            _count(self.taints, node.taints, times)
         if node.card_total:
             _count(self.sizes, (node.gpus, node.card_total, node.is_extended), times)
 

@@ -14,7 +14,7 @@ from gpushare.api.status import PoolCapacity
 from gpushare.core.analysis.seen import Seen
 from gpushare.core.capacity.cards import count_used, measure_cards
 from gpushare.core.capacity.demand import CardSize, NoDemand, find_no_demand
-from gpushare.core.capacity.pool_capacity import find_closing_taints, list_sizes
+from gpushare.core.capacity.pool_capacity import find_own, list_sizes
 from gpushare.core.decision_settings import build_planner
 from gpushare.core.nodechange.blockers import find_other_stack
 from gpushare.core.planner.planner import Planner
@@ -202,7 +202,7 @@ def _view_pool(
     now: datetime,
 ) -> PoolCards:
     nodes = []
-    closing = find_closing_taints(pool_state.capacities.values())
+    own = find_own(pool_state.capacities.values())
     for name in sorted(pool_state.capacities):
         seen = build_node_context(snapshot, name).seen
         nodes.append(
@@ -217,7 +217,7 @@ def _view_pool(
                     resource: sum(pod.requests.get(resource, 0) for pod in seen.pods if pod.is_live)
                     for resource in pool_state.capacities[name].gpu_resources
                 },
-                taints=tuple(t for t in pool_state.capacities[name].taints if t in closing),
+                taints=tuple(t for t in pool_state.capacities[name].taints if t not in own),
             )
         )
     room = find_room(pool_state, now, pending)
