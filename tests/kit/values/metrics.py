@@ -55,7 +55,7 @@ def build_sight(
         for pod in bound:
             figures.put_pod(f"{pod.namespace}/{pod.name}", None, pod)
     figures.put_nodes(snapshot.pools, planner.pool_states, planner.seen)
-    return Sight(pools=snapshot.pools, pool_states=planner.pool_states, figures=figures)
+    return Sight(snapshot.pools, planner.pool_states, figures=figures, now=NOW)
 
 
 def measure(

@@ -27,7 +27,8 @@ def test_an_amount_must_be_a_whole_number_that_is_not_negative(amount: Any, reso
 
 
 @pytest.mark.parametrize(
-    "amount", ["3", 3, "0", "10G", "3Gi", "2000m", "1.0", "2e3", "0.5k", "+4", None, "2.5Ki"]
+    "amount",
+    ["3", 3, "0", "10G", "3Gi", "2000m", "1.0", "2e3", "0.5k", "+4", None, "2.5Ki", "1e40"],
 )
 def test_amounts_that_the_api_server_takes_are_valid(amount: Any) -> None:
     assert find_invalid(limits={MEMORY: amount}) == []

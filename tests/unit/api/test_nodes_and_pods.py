@@ -10,9 +10,10 @@ import pytest
 from gpushare import names
 from gpushare.api.k8s.daemonset import list_standard_names
 from gpushare.api.k8s.gpu_request import count_gpu_requests
-from gpushare.api.k8s.node import MAX_CARDS, MAX_QUANTITY, parse_node, parse_quantity
+from gpushare.api.k8s.node import MAX_CARDS, parse_node
 from gpushare.api.k8s.pod import MAX_MESSAGE, Pod, parse_pod
 from gpushare.api.k8s.pod_shape import parse_pod_shape
+from gpushare.api.k8s.quantity import MAX_QUANTITY, parse_quantity
 
 
 def _entry(manager: str, operation: str = "Apply", **more: Any) -> dict[str, Any]:
@@ -86,7 +87,8 @@ def test_no_node_has_more_cards_than_any_machine() -> None:
     [
         *[("3", 3), (3, 3), ("0", 0), ("2k", 2000), ("1Ki", 1024), ("1T", 10**12)],
         *[("2e3", 2000), ("2E3", 2000), ("1e+2", 100), ("1Pi", 2**40), ("9e99", 2**40)],
-        *[("007", 7), ("9" * 19, 2**40), ("9" * 20, None)],
+        *[("007", 7), ("9" * 19, 2**40), ("9" * 99, 2**40)],
+        *[("2.5k", 2500), ("2000m", 2), ("1.0", 1), ("+4", 4)],
         *[("", None), ("5.5", None), ("-1", None), ("1e999", None), ("\u0663", None)],
     ],
 )

@@ -6,7 +6,6 @@ import pytest
 
 from gpushare.api.k8s.node import parse_node
 from gpushare.api.k8s.pod import MAX_MESSAGE, Pod, parse_pod
-from gpushare.api.k8s.taint import Toleration
 from tests.kit.values.manifests import build_pod
 
 
@@ -28,7 +27,13 @@ def _refused(reason: str, message: str) -> Pod:
     [
         ("0/1 nodes are available: 1 Insufficient aliyun.com/gpu-mem.", True),
         ("0/1 nodes are available: 1 Insufficient GPU Memory in one device.", True),
-        ("0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu.", True),
+        ("0/2 nodes: 1 Insufficient aliyun.com/gpu-core.percentage, 1 Insufficient cpu.", True),
+        ("0/2 nodes: 2 Insufficient aliyun.com/gpu-mem. preemption: 0/2 nodes", True),
+        ("0/2 nodes are available: 2 Insufficient aliyun.com/gpu-mem, 2 Insufficient cpu.", True),
+        ("0/2 nodes are available: 1 Insufficient cpu, 2 Insufficient example.com/gpu.", False),
+        ("0/2 nodes are available: 2 Insufficient aliyun.com/gpu-memory.", False),
+        ("0/2 nodes are available: 2 Insufficient aliyun.com/gpu-mem.large.", False),
+        ("0/2 nodes are available: 2 Insufficient nvidia.com/gpu.", False),
         ("0/9 nodes: " + "x, " * MAX_MESSAGE + "1 Insufficient aliyun.com/gpu-mem.", True),
         ("0/1 nodes are available: 1 Insufficient cpu.", False),
         (
@@ -42,9 +47,7 @@ def _refused(reason: str, message: str) -> Pod:
         ("", None),
     ],
 )
-def test_whether_the_scheduler_names_a_gpu_resource_is_kept(
-    message: str, lacks: bool | None
-) -> None:
+def test_whether_the_scheduler_names_shared_gpu_is_kept(message: str, lacks: bool | None) -> None:
     assert _refused("Unschedulable", message).lacks_gpu is lacks
 
 
@@ -56,13 +59,6 @@ def test_scheduling_gates_are_kept() -> None:
     gates = ["team/quota", "team/zone"]
     assert _parse(schedulingGates=[{"name": gate} for gate in gates]).gates == tuple(gates)
     assert _parse().gates == ()
-
-
-def test_of_tolerations_those_that_last_are_kept() -> None:
-    ends = {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-    lasts = {"key": "team", "value": "vision"}
-    assert _parse(tolerations=[ends, lasts]).tolerations == (Toleration("team", value="vision"),)
-    assert _parse(tolerations=[ends]).tolerations == ()
 
 
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}

@@ -43,7 +43,6 @@ def test_what_pods_hold_is_counted_card_by_card() -> None:
         requests=(4, 6, 1),
         used={0: 7, 1: 4},
         card_total=15,
-        held={(): 11},
     )
 
 
@@ -136,7 +135,7 @@ def test_cards_are_counted_by_who_offers_them(
 def test_while_the_plugin_is_away_a_node_has_its_cards_and_no_memory() -> None:
     node = a_node(allocatable={MEMORY: 0}, gpu_count=2)
     assert observe_node_capacity(node, [_holder({0: 4})]) == NodeCapacity(
-        gpus=2, total=0, allocated=4, requested=4, requests=(4,), used={0: 4}, held={(): 4}
+        gpus=2, total=0, allocated=4, requested=4, requests=(4,), used={0: 4}
     )
 
 

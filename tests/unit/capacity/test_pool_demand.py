@@ -1,5 +1,6 @@
 """Which waiting pods are demand of a pool, and what those that are none change for others."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.api.status import PoolCapacity
 from gpushare.core.admission.pool_view import view_pool
 from gpushare.core.admission.score import Fit, judge_fit
-from gpushare.core.capacity.demand import CardSize, NoDemand, find_no_demand
+from gpushare.core.capacity.demand import UNANSWERED_MINUTES, CardSize, NoDemand, find_no_demand
 from gpushare.core.capacity.node_capacity import NodeCapacity, observe_node_capacity
 from gpushare.core.capacity.pool_capacity import sum_capacity
 from tests.kit.values.manifests import build_pod, build_pool
@@ -56,12 +57,16 @@ NONE = {
     "gated": (a_waiting(gates=("team/quota",)), NoDemand.GATED),
     "kept by a finalizer": (a_waiting(deleting=True), NoDemand.DELETING),
     "it waits for a CPU": (a_waiting(lacks_gpu=False), NoDemand.OTHER_CAUSE),
+    "no scheduler looks at it": (
+        a_waiting(created=NOW - timedelta(minutes=UNANSWERED_MINUTES)),
+        NoDemand.UNANSWERED,
+    ),
 }
 
 
 @pytest.mark.parametrize(("pod", "why"), NONE.values(), ids=NONE)
 def test_a_pod_that_can_get_nothing_is_no_demand(pod: Pod, why: NoDemand) -> None:
-    assert find_no_demand(pod, {CARDS}) is why
+    assert find_no_demand(pod, {CARDS}, NOW) is why
 
 
 @pytest.mark.parametrize("pod", [pod for pod, _ in NONE.values()], ids=NONE)
@@ -73,11 +78,16 @@ def test_what_is_no_demand_changes_nothing_for_others(pod: Pod) -> None:
 
 @pytest.mark.parametrize(
     "pod",
-    [a_waiting(), a_waiting(15), a_waiting(30, card_count=2), a_waiting(lacks_gpu=True)],
+    [
+        a_waiting(created=NOW - timedelta(minutes=UNANSWERED_MINUTES - 1)),
+        a_waiting(15),
+        a_waiting(30, card_count=2),
+        a_waiting(lacks_gpu=True, created=NOW - timedelta(days=1)),
+    ],
     ids=["no message yet", "a whole card", "both cards", "a card is too full"],
 )
 def test_a_pod_that_may_get_its_memory_is_demand(pod: Pod) -> None:
-    assert find_no_demand(pod, {CARDS}) is None
+    assert find_no_demand(pod, {CARDS}, NOW) is None
     assert sum_up(pod).memory_requested == pod.gpu_memory
 
 
@@ -87,18 +97,18 @@ def test_a_backlog_that_may_get_its_memory_takes_it_from_others() -> None:
 
 def test_where_an_extender_allocates_the_cards_init_containers_count_for_the_node() -> None:
     pod = a_waiting(20, card_memory=4)
-    assert find_no_demand(pod, {EXTENDED}) is None
+    assert find_no_demand(pod, {EXTENDED}, NOW) is None
     for memory in (31, TYPING_ERROR):
         huge = a_waiting(memory, card_memory=4)
-        assert find_no_demand(huge, {EXTENDED}) is NoDemand.TOO_LARGE
+        assert find_no_demand(huge, {EXTENDED}, NOW) is NoDemand.TOO_LARGE
 
 
 def test_the_label_of_card_counts_does_not_help_where_an_extender_ignores_it() -> None:
-    assert find_no_demand(a_waiting(30, card_memory=30, card_count=2), {EXTENDED})
+    assert find_no_demand(a_waiting(30, card_memory=30, card_count=2), {EXTENDED}, NOW)
 
 
 def test_one_node_that_is_large_enough_suffices() -> None:
-    assert find_no_demand(a_waiting(40), {CARDS, CardSize(1, 80, is_extended=False)}) is None
+    assert find_no_demand(a_waiting(40), {CARDS, CardSize(1, 80, is_extended=False)}, NOW) is None
 
 
 def test_a_node_whose_plugin_restarts_does_not_make_a_typing_error_demand() -> None:

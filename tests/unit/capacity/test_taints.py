@@ -1,11 +1,11 @@
 """Which taints take the room of a node away."""
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.k8s.taint import Taint, Toleration
+from gpushare.api.k8s.taint import Taint
 from gpushare.core.capacity.memory_sums import MemorySums
 from gpushare.core.capacity.node_capacity import NodeCapacity, observe_node_capacity
 from gpushare.core.capacity.pool_capacity import sum_capacity
@@ -16,8 +16,6 @@ from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_pool, a_s
 
 AUTOSCALER = Taint("ToBeDeletedByClusterAutoscaler", value="1764300000")
 TEAM = Taint("team", value="vision")
-BY_TEAM = (Toleration("team", value="vision"),)
-ANY = (Toleration(operator="Exists"),)
 
 
 def node(*pods: Pod, taints: tuple[Taint, ...] = (), cards: int = 1) -> NodeCapacity:
@@ -26,58 +24,42 @@ def node(*pods: Pod, taints: tuple[Taint, ...] = (), cards: int = 1) -> NodeCapa
     return observe_node_capacity(offering, pods)
 
 
-def holder(units: int, tolerations: Any = ()) -> Pod:
-    return a_gpu_pod(requests={MEMORY: units}, cards={0: units}, tolerations=tolerations)
-
-
 def blocks(*nodes: NodeCapacity) -> list[int]:
     """The free memory of each card, in the status; the metrics are equal."""
     capacity, sums = sum_capacity(nodes, (), NOW), MemorySums()
     for each in nodes:
         sums.count(each)
-    assert sums.sum_up().largest_free == capacity.largest_free
+    assert sums.sum_up(NOW).largest_free == capacity.largest_free
     return [block.size for block in capacity.free_blocks for _ in range(block.cards)]
 
 
 def test_a_tainted_node_has_no_room_and_keeps_its_total() -> None:
-    nodes = node(), node(holder(4), taints=(AUTOSCALER,))
+    nodes = node(), node(a_gpu_pod(cards={0: 4}), taints=(AUTOSCALER,))
     assert blocks(*nodes) == [15]
     capacity = sum_capacity(nodes, (), NOW)
     assert (capacity.memory_total, capacity.memory_allocated) == (30, 4)
 
 
-def test_a_node_that_is_idle_and_tainted_has_no_room() -> None:
-    assert blocks(node(taints=(AUTOSCALER,))) == []
+def test_a_taint_of_all_nodes_of_a_pool_takes_no_room_away_from_it_though_no_pod_runs() -> None:
+    assert blocks(node(taints=(TEAM,)), node(taints=(TEAM,))) == [15, 15]
 
 
-def test_a_taint_of_the_whole_pool_that_its_pods_tolerate_takes_no_room_away() -> None:
-    nodes = [node(holder(4, BY_TEAM), taints=(TEAM,)), node(taints=(TEAM,))]
-    assert blocks(*nodes) == [15, 11]
+def test_a_second_taint_of_one_node_does() -> None:
+    assert blocks(node(taints=(TEAM,)), node(taints=(AUTOSCALER, TEAM))) == [15]
 
 
-def test_a_second_taint_that_nobody_tolerates_does() -> None:
-    nodes = [node(holder(4, BY_TEAM), taints=(TEAM,)), node(taints=(TEAM, AUTOSCALER))]
-    assert blocks(*nodes) == [11]
+def test_taints_of_another_value_or_effect_are_not_the_same() -> None:
+    for other in (replace(TEAM, value="audio"), replace(TEAM, effect="NoExecute")):
+        assert blocks(node(taints=(TEAM,)), node(taints=(other,))) == []
 
 
-def test_one_pod_that_tolerates_everything_makes_no_room_on_a_broken_node() -> None:
-    broken = node(holder(2, ANY), taints=(AUTOSCALER,))
-    assert blocks(broken, node(holder(4))) == [11]
-
-
-def test_one_pod_that_tolerates_nothing_takes_no_room_of_the_others_away() -> None:
-    by_node_name = node(holder(1), taints=(TEAM,))
-    assert blocks(by_node_name, node(holder(4, BY_TEAM), taints=(TEAM,))) == [14, 11]
-
-
-def test_what_pods_of_half_the_memory_tolerate_is_not_tolerated() -> None:
-    nodes = node(holder(4, BY_TEAM), taints=(TEAM,)), node(holder(4))
-    assert blocks(*nodes) == [11]
+def test_a_node_whose_cards_are_not_known_says_nothing_about_the_taint_of_the_others() -> None:
+    assert blocks(NodeCapacity(), node(taints=(TEAM,))) == [15]
 
 
 @pytest.mark.parametrize("key", ["nvidia.com/gpu", "aliyun.com/gpu-mem"])
 def test_a_taint_by_the_name_of_a_gpu_resource_is_meant_for_other_pods(key: str) -> None:
-    assert blocks(node(taints=(Taint(key, value="present"),))) == [15]
+    assert blocks(node(taints=(Taint(key, value="present"),)), node()) == [15, 15]
 
 
 def test_what_the_pool_adds_to_its_pods_is_tolerated() -> None:
@@ -89,9 +71,9 @@ def test_what_the_pool_adds_to_its_pods_is_tolerated() -> None:
 
 def test_a_taint_is_decided_about_when_it_comes() -> None:
     planner, pool = Planner(Timing()), a_pool()
-    clean = a_node(allocatable={MEMORY: 15}, gpu_count=1)
-    tainted = a_node(allocatable={MEMORY: 15}, gpu_count=1, taints=(TEAM,))
-    planner.update(a_snapshot(pools=(pool,), nodes=(clean,)), None, NOW)
+    clean, other = (a_node(n, allocatable={MEMORY: 15}, gpu_count=1) for n in ("gpu-1", "gpu-2"))
+    tainted = replace(clean, taints=(TEAM,))
+    planner.update(a_snapshot(pools=(pool,), nodes=(clean, other)), None, NOW)
     assert planner.is_relevant(clean, tainted)
-    planner.update(a_snapshot(pools=(pool,), nodes=(tainted,)), {tainted.name}, NOW)
-    assert blocks(*planner.pool_states[pool.name].capacities.values()) == []
+    planner.update(a_snapshot(pools=(pool,), nodes=(tainted, other)), {tainted.name}, NOW)
+    assert blocks(*planner.pool_states[pool.name].capacities.values()) == [15]

@@ -169,17 +169,18 @@ def test_a_typing_error_leaves_the_pools_figures_as_they_are(shown: Shown) -> No
     assert after == before
 
 
-def test_a_node_whose_taint_nobody_tolerates_says_which(shown: Shown) -> None:
+def test_a_node_with_a_taint_of_its_own_says_which(shown: Shown) -> None:
     taint = {"key": "ToBeDeletedByClusterAutoscaler", "value": "1", "effect": "NoSchedule"}
     node = build_member() | {"spec": {"taints": [taint]}}
-    said = shown.say(nodes=[node])
-    assert "largest free block 0 GiB" in said
+    nodes = [node, build_member("n2", total=8)]
+    said = shown.say(nodes=nodes)
+    assert "largest free block 4 GiB" in said
     assert "Updating, taint ToBeDeletedByClusterAutoscaler=1:NoSchedule" in said
-    (pool,) = shown.tell(nodes=[node])["pools"]
+    (pool,) = shown.tell(nodes=nodes)["pools"]
     assert pool["nodes"][0]["takesPods"] is False
     assert pool["nodes"][0]["untoleratedTaints"] == ["ToBeDeletedByClusterAutoscaler=1:NoSchedule"]
     node["spec"]["taints"][0] = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
-    assert "largest free block 15 GiB" in shown.say(nodes=[node])
+    assert "largest free block 15 GiB" in shown.say(nodes=nodes)
 
 
 def test_a_pod_that_goes_waits_for_nothing(shown: Shown) -> None:

@@ -1,6 +1,7 @@
 """The figures of pools, applications and cards as nodes and pods change."""
 
 from dataclasses import replace
+from datetime import timedelta
 from random import Random
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_owner import Workload
-from gpushare.api.k8s.taint import Taint, Toleration
+from gpushare.api.k8s.taint import Taint
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.node import Timing
 from gpushare.observe.metrics.figures import Figures
@@ -52,13 +53,13 @@ class Cluster:
                 workload = Workload("Deployment", chance.choice(("web", "batch")))
                 gib, pool = chance.choice((2, 9, 10**10)), chance.choice(("training", "nowhere"))
                 gates, lacks_gpu = chance.choice(((), ("quota",))), chance.choice((None, False))
-                new = replace(a_waiting(key, gib, pool), gates=gates, lacks_gpu=lacks_gpu)
+                created = NOW - chance.choice((timedelta(), timedelta(days=1)))
+                new = replace(
+                    a_waiting(key, gib, pool), gates=gates, lacks_gpu=lacks_gpu, created=created
+                )
                 if chance.random() < 0.7:
                     cards = {chance.randrange(3): chance.choice((2, 9))}
-                    tolerations = chance.choice(((), (Toleration(operator="Exists"),)))
-                    new = a_holder(
-                        key, cards, node=name, workload=workload, tolerations=tolerations
-                    )
+                    new = a_holder(key, cards, node=name, workload=workload)
                 self._pods[key] = new
             self._figures.put_pod(key, old, new)
             changed |= {pod.node for pod in (old, new) if pod is not None and pod.node}
@@ -69,9 +70,7 @@ class Cluster:
 
     def write_kept(self) -> str:
         """What the figures say now."""
-        sight = Sight(
-            pools=(SHARED, ZOO), pool_states=self._planner.pool_states, figures=self._figures
-        )
+        sight = Sight((SHARED, ZOO), self._planner.pool_states, figures=self._figures, now=NOW)
         return write(sight)
 
     def write_anew(self) -> str:

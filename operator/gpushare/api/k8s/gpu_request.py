@@ -1,15 +1,13 @@
 """Counts what a pod asks of GPUs, as kube-scheduler counts it, and what it may hold unasked."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
 from gpushare import names
-from gpushare.api.k8s.node import QUANTITY_SUFFIXES, parse_quantity
 from gpushare.api.k8s.pod_shape import Container, Resources, Spec
+from gpushare.api.k8s.quantity import is_count, parse_exactly, parse_quantity
 
 _ON = ("true", "1")
 """Values of CGPU_DISABLE that count (vendor's guide on cGPU)."""
@@ -73,14 +71,6 @@ Amounts = Mapping[str, int]
 NO_AMOUNTS: Amounts = MappingProxyType({})
 _VENDOR = "nvidia.com/"
 _VENDORS = (_VENDOR, "aliyun.com/")
-_QUANTITY = re.compile(
-    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,2}))?", re.ASCII
-)
-"""As the API server reads them ("Quantity" in the Kubernetes API reference)."""
-_SCALES: Mapping[str, Decimal] = {
-    **{suffix: Decimal(scale) for suffix, scale in QUANTITY_SUFFIXES.items()},
-    **{suffix: Decimal(1000) ** -power for power, suffix in enumerate("mun", start=1)},
-}
 SIDECAR = "Always"
 """Restart policy of an init container that keeps running beside the others."""
 
@@ -169,24 +159,15 @@ def find_invalid_requests(spec: Spec) -> Iterator[str]:
 
 
 def _find_invalid(limit: object, request: object) -> str | None:
-    amounts = [(each, _parse_exactly(each)) for each in (limit, request) if each is not None]
+    amounts = [(each, parse_exactly(each)) for each in (limit, request) if each is not None]
     for written, amount in amounts:
-        if amount is None or amount < 0 or amount % 1:
+        if amount is None or not is_count(amount):
             return f"is {written}, but must be a whole number that is not negative"
     if limit is None and request is not None:
         return f"is requested ({request}) without a limit. Set the same limit"
     if len({amount for _, amount in amounts}) > 1:
         return f"has the limit {limit} and the request {request}. Set both to the same amount"
     return None
-
-
-def _parse_exactly(quantity: object) -> Decimal | None:
-    """Parse a quantity, fractions and negative ones included; None for anything else."""
-    found = None if isinstance(quantity, bool) else _QUANTITY.fullmatch(str(quantity))
-    if found is None:
-        return None
-    number, suffix, exponent = found.groups()
-    return Decimal(number) * (Decimal(10) ** int(exponent or 0)) * _SCALES[suffix or ""]
 
 
 def asks_for_other_gpu(container: Container) -> bool:

@@ -1,6 +1,5 @@
 """A Node, and its unhealthy cards, as far as decisions need them."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,15 +9,13 @@ from typing import Any, cast
 from gpushare import names
 from gpushare.api.k8s.card_annotations import parse_number
 from gpushare.api.k8s.interning import share, share_mapping
+from gpushare.api.k8s.quantity import parse_quantity
 from gpushare.api.k8s.taint import MIRRORED_KEYS, Taint, parse_taints
 
 MAX_CARDS = 1024
 """Of a node; what says more is mistaken, and must not cost more."""
 MAX_UNHEALTHY_TEXT = 8192
 """Characters of a list of unhealthy cards: the indexes of a thousand cards are half of this."""
-MAX_QUANTITY = 2**40
-"""Anybody may ask for any number; many of them must have a sum of 64 bits."""
-
 _MIG_CONFIG = "nvidia.com/mig.config"
 _PRODUCT = "nvidia.com/gpu.product"
 """Of GPU feature discovery; with `-MIG-` where MIG devices are offered as cards."""
@@ -221,33 +218,6 @@ def is_our_entry(entry: Mapping[str, Any]) -> bool:
         and entry.get("operation") == "Apply"
         and not entry.get("subresource")
     )
-
-
-_MOST_DIGITS = 19
-_QUANTITY = re.compile(
-    rf"(\d{{1,{_MOST_DIGITS}}})(?:([kMGTPE]|[KMGTPE]i)|[eE]\+?(\d{{1,2}}))?", re.ASCII
-)
-QUANTITY_SUFFIXES = {"": 1}
-QUANTITY_SUFFIXES |= {suffix: 1000**power for power, suffix in enumerate("kMGTPE", start=1)}
-QUANTITY_SUFFIXES |= {f"{suffix}i": 1024**power for power, suffix in enumerate("KMGTPE", start=1)}
-
-
-def parse_quantity(value: str | int) -> int | None:
-    """Parse an extended resource's quantity, capped at `MAX_QUANTITY`; None if it is none.
-
-    With a suffix or an exponent it stays as it was written: `2k`, `2e3` ("Quantity" in the
-    Kubernetes API reference).
-    """
-    text = str(value)
-    if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS:
-        # As most are, and without what it takes to match.
-        return min(int(text), MAX_QUANTITY)
-    found = _QUANTITY.fullmatch(text)
-    if found is None:
-        return None
-    digits, suffix, exponent = found.groups()
-    scale = QUANTITY_SUFFIXES[suffix or ""] if exponent is None else 10 ** int(exponent)
-    return min(int(digits) * scale, MAX_QUANTITY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,6 @@ from gpushare.api.k8s.node_selection import CHOOSING
 from gpushare.api.k8s.pod_owner import Workload, name_workload
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import Container, PodShape, Spec, parse_pod_shape
-from gpushare.api.k8s.taint import Tolerations, parse_tolerations
 
 _MESSAGES = 1024
 """Of the scheduler that are not read again: pods that are alike have the same."""
@@ -65,9 +64,12 @@ SCHEDULER_ERROR = "SchedulerError"
 _REFUSED = "Unschedulable"
 """Reason of a pod for which the scheduler found no node."""
 _UNSCHEDULABLE = (_REFUSED, SCHEDULER_ERROR)
-_LACKS_GPU = re.compile(r"Insufficient \S*GPU", re.IGNORECASE)
-"""Of a node that lacks aliyun.com/gpu-mem, nvidia.com/gpu or so (kube-scheduler,
-plugins/noderesources/fit.go), or GPU Memory on one card (gpushare-scheduler-extender)."""
+_LACKS_GPU = re.compile(
+    rf"Insufficient (?:GPU|{'|'.join(map(re.escape, names.SHARED_RESOURCES))})(?=[,.]?(?:\s|$))",
+    re.IGNORECASE,
+)
+"""Of a node that lacks what shared cards give (kube-scheduler, plugins/noderesources/fit.go), or
+GPU Memory on one card (gpushare-scheduler-extender). Anybody may ask for `example.com/gpu`."""
 _MIRROR = "kubernetes.io/config.mirror"
 """On the API server's image of a static pod, which its kubelet alone starts and ends."""
 _SOURCE = "kubernetes.io/config.source"
@@ -139,12 +141,10 @@ class Pod:
     unscheduled: tuple[str, str] = field(default=NOT_LOOKED_AT, compare=False)
     """Why it has no node: the reason and the message, cut, of its condition PodScheduled."""
     lacks_gpu: bool | None = None
-    """Whether the scheduler's message names a GPU resource that some node lacks; None where the
+    """Whether the scheduler's message names shared GPU that some node lacks; None where the
     scheduler has refused it no node."""
     gates: tuple[str, ...] = ()
     """Scheduling gates: no scheduler looks at it before they are removed."""
-    tolerations: Tolerations = ()
-    """Of a pod that asks for GPU memory, without those that last for some seconds."""
     owner: str = ""
     """UID of what controls it, such as a ReplicaSet: its pods are all alike."""
     workload: Workload | None = None
@@ -273,7 +273,6 @@ def parse_pod(
         unscheduled=share((reason, message)),
         lacks_gpu=_finds_lack(in_full) if in_full and reason == _REFUSED else None,
         gates=_list_gates(spec) if spec.scheduling_gates else (),
-        tolerations=_find_tolerations(spec) if shares and spec.tolerations else (),
         ranked_pools=share(past.ranked_pools) if past is not None else (),
         unrouted=bool(requests) and not is_routed and _is_unrouted(shape, schedulers),
         is_evictable=not by_daemonset and _MIRROR not in annotations,
@@ -330,12 +329,6 @@ def _find_sharing(spec: Spec) -> tuple[SharingContainer, ...]:
 @lru_cache(_MESSAGES)
 def _finds_lack(message: str) -> bool:
     return _LACKS_GPU.search(message) is not None
-
-
-def _find_tolerations(spec: Spec) -> Tolerations:
-    """Find what the pod tolerates for good: the API server gives every pod some that end."""
-    lasting = [each for each in spec.tolerations or () if each.get("tolerationSeconds") is None]
-    return share(parse_tolerations(lasting)) if lasting else ()
 
 
 def _list_gates(spec: Spec) -> tuple[str, ...]:

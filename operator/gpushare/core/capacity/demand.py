@@ -4,11 +4,15 @@ What a pod writes that can get nothing must not decide where other pods go.
 """
 
 from collections.abc import Collection
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
 from gpushare.api.k8s.gpu_request import count_per_card
 from gpushare.api.k8s.pod import Pod
+
+UNANSWERED_MINUTES = 10
+"""How long a pod counts of which the scheduler has not said that it lacks GPU memory."""
 
 
 class NoDemand(StrEnum):
@@ -17,6 +21,7 @@ class NoDemand(StrEnum):
     GATED = "its scheduling gates hold it back"
     DELETING = "it is being deleted"
     OTHER_CAUSE = "the scheduler names no GPU resource that it lacks"
+    UNANSWERED = f"the scheduler has neither placed nor refused it in {UNANSWERED_MINUTES} minutes"
     TOO_LARGE = "no node of the pool is large enough for it"
 
 
@@ -49,7 +54,7 @@ class Amount(NamedTuple):
         return is_small and self.memory <= size.cards * size.memory
 
 
-def find_no_demand(pod: Pod, sizes: Collection[CardSize]) -> NoDemand | None:
+def find_no_demand(pod: Pod, sizes: Collection[CardSize], now: datetime) -> NoDemand | None:
     """Find why `pod`, which waits for a pool with these cards, is no demand; None where it is.
 
     Where no card is known, no pod is too large: there is no room either that it could take. A card
@@ -57,6 +62,8 @@ def find_no_demand(pod: Pod, sizes: Collection[CardSize]) -> NoDemand | None:
     """
     if (cause := find_cause_of_its_own(pod)) is not None:
         return cause
+    if is_over(find_end(pod), now):
+        return NoDemand.UNANSWERED
     return None if fits_any(read_amount(pod), sizes) else NoDemand.TOO_LARGE
 
 
@@ -67,8 +74,23 @@ def find_cause_of_its_own(pod: Pod) -> NoDemand | None:
     if pod.deleting:
         # kube-scheduler skips it ("skipPodSchedule"), for as long as a finalizer keeps it.
         return NoDemand.DELETING
-    # A SchedulerError says nothing about room: such a pod is tried again.
     return NoDemand.OTHER_CAUSE if pod.lacks_gpu is False else None
+
+
+def find_end(pod: Pod) -> datetime | None:
+    """Find when a waiting `pod` is demand no more, unless the scheduler says by then what it lacks;
+    None where it has.
+
+    A scheduler of its name may not exist, or be stuck. A SchedulerError says nothing about room.
+    """
+    if pod.lacks_gpu or pod.created is None:
+        return None
+    return pod.created + timedelta(minutes=UNANSWERED_MINUTES)
+
+
+def is_over(end: datetime | None, now: datetime) -> bool:
+    """Tell whether demand that lasts until `end` is over."""
+    return end is not None and end <= now
 
 
 def fits_any(amount: Amount, sizes: Collection[CardSize]) -> bool:

@@ -8,20 +8,23 @@ own.
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TypeVar
 
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.k8s.taint import Taint, Tolerations
+from gpushare.api.k8s.taint import Taint
 from gpushare.api.status import MemoryUnit
 from gpushare.core.capacity.demand import (
     Amount,
     CardSize,
     find_cause_of_its_own,
+    find_end,
     fits_any,
+    is_over,
     read_amount,
 )
 from gpushare.core.capacity.node_capacity import MIB_PER_UNIT, NodeCapacity
-from gpushare.core.capacity.taints import find_closing
+from gpushare.core.capacity.taints import find_own_taints
 
 MAX_FIGURE = 2**40
 """A pod may ask for any number; the status takes no more than 64 bits."""
@@ -50,8 +53,8 @@ class MemorySums:
 
     def __init__(self) -> None:
         self._by_unit = {unit: _Sums() for unit in ("", *MIB_PER_UNIT)}
-        self._waiting: dict[Amount, int] = {}
-        """Pods, by how much each asks for."""
+        self._waiting: dict[tuple[Amount, datetime | None], int] = {}
+        """Pods, by how much each asks for, and until when that is demand."""
 
     @property
     def is_empty(self) -> bool:
@@ -74,10 +77,10 @@ class MemorySums:
     def count_waiting(self, pod: Pod, times: int = 1) -> None:
         """Count a pod without a node that selects the pool; with -1 no more."""
         if pod.gpu_memory and find_cause_of_its_own(pod) is None:
-            _count(self._waiting, read_amount(pod), times)
+            _count(self._waiting, (read_amount(pod), find_end(pod)), times)
 
-    def sum_up(self) -> Memory:
-        """Sum the memory of the nodes, and the demand.
+    def sum_up(self, now: datetime) -> Memory:
+        """Sum the memory of the nodes, and the demand there is `now`.
 
         Memory is stranded where a card has less of it free than the pool's median pod asks of one.
         Waiting pods, and those on a node that offers no memory, are counted in most nodes' unit.
@@ -93,11 +96,11 @@ class MemorySums:
         ]
         asked: Counter[int] = Counter()
         free: Counter[int] = Counter()
-        closing = self._find_closing(scaled)
+        own = find_own_taints({taints for sums, _ in scaled for taints in sums.taints})
         for sums, factor in scaled:
             asked.update({amount * factor: n for amount, n in sums.requests.items()})
             for taints, blocks in sums.free_blocks.items():
-                if closing.isdisjoint(taints):
+                if own.issuperset(taints):
                     free.update({amount * factor: n for amount, n in blocks.items()})
         requested = sum(sums.requested * factor for sums, factor in scaled)
         per_usual = MIB_PER_UNIT[usual] // MIB_PER_UNIT[unit]
@@ -107,8 +110,8 @@ class MemorySums:
             for cards, memory, is_extended in sums.sizes
         }
         is_extended = any(size.is_extended for size in sizes)
-        for wanted, n in self._waiting.items():
-            if fits_any(wanted, sizes):
+        for (wanted, end), n in self._waiting.items():
+            if not is_over(end, now) and fits_any(wanted, sizes):
                 per_card, _ = wanted.count_per_card(is_extended=is_extended)
                 asked[per_card * per_usual] += n
                 requested += wanted.memory * per_usual * n
@@ -122,15 +125,6 @@ class MemorySums:
             largest_free=max(free, default=0),
             stranded=sum(amount * n for amount, n in free.items() if amount < median),
         )
-
-    @staticmethod
-    def _find_closing(scaled: Iterable[tuple["_Sums", int]]) -> frozenset[Taint]:
-        taints: set[Taint] = set()
-        held: Counter[Tolerations] = Counter()
-        for sums, factor in scaled:
-            taints.update(*sums.free_blocks)
-            held.update({by: units * factor for by, units in sums.held.items()})
-        return find_closing(taints, held)
 
 
 @dataclass(slots=True)
@@ -148,8 +142,8 @@ class _Sums:
     """Pods, by how much each asks of one card."""
     sizes: dict[tuple[int, int, bool], int] = field(default_factory=dict)
     """Nodes that offer memory, by the fields of their `CardSize`, which costs more to make."""
-    held: dict[Tolerations, int] = field(default_factory=dict)
-    """What pods request, by what they tolerate."""
+    taints: dict[tuple[Taint, ...], int] = field(default_factory=dict)
+    """Nodes with cards, by their taints."""
 
     def count_in(self, node: NodeCapacity, times: int) -> None:
         self.count += times
@@ -163,8 +157,8 @@ class _Sums:
             if not blocks:
                 del self.free_blocks[node.taints]
         _count_all(self.requests, node.requests, times)
-        for tolerations, units in node.held.items():
-            _count(self.held, tolerations, units * times)
+        if node.gpus:
+            _count(self.taints, node.taints, times)
         if node.card_total:
             _count(self.sizes, (node.gpus, node.card_total, node.is_extended), times)
 

@@ -48,8 +48,6 @@ class NodeCapacity:
     """Of nvidia.com/gpu and nvidia.com/gpu.shared, what it offers in place of memory."""
     taints: tuple[Taint, ...] = ()
     """Those that its pool does not tolerate."""
-    held: Mapping[Tolerations, int] = field(default_factory=dict)
-    """What its pods request, by what they tolerate."""
 
     @property
     def unit(self) -> str:
@@ -102,15 +100,12 @@ def observe_node_capacity(
         holding = [p for p in asking if p.phase != "Pending" or read_amount(p).fits(size)]
         if len(holding) < len(asking):
             asking, held_cards = holding, count_used(holding)
-    held: dict[Tolerations, int] = {}
-    for pod in asking:
-        held[pod.tolerations] = held.get(pod.tolerations, 0) + pod.gpu_memory
     is_known = node.gpu_count > 0
     return NodeCapacity(
         gpus,
         total,
         sum([n for card, n in held_cards.items() if card < node.gpu_count or not is_known]),
-        sum(held.values()),
+        sum([pod.gpu_memory for pod in asking]),
         free,
         sum(free_pods) if is_limited else None,
         tuple([pod.gpu_memory_per_card(is_extended=is_extended) for pod in asking]),
@@ -119,7 +114,6 @@ def observe_node_capacity(
         is_extended,
         () if total else tuple([name for name in _NVIDIAS if node.allocatable.get(name)]),
         list_untolerated(node.taints, tolerations) if node.taints else (),
-        held,
     )
 
 

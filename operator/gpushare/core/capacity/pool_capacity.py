@@ -7,12 +7,12 @@ from datetime import datetime
 from itertools import chain
 
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.k8s.taint import Taint, Tolerations
+from gpushare.api.k8s.taint import Taint
 from gpushare.api.status import FreeBlock, PoolCapacity
 from gpushare.core.capacity.demand import CardSize
 from gpushare.core.capacity.memory_sums import MemorySums
 from gpushare.core.capacity.node_capacity import MIB_PER_GIB, MIB_PER_UNIT, NodeCapacity
-from gpushare.core.capacity.taints import find_closing
+from gpushare.core.capacity.taints import find_own_taints
 
 MAX_FREE_BLOCKS = 20
 """Amounts of free memory that a status tells apart."""
@@ -23,22 +23,16 @@ def list_sizes(nodes: Iterable[NodeCapacity]) -> frozenset[CardSize]:
     return frozenset(node.size for node in nodes if node.card_total)
 
 
-def find_closing_taints(nodes: Collection[NodeCapacity]) -> frozenset[Taint]:
-    """Find the taints of these nodes that keep the pods of their pool away."""
-    taints = {taint for node in nodes if node.taints for taint in node.taints}
-    held: Counter[Tolerations] = Counter()
-    for node in nodes if taints else ():
-        held.update(node.held)
-    return find_closing(taints, held)
+def find_own(nodes: Iterable[NodeCapacity]) -> frozenset[Taint]:
+    """Find the taints that are the own ones of a pool with these nodes."""
+    return find_own_taints({node.taints for node in nodes if node.gpus})
 
 
 def close_tainted(nodes: Collection[NodeCapacity]) -> list[NodeCapacity]:
     """Return the nodes of a pool, of which those have no room whose taints keep its pods away."""
-    closing = find_closing_taints(nodes)
-    if not closing:
-        return list(nodes)
+    own = find_own(nodes)
     return [
-        node if closing.isdisjoint(node.taints) else replace(node, free_blocks=(), free_pods=None)
+        node if own.issuperset(node.taints) else replace(node, free_blocks=(), free_pods=None)
         for node in nodes
     ]
 
@@ -52,7 +46,7 @@ def sum_capacity(
         sums.count(node)
     for pod in pending:
         sums.count_waiting(pod)
-    memory = sums.sum_up()
+    memory = sums.sum_up(now)
     totals = [node.card_total for node in nodes]
     is_limited = all(node.free_pods is not None for node in nodes if any(node.free_blocks))
     slots = [node.free_pods for node in nodes if node.free_pods is not None]

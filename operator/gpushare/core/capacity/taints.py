@@ -1,10 +1,10 @@
 """Finds the taints that keep a pool's pods off a node, which has no room for them then.
 
 Node autoscalers, problem detectors and readiness controllers taint a node without a cordon. A taint
-that a pool's pods tolerate themselves is how its nodes are meant to be.
+that all nodes of a pool have is how they are meant to be.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from gpushare import names
 from gpushare.api.k8s.taint import Taint, Tolerations, parse_tolerations, tolerates
@@ -30,19 +30,7 @@ def list_untolerated(taints: Iterable[Taint], tolerations: Tolerations) -> tuple
     )
 
 
-def find_closing(taints: Collection[Taint], held: Mapping[Tolerations, int]) -> frozenset[Taint]:
-    """Find those of `taints` that the pods of a pool do not tolerate.
-
-    `held` is the GPU memory that pods have of the pool, by their tolerations. They tolerate a taint
-    where those that do hold more than half of it: one pod that tolerates everything, or nothing,
-    decides no more than what it holds. Waiting pods hold nothing.
-    """
-    if not taints:
-        return frozenset()
-    total = sum(held.values())
-
-    def is_tolerated(taint: Taint) -> bool:
-        by = sum(units for tolerations, units in held.items() if tolerates(tolerations, taint))
-        return by * 2 > total
-
-    return frozenset(taint for taint in taints if not is_tolerated(taint))
+def find_own_taints(nodes: Collection[Collection[Taint]]) -> frozenset[Taint]:
+    """Find the taints that are the pool's own, as each of its nodes has them; `nodes` are the
+    taints of each. Its pods tolerate them, or would run nowhere."""
+    return frozenset.intersection(*map(frozenset, nodes)) if nodes else frozenset()

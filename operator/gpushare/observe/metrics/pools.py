@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily
@@ -31,6 +32,7 @@ class Sight:
     """The pods without a place that were judged, with why."""
     figures: Figures = field(default_factory=Figures)
     """Of nothing in a process that stands by."""
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 class _PoolView(NamedTuple):
@@ -187,7 +189,7 @@ def _measure(sight: Sight) -> Iterator[GaugeMetricFamily]:
 
 def _view(pool: Pool, sight: Sight) -> _PoolView:
     figures = sight.figures.pools.get(pool.name, PoolFigures())
-    memory = figures.memory.sum_up()
+    memory = figures.memory.sum_up(sight.now)
     return _PoolView(pool, sight.pool_states[pool.name], figures, memory, UNIT_BYTES[memory.unit])
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from gpushare import names
 from gpushare.api.decision_annotation import PastDecision, parse_past_decision
@@ -169,7 +170,9 @@ def _leave_out(found: Pod | None, around: Surroundings) -> Surroundings:
     for view in around.pools:
         counts = view.name in found.pools and view.observed_at >= found.created.isoformat()
         if counts and (pool_state := around.pool_states.get(view.name)) is not None:
-            counts = find_no_demand(found, list_sizes(pool_state.capacities.values())) is None
+            sizes = list_sizes(pool_state.capacities.values())
+            observed_at = datetime.fromisoformat(view.observed_at)
+            counts = find_no_demand(found, sizes, observed_at) is None
         pools.append(view.without_pending(found.gpu_memory) if counts else view)
     return replace(around, pools=tuple(pools))
 

@@ -14,7 +14,8 @@ import orjson
 
 from gpushare import names
 from gpushare.api.k8s.card_annotations import parse_number
-from gpushare.api.k8s.node import MAX_CARDS, parse_quantity
+from gpushare.api.k8s.node import MAX_CARDS
+from gpushare.api.k8s.quantity import parse_quantity
 
 Json = Mapping[str, Any]
 PENDING = -1

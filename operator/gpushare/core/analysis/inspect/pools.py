@@ -14,7 +14,7 @@ from gpushare.api.status import PoolCapacity
 from gpushare.core.analysis.seen import Seen
 from gpushare.core.capacity.cards import count_used, measure_cards
 from gpushare.core.capacity.demand import CardSize, NoDemand, find_no_demand
-from gpushare.core.capacity.pool_capacity import find_closing_taints, list_sizes
+from gpushare.core.capacity.pool_capacity import find_own, list_sizes
 from gpushare.core.decision_settings import build_planner
 from gpushare.core.nodechange.blockers import find_other_stack
 from gpushare.core.planner.planner import Planner
@@ -166,7 +166,7 @@ def find_waiting(
         opts_out = pod.namespace in seen.opted_out
         judged = judge_pod(pod, rooms, now, opted_out=opts_out, grace=at_once)
         if (waits := judged or find_schedulers_word(pod)) is not None:
-            found.append(replace(waits, no_demand=_find_no_demand(pod, sizes)))
+            found.append(replace(waits, no_demand=_find_no_demand(pod, sizes, now)))
     return tuple(sorted(found, key=lambda each: (each.pod.namespace, each.pod.name)))
 
 
@@ -182,13 +182,15 @@ def find_schedulers_word(pod: Pod) -> UnschedulablePod | None:
     return UnschedulablePod(pod, reason or _PENDING, message or _NOT_TRIED)
 
 
-def _find_no_demand(pod: Pod, sizes: Mapping[str, Collection[CardSize]]) -> NoDemand | None:
+def _find_no_demand(
+    pod: Pod, sizes: Mapping[str, Collection[CardSize]], now: datetime
+) -> NoDemand | None:
     """Find why a waiting pod is no demand of any pool that it selects, if it selects one; `sizes`
     are by pool."""
     selected = [sizes[name] for name in pod.pools if name in sizes]
     if pod.node or not pod.gpu_memory or not selected:
         return None
-    found = [find_no_demand(pod, each) for each in selected]
+    found = [find_no_demand(pod, each, now) for each in selected]
     return None if None in found else found[0]
 
 
@@ -200,7 +202,7 @@ def _view_pool(
     now: datetime,
 ) -> PoolCards:
     nodes = []
-    closing = find_closing_taints(pool_state.capacities.values())
+    own = find_own(pool_state.capacities.values())
     for name in sorted(pool_state.capacities):
         seen = build_node_context(snapshot, name).seen
         nodes.append(
@@ -215,7 +217,7 @@ def _view_pool(
                     resource: sum(pod.requests.get(resource, 0) for pod in seen.pods if pod.is_live)
                     for resource in pool_state.capacities[name].gpu_resources
                 },
-                taints=tuple(t for t in pool_state.capacities[name].taints if t in closing),
+                taints=tuple(t for t in pool_state.capacities[name].taints if t not in own),
             )
         )
     room = find_room(pool_state, now, pending)

@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from gpushare import names
-from gpushare.api.k8s.node import parse_quantity
 from gpushare.api.k8s.node_selection import NodeSelection, read_node_selection
 from gpushare.api.k8s.pod_request import PodRequest, read_pod_request
 from gpushare.api.k8s.pod_shape import (
@@ -17,6 +16,7 @@ from gpushare.api.k8s.pod_shape import (
     Term,
     parse_pod_shape,
 )
+from gpushare.api.k8s.quantity import parse_quantity
 from gpushare.api.pool import Schedule
 from gpushare.core.analysis.migration.cards import Cards
 from gpushare.core.analysis.migration.finding import Code, Finding, Migrated
