@@ -44,6 +44,10 @@ def test_a_taint_of_all_nodes_of_a_pool_takes_no_room_away_from_it_though_no_pod
     assert blocks(node(taints=(TEAM,)), node(taints=(TEAM,))) == [15, 15]
 
 
+def test_an_autoscalers_taint_does_though_all_nodes_of_a_pool_have_it() -> None:
+    assert blocks(node(taints=(AUTOSCALER,))) == []
+
+
 def test_a_second_taint_of_one_node_does() -> None:
     assert blocks(node(taints=(TEAM,)), node(taints=(AUTOSCALER, TEAM))) == [15]
 

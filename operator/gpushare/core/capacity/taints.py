@@ -10,6 +10,10 @@ from gpushare import names
 from gpushare.api.k8s.taint import Taint, Tolerations, parse_tolerations, tolerates
 from gpushare.api.pool import Pool
 
+_PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "karpenter.sh/", "ToBeDeleted")
+"""How keys begin of taints that Kubernetes, a cloud, Karpenter and Cluster Autoscaler set on a node
+for a while, also on all nodes of a pool."""
+
 
 def read_tolerations(pool: Pool | None) -> Tolerations:
     """Read the tolerations that admission adds to the pods of `pool`."""
@@ -33,4 +37,5 @@ def list_untolerated(taints: Iterable[Taint], tolerations: Tolerations) -> tuple
 def find_own_taints(nodes: Collection[Collection[Taint]]) -> frozenset[Taint]:
     """Find the taints that are the pool's own, as each of its nodes has them; `nodes` are the
     taints of each. Its pods tolerate them, or would run nowhere."""
-    return frozenset.intersection(*map(frozenset, nodes)) if nodes else frozenset()
+    shared = frozenset.intersection(*map(frozenset, nodes)) if nodes else ()
+    return frozenset(taint for taint in shared if not taint.key.startswith(_PASSING))
