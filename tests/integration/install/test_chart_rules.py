@@ -51,7 +51,9 @@ def test_the_rules_are_given_as_they_are_and_lead_to_ones_own_runbooks(installed
     }
     (rule,) = render(installed, "PrometheusRule", values)
     assert rule["metadata"]["labels"]["release"] == "prometheus"
-    expected = yaml.safe_load(RULES.read_text().replace("runbook: docs/runbooks.md", f"runbook_url: {own}"))
+    expected = yaml.safe_load(
+        RULES.read_text().replace("runbook: docs/runbooks.md", f"runbook_url: {own}")
+    )
     assert rule["spec"] == expected
 
 

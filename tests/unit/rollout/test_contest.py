@@ -198,7 +198,7 @@ def test_no_user_is_asked_to_prepare_a_change_for_a_contested_value() -> None:
     reasons = {}
     for pool in (a_pool(schedule="share"), build_contested("cgpu", "share")):
         planner = Planner(Timing())
-        planner.update(a_snapshot(pools=[pool], nodes=[an_isolating()]), None, NOW)
+        planner.update(a_snapshot(pools=(pool,), nodes=(an_isolating(),)), None, NOW)
         (plan,) = planner.pool_states["training"].plans.values()
         reasons[pool.generation] = (plan.reason, plan.state)
     assert [*reasons.values()] == [

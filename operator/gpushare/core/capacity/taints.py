@@ -10,7 +10,12 @@ from gpushare import names
 from gpushare.api.k8s.taint import Taint, Tolerations, parse_tolerations, tolerates
 from gpushare.api.pool import Pool
 
-_PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "karpenter.sh/", "ToBeDeleted")
+_PASSING = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "karpenter.sh/",
+    "ToBeDeleted",
+)
 """How keys begin of taints that Kubernetes, a cloud, Karpenter and Cluster Autoscaler set on a node
 for a while, also on all nodes of a pool."""
 
