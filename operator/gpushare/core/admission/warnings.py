@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import PodRequest
-from gpushare.api.k8s.quantity import MAX_QUANTITY, QUANTITY_SUFFIXES
+from gpushare.api.k8s.resources.quantity import MAX_QUANTITY, QUANTITY_SUFFIXES
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.score import Fit, ask_per_card, needs_whole_card
