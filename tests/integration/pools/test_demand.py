@@ -77,8 +77,7 @@ def test_who_makes_it_is_told_the_unit(bench: Bench, amount: str) -> None:
             *("create", "-f", "-", "--dry-run=server", "--warnings-as-errors"),
             stdin=json.dumps(build_typing_error(amount)),
         )
-    meant = {"3Gi": "3", "5k": "5"}.get(amount, "10")
-    assert f"the largest card has 15 GiB. The unit is GiB: write {meant}" in str(refused.value)
+    assert "the largest card has 15 GiB. The unit is GiB" in str(refused.value)
 
 
 @pytest.mark.usefixtures("preferred", "operator")

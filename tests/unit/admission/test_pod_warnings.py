@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from gpushare.api.k8s.namespace import Namespace
+from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.core.admission.pool_view import Room
+from gpushare.core.admission.warnings import find_unit_warning
 from tests.kit.values.manifests import CORE, COUNT, MEMORY, build_container, build_pod
 from tests.kit.values.pool_views import Json, a_room, a_view, admit
 
@@ -141,24 +143,15 @@ IN_MIB = a_view(room=replace(a_room([(16384, 8)]), unit="MiB", largest_card=1638
 @pytest.mark.parametrize(
     ("amount", "pool", "words"),
     [
-        ("10G", a_view(), "10G is 10000000000 GiB, but the largest card has 16 GiB"),
-        ("10G", a_view(), "The unit is GiB: write 10"),
-        ("3Gi", a_view(), "The unit is GiB: write 3"),
-        ("5k", a_view(), "5k is 5000 GiB"),
-        ("5k", a_view(), "write 5"),
-        # 10G, as explain -f may read it.
-        (str(10**10), a_view(), "write 10"),
-        ("1500Mi", a_view(), "write 2"),
-        ("1Ti", a_view(), "The unit is GiB"),
+        ("10G", a_view(), "10000000000 GiB, but the largest card has 16 GiB. The unit is GiB"),
+        ("5k", a_view(), "5000 GiB"),
+        ("1E", a_view(), "1099511627776 or more GiB"),
         ("1234567", a_view(), "1234567 GiB, but the largest card has 16 GiB. The unit is GiB"),
-        ("8Gi", IN_MIB, "The unit is MiB: write 8192"),
-        ("8193Mi", IN_MIB, "write 8193"),
-        ("10G", a_view(room=replace(a_room([]), largest_card=0)), "10G is 10000000000 GiB. The"),
+        ("8193Mi", IN_MIB, "8590983168 MiB, but the largest card has 16384 MiB"),
+        ("10G", a_view(room=replace(a_room([]), largest_card=0)), "10000000000 GiB. The"),
     ],
 )
-def test_who_takes_the_unit_for_bytes_is_told_what_to_write(
-    amount: str, pool: Any, words: str
-) -> None:
+def test_who_takes_the_unit_for_bytes_is_told_the_unit(amount: str, pool: Any, words: str) -> None:
     (warning,) = [w for w in admit(_asking(amount), pool).warnings if "The unit is" in w]
     assert words in warning
 
@@ -166,8 +159,15 @@ def test_who_takes_the_unit_for_bytes_is_told_what_to_write(
 @pytest.mark.parametrize("more", [{"selects": {"gpushare.io/pool": "training"}}, {"nodeName": "n"}])
 def test_the_unit_is_told_wherever_the_pod_goes(more: Json) -> None:
     assert any(
-        "write 10" in warning for warning in admit(_asking("10G", **more), a_view()).warnings
+        "The unit is" in warning for warning in admit(_asking("10G", **more), a_view()).warnings
     )
+
+
+def test_where_pools_count_in_different_units_both_are_told() -> None:
+    warning = find_unit_warning(parse_pod_request(_asking("10G")), (a_view(), IN_MIB))
+    assert warning is not None
+    assert "GiB or MiB, not bytes" in warning
+    assert "largest card" not in warning
 
 
 def test_the_warning_about_the_unit_is_the_only_one() -> None:

@@ -13,7 +13,7 @@ from gpushare.api.k8s.gpu_request import count_gpu_requests
 from gpushare.api.k8s.node import MAX_CARDS, parse_node
 from gpushare.api.k8s.pod import MAX_MESSAGE, Pod, parse_pod
 from gpushare.api.k8s.pod_shape import parse_pod_shape
-from gpushare.api.k8s.quantity import MAX_QUANTITY, parse_quantity
+from gpushare.api.k8s.resources.quantity import MAX_QUANTITY, parse_quantity
 
 
 def _entry(manager: str, operation: str = "Apply", **more: Any) -> dict[str, Any]:

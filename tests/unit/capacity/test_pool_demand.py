@@ -5,20 +5,23 @@ from typing import Any
 
 import pytest
 
+from gpushare import names
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_request import parse_pod_request
+from gpushare.api.k8s.resources.host import HostResources
 from gpushare.api.status import PoolCapacity
 from gpushare.core.admission.pool_view import view_pool
 from gpushare.core.admission.score import Fit, judge_fit
-from gpushare.core.capacity.demand import UNANSWERED_MINUTES, CardSize, NoDemand, find_no_demand
+from gpushare.core.capacity.demand import UNANSWERED_MINUTES, NoDemand, NodeSize, find_no_demand
 from gpushare.core.capacity.node_capacity import NodeCapacity, observe_node_capacity
 from gpushare.core.capacity.pool_capacity import sum_capacity
 from tests.kit.values.manifests import build_pod, build_pool
 from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node
 
+CORE = names.RESOURCE_GPU_CORE
 TYPING_ERROR = 10**10
 """`10G`."""
-CARDS = CardSize(2, 15, is_extended=False)
+CARDS = NodeSize(2, 15, is_extended=False, compute=200, host=HostResources(7910, 30))
 EXTENDED = CARDS._replace(is_extended=True)
 
 
@@ -27,9 +30,17 @@ def a_waiting(units: int = 4, **more: Any) -> Pod:
     return a_gpu_pod(node="", phase="Pending", requests={MEMORY: units}, **more)
 
 
+def a_waiting_core(percent: int) -> Pod:
+    return a_gpu_pod(node="", phase="Pending", requests={MEMORY: 4, CORE: percent})
+
+
 def measure(*pods: Pod, cards: int = 2, **node: Any) -> NodeCapacity:
     """A node with cards of 15 GiB on which these pods run."""
-    offered = {"allocatable": {MEMORY: 15 * cards}, "gpu_count": cards}
+    offered = {
+        "allocatable": {MEMORY: 15 * cards, CORE: 100 * cards},
+        "gpu_count": cards,
+        "host": CARDS.host,
+    }
     return observe_node_capacity(a_node(**{**offered, **node}), pods)
 
 
@@ -54,6 +65,12 @@ NONE = {
         a_waiting(TYPING_ERROR, card_count=10**9),
         NoDemand.TOO_LARGE,
     ),
+    "more compute than any node has": (a_waiting_core(300), NoDemand.TOO_LARGE),
+    "a typing error in its CPUs": (
+        a_waiting(lacks_gpu=True, host=HostResources(10**8, 1)),
+        NoDemand.TOO_LARGE,
+    ),
+    "more memory than any node has": (a_waiting(host=HostResources(1, 31)), NoDemand.TOO_LARGE),
     "gated": (a_waiting(gates=("team/quota",)), NoDemand.GATED),
     "kept by a finalizer": (a_waiting(deleting=True), NoDemand.DELETING),
     "it waits for a CPU": (a_waiting(lacks_gpu=False), NoDemand.OTHER_CAUSE),
@@ -82,9 +99,18 @@ def test_what_is_no_demand_changes_nothing_for_others(pod: Pod) -> None:
         a_waiting(created=NOW - timedelta(minutes=UNANSWERED_MINUTES - 1)),
         a_waiting(15),
         a_waiting(30, card_count=2),
+        a_waiting_core(200),
+        a_waiting(host=CARDS.host),
         a_waiting(lacks_gpu=True, created=NOW - timedelta(days=1)),
     ],
-    ids=["no message yet", "a whole card", "both cards", "a card is too full"],
+    ids=[
+        "no message yet",
+        "a whole card",
+        "both cards",
+        "all compute",
+        "all CPUs",
+        "a card is too full",
+    ],
 )
 def test_a_pod_that_may_get_its_memory_is_demand(pod: Pod) -> None:
     assert find_no_demand(pod, {CARDS}, NOW) is None
@@ -108,7 +134,7 @@ def test_the_label_of_card_counts_does_not_help_where_an_extender_ignores_it() -
 
 
 def test_one_node_that_is_large_enough_suffices() -> None:
-    assert find_no_demand(a_waiting(40), {CARDS, CardSize(1, 80, is_extended=False)}, NOW) is None
+    assert find_no_demand(a_waiting(40), {CARDS, NodeSize(1, 80, is_extended=False)}, NOW) is None
 
 
 def test_a_node_whose_plugin_restarts_does_not_make_a_typing_error_demand() -> None:

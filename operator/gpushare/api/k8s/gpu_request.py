@@ -1,4 +1,4 @@
-"""Counts what a pod asks of GPUs, as kube-scheduler counts it, and what it may hold unasked."""
+"""Counts what a pod requests, as kube-scheduler counts it, and what of GPUs it may hold unasked."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,8 @@ from typing import Any
 
 from gpushare import names
 from gpushare.api.k8s.pod_shape import Container, Resources, Spec
-from gpushare.api.k8s.quantity import is_count, parse_exactly, parse_quantity
+from gpushare.api.k8s.resources.host import HostResources, parse_scaled
+from gpushare.api.k8s.resources.quantity import is_count, parse_exactly, parse_quantity
 
 _ON = ("true", "1")
 """Values of CGPU_DISABLE that count (vendor's guide on cGPU)."""
@@ -71,6 +72,8 @@ Amounts = Mapping[str, int]
 NO_AMOUNTS: Amounts = MappingProxyType({})
 _VENDOR = "nvidia.com/"
 _VENDORS = (_VENDOR, "aliyun.com/")
+_HOST_SCALES = {"cpu": 1000, "memory": 1}
+"""Of what is counted: thousandths of a CPU, and bytes."""
 SIDECAR = "Always"
 """Restart policy of an init container that keeps running beside the others."""
 
@@ -85,6 +88,19 @@ def count_gpu_requests(spec: Spec) -> Amounts:
     starting = spec.init_containers or ()
     running = spec.containers or ()
     return add_up(list(map(count_container, running)), starting, map(count_container, starting))
+
+
+def count_host_requests(spec: Spec) -> HostResources:
+    """Count the CPU and the memory that a pod spec requests, in the same way."""
+    starting = spec.init_containers or ()
+    running = [_count_host(container) for container in spec.containers or ()]
+    asked = add_up(running, starting, map(_count_host, starting))
+    return HostResources(asked.get("cpu", 0), asked.get("memory", 0) // 2**30)
+
+
+def _count_host(container: Container) -> Amounts:
+    requests = (container.resources and container.resources.requests) or {}
+    return {name: parse_scaled(str(requests.get(name)), n) or 0 for name, n in _HOST_SCALES.items()}
 
 
 def count_card_memory(running: Iterable[Amounts]) -> int:

@@ -9,7 +9,8 @@ from typing import Any, cast
 from gpushare import names
 from gpushare.api.k8s.card_annotations import parse_number
 from gpushare.api.k8s.interning import share, share_mapping
-from gpushare.api.k8s.quantity import parse_quantity
+from gpushare.api.k8s.resources.host import UNLIMITED, HostResources, parse_allocatable
+from gpushare.api.k8s.resources.quantity import parse_quantity
 from gpushare.api.k8s.taint import MIRRORED_KEYS, Taint, parse_taints
 
 MAX_CARDS = 1024
@@ -48,6 +49,8 @@ class Node:
     """Its name and version, as `containerd://2.1.0`."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
     """GPU resources, in the device plugin's units."""
+    host: HostResources = UNLIMITED
+    """CPU and memory for pods."""
     capacity: Mapping[str, int] = field(default_factory=dict)
     """The same with those of cards that are unhealthy, which `allocatable` leaves out; a resource
     stays, with 0, when its device plugin leaves."""
@@ -111,6 +114,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
     meta = raw["metadata"]
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     annotations, capacity = meta.get("annotations") or {}, status.get("capacity") or {}
+    allocatable = status.get("allocatable") or {}
     info = status.get("nodeInfo") or {}
     ours, managers, written_at = _read_managers(meta)
     condition = _find_ready(status)
@@ -135,9 +139,10 @@ def parse_node(raw: dict[str, Any]) -> Node:
         container_runtime=intern(info.get("containerRuntimeVersion", "")),
         allocatable=_parse_resources(
             (resource, amount)
-            for resource, amount in (status.get("allocatable") or {}).items()
+            for resource, amount in allocatable.items()
             if resource in names.GPU_RESOURCES or resource.startswith(names.RESOURCE_MIG_PREFIX)
         ),
+        host=parse_allocatable(str(allocatable.get("cpu")), str(allocatable.get("memory"))),
         capacity=_parse_resources(
             (resource, amount)
             for resource, amount in capacity.items()

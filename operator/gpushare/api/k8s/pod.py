@@ -30,6 +30,7 @@ from gpushare.api.k8s.gpu_request import (
     count_card_memory,
     count_container,
     count_gpu_requests,
+    count_host_requests,
     count_per_card,
     find_unrequested_cards,
     list_host_paths,
@@ -41,6 +42,7 @@ from gpushare.api.k8s.node_selection import CHOOSING
 from gpushare.api.k8s.pod_owner import Workload, name_workload
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import Container, PodShape, Spec, parse_pod_shape
+from gpushare.api.k8s.resources.host import NO_REQUEST, HostResources
 
 _MESSAGES = 1024
 """Of the scheduler that are not read again: pods that are alike have the same."""
@@ -143,6 +145,8 @@ class Pod:
     lacks_gpu: bool | None = None
     """Whether the scheduler's message names shared GPU that some node lacks; None where the
     scheduler has refused it no node."""
+    host: HostResources = NO_REQUEST
+    """CPU and memory that it requests; of pods without a node that ask for GPU memory alone."""
     gates: tuple[str, ...] = ()
     """Scheduling gates: no scheduler looks at it before they are removed."""
     owner: str = ""
@@ -272,6 +276,7 @@ def parse_pod(
         unschedulable=message if reason in _UNSCHEDULABLE else "",
         unscheduled=share((reason, message)),
         lacks_gpu=_finds_lack(in_full) if in_full and reason == _REFUSED else None,
+        host=NO_REQUEST if node or not shares else count_host_requests(spec),
         gates=_list_gates(spec) if spec.scheduling_gates else (),
         ranked_pools=share(past.ranked_pools) if past is not None else (),
         unrouted=bool(requests) and not is_routed and _is_unrouted(shape, schedulers),

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import PodRequest
-from gpushare.api.k8s.quantity import MAX_QUANTITY, QUANTITY_SUFFIXES
+from gpushare.api.k8s.resources.quantity import MAX_QUANTITY
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.score import Fit, ask_per_card, needs_whole_card
@@ -14,7 +14,7 @@ from gpushare.editions.registry import EDITIONS
 from gpushare.names import Reason
 
 LEAST_ABSURD = 1000
-"""GiB that no card has: the API server writes as much with a suffix, such as `1k`."""
+"""GiB that no card has."""
 CORE_STEP = 5
 """Of `aliyun.com/gpu-core.percentage` (vendor's page on allocating computing power)."""
 _ISOLATIONS = (names.ISOLATION_REQUIRED, names.ISOLATION_NONE)
@@ -58,33 +58,13 @@ def find_unit_warning(pod: PodRequest, pools: Collection[PoolView]) -> str | Non
     if units < LEAST_ABSURD:
         return None
     rooms = [pool.room for pool in pools if pool.room is not None and pool.room.total]
-    unit = "MiB" if any(room.unit == "MiB" for room in rooms) else "GiB"
-    if not rooms or units * MIB_PER_UNIT[unit] < LEAST_ABSURD * MIB_PER_GIB:
+    told = sorted({room.unit for room in rooms})
+    if not told or units * MIB_PER_UNIT[told[-1]] < LEAST_ABSURD * MIB_PER_GIB:
         return None
-    written, meant = _read_suffix(units, unit)
-    amount = f"{names.RESOURCE_GPU_MEMORY} {written}".strip()
-    largest = max(room.largest_card for room in rooms if room.unit == unit)
-    than = f", but the largest card has {largest} {unit}" if largest else ""
-    advice = f"The unit is {unit}: write {meant}" if meant else f"The unit is {unit}"
-    return f"{amount} is {units} {unit}{than}. {advice}"
-
-
-def _read_suffix(units: int, unit: str) -> tuple[str, int | None]:
-    """Return the amount as the API server writes it, and which one of `unit` that may have meant;
-    None where nothing tells."""
-    written = [
-        (str(units // scale), suffix)
-        for suffix, scale in QUANTITY_SUFFIXES.items()
-        if suffix and units % scale == 0
-    ]
-    if not written or units == MAX_QUANTITY:
-        return "", None
-    number, suffix = min(written, key=lambda each: len(each[0]))
-    if suffix[0] in "kK":
-        # Nobody means kilobytes.
-        return number + suffix, int(number)
-    mib = int(number) * MIB_PER_GIB ** ("MGTPE".index(suffix[0]))
-    return number + suffix, -(-mib // MIB_PER_UNIT[unit])
+    unit, amount = " or ".join(told), f"{units}{' or more' if units == MAX_QUANTITY else ''}"
+    largest = max(room.largest_card for room in rooms)
+    than = f", but the largest card has {largest} {unit}" if largest and len(told) == 1 else ""
+    return f"{names.RESOURCE_GPU_MEMORY} is {amount} {unit}{than}. The unit is {unit}, not bytes"
 
 
 def find_warnings(pod: PodRequest) -> Iterator[str]:

@@ -12,11 +12,12 @@ from datetime import datetime
 from typing import TypeVar
 
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.resources.host import HostResources
 from gpushare.api.k8s.taint import Taint
 from gpushare.api.status import MemoryUnit
 from gpushare.core.capacity.demand import (
     Amount,
-    CardSize,
+    NodeSize,
     find_cause_of_its_own,
     find_end,
     fits_any,
@@ -105,9 +106,9 @@ class MemorySums:
         requested = sum(sums.requested * factor for sums, factor in scaled)
         per_usual = MIB_PER_UNIT[usual] // MIB_PER_UNIT[unit]
         sizes = {
-            CardSize(cards, memory * factor // per_usual, is_extended)
+            NodeSize(cards, memory * factor // per_usual, is_extended, compute, host)
             for sums, factor in scaled
-            for cards, memory, is_extended in sums.sizes
+            for cards, memory, is_extended, compute, host in sums.sizes
         }
         is_extended = any(size.is_extended for size in sizes)
         for (wanted, end), n in self._waiting.items():
@@ -140,8 +141,8 @@ class _Sums:
     """Cards, by the taints of their node and by how much each has free."""
     requests: dict[int, int] = field(default_factory=dict)
     """Pods, by how much each asks of one card."""
-    sizes: dict[tuple[int, int, bool], int] = field(default_factory=dict)
-    """Nodes that offer memory, by the fields of their `CardSize`, which costs more to make."""
+    sizes: dict[tuple[int, int, bool, int, HostResources], int] = field(default_factory=dict)
+    """Nodes that offer memory, by the fields of their `NodeSize`, which costs more to make."""
     taints: dict[tuple[Taint, ...], int] = field(default_factory=dict)
     """Nodes with cards, by their taints."""
 
@@ -160,7 +161,8 @@ class _Sums:
         if node.gpus:
             _count(self.taints, node.taints, times)
         if node.card_total:
-            _count(self.sizes, (node.gpus, node.card_total, node.is_extended), times)
+            size = (node.gpus, node.card_total, node.is_extended, node.compute, node.host)
+            _count(self.sizes, size, times)
 
 
 Key = TypeVar("Key", bound=Hashable)

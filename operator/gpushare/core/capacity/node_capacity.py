@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.resources.host import UNLIMITED, HostResources
 from gpushare.api.k8s.taint import Taint, Tolerations
 from gpushare.core.capacity.cards import count_used, measure_cards
-from gpushare.core.capacity.demand import CardSize, read_amount
+from gpushare.core.capacity.demand import NodeSize, read_amount
 from gpushare.core.capacity.taints import list_untolerated
 from gpushare.editions.registry import EDITIONS, find_edition
 
@@ -46,6 +47,9 @@ class NodeCapacity:
     """A scheduler extender allocates the cards."""
     gpu_resources: tuple[str, ...] = ()
     """Of nvidia.com/gpu and nvidia.com/gpu.shared, what it offers in place of memory."""
+    compute: int = 0
+    """Percent of `aliyun.com/gpu-core.percentage` that it offers."""
+    host: HostResources = UNLIMITED
     taints: tuple[Taint, ...] = ()
     """Those that its pool does not tolerate."""
 
@@ -55,9 +59,9 @@ class NodeCapacity:
         return tell_unit(self.card_total) if self.card_total else ""
 
     @property
-    def size(self) -> CardSize:
-        """Its cards, where it offers memory."""
-        return CardSize(self.gpus, self.card_total, self.is_extended)
+    def size(self) -> NodeSize:
+        """What it has in all, where it offers memory."""
+        return NodeSize(self.gpus, self.card_total, self.is_extended, self.compute, self.host)
 
 
 def tell_unit(card_total: int) -> str:
@@ -96,7 +100,7 @@ def observe_node_capacity(
     held_cards = used
     if cards:
         # What the node is too small for never starts there: somebody set its nodeName.
-        size = CardSize(len(cards), cards[0].total, is_extended)
+        size = NodeSize(len(cards), cards[0].total, is_extended)
         holding = [p for p in asking if p.phase != "Pending" or read_amount(p).fits(size)]
         if len(holding) < len(asking):
             asking, held_cards = holding, count_used(holding)
@@ -113,6 +117,8 @@ def observe_node_capacity(
         cards[0].total if cards else 0,
         is_extended,
         () if total else tuple([name for name in _NVIDIAS if node.allocatable.get(name)]),
+        node.allocatable.get(names.RESOURCE_GPU_CORE, 0),
+        node.host,
         list_untolerated(node.taints, tolerations) if node.taints else (),
     )
 

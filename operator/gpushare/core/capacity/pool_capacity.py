@@ -9,7 +9,7 @@ from itertools import chain
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.taint import Taint
 from gpushare.api.status import FreeBlock, PoolCapacity
-from gpushare.core.capacity.demand import CardSize
+from gpushare.core.capacity.demand import NodeSize
 from gpushare.core.capacity.memory_sums import MemorySums
 from gpushare.core.capacity.node_capacity import MIB_PER_GIB, MIB_PER_UNIT, NodeCapacity
 from gpushare.core.capacity.taints import find_own_taints
@@ -18,8 +18,8 @@ MAX_FREE_BLOCKS = 20
 """Amounts of free memory that a status tells apart."""
 
 
-def list_sizes(nodes: Iterable[NodeCapacity]) -> frozenset[CardSize]:
-    """List the sizes of these nodes' cards."""
+def list_sizes(nodes: Iterable[NodeCapacity]) -> frozenset[NodeSize]:
+    """List the sizes of these nodes that offer memory."""
     return frozenset(node.size for node in nodes if node.card_total)
 
 

@@ -15,7 +15,7 @@ import orjson
 from gpushare import names
 from gpushare.api.k8s.card_annotations import parse_number
 from gpushare.api.k8s.node import MAX_CARDS
-from gpushare.api.k8s.quantity import parse_quantity
+from gpushare.api.k8s.resources.quantity import parse_quantity
 
 Json = Mapping[str, Any]
 PENDING = -1

@@ -13,7 +13,7 @@ from gpushare.api.pool import Pool
 from gpushare.api.status import PoolCapacity
 from gpushare.core.analysis.seen import Seen
 from gpushare.core.capacity.cards import count_used, measure_cards
-from gpushare.core.capacity.demand import CardSize, NoDemand, find_no_demand
+from gpushare.core.capacity.demand import NoDemand, NodeSize, find_no_demand
 from gpushare.core.capacity.pool_capacity import find_own, list_sizes
 from gpushare.core.decision_settings import build_planner
 from gpushare.core.nodechange.blockers import find_other_stack
@@ -183,7 +183,7 @@ def find_schedulers_word(pod: Pod) -> UnschedulablePod | None:
 
 
 def _find_no_demand(
-    pod: Pod, sizes: Mapping[str, Collection[CardSize]], now: datetime
+    pod: Pod, sizes: Mapping[str, Collection[NodeSize]], now: datetime
 ) -> NoDemand | None:
     """Find why a waiting pod is no demand of any pool that it selects, if it selects one; `sizes`
     are by pool."""

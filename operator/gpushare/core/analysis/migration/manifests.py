@@ -6,7 +6,7 @@ from typing import Any
 
 from gpushare import names
 from gpushare.api.k8s.node_selection import ANYWHERE
-from gpushare.api.k8s.quantity import parse_quantity
+from gpushare.api.k8s.resources.quantity import parse_quantity
 from gpushare.core.analysis.migration.finding import Code, Finding, Migrated
 from gpushare.core.analysis.migration.pods import Target, migrate_pod
 from gpushare.editions.registry import MODES

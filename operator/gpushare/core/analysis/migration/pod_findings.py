@@ -8,7 +8,7 @@ from gpushare.api.k8s.gpu_request import find_invalid_requests
 from gpushare.api.k8s.node_selection import NodeSelection
 from gpushare.api.k8s.pod_request import PodRequest
 from gpushare.api.k8s.pod_shape import PodShape, Spec
-from gpushare.api.k8s.quantity import parse_quantity
+from gpushare.api.k8s.resources.quantity import parse_quantity
 from gpushare.core.analysis.migration.finding import Code, Finding
 
 Json = dict[str, Any]

@@ -16,7 +16,7 @@ from gpushare.api.k8s.pod_shape import (
     Term,
     parse_pod_shape,
 )
-from gpushare.api.k8s.quantity import parse_quantity
+from gpushare.api.k8s.resources.quantity import parse_quantity
 from gpushare.api.pool import Schedule
 from gpushare.core.analysis.migration.cards import Cards
 from gpushare.core.analysis.migration.finding import Code, Finding, Migrated

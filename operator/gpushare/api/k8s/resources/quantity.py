@@ -1,18 +1,14 @@
 """Quantities, as the API server reads them ("Quantity" in the Kubernetes API reference)."""
 
 import re
-from collections.abc import Mapping
 from decimal import Decimal
 
 MAX_QUANTITY = 2**40
 """Anybody may ask for any number; many of them must have a sum of 64 bits."""
-QUANTITY_SUFFIXES = {"": 1}
-QUANTITY_SUFFIXES |= {suffix: 1000**power for power, suffix in enumerate("kMGTPE", start=1)}
-QUANTITY_SUFFIXES |= {f"{suffix}i": 1024**power for power, suffix in enumerate("KMGTPE", start=1)}
-_SCALES: Mapping[str, Decimal] = {
-    **{suffix: Decimal(scale) for suffix, scale in QUANTITY_SUFFIXES.items()},
-    **{suffix: Decimal(1000) ** -power for power, suffix in enumerate("mun", start=1)},
-}
+_SCALES = {"": Decimal(1)}
+_SCALES |= {suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)}
+_SCALES |= {f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)}
+_SCALES |= {suffix: Decimal(1000) ** -power for power, suffix in enumerate("mun", start=1)}
 _QUANTITY = re.compile(
     r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,2}))?", re.ASCII
 )

@@ -1,0 +1,1 @@
+"""Amounts of resources, as nodes have them and pods request them."""
