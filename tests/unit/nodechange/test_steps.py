@@ -108,7 +108,7 @@ def test_an_empty_cordoned_node_is_labelled_in_the_write_that_says_so() -> None:
 
 
 def test_what_the_node_came_with_is_recorded_in_the_write_of_its_labels() -> None:
-    node = _at(ChangePhase.CORDONED, SHARE, node={"owned": frozenset()})
+    node = _at(ChangePhase.CORDONED, SHARE, node={"owned": frozenset({names.ANNOTATION_CHANGE})})
     noted = expect_recheck(node, OLD).annotations
     assert parse_records(replace(node, annotations=noted)).initial_values == SHARE
 
@@ -260,7 +260,7 @@ def test_a_node_is_not_done_while_pods_hold_cards_of_the_mode_that_went() -> Non
 
 @pytest.mark.parametrize(
     ("labels", "node"),
-    [(SHARE, {}), (CGPU, {"owned": frozenset(members.OURS)})],
+    [(SHARE, {}), (CGPU, {"owned": frozenset({*members.OURS, names.ANNOTATION_CHANGE})})],
     ids=["another value", "taken away and put back by somebody else"],
 )
 def test_labels_that_somebody_changes_during_the_change_are_put_back_and_the_restart_repeated(

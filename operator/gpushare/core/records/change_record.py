@@ -74,6 +74,8 @@ class Change(Record):
     """An isolation change under way."""
 
     v: Literal[2] = 2
+    node_uid: str | None = Field(default=None, alias="nodeUID")
+    """The node that it is of: on another one it is a copy."""
     pool: PoolName
     edition: Edition
     from_mode: ModeName = Field(alias="from")

@@ -313,6 +313,7 @@ def start(step: MemberStep) -> StepResult:
     """Start the change with the cordon, once the rollout admits it."""
     failed, policy = step.failed_change, step.policy
     change = Change(
+        node_uid=step.seen.node.uid,
         pool=step.pool.name,
         claim=policy.claim.spec,
         edition=step.pool.spec.edition,
