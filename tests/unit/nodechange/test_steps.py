@@ -13,7 +13,10 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.nodechange.machine import find_rule
 from gpushare.core.nodechange.member_step import MemberStep
+from gpushare.core.nodechange.phases import labelled
+from gpushare.core.nodechange.phases.cordoned import plan_abort
 from gpushare.core.nodechange.phases.labelled import plan_restart
+from gpushare.core.nodechange.step import Step
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, PluginPod
 from gpushare.core.records.node_records import parse_records
@@ -236,6 +239,65 @@ def test_the_verified_node_is_uncordoned_in_the_write_that_records_it() -> None:
     record = members.expect_applied(plan)
     assert (record.schedule, record.plugins) == (Schedule.CGPU, {"new": 0})
     assert (record.boot_id, record.before) == ("boot-1", ("uid-of-train-1",))
+
+
+FIRST = frozenset({names.BEFORE_FIRST_APPLY})
+TWO = FIRST | {"kubectl-cordon"}
+
+
+@pytest.mark.parametrize(
+    ("node", "own", "lifts"),
+    [
+        ({}, True, True),
+        ({"owns_cordon": True, "cordoned_by": FIRST}, True, True),
+        ({"owns_cordon": True}, True, False),
+        ({"owns_cordon": True, "cordoned_by": TWO}, True, False),
+        ({"cordoned_by": frozenset({"kubectl-cordon"})}, True, False),
+        ({"owns_cordon": True, "cordoned_by": FIRST}, None, False),
+        ({"unschedulable": False}, True, False),
+    ],
+    ids=[
+        "emptied",
+        "emptied and applied since",
+        "ours alone",
+        "a user's, too",
+        "a user's",
+        "not known to be its own",
+        "none",
+    ],
+)
+def test_a_cordon_of_a_change_is_lifted_where_managed_fields_were_emptied(
+    node: dict[str, Any], own: bool | None, lifts: bool
+) -> None:
+    """What an apply leaves out stays, where the field manager does not own it alone."""
+    ready = _at(
+        ChangePhase.RESTARTING,
+        plugins=RECORDED,
+        was_schedulable=own,
+        node={"allocatable": {MEMORY: 15}, **node},
+    )
+    cordoned = _at(ChangePhase.CORDONED, SHARE, was_schedulable=own, node=node)
+    done = labelled.complete(Step(_seen(ready, NEW, INSTALLER), Policy(), ReconcileContext(NOW)))
+    aborted = plan_abort(_seen(cordoned), why="the pool changed", now=NOW)
+    for action in (expect_apply(done), aborted):
+        assert (action.cordon, action.lifts_cordon) == (False, lifts)
+
+
+@pytest.mark.parametrize(
+    ("node", "own"),
+    [
+        ({}, True),
+        ({"unschedulable": True, "cordoned_by": frozenset({"kubectl-cordon"})}, None),
+        ({"unschedulable": True}, None),
+        ({"unschedulable": True, "owns_cordon": True}, True),
+    ],
+    ids=["in service", "a user cordoned it", "nobody knows who did", "we did, and nobody else"],
+)
+def test_a_change_records_whether_the_cordon_is_its_own(
+    node: dict[str, Any], own: bool | None
+) -> None:
+    plan = members.plan_of(members.a_settled(**node), a_pool(schedule="cgpu"), a_plugin_pod())
+    assert expect_change(plan).was_schedulable is own
 
 
 def test_leaving_sharing_on_open_source_is_done_when_plugin_and_memory_are_gone() -> None:

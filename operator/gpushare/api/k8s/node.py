@@ -74,7 +74,9 @@ class Node:
     deleting: bool = False
     """It is being deleted; a finalizer keeps it until its machine has ended."""
     owns_cordon: bool = False
-    """Our field manager is among the owners of `spec.unschedulable`."""
+    """It is cordoned, and our field manager is among the owners of `spec.unschedulable`."""
+    cordoned_by: frozenset[str] = frozenset()
+    """The other owners."""
 
     @property
     def carries_ours(self) -> bool:
@@ -115,7 +117,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     annotations, capacity = meta.get("annotations") or {}, status.get("capacity") or {}
     info = status.get("nodeInfo") or {}
-    ours, managers, written_at = _read_managers(meta)
+    ours, managers, written_at, cordoned_by = _read_managers(meta)
     condition = _find_ready(status)
     ready = condition.get("status") == "True"
     return Node(
@@ -163,7 +165,8 @@ def parse_node(raw: dict[str, Any]) -> Node:
             tuple((k, annotations[k]) for k in names.MAINTENANCE_ANNOTATIONS if k in annotations)
         ),
         deleting="deletionTimestamp" in meta,
-        owns_cordon="f:unschedulable" in ours.get("f:spec", {}),
+        owns_cordon=bool(spec.get("unschedulable")) and "f:unschedulable" in ours.get("f:spec", {}),
+        cordoned_by=share(cordoned_by),
     )
 
 
@@ -186,9 +189,11 @@ def _parse_resources(amounts: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
 
 def _read_managers(
     meta: Mapping[str, Any],
-) -> tuple[dict[str, Any], dict[str, str], dict[str, datetime]]:
-    """Return our fields, the other owners of our labels, and the earliest time of each label."""
+) -> tuple[dict[str, Any], dict[str, str], dict[str, datetime], frozenset[str]]:
+    """Return our fields, the other owners of our labels, the earliest time of each label, and the
+    other owners of the cordon."""
     ours: dict[str, Any] = {}
+    cordoned_by: set[str] = set()
     managers: dict[str, str] = {}
     written_at: dict[str, datetime] = {}
     for entry in meta.get("managedFields") or ():
@@ -196,13 +201,15 @@ def _read_managers(
         if is_our_entry(entry):
             ours = fields
             continue
+        if "f:unschedulable" in (fields.get("f:spec") or {}):
+            cordoned_by.add(entry.get("manager") or "")
         labels = (fields.get("f:metadata") or {}).get("f:labels") or {}
         for key in names.NODE_LABELS:
             if f"f:{key}" in labels:
                 managers[key] = entry.get("manager") or ""
                 if key in names.MODE_LABELS and (moment := _parse_moment(entry.get("time"))):
                     written_at[key] = min(moment, written_at.get(key, moment))
-    return ours, managers, written_at
+    return ours, managers, written_at, frozenset(cordoned_by)
 
 
 def _parse_moment(value: object) -> datetime | None:

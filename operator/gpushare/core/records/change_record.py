@@ -88,6 +88,8 @@ class Change(Record):
     """The plugin's pod must be deleted."""
     initializing: bool = False
     """The node has just come: it takes no capacity away, so it uses no budget."""
+    was_schedulable: Literal[True] | None = None
+    """Nobody else had cordoned the node when it began: the cordon is the change's own."""
     has_shown_card: Literal[True] | None = None
     """Something showed, when it began, that the node that has just come has a card."""
     labelled_at: Moment | None = None

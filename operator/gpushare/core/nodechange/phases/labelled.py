@@ -187,6 +187,7 @@ def complete(step: Step) -> StepResult:
             disk=seen.records.disk,
         ),
         cordon=False,
+        lifts_cordon=seen.has_lost_cordon,
         message=f"{change.to} verified, uncordoned",
     )
     return step.updating(Reason.UPDATING, f"Mode {change.to} is verified", action)
