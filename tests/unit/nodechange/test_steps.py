@@ -320,9 +320,15 @@ def test_a_node_is_not_done_while_pods_hold_cards_of_the_mode_that_went() -> Non
     members.expect_idle(plan, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
 
 
+PUT_BACK = {
+    "owned": frozenset({*members.OURS, names.ANNOTATION_CHANGE}),
+    "managers": dict.fromkeys(members.CGPU, "kubectl-label"),
+}
+
+
 @pytest.mark.parametrize(
     ("labels", "node"),
-    [(SHARE, {}), (CGPU, {"owned": frozenset({*members.OURS, names.ANNOTATION_CHANGE})})],
+    [(SHARE, {}), (CGPU, PUT_BACK)],
     ids=["another value", "taken away and put back by somebody else"],
 )
 def test_labels_that_somebody_changes_during_the_change_are_put_back_and_the_restart_repeated(
@@ -334,6 +340,13 @@ def test_labels_that_somebody_changes_during_the_change_are_put_back_and_the_res
     assert (apply.cordon, apply.labels) == (True, {**CGPU, **UNVERIFIED})
     change = expect_change(plan)
     assert (change.phase, change.plugins, change.restart) == (ChangePhase.LABELLED, (), True)
+
+
+def test_managed_fields_that_are_emptied_during_the_change_repeat_no_restart() -> None:
+    emptied = {"owned": frozenset(), "allocatable": {MEMORY: 15}}
+    node = _at(ChangePhase.RESTARTING, node=emptied, plugins=RECORDED, node_uid="uid-of-gpu-1")
+    change = expect_change(_step(node, NEW, INSTALLER))
+    assert (change.phase, change.plugins) == (ChangePhase.RESTARTING, RECORDED)
 
 
 @pytest.mark.parametrize("phase", [ChangePhase.LABELLED, ChangePhase.RESTARTING])
