@@ -13,6 +13,8 @@ KIND: Final = "GPUSharePool"
 PLURAL: Final = "gpusharepools"
 
 FIELD_MANAGER: Final = "gpushare-operator"
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+"""To this the API server attributes what is there, once managedFields were emptied."""
 COMMAND_MANAGER: Final = "gpushare-cli"
 """Field manager of what people write by `gpushare approve` and `retry`."""
 FINALIZER: Final = f"{GROUP}/labels"

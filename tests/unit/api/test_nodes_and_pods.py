@@ -29,9 +29,12 @@ def _node(*entries: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def test_ownership_is_read_from_our_entry_of_managed_fields() -> None:
-    node = parse_node(_node(_entry("kubectl"), _entry(names.FIELD_MANAGER)))
+    entries = _entry("kubectl"), _entry(names.FIELD_MANAGER)
+    node = parse_node(_node(*entries, spec={"unschedulable": True}))
     assert node.owned == {"cgpu", "gpushare.io/initial-values"}
-    assert node.owns_cordon
+    assert (node.owns_cordon, node.cordoned_by) == (True, frozenset({"kubectl"}))
+    # What we own is that it is not cordoned.
+    assert not parse_node(_node(*entries)).owns_cordon
 
 
 @pytest.mark.parametrize(

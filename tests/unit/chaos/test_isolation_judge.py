@@ -22,13 +22,14 @@ PLUGIN = "uid-of-plugin"
 def a_node(schedule: str = "cgpu", boot: str = BOOT) -> Json:
     """One that has been in this mode since before its pods came."""
     labels = {"ack.node.gpu.schedule": schedule, "gpushare.io/pool": "training"}
+    notes = applied(schedule, boot_id=BOOT, plugins={PLUGIN: 0}).annotations()
+    keys = {"f:labels": labels, "f:annotations": notes}
     ours = {
         "manager": "gpushare-operator",
         "operation": "Apply",
-        "fieldsV1": {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}},
+        "fieldsV1": {"f:metadata": {k: {f"f:{each}": {} for each in v} for k, v in keys.items()}},
     }
     node = build_node("n1", labels=labels)
-    notes = applied(schedule, boot_id=BOOT, plugins={PLUGIN: 0}).annotations()
     node["metadata"] |= {"managedFields": [ours], "annotations": notes}
     node["status"]["nodeInfo"] = {"bootID": boot}
     return node

@@ -107,14 +107,16 @@ class SlowApi(LoopApi):
 
 def build_cordoned(name: str, labels: Json, *, unschedulable: bool = True) -> Json:
     """A node that was cordoned for a change to cgpu, as it is read."""
-    fields: Json = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}}
+    notes = under_way(ChangePhase.CORDONED).annotations()
+    keys = {"f:labels": labels, "f:annotations": notes}
+    fields: Json = {"f:metadata": {k: {f"f:{each}": {} for each in v} for k, v in keys.items()}}
     manager = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
     metadata = {
         "name": name,
         "uid": f"uid-of-{name}",
         "resourceVersion": "8",
         "labels": labels,
-        "annotations": under_way(ChangePhase.CORDONED).annotations(),
+        "annotations": notes,
         "managedFields": [manager],
     }
     return {"metadata": metadata, "spec": {"unschedulable": unschedulable}}

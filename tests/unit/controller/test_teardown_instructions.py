@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpushare import names
 from gpushare.api.k8s.job import Job, JobState
 from gpushare.api.k8s.node import Node
 from gpushare.controller.informers import Informers
@@ -63,7 +64,10 @@ class _Stored(FakeApi):
 
     def __init__(self, node: Node = LABELLED) -> None:
         super().__init__("api/v1/pods")
-        meta = {"name": node.name, "uid": node.uid, "annotations": dict(node.annotations)}
+        notes = dict(node.annotations)
+        fields: Json = {"f:metadata": {"f:annotations": {f"f:{key}": {} for key in notes}}}
+        ours = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
+        meta = {"name": node.name, "uid": node.uid, "annotations": notes, "managedFields": [ours]}
         spec = {"unschedulable": node.unschedulable}
         self.put("api/v1/nodes/gpu-1", {"metadata": meta, "spec": spec})
 

@@ -57,8 +57,10 @@ def build_stale() -> dict[str, list[Json]]:
     record = applied(
         Schedule.SHARE, before=("pod-default-old",), admitted={"pod-default-old": "cgpu"}
     )
-    node = build_node("n1", gpus=1, total=15)
-    node["metadata"] |= {"labels": SHARE, "annotations": record.annotations()}
+    node, notes = build_node("n1", gpus=1, total=15), record.annotations()
+    fields: Json = {"f:metadata": {"f:annotations": {f"f:{key}": {} for key in notes}}}
+    ours = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
+    node["metadata"] |= {"labels": SHARE, "annotations": notes, "managedFields": [ours]}
     node["status"]["nodeInfo"] = {"bootID": "boot-1"}
     return {"nodes": [node], "pods": [pod], "pools": [], "namespaces": [SPACE]}
 

@@ -105,6 +105,13 @@ async def test_labels_records_and_cordon_are_one_apply_to_the_node_as_it_was_rea
     }
 
 
+async def test_a_cordon_that_others_seem_to_own_is_lifted_by_its_value() -> None:
+    api = Recorder()
+    await apply_node(api, ApplyNode("n1", "1", "7", {}, {}, False, "done", lifts_cordon=True))  # type: ignore[arg-type]
+    assert api.applied["spec"] == {"unschedulable": False}
+    assert api.applied["metadata"]["resourceVersion"] == "7"
+
+
 def _node(*entries: dict[str, Any], **annotations: str) -> dict[str, Any]:
     metadata = {
         "uid": "1",

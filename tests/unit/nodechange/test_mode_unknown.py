@@ -66,6 +66,14 @@ def a_member(schedule: str = "cgpu", **record: Any) -> Node:
     return a_node(labels=labels, records=records, allocatable={MEMORY: 15})
 
 
+def bind(node: Node) -> Node:
+    """The same, its record with the node's UID: it counts whoever owns it."""
+    records = parse_records(node)
+    assert records.applied is not None
+    own = records.applied.model_copy(update={"node_uid": node.uid})
+    return replace(node, annotations=records.model_copy(update={"applied": own}).annotations())
+
+
 def a_foreign(value: str | None, at: datetime | None, node: Node | None = None) -> Node:
     """The same with a label that somebody else wrote or removed."""
     node = node or a_member()
@@ -113,6 +121,28 @@ def test_a_foreign_label_that_stood_for_long_may_have_been_read(
     assert count_unknown(written) == ((1, 0) if unknown else (0, 1))
     after = plan_once_noted(written, POOL, *ALL)
     assert (after.reason is Reason.CORDONED) is unknown
+
+
+@pytest.mark.parametrize("manager", [None, names.BEFORE_FIRST_APPLY, "restore"])
+@pytest.mark.parametrize("seconds", [3, 60], ids=["just began", "looks on"])
+def test_labels_that_have_our_values_are_taken_over_where_managed_fields_were_replaced(
+    manager: str | None, seconds: int
+) -> None:
+    """Nobody wrote them: the plugin is not restarted, and no kernel module is assumed."""
+    applied_by = frozenset({names.ANNOTATION_CHANGE}) if manager == names.BEFORE_FIRST_APPLY else ()
+    labels = {**MODES[Edition.BASIC, Schedule.SHARE].labels, **OURS}
+    node = replace(
+        bind(IN_SHARE),
+        owned=frozenset(applied_by),
+        managers=dict.fromkeys(labels, manager) if manager else {},
+        written_at=dict.fromkeys(labels, LONG) if manager else {},
+    )
+    plan = plan_of(node, SHARE_POOL, *ALL, acting_since=NOW - timedelta(seconds=seconds))
+    apply, unknown = expect_apply(plan), manager == "restore" and seconds < 10
+    assert (apply.cordon, apply.labels.items() >= labels.items()) == (False, True)
+    assert bool(expect_applied(plan).mode_unknown) is unknown
+    settled = plan_once_noted(follow(node, plan), SHARE_POOL, *ALL)
+    assert (settled.state is NodeState.READY) is not unknown
 
 
 @pytest.mark.parametrize(("seconds", "unknown"), [(3, True), (8, False)], ids=["before", "while"])

@@ -13,7 +13,10 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.nodechange.machine import find_rule
 from gpushare.core.nodechange.member_step import MemberStep
+from gpushare.core.nodechange.phases import labelled
+from gpushare.core.nodechange.phases.cordoned import plan_abort
 from gpushare.core.nodechange.phases.labelled import plan_restart
+from gpushare.core.nodechange.step import Step
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, PluginPod
 from gpushare.core.records.node_records import parse_records
@@ -108,7 +111,7 @@ def test_an_empty_cordoned_node_is_labelled_in_the_write_that_says_so() -> None:
 
 
 def test_what_the_node_came_with_is_recorded_in_the_write_of_its_labels() -> None:
-    node = _at(ChangePhase.CORDONED, SHARE, node={"owned": frozenset()})
+    node = _at(ChangePhase.CORDONED, SHARE, node={"owned": frozenset({names.ANNOTATION_CHANGE})})
     noted = expect_recheck(node, OLD).annotations
     assert parse_records(replace(node, annotations=noted)).initial_values == SHARE
 
@@ -238,6 +241,65 @@ def test_the_verified_node_is_uncordoned_in_the_write_that_records_it() -> None:
     assert (record.boot_id, record.before) == ("boot-1", ("uid-of-train-1",))
 
 
+FIRST = frozenset({names.BEFORE_FIRST_APPLY})
+TWO = FIRST | {"kubectl-cordon"}
+
+
+@pytest.mark.parametrize(
+    ("node", "own", "lifts"),
+    [
+        ({}, True, True),
+        ({"owns_cordon": True, "cordoned_by": FIRST}, True, True),
+        ({"owns_cordon": True}, True, False),
+        ({"owns_cordon": True, "cordoned_by": TWO}, True, False),
+        ({"cordoned_by": frozenset({"kubectl-cordon"})}, True, False),
+        ({"owns_cordon": True, "cordoned_by": FIRST}, None, False),
+        ({"unschedulable": False}, True, False),
+    ],
+    ids=[
+        "emptied",
+        "emptied and applied since",
+        "ours alone",
+        "a user's, too",
+        "a user's",
+        "not known to be its own",
+        "none",
+    ],
+)
+def test_a_cordon_of_a_change_is_lifted_where_managed_fields_were_emptied(
+    node: dict[str, Any], own: bool | None, lifts: bool
+) -> None:
+    """What an apply leaves out stays, where the field manager does not own it alone."""
+    ready = _at(
+        ChangePhase.RESTARTING,
+        plugins=RECORDED,
+        was_schedulable=own,
+        node={"allocatable": {MEMORY: 15}, **node},
+    )
+    cordoned = _at(ChangePhase.CORDONED, SHARE, was_schedulable=own, node=node)
+    done = labelled.complete(Step(_seen(ready, NEW, INSTALLER), Policy(), ReconcileContext(NOW)))
+    aborted = plan_abort(_seen(cordoned), why="the pool changed", now=NOW)
+    for action in (expect_apply(done), aborted):
+        assert (action.cordon, action.lifts_cordon) == (False, lifts)
+
+
+@pytest.mark.parametrize(
+    ("node", "own"),
+    [
+        ({}, True),
+        ({"unschedulable": True, "cordoned_by": frozenset({"kubectl-cordon"})}, None),
+        ({"unschedulable": True}, None),
+        ({"unschedulable": True, "owns_cordon": True}, True),
+    ],
+    ids=["in service", "a user cordoned it", "nobody knows who did", "we did, and nobody else"],
+)
+def test_a_change_records_whether_the_cordon_is_its_own(
+    node: dict[str, Any], own: bool | None
+) -> None:
+    plan = members.plan_of(members.a_settled(**node), a_pool(schedule="cgpu"), a_plugin_pod())
+    assert expect_change(plan).was_schedulable is own
+
+
 def test_leaving_sharing_on_open_source_is_done_when_plugin_and_memory_are_gone() -> None:
     labels = {names.LABEL_GPUSHARE: "false", **members.OURS}
     way = {"edition": Edition.OPEN_SOURCE, "to": Schedule.DEFAULT, "restart": False}
@@ -258,9 +320,15 @@ def test_a_node_is_not_done_while_pods_hold_cards_of_the_mode_that_went() -> Non
     members.expect_idle(plan, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
 
 
+PUT_BACK = {
+    "owned": frozenset({*members.OURS, names.ANNOTATION_CHANGE}),
+    "managers": dict.fromkeys(members.CGPU, "kubectl-label"),
+}
+
+
 @pytest.mark.parametrize(
     ("labels", "node"),
-    [(SHARE, {}), (CGPU, {"owned": frozenset(members.OURS)})],
+    [(SHARE, {}), (CGPU, PUT_BACK)],
     ids=["another value", "taken away and put back by somebody else"],
 )
 def test_labels_that_somebody_changes_during_the_change_are_put_back_and_the_restart_repeated(
@@ -272,6 +340,13 @@ def test_labels_that_somebody_changes_during_the_change_are_put_back_and_the_res
     assert (apply.cordon, apply.labels) == (True, {**CGPU, **UNVERIFIED})
     change = expect_change(plan)
     assert (change.phase, change.plugins, change.restart) == (ChangePhase.LABELLED, (), True)
+
+
+def test_managed_fields_that_are_emptied_during_the_change_repeat_no_restart() -> None:
+    emptied = {"owned": frozenset(), "allocatable": {MEMORY: 15}}
+    node = _at(ChangePhase.RESTARTING, node=emptied, plugins=RECORDED, node_uid="uid-of-gpu-1")
+    change = expect_change(_step(node, NEW, INSTALLER))
+    assert (change.phase, change.plugins) == (ChangePhase.RESTARTING, RECORDED)
 
 
 @pytest.mark.parametrize("phase", [ChangePhase.LABELLED, ChangePhase.RESTARTING])

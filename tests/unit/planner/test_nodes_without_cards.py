@@ -123,6 +123,26 @@ def test_a_verified_node_that_turns_out_to_be_virtual_is_neither_changed_nor_rel
     _expect_left_alone(plan_snapshot(a_snapshot(pools=(a_pool(),), nodes=(node,))), "gpu-1")
 
 
+@pytest.mark.parametrize("records", [applied(), under_way(ChangePhase.LABELLED)])
+@pytest.mark.parametrize("uid", [None, "uid-of-gpu-1"], ids=["of an older operator", "named"])
+def test_copied_records_leave_a_node_without_a_card_as_it_is_and_are_removed(
+    records: NodeRecords, uid: str | None
+) -> None:
+    """As `kubectl annotate --all` copies them, onto a node that a user has cordoned."""
+    named = {
+        field: record.model_copy(update={"node_uid": uid})
+        for field in ("change", "applied")
+        if (record := getattr(records, field)) is not None
+    }
+    notes = records.model_copy(update=named).annotations()
+    node = replace(a_cpu_node(unschedulable=True), annotations=notes)
+    planned = plan_snapshot(a_snapshot(pools=(a_pool(),), nodes=(node,)))
+    assert _find(planned, "cpu-1").reason is Reason.NO_GPU_ON_NODE
+    action = planned.decided["cpu-1"].action
+    assert isinstance(action, ReleaseNode)
+    assert not action.remove
+
+
 # What another operator left on such nodes.
 
 

@@ -54,7 +54,7 @@ _SINCE = NOW.isoformat(timespec="milliseconds")
 
 
 def _with(annotation: str, text: str) -> Node:
-    return Node("gpu-1", "uid", annotations={annotation: text})
+    return Node("gpu-1", "uid", annotations={annotation: text}, owned=frozenset({annotation}))
 
 
 @pytest.mark.parametrize(
@@ -101,6 +101,42 @@ def test_old_records_on_a_node_that_is_done_change_nothing() -> None:
     pool = a_pool(schedule="share", edition="Basic")
     plan = plan_of(replace(node, annotations=notes), pool, a_plugin_pod("1"), INSTALLER)
     assert (plan.state, plan.action, plan.halts) == (NodeState.READY, None, "")
+
+
+RECORDED = NodeRecords(initial_values={"cgpu": None}, change=CHANGE, applied=APPLIED)
+
+
+def _written_on(uid: str | None) -> dict[str, str]:
+    """The records as an operator writes them on the node with this UID."""
+    records = {
+        field: record.model_copy(update={"node_uid": uid})
+        for field, record in (("change", CHANGE), ("applied", APPLIED))
+    }
+    return RECORDED.model_copy(update=records).annotations()
+
+
+@pytest.mark.parametrize("owned", [True, False], ids=["cloned with its owners", "copied"])
+def test_records_that_were_copied_from_another_node_count_for_nothing(owned: bool) -> None:
+    notes = _written_on("uid-of-gpu-2")
+    # The values that were found name no node: a clone keeps them.
+    keys = notes.keys() - {names.ANNOTATION_INITIAL_VALUES} if owned else ()
+    node = replace(a_node(), annotations=notes, owned=frozenset(keys))
+    assert parse_records(node) == NodeRecords()
+
+
+@pytest.mark.parametrize(
+    ("uid", "owned", "counts"),
+    [("uid-of-gpu-1", False, True), (None, True, True), (None, False, False)],
+    ids=["it names this node", "an older operator wrote it", "it names none, and is not ours"],
+)
+def test_a_record_counts_on_the_node_that_it_names_whoever_owns_it(
+    uid: str | None, owned: bool, counts: bool
+) -> None:
+    notes = _written_on(uid)
+    node = replace(a_node(), annotations=notes, owned=frozenset(notes if owned else ()))
+    records = parse_records(node)
+    found = (records.initial_values, records.change, records.applied)
+    assert (None not in found, any(found)) == (counts, counts)
 
 
 @pytest.mark.parametrize("text", ["loaded", "", "{", '{"v":1}', "[" * 9999])

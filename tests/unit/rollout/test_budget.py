@@ -216,7 +216,8 @@ def test_a_node_that_joins_waits_for_no_other(progress: RolloutProgress) -> None
 
 def _at(phase: ChangePhase, **more: object) -> Node:
     node = a_settled("gpu-2", unschedulable=True, owns_cordon=True)
-    return replace(node, annotations=under_way(phase, **more).annotations())
+    notes = under_way(phase, **more).annotations()
+    return replace(node, annotations=notes, owned=node.owned | notes.keys())
 
 
 @pytest.mark.parametrize(

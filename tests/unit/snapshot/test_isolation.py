@@ -325,7 +325,10 @@ def test_where_the_node_booted_under_a_foreign_label_nothing_is_claimed(
     node = replace(a_node(labels={**SHARE, **OURS}, records=records), boot_id="boot-2")
     assert claim_of(node, a_train()).isolated is False
     drifted = replace(
-        node, labels={**node.labels, **(theirs or {})}, owned=node.owned - SHARE.keys()
+        node,
+        labels={**node.labels, **(theirs or {})},
+        owned=node.owned - SHARE.keys(),
+        managers=dict.fromkeys(SHARE, "kubectl-label"),
     )
     assert claim_of(drifted, a_train()).isolated is None
     pool = a_pool(edition="Basic", schedule="share")

@@ -166,9 +166,11 @@ def test_a_rollout_is_complete_when_nothing_is_under_way_or_left(plans: list[Ste
 
 
 STRANGE = a_node(labels={**OURS, "ack.node.gpu.schedule": "egpu"})
-CORDONED = replace(
-    a_settled(unschedulable=True, owns_cordon=True),
-    annotations=under_way(ChangePhase.CORDONED).annotations(),
+CORDONED = a_node(
+    labels={**SHARE, **OURS},
+    records=under_way(ChangePhase.CORDONED),
+    unschedulable=True,
+    owns_cordon=True,
 )
 MANUAL = a_pool(rollout={"approval": "Manual"})
 GIVEN_BACK = a_pool(deleting=True, deletion_policy="WholeCard", rollout={"approval": "Manual"})
@@ -194,7 +196,9 @@ def test_a_rollout_is_not_complete_while_a_node_is_left_and_says_what_it_waits_f
 
 
 def test_a_label_that_is_put_back_is_no_rollout() -> None:
-    node = a_node(labels={**SHARE, **OURS}, records=applied(), owned=frozenset())
+    records = applied()
+    notes = frozenset(records.annotations())
+    node = a_node(labels={**SHARE, **OURS}, records=records, owned=notes)
     assert _rollout(a_snapshot(pools=(a_pool(),), nodes=(node,), pods=(a_plugin_pod(),)))[0]
 
 

@@ -74,13 +74,24 @@ class Node:
     deleting: bool = False
     """It is being deleted; a finalizer keeps it until its machine has ended."""
     owns_cordon: bool = False
-    """Our field manager is among the owners of `spec.unschedulable`."""
+    """It is cordoned, and our field manager is among the owners of `spec.unschedulable`."""
+    cordoned_by: frozenset[str] = frozenset()
+    """The other owners."""
 
     @property
     def carries_ours(self) -> bool:
         """Whether anything is left on it that must be given up before the node is nobody's."""
         records = self.annotations.keys() & names.RELEASED_ANNOTATIONS
         return bool(self.owned or self.owns_cordon or records)
+
+    def has_kept(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether these labels of ours are there, and nobody wrote one since: each is ours, or
+        has our value and no owner that wrote it, since managedFields were emptied."""
+        lost = {key: ours for key, ours in labels.items() if key not in self.owned}
+        first = names.BEFORE_FIRST_APPLY
+        return lost.items() <= self.labels.items() and all(
+            self.managers.get(key, first) == first for key in lost
+        )
 
     @property
     def is_control_plane(self) -> bool:
@@ -116,7 +127,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
     annotations, capacity = meta.get("annotations") or {}, status.get("capacity") or {}
     allocatable = status.get("allocatable") or {}
     info = status.get("nodeInfo") or {}
-    ours, managers, written_at = _read_managers(meta)
+    ours, managers, written_at, cordoned_by = _read_managers(meta)
     condition = _find_ready(status)
     ready = condition.get("status") == "True"
     return Node(
@@ -165,7 +176,8 @@ def parse_node(raw: dict[str, Any]) -> Node:
             tuple((k, annotations[k]) for k in names.MAINTENANCE_ANNOTATIONS if k in annotations)
         ),
         deleting="deletionTimestamp" in meta,
-        owns_cordon="f:unschedulable" in ours.get("f:spec", {}),
+        owns_cordon=bool(spec.get("unschedulable")) and "f:unschedulable" in ours.get("f:spec", {}),
+        cordoned_by=share(cordoned_by),
     )
 
 
@@ -188,9 +200,11 @@ def _parse_resources(amounts: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
 
 def _read_managers(
     meta: Mapping[str, Any],
-) -> tuple[dict[str, Any], dict[str, str], dict[str, datetime]]:
-    """Return our fields, the other owners of our labels, and the earliest time of each label."""
+) -> tuple[dict[str, Any], dict[str, str], dict[str, datetime], frozenset[str]]:
+    """Return our fields, the other owners of our labels, the earliest time of each label, and the
+    other owners of the cordon."""
     ours: dict[str, Any] = {}
+    cordoned_by: set[str] = set()
     managers: dict[str, str] = {}
     written_at: dict[str, datetime] = {}
     for entry in meta.get("managedFields") or ():
@@ -198,13 +212,15 @@ def _read_managers(
         if is_our_entry(entry):
             ours = fields
             continue
+        if "f:unschedulable" in (fields.get("f:spec") or {}):
+            cordoned_by.add(entry.get("manager") or "")
         labels = (fields.get("f:metadata") or {}).get("f:labels") or {}
         for key in names.NODE_LABELS:
             if f"f:{key}" in labels:
                 managers[key] = entry.get("manager") or ""
                 if key in names.MODE_LABELS and (moment := _parse_moment(entry.get("time"))):
                     written_at[key] = min(moment, written_at.get(key, moment))
-    return ours, managers, written_at
+    return ours, managers, written_at, frozenset(cordoned_by)
 
 
 def _parse_moment(value: object) -> datetime | None:

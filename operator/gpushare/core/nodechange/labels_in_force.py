@@ -122,6 +122,7 @@ def build_last_applied(
     if restart_pending and not (former is not None and former.restart_pending):
         lacking = EDITIONS[mode.edition].count_lacking_cards(seen.node) or lacking
     applied = LastApplied(
+        node_uid=seen.node.uid,
         pool=pool,
         edition=mode.edition,
         schedule=mode.schedule,

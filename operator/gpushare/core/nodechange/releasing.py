@@ -177,7 +177,7 @@ def _plan_uncordoned(
     seen: NodeSnapshot, ctx: ReconcileContext, *, is_withdrawn: bool = False
 ) -> StepResult:
     """Release the node as it is, or where all is withdrawn without our labels; the cordon first."""
-    if seen.node.owns_cordon:
+    if seen.node.owns_cordon or seen.has_lost_cordon:
         if (at_work := seen.maintenance) is not None:
             return seen.plan(NodeState.BLOCKED, at_work.reason, at_work.message)
         change = seen.records.change

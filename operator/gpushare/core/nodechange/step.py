@@ -117,6 +117,7 @@ def write_records(
         owned_labels(seen.node),
         records,
         cordon=seen.node.owns_cordon if cordon is None else cordon,
+        lifts_cordon=cordon is False and seen.has_lost_cordon,
         message=message,
     )
 

@@ -17,6 +17,8 @@ class LastApplied(Record):
     """What was last applied, and what ran at that time."""
 
     v: Literal[2] = 2
+    node_uid: str | None = Field(default=None, alias="nodeUID")
+    """The node that it is of: on another one it is a copy."""
     pool: PoolName
     edition: Edition
     schedule: ModeName

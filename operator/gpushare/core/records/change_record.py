@@ -74,6 +74,8 @@ class Change(Record):
     """An isolation change under way."""
 
     v: Literal[2] = 2
+    node_uid: str | None = Field(default=None, alias="nodeUID")
+    """The node that it is of: on another one it is a copy."""
     pool: PoolName
     edition: Edition
     from_mode: ModeName = Field(alias="from")
@@ -86,6 +88,8 @@ class Change(Record):
     """The plugin's pod must be deleted."""
     initializing: bool = False
     """The node has just come: it takes no capacity away, so it uses no budget."""
+    was_schedulable: Literal[True] | None = None
+    """Nobody else had cordoned the node when it began: the cordon is the change's own."""
     has_shown_card: Literal[True] | None = None
     """Something showed, when it began, that the node that has just come has a card."""
     labelled_at: Moment | None = None

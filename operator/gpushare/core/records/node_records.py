@@ -6,6 +6,7 @@ operator does not know is ignored, and kept for the newer operator that wrote it
 """
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -19,6 +20,7 @@ from gpushare.core.records.restart_record import NO_RESTARTS, Restarts
 from gpushare.core.records.system_disk import describe_disk, is_disk_replaced
 from gpushare.editions.edition import Mode
 
+R = TypeVar("R", Change, LastApplied)
 _INITIAL_VALUES: TypeAdapter[dict[str, str | None]] = TypeAdapter(dict[str, str | None])
 
 
@@ -90,20 +92,20 @@ def parse_records(node: Node) -> NodeRecords:
     Raises `RecordError` for one that is not ours or of another version: somebody edited it, or
     another version of the operator was here, and acting on a guess could restart what must not.
     """
-    found, change, applied, drift = (
+    found, drift = (
         node.annotations.get(key)
-        for key in (
-            names.ANNOTATION_INITIAL_VALUES,
-            names.ANNOTATION_CHANGE,
-            names.ANNOTATION_APPLIED,
-            names.ANNOTATION_DRIFT,
-        )
+        for key in (names.ANNOTATION_INITIAL_VALUES, names.ANNOTATION_DRIFT)
     )
     try:
+        initial_values = _INITIAL_VALUES.validate_json(found) if found else None
+        change = _parse_own(node, names.ANNOTATION_CHANGE, Change)
+        applied = _parse_own(node, names.ANNOTATION_APPLIED, LastApplied)
+        # They name no node: a copy has no other record beside it.
+        is_own = change or applied or names.ANNOTATION_INITIAL_VALUES in node.owned
         return NodeRecords(
-            initial_values=_INITIAL_VALUES.validate_json(found) if found else None,
-            change=Change.model_validate_json(change) if change else None,
-            applied=LastApplied.model_validate_json(applied) if applied else None,
+            initial_values=initial_values if is_own else None,
+            change=change,
+            applied=applied,
             drift=Drift.model_validate_json(drift) if drift else None,
             restarts=_parse_restarts(node),
             # Whatever it says, unless it is proven that it is said of another disk.
@@ -126,6 +128,20 @@ def parse_records(node: Node) -> NodeRecords:
             "another version of the operator wrote it, run that version. If it was edited, run: "
             f"kubectl annotate node {node.name} {unknown}{key}- --overwrite"
         ) from error
+
+
+def _parse_own(node: Node, key: str, kind: type[R]) -> R | None:
+    """Read a record; None where there is none, or it is a copy of another node's.
+
+    `kubectl annotate --all`, a restored backup and a cloned Node copy them. One that names no node
+    is of an older operator while our field manager owns it.
+    """
+    text = node.annotations.get(key)
+    record = kind.model_validate_json(text) if text else None
+    if record is None:
+        return None
+    is_own = record.node_uid == node.uid if record.node_uid else key in node.owned
+    return record if is_own else None
 
 
 def _parse_restarts(node: Node) -> Restarts:

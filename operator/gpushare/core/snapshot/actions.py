@@ -60,6 +60,8 @@ class ApplyNode:
     is_mode_unsaved: bool = False
     """It says that nobody knows which mode the plugin gives. Until it is stored the controller
     remembers that: what stands on the node by then need not show it any more."""
+    lifts_cordon: bool = False
+    """To leave the cordon out would not lift it: `NodeSnapshot.has_lost_cordon`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +220,13 @@ class StepResult:
 
 
 def build_apply(
-    node: Node, labels: Mapping[str, str], records: NodeRecords, *, cordon: bool, message: str
+    node: Node,
+    labels: Mapping[str, str],
+    records: NodeRecords,
+    *,
+    cordon: bool,
+    lifts_cordon: bool = False,
+    message: str,
 ) -> ApplyNode:
     """Build an apply to `node` that leaves exactly this of ours on it.
 
@@ -235,6 +243,7 @@ def build_apply(
         labels=dict(sorted(ours.items())),
         annotations=records.annotations(),
         cordon=cordon,
+        lifts_cordon=lifts_cordon,
         message=message,
         is_mode_unsaved=records.applied is not None and bool(records.applied.mode_unknown),
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 
+from gpushare import names
 from gpushare.api.k8s.job import Job
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
@@ -118,6 +119,16 @@ class NodeSnapshot:
     def is_out_of_service(self) -> bool:
         """Whether nothing new is bound to the node."""
         return self.node.unschedulable
+
+    @property
+    def has_lost_cordon(self) -> bool:
+        """Whether the cordon is the change's own, but stays when our field manager lets go of it:
+        managedFields were replaced, and name nobody who cordoned the node."""
+        change, node = self.records.change, self.node
+        is_own = change is not None and change.is_under_way and change.was_schedulable is not None
+        is_lost = not node.owns_cordon or names.BEFORE_FIRST_APPLY in node.cordoned_by
+        is_lost = is_lost and node.cordoned_by <= {names.BEFORE_FIRST_APPLY}
+        return is_own and is_lost and node.unschedulable
 
     @cached_property
     def maintenance(self) -> Blocker | None:

@@ -44,8 +44,8 @@ async def apply_node(api: ApiClient, action: ApplyNode) -> Json:
         # An empty map would make us the owner of the map itself.
         if owned:
             body["metadata"][key] = dict(owned)
-    if action.cordon:
-        body["spec"] = {"unschedulable": True}
+    if action.cordon or action.lifts_cordon:
+        body["spec"] = {"unschedulable": action.cordon}
     node = await api.apply(f"{PATH}/{action.node}", body)
     present = names.NODE_ANNOTATIONS & node["metadata"].get("annotations", {}).keys()
     if left_over := sorted(present - action.annotations.keys()):

@@ -107,6 +107,7 @@ def _finish_member(snapshot: ClusterSnapshot, name: str, pool: Pool, plan: StepR
     witness, amounts = EDITIONS[mode.edition].find_expected_state(node, mode)
     kept = {k: v for k, v in node.labels.items() if k not in names.NODE_LABELS & node.owned}
     applied = LastApplied(
+        node_uid=node.uid,
         pool=pool.name,
         edition=mode.edition,
         schedule=mode.schedule,

@@ -111,8 +111,7 @@ def revert(step: Step) -> StepResult | None:
         return replace(plan, action=step.write_change("cordoned again")) if is_open else plan
     labels = {key: value for key, value in wanted.items() if key not in verdict.given_up}
     # A value that somebody took away and put back is not ours: who knows what was read meanwhile.
-    intact = mode.labels.items() <= seen.node.labels.items()
-    intact = intact and mode.labels.keys() <= seen.node.owned
+    intact = mode.labels.items() <= seen.node.labels.items() and seen.node.has_kept(mode.labels)
     if not intact and mode.follows_label and step.late_pods is not None:
         # The plugin has followed that label, and would follow ours under the pods.
         return step.wait_for_pods(step.late_pods)
@@ -187,6 +186,7 @@ def complete(step: Step) -> StepResult:
             disk=seen.records.disk,
         ),
         cordon=False,
+        lifts_cordon=seen.has_lost_cordon,
         message=f"{change.to} verified, uncordoned",
     )
     return step.updating(Reason.UPDATING, f"Mode {change.to} is verified", action)

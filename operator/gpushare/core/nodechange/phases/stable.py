@@ -312,7 +312,10 @@ def wait_for_restart_limit(step: MemberStep) -> StepResult | None:
 def start(step: MemberStep) -> StepResult:
     """Start the change with the cordon, once the rollout admits it."""
     failed, policy = step.failed_change, step.policy
+    node = step.seen.node
+    is_free = not node.unschedulable or (node.owns_cordon and not node.cordoned_by)
     change = Change(
+        node_uid=node.uid,
         pool=step.pool.name,
         claim=policy.claim.spec,
         edition=step.pool.spec.edition,
@@ -322,6 +325,7 @@ def start(step: MemberStep) -> StepResult:
         since=step.ctx.now,
         restart=step.transition.outcome is Outcome.APPLY_AND_RESTART,
         initializing=step.initializes,
+        was_schedulable=failed.was_schedulable if failed else is_free or None,
         has_shown_card=step.has_shown_card or None,
         labelled_at=failed.labelled_at if failed else None,
         before=failed.before if failed else (),
@@ -334,8 +338,8 @@ def start(step: MemberStep) -> StepResult:
     noted = note_module(step.seen, records, MODES[change.edition, change.from_mode])
     # The cordon and the record of the change, in one write.
     cordon = build_apply(
-        step.seen.node,
-        owned_labels(step.seen.node),
+        node,
+        owned_labels(node),
         noted,
         cordon=True,
         message=f"cordoned for {step.way}",
