@@ -84,7 +84,7 @@ then costs nothing of the API server's budget for the expression. */}}
 {{- define "gpushare.cel.concerned" -}}
 [{{ . }}].exists(pod,
 {{ include "gpushare.cel.container" (include "gpushare.cel.asks" .) }}
-|| 'gpushare.io/pool' in pod.?metadata.?annotations.orValue({})
+|| [pod.?metadata.?annotations, pod.?metadata.?labels].exists(m, 'gpushare.io/pool' in m.orValue({}))
 || [{{ include "gpushare.cel.variables" . }}].exists(variables,
 {{ include "gpushare.cel.container" (include "gpushare.cel.sets" .) }}))
 {{- end }}

@@ -260,6 +260,7 @@ class Reason(StrEnum):
     UPDATING = "Updating"
     DRIFT_REVERTED = "DriftReverted"
     CORDONED = "Cordoned"
+    CORDONED_AGAIN = "CordonedAgain"
     LABELLED = "Labelled"
     PLUGIN_RESTARTING = "PluginRestarting"
     PLUGIN_RESTARTED = "PluginRestarted"

@@ -148,7 +148,7 @@ class Executor:
                 self._tell_node(action.node, Reason.DRIFT_REVERTED, note, warns=True)
         if outcome.is_cordoned_again:
             note = f"Pool {pool}: The node was uncordoned during its change, and is cordoned again"
-            self._tell_node(action.node, Reason.CORDONED, note, warns=True)
+            self._tell_node(action.node, Reason.CORDONED_AGAIN, note, warns=True)
         # Somebody else holds what we let go of: without a pause this would be sent for ever.
         return 0.0 if is_changed else NO_CHANGE_SECONDS
 

@@ -155,7 +155,7 @@ def test_a_node_under_anothers_maintenance_is_given_back_when_both_are_done(
     assert bench.audit.our_deletions(quiet) == []
     # Uncordoned by the other at most once, and then by the operator.
     ends = [old and not new for old, new in pairwise(map(is_cordoned, seen.history))].count(True)
-    events = read_events(bench, bench.node("n1"), "Cordoned")
+    events = read_events(bench, bench.node("n1"), "CordonedAgain")
     assert (ends, len(events)) == ((1, 0) if kind is UpgradeController else (2, 1))
     assert not read_change(bench.node("n1"))
 

@@ -85,12 +85,13 @@ def test_a_halted_pool_is_degraded(bench: Bench) -> None:
         {"rollout": {"freeze": {"reason": "release week"}}},
         {"reconcile": "Observe"},
         {"reconcile": "Paused"},
+        {"schedule": "core_mem"},
     ],
-    ids=["approval", "freeze", "observed", "paused"],
+    ids=["approval", "freeze", "observed", "paused", "manual steps"],
 )
 def test_a_pool_that_waits_for_a_person_is_suspended(bench: Bench, spec: Json) -> None:
     given_sharing_pool(bench, "Professional", "n1")
-    bench.change_pool(schedule="cgpu", **spec)
+    bench.change_pool(**{"schedule": "cgpu", **spec})
     expect_judged(bench, "InProgress", "Suspended")
 
 

@@ -81,6 +81,7 @@ CONCERNED = {
     "memory at the start": starting(),
     "memory of a sidecar": starting(restartPolicy="Always"),
     "a pool": build_whole_card_pod("p", annotations={POOL: "training"}),
+    "a pool, as a label": build_whole_card_pod("p", labels={POOL: "training"}),
     "CGPU_DISABLE": build_pod("p", gib=None, env={"CGPU_DISABLE": "true"}),
     "every card": build_pod("p", gib=None, env={VISIBLE: "all"}),
     "cards from elsewhere": from_elsewhere(),

@@ -9,7 +9,14 @@ from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.core.admission.pool_view import Room
 from gpushare.core.admission.warnings import find_unit_warning
-from tests.kit.values.manifests import CORE, COUNT, MEMORY, build_container, build_pod
+from tests.kit.values.manifests import (
+    CORE,
+    COUNT,
+    MEMORY,
+    build_container,
+    build_pod,
+    build_whole_card_pod,
+)
 from tests.kit.values.pool_views import Json, a_room, a_view, admit
 
 
@@ -116,6 +123,12 @@ def test_a_label_that_is_meant_as_an_annotation_is_named(key: str) -> None:
     assert warning.startswith(f"Label gpushare.io/{key} of the pod is ignored")
     both = admit(build_pod("a", labels=labels, annotations=_ours({key: "none"})), a_view())
     assert not any(each.startswith("Label") for each in both.warnings)
+
+
+def test_it_is_named_for_a_pod_that_asks_for_whole_cards_too() -> None:
+    (warning,) = admit(build_whole_card_pod("a", labels=_ours({"pool": "x"})), a_view()).warnings
+    assert warning.startswith("Label gpushare.io/pool of the pod is ignored")
+    assert admit(build_pod("a", gib=None, labels=_ours({"pool": "x"})), a_view()).warnings == ()
 
 
 def _ours(words: dict[str, str]) -> dict[str, str]:

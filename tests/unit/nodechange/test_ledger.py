@@ -2,11 +2,14 @@
 
 import pytest
 
+from gpushare import names
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.nodechange.blockers import find_blocking_pods
 from gpushare.editions.edition import Outcome
 from gpushare.editions.registry import MODES, TRANSITIONS
-from tests.kit.values.objects import a_gpu_pod
+from gpushare.names import Reason
+from tests.kit.values.node_plans import OURS, applied, expect_change, plan_of
+from tests.kit.values.objects import a_gpu_pod, a_node, a_pool
 
 CORE_MEM = Schedule.CORE_MEM
 WITHDRAWING = [
@@ -32,9 +35,10 @@ def test_no_label_changes_under_a_pod_that_the_scheduler_counts_in_the_old_mode(
 
 def test_where_pods_stay_the_scheduler_counts_them_as_before() -> None:
     # The Basic edition's switch of isolation, and no other change.
-    for (edition, of, to), change in TRANSITIONS.items():
-        if change.keeps_workloads:
-            assert MODES[edition, of].resource == MODES[edition, to].resource
+    kept = [pair for pair, change in TRANSITIONS.items() if change.keeps_workloads]
+    assert kept
+    for edition, of, to in kept:
+        assert MODES[edition, of].resource == MODES[edition, to].resource
 
 
 @pytest.mark.parametrize("other", sorted({*Schedule} - {CORE_MEM, Schedule.DEFAULT}))
@@ -47,3 +51,34 @@ def test_between_the_two_modes_that_isolate_a_node_is_removed_and_added_again() 
     for pair in ((Schedule.CGPU, CORE_MEM), (CORE_MEM, Schedule.CGPU)):
         steps = TRANSITIONS[Edition.PROFESSIONAL, *pair].steps
         assert [step.split()[0] for step in steps] == ["drain", "remove", "add"]
+
+
+PROFESSIONAL = Edition.PROFESSIONAL
+BESIDE_MODULE = [
+    (of, to)
+    for (edition, of, to), change in TRANSITIONS.items()
+    if edition is PROFESSIONAL and Schedule.CGPU not in (of, to)
+    if change.outcome is Outcome.APPLY
+    if TRANSITIONS[edition, Schedule.CGPU, to].outcome is Outcome.REQUIRES_MANUAL_ACTION
+]
+"""Changes that are made by label, to a mode to which none from cgpu is."""
+
+
+@pytest.mark.parametrize(("of", "to"), BESIDE_MODULE)
+def test_a_module_that_is_still_loaded_makes_it_the_change_from_the_mode_that_loaded_it(
+    of: Schedule, to: Schedule
+) -> None:
+    labels = {names.LABEL_SCHEDULE: str(of), **OURS}
+    node = a_node(labels=labels, records=applied(of))
+    loaded = a_node(labels=labels, records=applied(of, module=True))
+    assert plan_of(node, a_pool(schedule=to)).reason is not Reason.REQUIRES_MANUAL_ACTION
+    plan = plan_of(loaded, a_pool(schedule=to))
+    assert (plan.action, plan.reason) == (None, Reason.REQUIRES_MANUAL_ACTION)
+    assert TRANSITIONS[PROFESSIONAL, Schedule.CGPU, to].instructions in plan.message
+
+
+@pytest.mark.parametrize("to", [Schedule.CGPU, Schedule.TOPOLOGY])
+def test_it_stops_no_change_that_the_vendor_lists_from_that_mode(to: Schedule) -> None:
+    labels = {names.LABEL_SCHEDULE: "default", **OURS}
+    node = a_node(labels=labels, records=applied(Schedule.DEFAULT, module=True))
+    assert expect_change(plan_of(node, a_pool(schedule=to))).to == to

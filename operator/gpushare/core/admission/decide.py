@@ -72,9 +72,9 @@ def decide(
     decision = _decide(request, shortlists or Shortlists())
     if pod.is_of_queued_job and decision.pool is not None:
         decision = replace(decision, warnings=(*decision.warnings, _KUEUE_ADDS))
-    if not pod.asks_for_share:
+    if not pod.requests:
         return decision
-    if pod.requires_isolation:
+    if pod.asks_for_share and pod.requires_isolation:
         decision = _insist_on_isolation(request, decision)
     added = list(find_ignored_words(pod, namespace))
     if (warning := find_unit_warning(pod, pools)) is not None:

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from gpushare import names
 from gpushare.api.nvidia_plugin import ConfigChangePolicy
-from gpushare.api.pool import Pool, RestartPolicy
+from gpushare.api.pool import Pool, RestartPolicy, Schedule
 from gpushare.core.nodechange.blockers import (
     find_blocking_pods,
     find_missing_config,
@@ -26,6 +26,7 @@ from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Outcome, Transition
 from gpushare.editions.registry import (
     MODES,
+    TRANSITIONS,
     desired_labels,
     find_schedule,
     find_transition,
@@ -122,8 +123,15 @@ class MemberStep(Step):
     def needed(self) -> Transition | None:
         """The change that the labels need; None where writing them is enough."""
         reading = self.seen.reading
-        if self.current != self.wanted.schedule:
-            return find_transition(self.wanted.edition, self.current, self.wanted.schedule)
+        edition, to = self.wanted.edition, self.wanted.schedule
+        if self.current != to:
+            # A module that is still loaded makes it the change from cgpu, whatever came between.
+            known = (
+                TRANSITIONS.get((edition, Schedule.CGPU, to)) if self.seen.records.module else None
+            )
+            if known is not None and known.outcome is Outcome.REQUIRES_MANUAL_ACTION:
+                return known
+            return find_transition(edition, self.current, to)
         if reading is None or not reading.applied.is_of(self.wanted):
             return None
         never = self.pool.spec.device_plugin.restart is RestartPolicy.NEVER
