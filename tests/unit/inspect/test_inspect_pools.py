@@ -162,6 +162,24 @@ def test_gated_pods_are_shown_apart_as_no_demand(shown: Shown) -> None:
     assert told["c"] == ([], "the scheduler names no GPU resource that it lacks")
 
 
+@pytest.mark.parametrize(
+    ("minute", "asked", "why"),
+    [("11:55", 4, None), ("11:45", 0, "neither placed nor refused")],
+    ids=["young", "old"],
+)
+def test_a_pod_that_no_scheduler_answers_is_demand_for_some_minutes(
+    shown: Shown, minute: str, asked: int, why: str | None
+) -> None:
+    pod = build_waiting("a", 4, "training")
+    pod["metadata"]["creationTimestamp"] = f"2026-03-01T{minute}:00Z"
+    pod["status"]["conditions"] = []
+    told = shown.tell(pod)
+    assert told["pools"][0]["memoryRequestedGiB"] == asked
+    (waiting,) = told["waiting"]
+    assert (why or "") in (waiting["noDemand"] or "")
+    assert bool(waiting["noDemand"]) is bool(why)
+
+
 def test_a_typing_error_leaves_the_pools_figures_as_they_are(shown: Shown) -> None:
     (before,), (after,) = (
         shown.tell(*pods)["pools"] for pods in ([], [build_waiting("a", 10**10, "training")])
