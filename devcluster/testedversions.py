@@ -1,4 +1,4 @@
-"""Which Kubernetes releases the product was tested on, and when: tested-versions.yaml."""
+"""Which Kubernetes versions the product was tested on, and when: tested-versions.yaml."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ _LIST = Path(__file__).with_name("tested-versions.yaml")
 
 @dataclass(frozen=True, slots=True)
 class TestedVersion:
-    """One release, the suite that was run on it, and the month of the last time."""
+    """One version, the suite that was run on it, and the month of the last time."""
 
     version: str
     month: str

@@ -37,7 +37,7 @@ class Mode:
     reads_label: bool = False
     """Its plugin serves other modes too: which one, it reads when it starts, and nothing shows what
     it has read. A change restarts it only by `APPLY_AND_RESTART`."""
-    isolated_by_module: bool = False
+    keeps_isolation: bool = False
     """It does not isolate, but a cGPU kernel module that is still loaded does so all the same."""
     also_used: tuple[str, ...] = ()
     """Resources that its node does not offer, and that pods on it may hold its cards by."""
@@ -208,7 +208,7 @@ class EditionDescription:
     @cached_property
     def tracks_module(self) -> bool:
         """Whether a cGPU kernel module that outlives its mode matters to another mode."""
-        return any(mode.isolated_by_module for mode in self.modes)
+        return any(mode.keeps_isolation for mode in self.modes)
 
     @property
     def has_placement(self) -> bool:

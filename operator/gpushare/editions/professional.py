@@ -42,7 +42,7 @@ PROFESSIONAL = EditionDescription(
             "ack-nvidia-device-plugin",
             recoverer="nvidia-device-plugin-recover",
         ),
-        _mode(Schedule.SHARE, _MEMORY, GPUSHARE_PLUGIN, reads_label=True, isolated_by_module=True),
+        _mode(Schedule.SHARE, _MEMORY, GPUSHARE_PLUGIN, reads_label=True, keeps_isolation=True),
         _mode(Schedule.CGPU, _MEMORY, GPUSHARE_PLUGIN, _CGPU, reads_label=True, isolated=True),
         _mode(
             Schedule.CORE_MEM,

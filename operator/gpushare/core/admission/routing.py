@@ -66,7 +66,7 @@ def route(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
             request, Reason.NO_ELIGIBLE_POOL, head, causes, advice, lost, warnings
         )
     ranking = shortlist.ranker.find_best(request.reserved)
-    if not shortlist.ranker.is_preferred:
+    if not shortlist.ranker.is_wanted:
         told = (
             f"but {names.ENV_CGPU_DISABLE} turns cGPU's isolation off, so the pod can use other "
             "pods' memory. No pool without isolation accepts this pod. Remove the variable"

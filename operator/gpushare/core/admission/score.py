@@ -169,7 +169,7 @@ class PoolRanker:
         wanted = _list_wanted(pod, candidates)
         # Not the pod itself, with its texts: this is kept.
         self._fits = {pool.name: PoolFit(pod, pool) for pool in wanted or candidates}
-        self.is_preferred = bool(wanted)
+        self.is_wanted = bool(wanted)
         """They are of the kind, isolated or not, that the pods seem to want."""
         self._reason = Reason.ROUTED
         if not wanted and not candidates[0].isolates:

@@ -34,7 +34,7 @@ def may_have_module(seen: NodeSnapshot, mode: Mode) -> bool:
 
 def is_isolation_left(seen: NodeSnapshot, to: Mode) -> bool:
     """Tell whether isolation may stay on although `to` has none: only a teardown removes it."""
-    return to.isolated_by_module and may_have_module(seen, to)
+    return to.keeps_isolation and may_have_module(seen, to)
 
 
 def note_module(

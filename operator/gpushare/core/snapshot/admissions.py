@@ -57,7 +57,7 @@ def _read_records(seen: NodeSnapshot, is_brief: IsBrief | None) -> tuple[Admissi
         return {}, None
     applied = reading.applied
     # What a plugin that reads `share` gives beside a loaded module, nobody outside knows.
-    is_hidden = seen.records.module and applied.mode.isolated_by_module
+    is_hidden = seen.records.module and applied.mode.keeps_isolation
     served = None if is_hidden else reading.find_served(is_brief)
     # Of the boot before, they are dead, and only listed still.
     is_stale = applied.is_of_another_boot(seen.node)
@@ -72,7 +72,7 @@ def _find_met_in_new_boot(seen: NodeSnapshot, change: Change) -> Mode | None:
         return None
     is_torn_down = change.teardown is not None and change.phase is ChangePhase.RESTARTING
     to = change.mode
-    is_beside_module = seen.records.module and to.isolated_by_module
+    is_beside_module = seen.records.module and to.keeps_isolation
     if not is_torn_down and (change.teardown is not None or is_beside_module):
         # The module may have outlived the reboot.
         return None
