@@ -179,7 +179,7 @@ def test_the_unit_is_told_wherever_the_pod_goes(more: Json) -> None:
 def test_where_pools_count_in_different_units_both_are_told() -> None:
     warning = find_unit_warning(parse_pod_request(_asking("10G")), (a_view(), IN_MIB))
     assert warning is not None
-    assert "GiB or MiB, not bytes" in warning
+    assert "The unit is GiB or MiB" in warning
     assert "largest card" not in warning
 
 

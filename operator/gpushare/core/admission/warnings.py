@@ -64,7 +64,10 @@ def find_unit_warning(pod: PodRequest, pools: Collection[PoolView]) -> str | Non
     unit, amount = " or ".join(told), f"{units}{' or more' if units == MAX_QUANTITY else ''}"
     largest = max(room.largest_card for room in rooms)
     than = f", but the largest card has {largest} {unit}" if largest and len(told) == 1 else ""
-    return f"{names.RESOURCE_GPU_MEMORY} is {amount} {unit}{than}. The unit is {unit}, not bytes"
+    return (
+        f"{names.RESOURCE_GPU_MEMORY} is {amount} {unit}{than}. The unit is {unit}: write a number "
+        "without a suffix"
+    )
 
 
 def find_warnings(pod: PodRequest) -> Iterator[str]:
