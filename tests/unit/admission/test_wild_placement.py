@@ -82,9 +82,15 @@ class Trial:
         ]
 
     def is_barred_from(self, pool: WildPool) -> bool:
-        """Whether none of its nodes has the labels that the pod wants, or none lets it in."""
+        """Whether none of its nodes has the labels that the pod wants, or none lets it in. A taint
+        that several nodes have, and no other node of the pool lacks, is taken for the pool's own.
+        """
         nodes = self.cluster.of(pool)
-        is_open = any(tolerates_taints(self.pod, pool, node) for node in nodes)
+        taints = [node.node.machine.taints for node in nodes]
+        has_own = len(nodes) > 1 and any(
+            all(each in all_of for all_of in taints) for each in taints[0]
+        )
+        is_open = has_own or any(tolerates_taints(self.pod, pool, node) for node in nodes)
         is_matched = any(may_match(self.pod, node) for node in nodes)
         return not (is_open and is_matched) or self.pod.units > CARD_MEMORY
 

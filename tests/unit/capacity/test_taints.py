@@ -45,7 +45,11 @@ def test_a_taint_of_all_nodes_of_a_pool_takes_no_room_away_from_it_though_no_pod
 
 
 def test_an_autoscalers_taint_does_though_all_nodes_of_a_pool_have_it() -> None:
-    assert blocks(node(taints=(AUTOSCALER,))) == []
+    assert blocks(*[node(taints=(AUTOSCALER,))] * 2) == []
+
+
+def test_a_taint_of_a_single_node_is_not_taken_for_its_pools_own() -> None:
+    assert blocks(node(taints=(TEAM,))) == []
 
 
 def test_a_second_taint_of_one_node_does() -> None:
@@ -58,7 +62,7 @@ def test_taints_of_another_value_or_effect_are_not_the_same() -> None:
 
 
 def test_a_node_whose_cards_are_not_known_says_nothing_about_the_taint_of_the_others() -> None:
-    assert blocks(NodeCapacity(), node(taints=(TEAM,))) == [15]
+    assert blocks(NodeCapacity(), *[node(taints=(TEAM,))] * 2) == [15, 15]
 
 
 @pytest.mark.parametrize("key", ["nvidia.com/gpu", "aliyun.com/gpu-mem"])

@@ -97,7 +97,7 @@ class MemorySums:
         ]
         asked: Counter[int] = Counter()
         free: Counter[int] = Counter()
-        own = find_own_taints({taints for sums, _ in scaled for taints in sums.taints})
+        own = find_own_taints(sum((Counter(sums.taints) for sums, _ in scaled), Counter()))
         for sums, factor in scaled:
             asked.update({amount * factor: n for amount, n in sums.requests.items()})
             for taints, blocks in sums.free_blocks.items():

@@ -25,7 +25,7 @@ def list_sizes(nodes: Iterable[NodeCapacity]) -> frozenset[NodeSize]:
 
 def find_own(nodes: Iterable[NodeCapacity]) -> frozenset[Taint]:
     """Find the taints that are the own ones of a pool with these nodes."""
-    return find_own_taints({node.taints for node in nodes if node.gpus})
+    return find_own_taints(Counter(node.taints for node in nodes if node.gpus))
 
 
 def close_tainted(nodes: Collection[NodeCapacity]) -> list[NodeCapacity]:

@@ -4,7 +4,7 @@ Node autoscalers, problem detectors and readiness controllers taint a node witho
 that all nodes of a pool have is how they are meant to be.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 
 from gpushare import names
 from gpushare.api.k8s.taint import Taint, Tolerations, parse_tolerations, tolerates
@@ -39,8 +39,9 @@ def list_untolerated(taints: Iterable[Taint], tolerations: Tolerations) -> tuple
     )
 
 
-def find_own_taints(nodes: Collection[Collection[Taint]]) -> frozenset[Taint]:
-    """Find the taints that are the pool's own, as each of its nodes has them; `nodes` are the
-    taints of each. Its pods tolerate them, or would run nowhere."""
-    shared = frozenset.intersection(*map(frozenset, nodes)) if nodes else ()
+def find_own_taints(nodes: Mapping[tuple[Taint, ...], int]) -> frozenset[Taint]:
+    """Find the taints that are the pool's own, as each of its nodes has them; `nodes` counts those
+    with the same taints. Its pods tolerate them, or would run nowhere. A single node may have
+    failed."""
+    shared = frozenset.intersection(*map(frozenset, nodes)) if sum(nodes.values()) > 1 else ()
     return frozenset(taint for taint in shared if not taint.key.startswith(_PASSING))
