@@ -308,6 +308,7 @@ class Reason(StrEnum):
     WRITE_REFUSED = "WriteRefused"
     INTERNAL_ERROR = "InternalError"
     RECORD_UNREADABLE = "RecordUnreadable"
+    RECORD_REMOVED = "RecordRemoved"
 
     # Nodes in their teardown.
     MODULE_REMOVAL = "ModuleRemoval"

@@ -1,11 +1,21 @@
 """What people and other tools do to a node by hand, also while its isolation changes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 import yaml
 
 from devcluster.editions import Edition
-from tests.kit.bench import NODES, Bench
-from tests.kit.cluster.expect import expect, expect_pool_ready, expect_step
+from tests.kit.bench import MODE, NODES, Bench
+from tests.kit.cluster.expect import (
+    expect,
+    expect_labels,
+    expect_pool_ready,
+    expect_quiet,
+    expect_reason,
+    expect_step,
+)
 from tests.kit.cluster.sharing_pools import given_sharing_pool, plugin_uids
 from tests.kit.values.manifests import build_pool
 
@@ -83,6 +93,59 @@ def test_a_node_whose_managed_fields_are_emptied_at_rest_is_taken_over_without_a
     expect_pool_ready(bench, nodes=1)
     assert (plugin_uids(bench), bench.labels()["n1"]) == (before, labels)
     assert MODULE not in bench.node("n1")["metadata"]["annotations"]
+
+
+@contextmanager
+def change_removed_by_policy(bench: Bench) -> Iterator[None]:
+    """Within its block, the API server takes the record of a change out of each write."""
+    api = "/apis/admissionregistration.k8s.io/v1"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"]}
+    has_it = f"has(object.metadata.annotations) && '{CHANGE}' in object.metadata.annotations"
+    remove = f"JSONPatch{{op: 'remove', path: '/metadata/annotations/{CHANGE.replace('/', '~1')}'}}"
+    policy = {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {"resourceRules": [{**rule, "resources": ["nodes"]}]},
+        "matchConditions": [{"name": "has-it", "expression": has_it}],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": f"[{remove}]"}}],
+    }
+    kinds = {"mutatingadmissionpolicies": policy, "mutatingadmissionpolicybindings": {}}
+    for kind, spec in kinds.items():
+        spec = spec or {"policyName": "annotations"}
+        bench.call("POST", f"{api}/{kind}", {"metadata": {"name": "annotations"}, "spec": spec})
+    try:
+        yield
+    finally:
+        for kind in kinds:
+            bench.call("DELETE", f"{api}/{kind}/annotations")
+
+
+def is_removed(bench: Bench, node: str) -> bool:
+    """Whether the record is taken out of a write; an empty one is none."""
+    bench.annotate(f"{NODES}/{node}", {CHANGE: ""})
+    return CHANGE not in bench.node(node)["metadata"]["annotations"]
+
+
+def test_a_policy_that_removes_the_record_of_a_change_leaves_no_node_cordoned(
+    bench: Bench,
+) -> None:
+    before = given_sharing_pool(bench, "Professional", "n1")
+    with change_removed_by_policy(bench):
+        expect(bench, "the policy is in force", lambda: is_removed(bench, "n1"))
+        bench.change_pool(schedule="cgpu")
+        expect_reason(bench, "n1", "RecordRemoved", CHANGE)
+        expect(
+            bench,
+            "the node takes pods",
+            lambda: not bench.node("n1")["spec"].get("unschedulable"),
+        )
+        expect_quiet(
+            bench, "nothing more is written", lambda: bench.node("n1")["metadata"]["annotations"]
+        )
+        assert plugin_uids(bench) == before
+    bench.annotate(f"{NODES}/n1", {"gpushare.io/retry": "1"})
+    expect_labels(bench, "n1", {MODE: "cgpu"})
+    expect_pool_ready(bench, nodes=1)
 
 
 def test_a_pool_that_was_restored_with_our_finalizer_can_be_deleted(bench: Bench) -> None:

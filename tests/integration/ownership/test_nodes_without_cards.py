@@ -4,7 +4,14 @@ import pytest
 
 from devcluster.nodes import build_gpu_node
 from tests.kit.bench import GPU_MEM, MODE, NODES, POOL, Bench
-from tests.kit.cluster.expect import expect, expect_labels, expect_pool_ready, expect_reason
+from tests.kit.cluster.expect import (
+    expect,
+    expect_labels,
+    expect_pool_ready,
+    expect_reason,
+    expect_step,
+)
+from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import NODE_POOL, NODE_POOL_LABEL, build_pool
 
 OTHERS = ("cpu", "win", "virtual")
@@ -18,6 +25,10 @@ def is_unchanged(bench: Bench, node: str) -> bool:
     keys = {*raw["metadata"]["labels"], *raw["metadata"].get("annotations", {})}
     is_ours = MODE in keys or any(key.startswith("gpushare") for key in keys)
     return not (is_ours or raw["spec"].get("unschedulable"))
+
+
+def has_record(bench: Bench, node: str, kind: str = "change") -> bool:
+    return f"gpushare.io/{kind}" in bench.node(node)["metadata"]["annotations"]
 
 
 def add_bare_node(bench: Bench, name: str) -> None:
@@ -42,6 +53,32 @@ def test_a_selector_that_covers_every_node_changes_those_with_cards_alone(bench:
     assert all(is_unchanged(bench, node) for node in OTHERS)
     written = {call.name for call in bench.audit.our_writes(mark) if call.resource == "nodes"}
     assert written == {"gpu"}
+
+
+@pytest.mark.usefixtures("operator")
+def test_records_that_are_copied_onto_a_node_without_a_card_change_nothing_there(
+    bench: Bench,
+) -> None:
+    given_sharing_pool(bench, "Professional", "gpu")
+    bench.add_other_nodes(("CPU", "cpu"))
+    bench.cordon("cpu")
+    bench.set_faults("gpu", start_delay_seconds=60)
+    bench.change_pool(schedule="cgpu")
+    expect_step(bench, "gpu", "Restarting")
+    notes = bench.node("gpu")["metadata"]["annotations"]
+    copied = {key: text for key, text in notes.items() if key.startswith("gpushare.io/")}
+    assert copied.keys() >= {f"gpushare.io/{kind}" for kind in ("applied", "change")}
+
+    # As `kubectl annotate --all` and a restored backup do.
+    bench.annotate(f"{NODES}/cpu", copied)
+    bench.set_faults("gpu")
+
+    expect(bench, "the change is over", lambda: not has_record(bench, "gpu"))
+    expect(bench, "the copy is removed", lambda: not has_record(bench, "cpu"))
+    assert not has_record(bench, "cpu", "applied")
+    raw = bench.node("cpu")
+    assert raw["spec"]["unschedulable"]
+    assert not {POOL, MODE} & raw["metadata"]["labels"].keys()
 
 
 @pytest.mark.usefixtures("operator")

@@ -69,7 +69,7 @@ def test_a_label_is_put_back_on_a_node_without_pods_however_long_it_was_another(
 
 def test_a_label_that_another_client_put_back_is_one_that_pods_came_beside() -> None:
     found = member()
-    found = replace(found, owned=found.owned - {KEY})
+    found = replace(found, owned=found.owned - {KEY}, managers={KEY: "kubectl-label"})
     assert step(found, HOLDER).reason is Reason.WORKLOADS_PRESENT
     assert isinstance(step(found).action, ApplyNode)
 
@@ -133,7 +133,8 @@ def test_no_doubt_outlives_a_boot() -> None:
 
 def test_a_node_whose_pods_may_hold_other_devices_is_marked_when_it_is_released() -> None:
     found = member()
-    for doubtful in (drifted(None), replace(found, owned=found.owned - {KEY})):
+    theirs = replace(found, owned=found.owned - {KEY}, managers={KEY: "kubectl-label"})
+    for doubtful in (drifted(None), theirs):
         seen = NodeSnapshot(doubtful, (*PODS, HOLDER), parse_records(doubtful))
         plan = plan_release(seen, None, context())
         assert plan is not None

@@ -354,7 +354,11 @@ def test_a_repair_of_a_node_that_came_back_too_late_is_no_rollback() -> None:
     late = applied(edition=BASIC, from_mode="share", plugins={"old": 0}, failure=a_failure())
     labels = {**MODES[BASIC, Schedule.CGPU].labels, **OURS}
     node = a_node(labels=labels, records=late, allocatable={MEMORY: 15})
-    node = replace(node, owned=frozenset({names.LABEL_POOL, *node.annotations}))
+    node = replace(
+        node,
+        owned=frozenset({names.LABEL_POOL, *node.annotations}),
+        managers=dict.fromkeys(labels.keys() - OURS.keys(), "kubectl-label"),
+    )
     node = follow(node, _next(node, a_plugin_pod("new"), INSTALLER))
     plan = _next(node, a_plugin_pod("new"), INSTALLER)
     assert plan.reason is Reason.CORDONED

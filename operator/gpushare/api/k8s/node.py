@@ -85,8 +85,10 @@ class Node:
         return bool(self.owned or self.owns_cordon or records)
 
     def has_kept(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether these labels of ours are there, and nobody wrote one since: each is ours, or
-        has our value and no owner that wrote it, since managedFields were emptied."""
+        """Tell whether nobody else wrote one of these labels of ours.
+
+        Each is ours, or has our value and no owner that wrote it, since managedFields were emptied.
+        """
         lost = {key: ours for key, ours in labels.items() if key not in self.owned}
         first = names.BEFORE_FIRST_APPLY
         return lost.items() <= self.labels.items() and all(

@@ -91,6 +91,7 @@ TO_POOLS_MODE: tuple[Rule[MemberStep], ...] = (
     Rule("eviction-disabled", stable.report_eviction_disabled),
     Rule("node-not-ready", stable.wait_for_node),
     Rule("restart-limit", stable.wait_for_restart_limit),
+    Rule("record-removed", stable.stop_without_record, ("Stable",)),
     Rule("start", stable.start, ("Cordoned",)),
 )
 STABLE: Phase[MemberStep] = Phase(

@@ -15,8 +15,9 @@ from gpushare.core.nodechange.configuration import find_doubtful_mode
 from gpushare.core.nodechange.kernel_module import is_isolation_left
 from gpushare.core.nodechange.step import Step, transition_of
 from gpushare.core.ownership.claims import has_shown_card
-from gpushare.core.ownership.drift import Verdict, judge_drift
+from gpushare.core.ownership.drift import Verdict, judge_drift, note_removal
 from gpushare.core.records.change_record import Change
+from gpushare.core.records.drift_record import Drift
 from gpushare.core.rollout.change_kinds import Kind
 from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.rollout.window_state import lift_if_started
@@ -92,6 +93,11 @@ class MemberStep(Step):
         return judge_drift(
             self.seen.node, records, self.enforced_labels, self.policy.claim, self.ctx.now
         )
+
+    @cached_property
+    def removals(self) -> Drift | None:
+        """The record of drift with the removals of the record of a change."""
+        return note_removal(self.seen.node, self.seen.records, self.policy.claim, self.ctx.now)
 
     @cached_property
     def waits_for_change(self) -> bool:

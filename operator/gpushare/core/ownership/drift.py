@@ -145,6 +145,27 @@ def judge_drift(
     )
 
 
+def note_removal(node: Node, records: NodeRecords, claim: Claim, now: datetime) -> Drift | None:
+    """Return what a write must leave on the node where the record of its change was removed under
+    our cordon. Removing it leaves no name."""
+    drift = records.drift
+    is_gone = node.owns_cordon and records.change is None
+    if not is_gone or is_removed_again(drift, claim, node.retry):
+        return drift
+    if drift is None or (drift.claim, drift.retry) != (claim.spec, node.retry):
+        drift = Drift(claim=claim.spec, retry=node.retry)
+    reverts = (revert for revert in drift.reverts if abs(now - revert.at) < WINDOW)
+    removal = DriftRevert(key=names.ANNOTATION_CHANGE, manager="", at=now)
+    return drift.model_copy(update={"reverts": (*reverts, removal)[-_KEPT_REVERTS:]})
+
+
+def is_removed_again(drift: Drift | None, claim: Claim, retry: str) -> bool:
+    """Tell whether the record of a change was removed so often that no change begins."""
+    if drift is None or (drift.claim, drift.retry) != (claim.spec, retry):
+        return False
+    return sum(each.key == names.ANNOTATION_CHANGE for each in drift.reverts) > PATIENCE
+
+
 def _once_ours(node: Node, records: NodeRecords) -> frozenset[str]:
     """Return keys that we have put on the node: losing one is drift, not a first take-over."""
     ours, verified = {names.LABEL_POOL, names.LABEL_PLACEMENT}, set[str]()

@@ -84,6 +84,12 @@ class PluginReading:
         return bool(self.running) and self.running != self._recorded
 
     @property
+    def is_as_applied(self) -> bool:
+        """Whether labels and plugin are those that were recorded: no change has gone further."""
+        is_labelled = self.applied.mode.labels.items() <= self.node.labels.items()
+        return is_labelled and self.is_ours and self.running == self._recorded
+
+    @property
     def is_unknown(self) -> bool:
         """Whether nobody knows which mode pods get that come now."""
         return self.may_have_misread() or bool(self.applied.mode_unknown and not self.is_replaced)

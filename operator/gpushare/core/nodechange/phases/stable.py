@@ -22,6 +22,7 @@ from gpushare.core.nodechange.step import (
     transition_of,
     write_records,
 )
+from gpushare.core.ownership.drift import PATIENCE, is_removed_again
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.snapshot.actions import (
     Blocker,
@@ -309,6 +310,33 @@ def wait_for_restart_limit(step: MemberStep) -> StepResult | None:
     return replace(plan, requeue_after_seconds=wake)
 
 
+def stop_without_record(step: MemberStep) -> StepResult | None:
+    """Stop where the record of the change was removed for the third time within ten minutes.
+
+    The node is uncordoned, unless a change may have written its labels or replaced its plugin.
+    """
+    seen, node, reading = step.seen, step.seen.node, step.seen.reading
+    is_again = is_removed_again(step.removals, step.policy.claim, node.retry)
+    if step.failed_change is not None or not is_again:
+        return None
+    message = (
+        f"{step.way}: annotation {names.ANNOTATION_CHANGE} was removed {PATIENCE + 1} times while "
+        "the node was cordoned, and no change begins without it. Find the policy or client that "
+        "removes it (the API server's audit log names it), then run `kubectl gpushare retry "
+        f"node/{node.name}`"
+    )
+    plan = step.waiting(NodeState.BLOCKED, Reason.RECORD_REMOVED, message)
+    if reading is not None:
+        is_unchanged = reading.is_as_applied
+    else:
+        is_unchanged = names.MODE_LABELS.isdisjoint(node.owned)
+    if node.owns_cordon and (is_unchanged or step.removals != seen.records.drift):
+        records = seen.records.model_copy(update={"drift": step.removals})
+        told = "the record of the change is removed again and again"
+        plan = replace(plan, action=write_records(seen, records, told, cordon=not is_unchanged))
+    return plan
+
+
 def start(step: MemberStep) -> StepResult:
     """Start the change with the cordon, once the rollout admits it."""
     failed, policy = step.failed_change, step.policy
@@ -334,7 +362,8 @@ def start(step: MemberStep) -> StepResult:
         lacking_cards=EDITIONS[step.pool.spec.edition].count_lacking_cards(step.seen.node) or None,
         teardown=Teardown() if step.transition.outcome is Outcome.REQUIRES_TEARDOWN else None,
     )
-    records = step.seen.records.model_copy(update={"change": change})
+    update = {"change": change, "drift": step.removals}
+    records = step.seen.records.model_copy(update=update)
     noted = note_module(step.seen, records, MODES[change.edition, change.from_mode])
     # The cordon and the record of the change, in one write.
     cordon = build_apply(
