@@ -35,7 +35,6 @@ _CHOICES: Mapping[str, Sequence[Any]] = {
     ),
     "podAnnotations": ({}, {"note": "kept"}),
     "podLabels": ({}, {"team": "ml"}),
-    "networkPolicy.metricsNamespaceSelector": ({}, {"matchLabels": {"name": "monitoring"}}),
     "serviceMonitor.labels": ({}, {"release": "prometheus"}),
     "prometheusRule.labels": ({}, {"release": "prometheus"}),
     "prometheusRule.runbooks": ("", "https://runbooks.example.com/gpushare"),
@@ -44,7 +43,7 @@ _CHOICES: Mapping[str, Sequence[Any]] = {
     "dnsConfig": ({}, {"options": [{"name": "ndots", "value": "2"}]}),
     "commonLabels": ({}, {"cost-centre": "gpu", "app.kubernetes.io/component": "impostor"}),
     "serviceAccountAnnotations": ({}, {"note": "kept"}),
-    "networkPolicy.metricsNamespaces": (["arms-prom"], []),
+    "networkPolicy.metricsNamespaces": (["monitoring", "arms-prom"], []),
     "controller.nodeSelector": ({}, {"disk": "hdd"}),
     "webhook.tolerations": ([], [{"key": "edge", "operator": "Exists"}]),
     "controller.topologySpreadConstraints": ([], [

@@ -180,19 +180,15 @@ def test_with_a_network_policy_only_what_is_needed_is_open(installed: Bench) -> 
     assert webhook == {"ports": [{"protocol": "TCP", "port": "webhook"}]}
     assert metrics["ports"] == [{"protocol": "TCP", "port": "metrics"}]
     named = "kubernetes.io/metadata.name"
-    ours, arms = (each["namespaceSelector"] for each in metrics["from"])
-    assert ours == {"matchLabels": {named: "monitoring"}}
-    assert arms == {"matchExpressions": [{"key": named, "operator": "In", "values": ["arms-prom"]}]}
+    (readers,) = (each["namespaceSelector"] for each in metrics["from"])
+    namespaces = {"key": named, "operator": "In", "values": ["monitoring", "arms-prom"]}
+    assert readers == {"matchExpressions": [namespaces]}
     assert [each["port"] for rule in policy["egress"] for each in rule["ports"]] == [53, 53, 6443]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
 
 
-def test_metrics_are_open_to_all_where_the_selector_is_taken_out(installed: Bench) -> None:
-    values = {
-        "networkPolicy.enabled": True,
-        "networkPolicy.metricsNamespaces": [],
-        "networkPolicy.metricsNamespaceSelector.matchLabels": None,
-    }
+def test_metrics_are_open_to_all_where_no_namespace_is_named(installed: Bench) -> None:
+    values = {"networkPolicy.enabled": True, "networkPolicy.metricsNamespaces": []}
     policy = render_named(installed.cluster, values)["NetworkPolicy", "gpushare"]["spec"]
     assert policy["ingress"][1]["from"] == [{"namespaceSelector": {}}]
 
