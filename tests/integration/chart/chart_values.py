@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from devcluster.cluster import Cluster
-from devcluster.installation import NAMESPACE, RELEASE
+from devcluster.installation import IMAGE, NAMESPACE, RELEASE
 from devcluster.startup import CHART
 from tests.integration.chart.pairwise import build_pairwise
 
@@ -108,6 +108,7 @@ def build_all_on(**others: Any) -> Values:
 
 def list_flags(values: Values) -> list[str]:
     """What gives `values` to Helm, kinds and all."""
+    values = {"image.repository": IMAGE, **values}
     settings = [f"--set-json={path}={json.dumps(value)}" for path, value in values.items()]
     return [f"--namespace={NAMESPACE}", *settings]
 
