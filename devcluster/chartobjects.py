@@ -14,6 +14,7 @@ from devcluster.toolchain import ensure_binaries
 
 Json = dict[str, Any]
 _VALUES = {
+    "image.repository": "example.com/gpushare-operator",
     # All that gives an account rights; doctor leaves out what an installation does without.
     "eviction.enabled": "true",
     "teardown.jobs.enabled": "true",

@@ -29,6 +29,8 @@ from devcluster.waiting import wait_until
 
 NAMESPACE = "gpushare-system"
 RELEASE = "gpushare"
+IMAGE = "gpushare-operator"
+"""The repository of the operator's image, which needs no registry here."""
 TEARDOWN_NAMESPACE = "gpushare-teardown"
 TEARDOWN_IMAGE = "teardown.example.com/shell:v1"
 """Nobody pulls it: the simulator plays what it does."""
@@ -114,6 +116,7 @@ class Installation:
         values = {
             "deploy": "false",
             "allInOne": str(self.all_in_one).lower(),
+            "image.repository": IMAGE,
             **(_TEARDOWN_VALUES if self.teardown_jobs else {}),
             **self.values,
         }

@@ -18,7 +18,7 @@ import yaml
 from devcluster import names
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError, CommandError
-from devcluster.installation import NAMESPACE, RELEASE
+from devcluster.installation import IMAGE, NAMESPACE, RELEASE
 from devcluster.nodes import add_nodes, build_process_node
 from devcluster.processes import runs_module
 from devcluster.processnode.host import log_name
@@ -139,8 +139,9 @@ class Release:
             "tolerations": [{"key": names.RUNS_PROCESSES, "operator": "Exists"}],
             "metricsPort": self.metrics_port,
         }
+        image = {"repository": IMAGE, **self.values.get("image", {})}
         webhook = {"port": ports.webhook, **self.values.get("webhook", {})}
-        return yaml.safe_dump({**own, **self.values, "webhook": webhook})
+        return yaml.safe_dump({**own, **self.values, "image": image, "webhook": webhook})
 
     def _helm(self, command: str, *options: str, stdin: str) -> None:
         try:

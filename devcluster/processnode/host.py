@@ -6,13 +6,12 @@ from pathlib import Path
 
 from devcluster.client import Client
 from devcluster.cluster import Cluster
+from devcluster.installation import IMAGE
 from devcluster.kubeconfig import read_own_kubeconfig, write_service_account
 from devcluster.processnode.addresses import reach
 from devcluster.processnode.pod import Container, Pod
 from devcluster.startup import PROJECT
 
-IMAGE = "gpushare-operator"
-"""The only repository whose images are known: this checkout, and what was loaded under a tag."""
 _IMAGES = "images"
 _IMAGE_ENVIRONMENT = {
     # As the Dockerfile has them, where the program is installed.

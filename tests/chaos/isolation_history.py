@@ -32,6 +32,7 @@ from tests.kit.bench import NODES, Bench
 from tests.kit.values.manifests import build_pool
 
 TEARDOWN = "gpushare.io/teardown"
+MODULE = "gpushare.io/module"
 _ALL_CRASHES_SECONDS = 600.0
 _MOST_PODS = 6
 _ENDS = 0.1
@@ -241,7 +242,8 @@ class History:
         # From a mode that somebody else wrote another change might need a person.
         yield self._rest()
         of = self.mode
-        self.wanted = choose_mode(self._chance, self.edition, of)
+        has_module = MODULE in self.bench.node(self.name)["metadata"]["annotations"]
+        self.wanted = choose_mode(self._chance, self.edition, of, has_module=has_module)
         self._meanwhile = self._chance.randint(0, _MEANWHILE)
         self._change_pool()
         self._happened(Event.MODE_CHANGE, f"{of} -> {self.wanted}")

@@ -79,12 +79,17 @@ _PLAYED: Mapping[Edition, tuple[str, ...]] = {
 }
 
 
-def choose_mode(chance: random.Random, edition: Edition, of: str) -> str:
+def choose_mode(chance: random.Random, edition: Edition, of: str, *, has_module: bool) -> str:
     """Another mode that a node in `of` can be brought to without being replaced."""
     by_hand = Outcome.REQUIRES_MANUAL_ACTION
+    left = {of, Schedule.CGPU} if has_module else {of}
     others = (to for to in _PLAYED[edition] if to != of)
     return chance.choice(
-        [to for to in others if find_change(edition, of, to).outcome is not by_hand]
+        [
+            to
+            for to in others
+            if all(find_change(edition, mode, to).outcome is not by_hand for mode in left - {to})
+        ]
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from devcluster.cluster import Cluster
-from devcluster.installation import NAMESPACE, RELEASE
+from devcluster.installation import IMAGE, NAMESPACE, RELEASE
 from devcluster.startup import CHART
 from tests.integration.chart.pairwise import build_pairwise
 
@@ -35,7 +35,6 @@ _CHOICES: Mapping[str, Sequence[Any]] = {
     ),
     "podAnnotations": ({}, {"note": "kept"}),
     "podLabels": ({}, {"team": "ml"}),
-    "networkPolicy.metricsNamespaceSelector": ({}, {"matchLabels": {"name": "monitoring"}}),
     "serviceMonitor.labels": ({}, {"release": "prometheus"}),
     "prometheusRule.labels": ({}, {"release": "prometheus"}),
     "prometheusRule.runbooks": ("", "https://runbooks.example.com/gpushare"),
@@ -44,7 +43,7 @@ _CHOICES: Mapping[str, Sequence[Any]] = {
     "dnsConfig": ({}, {"options": [{"name": "ndots", "value": "2"}]}),
     "commonLabels": ({}, {"cost-centre": "gpu", "app.kubernetes.io/component": "impostor"}),
     "serviceAccountAnnotations": ({}, {"note": "kept"}),
-    "networkPolicy.metricsNamespaces": (["arms-prom"], []),
+    "networkPolicy.metricsNamespaces": (["monitoring", "arms-prom"], []),
     "controller.nodeSelector": ({}, {"disk": "hdd"}),
     "webhook.tolerations": ([], [{"key": "edge", "operator": "Exists"}]),
     "controller.topologySpreadConstraints": ([], [
@@ -109,6 +108,7 @@ def build_all_on(**others: Any) -> Values:
 
 def list_flags(values: Values) -> list[str]:
     """What gives `values` to Helm, kinds and all."""
+    values = {"image.repository": IMAGE, **values}
     settings = [f"--set-json={path}={json.dumps(value)}" for path, value in values.items()]
     return [f"--namespace={NAMESPACE}", *settings]
 

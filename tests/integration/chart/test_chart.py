@@ -94,6 +94,14 @@ def test_an_image_may_come_from_any_registry(installed: Bench, repository: str, 
     assert pod["containers"][0]["image"] == f"{repository}:{tag or '0.1.0'}"
 
 
+def test_an_image_has_to_be_named_where_the_chart_runs_it(installed: Bench) -> None:
+    with pytest.raises(
+        CommandError, match=r"image\.repository is not set.*--set image\.repository="
+    ):
+        render_objects(installed.cluster, {"image.repository": ""})
+    assert render_objects(installed.cluster, {"image.repository": "", "deploy": False})
+
+
 def test_one_process_has_one_account(installed: Bench) -> None:
     objects = render_objects(installed.cluster, {"allInOne": True})
     accounts = {each["metadata"]["name"] for each in objects if each["kind"] == "ServiceAccount"}

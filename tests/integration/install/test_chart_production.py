@@ -2,7 +2,7 @@
 
 import pytest
 
-from devcluster.installation import NAMESPACE, RELEASE
+from devcluster.installation import IMAGE, NAMESPACE, RELEASE
 from devcluster.startup import CHART
 from gpushare import names
 from tests.integration.chart.chart_values import Values, expect_no_mesh, pod_of, render_named
@@ -180,19 +180,15 @@ def test_with_a_network_policy_only_what_is_needed_is_open(installed: Bench) -> 
     assert webhook == {"ports": [{"protocol": "TCP", "port": "webhook"}]}
     assert metrics["ports"] == [{"protocol": "TCP", "port": "metrics"}]
     named = "kubernetes.io/metadata.name"
-    ours, arms = (each["namespaceSelector"] for each in metrics["from"])
-    assert ours == {"matchLabels": {named: "monitoring"}}
-    assert arms == {"matchExpressions": [{"key": named, "operator": "In", "values": ["arms-prom"]}]}
+    (readers,) = (each["namespaceSelector"] for each in metrics["from"])
+    namespaces = {"key": named, "operator": "In", "values": ["monitoring", "arms-prom"]}
+    assert readers == {"matchExpressions": [namespaces]}
     assert [each["port"] for rule in policy["egress"] for each in rule["ports"]] == [53, 53, 6443]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
 
 
-def test_metrics_are_open_to_all_where_the_selector_is_taken_out(installed: Bench) -> None:
-    values = {
-        "networkPolicy.enabled": True,
-        "networkPolicy.metricsNamespaces": [],
-        "networkPolicy.metricsNamespaceSelector.matchLabels": None,
-    }
+def test_metrics_are_open_to_all_where_no_namespace_is_named(installed: Bench) -> None:
+    values = {"networkPolicy.enabled": True, "networkPolicy.metricsNamespaces": []}
     policy = render_named(installed.cluster, values)["NetworkPolicy", "gpushare"]["spec"]
     assert policy["ingress"][1]["from"] == [{"namespaceSelector": {}}]
 
@@ -220,7 +216,9 @@ def test_an_alert_links_to_a_runbook_only_where_there_is_a_url(
 
 
 def read_notes(bench: Bench, **values: str) -> str:
-    settings = [f"--set={key}={value}" for key, value in values.items()]
+    settings = [
+        f"--set={key}={value}" for key, value in {"image.repository": IMAGE, **values}.items()
+    ]
     answer = bench.cluster.helm(
         "install", RELEASE, str(CHART), f"--namespace={NAMESPACE}",
         "--dry-run=client", *settings,
@@ -229,7 +227,7 @@ def read_notes(bench: Bench, **values: str) -> str:
 
 
 def test_the_notes_give_the_next_three_commands_and_warn_of_nothing(installed: Bench) -> None:
-    notes = read_notes(installed, **{"image.repository": "registry.example.com/gpushare-operator"})
+    notes = read_notes(installed)
     commands = [line.strip() for line in notes.splitlines() if line.startswith("  kubectl ")]
     assert [command.split()[1] for command in commands] == ["apply", "describe", "patch"]
     assert "WARNING" not in notes
@@ -238,7 +236,6 @@ def test_the_notes_give_the_next_three_commands_and_warn_of_nothing(installed: B
 @pytest.mark.parametrize(
     ("values", "warning"),
     [
-        ({}, "which is in no registry"),
         ({"webhook.failurePolicy": "Fail"}, "while no webhook answers"),
         ({"webhook.failurePolicy": "Fail", "webhook.replicas": "1"}, "Set it to 2 or more"),
         ({"webhook.replicas": "1"}, "webhook.replicas is below 2"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.errors import ClusterError, CommandError
+from devcluster.errors import CommandError
 from devcluster.release import Release
 from tests.kit.bench import MODE, POOL, POOLS, Bench
 from tests.kit.cluster.dry_run_pods import expect_routed
@@ -78,28 +78,6 @@ def test_controllers_killed_in_a_change_of_isolation_restart_each_plugin_once(
         replicas.kill(replicas.active)
     expect_pool_ready(place, nodes=len(GPU_NODES))
     expect_each_restarted_once(place, plugins, mark)
-
-
-# The release is upgraded.
-
-
-def test_an_upgrade_that_lacks_the_releases_values_does_not_put_the_default_image_in_its_place(
-    place: Bench, replicas: Replicas
-) -> None:
-    replicas.release.upgrade(
-        image={"repository": "registry.example.com/platform/gpushare-operator"}
-    )
-    bare = Release(place.cluster)
-
-    with pytest.raises(
-        ClusterError, match=r"(?s)image\.repository is .* has registry\.example\.com"
-    ):
-        bare.upgrade()
-    bare.upgrade("--dry-run=server", "--reset-then-reuse-values")
-    replicas.expect_whole()
-
-    bare.upgrade(image={"allowDefault": True})
-    bare.upgrade("--dry-run=server", image={})
 
 
 # The release goes.

@@ -29,18 +29,23 @@ OPEN_SOURCE = ("default", "share", "default", "share")
 WITHOUT_MODULE = (
     "default", "topology", "default", "mps", "default", "share", "default", "disabled",
 )  # fmt: skip
-WITH_MODULE = (
-    "default", "share", "cgpu", "default", "cgpu", "topology",
-    "default", "core_mem", "topology", "default", "core_mem", "default",
-)  # fmt: skip
+WITH_MODULE = ("default", "share", "cgpu", "default", "cgpu", "topology", "default")
+TO_CORE_MEM = ("default", "core_mem", "topology")
+BACK_FROM_CORE_MEM = ("default", "core_mem", "default")
 TOURS: dict[str, tuple[Edition, tuple[str, ...]]] = {
     "Basic": ("Basic", BASIC),
     "OpenSource": ("OpenSource", OPEN_SOURCE),
     "Professional without the module": ("Professional", WITHOUT_MODULE),
     "Professional with the module": ("Professional", WITH_MODULE),
+    "Professional with that of core_mem": ("Professional", TO_CORE_MEM),
+    "Professional back from core_mem": ("Professional", BACK_FROM_CORE_MEM),
 }
 assert set(pairwise(BASIC)) == set(permutations(EXPECTED_MODES["Basic"], 2))
-ALLOWED = {*pairwise(WITHOUT_MODULE), *pairwise(WITH_MODULE)}
+ALLOWED = {
+    pair
+    for tour in (WITHOUT_MODULE, WITH_MODULE, TO_CORE_MEM, BACK_FROM_CORE_MEM)
+    for pair in pairwise(tour)
+}
 REFUSED = [pair for pair in permutations(EXPECTED_MODES["Professional"], 2) if pair not in ALLOWED]
 
 pytestmark = pytest.mark.usefixtures("operator")

@@ -16,7 +16,6 @@ from devcluster.chartreadme import read_values, render_readme
 from devcluster.testedversions import read_tested_versions
 from gpushare import __version__, names
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.analysis.doctor.installation import DEFAULT_IMAGE
 from gpushare.editions.registry import MODES
 from gpushare.settings import Settings
 
@@ -225,13 +224,6 @@ def test_the_account_deletes_pods_of_the_plugins_and_of_no_component_beside_them
     text = (CHART / "templates/account-policy.yaml").read_text()
     (picked,) = re.findall(r"pick \.Values\.pluginDaemonSets (.+?) \}\}", text)
     assert set(re.findall(r'"(.+?)"', picked)) == {m.plugin for m in MODES.values() if m.plugin}
-
-
-def test_the_program_knows_the_charts_default_image() -> None:
-    assert VALUES["image"]["repository"] == DEFAULT_IMAGE
-    for template in ("NOTES.txt", "deployments.yaml"):
-        text = (CHART / "templates" / template).read_text()
-        assert f'eq .Values.image.repository "{DEFAULT_IMAGE}"' in text
 
 
 def test_the_chart_gives_each_daemonset_of_a_mode_the_name_that_it_has_in_acks_charts() -> None:

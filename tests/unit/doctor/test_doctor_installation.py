@@ -56,24 +56,6 @@ def test_deployments_are_found_with_their_replicas_and_their_version(
 
 
 @pytest.mark.parametrize(
-    ("image", "is_told"),
-    [
-        ("gpushare-operator:0.1.0", True),
-        (f"gpushare-operator@sha256:{'0' * 64}", True),
-        ("localhost:5000/gpushare-operator:0.1.0", False),
-        ("gpushare-operator-mirror:0.1.0", False),
-    ],
-)
-def test_pods_that_are_not_ready_with_the_charts_default_image_are_told_its_name_is_no_registrys(
-    image: str, is_told: bool
-) -> None:
-    (found,) = judge_deployments((replace(a_deployment(ready=0), image=image),), "1.0")
-    assert ("image.repository" in found.remedy) is is_told
-    (fine,) = judge_deployments((replace(a_deployment(), image=image),), "1.0")
-    assert not fine.remedy
-
-
-@pytest.mark.parametrize(
     ("leader", "code"),
     [
         (Leader("", NOW), Code.CONTROLLER_SILENT),

@@ -9,7 +9,7 @@ from gpushare.editions.edition import Outcome
 from gpushare.editions.registry import MODES, TRANSITIONS
 from gpushare.names import Reason
 from tests.kit.values.node_plans import OURS, applied, expect_change, plan_of
-from tests.kit.values.objects import a_gpu_pod, a_node, a_pool
+from tests.kit.values.objects import a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 CORE_MEM = Schedule.CORE_MEM
 WITHDRAWING = [
@@ -82,3 +82,12 @@ def test_it_stops_no_change_that_the_vendor_lists_from_that_mode(to: Schedule) -
     labels = {names.LABEL_SCHEDULE: "default", **OURS}
     node = a_node(labels=labels, records=applied(Schedule.DEFAULT, module=True))
     assert expect_change(plan_of(node, a_pool(schedule=to))).to == to
+
+
+def test_it_stops_no_return_to_the_mode_that_a_label_of_somebody_else_left() -> None:
+    labels = {names.LABEL_SCHEDULE: "default", **OURS}
+    node = a_node(labels=labels, records=applied(CORE_MEM, module=True))
+    whole = a_plugin_pod("whole-1", daemonset="ack-nvidia-device-plugin")
+    plan = plan_of(node, a_pool(schedule=CORE_MEM), whole)
+    assert plan.reason is not Reason.REQUIRES_MANUAL_ACTION
+    assert plan.kind is None or plan.kind.from_mode == Schedule.DEFAULT

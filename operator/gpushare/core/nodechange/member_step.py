@@ -131,10 +131,12 @@ class MemberStep(Step):
         reading = self.seen.reading
         edition, to = self.wanted.edition, self.wanted.schedule
         if self.current != to:
-            # A module that is still loaded makes it the change from cgpu, whatever came between.
-            known = (
-                TRANSITIONS.get((edition, Schedule.CGPU, to)) if self.seen.records.module else None
-            )
+            # A module that is still loaded makes it the change from cgpu, whatever came between;
+            # not where somebody else's label alone left the mode that was applied.
+            applied = self.seen.records.applied
+            is_new = applied is None or applied.schedule != to
+            is_loaded = self.seen.records.module and is_new
+            known = TRANSITIONS.get((edition, Schedule.CGPU, to)) if is_loaded else None
             if known is not None and known.outcome is Outcome.REQUIRES_MANUAL_ACTION:
                 return known
             return find_transition(edition, self.current, to)

@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 from gpushare.core.analysis.finding import Code, Finding, Unseen, find, skip
 
 INSTALL = "Install the chart (docs/install.md)"
-DEFAULT_IMAGE = "gpushare-operator"
-"""The chart's `image.repository`, where nobody gave one."""
 SILENCE = timedelta(seconds=60)
 """A Lease that was not renewed for so long has no holder, whatever the clocks' difference."""
 FRESH = timedelta(seconds=3)
@@ -28,10 +26,6 @@ class Deployment:
     image: str
     settings: Mapping[str, str | None] = field(default_factory=dict)
     """The variables of its container; None for what is read from elsewhere."""
-
-    @property
-    def has_default_image(self) -> bool:
-        return self.image.partition("@")[0].partition(":")[0] == DEFAULT_IMAGE
 
     def __str__(self) -> str:
         return f"deployment {self.namespace}/{self.name}"
@@ -82,12 +76,6 @@ def judge_deployments(
             "Check the logs of its pods, and run: "
             f"kubectl -n {each.namespace} describe deployment {each.name}"
         )
-        if each.has_default_image:
-            look = (
-                f"The image {each.image} has the chart's default name, which is in no registry: "
-                "set image.repository (docs/install.md), or load it on the nodes. Otherwise: "
-                f"{look}"
-            )
         if not each.ready:
             yield find(Code.OPERATOR_DOWN, str(each), told, look)
         elif each.ready < each.wanted:
