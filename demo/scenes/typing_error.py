@@ -33,7 +33,7 @@ def pools(view: View) -> Facts:
     "aliyun.com/gpu-mem",
 )
 def typing_error(view: View) -> Facts:
-    yield expect_said(view.said, "Warning:", "10000000000 GiB", "without a suffix")
+    yield expect_said(view.said, "Warning:", "10000000000 GiB", "a suffix multiplies it")
     expect_said(view.said, "Trouble LargerThanAnyCard")
     yield expect_said(view.said, "Demand takes no room of pool training from other pods")
 

@@ -91,6 +91,7 @@ def describe_node(bench: Bench, name: str) -> Json:
     meta = node["metadata"]
     notes = {key: note for key, note in meta["annotations"].items() if "gpushare.io/" in key}
     applied = json.loads(notes.pop("gpushare.io/applied"))
+    assert applied.pop("nodeUID") == meta["uid"]
     applied.pop("tookSeconds", None)
     if "gpushare.io/restarts" in notes:
         notes["gpushare.io/restarts"] = len(json.loads(notes["gpushare.io/restarts"])["at"])

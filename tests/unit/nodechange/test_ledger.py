@@ -54,6 +54,13 @@ def test_between_the_two_modes_that_isolate_a_node_is_removed_and_added_again() 
 
 
 PROFESSIONAL = Edition.PROFESSIONAL
+ALL = frozenset(
+    daemonset
+    for mode in MODES.values()
+    if mode.edition is PROFESSIONAL
+    for daemonset in (mode.plugin, *mode.components)
+    if daemonset
+)
 BESIDE_MODULE = [
     (of, to)
     for (edition, of, to), change in TRANSITIONS.items()
@@ -62,6 +69,7 @@ BESIDE_MODULE = [
     if TRANSITIONS[edition, Schedule.CGPU, to].outcome is Outcome.REQUIRES_MANUAL_ACTION
 ]
 """Changes that are made by label, to a mode to which none from cgpu is."""
+assert BESIDE_MODULE
 
 
 @pytest.mark.parametrize(("of", "to"), BESIDE_MODULE)
@@ -71,8 +79,8 @@ def test_a_module_that_is_still_loaded_makes_it_the_change_from_the_mode_that_lo
     labels = {names.LABEL_SCHEDULE: str(of), **OURS}
     node = a_node(labels=labels, records=applied(of))
     loaded = a_node(labels=labels, records=applied(of, module=True))
-    assert plan_of(node, a_pool(schedule=to)).reason is not Reason.REQUIRES_MANUAL_ACTION
-    plan = plan_of(loaded, a_pool(schedule=to))
+    assert expect_change(plan_of(node, a_pool(schedule=to), daemonsets=ALL)).to == to
+    plan = plan_of(loaded, a_pool(schedule=to), daemonsets=ALL)
     assert (plan.action, plan.reason) == (None, Reason.REQUIRES_MANUAL_ACTION)
     assert TRANSITIONS[PROFESSIONAL, Schedule.CGPU, to].instructions in plan.message
 
@@ -90,4 +98,10 @@ def test_it_stops_no_return_to_the_mode_that_a_label_of_somebody_else_left() -> 
     whole = a_plugin_pod("whole-1", daemonset="ack-nvidia-device-plugin")
     plan = plan_of(node, a_pool(schedule=CORE_MEM), whole)
     assert plan.reason is not Reason.REQUIRES_MANUAL_ACTION
-    assert plan.kind is None or plan.kind.from_mode == Schedule.DEFAULT
+
+
+def test_it_stops_no_return_to_the_mode_that_the_last_change_left_or_failed_to_reach() -> None:
+    records = applied(Schedule.DEFAULT, module=True, from_mode=CORE_MEM)
+    node = a_node(labels={names.LABEL_SCHEDULE: "default", **OURS}, records=records)
+    plan = plan_of(node, a_pool(schedule=CORE_MEM), daemonsets=ALL)
+    assert expect_change(plan).to == CORE_MEM

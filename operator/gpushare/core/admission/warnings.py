@@ -65,8 +65,8 @@ def find_unit_warning(pod: PodRequest, pools: Collection[PoolView]) -> str | Non
     largest = max(room.largest_card for room in rooms)
     than = f", but the largest card has {largest} {unit}" if largest and len(told) == 1 else ""
     return (
-        f"{names.RESOURCE_GPU_MEMORY} is {amount} {unit}{than}. The unit is {unit}: write a number "
-        "without a suffix"
+        f"{names.RESOURCE_GPU_MEMORY} is {amount} {unit}{than}. The unit is {unit}, and a suffix "
+        "multiplies it"
     )
 
 

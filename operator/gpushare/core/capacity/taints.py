@@ -15,6 +15,9 @@ _PASSING = (
     "node.cloudprovider.kubernetes.io/",
     "karpenter.sh/",
     "ToBeDeleted",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "status-taint.cluster-autoscaler.kubernetes.io/",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
 )
 """How keys begin of taints that Kubernetes, a cloud, Karpenter and Cluster Autoscaler set on a node
 for a while, also on all nodes of a pool."""

@@ -132,9 +132,9 @@ class MemberStep(Step):
         edition, to = self.wanted.edition, self.wanted.schedule
         if self.current != to:
             # A module that is still loaded makes it the change from cgpu, whatever came between;
-            # not where somebody else's label alone left the mode that was applied.
+            # not the way back to the mode that was applied, or that the last change left.
             applied = self.seen.records.applied
-            is_new = applied is None or applied.schedule != to
+            is_new = applied is None or to not in (applied.schedule, applied.from_mode)
             is_loaded = self.seen.records.module and is_new
             known = TRANSITIONS.get((edition, Schedule.CGPU, to)) if is_loaded else None
             if known is not None and known.outcome is Outcome.REQUIRES_MANUAL_ACTION:

@@ -100,7 +100,11 @@ def judge_drift(
     foreign = {key: ours for key, ours in lost.items() if node.labels.get(key) != ours}
     unresolved = () if claim.force else tuple(r for r in drift.conflicts if r.key in foreign)
     given_way = {conflict.key for conflict in unresolved}
-    reverts = [revert for revert in drift.reverts if abs(now - revert.at) < WINDOW]
+    reverts = [
+        revert
+        for revert in drift.reverts
+        if abs(now - revert.at) < WINDOW or revert.key == names.ANNOTATION_CHANGE
+    ]
     known, conflicts, reverted = tuple(reverts), list(unresolved), False
     for key, ours in foreign.items():
         if key in given_way:

@@ -7,8 +7,8 @@ The facts that this rests on:
   gpushare-device-plugin: the kubelet's socket is watched): nothing in the API tells of that.
 - `LastApplied` says which mode's labels were read, by which processes, and in which boot.
 - A label that is ours has had our value since we wrote it. Of any other only the last write is
-  known, also where another manager put our own value back. Who owns one that has our value did not
-  write it, where managedFields were emptied or replaced: nothing on the node is ours then.
+  known, also where another manager put our own value back. Where managedFields were emptied or
+  replaced, nothing tells who wrote one that has our value: only who looked on saw that nobody did.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,8 +57,10 @@ class PluginReading:
         if self.is_ours:
             return False
         moments = self.overwritten_at
-        if not moments and not self.node.owned and is_brief is not None:
-            # managedFields were replaced. Another value would have been seen by who looked on.
+        is_lost = not self.node.owned or self.node.has_kept(mode.labels)
+        if not moments and is_lost and is_brief is not None:
+            # managedFields were emptied or replaced. Another value would have been seen by who
+            # looked on; before, nothing says who wrote this one.
             return not is_brief(None)
         if not moments or is_brief is None:
             # What another manager set to our value had another one before, nobody knows how long.
@@ -130,8 +132,8 @@ class PluginReading:
 
     @property
     def is_ours(self) -> bool:
-        """Whether all labels of the recorded mode are ours, as we wrote them."""
-        return self.node.has_kept(self.applied.mode.labels)
+        """Whether all labels of the recorded mode are ours."""
+        return self.applied.mode.labels.keys() <= self.node.owned
 
     def shares_plugin(self, mode: Mode | None) -> bool:
         """Tell whether the recorded mode's plugin serves `mode`, too."""

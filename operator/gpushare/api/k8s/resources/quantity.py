@@ -10,7 +10,8 @@ _SCALES |= {suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTP
 _SCALES |= {f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)}
 _SCALES |= {suffix: Decimal(1000) ** -power for power, suffix in enumerate("mun", start=1)}
 _QUANTITY = re.compile(
-    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,2}))?", re.ASCII
+    r"([+-]?(?:\d{1,99}\.?\d{0,99}|\.\d{1,99}))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,2}))?",
+    re.ASCII,
 )
 _MOST_DIGITS = 19
 

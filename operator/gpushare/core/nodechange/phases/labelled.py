@@ -111,7 +111,10 @@ def revert(step: Step) -> StepResult | None:
         return replace(plan, action=step.write_change("cordoned again")) if is_open else plan
     labels = {key: value for key, value in wanted.items() if key not in verdict.given_up}
     # A value that somebody took away and put back is not ours: who knows what was read meanwhile.
-    intact = mode.labels.items() <= seen.node.labels.items() and seen.node.has_kept(mode.labels)
+    is_kept = mode.labels.keys() <= seen.node.owned or (
+        seen.node.has_kept(mode.labels) and step.ctx.is_brief(None)
+    )
+    intact = mode.labels.items() <= seen.node.labels.items() and is_kept
     if not intact and mode.follows_label and step.late_pods is not None:
         # The plugin has followed that label, and would follow ours under the pods.
         return step.wait_for_pods(step.late_pods)
