@@ -10,6 +10,7 @@ from gpushare.core.analysis.migration.pods import Target, migrate_pod
 from tests.unit.migration.whole_card_pods import (
     MODE,
     Json,
+    a_card_node,
     build_gpu_container,
     build_whole_pod,
     need,
@@ -55,6 +56,31 @@ def rewrite(selector: Json, **target: Any) -> Json:
 def test_a_node_selector_selects_what_its_nodes_become(old: Json, mode: str) -> None:
     assert rewrite(old) == {MODE: mode}
     assert list(rewrite({"disk": "ssd", **old, "zone": "b"})) == ["disk", MODE, "zone"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "selector", "codes"),
+    [
+        ([{"cgpu": "true"}], {"cgpu": "true"}, [Code.NODES_NOT_MIGRATED]),
+        ([{"cgpu": "true"}, {MODE: "share"}], {"cgpu": "true"}, [Code.NODES_NOT_MIGRATED]),
+        ([{"cgpu": "true"}, {MODE: "cgpu"}], {"cgpu": "true"}, []),
+        ([{"gpushare": "true"}], {"cgpu": "true"}, []),
+        ([{"cgpu": "true"}], {"disk": "ssd"}, []),
+    ],
+    ids=["Basic alone", "another mode", "one is migrated", "it matched none", "no mode"],
+)
+@pytest.mark.parametrize("as_affinity", [False, True])
+def test_a_selection_that_only_nodes_not_migrated_match_is_told(
+    nodes: list[Json], selector: Json, codes: list[Code], as_affinity: bool
+) -> None:
+    cards = see_cards(*(a_card_node(f"n{i}", labels=each) for i, each in enumerate(nodes)))
+    terms = [need(key, "In", value) for key, value in selector.items()]
+    spec = {"affinity": require(terms)} if as_affinity else {"nodeSelector": selector}
+    pods = [build_whole_pod(container, **spec) for container in (SHARING, build_gpu_container(1))]
+    for pod in pods:
+        found = migrate_pod(pod, Target(cards, share_gib=4)).findings
+        assert [each.code for each in found] == codes
+        assert migrate_pod(pod, Target(cards, 4, keeps_selectors=True)).findings == ()
 
 
 @pytest.mark.parametrize("selector", [{}, {"disk": "ssd"}, {MODE: "mps"}, {MODE: "default"}])

@@ -105,6 +105,23 @@ def test_what_holds_a_node_up_is_told_and_nothing_is_written(
     assert told in plan.message
 
 
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ({"cgpu": "true"}, "(Basic) share the node's GPUs: cgpu=true. "),
+        ({"cgpu": "true"}, "recreate the pool with spec.edition Basic (the edition cannot be "),
+        ({"gpushare": "true"}, "with spec.edition OpenSource "),
+        ({"gpushare": "true", "cgpu": "true"}, "with spec.edition Basic or OpenSource "),
+    ],
+)
+def test_another_editions_labels_are_told_with_that_edition_which_may_serve_the_node(
+    labels: dict[str, str], told: str
+) -> None:
+    message = plan_of(a_node(labels=labels), a_pool()).message
+    assert told in message
+    assert len(message) <= MAX_SAMPLE_BYTES
+
+
 def test_a_missing_daemonset_is_found_before_anything_is_written() -> None:
     plan = plan_of(a_node(), a_pool(), daemonsets=PRO_DAEMONSETS - {"cgpu-installer"})
     expect_idle(plan, NodeState.BLOCKED, Reason.COMPONENT_MISSING)

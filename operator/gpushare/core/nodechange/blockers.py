@@ -185,7 +185,12 @@ def find_other_edition(node: Node, edition: Edition) -> Blocker | None:
     if not others:
         return None
     shown = ", ".join(f"{key}={value}" for key, value in sorted(others.items()))
-    message = f"Labels of another edition share the node's GPUs: {shown}. Remove these labels"
+    theirs = [each.edition for each in EDITIONS.values() if each.switch in others]
+    message = (
+        f"Labels of another edition ({' and '.join(theirs)}) share the node's GPUs: {shown}. If "
+        f"its components run, recreate the pool with spec.edition {' or '.join(theirs)} (the "
+        "edition cannot be changed). If they are gone, remove these labels"
+    )
     return Blocker(Reason.OTHER_EDITION_LABELS, message)
 
 

@@ -73,6 +73,10 @@ class Cards:
         known = [node.memory for node in self._list_nodes(selection)]
         return None if None in known else max((size for size in known if size), default=None)
 
+    def has_node(self, selection: NodeSelection) -> bool:
+        """Tell whether a node has all that is selected, a mode too."""
+        return any(selection.admits(node.name, node.labels) for node in self.nodes)
+
     def _list_nodes(self, selection: NodeSelection) -> list[CardNode]:
         """List the nodes in the mode that is selected; where none is in it yet, in any."""
         for ignored in (frozenset[str](), CHOOSING):

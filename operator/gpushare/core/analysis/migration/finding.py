@@ -37,6 +37,7 @@ class Code(StrEnum):
     SELECTION_UNCLEAR = "SelectionUnclear", _LEFT
 
     # Rewritten; check it.
+    NODES_NOT_MIGRATED = "NodesNotMigrated"
     ISOLATION_BEGINS = "IsolationBegins"
     SEVERAL_CARDS = "SeveralCards"
     SEVERAL_CONTAINERS = "SeveralContainers"

@@ -95,8 +95,8 @@ def note_sharing(request: PodRequest) -> Iterator[Finding]:
         yield Finding(Code.VISIBLE_DEVICES, message)
     if request.asks_for_card_count:
         message = (
-            f"Resource {names.RESOURCE_GPU_COUNT} gives a container no card, but keeps other pods "
-            "off the node. Remove it"
+            f"Resource {names.RESOURCE_GPU_COUNT} gives a container no card, and a node takes only "
+            "as many pods that request it as it has cards. Remove it"
         )
         yield Finding(Code.CARD_COUNT_LIMIT, message)
 

@@ -87,7 +87,19 @@ def _select(spec: Json, target: Target, *, is_to_share: bool) -> Migrated:
     if migrated.raw != spec and _read_selection(migrated.raw).contradicts_itself:
         message = "The rewritten nodeSelector and nodeAffinity would contradict each other"
         return Migrated(spec, (Finding(Code.SELECTION_UNCLEAR, message),))
-    return migrated
+    if migrated.raw == spec or not _loses_all_nodes(spec, migrated.raw, target.cards):
+        return migrated
+    message = (
+        "GPU nodes have the labels that the pod selected, and none has the new ones. Use "
+        "--keep-selectors until the nodes are migrated"
+    )
+    missing = Finding(Code.NODES_NOT_MIGRATED, message)
+    return Migrated(migrated.raw, (missing, *migrated.findings))
+
+
+def _loses_all_nodes(before: Json, after: Json, cards: Cards) -> bool:
+    selections = map(_read_selection, (before, after))
+    return [cards.has_node(each) for each in selections] == [True, False]
 
 
 def _read_selection(spec: Json) -> NodeSelection:
