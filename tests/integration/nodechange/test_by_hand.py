@@ -1,5 +1,6 @@
 """What people and other tools do to a node by hand, also while its isolation changes."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -7,6 +8,7 @@ import pytest
 import yaml
 
 from devcluster.editions import Edition
+from gpushare.core.snapshot.node import Timing
 from tests.kit.bench import MODE, NODES, Bench
 from tests.kit.cluster.expect import (
     expect,
@@ -82,6 +84,8 @@ def test_a_node_whose_managed_fields_are_emptied_at_rest_is_taken_over_without_a
 ) -> None:
     before = given_sharing_pool(bench, edition, "n1")
     labels = bench.labels()["n1"]
+    looks_on_at = time.monotonic() + 1.1 * Timing().reread.total_seconds()
+    expect(bench, "it has looked on", lambda: time.monotonic() > looks_on_at)
 
     bench.call("PATCH", f"{NODES}/n1", {"metadata": {"managedFields": [{}]}})
 
