@@ -44,7 +44,7 @@ class AutoRepair:
         reboot_node(self.bench.cluster, self.node)
 
     def end(self, **faults: Any) -> None:
-        """The node is back, and is given back whoever else has cordoned it."""
+        """The node is back, and the repair uncordons it."""
         self.bench.set_faults(self.node, **faults)
         self._expect_ready("True")
         self._taint(None)

@@ -19,7 +19,7 @@ from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.releasing import plan_release
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, Failure, PluginPod
-from gpushare.core.records.drift_record import Drift, DriftRevert
+from gpushare.core.records.drift_record import Drift
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.restart_record import Restarts
 from gpushare.core.rollout.change_kinds import Kind, hash_kinds
@@ -105,11 +105,8 @@ def replaced(times: int, *, minutes_ago: int = 1, retry: str = "") -> NodeRecord
 
 def record_removed(times: int, claim: str = "training/1", retry: str = "") -> NodeRecords:
     """In mode share; the record of its change was removed so often, a second apart."""
-    reverts = tuple(
-        DriftRevert(key=names.ANNOTATION_CHANGE, manager="", at=NOW - timedelta(seconds=each + 1))
-        for each in reversed(range(times))
-    )
-    drift = Drift(claim=claim, retry=retry, reverts=reverts)
+    removals = tuple(NOW - timedelta(seconds=each + 1) for each in reversed(range(times)))
+    drift = Drift(claim=claim, retry=retry, removals=removals)
     return applied(Schedule.SHARE).model_copy(update={"drift": drift})
 
 

@@ -92,7 +92,7 @@ def test_it_stops_no_change_that_the_vendor_lists_from_that_mode(to: Schedule) -
     assert expect_change(plan_of(node, a_pool(schedule=to))).to == to
 
 
-def test_it_stops_no_return_to_the_mode_that_a_label_of_somebody_else_left() -> None:
+def test_it_stops_no_return_to_the_mode_that_a_label_of_another_manager_left() -> None:
     labels = {names.LABEL_SCHEDULE: "default", **OURS}
     node = a_node(labels=labels, records=applied(CORE_MEM, module=True))
     whole = a_plugin_pod("whole-1", daemonset="ack-nvidia-device-plugin")

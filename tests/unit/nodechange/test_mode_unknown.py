@@ -67,7 +67,7 @@ def a_member(schedule: str = "cgpu", **record: Any) -> Node:
 
 
 def bind(node: Node) -> Node:
-    """The same, its record with the node's UID: it counts whoever owns it."""
+    """The same, its record with the node's UID: it counts under any field manager."""
     records = parse_records(node)
     assert records.applied is not None
     own = records.applied.model_copy(update={"node_uid": node.uid})

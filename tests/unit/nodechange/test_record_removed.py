@@ -1,4 +1,4 @@
-"""The record of a change is removed by somebody, while its node is cordoned."""
+"""A policy or client removes the record of a change, while its node is cordoned."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -32,8 +32,7 @@ CORDONED: dict[str, Any] = {"unschedulable": True, "owns_cordon": True}
 
 def count_removals(node: Node) -> int:
     drift = parse_records(node).drift
-    reverts = drift.reverts if drift is not None else ()
-    return sum(revert.key == names.ANNOTATION_CHANGE for revert in reverts)
+    return len(drift.removals) if drift is not None else 0
 
 
 def test_removed_three_times_the_node_is_in_service_and_no_change_begins() -> None:

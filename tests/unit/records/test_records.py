@@ -129,7 +129,7 @@ def test_records_that_were_copied_from_another_node_count_for_nothing(owned: boo
     [("uid-of-gpu-1", False, True), (None, True, True), (None, False, False)],
     ids=["it names this node", "an older operator wrote it", "it names none, and is not ours"],
 )
-def test_a_record_counts_on_the_node_that_it_names_whoever_owns_it(
+def test_a_record_counts_on_the_node_that_it_names_under_any_field_manager(
     uid: str | None, owned: bool, counts: bool
 ) -> None:
     notes = _written_on(uid)

@@ -100,11 +100,7 @@ def judge_drift(
     foreign = {key: ours for key, ours in lost.items() if node.labels.get(key) != ours}
     unresolved = () if claim.force else tuple(r for r in drift.conflicts if r.key in foreign)
     given_way = {conflict.key for conflict in unresolved}
-    reverts = [
-        revert
-        for revert in drift.reverts
-        if abs(now - revert.at) < WINDOW or revert.key == names.ANNOTATION_CHANGE
-    ]
+    reverts = [revert for revert in drift.reverts if abs(now - revert.at) < WINDOW]
     known, conflicts, reverted = tuple(reverts), list(unresolved), False
     for key, ours in foreign.items():
         if key in given_way:
@@ -151,23 +147,22 @@ def judge_drift(
 
 def note_removal(node: Node, records: NodeRecords, claim: Claim, now: datetime) -> Drift | None:
     """Return what a write must leave on the node where the record of its change was removed under
-    our cordon. Removing it leaves no name."""
+    our cordon."""
     drift = records.drift
     is_gone = node.owns_cordon and records.change is None
     if not is_gone or is_removed_again(drift, claim, node.retry):
         return drift
     if drift is None or (drift.claim, drift.retry) != (claim.spec, node.retry):
         drift = Drift(claim=claim.spec, retry=node.retry)
-    reverts = (revert for revert in drift.reverts if abs(now - revert.at) < WINDOW)
-    removal = DriftRevert(key=names.ANNOTATION_CHANGE, manager="", at=now)
-    return drift.model_copy(update={"reverts": (*reverts, removal)[-_KEPT_REVERTS:]})
+    recent = (at for at in drift.removals if abs(now - at) < WINDOW)
+    return drift.model_copy(update={"removals": (*recent, now)})
 
 
 def is_removed_again(drift: Drift | None, claim: Claim, retry: str) -> bool:
     """Tell whether the record of a change was removed so often that no change begins."""
     if drift is None or (drift.claim, drift.retry) != (claim.spec, retry):
         return False
-    return sum(each.key == names.ANNOTATION_CHANGE for each in drift.reverts) > PATIENCE
+    return len(drift.removals) > PATIENCE
 
 
 def _once_ours(node: Node, records: NodeRecords) -> frozenset[str]:

@@ -26,7 +26,8 @@ class LabelConflict(Record):
 
 
 class Drift(Record):
-    """Recent changes to our labels by others, kept on the node, so that a restart forgets none."""
+    """Recent changes to our labels and records by others. It is kept on the node, so that a restart
+    forgets none."""
 
     v: Literal[2] = 2
     claim: str = ""
@@ -37,3 +38,5 @@ class Drift(Record):
     conflicts: tuple[LabelConflict, ...] = ()
     writes: tuple[Moment, ...] = ()
     """Our last writes for the sake of drift: they set the pace of the next."""
+    removals: tuple[Moment, ...] = ()
+    """When the record of a change was found removed. That leaves no name."""

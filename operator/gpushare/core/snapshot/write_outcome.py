@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.drift_record import Drift, DriftRevert
@@ -54,11 +53,7 @@ def judge_write(before: Node, action: ApplyNode, now: datetime) -> WriteOutcome:
     began = was.change.since if change is not None and was.change is not None else now
     drift, later = was.drift or Drift(), is_now.drift or Drift()
     conflicts = {(conflict.key, conflict.manager) for conflict in drift.conflicts}
-    flips = [
-        revert
-        for revert in later.reverts
-        if revert not in drift.reverts and revert.key != names.ANNOTATION_CHANGE
-    ]
+    flips = [revert for revert in later.reverts if revert not in drift.reverts]
     # Of those before, what the write does not keep is too old to belong to them.
     known = {(revert.key, revert.manager) for revert in later.reverts if revert not in flips}
     return WriteOutcome(
