@@ -53,7 +53,7 @@ def test_a_taint_of_a_single_node_is_not_taken_for_its_pools_own() -> None:
 
 
 def test_a_second_taint_of_one_node_does() -> None:
-    assert blocks(node(taints=(TEAM,)), node(taints=(AUTOSCALER, TEAM))) == [15]
+    assert blocks(node(taints=(TEAM,)), node(taints=(Taint("team", value="audio"), TEAM))) == [15]
 
 
 def test_taints_of_another_value_or_effect_are_not_the_same() -> None:
