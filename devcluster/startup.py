@@ -149,7 +149,7 @@ def restart_extender(ports: Ports) -> None:
     """Have the simulated scheduler extender forget all that it knows, as a restart does."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     url = f"http://127.0.0.1:{ports.simulator}/restart"
-    with opener.open(urllib.request.Request(url, method="POST"), timeout=5):
+    with opener.open(urllib.request.Request(url, method="POST"), timeout=60):
         pass
 
 

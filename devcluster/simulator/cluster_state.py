@@ -116,6 +116,10 @@ class ClusterState:
         """Return the names of all nodes, sorted."""
         return iter(sorted(self._nodes))
 
+    def node_uids(self) -> set[str]:
+        """Return the UIDs of all nodes."""
+        return {node.uid for node in self._nodes.values()}
+
     def find_unhealthy(self, node: str) -> str | None:
         """Return what its ConfigMap says of a node's unhealthy cards, if there is one."""
         return self._unhealthy.get(f"{names.UNHEALTHY_GPU}{node}")

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 PREFIX = "/gpushare-scheduler"
 VERSION = "0.1.0"
 LARGEST_REQUEST_BYTES = 64 * 1024 * 1024
+LAG_SECONDS = 0.05
 RESERVATION_SECONDS = 30  # by then the watch has shown a pod that was bound, or it is gone
 
 
@@ -41,11 +42,20 @@ class Extender:
         self._begin(self._cluster.bound_pods())
 
     async def restart(self) -> None:
-        """Forget everything but the bound pods that there are now: the player's watch may still
-        have others."""
-        items, _ = await self._client.list("/api/v1/pods", {})
-        there = {item["metadata"]["uid"] for item in items}
-        self._begin([pod for pod in self._cluster.bound_pods() if pod.uid in there])
+        """Forget everything but the bound pods that there are now, as soon as the player's watch
+        has seen what is gone."""
+        while await self._lags():  # noqa: ASYNC110 - what it waits for is the API server's
+            await asyncio.sleep(LAG_SECONDS)
+        self._begin(self._cluster.bound_pods())
+
+    async def _lags(self) -> bool:
+        """Whether the player's watch still has a bound pod or a node that is gone."""
+        pods, nodes = {pod.uid for pod in self._cluster.bound_pods()}, self._cluster.node_uids()
+        for path, known in (("/api/v1/pods", pods), ("/api/v1/nodes", nodes)):
+            items, _ = await self._client.list(path, {})
+            if known - {item["metadata"]["uid"] for item in items}:
+                return True
+        return False
 
     def _begin(self, pods: Iterable[Pod]) -> None:
         cluster = self._cluster

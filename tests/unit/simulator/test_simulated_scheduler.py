@@ -3,11 +3,12 @@ as that one (c0b6141), faults included."""
 
 import json
 from typing import Any
-from unittest.mock import AsyncMock, Mock
+from unittest.mock import Mock
 
 import pytest
 
 from devcluster import names
+from devcluster.apiobject import Object
 from devcluster.simulator.cards import NO_CARD, NOT_MATCHED, Card, choose_cards, count_cards
 from devcluster.simulator.extender import Extender
 from devcluster.simulator.extendercache import INT_MAX, ExtenderCache, NodeInfo, parse_int
@@ -90,13 +91,19 @@ def test_a_card_that_is_given_out_twice_has_almost_infinitely_much_free() -> Non
 async def test_after_a_restart_a_pod_counts_that_the_api_server_still_has(
     there: list[str], chosen: tuple[int, ...] | str
 ) -> None:
-    """The player's own watch may be behind, and the pod's node be gone by then."""
+    """The player's own watch may be behind: it is waited for."""
     taken = {names.MEM_IDX: "0", names.MEM_POD: "15"}
     bound = pod(15, node="n1", annotations=taken)
+    seen = [bound]
     cluster = Mock(find_node={"n1": NODE}.get, find_unhealthy=lambda name: None)
-    cluster.bound_pods.return_value = [bound]
-    client = Mock(list=AsyncMock(return_value=([{"metadata": {"uid": uid}} for uid in there], 1)))
-    extender = Extender(client, Mock(cluster=cluster))
+    cluster.bound_pods.side_effect = lambda: list(seen)
+    cluster.node_uids.return_value = set()
+
+    async def list_objects(path: str, params: object) -> tuple[list[Object], int]:
+        seen[:] = seen[: len(there)]
+        return [{"metadata": {"uid": uid}} for uid in there], 1
+
+    extender = Extender(Mock(list=list_objects), Mock(cluster=cluster))
     await extender.restart()
     assert extender._choose(pod(15, node="n1"), "n1") == chosen
 
