@@ -192,7 +192,7 @@ crds: $(READY) ## Write crds/ and the chart's copy from the API's models
 
 .PHONY: chart-objects
 chart-objects: $(READY) ## Render the chart's roles and webhooks, with which `gpushare doctor` compares an installation
-	$(BIN)/python -m devcluster.chartobjects > operator/gpushare/core/analysis/doctor/chart.json
+	$(BIN)/python -m devcluster.chartobjects > operator/gpushare/analysis/doctor/chart.json
 
 .PHONY: chart-docs
 chart-docs: $(READY) ## Write the chart's README from the comments of its values

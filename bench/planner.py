@@ -13,9 +13,9 @@ from bench.core.processes import read_rss_mib
 from bench.core.session import run, say
 from bench.core.waiting import BenchError
 from gpushare import names
+from gpushare.analysis.simulation import settle
 from gpushare.api.pool import Pool
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.simulation import settle
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing

@@ -9,9 +9,9 @@ import yaml
 
 from devcluster.chartobjects import render_objects
 from devcluster.installation import NAMESPACE, Installation
+from gpushare.analysis.doctor import chart
+from gpushare.analysis.doctor.webhook import judge_configuration
 from gpushare.cli.exit_codes import Exit
-from gpushare.core.analysis.doctor import chart
-from gpushare.core.analysis.doctor.webhook import judge_configuration
 from tests.kit.bench import Bench, Json
 from tests.kit.cluster.command_line import expect_error, run_command
 from tests.kit.cluster.expect import expect_pool_ready

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from gpushare import names
+from gpushare.analysis.adoption.adopt import Description, Proof, describe_snapshot, prove
+from gpushare.analysis.adoption.grouping import build_manifest
+from gpushare.analysis.adoption.notes import Code
 from gpushare.api.manifest import parse_manifest
 from gpushare.cli.cluster.snapshot import observe_cluster, with_pools
-from gpushare.core.analysis.adoption.adopt import Description, Proof, describe_snapshot, prove
-from gpushare.core.analysis.adoption.grouping import build_manifest
-from gpushare.core.analysis.adoption.notes import Code
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from tests.kit.histories.gpu_cluster import (
     MODE_LABEL,

@@ -10,9 +10,9 @@ from random import Random
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from gpushare.analysis.adoption.adopt import Description, prove
+from gpushare.analysis.adoption.grouping import AdoptedPool
 from gpushare.api.k8s.node import Node
-from gpushare.core.analysis.adoption.adopt import Description, prove
-from gpushare.core.analysis.adoption.grouping import AdoptedPool
 from gpushare.core.ownership.claims import is_member
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.actions import ApplyNode

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from gpushare.core.analysis.adoption.notes import Code as Note
-from gpushare.core.analysis.finding import Code as Problem
-from gpushare.core.analysis.migration.finding import Code
+from gpushare.analysis.adoption.notes import Code as Note
+from gpushare.analysis.finding import Code as Problem
+from gpushare.analysis.migration.finding import Code
 from gpushare.names import Reason
 from tests.generated_pages import PAGES, render
 from tests.kit.values.doc_pages import DOCS

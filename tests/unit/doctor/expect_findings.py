@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from gpushare.core.analysis.finding import Code, Finding, Severity
+from gpushare.analysis.finding import Code, Finding, Severity
 from gpushare.names import Reason
 
 

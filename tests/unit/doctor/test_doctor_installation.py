@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.crd import build_crd
-from gpushare.core.analysis.doctor.chart import CONTROLLER, Need, Role
-from gpushare.core.analysis.doctor.crd import judge_crd
-from gpushare.core.analysis.doctor.installation import (
+from gpushare.analysis.doctor.chart import CONTROLLER, Need, Role
+from gpushare.analysis.doctor.crd import judge_crd
+from gpushare.analysis.doctor.installation import (
     Deployment,
     Leader,
     judge_deployments,
     judge_leader,
 )
-from gpushare.core.analysis.doctor.report import Installation, judge_installation
-from gpushare.core.analysis.doctor.rights import YOURS, GrantedRights, judge_accounts, judge_user
-from gpushare.core.analysis.finding import Code, Severity, Unseen
-from gpushare.kube.resources.deployments import list_deployments, parse_deployment
-from gpushare.kube.resources.installation import read_installation
+from gpushare.analysis.doctor.report import Installation, judge_installation
+from gpushare.analysis.doctor.rights import YOURS, GrantedRights, judge_accounts, judge_user
+from gpushare.analysis.finding import Code, Severity, Unseen
+from gpushare.api.crd import build_crd
+from gpushare.cli.cluster.deployments import list_deployments, parse_deployment
+from gpushare.cli.doctor.installation import read_installation
 from gpushare.names import SETTINGS_PREFIX
 from gpushare.settings import Settings, Variable
 from tests.kit.values.fake_api import FakeApi

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
+from gpushare.analysis.doctor.nodes import judge_nodes, judge_units
+from gpushare.analysis.doctor.report import judge_machines, sort_findings
+from gpushare.analysis.effective_settings import read_setup
+from gpushare.analysis.finding import Code, Finding, Severity, Unseen
+from gpushare.analysis.inspect.pools import plan_snapshot
+from gpushare.analysis.seen import Seen
 from gpushare.api.k8s.daemonset import DaemonSet
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod, SharingContainer
 from gpushare.api.pool import Edition, Pool, Schedule, UnreadablePool
 from gpushare.api.pruned.cluster import REFUSABLE
 from gpushare.api.status import PoolStatus
-from gpushare.core.analysis.doctor.nodes import judge_nodes, judge_units
-from gpushare.core.analysis.doctor.report import judge_machines, sort_findings
-from gpushare.core.analysis.effective_settings import read_setup
-from gpushare.core.analysis.finding import Code, Finding, Severity, Unseen
-from gpushare.core.analysis.inspect.pools import plan_snapshot
-from gpushare.core.analysis.seen import Seen
 from gpushare.core.records.drift_record import Drift, DriftRevert
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import ReconcileContext

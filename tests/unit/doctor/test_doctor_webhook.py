@@ -9,8 +9,8 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from gpushare import names
-from gpushare.core.analysis.doctor.chart import OTHER_PODS, PODS, WORKLOADS, read_webhooks
-from gpushare.core.analysis.doctor.webhook import (
+from gpushare.analysis.doctor.chart import OTHER_PODS, PODS, WORKLOADS, read_webhooks
+from gpushare.analysis.doctor.webhook import (
     Trial,
     Tried,
     judge_bundles,
@@ -18,9 +18,9 @@ from gpushare.core.analysis.doctor.webhook import (
     judge_endpoints,
     judge_trials,
 )
-from gpushare.core.analysis.finding import Code, Finding, Severity, Unseen
+from gpushare.analysis.finding import Code, Finding, Severity, Unseen
+from gpushare.cli.doctor.dry_runs import build_trial_pod, read_refusal, try_webhook
 from gpushare.kube.errors import ApiError
-from gpushare.kube.resources.dry_runs import build_trial_pod, read_refusal, try_webhook
 from tests.kit.values.fake_api import Answer, FakeApi, served_by
 from tests.kit.values.objects import NOW
 from tests.unit.doctor.expect_findings import expect_one, list_codes

@@ -2,9 +2,9 @@
 
 import pytest
 
+from gpushare.analysis.explain.admitted_pod import rewind
 from gpushare.api.decision_annotation import PastDecision, parse_past_decision
 from gpushare.api.k8s.pod_shape import parse_pod_shape
-from gpushare.core.analysis.explain.admitted_pod import rewind
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod
 from tests.kit.values.pool_views import a_view, admit, apply_decision

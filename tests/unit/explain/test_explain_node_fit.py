@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from gpushare import names
+from gpushare.analysis.explain.node_fit import (
+    NodeFit,
+    Place,
+    find_smallest_change,
+    judge_place,
+)
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.api.k8s.taint import Taint, parse_taints, parse_tolerations, tolerates
 from gpushare.api.pool import Edition
 from gpushare.core.admission.pool_view import PoolView
-from gpushare.core.analysis.explain.node_fit import (
-    NodeFit,
-    Place,
-    find_smallest_change,
-    judge_place,
-)
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_affinity, build_pod

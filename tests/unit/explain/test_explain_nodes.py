@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from gpushare import names
+from gpushare.analysis.explain.nodes import NodeExplanation, explain_node
+from gpushare.analysis.finding import Code
+from gpushare.analysis.inspect.pools import plan_snapshot
 from gpushare.api.k8s.daemonset import NVIDIA_DAEMONSET
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod, SharingContainer
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.analysis.explain.nodes import NodeExplanation, explain_node
-from gpushare.core.analysis.finding import Code
-from gpushare.core.analysis.inspect.pools import plan_snapshot
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.stacks import Stack
 from gpushare.names import Reason

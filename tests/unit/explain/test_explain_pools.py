@@ -3,12 +3,12 @@
 from datetime import timedelta
 
 from gpushare import names
+from gpushare.analysis.explain.pools import PoolExplanation, explain_pool
+from gpushare.analysis.inspect.pools import plan_snapshot
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.api.status import ConditionStatus, PoolStatus
-from gpushare.core.analysis.explain.pools import PoolExplanation, explain_pool
-from gpushare.core.analysis.inspect.pools import plan_snapshot
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import Condition, Reason

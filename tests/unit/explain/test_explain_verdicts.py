@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from gpushare.analysis.explain.verdicts import PoolOutcome, PoolVerdict, list_verdicts
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.core.admission import PoolView, Rules, decide
 from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest
-from gpushare.core.analysis.explain.verdicts import PoolOutcome, PoolVerdict, list_verdicts
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod, build_preference
 from tests.kit.values.pool_views import HERE, a_labelled_view, a_room, a_view

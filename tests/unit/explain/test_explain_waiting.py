@@ -6,13 +6,13 @@ import json
 import pytest
 
 from gpushare import names
+from gpushare.analysis.effective_settings import read_setup
+from gpushare.analysis.explain.pods import PodExplanation, Surroundings, explain_found_pod
+from gpushare.analysis.inspect.pools import find_waiting, plan_snapshot
+from gpushare.analysis.seen import Seen
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod import parse_pod
 from gpushare.api.k8s.pod_shape import parse_pod_shape
-from gpushare.core.analysis.effective_settings import read_setup
-from gpushare.core.analysis.explain.pods import PodExplanation, Surroundings, explain_found_pod
-from gpushare.core.analysis.inspect.pools import find_waiting, plan_snapshot
-from gpushare.core.analysis.seen import Seen
 from gpushare.names import Reason
 from gpushare.settings import Settings
 from tests.kit.values.manifests import build_pod

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from gpushare.analysis.doctor.nodes import judge_nodes
+from gpushare.analysis.explain.nodes import explain_node
+from gpushare.analysis.finding import Code, Severity
+from gpushare.analysis.forecast.pools import forecast_pools
+from gpushare.analysis.inspect.pools import plan_snapshot
 from gpushare.api.k8s.gpu_request import ALL_DEVICES
 from gpushare.api.k8s.pod import Pod
-from gpushare.core.analysis.doctor.nodes import judge_nodes
-from gpushare.core.analysis.explain.nodes import explain_node
-from gpushare.core.analysis.finding import Code, Severity
-from gpushare.core.analysis.forecast.pools import forecast_pools
-from gpushare.core.analysis.inspect.pools import plan_snapshot
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.settings import Settings
 from tests.kit.values.node_plans import a_settled

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gpushare.analysis.forecast.calendar import Calendar
 from gpushare.api.k8s.node import Node
-from gpushare.core.analysis.forecast.calendar import Calendar
 from tests.kit.values.node_plans import an_isolating, some_settled
 from tests.kit.values.objects import NOW, a_node, a_pool
 from tests.unit.forecast.test_forecast import forecast

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from gpushare import names
+from gpushare.analysis.finding import Code
+from gpushare.analysis.forecast.duration import DurationForecast
+from gpushare.analysis.forecast.pools import PoolForecast, forecast_pools
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.core.analysis.finding import Code
-from gpushare.core.analysis.forecast.duration import DurationForecast
-from gpushare.core.analysis.forecast.pools import PoolForecast, forecast_pools
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.rollout.change_kinds import hash_kinds
 from gpushare.settings import Settings

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
+from gpushare.analysis.forecast.pools import forecast_pools
+from gpushare.analysis.forecast.steps import NodeForecast
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.cli.cluster.snapshot import with_pools
-from gpushare.core.analysis.forecast.pools import forecast_pools
-from gpushare.core.analysis.forecast.steps import NodeForecast
 from gpushare.core.snapshot.actions import ApplyNode, DeletePlugins, EvictPods
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import Reason

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpushare import names
-from gpushare.core.analysis.forecast.kept_fields import find_kept_fields, keep_fields
+from gpushare.analysis.forecast.kept_fields import find_kept_fields, keep_fields
 from tests.kit.values.manifests import Json
 
 SELECTOR = {"matchLabels": {"pool": "a"}}

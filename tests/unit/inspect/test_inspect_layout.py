@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpushare.core.analysis.inspect.cards import CardNode, count_percent, observe_card_nodes
-from gpushare.core.analysis.inspect.layout import format_details, format_summary
+from gpushare.analysis.inspect.cards import CardNode, count_percent, observe_card_nodes
+from gpushare.analysis.inspect.layout import format_details, format_summary
 from tests.kit.values.manifests import Json, build_bound_pod, build_node
 
 

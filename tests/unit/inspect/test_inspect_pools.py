@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from gpushare.analysis.inspect.pools import PoolNode
 from gpushare.api.k8s.node import MAX_CARDS
 from gpushare.api.pruned.cluster import Cluster
 from gpushare.cli.inspect.pools_view import _note
-from gpushare.core.analysis.inspect.pools import PoolNode
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.isolation import NOTHING_SHARED

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import pytest
 from aiohttp import web
 
+from gpushare.analysis.finding import Unseen
 from gpushare.api.pruned.cluster import Kind
-from gpushare.core.analysis.finding import Unseen
+from gpushare.cli.cluster.objects import ATTEMPTS, read_cluster
+from gpushare.cli.cluster.partial_read import see
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, OtherVersionError
-from gpushare.kube.partial_read import see
-from gpushare.kube.resources.clusters import ATTEMPTS, read_cluster
 from gpushare.kube.resources.dynamic_resources import find_group_path
 from tests.kit.values.fake_api import served_by
 

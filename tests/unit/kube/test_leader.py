@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from gpushare.core.analysis.doctor.installation import judge_leader
-from gpushare.core.analysis.finding import Code
+from gpushare.analysis.doctor.installation import judge_leader
+from gpushare.analysis.finding import Code
+from gpushare.cli.doctor import installation as installations
+from gpushare.cli.doctor.installation import read_leader
 from gpushare.kube.client import ApiClient
-from gpushare.kube.resources import installation as installations
-from gpushare.kube.resources.installation import read_leader
 
 HELD = {"holderIdentity": "op-1", "leaseDurationSeconds": 0.09}
 

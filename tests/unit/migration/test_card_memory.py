@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from gpushare.analysis.migration.cards import Cards
+from gpushare.analysis.migration.finding import Code, Finding
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.node_selection import ANYWHERE, NodeSelection
-from gpushare.core.analysis.migration.cards import Cards
-from gpushare.core.analysis.migration.finding import Code, Finding
 from tests.unit.migration.whole_card_pods import MEMORY, a_card_node, see_cards
 
 SMALL = a_card_node("small", 15109, labels={"card": "T4"})

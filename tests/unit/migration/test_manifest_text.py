@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from gpushare.analysis.migration.cards import Cards
+from gpushare.analysis.migration.manifests import migrate_manifest
+from gpushare.analysis.migration.pods import Target
+from gpushare.analysis.migration.text import rewrite_text
 from gpushare.api.documents import parse_documents
-from gpushare.core.analysis.migration.cards import Cards
-from gpushare.core.analysis.migration.manifests import migrate_manifest
-from gpushare.core.analysis.migration.pods import Target
-from gpushare.core.analysis.migration.text import rewrite_text
 from tests.unit.migration.whole_card_pods import build_whole_pod
 
 

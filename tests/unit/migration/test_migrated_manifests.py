@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from gpushare.core.analysis.migration.cards import Cards
-from gpushare.core.analysis.migration.finding import Code, Migrated
-from gpushare.core.analysis.migration.live import build_manifest, is_migratable
-from gpushare.core.analysis.migration.manifests import migrate_manifest
-from gpushare.core.analysis.migration.pods import Target
+from gpushare.analysis.migration.cards import Cards
+from gpushare.analysis.migration.finding import Code, Migrated
+from gpushare.analysis.migration.live import build_manifest, is_migratable
+from gpushare.analysis.migration.manifests import migrate_manifest
+from gpushare.analysis.migration.pods import Target
 from tests.kit.values.manifests import build_workload
 from tests.unit.migration.whole_card_pods import (
     MEMORY,

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from gpushare.analysis.migration.finding import Code, Migrated
+from gpushare.analysis.migration.pods import Target, migrate_pod
 from gpushare.api.pool import Schedule
-from gpushare.core.analysis.migration.finding import Code, Migrated
-from gpushare.core.analysis.migration.pods import Target, migrate_pod
 from tests.unit.migration.whole_card_pods import (
     MODE,
     Json,

@@ -9,13 +9,13 @@ import yaml
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
+from gpushare.analysis.migration.cards import Cards
+from gpushare.analysis.migration.manifests import migrate_manifest
+from gpushare.analysis.migration.pods import Target
+from gpushare.analysis.migration.text import rewrite_text
 from gpushare.api.documents import parse_documents
 from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.api.pool import Schedule
-from gpushare.core.analysis.migration.cards import Cards
-from gpushare.core.analysis.migration.manifests import migrate_manifest
-from gpushare.core.analysis.migration.pods import Target
-from gpushare.core.analysis.migration.text import rewrite_text
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_workload, list_places, put_at
 from tests.kit.values.pool_views import a_view, admit

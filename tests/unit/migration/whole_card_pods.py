@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from gpushare.analysis.migration.cards import Cards, observe_cards
 from gpushare.api.k8s.node import Node
-from gpushare.core.analysis.migration.cards import Cards, observe_cards
 
 Json = dict[str, Any]
 WHOLE, MEMORY = "nvidia.com/gpu", "aliyun.com/gpu-mem"

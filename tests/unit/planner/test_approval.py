@@ -5,11 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.k8s.node import Node
-from gpushare.api.pool import Pool, Schedule
-from gpushare.api.rollout import WorkloadPolicy
-from gpushare.api.status import ConditionStatus, NodeCounts, PoolPlan, PoolStatus
-from gpushare.core.planner.approve_and_retry import (
+from gpushare.analysis.approve_and_retry import (
     NotCalledForError,
     explain_no_pool,
     find_pool_to_join,
@@ -19,6 +15,10 @@ from gpushare.core.planner.approve_and_retry import (
     judge_start_now,
     judge_told_retry,
 )
+from gpushare.api.k8s.node import Node
+from gpushare.api.pool import Pool, Schedule
+from gpushare.api.rollout import WorkloadPolicy
+from gpushare.api.status import ConditionStatus, NodeCounts, PoolPlan, PoolStatus
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.drift_record import Drift, LabelConflict
 from gpushare.core.rollout.approval import find_approval, is_approved

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from gpushare import names
+from gpushare.analysis.approve_and_retry import NotCalledForError, judge_start_now
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.api.status import PoolStatus, Releasing, StartedNow, WindowStatus
 from gpushare.api.windows import Freeze
-from gpushare.core.planner.approve_and_retry import NotCalledForError, judge_start_now
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.rollout.change_kinds import hash_kinds

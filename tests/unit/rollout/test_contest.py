@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpushare.analysis.approve_and_retry import NotCalledForError, judge_start_now
 from gpushare.api.pool import Pool
-from gpushare.core.planner.approve_and_retry import NotCalledForError, judge_start_now
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.rollout.contest import judge_contest, record_changes

@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.status import ConditionStatus, NodeSample, PoolStatus
-from gpushare.core.admission import Rules
-from gpushare.core.admission.request import build_rules
-from gpushare.core.analysis.effective_settings import (
+from gpushare.analysis.effective_settings import (
     ASSUMED,
     DEFAULT,
     PLANNED_BY,
@@ -18,6 +15,9 @@ from gpushare.core.analysis.effective_settings import (
     KnownSetup,
     read_setup,
 )
+from gpushare.api.status import ConditionStatus, NodeSample, PoolStatus
+from gpushare.core.admission import Rules
+from gpushare.core.admission.request import build_rules
 from gpushare.core.decision_settings import build_timing
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import SETTINGS_PREFIX, Reason

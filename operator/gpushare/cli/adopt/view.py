@@ -3,6 +3,10 @@
 from collections.abc import Iterator, Sequence, Sized
 
 from gpushare import names
+from gpushare.analysis.adoption.adopt import describe_snapshot, prove
+from gpushare.analysis.adoption.grouping import AdoptedPool, build_manifest
+from gpushare.analysis.adoption.notes import Note, gather, list_names
+from gpushare.analysis.adoption.simulation import Simulated
 from gpushare.api.manifest import parse_manifest
 from gpushare.api.selector import Nodes
 from gpushare.cli.cluster.access import Access
@@ -10,10 +14,6 @@ from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster, with_pools
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
 from gpushare.cli.output.data import Json, render_manifests
-from gpushare.core.analysis.adoption.adopt import describe_snapshot, prove
-from gpushare.core.analysis.adoption.grouping import AdoptedPool, build_manifest
-from gpushare.core.analysis.adoption.notes import Note, gather, list_names
-from gpushare.core.analysis.adoption.simulation import Simulated
 
 EMPTY = (
     f"The plan is empty: nodes get only the operator's labels and annotations ({names.GROUP}/), no "

@@ -32,7 +32,7 @@ class Access:
         """
         if self.snapshot is not None:
             return self.read_snapshot(self.snapshot)
-        from gpushare.kube.resources.clusters import read_cluster
+        from gpushare.cli.cluster.objects import read_cluster
 
         return self._run(lambda api: read_cluster(api, kinds, datetime.now(UTC)))
 
@@ -41,7 +41,7 @@ class Access:
         if allowed, and is `unread` otherwise."""
         if self.snapshot is not None:
             return self.read_snapshot(self.snapshot)
-        from gpushare.kube.resources.named_objects import read_about
+        from gpushare.cli.cluster.named_objects import read_about
 
         return self._run(lambda api: read_about(api, kinds, subject, datetime.now(UTC)))
 
@@ -109,8 +109,8 @@ def check_namespace(cluster: Cluster, namespace: str | None) -> None:
 
 
 async def _read_node(api: "ApiClient", name: str) -> Cluster:
-    from gpushare.kube.resources.clusters import read_cluster
-    from gpushare.kube.resources.named_objects import read_about
+    from gpushare.cli.cluster.named_objects import read_about
+    from gpushare.cli.cluster.objects import read_cluster
 
     now, subject = datetime.now(UTC), Subject(Kind.NODES, name)
     cluster = await read_about(api, (Kind.NODES, Kind.PODS), subject, now, node=name)

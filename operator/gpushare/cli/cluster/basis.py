@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from gpushare.analysis.effective_settings import KnownSetup
 from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
 from gpushare.cli.output.tables import describe
-from gpushare.core.analysis.effective_settings import KnownSetup
 from gpushare.settings import Variable
 
 Json = dict[str, Any]

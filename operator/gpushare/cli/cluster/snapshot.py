@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpushare import names
+from gpushare.analysis.effective_settings import KnownSetup, read_setup
+from gpushare.analysis.seen import Seen
 from gpushare.api.k8s.daemonset import DaemonSet, list_standard_names, parse_daemonset
 from gpushare.api.k8s.dynamic_resources import allocates_cards, parse_resource_slice
 from gpushare.api.k8s.namespace import parse_namespace
@@ -12,13 +14,11 @@ from gpushare.api.k8s.node import parse_node, parse_unhealthy_cards
 from gpushare.api.k8s.pod import Pod, judge_claims, parse_pod
 from gpushare.api.pool import Pool
 from gpushare.api.pruned.cluster import Cluster, Kind
-from gpushare.core.analysis.effective_settings import KnownSetup, read_setup
-from gpushare.core.analysis.seen import Seen
+from gpushare.cli.cluster.deployments import parse_deployment
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.plugin_config_map import parse_configs
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.kube.errors import CrdMissingError
-from gpushare.kube.resources.deployments import parse_deployment
 from gpushare.kube.resources.pools import parse_pools
 
 PLANNED = (

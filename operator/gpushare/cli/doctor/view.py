@@ -8,24 +8,24 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpushare import __version__, names
-from gpushare.api.crd import build_crd
-from gpushare.api.pruned.cluster import Cluster, Kind
-from gpushare.cli.cluster.access import Access, check_namespace
-from gpushare.cli.cluster.snapshot import observe_cluster
-from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
-from gpushare.core.analysis.doctor.report import (
+from gpushare.analysis.doctor.report import (
     Installation,
     judge_installation,
     judge_machines,
     judge_setup,
     sort_findings,
 )
-from gpushare.core.analysis.doctor.rights import YOURS, judge_user
-from gpushare.core.analysis.doctor.webhook import judge_trials
-from gpushare.core.analysis.effective_settings import read_setup
-from gpushare.core.analysis.finding import Finding, Severity, Unseen, skip
-from gpushare.core.analysis.seen import Seen
+from gpushare.analysis.doctor.rights import YOURS, judge_user
+from gpushare.analysis.doctor.webhook import judge_trials
+from gpushare.analysis.effective_settings import read_setup
+from gpushare.analysis.finding import Finding, Severity, Unseen, skip
+from gpushare.analysis.seen import Seen
+from gpushare.api.crd import build_crd
+from gpushare.api.pruned.cluster import Cluster, Kind
+from gpushare.cli.cluster.access import Access, check_namespace
+from gpushare.cli.cluster.snapshot import observe_cluster
+from gpushare.cli.exit_codes import CommandError, Exit
+from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
 
 Json = dict[str, Any]
 
@@ -67,9 +67,9 @@ async def _read_live(
     access: Access, namespace: str, operator_namespace: str | None, now: datetime
 ) -> tuple[list[Finding], Seen, dict[str, Unseen]]:
     """Return findings on installation and rights, the cluster, and why parts of it are not read."""
-    from gpushare.kube.resources.deployments import list_deployments
-    from gpushare.kube.resources.dry_runs import ask_for_rights, try_webhook
-    from gpushare.kube.resources.installation import read_installation
+    from gpushare.cli.cluster.deployments import list_deployments
+    from gpushare.cli.doctor.dry_runs import ask_for_rights, try_webhook
+    from gpushare.cli.doctor.installation import read_installation
 
     async with await access.connect() as api:
         deployments = await list_deployments(api, operator_namespace)
@@ -100,8 +100,8 @@ async def _read_live(
 
 async def _read_parts(api: Any, now: datetime) -> tuple[Cluster, dict[str, Unseen]]:
     """Read the kinds that the user may read, and tell why not the others."""
-    from gpushare.kube.partial_read import see
-    from gpushare.kube.resources.clusters import read_cluster
+    from gpushare.cli.cluster.objects import read_cluster
+    from gpushare.cli.cluster.partial_read import see
 
     cluster, unseen = Cluster(now), {}
     for kind in _PARTS:

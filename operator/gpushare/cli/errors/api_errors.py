@@ -11,8 +11,8 @@ from aiohttp import (
     ClientSSLError,
 )
 
+from gpushare.analysis.doctor.rights import ON_ACK
 from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.core.analysis.doctor.rights import ON_ACK
 from gpushare.kube.errors import (
     ApiError,
     CrdMissingError,

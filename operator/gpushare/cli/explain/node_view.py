@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpushare import names
+from gpushare.analysis.effective_settings import PLANNED_BY
+from gpushare.analysis.explain.nodes import NodeExplanation, explain_node
+from gpushare.analysis.inspect.pools import plan_snapshot
 from gpushare.api.k8s.taint import Taint, parse_taints
 from gpushare.api.pruned.cluster import Kind, Subject
 from gpushare.cli.cluster.access import Access
@@ -20,9 +23,6 @@ from gpushare.cli.output.facts import (
     tell_stale,
 )
 from gpushare.cli.output.tables import build_section, describe, tell_time
-from gpushare.core.analysis.effective_settings import PLANNED_BY
-from gpushare.core.analysis.explain.nodes import NodeExplanation, explain_node
-from gpushare.core.analysis.inspect.pools import plan_snapshot
 from gpushare.core.ownership.drift import describe_conflict
 
 Json = dict[str, Any]

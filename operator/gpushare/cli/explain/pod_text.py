@@ -1,19 +1,19 @@
 """Formats the explanation of a pod, as data and as a page.
 
-Its messages come from `core.analysis.explain`.
+Its messages come from `analysis.explain`.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpushare import names
+from gpushare.analysis.explain.pods import PodExplanation
+from gpushare.analysis.explain.verdicts import PoolOutcome, PoolVerdict
 from gpushare.api.k8s.pod import Pod
 from gpushare.cli.output.answer import Fact, Line, Styled, lay_out_facts
 from gpushare.cli.output.facts import tell_stale
 from gpushare.cli.output.tables import build_section, describe
 from gpushare.core.admission import Decision
-from gpushare.core.analysis.explain.pods import PodExplanation
-from gpushare.core.analysis.explain.verdicts import PoolOutcome, PoolVerdict
 from gpushare.core.snapshot.isolation import ContainerIsolation
 from gpushare.webhook.patch import plan_patch
 

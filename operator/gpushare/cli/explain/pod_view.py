@@ -4,6 +4,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpushare import names
+from gpushare.analysis.effective_settings import ROUTED_BY
+from gpushare.analysis.explain.pods import (
+    Surroundings,
+    explain_found_pod,
+    explain_new_pod,
+)
+from gpushare.analysis.inspect.pools import (
+    find_schedulers_word,
+    find_waiting,
+    plan_snapshot,
+)
+from gpushare.analysis.seen import Seen
 from gpushare.api.k8s.namespace import parse_namespace
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_shape import parse_pod_shape
@@ -18,18 +30,6 @@ from gpushare.cli.input.manifests import Given
 from gpushare.cli.input.pod_templates import find_pod_templates
 from gpushare.cli.output.answer import Answer, Line
 from gpushare.core.admission import view_pool
-from gpushare.core.analysis.effective_settings import ROUTED_BY
-from gpushare.core.analysis.explain.pods import (
-    Surroundings,
-    explain_found_pod,
-    explain_new_pod,
-)
-from gpushare.core.analysis.inspect.pools import (
-    find_schedulers_word,
-    find_waiting,
-    plan_snapshot,
-)
-from gpushare.core.analysis.seen import Seen
 from gpushare.core.snapshot.cluster import build_node_context
 from gpushare.core.snapshot.isolation import ContainerIsolation, observe_containers
 from gpushare.core.status.unschedulable_pods import UnschedulablePod

@@ -5,6 +5,14 @@ from datetime import datetime
 from typing import Any
 
 from gpushare import names
+from gpushare.analysis.effective_settings import PLANNED_BY
+from gpushare.analysis.explain.pools import (
+    ConditionLine,
+    NodeGroup,
+    PoolExplanation,
+    explain_pool,
+)
+from gpushare.analysis.inspect.pools import find_waiting, plan_snapshot
 from gpushare.api.pool import UnreadablePool
 from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.cluster.access import Access
@@ -14,14 +22,6 @@ from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.output.answer import Answer, Fact, Line, Styled, lay_out_facts
 from gpushare.cli.output.facts import describe_waiting
 from gpushare.cli.output.tables import build_section, tell_time
-from gpushare.core.analysis.effective_settings import PLANNED_BY
-from gpushare.core.analysis.explain.pools import (
-    ConditionLine,
-    NodeGroup,
-    PoolExplanation,
-    explain_pool,
-)
-from gpushare.core.analysis.inspect.pools import find_waiting, plan_snapshot
 from gpushare.core.status.pool_status import build_unreadable_status
 from gpushare.core.status.unschedulable_pods import UnschedulablePod
 

@@ -8,11 +8,11 @@ from pydantic import ValidationError
 from gpushare import names
 from gpushare.api.windows import Freeze
 from gpushare.cli.cluster.access import Access
+from gpushare.cli.cluster.deployments import find_namespace, list_deployments
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.output.answer import Answer
 from gpushare.kube.client import MERGE_PATCH, ApiClient, Json
 from gpushare.kube.errors import ApiError
-from gpushare.kube.resources.deployments import find_namespace, list_deployments
 from gpushare.kube.resources.pools import PATH as POOLS
 
 

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from gpushare import names
+from gpushare.analysis.forecast.kept_fields import KeptField, find_kept_fields, keep_fields
 from gpushare.api.manifest import ManifestError, parse_manifest
 from gpushare.api.pool import Pool
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.input.manifests import Given
-from gpushare.core.analysis.forecast.kept_fields import KeptField, find_kept_fields, keep_fields
 
 Json = dict[str, Any]
 

@@ -4,6 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gpushare.analysis.inspect.pools import (
+    Card,
+    OutsideNode,
+    PoolCards,
+    PoolNode,
+    PoolsView,
+    view_pools,
+)
 from gpushare.api.pool import UnreadablePool
 from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.cluster.access import Access, check_namespace
@@ -20,14 +28,6 @@ from gpushare.cli.output.facts import (
     tell_allocated,
 )
 from gpushare.cli.output.tables import build_section, build_table
-from gpushare.core.analysis.inspect.pools import (
-    Card,
-    OutsideNode,
-    PoolCards,
-    PoolNode,
-    PoolsView,
-    view_pools,
-)
 from gpushare.core.snapshot.actions import NodeState
 
 Json = dict[str, Any]

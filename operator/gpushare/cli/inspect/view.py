@@ -4,13 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpushare.api.k8s.node import MAX_CARDS
-from gpushare.api.pruned.cluster import Cluster, Kind
-from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.basis import build_unread_lines, describe_unread
-from gpushare.cli.output.answer import Answer, Line, lay_out
-from gpushare.cli.output.control_characters import escape_controls
-from gpushare.core.analysis.inspect.cards import (
+from gpushare.analysis.inspect.cards import (
     PENDING,
     CardNode,
     Holder,
@@ -19,7 +13,13 @@ from gpushare.core.analysis.inspect.cards import (
     observe_card_nodes,
     order_by_card,
 )
-from gpushare.core.analysis.inspect.layout import format_details, format_summary
+from gpushare.analysis.inspect.layout import format_details, format_summary
+from gpushare.api.k8s.node import MAX_CARDS
+from gpushare.api.pruned.cluster import Cluster, Kind
+from gpushare.cli.cluster.access import Access
+from gpushare.cli.cluster.basis import build_unread_lines, describe_unread
+from gpushare.cli.output.answer import Answer, Line, lay_out
+from gpushare.cli.output.control_characters import escape_controls
 
 Json = dict[str, Any]
 

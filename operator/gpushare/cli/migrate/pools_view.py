@@ -5,6 +5,17 @@ from collections.abc import Iterator, Sequence
 from shlex import quote
 
 from gpushare import names
+from gpushare.analysis.adoption.existing_labels import Carried
+from gpushare.analysis.adoption.grouping import build_manifest, wrap_spec
+from gpushare.analysis.adoption.manual_steps import Step, list_steps
+from gpushare.analysis.adoption.notes import Note, list_names
+from gpushare.analysis.adoption.upgrade import (
+    Upgrade,
+    UpgradedPools,
+    plan_nodes,
+    plan_upgrade,
+    selects_old_labels,
+)
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.manifest import parse_manifest
 from gpushare.api.pool import Schedule
@@ -14,17 +25,6 @@ from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster, with_pools
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
 from gpushare.cli.output.data import Json, render_manifests
-from gpushare.core.analysis.adoption.existing_labels import Carried
-from gpushare.core.analysis.adoption.grouping import build_manifest, wrap_spec
-from gpushare.core.analysis.adoption.manual_steps import Step, list_steps
-from gpushare.core.analysis.adoption.notes import Note, list_names
-from gpushare.core.analysis.adoption.upgrade import (
-    Upgrade,
-    UpgradedPools,
-    plan_nodes,
-    plan_upgrade,
-    selects_old_labels,
-)
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 
 NOTHING = "Nothing to migrate: no node carries a label of another edition"

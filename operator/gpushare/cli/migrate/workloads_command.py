@@ -96,10 +96,10 @@ def migrate_workloads(
     if snapshot is not None and not files:
         raise typer.BadParameter("requires -f", param_hint="--snapshot")
     with errors_as_sentences():
+        from gpushare.analysis.migration.pods import Target
         from gpushare.api.pool import Schedule
         from gpushare.cli.cluster.access import Access
         from gpushare.cli.migrate import workloads_view as migrated
-        from gpushare.core.analysis.migration.pods import Target
 
         access = Access(kubeconfig, context, snapshot)
         cards = migrated.read_cards(access, card_memory_gib)

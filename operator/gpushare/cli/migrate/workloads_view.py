@@ -8,6 +8,13 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
+from gpushare.analysis.effective_settings import guess_unit
+from gpushare.analysis.migration.cards import Cards, observe_cards
+from gpushare.analysis.migration.finding import Code, Finding
+from gpushare.analysis.migration.live import build_manifest, is_migratable
+from gpushare.analysis.migration.manifests import migrate_manifest
+from gpushare.analysis.migration.pods import Target
+from gpushare.analysis.migration.text import rewrite_text
 from gpushare.api.documents import format_yaml
 from gpushare.api.k8s.node import parse_node
 from gpushare.api.pruned.cluster import Kind
@@ -18,13 +25,6 @@ from gpushare.cli.input.manifests import ManifestFile, read_manifest_files
 from gpushare.cli.input.options import Printed
 from gpushare.cli.output.answer import print_note, print_text
 from gpushare.cli.output.data import format_json
-from gpushare.core.analysis.effective_settings import guess_unit
-from gpushare.core.analysis.migration.cards import Cards, observe_cards
-from gpushare.core.analysis.migration.finding import Code, Finding
-from gpushare.core.analysis.migration.live import build_manifest, is_migratable
-from gpushare.core.analysis.migration.manifests import migrate_manifest
-from gpushare.core.analysis.migration.pods import Target
-from gpushare.core.analysis.migration.text import rewrite_text
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 
 Json = dict[str, Any]
@@ -84,7 +84,7 @@ def migrate_live(
 
 
 async def _read_live(access: Access, namespace: str | None, selector: str) -> tuple[Json, ...]:
-    from gpushare.kube.resources.workloads import list_workloads
+    from gpushare.cli.migrate.workloads import list_workloads
 
     async with await access.connect() as api:
         return await list_workloads(api, namespace, selector, is_migratable)

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
+from gpushare.analysis.inspect.pools import Card
 from gpushare.api.status import PoolCapacity
 from gpushare.cli.output.tables import describe, tell_time
-from gpushare.core.analysis.inspect.pools import Card
 from gpushare.core.records.change_record import Change
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.isolation import ContainerIsolation, NodeIsolation

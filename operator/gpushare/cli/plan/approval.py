@@ -10,15 +10,7 @@ from aiohttp import ClientConnectorError, ClientError
 from pydantic import ValidationError
 
 from gpushare import names
-from gpushare.api.k8s.node import parse_node
-from gpushare.api.pool import Pool
-from gpushare.api.pruned.cluster import Cluster, Kind
-from gpushare.cli.cluster.access import Access
-from gpushare.cli.errors.failures import build_unknown
-from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.cli.output.answer import Answer
-from gpushare.core.analysis.finding import Unseen
-from gpushare.core.planner.approve_and_retry import (
+from gpushare.analysis.approve_and_retry import (
     NotCalledForError,
     Word,
     explain_no_pool,
@@ -30,11 +22,19 @@ from gpushare.core.planner.approve_and_retry import (
     judge_start_now,
     judge_told_retry,
 )
+from gpushare.analysis.finding import Unseen
+from gpushare.api.k8s.node import parse_node
+from gpushare.api.pool import Pool
+from gpushare.api.pruned.cluster import Cluster, Kind
+from gpushare.cli.cluster.access import Access
+from gpushare.cli.cluster.objects import PATHS, read_cluster
+from gpushare.cli.cluster.partial_read import see
+from gpushare.cli.errors.failures import build_unknown
+from gpushare.cli.exit_codes import CommandError, Exit
+from gpushare.cli.output.answer import Answer
+from gpushare.cli.plan.write import annotate, apply_approval
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, KubeError, describe_failure
-from gpushare.kube.partial_read import see
-from gpushare.kube.resources.approvals import annotate, apply_approval
-from gpushare.kube.resources.clusters import PATHS, read_cluster
 from gpushare.kube.resources.pools import parse_pools
 
 Json = dict[str, Any]

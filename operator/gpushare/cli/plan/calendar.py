@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from shlex import quote
 from typing import Any
 
+from gpushare.analysis.forecast.calendar import Calendar, WindowForecast
+from gpushare.analysis.forecast.pools import PoolForecast
 from gpushare.cli.output.answer import Line
 from gpushare.cli.output.tables import build_table
-from gpushare.core.analysis.forecast.calendar import Calendar, WindowForecast
-from gpushare.core.analysis.forecast.pools import PoolForecast
 from gpushare.core.rollout.start_now import find_active
 from gpushare.core.rollout.window_state import describe_moment, describe_start
 

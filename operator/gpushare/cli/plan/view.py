@@ -6,6 +6,12 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
+from gpushare.analysis.effective_settings import PLANNED_BY, KnownSetup
+from gpushare.analysis.forecast.duration import DurationForecast
+from gpushare.analysis.forecast.kept_fields import KeptField
+from gpushare.analysis.forecast.pools import PoolForecast, forecast_pools
+from gpushare.analysis.forecast.steps import NodeForecast
+from gpushare.analysis.node_findings import group_by_code
 from gpushare.api.manifest import ManifestError, check_update
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.basis import build_setup_lines, describe_setup
@@ -18,12 +24,6 @@ from gpushare.cli.output.answer import Answer, Line, Styled
 from gpushare.cli.output.facts import describe_plan
 from gpushare.cli.output.tables import build_table
 from gpushare.cli.plan.calendar import build_calendar, describe_calendar
-from gpushare.core.analysis.effective_settings import PLANNED_BY, KnownSetup
-from gpushare.core.analysis.forecast.duration import DurationForecast
-from gpushare.core.analysis.forecast.kept_fields import KeptField
-from gpushare.core.analysis.forecast.pools import PoolForecast, forecast_pools
-from gpushare.core.analysis.forecast.steps import NodeForecast
-from gpushare.core.analysis.node_findings import group_by_code
 from gpushare.core.status.pool_status import build_unreadable_status
 from gpushare.names import Condition
 

@@ -3,11 +3,11 @@
 from datetime import datetime
 
 from gpushare import names
+from gpushare.analysis.inspect.pools import plan_snapshot
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.snapshot import PLANNED, observe_pools
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.core.analysis.inspect.pools import plan_snapshot
 from gpushare.core.nodechange.phases.teardown import asks_for_commands
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.render.teardown import render_teardown_commands

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import orjson
 
+from gpushare.analysis.inspect.pools import view_pools
 from gpushare.api.pruned.cluster import Cluster
 from gpushare.cli.cluster.snapshot import observe_cluster
 from gpushare.cli.errors.failures import find_failure, report_failure
 from gpushare.cli.inspect.pools_view import describe_pools
-from gpushare.core.analysis.inspect.pools import view_pools
 
 Json = dict[str, Any]
 Result = TypeVar("Result")

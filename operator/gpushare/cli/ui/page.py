@@ -13,12 +13,12 @@ from functools import partial
 
 from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.cluster.access import Access
+from gpushare.cli.cluster.objects import read_cluster
 from gpushare.cli.output.answer import print_note, print_text
 from gpushare.cli.ui.feed import Feed, run_aside
 from gpushare.cli.ui.server import PageServer
 from gpushare.kube.auth.contexts import find_context
 from gpushare.kube.client import ApiClient
-from gpushare.kube.resources.clusters import read_cluster
 
 
 class LiveCluster:

@@ -1,0 +1,130 @@
+"""Collects all findings of `gpushare doctor`."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from gpushare.analysis.doctor.crd import judge_crd
+from gpushare.analysis.doctor.installation import (
+    INSTALL,
+    Deployment,
+    Leader,
+    judge_deployments,
+    judge_leader,
+)
+from gpushare.analysis.doctor.nodes import judge_nodes, judge_priority
+from gpushare.analysis.doctor.pools import judge_extender, judge_pools
+from gpushare.analysis.doctor.rights import GrantedRights, judge_accounts
+from gpushare.analysis.doctor.webhook import (
+    judge_bundles,
+    judge_configuration,
+    judge_endpoints,
+)
+from gpushare.analysis.effective_settings import ROUTED_BY, KnownSetup
+from gpushare.analysis.finding import Code, Finding, Unseen, find, skip
+from gpushare.analysis.inspect.pools import find_waiting, plan_snapshot
+from gpushare.analysis.seen import Seen
+from gpushare.api.pruned.cluster import REFUSABLE
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The operator's own objects in a cluster; None stands for a missing one."""
+
+    namespace: str
+    deployments: tuple[Deployment, ...] | Unseen
+    leader: Leader | Unseen | None
+    crd: Json | Unseen | None
+    configuration: Json | Unseen | None
+    """The MutatingWebhookConfiguration."""
+    service: str
+    """Namespace and name of the webhook's Service; empty where it is called by its URL."""
+    endpoints: int | Unseen
+    """Number of its ready endpoints."""
+    accounts: tuple[GrantedRights, ...]
+
+    @property
+    def is_inhabited(self) -> bool:
+        """Whether a process of it is, or was, in its namespace, or that can't be read."""
+        return bool(self.deployments) or self.leader is not None
+
+    @property
+    def variables(self) -> Mapping[str, Mapping[str, str | None]] | None:
+        """By Deployment, those of its containers; None where they may not be read."""
+        if isinstance(self.deployments, Unseen):
+            return None
+        return {str(each): each.settings for each in self.deployments}
+
+
+def judge_installation(
+    installation: Installation,
+    bundles: Sequence[Sequence[datetime] | None],
+    crd: Json,
+    version: str,
+    now: datetime,
+) -> Iterator[Finding]:
+    """Check that it is there, complete, and of this program's `version` and `crd`; `bundles` are
+    the caBundles of its webhooks, each CA by its expiry; None for an empty one."""
+    parts = {
+        "deployments": installation.deployments,
+        "lease": installation.leader,
+        "crd": installation.crd,
+        "webhook configuration": installation.configuration,
+    }
+    unseen = {name: part for name, part in parts.items() if isinstance(part, Unseen)}
+    present = {name for name, part in parts.items() if part and name not in unseen}
+    if present <= {"crd"}:
+        if present:
+            told = "Only the CustomResourceDefinition of the pools is in the cluster"
+            yield find(Code.ONLY_POOLS_LEFT, "installation", told, INSTALL)
+            yield judge_crd(installation.crd, crd)
+        elif not unseen:
+            told = "The operator is not installed in the cluster"
+            yield find(Code.NOT_INSTALLED, "installation", told, INSTALL)
+        for name, part in unseen.items():
+            yield skip(name, part)
+        return
+    yield from judge_deployments(installation.deployments, version)
+    yield judge_leader(installation.leader, installation.namespace, now)
+    yield judge_crd(installation.crd, crd)
+    yield from judge_configuration(installation.configuration, installation.namespace)
+    yield from judge_bundles(bundles, installation.namespace, now)
+    yield from judge_accounts(installation.accounts, installation.namespace)
+    if installation.service:
+        yield judge_endpoints(installation.endpoints, installation.service)
+
+
+def judge_setup(known: KnownSetup) -> Finding:
+    """Report the settings of the installation on which decisions depend."""
+    if told := known.tell_assumed(ROUTED_BY):
+        return find(Code.SETUP_ASSUMED, "setup", told)
+    return find(Code.SETUP_READ, "setup", known.tell_sources(ROUTED_BY))
+
+
+def judge_machines(seen: Seen, unseen: Mapping[str, Unseen], now: datetime) -> list[Finding]:
+    """Check nodes and pools; `unseen` has the kinds that could not be read."""
+    unseen = dict(unseen)
+    if seen.known.elsewhere:
+        unseen.setdefault("daemonsets", Unseen(seen.known.elsewhere))
+    found = [skip(kind, each) for kind, each in unseen.items()]
+    if unseen.keys() - {"pools", "namespaces", *REFUSABLE}:
+        return found
+    snapshot, setup = seen.snapshot, seen.known.setup
+    planner = plan_snapshot(snapshot, setup, now)
+    waiting = find_waiting(seen, planner.pool_states, now)
+    ctx = planner.build_context(snapshot, now)
+    return [
+        *found,
+        *judge_nodes(snapshot, planner, ctx, knows_pools="pools" not in unseen),
+        *judge_priority(snapshot.plugin_daemonsets),
+        *judge_pools(snapshot, seen.unreadable, planner, now),
+        *judge_extender(waiting),
+    ]
+
+
+def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """Sort them, the worst first."""
+    return sorted(findings, key=lambda finding: (-finding.severity.rank, finding.code))

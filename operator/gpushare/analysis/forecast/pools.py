@@ -1,0 +1,223 @@
+"""Forecasts what the controller will do for pools that exist, or would after an apply."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from statistics import median
+
+from gpushare.analysis.card_holders import judge_card_holders
+from gpushare.analysis.finding import Finding
+from gpushare.analysis.forecast.calendar import Calendar, forecast_calendar
+from gpushare.analysis.forecast.duration import DurationForecast, forecast_duration
+from gpushare.analysis.forecast.steps import NodeForecast, forecast_leaver, forecast_member
+from gpushare.analysis.forecast.waves import order_waves
+from gpushare.analysis.node_findings import judge_cgpu
+from gpushare.analysis.simulation import settle
+from gpushare.api.pool import Pool
+from gpushare.api.rollout import ApprovalPolicy
+from gpushare.api.status import PoolPlan, PoolStatus
+from gpushare.core.decision_settings import build_planner, build_timing
+from gpushare.core.ownership.claims import find_owner
+from gpushare.core.planner.change_duration import find_needed
+from gpushare.core.planner.decisions import Decision
+from gpushare.core.planner.planner import Planner
+from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.rollout.change_kinds import hash_kinds
+from gpushare.core.snapshot.actions import NodeState
+from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
+from gpushare.core.snapshot.node import ReconcileContext
+from gpushare.core.status.plan_status import build_plan
+from gpushare.core.status.pool_status import build_status
+from gpushare.editions.registry import MODES
+from gpushare.names import Reason
+from gpushare.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class PoolForecast:
+    """The forecast for one pool."""
+
+    pool: Pool
+    status: PoolStatus
+    """As the controller would write it now."""
+    plan: PoolPlan
+    steps: tuple[NodeForecast, ...]
+    """Nodes that are not as the pool says, or leave it; by wave and name."""
+    duration: DurationForecast | None
+    limits: tuple[Finding, ...] = ()
+    """What its mode can't do on the nodes of its steps, and pods there that nobody counts."""
+    calendar: Calendar | None = None
+    """Its waves by window; None without windows or waves."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be done to any node."""
+        return not any(step.is_change for step in self.steps)
+
+    @property
+    def waits_for_approval(self) -> bool:
+        """Whether it waits for approval."""
+        return any(step.plan.reason is Reason.WAITING_FOR_APPROVAL for step in self.steps)
+
+
+def forecast_pools(
+    snapshot: ClusterSnapshot,
+    asked: Collection[str],
+    setup: Settings,
+    now: datetime,
+    at: datetime | None = None,
+) -> tuple[PoolForecast, ...]:
+    """Forecast what the controller will do for the pools `asked`, decided by its own planner.
+
+    Waves are numbered as if everything was approved that must be, and placed into the windows from
+    `at` on, by default from `now` on.
+    """
+    planner = build_planner(setup)
+    decisions = planner.update(snapshot, None, now).decisions
+    if (noted := _note_approvals(snapshot, planner.pool_states)) is not snapshot:
+        snapshot, decisions = noted, planner.update(noted, None, now).decisions
+    ctx = planner.build_context(snapshot, now)
+    first = tuple(_list_steps(snapshot, planner, decisions, ctx))
+    snapshot, settled = settle(planner, snapshot, decisions, asked, now)
+    steps = _join(first, _list_steps(snapshot, planner, settled, ctx))
+    pools = sorted((p for p in snapshot.pools if p.name in asked), key=lambda pool: pool.name)
+    told = [_tell(pool, planner, now) for pool in pools]
+    timing = build_timing(setup)
+    # Before the planner is used up by the waves.
+    longest = {p.name: planner.pool_states[p.name].find_longest_seconds() for p in pools}
+    durations = {p.name: [*planner.pool_states[p.name].durations.values()] for p in pools}
+    agreed = _agree_to_all(snapshot, planner.pool_states)
+    waves = order_waves(planner, agreed, planner.update(agreed, None, now).decisions, now)
+    found = []
+    for pool, (status, plan) in zip(pools, told, strict=True):
+        own = [_number(step, waves) for step in steps if _concerns(step, pool.name, asked)]
+        own.sort(key=lambda step: (step.wave is None, step.wave, step.node))
+        duration = forecast_duration(pool, own, durations[pool.name], snapshot, setup)
+        limits = tuple(_find_limits(pool, own, snapshot))
+        calendar = None
+        if pool.spec.rollout.windows:
+            taken = durations[pool.name]
+            needed = each = find_needed(pool, longest[pool.name], timing)
+            if taken:
+                each = timing.recheck + timedelta(seconds=median(taken))
+            elif duration is not None and duration.expected is not None:
+                each = duration.expected / duration.waves
+            # The first change tells how long the others take.
+            later = needed if taken else each
+            calendar = forecast_calendar(pool, own, each, needed, later, at or now)
+        found.append(PoolForecast(pool, status, plan, tuple(own), duration, limits, calendar))
+    return tuple(found)
+
+
+def _tell(pool: Pool, planner: Planner, now: datetime) -> tuple[PoolStatus, PoolPlan]:
+    pool_state = planner.pool_states[pool.name]
+    status = build_status(pool, pool_state, now, held=planner.releases.count(pool.name))
+    return status, build_plan(pool, pool_state) or PoolPlan(summary="nothing to change")
+
+
+def _find_limits(
+    pool: Pool, steps: Iterable[NodeForecast], snapshot: ClusterSnapshot
+) -> Iterator[Finding]:
+    isolates = MODES[pool.spec.edition, pool.spec.schedule].isolated
+    for step in steps:
+        if isolates and step.pool == pool.name and not step.leaves:
+            yield from judge_cgpu(snapshot.nodes[step.node])
+        if step.kind is not None:
+            pods = snapshot.pods.get(step.node, ())
+            yield from judge_card_holders(snapshot.nodes[step.node], pods)
+
+
+def _note_approvals(
+    snapshot: ClusterSnapshot, pool_states: Mapping[str, PoolState]
+) -> ClusterSnapshot:
+    """Return `snapshot` once the controller has written into statuses what specs approve."""
+    noted = {}
+    for pool in snapshot.pools:
+        before, plan = pool.status.plan, build_plan(pool, pool_states[pool.name])
+        if (plan and plan.approved) != (before and before.approved):
+            noted[pool.name] = _with_plan(pool, plan)
+    return _with_pools(snapshot, noted)
+
+
+def _agree_to_all(
+    snapshot: ClusterSnapshot, pool_states: Mapping[str, PoolState]
+) -> ClusterSnapshot:
+    """Return `snapshot` once everything left to do is approved, and any time is a window."""
+    agreed = {}
+    for pool in snapshot.pools:
+        kinds, rollout = pool_states[pool.name].kinds, pool.spec.rollout
+        is_asked = rollout.approval is ApprovalPolicy.MANUAL and bool(kinds)
+        if is_asked or rollout.windows or rollout.freeze or pool.invalid_windows:
+            update: dict[str, object] = {"windows": (), "freeze": None}
+            if is_asked:
+                update["approved_plan"] = hash_kinds(kinds)
+            rollout = rollout.model_copy(update=update)
+            spec = pool.spec.model_copy(update={"rollout": rollout})
+            meant = pool.model_copy(update={"spec": spec, "invalid_windows": ""})
+            agreed[pool.name] = _with_plan(meant, build_plan(meant, pool_states[pool.name]))
+    return _with_pools(snapshot, agreed)
+
+
+def _with_plan(pool: Pool, plan: PoolPlan | None) -> Pool:
+    status = pool.status.model_copy(update={"plan": plan})
+    return pool.model_copy(update={"status": status})
+
+
+def _with_pools(snapshot: ClusterSnapshot, changed: Mapping[str, Pool]) -> ClusterSnapshot:
+    if not changed:
+        return snapshot
+    return replace(snapshot, pools=tuple(changed.get(p.name, p) for p in snapshot.pools))
+
+
+def _list_steps(
+    snapshot: ClusterSnapshot,
+    planner: Planner,
+    decisions: Iterable[Decision],
+    ctx: ReconcileContext,
+) -> Iterator[NodeForecast]:
+    """List the steps of all nodes that are not as a pool wants, or leave one."""
+    pools = {pool.name: pool for pool in snapshot.pools}
+    told = set()
+    for decision in decisions:
+        name, plan = decision.plan.node, decision.plan
+        told.add((decision.pool, name))
+        context, pool = build_node_context(snapshot, name), pools.get(decision.pool)
+        owner = find_owner(context.seen.node, context.seen.records) or ""
+        if pool is None or (name in planner.releases and decision.pool == owner):
+            step = forecast_leaver(context, pool, plan, ctx)
+        else:
+            step = forecast_member(context, pool, plan, may_evict=ctx.may_evict)
+        if step.is_change or plan.state is not NodeState.READY:
+            yield step
+    for name, pool_state in planner.pool_states.items():
+        for plan in pool_state.plans.values():
+            # It claims the node, and another pool has it.
+            if (name, plan.node) not in told:
+                yield NodeForecast(name, plan)
+
+
+def _join(first: Iterable[NodeForecast], then: Iterable[NodeForecast]) -> tuple[NodeForecast, ...]:
+    """Join the steps of each node: those of `first`, and those after its quiet writes."""
+    later = {(step.pool, step.node): step for step in then}
+    joined = []
+    for step in first:
+        shown = later.get((step.pool, step.node))
+        if shown is None or shown.plan == step.plan or shown.plan.state is NodeState.READY:
+            joined.append(step)
+            continue
+        removed = tuple(sorted({*step.removed, *shown.removed}))
+        labels = {**step.labels, **shown.labels}
+        joined.append(replace(shown, owner=step.owner, labels=labels, removed=removed))
+    return tuple(joined)
+
+
+def _number(step: NodeForecast, waves: Mapping[str, int]) -> NodeForecast:
+    wave = waves.get(step.node)
+    if wave is None and step.plan.action is not None and not step.plan.starts:
+        wave = 0
+    return replace(step, wave=wave)
+
+
+def _concerns(step: NodeForecast, pool: str, asked: Collection[str]) -> bool:
+    """Tell whether the node is the pool's, or goes from it to one that nobody asked for."""
+    return step.pool == pool or (step.owner == pool and step.pool not in asked)

@@ -1,0 +1,127 @@
+"""Migrates the pods in a manifest of any kind."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpushare import names
+from gpushare.analysis.migration.finding import Code, Finding, Migrated
+from gpushare.analysis.migration.pods import Target, migrate_pod
+from gpushare.api.k8s.node_selection import ANYWHERE
+from gpushare.api.k8s.resources.quantity import parse_quantity
+from gpushare.editions.registry import MODES
+
+Json = dict[str, Any]
+_COMPONENTS = frozenset({name for mode in MODES.values() for name in mode.daemonsets}) | {
+    "device-plugin-evict-ds"
+}
+"""DaemonSets that come with an edition, and go with it."""
+_IMMUTABLE = frozenset({"Pod", "Job"})
+_REQUESTS = "requests."
+_WHOLE, _MEMORY = names.RESOURCE_WHOLE_GPU, names.RESOURCE_GPU_MEMORY
+
+
+def migrate_manifest(raw: Any, target: Target) -> Migrated:
+    """Migrate an object, or a List of them; anything else is not changed."""
+    if not isinstance(raw, dict):
+        return Migrated(raw)
+    items = raw.get("items")
+    if str(raw.get("kind")).endswith("List") and isinstance(items, list):
+        migrated = [migrate_manifest(item, target) for item in items]
+        findings = tuple(finding for item in migrated for finding in item.findings)
+        return Migrated(raw | {"items": [item.raw for item in migrated]}, findings)
+    found = _migrate_object(raw, target)
+    about = _describe(raw)
+    return Migrated(found.raw, tuple(replace(each, about=about) for each in found.findings))
+
+
+def _describe(raw: Json) -> str:
+    metadata = _read_mapping(raw, "metadata")
+    name = metadata.get("name") or metadata.get("generateName") or "(no name)"
+    namespace = metadata.get("namespace")
+    return f"{raw.get('kind')} {f'{namespace}/' if namespace else ''}{name}"
+
+
+def _read_mapping(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = raw.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _migrate_object(raw: Json, target: Target) -> Migrated:
+    kind, name = str(raw.get("kind")), str(_read_mapping(raw, "metadata").get("name"))
+    if kind == "DaemonSet" and name in _COMPONENTS:
+        message = "The DaemonSet belongs to an edition of GPU sharing, and is not changed"
+        return Migrated(raw, (Finding(Code.OLD_COMPONENT, message),))
+    if kind == "ResourceQuota":
+        return Migrated(raw, tuple(_read_quota(raw, target)))
+    if kind == "LimitRange":
+        return Migrated(raw, tuple(_read_limit_range(raw)))
+    walk = _Walk(target)
+    changed = walk.migrate(raw)
+    if changed != raw and kind in _IMMUTABLE:
+        message = f"The resources of a {kind} are immutable. Delete and recreate it"
+        walk.findings.append(Finding(Code.RECREATE, message))
+    return Migrated(changed, tuple(dict.fromkeys(walk.findings)))
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Walks through an object of any kind: a template of pods is known by its shape, so that those
+    of custom resources are found too."""
+
+    target: Target
+    findings: list[Finding] = field(default_factory=list)
+
+    def migrate(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.migrate(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if _is_pod(value):
+            migrated = migrate_pod(value, self.target)
+            self.findings += migrated.findings
+            return migrated.raw
+        if _WHOLE in value:
+            message = f"{_WHOLE} is set outside of a pod's containers. Check it yourself"
+            self.findings.append(Finding(Code.UNKNOWN_SHAPE, message))
+        return {key: self.migrate(item) for key, item in value.items()}
+
+
+def _is_pod(value: Json) -> bool:
+    containers = _read_mapping(value, "spec").get("containers")
+    return isinstance(containers, list) and all(isinstance(each, dict) for each in containers)
+
+
+def _read_quota(raw: Json, target: Target) -> Iterator[Finding]:
+    hard = _read_mapping(_read_mapping(raw, "spec"), "hard")
+    limits = {str(key).removeprefix(_REQUESTS): value for key, value in hard.items()}
+    whole, memory = limits.get(_WHOLE), limits.get(_MEMORY)
+    if whole is not None:
+        message = (
+            f"{_REQUESTS}{_WHOLE} ({whole}) does not count pods that share. "
+            f"Add {_REQUESTS}{_MEMORY}"
+        )
+        count, per_card = parse_quantity(whole), target.cards.find_memory(ANYWHERE)
+        if count is not None and isinstance(per_card, int):
+            message += f', "{count * per_card}" for as many whole cards'
+        yield Finding(Code.QUOTA, message)
+    if memory is not None:
+        message = f"{_REQUESTS}{_MEMORY} ({memory}) will also count the migrated pods"
+        yield Finding(Code.QUOTA, message)
+
+
+def _read_limit_range(raw: Json) -> Iterator[Finding]:
+    limits = _read_mapping(raw, "spec").get("limits")
+    named: set[str] = set()
+    for limit in limits if isinstance(limits, list) else ():
+        if isinstance(limit, dict):
+            named.update(*(part for part in limit.values() if isinstance(part, dict)))
+    if _WHOLE in named:
+        message = (
+            f"The LimitRange limits {_WHOLE}: pods that share get its default or max, or are "
+            f"refused. Limit {_MEMORY} instead, before pods share"
+        )
+        yield Finding(Code.LIMIT_RANGE, message)
+    if _MEMORY in named:
+        message = f"The LimitRange limits {_MEMORY}, which the migrated pods will also ask for"
+        yield Finding(Code.LIMIT_RANGE, message)
