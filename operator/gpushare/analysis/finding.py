@@ -23,7 +23,7 @@ class Severity(StrEnum):
         return tuple(Severity).index(self)
 
 
-class Code(StrEnum):
+class FindingCode(StrEnum):
     """Codes of findings that are not reasons of a pool or node; docs/doctor.md has a line for each.
 
     Those about nodes and pools carry the reason codes that their status has.
@@ -31,7 +31,7 @@ class Code(StrEnum):
 
     severity: Severity
 
-    def __new__(cls, code: str, severity: Severity) -> "Code":
+    def __new__(cls, code: str, severity: Severity) -> "FindingCode":
         member = str.__new__(cls, code)
         member._value_ = code
         member.severity = severity
@@ -92,7 +92,7 @@ class Finding:
     """The result of one check."""
 
     severity: Severity
-    code: Code | Reason
+    code: FindingCode | Reason
     object: str
     """What it is about: a kind and a name."""
     message: str
@@ -113,11 +113,11 @@ def look_up(reason: Reason) -> str:
     return f"Read docs/reasons.md#{reason.lower()}"
 
 
-def find(code: Code, about: str, message: str, remedy: str = "") -> Finding:
+def find(code: FindingCode, about: str, message: str, remedy: str = "") -> Finding:
     """Build a finding of this code."""
     return Finding(code.severity, code, about, message, remedy)
 
 
 def skip(part: str, unseen: Unseen, remedy: str = "") -> Finding:
     """Build the finding that a part was not checked."""
-    return find(Code.SKIPPED, part, unseen.why, remedy)
+    return find(FindingCode.SKIPPED, part, unseen.why, remedy)

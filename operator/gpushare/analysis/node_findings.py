@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gpushare import names
 from gpushare.analysis.card_holders import judge_card_holders
-from gpushare.analysis.finding import Code, Finding, Severity, find
+from gpushare.analysis.finding import Finding, FindingCode, Severity, find
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.core.deviceplugin.findings import (
@@ -69,7 +69,7 @@ def judge_node(
     Without a pool the node's labels say what it should be. Without `ctx` it is not known what runs
     on the node.
     """
-    found: dict[Code | Reason, Finding] = {}
+    found: dict[FindingCode | Reason, Finding] = {}
     for finding in _judge(context, pool, plan, ctx):
         known = found.setdefault(finding.code, finding)
         if finding.severity.rank > known.severity.rank:
@@ -106,13 +106,13 @@ def _judge(
         if mode is None:
             said = f"The node has {list_switches(node)}, which is not a mode of edition {edition}"
             remedy = "Correct the label (docs/transitions.md lists the modes)"
-            yield find(Code.UNKNOWN_MODE, about, said, remedy)
+            yield find(FindingCode.UNKNOWN_MODE, about, said, remedy)
         elif (loaded := context.seen.records.find_loaded(mode)).is_resolved:
             yield from _judge_mode(context, loaded, ctx)
     if without := find_pods_without_card(context.seen):
         listed = list_few(sorted(f"{pod.namespace}/{pod.name}" for pod in without))
         yield find(
-            Code.WITHOUT_CARD,
+            FindingCode.WITHOUT_CARD,
             about,
             f"Pods run, but the device plugin gave them no card: {listed}",
             "Delete them. Let one container of a pod request all of its GPU memory "
@@ -124,7 +124,7 @@ def _judge(
         yield from judge_card_holders(node, pods)
     if any(pod.is_static_plugin and pod.is_live for pod in pods):
         yield find(
-            Code.STATIC_POD,
+            FindingCode.STATIC_POD,
             about,
             "The node's whole-card plugin is a static pod, which only its kubelet restarts",
             f"To restart it: {RESTART_STATIC_PLUGIN}",
@@ -175,7 +175,7 @@ def judge_cgpu(node: Node) -> Iterator[Finding]:
     shows them; docs/ack.md has all of them."""
     if not _ECS.fullmatch(node.provider_id):
         yield find(
-            Code.NOT_ECS,
+            FindingCode.NOT_ECS,
             name_node(node),
             f"The node's providerID {node.provider_id!r} is not that of an ECS instance, but cGPU "
             "isolates only on ECS instances",
@@ -183,7 +183,7 @@ def judge_cgpu(node: Node) -> Iterator[Finding]:
         )
     if any(name in node.os_image.lower() for name in _CONTAINER_OS):
         yield find(
-            Code.CONTAINER_OS,
+            FindingCode.CONTAINER_OS,
             name_node(node),
             f"The node runs {node.os_image}, where cGPU needs ack-ai-installer 1.12.6 or newer. "
             "The API does not show the installed version",
@@ -204,7 +204,7 @@ def list_switches(node: Node) -> str:
 
 def group_by_code(findings: Iterable[Finding]) -> list[Finding]:
     """Merge findings of one code: the worst, with the number of nodes that have it."""
-    by_code: defaultdict[Code | Reason, list[Finding]] = defaultdict(list)
+    by_code: defaultdict[FindingCode | Reason, list[Finding]] = defaultdict(list)
     for finding in findings:
         by_code[finding.code].append(finding)
     grouped = []

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.core.planner.decisions import Decision
+from gpushare.core.planner.decisions import NodeDecision
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.actions import ApplyNode
 from gpushare.core.snapshot.cluster import ClusterSnapshot
@@ -23,10 +23,10 @@ _PASSES = 5
 def settle(
     planner: Planner,
     snapshot: ClusterSnapshot,
-    decisions: Collection[Decision],
+    decisions: Collection[NodeDecision],
     pools: Collection[str],
     now: datetime,
-) -> tuple[ClusterSnapshot, Collection[Decision]]:
+) -> tuple[ClusterSnapshot, Collection[NodeDecision]]:
     """Return `snapshot` after the quiet writes for these `pools`, and the decisions about it then.
 
     `decisions` are what `planner`, which goes on from there, made of `snapshot`.
@@ -42,7 +42,7 @@ def settle(
 
 
 def _list_quiet(
-    decisions: Collection[Decision], pools: Collection[str], nodes: Mapping[str, Node]
+    decisions: Collection[NodeDecision], pools: Collection[str], nodes: Mapping[str, Node]
 ) -> list[ApplyNode]:
     """List writes that leave the cordon as it is; a change begins with its cordon."""
     return [

@@ -38,7 +38,7 @@ class TaintEffect(StrEnum):
     NO_EXECUTE = "NoExecute"
 
 
-class Toleration(ApiModel):
+class TolerationSpec(ApiModel):
     """A toleration, as in a pod's spec ("Taints and Tolerations" in the Kubernetes docs)."""
 
     model_config = ConfigDict(
@@ -92,6 +92,6 @@ class Workloads(ApiModel):
         description="Which node labels assigned pods select. Pool: gpushare.io/pool, which stays "
         "the same when the pool's mode changes. Mode: the labels of the mode.",
     )
-    tolerations: Annotated[tuple[Toleration, ...], Field(max_length=20)] = Field(
+    tolerations: Annotated[tuple[TolerationSpec, ...], Field(max_length=20)] = Field(
         default=(), description="Tolerations that are added to the assigned pods."
     )

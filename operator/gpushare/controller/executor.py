@@ -32,7 +32,7 @@ from gpushare.core.snapshot.node import NodeSnapshot, Timing
 from gpushare.core.snapshot.write_outcome import WriteOutcome, judge_write
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, EvictionRefusedError, JobTakenError
-from gpushare.kube.events import Events, Subject
+from gpushare.kube.events import Events, ObjectReference
 from gpushare.kube.resources.jobs import create_job
 from gpushare.kube.resources.nodes import PATH as NODES
 from gpushare.kube.resources.nodes import apply_node, release_node
@@ -270,9 +270,9 @@ class Executor:
 
     def _tell_node(self, name: str, reason: Reason, note: str, *, warns: bool = False) -> None:
         node = self.informers.nodes.records.get(name)
-        subject = Subject("v1", "Node", name, node.uid if node else "")
+        subject = ObjectReference("v1", "Node", name, node.uid if node else "")
         self.events.post(subject, reason, note, warns=warns)
 
     def _tell_pod(self, pod: NamedPod, reason: Reason, note: str, *, warns: bool = False) -> None:
-        subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
+        subject = ObjectReference("v1", "Pod", pod.name, pod.uid, pod.namespace)
         self.events.post(subject, reason, note, warns=warns, once=True)

@@ -24,7 +24,7 @@ from gpushare.editions.plugin_configs import PluginConfigs
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.registry import MODES
 from gpushare.kube.client import ApiClient, Json
-from gpushare.kube.informer import Informer, Listener, Record
+from gpushare.kube.informer import EventHandler, Informer, Record
 from gpushare.kube.resources.jobs import jobs_path
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
@@ -44,7 +44,7 @@ class Informers:
         settings: Settings,
         *,
         on_change: Callable[[], None],
-        on_pod: Listener = lambda key, old, new: None,
+        on_pod: EventHandler = lambda key, old, new: None,
         is_relevant: Callable[[Node, Node], bool] = lambda old, new: True,
         metrics: Metrics,
     ):
@@ -128,7 +128,7 @@ class Informers:
         self,
         path: str,
         parse: Callable[[Json], Record | None],
-        on_change: Listener,
+        on_change: EventHandler,
         *,
         resource: str = "",
         params: Mapping[str, str] = MappingProxyType({}),

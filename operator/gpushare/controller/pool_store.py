@@ -17,7 +17,7 @@ from gpushare.core.rollout.contest import is_unrecorded
 from gpushare.core.snapshot.node import Timing
 from gpushare.kube.client import ApiClient, Json
 from gpushare.kube.errors import CALL_FAILURES, describe_failure
-from gpushare.kube.events import Events, Subject
+from gpushare.kube.events import Events, ObjectReference
 from gpushare.kube.resources import pools as pools_api
 from gpushare.names import Reason
 
@@ -225,7 +225,7 @@ class Pools:
         self, pool: Pool | UnreadablePool, reason: Reason, note: str, *, warns: bool = True
     ) -> None:
         """Post an Event on the pool."""
-        subject = Subject(names.API_VERSION, names.KIND, pool.name, pool.uid)
+        subject = ObjectReference(names.API_VERSION, names.KIND, pool.name, pool.uid)
         self._events.post(subject, reason, note, warns=warns)
 
     def list_names(self) -> tuple[list[str], list[str]]:

@@ -22,7 +22,7 @@ from gpushare.controller.status_writer import StatusWriter
 from gpushare.controller.unschedulable_pods import UnschedulablePods
 from gpushare.core.decision_settings import build_planner, build_timing
 from gpushare.core.nodechange.phases.teardown import asks_for_commands
-from gpushare.core.planner.decisions import Decision, Plan
+from gpushare.core.planner.decisions import NodeDecision, Plan
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.records.record import RecordError
 from gpushare.core.snapshot.actions import (
@@ -42,7 +42,7 @@ from gpushare.kube.errors import (
     NotLeaderError,
     describe_failure,
 )
-from gpushare.kube.events import Events, Subject
+from gpushare.kube.events import Events, ObjectReference
 from gpushare.names import Reason
 from gpushare.observe.logs import reporting
 from gpushare.observe.metrics.controller import ControllerMetrics
@@ -106,7 +106,7 @@ class Reconciler:
         self._pass_started_at: float | None = None
         self._full_pass_at = 0.0
         self._has_decided = False
-        self._waiting: OrderedDict[str, Decision] = OrderedDict()
+        self._waiting: OrderedDict[str, NodeDecision] = OrderedDict()
         """Writes that wait for others, by node: a task for each would take 4 KiB, and for good."""
         self._writing: set[str] = set()
         """Nodes that waited, and whose write is not over: the limit of these tasks."""
@@ -252,7 +252,7 @@ class Reconciler:
         ending = {pool.name for pool in plan.release}
         adopted = {pool.name for pool in self.pools.all if pool.has_our_finalizer} - ending
         known = {pool.name for pool in self.pools.all}
-        decided: dict[str, Decision] = {}
+        decided: dict[str, NodeDecision] = {}
         for decision in plan.decisions:
             node, may_start = decision.plan.node, decision.pool in adopted
             if (observed := self.informers.nodes.records.get(node)) is not None:
@@ -282,7 +282,7 @@ class Reconciler:
             self._writing.add(node)
             self._start_one(decision)
 
-    def _start_one(self, decision: Decision) -> None:
+    def _start_one(self, decision: NodeDecision) -> None:
         node, work = decision.plan.node, self._work_on(decision.pool, decision.plan)
         self._busy[node] = asyncio.create_task(work, name=f"node {node}")
         self._busy_for[node] = decision.pool
@@ -396,5 +396,5 @@ def tell_commands(events: Events, pool: str, plan: StepResult, node: Node) -> No
         commands = render_teardown_commands(node.name, node.container_runtime)
         note = f"Pool {pool}: Run these commands:\n{commands}"
         occasion = f"{change.since.isoformat()}/{change.teardown.attempt}"
-        subject = Subject("v1", "Node", node.name, node.uid)
+        subject = ObjectReference("v1", "Node", node.name, node.uid)
         events.post(subject, plan.reason, note, warns=True, once=True, occasion=occasion)

@@ -22,7 +22,7 @@ from gpushare.core.status.pool_status import build_status, build_unreadable_stat
 from gpushare.core.status.unschedulable_pods import group_by_pool
 from gpushare.core.status.window_status import describe_closing
 from gpushare.kube.errors import CALL_FAILURES, NotLeaderError, describe_failure
-from gpushare.kube.events import Events, Subject
+from gpushare.kube.events import Events, ObjectReference
 from gpushare.names import Condition, Reason
 from gpushare.observe.metrics.controller import ControllerMetrics
 
@@ -239,7 +239,7 @@ class StatusWriter:
     def _tell_node(self, pool: Pool, plan: StepResult) -> None:
         node = self._nodes.get(plan.node)
         if node is not None:
-            subject = Subject("v1", "Node", node.name, node.uid)
+            subject = ObjectReference("v1", "Node", node.name, node.uid)
             self._events.post(subject, plan.reason, f"Pool {pool.name}: {plan.message}", warns=True)
 
     def _forget(self) -> None:

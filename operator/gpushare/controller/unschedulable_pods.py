@@ -11,7 +11,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.core.planner.planner import Planner
 from gpushare.core.status.event_correlation import ONCE_SECONDS
 from gpushare.core.status.unschedulable_pods import UnschedulablePod, find_room, judge_pod
-from gpushare.kube.events import Events, Subject
+from gpushare.kube.events import Events, ObjectReference
 from gpushare.names import Reason
 
 log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class UnschedulablePods:
 
     def _tell(self, found: UnschedulablePod, *, is_new: bool) -> None:
         pod = found.pod
-        subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
+        subject = ObjectReference("v1", "Pod", pod.name, pod.uid, pod.namespace)
         self._events.post(subject, Reason(found.reason), found.message, warns=True, once=True)
         keys = {"namespace": pod.namespace, "pod": pod.name, "reason": found.reason}
         if is_new:

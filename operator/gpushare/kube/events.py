@@ -30,7 +30,7 @@ COUNT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ObjectReference:
     """The object that an Event is about."""
 
     api_version: str
@@ -60,7 +60,7 @@ class Events:
 
     def post(
         self,
-        subject: Subject,
+        subject: ObjectReference,
         reason: Reason,
         note: str,
         *,
@@ -141,7 +141,7 @@ class Events:
 
 
 def _build_event(
-    subject: Subject, reason: Reason, note: str, *, instance: str, kind: str, unique: str
+    subject: ObjectReference, reason: Reason, note: str, *, instance: str, kind: str, unique: str
 ) -> Json:
     digest = hashlib.sha256(unique.encode()).hexdigest()[:16]
     # An object's name may be as long as an Event's, which is to hold the digest as well.

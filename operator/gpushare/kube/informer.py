@@ -39,7 +39,7 @@ BACKOFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 Record = TypeVar("Record")
 
 
-class Listener(Protocol):
+class EventHandler(Protocol):
     """Called for each record that appeared (`old` is None), changed, or is gone (`new` is None)."""
 
     def __call__(self, key: str, old: Any, new: Any) -> None: ...
@@ -58,7 +58,7 @@ class Informer(Generic[Record]):
         path: str,
         project: Callable[[Json], Record | None],
         *,
-        on_change: Listener = lambda key, old, new: None,
+        on_change: EventHandler = lambda key, old, new: None,
         on_alive: Callable[[], None] = lambda: None,
         params: Mapping[str, str] = MappingProxyType({}),
         refusal_seconds: float = 0.0,

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 
-from gpushare.core.admission import Decision
+from gpushare.core.admission import AdmissionDecision
 from gpushare.core.admission.decision import cut
 
 log = logging.getLogger(__name__)
@@ -21,9 +21,9 @@ class DecisionLog:
     """
 
     def __init__(self) -> None:
-        self._entries: list[tuple[float, int, str, str, Decision]] = []
+        self._entries: list[tuple[float, int, str, str, AdmissionDecision]] = []
 
-    def note(self, level: int, namespace: str, pod: str, decision: Decision) -> None:
+    def note(self, level: int, namespace: str, pod: str, decision: AdmissionDecision) -> None:
         """Log a decision on `pod` in `namespace`, within a tenth of a second.
 
         INFO where it changes the pod, WARNING where it refuses it, DEBUG where it does neither.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape
-from gpushare.core.admission import Decision, PoolView, Rules, Shortlists, decide
+from gpushare.core.admission import AdmissionDecision, PoolView, Rules, Shortlists, decide
 from gpushare.core.admission.decision import cut
 from gpushare.core.admission.reservations import Reservations
 from gpushare.observe.metrics import Metrics
@@ -93,7 +93,9 @@ class AdmissionHandler:
         answer = build_answer(review.uid, warnings=_warn(decision, pools))
         return Answered(answer, self._workloads(decision.reason).inc)
 
-    def _account(self, namespace: str, pod: str, decision: Decision, changes: bool) -> None:
+    def _account(
+        self, namespace: str, pod: str, decision: AdmissionDecision, changes: bool
+    ) -> None:
         """Count a decision, and note it for the log."""
         self._pods(decision.reason).inc()
         level = logging.WARNING if decision.is_refused else logging.INFO
@@ -111,7 +113,7 @@ def _name(pod: PodShape) -> str:
     return (metadata.name or metadata.generate_name or "") if metadata is not None else ""
 
 
-def _warn(decision: Decision, pools: Sequence[PoolView]) -> tuple[str, ...]:
+def _warn(decision: AdmissionDecision, pools: Sequence[PoolView]) -> tuple[str, ...]:
     if refusal := decision.refusal:
         return (cut(f"Pods of this workload will be refused: {refusal}"), *decision.warnings)
     if decision.pool is None:

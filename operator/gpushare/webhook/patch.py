@@ -5,7 +5,7 @@ from typing import Any
 
 from gpushare import names
 from gpushare.api.k8s.pod_shape import MalformedPodError, PodShape
-from gpushare.core.admission import Decision
+from gpushare.core.admission import AdmissionDecision
 
 Operation = dict[str, Any]
 
@@ -13,7 +13,7 @@ MAX_ANNOTATIONS_BYTES = 256 * 1024
 """Of all keys and values of an object (`TotalAnnotationSizeLimitB`, k8s.io/apimachinery)."""
 
 
-def plan_patch(pod: PodShape, decision: Decision) -> list[Operation]:
+def plan_patch(pod: PodShape, decision: AdmissionDecision) -> list[Operation]:
     """Plan the patch that writes `decision` into `pod`.
 
     What is there already is not written again, so applied twice it changes nothing more. A value

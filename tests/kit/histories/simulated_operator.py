@@ -14,7 +14,7 @@ from gpushare.api.pool import Edition
 from gpushare.core.nodechange.phases.cordoned import plan_after_recheck
 from gpushare.core.nodechange.phases.labelled import plan_restart
 from gpushare.core.nodechange.phases.teardown import is_job_due
-from gpushare.core.planner.decisions import Decision, Plan
+from gpushare.core.planner.decisions import NodeDecision, Plan
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import parse_records
@@ -62,7 +62,7 @@ MAX_JOINS = 3
 class Task:
     """An action that was decided, and is not carried out yet."""
 
-    decision: Decision
+    decision: NodeDecision
     version: tuple[str, int] | None
     """UID and generation of its pool then."""
 

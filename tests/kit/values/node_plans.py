@@ -22,7 +22,7 @@ from gpushare.core.records.change_record import Change, ChangePhase, Failure, Pl
 from gpushare.core.records.drift_record import Drift
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.restart_record import Restarts
-from gpushare.core.rollout.change_kinds import Kind, hash_kinds
+from gpushare.core.rollout.change_kinds import ChangeKind, hash_kinds
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
 from gpushare.editions.edition import Outcome
@@ -236,11 +236,11 @@ def a_kind(
     outcome: Outcome = Outcome.APPLY_AND_RESTART,
     workloads: WorkloadPolicy = WorkloadPolicy.WAIT,
     teardown: str = "",
-) -> Kind:
-    return Kind(of, to, outcome, workloads, teardown)
+) -> ChangeKind:
+    return ChangeKind(of, to, outcome, workloads, teardown)
 
 
-def agreed(*kinds: Kind, to: str = "") -> PoolStatus:
+def agreed(*kinds: ChangeKind, to: str = "") -> PoolStatus:
     """The status of a pool for which these kinds were agreed to, under the hash `to`."""
     listed = tuple(sorted(map(str, kinds)))
     approval = Approval(hash=to or hash_kinds(kinds), kinds=listed)

@@ -8,7 +8,7 @@ from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.admission import Decision, PoolView, Rules, decide
+from gpushare.core.admission import AdmissionDecision, PoolView, Rules, decide
 from gpushare.core.admission.pool_view import Room
 
 Json = dict[str, Any]
@@ -42,11 +42,11 @@ def admit(
     namespace: Namespace = HERE,
     rules: Rules | None = None,
     reserved: Mapping[str, int] | None = None,
-) -> Decision:
+) -> AdmissionDecision:
     return decide(parse_pod_request(pod), namespace, pools, rules or Rules(), reserved or {})
 
 
-def apply_decision(pod: Json, decision: Decision) -> Json:
+def apply_decision(pod: Json, decision: AdmissionDecision) -> Json:
     """The pod as it is after what the decision writes on it."""
     written = deepcopy(pod)
     spec, metadata = written["spec"], written["metadata"]

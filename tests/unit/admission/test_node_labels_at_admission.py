@@ -8,7 +8,7 @@ import pytest
 
 from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
-from gpushare.core.admission import Decision, PoolView, Rules, view_pool
+from gpushare.core.admission import AdmissionDecision, PoolView, Rules, view_pool
 from gpushare.core.admission.pool_view import MOST_REQUIREMENTS
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod, build_pool
@@ -33,7 +33,7 @@ def _pod(*terms: list[Json], selector: Json | None = None, annotations: Json | N
     return build_pod("a", annotations=annotations or {}, **spec)
 
 
-def _lost(decision: Decision) -> dict[str, list[str]]:
+def _lost(decision: AdmissionDecision) -> dict[str, list[str]]:
     lost: dict[str, list[str]] = json.loads(decision.annotation).get("lost", {})
     return lost
 

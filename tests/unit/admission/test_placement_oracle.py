@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpushare.api.k8s.namespace import Namespace
-from gpushare.core.admission import Decision, Rules, view_pool
+from gpushare.core.admission import AdmissionDecision, Rules, view_pool
 from gpushare.names import Reason
 from tests.kit.histories.card_oracle import End, Verdict, find_nodes, is_isolated_selector, judge
 from tests.kit.histories.gpu_cluster import Application
@@ -43,11 +43,11 @@ class Trial:
 
     seed: str
     case: Application
-    decision: Decision
+    decision: AdmissionDecision
     verdict: Verdict
-    again: Decision
+    again: AdmissionDecision
     """What is decided of the pod as the first decision left it."""
-    turned: Decision
+    turned: AdmissionDecision
     """What is decided where the pools come in the other order."""
 
     @property

@@ -17,7 +17,7 @@ import pytest
 
 from gpushare.api.pruned.cluster import Kind
 from gpushare.cli.cluster.snapshot import observe_cluster
-from gpushare.core.admission import Decision, PoolView, view_pool
+from gpushare.core.admission import AdmissionDecision, PoolView, view_pool
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.pool_status import build_status
@@ -52,10 +52,10 @@ class Trial:
     seed: str
     pod: WildPod
     cluster: WildCluster
-    decision: Decision
+    decision: AdmissionDecision
     beside: WildPod
     """A pod of another tenant, which holds nothing and never will."""
-    moved: Decision
+    moved: AdmissionDecision
     """What is decided while that waits."""
 
     @property

@@ -12,7 +12,7 @@ import pytest
 from gpushare import names
 from gpushare.analysis.adoption.adopt import Description, Proof, describe_snapshot, prove
 from gpushare.analysis.adoption.grouping import build_manifest
-from gpushare.analysis.adoption.notes import Code
+from gpushare.analysis.adoption.notes import AdoptionCode
 from gpushare.api.manifest import parse_manifest
 from gpushare.cli.cluster.snapshot import observe_cluster, with_pools
 from gpushare.core.snapshot.cluster import ClusterSnapshot
@@ -48,7 +48,7 @@ def list_specs(description: Description) -> dict[str, Json]:
     return {pool.name: build_manifest(pool)["spec"] for pool in description.pools}
 
 
-def list_codes(description: Description | Proof) -> dict[str, Code]:
+def list_codes(description: Description | Proof) -> dict[str, AdoptionCode]:
     return {name: note.code for note in description.notes for name in note.names}
 
 
@@ -94,7 +94,10 @@ def test_a_node_that_shows_no_gpu_is_left_out_where_its_label_says_false() -> No
     snapshot = observe(node)
     bare = replace(snapshot.nodes["a"], capacity={})
     described = describe_snapshot(replace(snapshot, nodes={"a": bare}), names.LABEL_NODE_POOL)
-    assert (list_specs(described), list_codes(described)) == ({}, {"a": Code.NO_GPU_ON_NODE})
+    assert (list_specs(described), list_codes(described)) == (
+        {},
+        {"a": AdoptionCode.NO_GPU_ON_NODE},
+    )
 
 
 def retained(name: str, node_pool: str) -> LabelledNode:
@@ -102,16 +105,16 @@ def retained(name: str, node_pool: str) -> LabelledNode:
 
 
 TWO_POOLS = {"key": NODE_POOL_LABEL, "operator": "In", "values": ["np1", "np2"]}
-MEMBERS: dict[str, tuple[list[LabelledNode], dict[str, Json], Code | None]] = {
+MEMBERS: dict[str, tuple[list[LabelledNode], dict[str, Json], AdoptionCode | None]] = {
     "nodes without a node pool are named": (
         [LabelledNode(name, node_pool="") for name in ("a", "c")],
         {"nodes-share": {"names": ["a", "c"]}},
-        Code.BY_NAME,
+        AdoptionCode.BY_NAME,
     ),
     "a node pool with an unlabelled node is not selected": (
         [LabelledNode("a"), LabelledNode("b", labels={MODE_LABEL: None})],
         {"np1-share": {"names": ["a"]}},
-        Code.MIXED_NODE_POOL,
+        AdoptionCode.MIXED_NODE_POOL,
     ),
     "no selector reaches a control-plane node": (
         [LabelledNode("a"), LabelledNode("b", labels=CONTROL_PLANE)],
@@ -121,14 +124,14 @@ MEMBERS: dict[str, tuple[list[LabelledNode], dict[str, Json], Code | None]] = {
     "a pool's label that was retained names the pool again": (
         [retained("a", "np1"), retained("b", "np2"), retained("c", "")],
         {"training.v2": {"selector": {"matchExpressions": [TWO_POOLS]}, "names": ["c"]}},
-        Code.NAMED_AFTER_LABEL,
+        AdoptionCode.NAMED_AFTER_LABEL,
     ),
 }
 
 
 @pytest.mark.parametrize(("nodes", "members", "code"), MEMBERS.values(), ids=MEMBERS)
 def test_members_are_selected_by_their_node_pool_or_named(
-    nodes: list[LabelledNode], members: dict[str, Json], code: Code | None
+    nodes: list[LabelledNode], members: dict[str, Json], code: AdoptionCode | None
 ) -> None:
     described = describe(*nodes)
     specs = list_specs(described)
@@ -177,17 +180,22 @@ def test_another_label_can_name_the_node_pool() -> None:
 @pytest.mark.parametrize(
     ("labels", "code"),
     [
-        ({MODE_LABEL: "mig"}, Code.UNKNOWN_VALUE),
-        ({MODE_LABEL: None, "cgpu": "yes"}, Code.UNKNOWN_VALUE),
-        ({MODE_LABEL: None, "cgpu": "true", "cgpu.disable.isolation": "maybe"}, Code.UNKNOWN_VALUE),
-        ({"cgpu": "true"}, Code.CONFLICTING_LABELS),
-        ({MODE_LABEL: None, "cgpu": "true", "gpushare": "true"}, Code.CONFLICTING_LABELS),
-        ({MODE_LABEL: None}, Code.UNLABELLED),
-        ({}, Code.MIG_NODE),
+        ({MODE_LABEL: "mig"}, AdoptionCode.UNKNOWN_VALUE),
+        ({MODE_LABEL: None, "cgpu": "yes"}, AdoptionCode.UNKNOWN_VALUE),
+        (
+            {MODE_LABEL: None, "cgpu": "true", "cgpu.disable.isolation": "maybe"},
+            AdoptionCode.UNKNOWN_VALUE,
+        ),
+        ({"cgpu": "true"}, AdoptionCode.CONFLICTING_LABELS),
+        ({MODE_LABEL: None, "cgpu": "true", "gpushare": "true"}, AdoptionCode.CONFLICTING_LABELS),
+        ({MODE_LABEL: None}, AdoptionCode.UNLABELLED),
+        ({}, AdoptionCode.MIG_NODE),
     ],
 )
-def test_a_node_that_no_pool_can_say_is_left_out(labels: dict[str, Any], code: Code) -> None:
-    offers = {"nvidia.com/mig-1g.5gb": "7"} if code is Code.MIG_NODE else {}
+def test_a_node_that_no_pool_can_say_is_left_out(
+    labels: dict[str, Any], code: AdoptionCode
+) -> None:
+    offers = {"nvidia.com/mig-1g.5gb": "7"} if code is AdoptionCode.MIG_NODE else {}
     described = describe(LabelledNode("odd", labels=labels, offers=offers))
     assert (described.pools, list_codes(described)) == ((), {"odd": code})
 
@@ -218,7 +226,7 @@ def test_a_node_that_a_pool_has_already_stays_with_it() -> None:
 def test_a_node_of_a_pool_that_can_t_be_read_is_left_to_it() -> None:
     broken = build_found_pool("newer", schedule="quantum")
     described = describe(LabelledNode("a", labels={POOL_LABEL: "newer"}), pools=[broken])
-    assert (described.pools, list_codes(described)) == ((), {"a": Code.POOL_UNREADABLE})
+    assert (described.pools, list_codes(described)) == ((), {"a": AdoptionCode.POOL_UNREADABLE})
 
 
 def test_what_is_said_of_many_nodes_is_said_once() -> None:
@@ -262,12 +270,12 @@ def test_a_plugin_that_is_not_as_it_should_be_changes_nothing_and_is_told(
 ) -> None:
     proof = prove_all(node)
     (note,) = proof.notes
-    assert (proof.changes, note.code, note.names) == ((), Code.NOT_READY, ("a",))
+    assert (proof.changes, note.code, note.names) == ((), AdoptionCode.NOT_READY, ("a",))
     assert reason in note.message
 
 
 def test_a_placement_that_nobody_knows_stays_on_its_node() -> None:
     nodes = [LabelledNode("a", labels={PLACEMENT_LABEL: "sideways"})]
-    assert list_codes(describe(*nodes)) == {"a": Code.PLACEMENT_IGNORED}
+    assert list_codes(describe(*nodes)) == {"a": AdoptionCode.PLACEMENT_IGNORED}
     expected = {POOL_LABEL: (None, "np1-share")}
     assert [each.labels for each in prove_all(*nodes).simulated] == [expected]

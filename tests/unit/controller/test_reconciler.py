@@ -13,7 +13,7 @@ from gpushare.api.k8s.pod_owner import Workload
 from gpushare.api.pool import Pool, Schedule
 from gpushare.api.status import PoolStatus, Releasing
 from gpushare.controller.backoff import LONGEST_RETRY_SECONDS, RETRY_SECONDS, find_delay
-from gpushare.core.planner.decisions import Decision
+from gpushare.core.planner.decisions import NodeDecision
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import (
     DeletePlugins,
@@ -99,7 +99,7 @@ async def test_a_pool_is_not_released_while_a_write_for_it_waits_for_others() ->
     api, pool = LoopApi(), a_pool(deleting=True)
     reconciler = build_reconciler(api, [pool])
     plan = StepResult("gpu-1", NodeState.UPDATING, Reason.RELEASING, "")
-    reconciler._waiting["gpu-1"] = Decision("training", plan)
+    reconciler._waiting["gpu-1"] = NodeDecision("training", plan)
     await reconciler._pass_safely()
     assert api.writes == []
     reconciler._busy["gpu-1"].cancel()

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from gpushare.analysis.adoption.notes import Code as Note
-from gpushare.analysis.finding import Code as Problem
-from gpushare.analysis.migration.finding import Code
+from gpushare.analysis.adoption.notes import AdoptionCode
+from gpushare.analysis.finding import FindingCode
+from gpushare.analysis.migration.finding import MigrationCode
 from gpushare.names import Reason
 from tests.generated_pages import PAGES, render
 from tests.kit.values.doc_pages import DOCS
@@ -23,9 +23,9 @@ def read(name: str) -> str:
 @pytest.mark.parametrize(
     ("page", "line", "codes"),
     [
-        ("adoption", ROW, Note),
-        ("doctor", ROW, Problem),
-        ("migration", ROW, Code),
+        ("adoption", ROW, AdoptionCode),
+        ("doctor", ROW, FindingCode),
+        ("migration", ROW, MigrationCode),
         ("reasons", HEADING, Reason),
     ],
 )
@@ -43,19 +43,19 @@ def test_every_reason_has_a_paragraph() -> None:
 
 def test_the_doctors_codes_have_their_severity() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| .+\.", read("doctor"), re.MULTILINE)
-    assert rows == [(code, code.severity) for code in Problem]
+    assert rows == [(code, code.severity) for code in FindingCode]
 
 
 def test_the_page_on_adoption_says_what_leaves_a_node_out() -> None:
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", read("adoption"), re.MULTILINE)
     assert {code for code, of in rows if "left out" in of} == {
-        code for code in Note if code.leaves_out
+        code for code in AdoptionCode if code.leaves_out
     }
 
 
 def test_what_the_page_on_migration_says_is_left_as_it_is_is_so() -> None:
     table = read("migration").split("| left as it is | why |")[1].split("\n\n")[0]
-    left = {code for code in Code if code.is_left}
+    left = {code for code in MigrationCode if code.is_left}
     assert set(re.findall(r"^\| `([A-Z]\w+)` ", table, re.MULTILINE)) == left
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from gpushare.analysis.finding import Code, Finding, Severity
+from gpushare.analysis.finding import Finding, FindingCode, Severity
 from gpushare.names import Reason
 
 
@@ -11,7 +11,7 @@ def list_codes(findings: Iterable[Finding]) -> list[str]:
 
 
 def expect_one(
-    findings: Iterable[Finding], code: Code | Reason, severity: Severity, *parts: str
+    findings: Iterable[Finding], code: FindingCode | Reason, severity: Severity, *parts: str
 ) -> Finding:
     """The only finding of that code; what it says and its remedy have these parts."""
     (found,) = (finding for finding in findings if finding.code == code)

@@ -16,7 +16,7 @@ from gpushare.analysis.doctor.installation import (
 )
 from gpushare.analysis.doctor.report import Installation, judge_installation
 from gpushare.analysis.doctor.rights import YOURS, GrantedRights, judge_accounts, judge_user
-from gpushare.analysis.finding import Code, Severity, Unseen
+from gpushare.analysis.finding import FindingCode, Severity, Unseen
 from gpushare.api.crd import build_crd
 from gpushare.cli.cluster.deployments import list_deployments, parse_deployment
 from gpushare.cli.doctor.installation import read_installation
@@ -39,33 +39,33 @@ def a_deployment(ready: int = 2, version: str = "1.0") -> Deployment:
 @pytest.mark.parametrize(
     ("deployments", "code", "severity", "told"),
     [
-        ((a_deployment(),), Code.OPERATOR_FOUND, OK, "2 of 2 replicas"),
-        ((a_deployment(ready=1),), Code.REPLICAS_MISSING, WARNING, "1 of 2 replicas"),
-        ((a_deployment(ready=0),), Code.OPERATOR_DOWN, ERROR, "0 of 2 replicas"),
-        ((a_deployment(version="0.9"),), Code.OTHER_VERSION, WARNING, "0.9"),
-        ((), Code.NO_DEPLOYMENTS, INFO, ""),
-        (FORBIDDEN, Code.SKIPPED, INFO, "a right is missing"),
+        ((a_deployment(),), FindingCode.OPERATOR_FOUND, OK, "2 of 2 replicas"),
+        ((a_deployment(ready=1),), FindingCode.REPLICAS_MISSING, WARNING, "1 of 2 replicas"),
+        ((a_deployment(ready=0),), FindingCode.OPERATOR_DOWN, ERROR, "0 of 2 replicas"),
+        ((a_deployment(version="0.9"),), FindingCode.OTHER_VERSION, WARNING, "0.9"),
+        ((), FindingCode.NO_DEPLOYMENTS, INFO, ""),
+        (FORBIDDEN, FindingCode.SKIPPED, INFO, "a right is missing"),
     ],
 )
 def test_deployments_are_found_with_their_replicas_and_their_version(
-    deployments: tuple[Deployment, ...] | Unseen, code: Code, severity: Severity, told: str
+    deployments: tuple[Deployment, ...] | Unseen, code: FindingCode, severity: Severity, told: str
 ) -> None:
     found = list(judge_deployments(deployments, "1.0"))
     expect_one(found, code, severity, told)
-    assert len(found) == 1 + (code is Code.OTHER_VERSION)
+    assert len(found) == 1 + (code is FindingCode.OTHER_VERSION)
 
 
 @pytest.mark.parametrize(
     ("leader", "code"),
     [
-        (Leader("", NOW), Code.CONTROLLER_SILENT),
-        (Leader("op-1", None), Code.CONTROLLER_SILENT),
-        (None, Code.CONTROLLER_SILENT),
-        (FORBIDDEN, Code.SKIPPED),
+        (Leader("", NOW), FindingCode.CONTROLLER_SILENT),
+        (Leader("op-1", None), FindingCode.CONTROLLER_SILENT),
+        (None, FindingCode.CONTROLLER_SILENT),
+        (FORBIDDEN, FindingCode.SKIPPED),
     ],
 )
 def test_a_lease_that_nobody_holds_is_silent_and_one_that_may_not_be_read_skipped(
-    leader: Leader | Unseen | None, code: Code
+    leader: Leader | Unseen | None, code: FindingCode
 ) -> None:
     assert judge_leader(leader, NS, NOW).code is code
 
@@ -93,16 +93,16 @@ def _have_otherwise(version: Json) -> None:
     expressions["items"]["properties"]["operator"]["enum"] = ["In"]
 
 
-CURRENT, DIFFERS, TEXT = Code.CRD_CURRENT, Code.CRD_DIFFERS, {"type": "string"}
+CURRENT, DIFFERS, TEXT = FindingCode.CRD_CURRENT, FindingCode.CRD_DIFFERS, {"type": "string"}
 OPERATOR = "differ: spec.nodes.selector.matchExpressions[].operator"
-CRDS: dict[str, tuple[Callable[[Json], object], Code, str]] = {
+CRDS: dict[str, tuple[Callable[[Json], object], FindingCode, str]] = {
     "it is the program's own": (dict, CURRENT, ""),
     "its words do not count": (lambda it: _root(it).update(description="Other."), CURRENT, ""),
     "it lacks fields": (_lack_fields, DIFFERS, "missing: spec.rollout.canary, status.isolation"),
     "it has a list's field otherwise": (_have_otherwise, DIFFERS, OPERATOR),
     "it is newer": (
         lambda it: _properties(it, "spec").update(later=TEXT),
-        Code.CRD_NEWER,
+        FindingCode.CRD_NEWER,
         "spec.later",
     ),
     "its root is another": (lambda it: _root(it).update(nullable=True), DIFFERS, "nullable"),
@@ -118,7 +118,7 @@ CRDS: dict[str, tuple[Callable[[Json], object], Code, str]] = {
 
 @pytest.mark.parametrize(("change", "code", "told"), CRDS.values(), ids=CRDS)
 def test_a_crd_is_compared_with_the_programs_own(
-    change: Callable[[Json], object], code: Code, told: str
+    change: Callable[[Json], object], code: FindingCode, told: str
 ) -> None:
     crd = build_crd()
     change(crd["spec"]["versions"][0])
@@ -166,7 +166,7 @@ def test_a_rule_may_hold_more(role: Role, rules: tuple[Json, ...]) -> None:
 )
 def test_what_an_account_lacks_is_said(rules: Any, subjects: Any, told: str) -> None:
     found = judge_accounts([GrantedRights(ONE, rules, subjects)], NS)
-    expect_one(found, Code.RIGHTS_MISSING, ERROR, told)
+    expect_one(found, FindingCode.RIGHTS_MISSING, ERROR, told)
 
 
 def test_roles_that_may_not_be_read_are_skipped_once_and_the_rest_is_judged() -> None:

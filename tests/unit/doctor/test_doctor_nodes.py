@@ -9,7 +9,7 @@ import pytest
 from gpushare.analysis.doctor.nodes import judge_nodes, judge_units
 from gpushare.analysis.doctor.report import judge_machines, sort_findings
 from gpushare.analysis.effective_settings import read_setup
-from gpushare.analysis.finding import Code, Finding, Severity, Unseen
+from gpushare.analysis.finding import Finding, FindingCode, Severity, Unseen
 from gpushare.analysis.inspect.pools import plan_snapshot
 from gpushare.analysis.seen import Seen
 from gpushare.api.k8s.daemonset import DaemonSet
@@ -91,7 +91,7 @@ TWO_LABELS = a_sharing_node(labels={**SHARE, "cgpu": "true"})
 QUANTUM = a_node(labels={"ack.node.gpu.schedule": "quantum"})
 OPEN_SOURCE = a_sharing_node(memory=30, gpu_count=2, labels={"gpushare": "true"})
 JUST_STARTED = replace(AT, now=NOW)
-NODES: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
+NODES: list[tuple[list[Finding], Severity, FindingCode | Reason, str]] = [
     (find(a_sharing_node()), WARNING, Reason.PLUGIN_RESTARTING, "no pod on the node"),
     (find(NO_CARDS, PLUGIN), ERROR, Reason.NO_CARDS, "then run `kubectl -n kube-system delete pod"),
     (find(NO_CARDS, PLUGIN, ctx=JUST_STARTED), INFO, Reason.RESOURCE_NOT_READY, ""),
@@ -110,15 +110,20 @@ NODES: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
         GPUSHARE_PLUGIN,
     ),
     (find(OPEN_SOURCE, PLUGIN, a_gpu_pod(cards={2: 4})), WARNING, Reason.EXTENDER_STALE, ""),
-    (find(QUANTUM), WARNING, Code.UNKNOWN_MODE, "quantum"),
-    (find(WHOLE_CARDS, a_static_plugin()), INFO, Code.STATIC_POD, "/etc/kubernetes/manifests"),
-    (find(a_sharing_node(), PLUGIN, pooled=False), INFO, Code.LABELLED_MANUALLY, "adopt"),
+    (find(QUANTUM), WARNING, FindingCode.UNKNOWN_MODE, "quantum"),
+    (
+        find(WHOLE_CARDS, a_static_plugin()),
+        INFO,
+        FindingCode.STATIC_POD,
+        "/etc/kubernetes/manifests",
+    ),
+    (find(a_sharing_node(), PLUGIN, pooled=False), INFO, FindingCode.LABELLED_MANUALLY, "adopt"),
 ]
 
 
 @pytest.mark.parametrize(("found", "severity", "code", "told"), NODES)
 def test_each_trouble_of_a_node_has_its_code_and_a_remedy(
-    found: list[Finding], severity: Severity, code: Code | Reason, told: str
+    found: list[Finding], severity: Severity, code: FindingCode | Reason, told: str
 ) -> None:
     expect_one(found, code, severity, told)
 
@@ -178,15 +183,15 @@ def test_a_member_that_shares_by_a_configuration_counts_as_labelled_and_serving(
     plugins = configurations.context().plugin_daemonsets
     settings = {"GPUSHARE_NVIDIA_NAMESPACE": plugins.nvidia_namespace}
     found = judge(replace(snapshot, plugin_daemonsets=plugins), settings)
-    expect_one(found, Code.PLUGINS_SERVE, Severity.OK, "1 of 1 labelled nodes")
+    expect_one(found, FindingCode.PLUGINS_SERVE, Severity.OK, "1 of 1 labelled nodes")
     assert "NothingShared" not in list_codes(found)
 
 
 def test_two_units_in_a_cluster_are_an_error_and_mib_alone_is_worth_a_word() -> None:
     gib, mib = a_sharing_node("a"), a_sharing_node("b", memory=15360)
     mixed = judge_units([gib, mib, replace(gib, name="c")])
-    expect_one(mixed, Code.UNITS_MIXED, ERROR, "GiB (nodes: 2,", "MiB (nodes: 1,")
-    expect_one(judge_units([mib]), Code.UNIT_IS_MIB, INFO)
+    expect_one(mixed, FindingCode.UNITS_MIXED, ERROR, "GiB (nodes: 2,", "MiB (nodes: 1,")
+    expect_one(judge_units([mib]), FindingCode.UNIT_IS_MIB, INFO)
     assert list(judge_units([gib])) == []
 
 
@@ -197,13 +202,15 @@ def test_two_units_in_a_cluster_are_an_error_and_mib_alone_is_worth_a_word() -> 
 @pytest.mark.parametrize("provider", ["", "kind://docker/kind/gpu-1", "cn-beijing.eci-2ze1"])
 def test_a_node_that_is_no_ecs_instance_can_not_isolate_by_cgpu(mode: str, provider: str) -> None:
     node = a_sharing_node(labels={"ack.node.gpu.schedule": mode}, provider_id=provider)
-    expect_one(find(node), Code.NOT_ECS, WARNING, "node gpu-1", "mode share")
+    expect_one(find(node), FindingCode.NOT_ECS, WARNING, "node gpu-1", "mode share")
 
 
 @pytest.mark.parametrize("image", ["ContainerOS 3.5", "LifseaOS 22.03"])
 def test_what_container_os_needs_is_said(image: str) -> None:
     node = a_sharing_node(labels={"ack.node.gpu.schedule": "cgpu"}, os_image=image)
-    expect_one(find(node), Code.CONTAINER_OS, INFO, image, "ack-ai-installer 1.12.6", "helm list")
+    expect_one(
+        find(node), FindingCode.CONTAINER_OS, INFO, image, "ack-ai-installer 1.12.6", "helm list"
+    )
 
 
 def test_limits_of_cgpu_are_none_where_it_does_not_run_or_finds_what_it_needs() -> None:
@@ -222,7 +229,7 @@ def test_plugins_that_a_short_node_evicts_are_named_and_no_other_daemonset() -> 
     )
     snapshot = replace(a_snapshot(pools=(), nodes=()), plugin_daemonsets=plugins)
     found = judge(snapshot, {})
-    told = expect_one(found, Code.PLUGINS_EVICTABLE, WARNING, "system-node-critical")
+    told = expect_one(found, FindingCode.PLUGINS_EVICTABLE, WARNING, "system-node-critical")
     assert told.message.startswith("cgpu-installer, renamed: ")
 
 
@@ -242,7 +249,7 @@ ELSEWHERE = {"GPUSHARE_PLUGIN_NAMESPACE": "gpu-plugins"}
 HALTED = see(has_failed(), a_settled("gpu-2"), pools=(a_pool(),))
 HALTED_POOL = [each for each in HALTED if each.object == "pool training"]
 UNANSWERED = see(SETTLED, pods=(PLUGIN,), unbound=tuple(WAITING))
-POOLS: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
+POOLS: list[tuple[list[Finding], Severity, FindingCode | Reason, str]] = [
     (
         see(pools=(), unreadable=(LATER_POOL,)),
         ERROR,
@@ -257,13 +264,13 @@ POOLS: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
     (see(MIG_NODE), WARNING, Reason.MIG_NODE, "gpushare explain node gpu-1"),
     (UNANSWERED, ERROR, Reason.SCHEDULER_UNAVAILABLE, "http://10.0.0.9:32766"),
     (UNANSWERED, ERROR, Reason.SCHEDULER_UNAVAILABLE, "extender (2)"),
-    (see(a_sharing_node(), pools=(), settings=ELSEWHERE), INFO, Code.SKIPPED, "gpu-plugins"),
+    (see(a_sharing_node(), pools=(), settings=ELSEWHERE), INFO, FindingCode.SKIPPED, "gpu-plugins"),
 ]
 
 
 @pytest.mark.parametrize(("found", "severity", "code", "told"), POOLS)
 def test_each_trouble_of_a_cluster_is_one_finding(
-    found: list[Finding], severity: Severity, code: Code | Reason, told: str
+    found: list[Finding], severity: Severity, code: FindingCode | Reason, told: str
 ) -> None:
     expect_one(found, code, severity, told)
 
@@ -317,7 +324,9 @@ def test_where_pools_may_not_be_read_nobody_is_said_to_have_labelled_by_hand() -
 
 def test_the_worst_comes_first() -> None:
     worst_first = [Severity.ERROR, Severity.WARNING, Severity.INFO, Severity.OK]
-    found = [Finding(each, Code.SKIPPED, str(each), "told") for each in reversed(worst_first)]
+    found = [
+        Finding(each, FindingCode.SKIPPED, str(each), "told") for each in reversed(worst_first)
+    ]
     assert [each.severity for each in sort_findings(found)] == worst_first
 
 

@@ -18,7 +18,7 @@ from gpushare.analysis.doctor.webhook import (
     judge_endpoints,
     judge_trials,
 )
-from gpushare.analysis.finding import Code, Finding, Severity, Unseen
+from gpushare.analysis.finding import Finding, FindingCode, Severity, Unseen
 from gpushare.cli.doctor.dry_runs import build_trial_pod, read_refusal, try_webhook
 from gpushare.kube.errors import ApiError
 from tests.kit.values.fake_api import Answer, FakeApi, served_by
@@ -82,7 +82,9 @@ def test_what_somebody_changed_is_named(index: int, path: str, value: Any, told:
         place = place[int(parent) if parent.isdigit() else parent]
     place[int(key) if key.isdigit() else key] = value
     found = list(judge_configuration(raw, NS))
-    assert {(each.code, each.severity) for each in found} == {(Code.WEBHOOK_CHANGED, WARNING)}
+    assert {(each.code, each.severity) for each in found} == {
+        (FindingCode.WEBHOOK_CHANGED, WARNING)
+    }
     assert told in found[0].message
 
 
@@ -102,7 +104,7 @@ def test_what_a_cloud_adds_to_every_webhook_is_said_once_with_its_manager_and_a_
     entry = {"manager": "admissionsenforcer", "fieldsV1": fields}
     raw = enforce(a_configuration(), 0, 1, 2, managedFields=[entry])
     told = "control-plane NotIn true"
-    found = expect_one(judge_configuration(raw, NS), Code.WEBHOOK_NARROWED, INFO, told)
+    found = expect_one(judge_configuration(raw, NS), FindingCode.WEBHOOK_NARROWED, INFO, told)
     assert "admissionsenforcer" in found.message
     assert "--force-conflicts" in found.remedy
     assert "webhook.annotations" in found.remedy
@@ -143,7 +145,7 @@ def test_what_is_changed_beside_that_is_said_as_well() -> None:
 
 def test_an_expression_that_is_added_to_one_webhook_alone_is_a_change() -> None:
     raw = enforce(a_configuration(), 0)
-    expect_one(judge_configuration(raw, NS), Code.WEBHOOK_CHANGED, WARNING, "control-plane")
+    expect_one(judge_configuration(raw, NS), FindingCode.WEBHOOK_CHANGED, WARNING, "control-plane")
 
 
 def call_at(origin: str, raw: Json) -> Json:
@@ -158,7 +160,7 @@ def test_a_url_may_be_anywhere_and_all_three_webhooks_are_called_there() -> None
     assert list_codes(judge_configuration(raw, NS)) == ["WebhookConfigured"]
     raw["webhooks"][2]["clientConfig"]["url"] = "https://b/warn-workloads"
     told = f"{WORKLOADS}: clientConfig.url is https://b/warn-workloads, expected https://a:1/"
-    expect_one(judge_configuration(raw, NS), Code.WEBHOOK_CHANGED, WARNING, told)
+    expect_one(judge_configuration(raw, NS), FindingCode.WEBHOOK_CHANGED, WARNING, told)
 
 
 def test_a_url_without_tls_is_none_that_the_chart_takes() -> None:
@@ -170,23 +172,25 @@ def test_a_url_without_tls_is_none_that_the_chart_takes() -> None:
 def test_a_webhook_or_a_configuration_that_is_missing_is_an_error() -> None:
     raw = a_configuration()
     del raw["webhooks"][1]
-    expect_one(judge_configuration(raw, NS), Code.WEBHOOK_MISSING, ERROR, OTHER_PODS)
-    expect_one(judge_configuration(None, NS), Code.WEBHOOK_MISSING, ERROR, "not in the cluster")
+    expect_one(judge_configuration(raw, NS), FindingCode.WEBHOOK_MISSING, ERROR, OTHER_PODS)
+    expect_one(
+        judge_configuration(None, NS), FindingCode.WEBHOOK_MISSING, ERROR, "not in the cluster"
+    )
     assert list_codes(judge_configuration(FORBIDDEN, NS)) == ["Skipped"]
 
 
 @pytest.mark.parametrize(
     ("expiries", "code", "told"),
     [
-        ([80], Code.CERTIFICATE_TRUSTED, "80 more days"),
-        ([-1, 9], Code.CERTIFICATE_EXPIRING, "9 more days"),
-        ([-1], Code.CERTIFICATE_UNTRUSTED, "expired at"),
-        ([], Code.CERTIFICATE_UNTRUSTED, "no readable certificate"),
-        (None, Code.CERTIFICATE_UNTRUSTED, "is empty"),
+        ([80], FindingCode.CERTIFICATE_TRUSTED, "80 more days"),
+        ([-1, 9], FindingCode.CERTIFICATE_EXPIRING, "9 more days"),
+        ([-1], FindingCode.CERTIFICATE_UNTRUSTED, "expired at"),
+        ([], FindingCode.CERTIFICATE_UNTRUSTED, "no readable certificate"),
+        (None, FindingCode.CERTIFICATE_UNTRUSTED, "is empty"),
     ],
 )
 def test_the_newest_ca_of_a_bundle_counts(
-    expiries: list[int] | None, code: Code, told: str
+    expiries: list[int] | None, code: FindingCode, told: str
 ) -> None:
     bundle = None if expiries is None else [NOW + timedelta(days) for days in expiries]
     expect_one(judge_bundles([bundle], "gpushare-system", NOW), code, code.severity, told)
@@ -194,9 +198,9 @@ def test_the_newest_ca_of_a_bundle_counts(
 
 def test_a_service_needs_endpoints_that_are_ready() -> None:
     service = f"{NS}/gpushare-webhook"
-    assert judge_endpoints(2, service).code is Code.WEBHOOK_SERVED
-    assert judge_endpoints(FORBIDDEN, service).code is Code.SKIPPED
-    expect_one([judge_endpoints(0, service)], Code.WEBHOOK_WITHOUT_ENDPOINTS, ERROR, service)
+    assert judge_endpoints(2, service).code is FindingCode.WEBHOOK_SERVED
+    assert judge_endpoints(FORBIDDEN, service).code is FindingCode.SKIPPED
+    expect_one([judge_endpoints(0, service)], FindingCode.WEBHOOK_WITHOUT_ENDPOINTS, ERROR, service)
 
 
 def judge(pod: Tried | Unseen, workload: Tried | Unseen, found: Any = None) -> list[Finding]:
@@ -208,14 +212,18 @@ def judge(pod: Tried | Unseen, workload: Tried | Unseen, found: Any = None) -> l
 @pytest.mark.parametrize(
     ("tried", "of_pod", "of_workload"),
     [
-        (Tried(Trial.ANSWERED), Code.WEBHOOK_ANSWERS, Code.WEBHOOK_ANSWERS),
-        (Tried(Trial.SILENT, "x509"), Code.WEBHOOK_SILENT, Code.WORKLOADS_UNWARNED),
-        (Tried(Trial.REFUSED, "exceeded quota"), Code.TRIAL_REFUSED, Code.TRIAL_REFUSED),
-        (FORBIDDEN, Code.SKIPPED, Code.SKIPPED),
+        (Tried(Trial.ANSWERED), FindingCode.WEBHOOK_ANSWERS, FindingCode.WEBHOOK_ANSWERS),
+        (Tried(Trial.SILENT, "x509"), FindingCode.WEBHOOK_SILENT, FindingCode.WORKLOADS_UNWARNED),
+        (
+            Tried(Trial.REFUSED, "exceeded quota"),
+            FindingCode.TRIAL_REFUSED,
+            FindingCode.TRIAL_REFUSED,
+        ),
+        (FORBIDDEN, FindingCode.SKIPPED, FindingCode.SKIPPED),
     ],
 )
 def test_trials_say_whether_the_webhook_answers(
-    tried: Tried | Unseen, of_pod: Code, of_workload: Code
+    tried: Tried | Unseen, of_pod: FindingCode, of_workload: FindingCode
 ) -> None:
     pod, workload = judge(tried, tried)
     assert (pod.code, workload.code) == (of_pod, of_workload)

@@ -8,7 +8,7 @@ import pytest
 
 from gpushare import names
 from gpushare.analysis.explain.nodes import NodeExplanation, explain_node
-from gpushare.analysis.finding import Code
+from gpushare.analysis.finding import FindingCode
 from gpushare.analysis.inspect.pools import plan_snapshot
 from gpushare.api.k8s.daemonset import NVIDIA_DAEMONSET
 from gpushare.api.k8s.node import Node
@@ -45,7 +45,7 @@ def explain_in(snapshot: ClusterSnapshot, name: str = "gpu-1") -> NodeExplanatio
     return explain_node(snapshot, plan_snapshot(snapshot, setup, LATER), name, LATER)
 
 
-def reasons(explained: NodeExplanation) -> list[Code | Reason]:
+def reasons(explained: NodeExplanation) -> list[FindingCode | Reason]:
     return [finding.code for finding in explained.findings]
 
 
@@ -94,7 +94,7 @@ IN_MIB = a_settled(allocatable={MEMORY: 15360}, gpu_count=1)
         # Without a pool labels are compared with plugins all the same.
         (explain(SHARING, PLUGIN, pools=()), []),
         (explain(SHARING, pools=()), [Reason.PLUGIN_RESTARTING]),
-        (explain(QUANTUM, pools=()), [Code.UNKNOWN_MODE]),
+        (explain(QUANTUM, pools=()), [FindingCode.UNKNOWN_MODE]),
         (explain(OLD_LABEL, PLUGIN, pools=()), [Reason.OTHER_EDITION_LABELS]),
         (explain(a_settled(), PLUGIN), [Reason.NO_CARDS]),
         (explain(IN_MIB, PLUGIN), [Reason.MEMORY_UNIT_DIFFERS]),
@@ -103,7 +103,9 @@ IN_MIB = a_settled(allocatable={MEMORY: 15360}, gpu_count=1)
         (explain(changing("gpu-1"), pools=(a_pool(),)), [Reason.COMPONENT_NOT_READY]),
     ],
 )
-def test_what_is_wrong_is_found(explained: NodeExplanation, found: list[Code | Reason]) -> None:
+def test_what_is_wrong_is_found(
+    explained: NodeExplanation, found: list[FindingCode | Reason]
+) -> None:
     assert reasons(explained) == found
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.analysis.doctor.nodes import judge_nodes
 from gpushare.analysis.explain.nodes import explain_node
-from gpushare.analysis.finding import Code, Severity
+from gpushare.analysis.finding import FindingCode, Severity
 from gpushare.analysis.forecast.pools import forecast_pools
 from gpushare.analysis.inspect.pools import plan_snapshot
 from gpushare.api.k8s.gpu_request import ALL_DEVICES
@@ -37,13 +37,13 @@ POOL = a_pool(schedule="share")
 @pytest.mark.parametrize(
     ("pod", "code", "told"),
     [
-        (HOLDER, Code.UNREQUESTED_CARDS, "default/notebook (hostPath /dev/nvidia0)"),
-        (RUNNER, Code.ALL_DEVICES, "default/runner"),
-        (UNKNOWN, Code.UNKNOWN_PLUGIN, "default/plugin"),
-        (TWO, Code.WITHOUT_CARD, "default/two"),
+        (HOLDER, FindingCode.UNREQUESTED_CARDS, "default/notebook (hostPath /dev/nvidia0)"),
+        (RUNNER, FindingCode.ALL_DEVICES, "default/runner"),
+        (UNKNOWN, FindingCode.UNKNOWN_PLUGIN, "default/plugin"),
+        (TWO, FindingCode.WITHOUT_CARD, "default/two"),
     ],
 )
-def test_they_are_named_by_explain_node_and_doctor(pod: Pod, code: Code, told: str) -> None:
+def test_they_are_named_by_explain_node_and_doctor(pod: Pod, code: FindingCode, told: str) -> None:
     snapshot = a_snapshot(pools=(POOL,), nodes=(NODE,), pods=(PLUGIN, pod))
     planner = plan_snapshot(snapshot, Settings(), NOW)
     findings = explain_node(snapshot, planner, "gpu-1", NOW).findings
@@ -52,7 +52,7 @@ def test_they_are_named_by_explain_node_and_doctor(pod: Pod, code: Code, told: s
     ctx = ReconcileContext(NOW, plugin_daemonsets=PRO_INSTALLED)
     found = {each.code: each for each in judge_nodes(snapshot, planner, ctx, knows_pools=True)}
     assert told in found[code].message
-    assert "serve the mode of their labels" in found[Code.PLUGINS_SERVE].message
+    assert "serve the mode of their labels" in found[FindingCode.PLUGINS_SERVE].message
 
 
 def test_none_of_them_makes_its_node_a_problem_of_its_pool() -> None:
@@ -68,7 +68,12 @@ def test_what_ended_and_what_is_on_a_node_without_cards_is_not_named() -> None:
     nodes = (NODE, a_node("cpu", capacity={}))
     snapshot = a_snapshot(pools=(POOL,), nodes=nodes, pods=(PLUGIN, *ended, *elsewhere))
     planner = plan_snapshot(snapshot, Settings(), NOW)
-    codes = {Code.UNREQUESTED_CARDS, Code.ALL_DEVICES, Code.UNKNOWN_PLUGIN, Code.WITHOUT_CARD}
+    codes = {
+        FindingCode.UNREQUESTED_CARDS,
+        FindingCode.ALL_DEVICES,
+        FindingCode.UNKNOWN_PLUGIN,
+        FindingCode.WITHOUT_CARD,
+    }
     for node in ("gpu-1", "cpu"):
         findings = explain_node(snapshot, planner, node, NOW).findings
         assert codes.isdisjoint(each.code for each in findings)
@@ -79,5 +84,7 @@ def test_a_plan_that_changes_a_node_names_them() -> None:
     for pods in ((HOLDER, RUNNER), ()):
         snapshot = a_snapshot(pools=(pool,), nodes=(NODE,), pods=(PLUGIN, *pods))
         (found,) = forecast_pools(snapshot, {pool.name}, Settings(), NOW)
-        named = {Code.UNREQUESTED_CARDS, Code.ALL_DEVICES} & {each.code for each in found.limits}
+        named = {FindingCode.UNREQUESTED_CARDS, FindingCode.ALL_DEVICES} & {
+            each.code for each in found.limits
+        }
         assert len(named) == len(pods)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpushare import names
-from gpushare.analysis.finding import Code
+from gpushare.analysis.finding import FindingCode
 from gpushare.analysis.forecast.duration import DurationForecast
 from gpushare.analysis.forecast.pools import PoolForecast, forecast_pools
 from gpushare.api.k8s.node import Node
@@ -51,8 +51,8 @@ def test_a_limit_of_the_mode_is_told_of_nodes_that_are_to_enter_it_and_of_no_oth
     nodes = [a_node(name, provider_id="") for name in ("gpu-1", "gpu-2")]
     found = forecast(a_pool(), nodes)
     assert [(limit.code, limit.object) for limit in found.limits] == [
-        (Code.NOT_ECS, "node gpu-1"),
-        (Code.NOT_ECS, "node gpu-2"),
+        (FindingCode.NOT_ECS, "node gpu-1"),
+        (FindingCode.NOT_ECS, "node gpu-2"),
     ]
     assert forecast(a_pool(schedule="share"), nodes).limits == ()
     assert forecast(a_pool(), [a_node()]).limits == ()

@@ -6,13 +6,13 @@ import pytest
 
 from gpushare.core.status.event_correlation import SAME_SECONDS
 from gpushare.kube.errors import ApiError
-from gpushare.kube.events import Events, Subject
+from gpushare.kube.events import Events, ObjectReference
 from gpushare.names import Reason
 from tests.kit.values.clock import Clock
 from tests.kit.values.manifests import Json
 
-POOL = Subject("gpushare.io/v1alpha1", "GPUSharePool", "training", "uid-1")
-POD = Subject("v1", "Pod", "job", "uid-2", "team-a")
+POOL = ObjectReference("gpushare.io/v1alpha1", "GPUSharePool", "training", "uid-1")
+POD = ObjectReference("v1", "Pod", "job", "uid-2", "team-a")
 
 
 class Api:

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from gpushare.analysis.doctor.installation import judge_leader
-from gpushare.analysis.finding import Code
+from gpushare.analysis.finding import FindingCode
 from gpushare.cli.doctor import installation as installations
 from gpushare.cli.doctor.installation import read_leader
 from gpushare.kube.client import ApiClient
@@ -36,17 +36,17 @@ def pause(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("ages", "looks", "code"),
     [
-        ((1,), 1, Code.CONTROLLER_ACTIVE),
-        ((30, 28), 2, Code.CONTROLLER_ACTIVE),
-        ((-30, -32), 2, Code.CONTROLLER_ACTIVE),
-        ((20,), 6, Code.CONTROLLER_SILENT),
-        ((-30,), 6, Code.CONTROLLER_SILENT),
-        ((300,), 1, Code.CONTROLLER_SILENT),
+        ((1,), 1, FindingCode.CONTROLLER_ACTIVE),
+        ((30, 28), 2, FindingCode.CONTROLLER_ACTIVE),
+        ((-30, -32), 2, FindingCode.CONTROLLER_ACTIVE),
+        ((20,), 6, FindingCode.CONTROLLER_SILENT),
+        ((-30,), 6, FindingCode.CONTROLLER_SILENT),
+        ((300,), 1, FindingCode.CONTROLLER_SILENT),
     ],
     ids=["fresh", "clock ahead", "clock behind", "killed", "killed, clock behind", "long ago"],
 )
 async def test_a_lease_in_doubt_is_looked_at_until_it_is_renewed_or_should_have_been(
-    ages: tuple[float, ...], looks: int, code: Code
+    ages: tuple[float, ...], looks: int, code: FindingCode
 ) -> None:
     lease = Renewals(*ages)
     leader = await read_leader(cast(ApiClient, lease), "gpushare-system")

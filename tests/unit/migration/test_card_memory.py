@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpushare.analysis.migration.cards import Cards
-from gpushare.analysis.migration.finding import Code, Finding
+from gpushare.analysis.migration.finding import MigrationCode, MigrationFinding
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.node_selection import ANYWHERE, NodeSelection
 from tests.unit.migration.whole_card_pods import MEMORY, a_card_node, see_cards
@@ -14,9 +14,9 @@ SMALL = a_card_node("small", 15109, labels={"card": "T4"})
 LARGE = a_card_node("large", 32510, labels={"card": "V100"})
 
 
-def code_of(cards: Cards, selection: NodeSelection = ANYWHERE) -> Code:
+def code_of(cards: Cards, selection: NodeSelection = ANYWHERE) -> MigrationCode:
     found = cards.find_memory(selection)
-    assert isinstance(found, Finding)
+    assert isinstance(found, MigrationFinding)
     return found.code
 
 
@@ -51,13 +51,13 @@ def test_the_selection_decides_among_cards_that_differ(card: str, gib: int) -> N
 def test_a_card_that_nobody_knows_is_no_answer() -> None:
     cards = see_cards(SMALL, a_card_node("dark", None))
     found = cards.find_memory(ANYWHERE)
-    assert isinstance(found, Finding)
-    assert found.code is Code.CARD_MEMORY_UNKNOWN
+    assert isinstance(found, MigrationFinding)
+    assert found.code is MigrationCode.CARD_MEMORY_UNKNOWN
     assert "Node dark" in found.message
 
 
 def test_labels_that_no_node_has_are_no_answer() -> None:
-    assert code_of(see_cards(SMALL), NodeSelection({"card": "A10"})) is Code.NO_GPU_NODE
+    assert code_of(see_cards(SMALL), NodeSelection({"card": "A10"})) is MigrationCode.NO_GPU_NODE
 
 
 def test_a_mode_decides_once_nodes_are_in_it_and_not_before() -> None:
@@ -66,4 +66,4 @@ def test_a_mode_decides_once_nodes_are_in_it_and_not_before() -> None:
     inside = a_card_node("inside", 15109, labels=shared)
     assert see_cards(inside, LARGE).find_memory(selection) == 14
     assert see_cards(SMALL).find_memory(selection) == 14
-    assert code_of(see_cards(SMALL, LARGE), selection) is Code.CARDS_DIFFER
+    assert code_of(see_cards(SMALL, LARGE), selection) is MigrationCode.CARDS_DIFFER

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpushare.analysis.migration.cards import Cards
-from gpushare.analysis.migration.finding import Code, Migrated
+from gpushare.analysis.migration.finding import Migrated, MigrationCode
 from gpushare.analysis.migration.live import build_manifest, is_migratable
 from gpushare.analysis.migration.manifests import migrate_manifest
 from gpushare.analysis.migration.pods import Target
@@ -23,7 +23,7 @@ def migrate(raw: Any) -> Migrated:
     return migrate_manifest(raw, Target(Cards(memory_everywhere=15)))
 
 
-def tell(raw: Any) -> list[tuple[str, Code]]:
+def tell(raw: Any) -> list[tuple[str, MigrationCode]]:
     return [(finding.about, finding.code) for finding in migrate(raw).findings]
 
 
@@ -38,7 +38,9 @@ def test_a_custom_resource_has_its_templates_migrated() -> None:
 def test_each_object_of_a_list_is_named() -> None:
     pod = build_whole_pod()
     pod["metadata"]["namespace"] = "vision"
-    assert tell({"kind": "List", "items": [pod, None]}) == [("Pod vision/trainer", Code.RECREATE)]
+    assert tell({"kind": "List", "items": [pod, None]}) == [
+        ("Pod vision/trainer", MigrationCode.RECREATE)
+    ]
 
 
 @pytest.mark.parametrize("raw", [None, "text", [1], {"kind": "List", "items": "x"}, {"a": 1}])
@@ -50,7 +52,7 @@ def test_what_is_no_object_stays(raw: Any) -> None:
 def test_whole_cards_where_no_pod_is_are_named() -> None:
     values = {"kind": "HelmRelease", "spec": {"values": {"limits": {WHOLE: 1}}}}
     assert migrate(values).raw == values
-    assert tell(values) == [("HelmRelease (no name)", Code.UNKNOWN_SHAPE)]
+    assert tell(values) == [("HelmRelease (no name)", MigrationCode.UNKNOWN_SHAPE)]
 
 
 def test_a_finding_of_several_templates_is_told_once() -> None:
@@ -63,7 +65,7 @@ def test_daemonsets_of_an_edition_are_left_to_it() -> None:
     plugin["metadata"]["annotations"] = {}
     raw = build_workload("DaemonSet", "gpushare-device-plugin-ds", pod=plugin)
     assert migrate(raw).raw is raw
-    assert tell(raw) == [("DaemonSet gpushare-device-plugin-ds", Code.OLD_COMPONENT)]
+    assert tell(raw) == [("DaemonSet gpushare-device-plugin-ds", MigrationCode.OLD_COMPONENT)]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_daemonsets_of_an_edition_are_left_to_it() -> None:
 )
 def test_quotas_on_gpus_are_named(hard: Any, count: int) -> None:
     quota = {"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
-    assert tell(quota) == [("ResourceQuota q", Code.QUOTA)] * count
+    assert tell(quota) == [("ResourceQuota q", MigrationCode.QUOTA)] * count
     assert migrate(quota).raw is quota
 
 
@@ -92,7 +94,7 @@ def test_a_quota_is_told_how_much_memory_its_cards_are_if_they_are_of_one_kind()
 def test_limit_ranges_on_gpus_are_named(resource: str) -> None:
     limits = [{"type": "Container", "max": {resource: 1}, "default": {"cpu": 1}}]
     raw = {"kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": limits}}
-    assert tell(raw) == [("LimitRange l", Code.LIMIT_RANGE)]
+    assert tell(raw) == [("LimitRange l", MigrationCode.LIMIT_RANGE)]
 
 
 # Objects of the API server.

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpushare.analysis.migration.cards import Cards
-from gpushare.analysis.migration.finding import Code, Migrated
+from gpushare.analysis.migration.finding import Migrated, MigrationCode
 from gpushare.analysis.migration.pods import Target, migrate_pod
 from tests.unit.migration.whole_card_pods import (
     MEMORY,
@@ -25,7 +25,7 @@ def migrate(pod: Json, share: int | None = None, cards: Cards | None = None) -> 
     return migrate_pod(pod, Target(cards or see_cards(), share))
 
 
-def list_codes(migrated: Migrated) -> list[Code]:
+def list_codes(migrated: Migrated) -> list[MigrationCode]:
     return [finding.code for finding in migrated.findings]
 
 
@@ -65,14 +65,14 @@ def test_several_cards_are_several_cards_by_the_label() -> None:
     migrated = migrate(build_whole_pod(build_gpu_container(2), labels={"app": "a"}), share=4)
     assert list_limits(migrated)[0][MEMORY] == 8
     assert migrated.raw["metadata"]["labels"] == {"app": "a", COUNT: "2"}
-    assert list_codes(migrated) == [Code.SEVERAL_CARDS]
+    assert list_codes(migrated) == [MigrationCode.SEVERAL_CARDS]
 
 
 @pytest.mark.parametrize(("gpus", "memory"), [(1, 7), (2, 14)])
 def test_each_container_with_cards_gets_its_own_memory(gpus: int, memory: int) -> None:
     migrated = migrate(pair(gpus), share=7)
     assert [limits[MEMORY] for limits in list_limits(migrated)] == [memory, memory]
-    assert Code.SEVERAL_CONTAINERS in list_codes(migrated)
+    assert MigrationCode.SEVERAL_CONTAINERS in list_codes(migrated)
 
 
 def test_memory_is_given_in_the_plugins_unit() -> None:
@@ -97,33 +97,33 @@ def beside(gpus: int | None, resource: str) -> Json:
 
 PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": "x"}]}
 MIG, SHARED = "nvidia.com/mig-1g.5gb", "nvidia.com/gpu.shared"
-LEFT: list[tuple[Json, Code | None]] = [
+LEFT: list[tuple[Json, MigrationCode | None]] = [
     (build_whole_pod(second(None), nodeSelector={"disk": "ssd"}), None),
     (build_whole_pod(build_gpu_container(0)), None),
     (asking(limits={MEMORY: 3}), None),
     # The API server refuses such requests.
-    (asking(requests={WHOLE: 1}), Code.UNREADABLE),
-    (asking(requests={WHOLE: 1}, limits={WHOLE: 2}), Code.UNREADABLE),
+    (asking(requests={WHOLE: 1}), MigrationCode.UNREADABLE),
+    (asking(requests={WHOLE: 1}, limits={WHOLE: 2}), MigrationCode.UNREADABLE),
     *(
-        (build_whole_pod(build_gpu_container(gpus)), Code.UNREADABLE)
+        (build_whole_pod(build_gpu_container(gpus)), MigrationCode.UNREADABLE)
         for gpus in ("one", "1.5", "${GPUS}", True, -1)
     ),
-    *((asking(limits={MEMORY: units}), Code.UNREADABLE) for units in ("0.5", "-1")),
-    (build_whole_pod(nodeSelector=["gpu"]), Code.UNREADABLE),
-    (build_whole_pod(affinity={"nodeAffinity": PREFERRED}), Code.UNREADABLE),
-    (build_whole_pod(build_gpu_container(1), second(2)), Code.UNEVEN_CARDS),
-    (build_whole_pod(labels={COUNT: "2"}), Code.UNEVEN_CARDS),
-    (build_whole_pod(initContainers=[second()]), Code.INIT_CONTAINER),
-    (beside(1, MEMORY), Code.MIXED_RESOURCES),
-    (beside(1, "aliyun.com/gpu"), Code.MIXED_RESOURCES),
-    *((beside(gpus, MIG), Code.MIG_RESOURCE) for gpus in (None, 1)),
-    *((beside(gpus, SHARED), Code.OTHER_NVIDIA_RESOURCE) for gpus in (None, 1)),
-    (asking(limits={MEMORY: 3, COUNT: 1}), Code.CARD_COUNT_LIMIT),
+    *((asking(limits={MEMORY: units}), MigrationCode.UNREADABLE) for units in ("0.5", "-1")),
+    (build_whole_pod(nodeSelector=["gpu"]), MigrationCode.UNREADABLE),
+    (build_whole_pod(affinity={"nodeAffinity": PREFERRED}), MigrationCode.UNREADABLE),
+    (build_whole_pod(build_gpu_container(1), second(2)), MigrationCode.UNEVEN_CARDS),
+    (build_whole_pod(labels={COUNT: "2"}), MigrationCode.UNEVEN_CARDS),
+    (build_whole_pod(initContainers=[second()]), MigrationCode.INIT_CONTAINER),
+    (beside(1, MEMORY), MigrationCode.MIXED_RESOURCES),
+    (beside(1, "aliyun.com/gpu"), MigrationCode.MIXED_RESOURCES),
+    *((beside(gpus, MIG), MigrationCode.MIG_RESOURCE) for gpus in (None, 1)),
+    *((beside(gpus, SHARED), MigrationCode.OTHER_NVIDIA_RESOURCE) for gpus in (None, 1)),
+    (asking(limits={MEMORY: 3, COUNT: 1}), MigrationCode.CARD_COUNT_LIMIT),
 ]
 
 
 @pytest.mark.parametrize(("pod", "code"), LEFT)
-def test_a_pod_is_left_as_it_is(pod: Json, code: Code | None) -> None:
+def test_a_pod_is_left_as_it_is(pod: Json, code: MigrationCode | None) -> None:
     migrated = migrate(pod)
     assert migrated.raw is pod
     assert list_codes(migrated) == ([code] if code else [])
@@ -132,16 +132,16 @@ def test_a_pod_is_left_as_it_is(pod: Json, code: Code | None) -> None:
 @pytest.mark.parametrize(
     ("pod", "share", "cards", "code", "told"),
     [
-        (build_whole_pod(), 16, None, Code.SHARE_TOO_LARGE, "--share 15 "),
+        (build_whole_pod(), 16, None, MigrationCode.SHARE_TOO_LARGE, "--share 15 "),
         # Containers share a card, or each of their cards.
-        (pair(), None, None, Code.SHARE_TOO_LARGE, "--share 7 "),
-        (pair(), 8, None, Code.SHARE_TOO_LARGE, "--share 7 "),
-        (pair(2), 8, None, Code.SHARE_TOO_LARGE, "--share 7 "),
-        (build_whole_pod(), None, UNLIKE, Code.CARDS_DIFFER, "15 GiB (1) and 31 GiB (1)"),
+        (pair(), None, None, MigrationCode.SHARE_TOO_LARGE, "--share 7 "),
+        (pair(), 8, None, MigrationCode.SHARE_TOO_LARGE, "--share 7 "),
+        (pair(2), 8, None, MigrationCode.SHARE_TOO_LARGE, "--share 7 "),
+        (build_whole_pod(), None, UNLIKE, MigrationCode.CARDS_DIFFER, "15 GiB (1) and 31 GiB (1)"),
     ],
 )
 def test_a_pod_whose_memory_no_card_has_is_left_and_told_why(
-    pod: Json, share: int | None, cards: Cards | None, code: Code, told: str
+    pod: Json, share: int | None, cards: Cards | None, code: MigrationCode, told: str
 ) -> None:
     migrated = migrate(pod, share, cards)
     assert migrated.raw is pod
@@ -153,12 +153,12 @@ def test_a_pod_whose_memory_no_card_has_is_left_and_told_why(
 @pytest.mark.parametrize(
     ("more", "code"),
     [
-        ({"runtimeClassName": "nvidia"}, Code.RUNTIME_CLASS),
-        ({"nodeSelector": {"nvidia.com/gpu.product": "Tesla-T4"}}, Code.NVIDIA_NODE_LABEL),
-        ({"nodeSelector": {"gpushare.io/pool": "whole"}}, Code.POOL_NAMED),
+        ({"runtimeClassName": "nvidia"}, MigrationCode.RUNTIME_CLASS),
+        ({"nodeSelector": {"nvidia.com/gpu.product": "Tesla-T4"}}, MigrationCode.NVIDIA_NODE_LABEL),
+        ({"nodeSelector": {"gpushare.io/pool": "whole"}}, MigrationCode.POOL_NAMED),
     ],
 )
-def test_what_may_not_carry_over_is_named(more: Json, code: Code) -> None:
+def test_what_may_not_carry_over_is_named(more: Json, code: MigrationCode) -> None:
     product = {"nvidia.com/gpu.product": "Tesla-T4"}
     cards = see_cards(a_card_node("n1", labels=product))
     migrated = migrate(build_whole_pod(**more), cards=cards)
@@ -169,5 +169,5 @@ def test_what_may_not_carry_over_is_named(more: Json, code: Code) -> None:
 def test_a_container_that_names_its_cards_itself() -> None:
     env: Any = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
     migrated = migrate(build_whole_pod(build_gpu_container(env=env)))
-    assert list_codes(migrated) == [Code.VISIBLE_DEVICES]
-    assert list_codes(migrate(migrated.raw)) == [Code.VISIBLE_DEVICES]
+    assert list_codes(migrated) == [MigrationCode.VISIBLE_DEVICES]
+    assert list_codes(migrate(migrated.raw)) == [MigrationCode.VISIBLE_DEVICES]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.analysis.migration.finding import Code, Migrated
+from gpushare.analysis.migration.finding import Migrated, MigrationCode
 from gpushare.analysis.migration.pods import Target, migrate_pod
 from gpushare.api.pool import Schedule
 from tests.unit.migration.whole_card_pods import (
@@ -30,7 +30,7 @@ def expect_unclear(pod: Json) -> None:
     """It stays, and is named."""
     migrated = migrate(pod)
     assert migrated.raw == pod
-    assert [each.code for each in migrated.findings] == [Code.SELECTION_UNCLEAR]
+    assert [each.code for each in migrated.findings] == [MigrationCode.SELECTION_UNCLEAR]
 
 
 def rewrite(selector: Json, **target: Any) -> Json:
@@ -61,8 +61,8 @@ def test_a_node_selector_selects_what_its_nodes_become(old: Json, mode: str) -> 
 @pytest.mark.parametrize(
     ("nodes", "selector", "codes"),
     [
-        ([{"cgpu": "true"}], {"cgpu": "true"}, [Code.NODES_NOT_MIGRATED]),
-        ([{"cgpu": "true"}, {MODE: "share"}], {"cgpu": "true"}, [Code.NODES_NOT_MIGRATED]),
+        ([{"cgpu": "true"}], {"cgpu": "true"}, [MigrationCode.NODES_NOT_MIGRATED]),
+        ([{"cgpu": "true"}, {MODE: "share"}], {"cgpu": "true"}, [MigrationCode.NODES_NOT_MIGRATED]),
         ([{"cgpu": "true"}, {MODE: "cgpu"}], {"cgpu": "true"}, []),
         ([{"gpushare": "true"}], {"cgpu": "true"}, []),
         ([{"cgpu": "true"}], {"disk": "ssd"}, []),
@@ -71,7 +71,7 @@ def test_a_node_selector_selects_what_its_nodes_become(old: Json, mode: str) -> 
 )
 @pytest.mark.parametrize("as_affinity", [False, True])
 def test_a_selection_that_only_nodes_not_migrated_match_is_told(
-    nodes: list[Json], selector: Json, codes: list[Code], as_affinity: bool
+    nodes: list[Json], selector: Json, codes: list[MigrationCode], as_affinity: bool
 ) -> None:
     cards = see_cards(*(a_card_node(f"n{i}", labels=each) for i, each in enumerate(nodes)))
     terms = [need(key, "In", value) for key, value in selector.items()]
@@ -95,9 +95,9 @@ def test_nodes_without_isolation_become_what_is_said(old: Json) -> None:
     assert rewrite(old, unisolated=Schedule.SHARE) == {MODE: "share"}
     migrated = migrate(build_whole_pod(SHARING, nodeSelector=old))
     assert migrated.raw["spec"]["nodeSelector"] == {MODE: "cgpu"}
-    assert [each.code for each in migrated.findings] == [Code.ISOLATION_BEGINS]
+    assert [each.code for each in migrated.findings] == [MigrationCode.ISOLATION_BEGINS]
     preferring = build_whole_pod(SHARING, affinity=prefer(*(need(k, "In", old[k]) for k in old)))
-    assert [each.code for each in migrate(preferring).findings] == [Code.ISOLATION_BEGINS]
+    assert [each.code for each in migrate(preferring).findings] == [MigrationCode.ISOLATION_BEGINS]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_an_affinity_for_whole_cards_alone_is_left_to_a_person(old: Json) -> Non
     pod = build_whole_pod(affinity=require([old]))
     migrated = migrate(pod)
     assert migrated.raw is pod
-    assert [each.code for each in migrated.findings] == [Code.WHOLE_CARD_AFFINITY]
+    assert [each.code for each in migrated.findings] == [MigrationCode.WHOLE_CARD_AFFINITY]
 
 
 def test_selections_stay_where_the_cluster_stays_in_its_edition() -> None:

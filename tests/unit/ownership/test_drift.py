@@ -10,7 +10,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Schedule
 from gpushare.core.nodechange.member_step import find_enforced_labels
-from gpushare.core.ownership.drift import PACE, WRITES_PER_PACE, Claim, Verdict, judge_drift
+from gpushare.core.ownership.drift import PACE, WRITES_PER_PACE, Enforcement, Verdict, judge_drift
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
 from gpushare.core.records.node_records import NodeRecords, parse_records
@@ -40,7 +40,7 @@ WANTED = {**SHARE, **OURS}
 FOUND = dict.fromkeys(WANTED)
 PLUGIN = a_plugin_pod()
 POOL = a_pool(schedule="share")
-FORCE = Claim("training/1", force=True)
+FORCE = Enforcement("training/1", force=True)
 
 
 def _records(drift: Drift | None = None) -> NodeRecords:
@@ -58,14 +58,14 @@ def foreign(value: str | None = "default", manager: str = "sync", **more: Any) -
 class Fight:
     """A node whose mode label somebody keeps changing."""
 
-    def __init__(self, claim: Claim = Claim("training/1"), *, flips: int = 0) -> None:  # noqa: B008
+    def __init__(self, claim: Enforcement = Enforcement("training/1"), *, flips: int = 0) -> None:  # noqa: B008
         self.claim = claim
         self.now = NOW
         self.drift: Drift | None = None
         for _ in range(flips):
             self.flip()
 
-    def judge(self, node: Node, *, claim: Claim | None = None) -> Verdict:
+    def judge(self, node: Node, *, claim: Enforcement | None = None) -> Verdict:
         """What to do about it; a write that is due goes out."""
         records = _records(self.drift)
         verdict = judge_drift(node, records, WANTED, claim or self.claim, self.now)
@@ -143,13 +143,13 @@ def test_what_was_given_up_is_written_down_once_and_stays_so_however_long_it_las
 @pytest.mark.parametrize(
     ("node", "claim"),
     [
-        pytest.param({}, Claim("training/2"), id="the spec changed"),
-        pytest.param({"retry": "now"}, Claim("training/1"), id="a person asks for it"),
-        pytest.param({}, Claim("training/1", force=True), id="the pool forces it"),
+        pytest.param({}, Enforcement("training/2"), id="the spec changed"),
+        pytest.param({"retry": "now"}, Enforcement("training/1"), id="a person asks for it"),
+        pytest.param({}, Enforcement("training/1", force=True), id="the pool forces it"),
     ],
 )
 def test_a_label_left_to_a_rival_is_put_back_again_once_that_is_wanted_anew(
-    node: dict[str, str], claim: Claim
+    node: dict[str, str], claim: Enforcement
 ) -> None:
     verdict = Fight(flips=3).judge(foreign(**node), claim=claim)
     assert verdict.reverts
@@ -183,7 +183,7 @@ def test_while_force_keeps_its_pace_it_says_the_same_at_every_look() -> None:
 
 def test_the_first_take_over_is_no_drift() -> None:
     node = a_node(labels={names.LABEL_SCHEDULE: "default"})
-    assert judge_drift(node, NodeRecords(), WANTED, Claim(), NOW) == Verdict()
+    assert judge_drift(node, NodeRecords(), WANTED, Enforcement(), NOW) == Verdict()
 
 
 def _lost(value: str | None, records: NodeRecords, **more: Any) -> Node:
@@ -244,7 +244,7 @@ def test_writes_of_the_future_hold_nothing_up_for_long() -> None:
 
 
 def test_what_was_counted_under_another_spec_counts_no_more() -> None:
-    assert Fight(flips=2).judge(foreign(), claim=Claim("training/2")).reverts
+    assert Fight(flips=2).judge(foreign(), claim=Enforcement("training/2")).reverts
 
 
 def test_a_fight_over_the_pool_label_does_not_stop_a_change() -> None:
@@ -341,7 +341,7 @@ def test_what_is_said_of_isolation_is_left_to_no_rival() -> None:
     key = names.LABEL_ISOLATION_VERIFIED
     node = _conflicting({**WANTED, key: "true"}, applied("share"), key, drift=_repairs(key))
     wanted = {**WANTED, key: "false"}
-    verdict = judge_drift(node, parse_records(node), wanted, Claim("training/1"), NOW)
+    verdict = judge_drift(node, parse_records(node), wanted, Enforcement("training/1"), NOW)
     assert verdict.reverts
     assert not verdict.given_up
 
@@ -382,6 +382,6 @@ def test_a_conflict_is_looked_at_again_when_its_first_write_no_longer_counts() -
     ]
     records = _records(Drift(claim="training/1", reverts=tuple(reverts)))
     node = a_node(labels=WANTED, records=records)
-    verdict = judge_drift(node, records, WANTED, Claim("training/1"), NOW)
+    verdict = judge_drift(node, records, WANTED, Enforcement("training/1"), NOW)
     assert verdict.fought_over == {names.LABEL_POOL}
     assert verdict.calm_after == timedelta(minutes=1)

@@ -22,7 +22,7 @@ from gpushare.api.status import ConditionStatus, NodeCounts, PoolPlan, PoolStatu
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.drift_record import Drift, LabelConflict
 from gpushare.core.rollout.approval import find_approval, is_approved
-from gpushare.core.rollout.change_kinds import Kind, hash_kinds
+from gpushare.core.rollout.change_kinds import ChangeKind, hash_kinds
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.node import Timing
 from gpushare.editions.edition import Outcome
@@ -49,7 +49,7 @@ EVICTING = replace(FLIP, workloads=WorkloadPolicy.EVICT)
 FIRST, SECOND = a_settled("gpu-1"), a_settled("gpu-2")
 
 
-def _manual(*approved: Kind, status: PoolStatus | None = None, **rollout: Any) -> Pool:
+def _manual(*approved: ChangeKind, status: PoolStatus | None = None, **rollout: Any) -> Pool:
     """A pool with manual approval whose `approvedPlan` stands for the kinds `approved`."""
     wanted = {"approval": "Manual", "approved_plan": hash_kinds(approved) or None, **rollout}
     return a_pool(rollout=wanted, status=status or PoolStatus())
@@ -70,7 +70,7 @@ def test_the_hash_does_not_depend_on_order_or_repetition() -> None:
     ],
     ids=["from", "to", "outcome", "policy", "one more"],
 )
-def test_each_kind_and_each_part_of_it_changes_the_hash(others: list[Kind]) -> None:
+def test_each_kind_and_each_part_of_it_changes_the_hash(others: list[ChangeKind]) -> None:
     assert hash_kinds(others) != hash_kinds([FLIP])
 
 
@@ -100,7 +100,7 @@ BOTH = tuple(sorted([str(FLIP), str(FOLLOW)]))
     ids=["same", "other", "one left", "other left", "none left", "new", "changed", "back", "auto"],
 )
 def test_an_approval_covers_what_was_agreed_to_while_its_hash_stands_in_the_spec(
-    pool: Pool, left: list[Kind], kinds: tuple[str, ...] | None
+    pool: Pool, left: list[ChangeKind], kinds: tuple[str, ...] | None
 ) -> None:
     found = find_approval(pool, left)
     assert found is None or found.hash == pool.spec.rollout.approved_plan
@@ -122,7 +122,7 @@ def test_an_approval_covers_what_was_agreed_to_while_its_hash_stands_in_the_spec
     ids=["unseen", "empty", "seen", "kind", "policy", "changed", "taken back", "automatic"],
 )
 def test_a_kind_is_approved_once_its_approval_stands_in_the_status(
-    pool: Pool, kind: Kind, approved: bool
+    pool: Pool, kind: ChangeKind, approved: bool
 ) -> None:
     assert is_approved(pool, kind) is approved
 

@@ -14,7 +14,7 @@ from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.drift_record import LabelConflict
-from gpushare.core.rollout.change_kinds import Kind, hash_kinds
+from gpushare.core.rollout.change_kinds import ChangeKind, hash_kinds
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing
@@ -57,7 +57,7 @@ DONE = StepResult(
 
 def _waiting(
     node: str = "gpu-1",
-    kind: Kind | None = None,
+    kind: ChangeKind | None = None,
     reason: Reason = Reason.WAITING_FOR_BUDGET,
     **more: Any,
 ) -> StepResult:
@@ -223,7 +223,9 @@ def test_a_halted_rollout_says_the_first_that_failed_and_how_many_are_left() -> 
     [(REFUSED, Reason.UPDATING), (TEARDOWN, Reason.WAITING_FOR_APPROVAL)],
     ids=["not done by itself", "done"],
 )
-def test_nobody_is_asked_to_agree_to_what_is_not_done_by_itself(kind: Kind, reason: Reason) -> None:
+def test_nobody_is_asked_to_agree_to_what_is_not_done_by_itself(
+    kind: ChangeKind, reason: Reason
+) -> None:
     assert judge_rollout(MANUAL, _pool_state(_waiting(kind=kind)))[1] is reason
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.api.k8s.pod_shape import MalformedPodError, Metadata, PodShape, Spec, parse_pod_shape
-from gpushare.core.admission import Decision
+from gpushare.core.admission import AdmissionDecision
 from gpushare.names import ANNOTATION_DECISION, Reason
 from gpushare.webhook import patch as patch_module
 from tests.kit.values.manifests import Json, build_gpu_pod
@@ -23,8 +23,10 @@ POOL = {"gpushare.io/pool": "training"}
 
 def build_decision(
     selector: Mapping[str, str] = POOL, tolerations: tuple[Json, ...] = (), annotation: str = ""
-) -> Decision:
-    return Decision(Reason.ROUTED, "", "training", tuple(selector.items()), tolerations, annotation)
+) -> AdmissionDecision:
+    return AdmissionDecision(
+        Reason.ROUTED, "", "training", tuple(selector.items()), tolerations, annotation
+    )
 
 
 ALL = build_decision({**POOL, "a~b/c": "d"}, (SPOT, GPU), '{"v":1}')
@@ -71,11 +73,11 @@ decisions = st.builds(
 )
 
 
-def plan_patch(pod: Json, decision: Decision) -> list[Json]:
+def plan_patch(pod: Json, decision: AdmissionDecision) -> list[Json]:
     return patch_module.plan_patch(parse_pod_shape(pod), decision)
 
 
-def apply(pod: Json, decision: Decision) -> Json:
+def apply(pod: Json, decision: AdmissionDecision) -> Json:
     """The pod that the API server makes of it."""
     patch = orjson.loads(orjson.dumps(plan_patch(pod, decision)))
     patched: Json = jsonpatch.apply_patch(pod, patch)
@@ -88,12 +90,14 @@ def sort(pod: Json) -> bytes:
 
 
 @given(pods(), decisions)
-def test_a_patched_pod_differs_only_by_what_was_decided(pod: Json, decision: Decision) -> None:
+def test_a_patched_pod_differs_only_by_what_was_decided(
+    pod: Json, decision: AdmissionDecision
+) -> None:
     assert sort(apply(pod, decision)) == sort(apply_decision(pod, decision))
 
 
 @given(pods(), decisions)
-def test_a_patch_applied_twice_changes_nothing_more(pod: Json, decision: Decision) -> None:
+def test_a_patch_applied_twice_changes_nothing_more(pod: Json, decision: AdmissionDecision) -> None:
     once = apply(pod, decision)
     assert plan_patch(once, decision) == []
 

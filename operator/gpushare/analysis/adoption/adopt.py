@@ -11,7 +11,7 @@ from gpushare.analysis.adoption.existing_labels import (
     read_carried,
 )
 from gpushare.analysis.adoption.grouping import AdoptedPool, Labelled, group_nodes
-from gpushare.analysis.adoption.notes import Code, Note, gather, note
+from gpushare.analysis.adoption.notes import AdoptionCode, Note, gather, note
 from gpushare.analysis.adoption.simulation import Simulated, simulate
 from gpushare.core.ownership.claims import (
     decide_claim,
@@ -61,7 +61,9 @@ def prove(snapshot: ClusterSnapshot, pools: Sequence[AdoptedPool], now: datetime
     simulated = simulate(snapshot, {pool.name for pool in pools}, now)
     unready = [
         note(
-            Code.NOT_READY, each.node, f"the pool would not be Ready: {plan.reason}: {plan.message}"
+            AdoptionCode.NOT_READY,
+            each.node,
+            f"the pool would not be Ready: {plan.reason}: {plan.message}",
         )
         for each in simulated
         if (plan := each.plan).state is not NodeState.READY and plan.kind is None
@@ -79,7 +81,9 @@ def sort_nodes(
         found = find_pool(snapshot, name) or read_carried(node)
         if isinstance(found, Carried) and is_cardless(node, NodeRecords()):
             found = note(
-                Code.NO_GPU_ON_NODE, name, f"is {found}, but nothing shows that it has a GPU"
+                AdoptionCode.NO_GPU_ON_NODE,
+                name,
+                f"is {found}, but nothing shows that it has a GPU",
             )
         if isinstance(found, Carried):
             carried[name] = found
@@ -87,12 +91,18 @@ def sort_nodes(
             left_out.append(found)
         elif node.has_gpus:
             left_out.append(
-                note(Code.UNLABELLED, name, "has GPUs but no mode label, which a pool would set")
+                note(
+                    AdoptionCode.UNLABELLED,
+                    name,
+                    "has GPUs but no mode label, which a pool would set",
+                )
             )
     labelled = Labelled(
         nodes=snapshot.nodes,
         carried=carried,
-        kept_out={n for each in left_out if each.code is not Code.UNLABELLED for n in each.names},
+        kept_out={
+            n for each in left_out if each.code is not AdoptionCode.UNLABELLED for n in each.names
+        },
         pool_names={pool.name for pool in snapshot.pools} | snapshot.unreadable_pools,
         node_pool_label=node_pool_label,
     )
@@ -106,9 +116,9 @@ def find_pool(snapshot: ClusterSnapshot, name: str) -> Note | None:
     remembered = context.remembered_pools | {node.labels.get(names.LABEL_POOL, "")}
     if unreadable := sorted(remembered & snapshot.unreadable_pools):
         message = f"may be in pool {unreadable[0]}, whose spec can't be read"
-        return note(Code.POOL_UNREADABLE, name, message)
+        return note(AdoptionCode.POOL_UNREADABLE, name, message)
     pool = find_claimant(snapshot, name)
-    return note(Code.IN_POOL, name, f"already in pool {pool}") if pool else None
+    return note(AdoptionCode.IN_POOL, name, f"already in pool {pool}") if pool else None
 
 
 def find_claimant(snapshot: ClusterSnapshot, name: str) -> str:

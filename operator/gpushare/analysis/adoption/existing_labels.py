@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gpushare import names
-from gpushare.analysis.adoption.notes import Code, Note, note
+from gpushare.analysis.adoption.notes import AdoptionCode, Note, note
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Edition, ModeName, Placement
 from gpushare.editions.edition import EditionDescription
@@ -29,7 +29,7 @@ def read_carried(node: Node) -> Carried | Note | None:
     Unknown values are kept, never rewritten: they may be those of a newer plugin.
     """
     if node.offers_mig:
-        return note(Code.MIG_NODE, node.name, "offers MIG devices (nvidia.com/mig-*)")
+        return note(AdoptionCode.MIG_NODE, node.name, "offers MIG devices (nvidia.com/mig-*)")
     labels = node.labels
     present = [each for each in EDITIONS.values() if each.modes and each.switch in labels]
     clear = [each for each in present if not find_other_edition_labels(each.edition, labels)]
@@ -38,7 +38,7 @@ def read_carried(node: Node) -> Carried | Note | None:
     if not clear:
         shown = ", ".join(f"{each.switch}={labels[each.switch]}" for each in present)
         message = f"has labels of two editions ({shown}): remove those of one"
-        return note(Code.CONFLICTING_LABELS, node.name, message)
+        return note(AdoptionCode.CONFLICTING_LABELS, node.name, message)
     return _read_edition(node, clear[0])
 
 
@@ -49,7 +49,7 @@ def _read_edition(node: Node, description: EditionDescription) -> Carried | Note
     unknown = [f"{k}={node.labels[k]}" for k, v in meant.items() if node.labels.get(k, v) != v]
     if mode is None or unknown:
         message = f"{' and '.join(unknown)} is not a mode of edition {edition}, and is not changed"
-        return note(Code.UNKNOWN_VALUE, node.name, message)
+        return note(AdoptionCode.UNKNOWN_VALUE, node.name, message)
     placement = node.labels.get(names.LABEL_PLACEMENT)
     known = description.has_placement and placement in set(Placement)
     return Carried(edition, mode.schedule, Placement(placement) if known and placement else None)
@@ -61,4 +61,4 @@ def note_placement(node: Node, carried: Carried) -> Note | None:
     if placement is None or carried.placement is not None:
         return None
     message = f"{names.LABEL_PLACEMENT}={placement} has no effect there, and is not changed"
-    return note(Code.PLACEMENT_IGNORED, node.name, message)
+    return note(AdoptionCode.PLACEMENT_IGNORED, node.name, message)

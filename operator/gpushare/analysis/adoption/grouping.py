@@ -15,7 +15,7 @@ from typing import Any
 
 from gpushare import names
 from gpushare.analysis.adoption.existing_labels import Carried
-from gpushare.analysis.adoption.notes import Code, Note, note
+from gpushare.analysis.adoption.notes import AdoptionCode, Note, note
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import DEFAULT_EDITION
 from gpushare.api.selector import (
@@ -240,13 +240,13 @@ def _add_note(name: str, key: _Key, group: _Group) -> Iterator[Note]:
             f"nodes of node pool {listed} differ, so they are listed by name: add later nodes to "
             "the list"
         )
-        yield note(Code.MIXED_NODE_POOL, name, message)
+        yield note(AdoptionCode.MIXED_NODE_POOL, name, message)
     if group.named and not group.node_pools and not group.mixed:
         message = (
             "nodes without a node pool are listed by name: add later nodes to the list, or select "
             "a label of yours"
         )
-        yield note(Code.BY_NAME, name, message)
+        yield note(AdoptionCode.BY_NAME, name, message)
     if retained == name:
         message = f"named after label {names.LABEL_POOL}, which the nodes still carry"
-        yield note(Code.NAMED_AFTER_LABEL, name, message)
+        yield note(AdoptionCode.NAMED_AFTER_LABEL, name, message)

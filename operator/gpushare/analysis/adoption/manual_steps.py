@@ -16,7 +16,7 @@ NODES_IN_ONE = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ManualStep:
     """A manual step, and its commands if it has any."""
 
     what: str
@@ -25,7 +25,7 @@ class Step:
 
 def list_steps(
     upgrades: Sequence[Upgrade], replaced: Sequence[Pool], *, waiting: int, chosen: str, by: str
-) -> Iterator[Step]:
+) -> Iterator[ManualStep]:
     """List the steps, of which the first saves the pools: later nothing shows what they were.
 
     `replaced` are pools of the edition that is left; `waiting` pods without a node select labels
@@ -36,28 +36,28 @@ def list_steps(
         return
     present = {each.from_mode.edition for each in upgrades} | {p.spec.edition for p in replaced}
     left = [each for edition, each in EDITIONS.items() if edition in present and each.successor]
-    yield Step(
+    yield ManualStep(
         "Save the pools to a file before you change anything",
         (f"gpushare migrate pools{chosen}{by} -o yaml > professional.yaml",),
     )
-    yield Step(
+    yield ManualStep(
         "If this is a dedicated cluster, migrate it to ACK Pro. The Professional edition runs on "
         "ACK Pro, ACK Edge Pro and registered clusters"
     )
     if replaced:
-        yield Step(
+        yield ManualStep(
             "Delete the pools of the old edition, because a pool's edition can't change. With "
             "deletionPolicy Retain their nodes keep their labels",
             tuple(command for pool in replaced for command in _delete(pool)),
         )
     if going := {pod.uid for each in upgrades for pod in (*each.pods, *each.selecting)}:
-        yield Step(
+        yield ManualStep(
             f"Wait for pods that hold shared GPUs or select removed labels ({len(going)} now), or "
             "move them, node by node. The vendor requires that before a node's mode changes"
         )
-    yield from (Step(each.removal) for each in left)
+    yield from (ManualStep(each.removal) for each in left)
     if upgrades:
-        yield Step(
+        yield ManualStep(
             "Relabel the nodes. Where the Job has done so, nothing changes"
             if any(each.removal_relabels for each in left)
             else "Relabel the nodes",
@@ -65,15 +65,15 @@ def list_steps(
         )
     if rebooting := [upgrade.node for upgrade in upgrades if upgrade.reboots]:
         loaded = f"{names.ANNOTATION_MODULE}={names.MODULE_LOADED}"
-        yield Step(
+        yield ManualStep(
             "Annotate these nodes: their cGPU kernel module is loaded, and would isolate in mode "
             "share too. Their pool then asks for its removal and a reboot (docs/teardown.md)",
             tuple(f"kubectl annotate nodes {nodes} {loaded}" for nodes in _batch(rebooting)),
         )
-    yield Step("Install the Professional edition (ack-ai-installer)")
-    yield Step("Create the pools", ("kubectl apply -f professional.yaml",))
+    yield ManualStep("Install the Professional edition (ack-ai-installer)")
+    yield ManualStep("Create the pools", ("kubectl apply -f professional.yaml",))
     selecting = waiting + sum(len(upgrade.selecting) for upgrade in upgrades)
-    yield Step(
+    yield ManualStep(
         f"Migrate workloads whose pods select removed labels ({selecting} now), in their owners' "
         f"templates. Quotas on {names.RESOURCE_GPU_MEMORY} stay valid: both editions count the "
         "same",

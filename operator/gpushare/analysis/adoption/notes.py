@@ -12,13 +12,13 @@ SHOWN = 12
 _LEFT_OUT = True
 
 
-class Code(StrEnum):
+class AdoptionCode(StrEnum):
     """Codes of notes; `docs/adoption.md` has a line for each."""
 
     leaves_out: bool
     """Whether it is about nodes that are in none of the pools."""
 
-    def __new__(cls, code: str, leaves_out: bool = False) -> "Code":
+    def __new__(cls, code: str, leaves_out: bool = False) -> "AdoptionCode":
         member = str.__new__(cls, code)
         member._value_ = code
         member.leaves_out = leaves_out
@@ -44,14 +44,16 @@ class Code(StrEnum):
     NAMED_AFTER_LABEL = "NamedAfterLabel"
 
 
-_OF_POOLS = frozenset({Code.BY_NAME, Code.MIXED_NODE_POOL, Code.NAMED_AFTER_LABEL})
+_OF_POOLS = frozenset(
+    {AdoptionCode.BY_NAME, AdoptionCode.MIXED_NODE_POOL, AdoptionCode.NAMED_AFTER_LABEL}
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Note:
     """A note on nodes, or on a pool."""
 
-    code: Code
+    code: AdoptionCode
     message: str
     names: tuple[str, ...]
 
@@ -74,14 +76,14 @@ class Note:
         return f"{self.code}: {self.about}: {self.text}"
 
 
-def note(code: Code, name: str, message: str) -> Note:
+def note(code: AdoptionCode, name: str, message: str) -> Note:
     """Build a note on one node or pool."""
     return Note(code, message, (name,))
 
 
 def gather(notes: Iterable[Note]) -> tuple[Note, ...]:
     """Merge notes of several nodes with the same message into one."""
-    named: defaultdict[tuple[Code, str], set[str]] = defaultdict(set)
+    named: defaultdict[tuple[AdoptionCode, str], set[str]] = defaultdict(set)
     for each in notes:
         named[each.code, each.message].update(each.names)
     return tuple(

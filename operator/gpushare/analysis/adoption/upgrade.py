@@ -13,7 +13,7 @@ from gpushare import names
 from gpushare.analysis.adoption.adopt import find_claimant, sort_nodes
 from gpushare.analysis.adoption.existing_labels import Carried, read_carried
 from gpushare.analysis.adoption.grouping import AdoptedPool, group_nodes
-from gpushare.analysis.adoption.notes import Code, Note, gather, note
+from gpushare.analysis.adoption.notes import AdoptionCode, Note, gather, note
 from gpushare.analysis.adoption.simulation import simulate
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, Schedule
@@ -90,7 +90,7 @@ def plan_upgrade(
     in_adopted = {node: pool.name for pool in adopted for node in pool.nodes}
     done = [
         note(
-            Code.ALREADY_PROFESSIONAL,
+            AdoptionCode.ALREADY_PROFESSIONAL,
             node,
             "already has labels of the Professional edition: use `gpushare adopt`",
         )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpushare import names
-from gpushare.analysis.finding import Code, Finding, find, look_up
+from gpushare.analysis.finding import Finding, FindingCode, find, look_up
 from gpushare.analysis.node_findings import (
     group_by_code,
     judge_node,
@@ -24,9 +24,9 @@ from gpushare.names import NOT_TAKEN, Reason
 
 _OTHER_STACKS = frozenset({Reason.OTHER_STACK, Reason.COMPETING_STACKS})
 _SERVE = frozenset(
-    {Code.STATIC_POD, Code.NOT_ECS, Code.CONTAINER_OS}
-    | {Code.WITHOUT_CARD, Code.UNREQUESTED_CARDS}
-    | {Code.ALL_DEVICES, Code.UNKNOWN_PLUGIN}
+    {FindingCode.STATIC_POD, FindingCode.NOT_ECS, FindingCode.CONTAINER_OS}
+    | {FindingCode.WITHOUT_CARD, FindingCode.UNREQUESTED_CARDS}
+    | {FindingCode.ALL_DEVICES, FindingCode.UNKNOWN_PLUGIN}
 )
 """Findings of nodes that nevertheless serve what their labels say."""
 
@@ -58,15 +58,17 @@ def judge_nodes(
         if pool is None and knows_pools and _shares(node):
             said = f"The node has {list_switches(node)}, but no pool selects it"
             remedy = "To get the pools that describe such nodes, run: gpushare adopt"
-            found.append(find(Code.LABELLED_MANUALLY, name_node(node), said, remedy))
+            found.append(find(FindingCode.LABELLED_MANUALLY, name_node(node), said, remedy))
     yield from group_by_code(found)
     yield from judge_units(labelled)
     is_others = any(each.code in _OTHER_STACKS for each in found)
     if not is_others and not any(map(_is_shared, snapshot.nodes.values())):
-        yield find(Code.NOTHING_SHARED, "nodes", f"None of {len(snapshot.nodes)} nodes shares GPUs")
+        yield find(
+            FindingCode.NOTHING_SHARED, "nodes", f"None of {len(snapshot.nodes)} nodes shares GPUs"
+        )
     if serving:
         said = f"{serving} of {len(labelled)} labelled nodes serve the mode of their labels"
-        yield find(Code.PLUGINS_SERVE, "nodes", said)
+        yield find(FindingCode.PLUGINS_SERVE, "nodes", said)
 
 
 def _lead_to_node(finding: Finding) -> Finding:
@@ -100,18 +102,18 @@ def judge_units(nodes: Sequence[Node]) -> Iterator[Finding]:
         )
         told = f"Device plugins count GPU memory in {counts}"
         remedy = "Run all device plugins with the same --memory-unit, and restart the changed ones"
-        yield find(Code.UNITS_MIXED, "nodes", told, remedy)
+        yield find(FindingCode.UNITS_MIXED, "nodes", told, remedy)
     elif "MiB" in by_unit:
         told = f"The device plugins of all {len(by_unit['MiB'])} nodes count GPU memory in MiB"
         remedy = "Use --memory-unit=GiB, the vendor's default"
-        yield find(Code.UNIT_IS_MIB, "nodes", told, remedy)
+        yield find(FindingCode.UNIT_IS_MIB, "nodes", told, remedy)
 
 
 def judge_priority(plugins: PluginDaemonSets) -> Iterator[Finding]:
     """Check that the vendor's plugins have a system priority."""
     if found := plugins.list_evictable():
         yield find(
-            Code.PLUGINS_EVICTABLE,
+            FindingCode.PLUGINS_EVICTABLE,
             "plugins",
             f"{', '.join(found)}: the pods lack priorityClassName system-node-critical. A node "
             "under pressure evicts them, and then offers no GPU memory",

@@ -22,7 +22,7 @@ from gpushare.analysis.doctor.webhook import (
     judge_endpoints,
 )
 from gpushare.analysis.effective_settings import ROUTED_BY, KnownSetup
-from gpushare.analysis.finding import Code, Finding, Unseen, find, skip
+from gpushare.analysis.finding import Finding, FindingCode, Unseen, find, skip
 from gpushare.analysis.inspect.pools import find_waiting, plan_snapshot
 from gpushare.analysis.seen import Seen
 from gpushare.api.pruned.cluster import REFUSABLE
@@ -79,11 +79,11 @@ def judge_installation(
     if present <= {"crd"}:
         if present:
             told = "Only the CustomResourceDefinition of the pools is in the cluster"
-            yield find(Code.ONLY_POOLS_LEFT, "installation", told, INSTALL)
+            yield find(FindingCode.ONLY_POOLS_LEFT, "installation", told, INSTALL)
             yield judge_crd(installation.crd, crd)
         elif not unseen:
             told = "The operator is not installed in the cluster"
-            yield find(Code.NOT_INSTALLED, "installation", told, INSTALL)
+            yield find(FindingCode.NOT_INSTALLED, "installation", told, INSTALL)
         for name, part in unseen.items():
             yield skip(name, part)
         return
@@ -100,8 +100,8 @@ def judge_installation(
 def judge_setup(known: KnownSetup) -> Finding:
     """Report the settings of the installation on which decisions depend."""
     if told := known.tell_assumed(ROUTED_BY):
-        return find(Code.SETUP_ASSUMED, "setup", told)
-    return find(Code.SETUP_READ, "setup", known.tell_sources(ROUTED_BY))
+        return find(FindingCode.SETUP_ASSUMED, "setup", told)
+    return find(FindingCode.SETUP_READ, "setup", known.tell_sources(ROUTED_BY))
 
 
 def judge_machines(seen: Seen, unseen: Mapping[str, Unseen], now: datetime) -> list[Finding]:

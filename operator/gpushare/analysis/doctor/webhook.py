@@ -11,7 +11,7 @@ from typing import Any
 from gpushare import names
 from gpushare.analysis.doctor.chart import OTHER_PODS, PODS, WEBHOOK, read_webhooks
 from gpushare.analysis.doctor.differences import find_differences
-from gpushare.analysis.finding import Code, Finding, Severity, Unseen, find, skip
+from gpushare.analysis.finding import Finding, FindingCode, Severity, Unseen, find, skip
 from gpushare.api.field_managers import find_owners
 
 ABOUT = f"webhook configuration {WEBHOOK}"
@@ -62,12 +62,14 @@ def judge_configuration(found: Json | Unseen | None, namespace: str) -> Iterator
         told = f"Webhooks are missing from the configuration: {', '.join(missing)}"
         if found is None:
             told = "The configuration is not in the cluster"
-        yield find(Code.WEBHOOK_MISSING, ABOUT, told, _CHART_REMEDY)
+        yield find(FindingCode.WEBHOOK_MISSING, ABOUT, told, _CHART_REMEDY)
         return
     _fill_in(expected, webhooks[PODS], namespace)
     webhooks, added = _strip_added(expected, webhooks)
     if added:
-        yield find(Code.WEBHOOK_NARROWED, ABOUT, _tell_added(added, found or {}), _ADDED_REMEDY)
+        yield find(
+            FindingCode.WEBHOOK_NARROWED, ABOUT, _tell_added(added, found or {}), _ADDED_REMEDY
+        )
     changes = [
         f"{name}: {difference}"
         for name, webhook in expected.items()
@@ -76,10 +78,10 @@ def judge_configuration(found: Json | Unseen | None, namespace: str) -> Iterator
         if difference.path[0] in webhook and difference.path[-1] != "caBundle"
     ]
     for told in changes:
-        yield find(Code.WEBHOOK_CHANGED, ABOUT, told, _CHART_REMEDY)
+        yield find(FindingCode.WEBHOOK_CHANGED, ABOUT, told, _CHART_REMEDY)
     if not (changes or added):
         told = f"The {len(expected)} webhooks are as the chart writes them"
-        yield find(Code.WEBHOOK_CONFIGURED, ABOUT, told)
+        yield find(FindingCode.WEBHOOK_CONFIGURED, ABOUT, told)
 
 
 def _strip_added(
@@ -170,15 +172,18 @@ def judge_bundles(
     )
     for expiries in bundles:
         if expiries is None:
-            code, told = Code.CERTIFICATE_UNTRUSTED, "The caBundle is empty"
+            code, told = FindingCode.CERTIFICATE_UNTRUSTED, "The caBundle is empty"
         elif not expiries:
-            code, told = Code.CERTIFICATE_UNTRUSTED, "The caBundle has no readable certificate"
+            code, told = (
+                FindingCode.CERTIFICATE_UNTRUSTED,
+                "The caBundle has no readable certificate",
+            )
         elif (last := max(expiries)) <= now:
-            code = Code.CERTIFICATE_UNTRUSTED
+            code = FindingCode.CERTIFICATE_UNTRUSTED
             told = f"The last CA of the caBundle expired at {last.isoformat()}"
         else:
             is_soon = last - now < SOON
-            code = Code.CERTIFICATE_EXPIRING if is_soon else Code.CERTIFICATE_TRUSTED
+            code = FindingCode.CERTIFICATE_EXPIRING if is_soon else FindingCode.CERTIFICATE_TRUSTED
             told = f"The CA of the caBundle is valid for {(last - now).days} more days"
         yield find(code, ABOUT, told, "" if code.severity is Severity.OK else remedy)
 
@@ -195,8 +200,8 @@ def judge_endpoints(ready: int | Unseen, service: str) -> Finding:
             f"not ready, {_tell_log(namespace, 'answers 503')} to see why"
         )
         told = "The Service has no ready endpoint"
-        return find(Code.WEBHOOK_WITHOUT_ENDPOINTS, about, told, remedy)
-    return find(Code.WEBHOOK_SERVED, about, f"Ready endpoints: {ready}")
+        return find(FindingCode.WEBHOOK_WITHOUT_ENDPOINTS, about, told, remedy)
+    return find(FindingCode.WEBHOOK_SERVED, about, f"Ready endpoints: {ready}")
 
 
 def _tell_log(namespace: str, pattern: str) -> str:
@@ -226,8 +231,8 @@ def judge_trials(
         return
     pod, workload = trials
     for kind, tried, silence in (
-        ("pod", pod, Code.WEBHOOK_SILENT),
-        ("Deployment", workload, Code.WORKLOADS_UNWARNED),
+        ("pod", pod, FindingCode.WEBHOOK_SILENT),
+        ("Deployment", workload, FindingCode.WORKLOADS_UNWARNED),
     ):
         said = f": {tried.message}" if isinstance(tried, Tried) and tried.message else ""
         what = f"{kind} that asks for GPU memory (dry run)"
@@ -235,7 +240,7 @@ def judge_trials(
             case Unseen():
                 yield skip(f"dry run of a {kind} in {about}", tried)
             case Tried(Trial.ANSWERED):
-                yield find(Code.WEBHOOK_ANSWERS, about, f"The webhook answers for a {what}")
+                yield find(FindingCode.WEBHOOK_ANSWERS, about, f"The webhook answers for a {what}")
             case Tried(Trial.SILENT, "") if isinstance(configuration, Unseen):
                 why = "No webhook answered, and you may not read whether one is configured"
                 yield skip(f"dry run of a {kind} in {about}", Unseen(why))
@@ -244,4 +249,4 @@ def judge_trials(
                 yield find(silence, about, told, silence_remedy)
             case Tried(Trial.REFUSED):
                 told = f"The {what} was refused before the webhook could answer{said}"
-                yield find(Code.TRIAL_REFUSED, about, told, _OTHER_NAMESPACE)
+                yield find(FindingCode.TRIAL_REFUSED, about, told, _OTHER_NAMESPACE)

@@ -8,7 +8,7 @@ from gpushare import names
 from gpushare.api.decision_annotation import parse_past_decision
 from gpushare.api.k8s.node_selection import CHOOSING
 from gpushare.api.k8s.pod_shape import Metadata, PodShape, Spec
-from gpushare.core.admission import Decision, PoolView
+from gpushare.core.admission import AdmissionDecision, PoolView
 from gpushare.editions.registry import EDITIONS
 from gpushare.names import Reason
 
@@ -38,7 +38,7 @@ def rewind(pod: PodShape, pools: Sequence[PoolView]) -> PodShape:
     return PodShape(replace(metadata, annotations=annotations or None), spec)
 
 
-def apply_decision(pod: PodShape, decision: Decision) -> PodShape:
+def apply_decision(pod: PodShape, decision: AdmissionDecision) -> PodShape:
     """Return `pod` with the node selector and the tolerations that `decision` adds."""
     spec = pod.spec or Spec()
     selector = {**dict(decision.selector), **(spec.node_selector or {})}

@@ -22,7 +22,7 @@ from gpushare.api.k8s.pod_request import PodRequest, read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape, Spec
 from gpushare.api.k8s.taint import parse_tolerations
 from gpushare.api.pool import DEFAULT_EDITION, Edition, Schedule
-from gpushare.core.admission import Decision, PoolView, decide
+from gpushare.core.admission import AdmissionDecision, PoolView, decide
 from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest, build_rules
 from gpushare.core.admission.score import Fit
 from gpushare.core.admission.warnings import find_card_trouble
@@ -68,7 +68,7 @@ class PodExplanation:
     """As its owner wrote it, as far as that is known."""
     request: PodRequest
     """What it asks for."""
-    decision: Decision | None
+    decision: AdmissionDecision | None
     """What admission decides of it now; None where the pools or the namespace are not known."""
     verdicts: tuple[PoolVerdict, ...]
     past: PastDecision | None = None
@@ -125,7 +125,7 @@ def explain_found_pod(
     """Explain a pod that exists: the decision on one like it that is created now, and if it has no
     node, where it fits as it is. `found` is None where it asks for no GPU."""
     written = rewind(pod, around.pools)
-    decision: Decision | None
+    decision: AdmissionDecision | None
     request, decision, verdicts = _decide(written, namespace, _leave_out(found, around))
     if not around.can_decide:
         decision, verdicts = None, ()
@@ -179,7 +179,7 @@ def _leave_out(found: Pod | None, around: Surroundings) -> Surroundings:
 
 def _decide(
     pod: PodShape, namespace: str, around: Surroundings
-) -> tuple[PodRequest, Decision, tuple[PoolVerdict, ...]]:
+) -> tuple[PodRequest, AdmissionDecision, tuple[PoolVerdict, ...]]:
     asked = read_pod_request(pod)
     where = around.namespaces.get(namespace) or Namespace(namespace)
     rules = build_rules(around.setup)

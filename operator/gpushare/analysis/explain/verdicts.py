@@ -7,7 +7,7 @@ from itertools import chain
 
 from gpushare import names
 from gpushare.api.suggestion import suggest
-from gpushare.core.admission.decision import Decision
+from gpushare.core.admission.decision import AdmissionDecision
 from gpushare.core.admission.filter import (
     explain_rejection,
     find_rejection,
@@ -37,7 +37,7 @@ class PoolOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class RankingFigures:
     """The numbers that pools are compared by; memory in `unit`."""
 
     fit: Fit
@@ -64,18 +64,20 @@ class PoolVerdict:
     message: str
     view: PoolView | None = None
     """None for a pool that does not exist."""
-    figures: Figures | None = None
+    figures: RankingFigures | None = None
     """None where the pod asks for no GPU memory, or the pool's room is not known."""
 
 
-def list_verdicts(request: AdmissionRequest, decision: Decision) -> tuple[PoolVerdict, ...]:
+def list_verdicts(
+    request: AdmissionRequest, decision: AdmissionDecision
+) -> tuple[PoolVerdict, ...]:
     """List a verdict for each pool of `request`, on which `decision` was made, and for requested
     pools that do not exist; the one that gets the pod first, then by name."""
     verdicts = [*_judge_all(request, decision), *_judge_missing(request, decision)]
     return tuple(sorted(verdicts, key=lambda v: (v.outcome is not PoolOutcome.CHOSEN, v.pool)))
 
 
-def _judge_all(request: AdmissionRequest, decision: Decision) -> Iterator[PoolVerdict]:
+def _judge_all(request: AdmissionRequest, decision: AdmissionDecision) -> Iterator[PoolVerdict]:
     lost = {name: reason for reason, pools in decision.lost.items() for name in pools}
     winner = request.find(decision.pool) if decision.pool is not None else None
     for pool in request.pools:
@@ -91,7 +93,7 @@ def _judge_all(request: AdmissionRequest, decision: Decision) -> Iterator[PoolVe
         yield PoolVerdict(pool.name, outcome, reason, message, pool, measure(request, pool))
 
 
-def _judge_missing(request: AdmissionRequest, decision: Decision) -> Iterator[PoolVerdict]:
+def _judge_missing(request: AdmissionRequest, decision: AdmissionDecision) -> Iterator[PoolVerdict]:
     known = [pool.name for pool in request.pools]
     asked = set(_list_lost(decision)) | request.pod.selection.find_values(names.LABEL_POOL)
     for name in asked.difference(known):
@@ -99,17 +101,17 @@ def _judge_missing(request: AdmissionRequest, decision: Decision) -> Iterator[Po
         yield PoolVerdict(name, PoolOutcome.LOST, Reason.POOL_NOT_FOUND, message)
 
 
-def _list_lost(decision: Decision) -> Iterator[str]:
+def _list_lost(decision: AdmissionDecision) -> Iterator[str]:
     return chain.from_iterable(decision.lost.values())
 
 
-def measure(request: AdmissionRequest, pool: PoolView) -> Figures | None:
+def measure(request: AdmissionRequest, pool: PoolView) -> RankingFigures | None:
     """Measure one pool for the pod of `request`."""
     room = pool.room
     if room is None or not request.pod.memory:
         return None
     asked, cards = ask_per_card(request.pod, pool)
-    return Figures(
+    return RankingFigures(
         fit=judge_fit(request.pod, pool, request.reserved.get(pool.name, 0)),
         asked=asked,
         cards=cards,
@@ -121,7 +123,7 @@ def measure(request: AdmissionRequest, pool: PoolView) -> Figures | None:
     )
 
 
-def _explain_win(request: AdmissionRequest, pool: PoolView, decision: Decision) -> str:
+def _explain_win(request: AdmissionRequest, pool: PoolView, decision: AdmissionDecision) -> str:
     match decision.reason:
         case Reason.ROUTED_ON_REQUEST:
             why = f"requested by the pod's annotation {names.ANNOTATION_POOL}"
@@ -188,7 +190,7 @@ def _judge_selected(
     return PoolOutcome.SELECTED, None, message
 
 
-def _explain_aside(request: AdmissionRequest, decision: Decision) -> str:
+def _explain_aside(request: AdmissionRequest, decision: AdmissionDecision) -> str:
     asked = request.pod.pool
     if asked and asked in (decision.pool, *_list_lost(decision)):
         return f"not considered: the pod requests pool {asked}"

@@ -19,7 +19,7 @@ from gpushare.api.status import PoolPlan, PoolStatus
 from gpushare.core.decision_settings import build_planner, build_timing
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.planner.change_duration import find_needed
-from gpushare.core.planner.decisions import Decision
+from gpushare.core.planner.decisions import NodeDecision
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.rollout.change_kinds import hash_kinds
@@ -172,7 +172,7 @@ def _with_pools(snapshot: ClusterSnapshot, changed: Mapping[str, Pool]) -> Clust
 def _list_steps(
     snapshot: ClusterSnapshot,
     planner: Planner,
-    decisions: Iterable[Decision],
+    decisions: Iterable[NodeDecision],
     ctx: ReconcileContext,
 ) -> Iterator[NodeForecast]:
     """List the steps of all nodes that are not as a pool wants, or leave one."""

@@ -14,7 +14,7 @@ from gpushare.core.nodechange.releasing import find_left, plan_release
 from gpushare.core.nodechange.step import transition_of
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.records.change_record import Change, ChangePhase
-from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.rollout.change_kinds import ChangeKind
 from gpushare.core.snapshot.actions import ApplyNode, NamedPod, NodeState, StepResult
 from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.cluster import NodeContext
@@ -46,7 +46,7 @@ class NodeForecast:
     """Labels that will be written, those left out that it has already."""
     removed: tuple[str, ...] = ()
     """Labels that will be taken away."""
-    kind: Kind | None = None
+    kind: ChangeKind | None = None
     """The isolation change that it needs, or is in."""
     cordons: bool = False
     restarts_plugin: bool = False
@@ -215,7 +215,7 @@ def _find_edition(change: Change | None, pool: Pool | None) -> Edition:
     return pool.spec.edition
 
 
-def _find_transition(kind: Kind, edition: Edition) -> Transition:
+def _find_transition(kind: ChangeKind, edition: Edition) -> Transition:
     if kind.outcome is Outcome.REQUIRES_TEARDOWN:
         return TEARDOWN
     if kind.from_mode == kind.to:

@@ -13,7 +13,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, Schedule
-from gpushare.core.planner.decisions import Decision
+from gpushare.core.planner.decisions import NodeDecision
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.node_records import NodeRecords, extend_initial_values
@@ -26,7 +26,7 @@ MOST_ASKED = 20
 
 
 def order_waves(
-    planner: Planner, snapshot: ClusterSnapshot, decisions: Collection[Decision], now: datetime
+    planner: Planner, snapshot: ClusterSnapshot, decisions: Collection[NodeDecision], now: datetime
 ) -> Mapping[str, int]:
     """Find the wave in which each node's change begins; nodes of unknown waves are left out.
 
@@ -77,7 +77,7 @@ def _number_rest(
 
 
 def _finish(
-    planner: Planner, snapshot: ClusterSnapshot, done: Iterable[Decision]
+    planner: Planner, snapshot: ClusterSnapshot, done: Iterable[NodeDecision]
 ) -> ClusterSnapshot:
     """Return `snapshot` once these nodes are what their pools want, or are released."""
     pools = {pool.name: pool for pool in snapshot.pools}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpushare import names
-from gpushare.analysis.migration.finding import Code, Finding
+from gpushare.analysis.migration.finding import MigrationCode, MigrationFinding
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.node_selection import CHOOSING, NodeSelection
 from gpushare.core.capacity.node_capacity import MIB_PER_GIB, observe_node_capacity, tell_unit
@@ -38,7 +38,7 @@ class Cards:
     def unit(self) -> str:
         return "GiB" if self.per_gib == 1 else "MiB"
 
-    def find_memory(self, selection: NodeSelection) -> int | Finding:
+    def find_memory(self, selection: NodeSelection) -> int | MigrationFinding:
         """Find the memory of each card that a pod with this selection may get; else why that is
         unknown."""
         if self.memory_everywhere is not None:
@@ -51,11 +51,11 @@ class Cards:
                     f"{names.RESOURCE_GPU_MEMORY} nor by label {names.LABEL_CARD_MEMORY}. Use "
                     "--card-memory-gib"
                 )
-                return Finding(Code.CARD_MEMORY_UNKNOWN, message)
+                return MigrationFinding(MigrationCode.CARD_MEMORY_UNKNOWN, message)
         sizes = Counter(node.memory for node in nodes if node.memory is not None)
         if not sizes:
             message = "No GPU node has the labels that the pod selects. Use --card-memory-gib"
-            return Finding(Code.NO_GPU_NODE, message)
+            return MigrationFinding(MigrationCode.NO_GPU_NODE, message)
         if len(sizes) > 1:
             counts = sorted(sizes.items())
             shown = " and ".join(f"{size} {self.unit} ({count})" for size, count in counts)
@@ -63,7 +63,7 @@ class Cards:
                 f"The pod may run on nodes with cards of {shown}. Select one kind of node, or use "
                 "--share"
             )
-            return Finding(Code.CARDS_DIFFER, message)
+            return MigrationFinding(MigrationCode.CARDS_DIFFER, message)
         return next(iter(sizes))
 
     def find_largest(self, selection: NodeSelection) -> int | None:

@@ -7,13 +7,13 @@ from typing import Any
 _LEFT = True
 
 
-class Code(StrEnum):
+class MigrationCode(StrEnum):
     """Codes of findings; `docs/migration.md` has a line for each."""
 
     is_left: bool
     """Something could not be rewritten: a user must decide."""
 
-    def __new__(cls, code: str, is_left: bool = False) -> "Code":
+    def __new__(cls, code: str, is_left: bool = False) -> "MigrationCode":
         member = str.__new__(cls, code)
         member._value_ = code
         member.is_left = is_left
@@ -56,10 +56,10 @@ class Code(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class MigrationFinding:
     """A message with its code."""
 
-    code: Code
+    code: MigrationCode
     message: str
     about: str = ""
     """The object: its kind, namespace and name."""
@@ -70,4 +70,4 @@ class Migrated:
     """A migrated manifest or part of one, and the findings on it."""
 
     raw: Any
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[MigrationFinding, ...] = ()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpushare import names
-from gpushare.analysis.migration.finding import Code, Finding, Migrated
+from gpushare.analysis.migration.finding import Migrated, MigrationCode, MigrationFinding
 from gpushare.analysis.migration.pods import Target, migrate_pod
 from gpushare.api.k8s.node_selection import ANYWHERE
 from gpushare.api.k8s.resources.quantity import parse_quantity
@@ -51,7 +51,7 @@ def _migrate_object(raw: Json, target: Target) -> Migrated:
     kind, name = str(raw.get("kind")), str(_read_mapping(raw, "metadata").get("name"))
     if kind == "DaemonSet" and name in _COMPONENTS:
         message = "The DaemonSet belongs to an edition of GPU sharing, and is not changed"
-        return Migrated(raw, (Finding(Code.OLD_COMPONENT, message),))
+        return Migrated(raw, (MigrationFinding(MigrationCode.OLD_COMPONENT, message),))
     if kind == "ResourceQuota":
         return Migrated(raw, tuple(_read_quota(raw, target)))
     if kind == "LimitRange":
@@ -60,7 +60,7 @@ def _migrate_object(raw: Json, target: Target) -> Migrated:
     changed = walk.migrate(raw)
     if changed != raw and kind in _IMMUTABLE:
         message = f"The resources of a {kind} are immutable. Delete and recreate it"
-        walk.findings.append(Finding(Code.RECREATE, message))
+        walk.findings.append(MigrationFinding(MigrationCode.RECREATE, message))
     return Migrated(changed, tuple(dict.fromkeys(walk.findings)))
 
 
@@ -70,7 +70,7 @@ class _Walk:
     of custom resources are found too."""
 
     target: Target
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[MigrationFinding] = field(default_factory=list)
 
     def migrate(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -83,7 +83,7 @@ class _Walk:
             return migrated.raw
         if _WHOLE in value:
             message = f"{_WHOLE} is set outside of a pod's containers. Check it yourself"
-            self.findings.append(Finding(Code.UNKNOWN_SHAPE, message))
+            self.findings.append(MigrationFinding(MigrationCode.UNKNOWN_SHAPE, message))
         return {key: self.migrate(item) for key, item in value.items()}
 
 
@@ -92,7 +92,7 @@ def _is_pod(value: Json) -> bool:
     return isinstance(containers, list) and all(isinstance(each, dict) for each in containers)
 
 
-def _read_quota(raw: Json, target: Target) -> Iterator[Finding]:
+def _read_quota(raw: Json, target: Target) -> Iterator[MigrationFinding]:
     hard = _read_mapping(_read_mapping(raw, "spec"), "hard")
     limits = {str(key).removeprefix(_REQUESTS): value for key, value in hard.items()}
     whole, memory = limits.get(_WHOLE), limits.get(_MEMORY)
@@ -104,13 +104,13 @@ def _read_quota(raw: Json, target: Target) -> Iterator[Finding]:
         count, per_card = parse_quantity(whole), target.cards.find_memory(ANYWHERE)
         if count is not None and isinstance(per_card, int):
             message += f', "{count * per_card}" for as many whole cards'
-        yield Finding(Code.QUOTA, message)
+        yield MigrationFinding(MigrationCode.QUOTA, message)
     if memory is not None:
         message = f"{_REQUESTS}{_MEMORY} ({memory}) will also count the migrated pods"
-        yield Finding(Code.QUOTA, message)
+        yield MigrationFinding(MigrationCode.QUOTA, message)
 
 
-def _read_limit_range(raw: Json) -> Iterator[Finding]:
+def _read_limit_range(raw: Json) -> Iterator[MigrationFinding]:
     limits = _read_mapping(raw, "spec").get("limits")
     named: set[str] = set()
     for limit in limits if isinstance(limits, list) else ():
@@ -121,7 +121,7 @@ def _read_limit_range(raw: Json) -> Iterator[Finding]:
             f"The LimitRange limits {_WHOLE}: pods that share get its default or max, or are "
             f"refused. Limit {_MEMORY} instead, before pods share"
         )
-        yield Finding(Code.LIMIT_RANGE, message)
+        yield MigrationFinding(MigrationCode.LIMIT_RANGE, message)
     if _MEMORY in named:
         message = f"The LimitRange limits {_MEMORY}, which the migrated pods will also ask for"
-        yield Finding(Code.LIMIT_RANGE, message)
+        yield MigrationFinding(MigrationCode.LIMIT_RANGE, message)

@@ -7,7 +7,7 @@ import msgspec
 
 from gpushare import names
 from gpushare.analysis.migration.cards import Cards
-from gpushare.analysis.migration.finding import Code, Finding, Migrated
+from gpushare.analysis.migration.finding import Migrated, MigrationCode, MigrationFinding
 from gpushare.analysis.migration.pod_findings import (
     PARTS,
     count_cards,
@@ -59,7 +59,7 @@ def migrate_pod(raw: Json, target: Target) -> Migrated:
         shape = _parse(raw)
         request = read_pod_request(shape)
     except MalformedPodError as error:
-        return Migrated(raw, (Finding(Code.UNREADABLE, str(error)),))
+        return Migrated(raw, (MigrationFinding(MigrationCode.UNREADABLE, str(error)),))
     spec = raw["spec"]
     skip_reasons = tuple(find_skip_reasons(raw, shape))
     if any(count_cards(container) != 0 for container in list_containers(spec)):
@@ -86,14 +86,14 @@ def _select(spec: Json, target: Target, *, is_to_share: bool) -> Migrated:
     migrated = Translation(is_to_share, target.unisolated).rewrite(spec)
     if migrated.raw != spec and _read_selection(migrated.raw).contradicts_itself:
         message = "The rewritten nodeSelector and nodeAffinity would contradict each other"
-        return Migrated(spec, (Finding(Code.SELECTION_UNCLEAR, message),))
+        return Migrated(spec, (MigrationFinding(MigrationCode.SELECTION_UNCLEAR, message),))
     if migrated.raw == spec or not _loses_all_nodes(spec, migrated.raw, target.cards):
         return migrated
     message = (
         "GPU nodes have the labels that the pod selected, and none has the new ones. Use "
         "--keep-selectors until the nodes are migrated"
     )
-    missing = Finding(Code.NODES_NOT_MIGRATED, message)
+    missing = MigrationFinding(MigrationCode.NODES_NOT_MIGRATED, message)
     return Migrated(migrated.raw, (missing, *migrated.findings))
 
 
@@ -115,7 +115,7 @@ def _share(raw: Json, request: PodRequest, target: Target) -> Migrated:
     selection = _read_selection(spec)
     counts = [count for container in spec["containers"] if (count := count_cards(container))]
     memory = _find_memory(target, selection, len(counts))
-    if isinstance(memory, Finding):
+    if isinstance(memory, MigrationFinding):
         return Migrated(raw, (memory,))
     containers = [_ask_for_memory(container, memory) for container in spec["containers"]]
     shared = raw | {"spec": spec | {"containers": containers}}
@@ -128,20 +128,22 @@ def _share(raw: Json, request: PodRequest, target: Target) -> Migrated:
     return Migrated(shared, (*selecting.findings, *notes, *note_sharing(request)))
 
 
-def _find_memory(target: Target, selection: NodeSelection, containers: int) -> int | Finding:
+def _find_memory(
+    target: Target, selection: NodeSelection, containers: int
+) -> int | MigrationFinding:
     """Find the units for each card, which must have those of all `containers` together."""
     cards, share = target.cards, target.share_gib
     memory = cards.find_memory(selection) if share is None else share * cards.per_gib
     largest = cards.find_largest(selection)
-    if isinstance(memory, Finding) or largest is None or memory * containers <= largest:
+    if isinstance(memory, MigrationFinding) or largest is None or memory * containers <= largest:
         return memory
     asked = f"{memory * containers} {cards.unit}"
     if containers > 1:
         asked = f"{asked} for {containers} containers"
     message = f"The largest card that the pod may get has {largest} {cards.unit}, less than {asked}"
     fair = largest // containers // cards.per_gib
-    return Finding(
-        Code.SHARE_TOO_LARGE, f"{message}. Use --share {fair} or less" if fair else message
+    return MigrationFinding(
+        MigrationCode.SHARE_TOO_LARGE, f"{message}. Use --share {fair} or less" if fair else message
     )
 
 

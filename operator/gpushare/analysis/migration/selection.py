@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from gpushare import names
-from gpushare.analysis.migration.finding import Code, Finding, Migrated
+from gpushare.analysis.migration.finding import Migrated, MigrationCode, MigrationFinding
 from gpushare.api.pool import Schedule
 from gpushare.editions.registry import EDITIONS, OLD_MODE_LABELS
 
@@ -29,7 +29,7 @@ _AVOIDED = {
 class _UntranslatableError(Exception):
     """A selection has no counterpart; the message says why."""
 
-    def __init__(self, message: str, code: Code = Code.SELECTION_UNCLEAR) -> None:
+    def __init__(self, message: str, code: MigrationCode = MigrationCode.SELECTION_UNCLEAR) -> None:
         super().__init__(message)
         self.code = code
 
@@ -59,7 +59,7 @@ class Translation:
                 if spec.get(part):
                     found[part] = rewrite(spec[part])
             except _UntranslatableError as error:
-                findings.append(Finding(error.code, f"{part} is not changed: {error}"))
+                findings.append(MigrationFinding(error.code, f"{part} is not changed: {error}"))
         if spec.get("nodeSelector") and not found["nodeSelector"]:
             del found["nodeSelector"]
         if self.begins_to_isolate and found != spec:
@@ -67,7 +67,7 @@ class Translation:
                 "The pod selects nodes with isolation off, which the vendor's migration makes "
                 "cgpu. If yours become share, use --unisolated share"
             )
-            findings.insert(0, Finding(Code.ISOLATION_BEGINS, message))
+            findings.insert(0, MigrationFinding(MigrationCode.ISOLATION_BEGINS, message))
         return Migrated(found, tuple(findings))
 
     def _rewrite_selector(self, selector: Json) -> Json:
@@ -113,7 +113,7 @@ class Translation:
         modes = self._translate(asked, is_to_share=is_to_share)
         if modes is not None and not modes:
             message = "it requires nodes with whole cards. Remove that requirement"
-            raise _UntranslatableError(message, Code.WHOLE_CARD_AFFINITY)
+            raise _UntranslatableError(message, MigrationCode.WHOLE_CARD_AFFINITY)
         rewritten = []
         for each in expressions:
             if modes is None or not _chooses_mode(each):

@@ -23,7 +23,7 @@ class Resources(Shape, frozen=True):
     requests: dict[str, Any] | None = None
 
 
-class Variable(Shape, frozen=True):
+class EnvVar(Shape, frozen=True):
     """A variable of a container's environment."""
 
     name: str | None = None
@@ -35,7 +35,7 @@ class Container(Shape, frozen=True):
     """A container or init container of a pod."""
 
     name: str | None = None
-    env: tuple[Variable, ...] | None = None
+    env: tuple[EnvVar, ...] | None = None
     resources: Resources | None = None
     restart_policy: str | None = None
 

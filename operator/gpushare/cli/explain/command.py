@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpushare.cli.output.answer import Answer
 
 
-class Subject(StrEnum):
+class ExplainedKind(StrEnum):
     """What can be explained by its name."""
 
     POD = "pod"
@@ -40,7 +40,7 @@ def add_explain_commands(app: typer.Typer) -> None:
 
 def explain(
     access: "Access",
-    subject: Annotated[Subject | None, typer.Argument(help="What to explain.")] = None,
+    subject: Annotated[ExplainedKind | None, typer.Argument(help="What to explain.")] = None,
     name: Annotated[str, typer.Argument(help="Its name.", callback=check_name)] = "",
     files: Annotated[
         list[Path] | None,
@@ -77,11 +77,11 @@ def explain(
     """
     _check(subject, name, files, namespace)
     options.check_recursive(files, recursive=recursive)
-    if subject is Subject.NODE:
+    if subject is ExplainedKind.NODE:
         from gpushare.cli.explain.node_view import explain_one_node
 
         return explain_one_node(access, name)
-    if subject is Subject.POOL:
+    if subject is ExplainedKind.POOL:
         from gpushare.cli.explain.pool_view import explain_one_pool
 
         return explain_one_pool(access, name)
@@ -94,7 +94,7 @@ def explain(
 
 
 def _check(
-    subject: Subject | None, name: str, files: list[Path] | None, namespace: str | None
+    subject: ExplainedKind | None, name: str, files: list[Path] | None, namespace: str | None
 ) -> None:
     if files:
         if subject is not None:
@@ -104,5 +104,5 @@ def _check(
         raise typer.BadParameter("name a pod, node or pool, or give a manifest with -f")
     if not name:
         raise typer.BadParameter(f"the name of the {subject} is missing", param_hint="NAME")
-    if namespace is not None and subject is not Subject.POD:
+    if namespace is not None and subject is not ExplainedKind.POD:
         raise typer.BadParameter(f"a {subject} has no namespace", param_hint="-n")

@@ -13,7 +13,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.cli.output.answer import Fact, Line, Styled, lay_out_facts
 from gpushare.cli.output.facts import tell_stale
 from gpushare.cli.output.tables import build_section, describe
-from gpushare.core.admission import Decision
+from gpushare.core.admission import AdmissionDecision
 from gpushare.core.snapshot.isolation import ContainerIsolation
 from gpushare.webhook.patch import plan_patch
 
@@ -85,7 +85,7 @@ def describe_pod(
     }
 
 
-def _describe_decision(decision: Decision) -> Json:
+def _describe_decision(decision: AdmissionDecision) -> Json:
     return {
         "reason": str(decision.reason),
         "message": decision.message,
@@ -158,7 +158,7 @@ def _build_facts(document: Json, found: Pod | None) -> Iterator[Fact]:
             told, style = f"refused: {told}", "red"
         elif decision["pool"]:
             style = "green"
-        yield "Decision" if found is None else "Now", Styled(told, style)
+        yield "AdmissionDecision" if found is None else "Now", Styled(told, style)
     if past is not None:
         to = f" to pool {past['pool']}" if past["pool"] is not None else ""
         same = ", same as now" if past["sameNow"] else ", different from now"

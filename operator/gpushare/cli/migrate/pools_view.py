@@ -7,7 +7,7 @@ from shlex import quote
 from gpushare import names
 from gpushare.analysis.adoption.existing_labels import Carried
 from gpushare.analysis.adoption.grouping import build_manifest, wrap_spec
-from gpushare.analysis.adoption.manual_steps import Step, list_steps
+from gpushare.analysis.adoption.manual_steps import ManualStep, list_steps
 from gpushare.analysis.adoption.notes import Note, list_names
 from gpushare.analysis.adoption.upgrade import (
     Upgrade,
@@ -96,7 +96,7 @@ def _name_pods(pods: Sequence[Pod]) -> list[str]:
 
 
 def _build_page(
-    upgrades: Sequence[Upgrade], steps: Sequence[Step], notes: Sequence[Note], *, wide: bool
+    upgrades: Sequence[Upgrade], steps: Sequence[ManualStep], notes: Sequence[Note], *, wide: bool
 ) -> Iterator[Line]:
     if upgrades:
         header = ["NODE", "POOL", "FROM", "TO", "PODS", "WHAT IT GOES THROUGH"]
@@ -109,7 +109,7 @@ def _build_page(
     yield from build_notes(notes)
 
 
-def _tell_steps(steps: Sequence[Step]) -> Iterator[str]:
+def _tell_steps(steps: Sequence[ManualStep]) -> Iterator[str]:
     """Yield each step, and below it its commands."""
     if not steps:
         yield NOTHING

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpushare.analysis.effective_settings import guess_unit
 from gpushare.analysis.migration.cards import Cards, observe_cards
-from gpushare.analysis.migration.finding import Code, Finding
+from gpushare.analysis.migration.finding import MigrationCode, MigrationFinding
 from gpushare.analysis.migration.live import build_manifest, is_migratable
 from gpushare.analysis.migration.manifests import migrate_manifest
 from gpushare.analysis.migration.pods import Target
@@ -40,7 +40,7 @@ class MigratedFile:
     file: ManifestFile
     text: str
     documents: tuple[Any, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[MigrationFinding, ...]
 
     @property
     def is_changed(self) -> bool:
@@ -104,7 +104,7 @@ def _migrate(file: ManifestFile, target: Target) -> MigratedFile:
     findings = [finding for each in migrated for finding in each.findings]
     if reformatted:
         message = "The file was reformatted without comments, because a change affects an anchor"
-        findings.append(Finding(Code.REFORMATTED, message, "the file"))
+        findings.append(MigrationFinding(MigrationCode.REFORMATTED, message, "the file"))
     return MigratedFile(file, text, wanted, tuple(findings))
 
 

@@ -23,7 +23,7 @@ DryRun = Annotated[
 ]
 
 
-class Subject(StrEnum):
+class PlannedKind(StrEnum):
     """What a plan is asked for by name."""
 
     POOL = "pool"
@@ -70,7 +70,7 @@ def add_plan_commands(app: typer.Typer) -> None:
 def plan(
     access: "Access",
     subject: Annotated[
-        Subject | None, typer.Argument(help="With NAME: plan an existing pool.")
+        PlannedKind | None, typer.Argument(help="With NAME: plan an existing pool.")
     ] = None,
     name: Annotated[str, typer.Argument(help="Name of that pool.", callback=check_name)] = "",
     files: Annotated[

@@ -12,7 +12,7 @@ from gpushare.api.pool import Schedule
 from gpushare.core.admission.decision import (
     MAX_MESSAGE,
     MAX_WARNING,
-    Decision,
+    AdmissionDecision,
     build_annotation,
     cut,
     join_advice,
@@ -62,7 +62,7 @@ def decide(
     rules: Rules = _DEFAULT,
     reserved: Mapping[str, int] = NO_RESERVATIONS,
     shortlists: Shortlists | None = None,
-) -> Decision:
+) -> AdmissionDecision:
     """Decide to which of `pools` to assign `pod`; their order does not matter.
 
     `reserved` are units of gpu-mem by pool that were given away and its capacity does not show yet.
@@ -84,11 +84,11 @@ def decide(
     return decision
 
 
-def _decide(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
+def _decide(request: AdmissionRequest, shortlists: Shortlists) -> AdmissionDecision:
     pod = request.pod
     if pod.opts_out or request.namespace.opts_out:
         who = "the pod" if pod.opts_out else "its namespace"
-        return Decision(Reason.OPTED_OUT, f"{_NO_POOL}: {who} opts out")
+        return AdmissionDecision(Reason.OPTED_OUT, f"{_NO_POOL}: {who} opts out")
     if not pod.asks_for_share and not (pod.pool and pod.requests):
         return _skip_without_request(pod)
     # Somebody else places it: no advice where that one selects by our labels.
@@ -101,7 +101,9 @@ def _decide(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
         advice = "If it allocates GPU memory by card, add it to the chart's webhook.schedulers"
         return _skip(Reason.OTHER_SCHEDULER, cause, "" if pod.selection.chosen_keys else advice)
     if pod.decided_pool and _is_routed(request):
-        return Decision(Reason.ALREADY_ROUTED, f"Already assigned to pool {pod.decided_pool}")
+        return AdmissionDecision(
+            Reason.ALREADY_ROUTED, f"Already assigned to pool {pod.decided_pool}"
+        )
     if pod.selection is not ANYWHERE:
         if pod.selection.is_too_long:
             return skip_unread(request)
@@ -114,10 +116,10 @@ def _decide(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
     return route_on_request(request) if pod.pool else route(request, shortlists)
 
 
-def _skip(reason: Reason, cause: str, advice: str) -> Decision:
+def _skip(reason: Reason, cause: str, advice: str) -> AdmissionDecision:
     """Leave the pod unchanged; with a warning where there is an `advice`."""
     told = f"{_NO_POOL}: {cause}"
-    return Decision(
+    return AdmissionDecision(
         reason,
         join_advice(told, advice, MAX_MESSAGE),
         annotation=build_annotation(reason),
@@ -125,7 +127,7 @@ def _skip(reason: Reason, cause: str, advice: str) -> Decision:
     )
 
 
-def _skip_without_request(pod: PodRequest) -> Decision:
+def _skip_without_request(pod: PodRequest) -> AdmissionDecision:
     """Skip a pod that asks for no GPU that admission deals with."""
     if pod.uses_gpu_unasked:
         message = (
@@ -133,16 +135,20 @@ def _skip_without_request(pod: PodRequest) -> Decision:
             f"sees every card, and its use is not counted. Request {names.RESOURCE_GPU_MEMORY}, "
             f"or set {names.ENV_VISIBLE_DEVICES}=none"
         )
-        return Decision(Reason.UNACCOUNTED_GPU, message, warnings=(cut(message),))
+        return AdmissionDecision(Reason.UNACCOUNTED_GPU, message, warnings=(cut(message),))
     warning = (
         f"Annotation {names.ANNOTATION_POOL} has no effect: the pod requests no GPU resource of a "
         f"pool. Request {names.RESOURCE_GPU_MEMORY}"
     )
     warnings = (warning,) if pod.pool else ()
-    return Decision(Reason.NO_GPU_REQUEST, "The pod requests no shared GPU", warnings=warnings)
+    return AdmissionDecision(
+        Reason.NO_GPU_REQUEST, "The pod requests no shared GPU", warnings=warnings
+    )
 
 
-def _insist_on_isolation(request: AdmissionRequest, decision: Decision) -> Decision:
+def _insist_on_isolation(
+    request: AdmissionRequest, decision: AdmissionDecision
+) -> AdmissionDecision:
     """Ensure that the pod gets nodes whose isolated mode is verified, or refuse it.
 
     Running without isolation is just what its owner ruled out. A pod that opts out is left as it
@@ -172,7 +178,9 @@ def _insist_on_isolation(request: AdmissionRequest, decision: Decision) -> Decis
         message = join_advice(told, f"Add {way_out}", MAX_MESSAGE)
     else:
         return replace(decision, selector=decision.selector + verified)
-    return Decision(Reason.ISOLATION_UNAVAILABLE, message, is_refused=True, lost=decision.lost)
+    return AdmissionDecision(
+        Reason.ISOLATION_UNAVAILABLE, message, is_refused=True, lost=decision.lost
+    )
 
 
 def _tell_mode(request: AdmissionRequest) -> str:
@@ -195,7 +203,7 @@ def _is_routed(request: AdmissionRequest) -> bool:
     )
 
 
-def _respect(request: AdmissionRequest, keys: Sequence[str]) -> Decision:
+def _respect(request: AdmissionRequest, keys: Sequence[str]) -> AdmissionDecision:
     """Respect the owner's choice: add nothing but the isolation that is required, within it."""
     pod = request.pod
     message = f"The pod already selects nodes by {', '.join(keys)}"
@@ -235,7 +243,7 @@ def _respect(request: AdmissionRequest, keys: Sequence[str]) -> Decision:
         selector = request.missing(
             PoolRanker(pod, fitting).find_best(request.reserved).pool.mode_labels
         )
-    return Decision(
+    return AdmissionDecision(
         Reason.ALREADY_SELECTS,
         message,
         selector=selector,

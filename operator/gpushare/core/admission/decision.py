@@ -22,7 +22,7 @@ Lost = Mapping[Reason, Sequence[str]]
 NONE_LOST: Lost = MappingProxyType({})
 
 
-class Decision(msgspec.Struct, frozen=True):
+class AdmissionDecision(msgspec.Struct, frozen=True):
     """Where a pod goes, if anywhere, and why."""
 
     reason: Reason

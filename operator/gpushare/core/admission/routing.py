@@ -7,8 +7,8 @@ from gpushare.api.k8s.node_selection import MAX_REQUIREMENTS
 from gpushare.api.k8s.pod_request import PodRequest
 from gpushare.api.pool import Schedule
 from gpushare.core.admission.decision import (
+    AdmissionDecision,
     Cause,
-    Decision,
     Lost,
     build_annotation,
     cut,
@@ -26,7 +26,7 @@ from gpushare.names import Reason
 _NONE_ACCEPTS = "No pool accepts this pod"
 
 
-def route_on_request(request: AdmissionRequest) -> Decision:
+def route_on_request(request: AdmissionRequest) -> AdmissionDecision:
     """Assign the pod to the pool that its annotation names, or to none."""
     name = request.pod.pool
     pool = request.find(name)
@@ -43,7 +43,7 @@ def route_on_request(request: AdmissionRequest) -> Decision:
     )
 
 
-def route(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
+def route(request: AdmissionRequest, shortlists: Shortlists) -> AdmissionDecision:
     """Assign the pod to its namespace's pool if that accepts it, else to the best that does."""
     warnings: list[str] = []
     if name := request.namespace.default_pool:
@@ -77,7 +77,7 @@ def route(request: AdmissionRequest, shortlists: Shortlists) -> Decision:
     return _send(request, ranking, warnings)
 
 
-def skip_unread(request: AdmissionRequest) -> Decision:
+def skip_unread(request: AdmissionRequest) -> AdmissionDecision:
     """Assign the pod to no pool: its node affinity was too long to be read."""
     return _leave_without(
         request,
@@ -96,7 +96,9 @@ def _accept(request: AdmissionRequest, pool: PoolView, reason: Reason) -> Rankin
     return Ranking(pool, fit, reason, is_known_to_match=is_known_to_match)
 
 
-def _send(request: AdmissionRequest, ranking: Ranking, warnings: Sequence[str] = ()) -> Decision:
+def _send(
+    request: AdmissionRequest, ranking: Ranking, warnings: Sequence[str] = ()
+) -> AdmissionDecision:
     pool = ranking.pool
     pod_warnings = [
         *warnings,
@@ -105,7 +107,7 @@ def _send(request: AdmissionRequest, ranking: Ranking, warnings: Sequence[str] =
     ]
     if not ranking.is_known_to_match and (doubt := explain_doubt(request.pod.selection, pool)):
         pod_warnings.append(doubt)
-    return Decision(
+    return AdmissionDecision(
         ranking.reason,
         _tell_assigned(pool),
         pool.name,
@@ -173,12 +175,12 @@ def _leave_without(
     advice: str,
     lost: Lost,
     warnings: Sequence[str] = (),
-) -> Decision:
+) -> AdmissionDecision:
     """Warn about the pod or refuse it, as its namespace or else the installation says."""
     message, warning = list_causes(head, causes, advice)
     if request.denies:
-        return Decision(reason, message, is_refused=True, lost=lost)
-    return Decision(
+        return AdmissionDecision(reason, message, is_refused=True, lost=lost)
+    return AdmissionDecision(
         reason,
         message,
         annotation=build_annotation(reason, lost=lost),

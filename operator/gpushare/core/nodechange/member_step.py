@@ -18,7 +18,7 @@ from gpushare.core.ownership.claims import has_shown_card
 from gpushare.core.ownership.drift import Verdict, judge_drift, note_removal
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.drift_record import Drift
-from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.rollout.change_kinds import ChangeKind
 from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.rollout.window_state import lift_if_started
 from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult
@@ -179,7 +179,7 @@ class MemberStep(Step):
         return f"{self.leaves} -> {self.wanted.schedule}"
 
     @cached_property
-    def kind(self) -> Kind:
+    def kind(self) -> ChangeKind:
         """The kind of the change."""
         return self.policy.kind_of(self.leaves, self.wanted.schedule, self.transition.outcome)
 

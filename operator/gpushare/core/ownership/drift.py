@@ -28,7 +28,7 @@ END_CONFLICT = "Stop that writer (on ACK: change the node pool)"
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Enforcement:
     """The pool for which labels are enforced, and whether by force."""
 
     spec: str = ""
@@ -85,7 +85,7 @@ def _name(manager: str) -> str:
 
 
 def judge_drift(
-    node: Node, records: NodeRecords, wanted: Mapping[str, str], claim: Claim, now: datetime
+    node: Node, records: NodeRecords, wanted: Mapping[str, str], claim: Enforcement, now: datetime
 ) -> Verdict:
     """Decide what to do about the labels of `wanted` that were ours and are not any more."""
     once_ours = _once_ours(node, records) & wanted.keys()
@@ -145,7 +145,9 @@ def judge_drift(
     )
 
 
-def note_removal(node: Node, records: NodeRecords, claim: Claim, now: datetime) -> Drift | None:
+def note_removal(
+    node: Node, records: NodeRecords, claim: Enforcement, now: datetime
+) -> Drift | None:
     """Return what a write must leave on the node where the record of its change was removed under
     our cordon."""
     drift = records.drift
@@ -158,7 +160,7 @@ def note_removal(node: Node, records: NodeRecords, claim: Claim, now: datetime) 
     return drift.model_copy(update={"removals": (*recent, now)})
 
 
-def is_removed_again(drift: Drift | None, claim: Claim, retry: str) -> bool:
+def is_removed_again(drift: Drift | None, claim: Enforcement, retry: str) -> bool:
     """Tell whether the record of a change was removed so often that no change begins."""
     if drift is None or (drift.claim, drift.retry) != (claim.spec, retry):
         return False

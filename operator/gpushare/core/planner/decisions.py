@@ -8,7 +8,7 @@ from gpushare.core.snapshot.actions import StepResult
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class NodeDecision:
     """What is to be done to one node, for which pool."""
 
     pool: str
@@ -19,7 +19,7 @@ class Decision:
 class Plan:
     """What a pass decided, for the nodes that it looked at."""
 
-    decisions: tuple[Decision, ...]
+    decisions: tuple[NodeDecision, ...]
     release: tuple[Pool, ...]
     """Pools that are being deleted and need our finalizer no more."""
     requeue_at: datetime | None

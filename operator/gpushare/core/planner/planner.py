@@ -16,7 +16,7 @@ from gpushare.core.capacity.node_labels import PUBLISHED_KEYS
 from gpushare.core.nodechange.releasing import has_stalled
 from gpushare.core.ownership.pool_index import PoolIndex
 from gpushare.core.ownership.releases import Releases
-from gpushare.core.planner.decisions import Decision, Plan
+from gpushare.core.planner.decisions import NodeDecision, Plan
 from gpushare.core.planner.joins import find_next, is_under_way, read_end
 from gpushare.core.planner.node_predicate import is_relevant, list_label_keys
 from gpushare.core.planner.pool_state import PoolState
@@ -118,7 +118,7 @@ class Planner:
 
     def _decide(
         self, snapshot: ClusterSnapshot, changed: set[str], ctx: ReconcileContext
-    ) -> Iterator[Decision]:
+    ) -> Iterator[NodeDecision]:
         """First what each node needs, of which only its plan is kept: what was read of thousands
         would take much memory. Then, pool by pool, what depends on all of its nodes."""
         planned: defaultdict[str, _Plans] = defaultdict(dict)
@@ -156,7 +156,7 @@ class Planner:
 
     def _decide_pool(
         self, name: str, planned: _Plans, snapshot: ClusterSnapshot, planned_in: ReconcileContext
-    ) -> Iterator[Decision]:
+    ) -> Iterator[NodeDecision]:
         """Decide what depends on all nodes of a pool. Where a halt or a window begins or ends, plan
         those nodes again that are only cordoned, or failed: no other plan depends on that. Then
         admit starts; a pool that only observes admits none."""
@@ -179,7 +179,7 @@ class Planner:
             if plan is not None:
                 self.seen.add(node)
                 if not plan.queued:
-                    yield Decision(name, plan)
+                    yield NodeDecision(name, plan)
         if (pool is None or pool.acts) and name not in snapshot.unrecorded_pools:
             yield from self._admit(name, planned, snapshot, ctx)
 
@@ -216,7 +216,7 @@ class Planner:
         planned: _Plans,
         snapshot: ClusterSnapshot,
         ctx: ReconcileContext,
-    ) -> Iterator[Decision]:
+    ) -> Iterator[NodeDecision]:
         pool_state, pool = self.pool_states[name], self._pools.get(name)
         releasing = self.releases.count(name)
         shared = find_shared_refusals(pool, pool_state, releasing)
@@ -248,18 +248,18 @@ class Planner:
             if refusal is not None:
                 plan = self._keep_waiting(name, plan, refusal)
                 if node in planned or plan.action is not None:
-                    yield Decision(name, plan)
+                    yield NodeDecision(name, plan)
             elif started := self._begin(name, node, planned, snapshot, ctx):
                 if started.uses_budget:
                     pool_state.take_out_of_service(node)
                     shared = find_shared_refusals(pool, pool_state, releasing)
-                yield Decision(name, started)
+                yield NodeDecision(name, started)
         pool_state.last_refusals = shared
         pool_state.last_progress = count_progress(pool, pool_state, releasing)
 
     def _admit_joins(
         self, planned: Mapping[str, _Plans], snapshot: ClusterSnapshot, ctx: ReconcileContext
-    ) -> Iterator[Decision]:
+    ) -> Iterator[NodeDecision]:
         """Give the places that are free to nodes that join, over all pools; tell those that have
         come that they wait. Where none is free, that costs the same however many wait."""
         states = self.pool_states.items()
@@ -277,12 +277,12 @@ class Planner:
             if started is None or not started.starts:
                 joins.give_back(node)
             if started is not None:
-                yield Decision(name, started)
+                yield NodeDecision(name, started)
         for name, joins in waiting.items():
             refusal = refuse_join(name, self._max_joins)
             for node in sorted(joins.arrived):
                 plan = self._keep_waiting(name, self.pool_states[name].queued[node], refusal)
-                yield Decision(name, plan)
+                yield NodeDecision(name, plan)
             joins.arrived.clear()
 
     def _keep_waiting(self, name: str, plan: StepResult, refusal: Refusal) -> StepResult:

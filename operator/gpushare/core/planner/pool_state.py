@@ -9,7 +9,7 @@ from gpushare.core.capacity.node_capacity import NodeCapacity
 from gpushare.core.capacity.node_labels import LabelSums
 from gpushare.core.planner.joins import Joins
 from gpushare.core.rollout.budget import RolloutProgress
-from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.rollout.change_kinds import ChangeKind
 from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.rollout.window_state import WindowState
 from gpushare.core.snapshot.actions import NodeState, StepResult
@@ -48,7 +48,7 @@ class PoolState:
     """Nodes that wait until their start is admitted."""
     pending: dict[str, StepResult] = field(default_factory=dict)
     """Nodes that need a change which has not begun."""
-    kinds: Counter[Kind] = field(default_factory=Counter)
+    kinds: Counter[ChangeKind] = field(default_factory=Counter)
     """Of those changes."""
     halting: dict[str, StepResult] = field(default_factory=dict)
     """Nodes whose change failed: no other may begin."""

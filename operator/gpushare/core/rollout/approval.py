@@ -5,10 +5,10 @@ from collections.abc import Collection
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.api.status import Approval
-from gpushare.core.rollout.change_kinds import Kind, hash_kinds
+from gpushare.core.rollout.change_kinds import ChangeKind, hash_kinds
 
 
-def find_approval(pool: Pool, kinds: Collection[Kind]) -> Approval | None:
+def find_approval(pool: Pool, kinds: Collection[ChangeKind]) -> Approval | None:
     """Find what a user has approved, where needed: the kinds of the plan whose hash it says.
 
     It is kept as it was given, so that neither progress nor nodes that come need another one, for
@@ -26,7 +26,7 @@ def find_approval(pool: Pool, kinds: Collection[Kind]) -> Approval | None:
     return plan.approved
 
 
-def is_approved(pool: Pool, kind: Kind) -> bool:
+def is_approved(pool: Pool, kind: ChangeKind) -> bool:
     """Tell whether a change may begin: an approval counts once it is in the pool's status.
 
     What is not done automatically, and what a deletion gives back, needs no approval.

@@ -9,7 +9,7 @@ from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import Rollout
 from gpushare.core.rollout.approval import is_approved
-from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.rollout.change_kinds import ChangeKind
 from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.rollout.window_state import WindowState
 from gpushare.names import Reason
@@ -38,7 +38,7 @@ class RolloutProgress:
 def find_start_refusal(
     pool: Pool | None,
     progress: RolloutProgress,
-    kind: Kind | None = None,
+    kind: ChangeKind | None = None,
     *,
     initializes: bool,
     is_given_back: bool = False,

@@ -12,7 +12,7 @@ _HASH_CHARACTERS = 12
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Kind:
+class ChangeKind:
     """One kind of change."""
 
     from_mode: str
@@ -48,7 +48,7 @@ class Kind:
         return f"{told}; {self.teardown}" if self.teardown else told
 
 
-def hash_kinds(kinds: Iterable[Kind]) -> str:
+def hash_kinds(kinds: Iterable[ChangeKind]) -> str:
     """Hash these kinds for `rollout.approvedPlan`; empty where there are none.
 
     The same kinds have the same hash in every pool and at any time.

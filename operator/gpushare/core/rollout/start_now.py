@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 
 from gpushare.api.pool import Pool
 from gpushare.api.status import StartedNow
-from gpushare.core.rollout.change_kinds import Kind, hash_kinds
+from gpushare.core.rollout.change_kinds import ChangeKind, hash_kinds
 
 MOST_KINDS = 50
 
 
 def find_started(
-    pool: Pool, kinds: Collection[Kind], now: datetime, *, is_changing: bool
+    pool: Pool, kinds: Collection[ChangeKind], now: datetime, *, is_changing: bool
 ) -> StartedNow | None:
     """Find what the annotation starts: the kinds of the plan with its hash, left to be begun.
 

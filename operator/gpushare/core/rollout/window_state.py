@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import NewNodesPolicy
 from gpushare.api.windows import Freeze
-from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.rollout.change_kinds import ChangeKind
 from gpushare.core.rollout.contest import judge_contest, record_changes
 from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.rollout.start_now import find_active
@@ -36,7 +36,9 @@ class WindowState:
         """Tell whether it still holds; not, where the clock was set back."""
         return self.since <= now and (self.until is None or now < self.until)
 
-    def find_refusal(self, pool: Pool, kind: Kind | None, *, initializes: bool) -> Refusal | None:
+    def find_refusal(
+        self, pool: Pool, kind: ChangeKind | None, *, initializes: bool
+    ) -> Refusal | None:
         """Find why a change of this `kind` may not begin; None where it may.
 
         A freeze or contest holds for all. A node that `initializes` waits for a window only if the
@@ -49,7 +51,7 @@ class WindowState:
         return None if is_anytime else refusal
 
 
-def lift_if_started(refusal: Refusal | None, pool: Pool, kind: Kind | None) -> Refusal | None:
+def lift_if_started(refusal: Refusal | None, pool: Pool, kind: ChangeKind | None) -> Refusal | None:
     """Return None where a user has started changes of this `kind` now, and that is enough."""
     if refusal is None or refusal.holds_all:
         return refusal

@@ -10,7 +10,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.core.records.drift_record import LabelConflict
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.rollout.change_kinds import ChangeKind
 from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.names import Reason
 
@@ -179,7 +179,7 @@ class StepResult:
     """Every label that the pool wants is there, and ours unless it only observes."""
     conflicts: tuple[LabelConflict, ...] = ()
     """Other managers that keep writing those labels."""
-    kind: Kind | None = None
+    kind: ChangeKind | None = None
     """The isolation change that the node needs and that has not begun."""
     under_way: bool = False
     """Its isolation change has begun, and is not over."""

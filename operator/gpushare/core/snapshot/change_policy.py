@@ -7,8 +7,8 @@ from datetime import timedelta
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import ConflictPolicy, Pool, RestartPolicy
 from gpushare.api.rollout import FailurePolicy, RebootPolicy, TeardownPolicy, WorkloadPolicy
-from gpushare.core.ownership.drift import Claim
-from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.ownership.drift import Enforcement
+from gpushare.core.rollout.change_kinds import ChangeKind
 from gpushare.core.snapshot.node import Timing
 from gpushare.editions.edition import Outcome
 
@@ -17,7 +17,7 @@ from gpushare.editions.edition import Outcome
 class Policy:
     """What a pool's spec says about the change of one node."""
 
-    claim: Claim = field(default_factory=Claim)
+    claim: Enforcement = field(default_factory=Enforcement)
     attempt: str = ""
     """A change that failed is tried again once this is another one."""
     ready_timeout: timedelta = timedelta(minutes=10)
@@ -34,14 +34,14 @@ class Policy:
         """Whether pods that hold a change up are waited for under the cordon, not before it."""
         return self.workloads is not WorkloadPolicy.WAIT
 
-    def kind_of(self, from_mode: str, to: str, outcome: Outcome) -> Kind:
+    def kind_of(self, from_mode: str, to: str, outcome: Outcome) -> ChangeKind:
         """Return the kind of a change: approving one by hand does not approve privileged Jobs."""
         teardown = ""
         if outcome is Outcome.REQUIRES_TEARDOWN:
             teardown = f"teardown {self.teardown}"
             if self.teardown is TeardownPolicy.JOB:
                 teardown += f", reboot {self.reboot}"
-        return Kind(from_mode, to, outcome, self.workloads, teardown)
+        return ChangeKind(from_mode, to, outcome, self.workloads, teardown)
 
 
 def build_policy(pool: Pool | None, node: Node, timing: Timing) -> Policy:
@@ -67,10 +67,10 @@ def find_ready_timeout(pool: Pool, timing: Timing) -> timedelta:
     return timing.ready_timeout if seconds is None else timedelta(seconds=seconds)
 
 
-def build_claim(pool: Pool) -> Claim:
+def build_claim(pool: Pool) -> Enforcement:
     """Build the claim by which the labels of `pool` are held."""
     force = pool.spec.conflicts is ConflictPolicy.FORCE
-    return Claim(spec=f"{pool.name}/{pool.generation}", force=force)
+    return Enforcement(spec=f"{pool.name}/{pool.generation}", force=force)
 
 
 def build_attempt(pool: Pool, node_retry: str) -> str:

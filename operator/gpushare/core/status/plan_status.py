@@ -12,7 +12,7 @@ from gpushare.api.status import PlanStep, PoolPlan
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.rollout.approval import find_approval, is_approved
 from gpushare.core.rollout.budget import explain_halt, explain_joins_halt
-from gpushare.core.rollout.change_kinds import Kind, hash_kinds
+from gpushare.core.rollout.change_kinds import ChangeKind, hash_kinds
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.editions.edition import Outcome
 from gpushare.names import Reason
@@ -121,7 +121,7 @@ def _summarise(pool_state: PoolState) -> str:
     return "; ".join(told)
 
 
-def _summarise_kind(kind: Kind, nodes: int, held_up: int) -> str:
+def _summarise_kind(kind: ChangeKind, nodes: int, held_up: int) -> str:
     needs = {
         Outcome.APPLY: "the plugins follow the labels",
         Outcome.APPLY_AND_RESTART: "the device plugin restarts",

@@ -20,7 +20,7 @@ from gpushare.core.nodechange.step import (
     find_late_pods,
     write_records,
 )
-from gpushare.core.ownership.drift import Claim, judge_drift
+from gpushare.core.ownership.drift import Enforcement, judge_drift
 from gpushare.core.records.change_record import MAX_MESSAGE, Change, ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import (
@@ -179,7 +179,9 @@ def plan_after_recheck(
         return plan_abort(seen, why=why, not_before=now + timing.backoff, now=now)
     labels = change_labels(seen, change)
     # A foreign value counts when it is replaced: not at the cordon, which may be let go of again.
-    verdict = judge_drift(seen.node, seen.records, labels, Claim(change.claim, force=True), now)
+    verdict = judge_drift(
+        seen.node, seen.records, labels, Enforcement(change.claim, force=True), now
+    )
     restarts = seen.records.restarts
     if not (change.restart or is_early):
         # The plugin is replaced by its label.
