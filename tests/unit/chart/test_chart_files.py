@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster.chartreadme import read_values, render_readme
-from devcluster.testedversions import read_tested_versions
 from gpushare import __version__, names
 from gpushare.api.pool import Edition, Schedule
 from gpushare.editions.registry import MODES
 from gpushare.settings import Settings
+from tools.chart_readme import read_values, render_readme
+from tools.tested_versions import read_tested_versions
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "chart"
@@ -101,7 +101,7 @@ def test_each_test_that_another_version_is_tried_with_exists() -> None:
 def test_the_versions_are_sorted_and_make_lists_them_where_none_is_said() -> None:
     tested = read_tested_versions()
     assert [*tested] == sorted(tested, key=lambda each: [*map(int, each.version.split("."))])
-    program = "devcluster.testedversions"
+    program = "tools.tested_versions"
     assert f"$(BIN)/python -m {program}; exit 1" in (ROOT / "Makefile").read_text()
     told = subprocess.run(
         [sys.executable, "-m", program], cwd=ROOT, capture_output=True, text=True, check=True

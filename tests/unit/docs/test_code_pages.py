@@ -9,8 +9,8 @@ from gpushare.core.analysis.adoption.notes import Code as Note
 from gpushare.core.analysis.finding import Code as Problem
 from gpushare.core.analysis.migration.finding import Code
 from gpushare.names import Reason
-from tests.generated_pages import PAGES, render
 from tests.kit.values.doc_pages import DOCS
+from tools.generated_pages import PAGES, render
 
 ROW = r"^\| `([A-Z]\w+)` \| .+ \|$"
 HEADING = r"^### (\w+)$"

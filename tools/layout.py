@@ -1,4 +1,4 @@
-"""What ruff has no rule for: `python -m tests.layout` says which file of the checkout is wrong."""
+"""What ruff has no rule for: `python -m tools.layout` says which file of the checkout is wrong."""
 
 import ast
 import re
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-FOLDERS = ("operator", "memorytest", "devcluster", "demo", "tests", "bench")
+FOLDERS = ("operator", "memorytest", "devcluster", "demo", "tests", "bench", "tools")
 MOST_LINES = 500
 """What can be read at once."""
 MOST_MODULES = 14

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.layout import find_complaints
+from tools.layout import find_complaints
 
 
 def write(project: Path, file: str, lines: int = 1, text: str = "x = 1\n") -> None:
@@ -22,6 +22,7 @@ def find_files(project: Path) -> list[str]:
     [
         ("bench/long.py", 501, "x = 1\n"),
         ("tests/pod_helpers.py", 1, "x = 1\n"),
+        ("tools/page_utils.py", 1, "x = 1\n"),
         ("operator/a.py", 1, "class World: ..."),
         ("operator/a.py", 1, "def find_obstacles(): ..."),
         ("operator/a.py", 1, "def f(*, second_look): ..."),
