@@ -199,8 +199,9 @@ chart-docs: $(READY) ## Write the chart's README from the comments of its values
 	$(BIN)/python -m tools.chart_readme > chart/README.md
 
 .PHONY: golden
-golden: $(READY) ## Write the answers in tests/golden/answers anew; review the difference
+golden: $(READY) ## Write the answers and messages in tests/golden anew; review the difference
 	GOLDEN=write $(BIN)/pytest tests/unit/cli/test_golden.py -q
+	$(BIN)/python -m tools.program_messages > tests/golden/messages.txt
 
 .PHONY: program-docs
 program-docs: $(READY) ## Write the parts of pages in docs that are made from the program
