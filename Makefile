@@ -188,6 +188,7 @@ format: $(READY) ## Put the code in shape
 .PHONY: crds
 crds: $(READY) ## Write crds/ and the chart's copy from the API's models
 	$(BIN)/python -m gpushare.api.crd > crds/gpusharepools.yaml
+	@# No link: Flux leaves links out of what it takes from a repository.
 	cp crds/gpusharepools.yaml chart/files/gpusharepools.yaml
 
 .PHONY: chart-objects
@@ -300,7 +301,7 @@ base-image: ## Print the digest that the Dockerfile's base has in its registry t
 .PHONY: clean
 clean: ## Remove what the targets made here (built binaries stay in the user's cache)
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m devcluster node-down && $(BIN)/python -m devcluster down; fi
-	rm -rf $(VENV) .dev build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .dev build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 BENCHES = event labels rollout memory admission answers load planner
