@@ -30,6 +30,8 @@ RUN python3 -m venv tools \
 COPY pyproject.toml README.md LICENSE ./
 COPY operator operator
 COPY templates templates
+# A template is a link to it.
+COPY chart/files/teardown.sh chart/files/
 # kubernetes, which reads kubeconfigs, is left out: what every role imports is there (tests/image starts them).
 RUN tools/bin/pip wheel --no-index --no-build-isolation --no-deps --wheel-dir dist . \
     && tools/bin/pip --python "$PREFIX" install --no-compile --no-index --no-deps dist/*.whl \

@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-SOURCES := operator/gpushare memorytest devcluster demo bench tests
+SOURCES := operator/gpushare memorytest devcluster demo bench tools tests
 export PYTHONPATH := operator:.
 # Where it is set, each of a thousand processes would compile the program anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -109,7 +109,7 @@ test-browser: $(BROWSER) ## Look at the page in a Chromium without a window, by 
 
 .PHONY: screenshots
 screenshots: $(BROWSER) ## Draw the page's pictures, docs/images/page-{light,dark}.png
-	$(LIMIT) 300 $(BIN)/python -m tests.browser.screenshots docs/images
+	$(LIMIT) 300 $(BIN)/python -m tools.screenshots docs/images
 
 # What the API server's version may change most.
 VERSIONED = api chart chart_account chart_matrix chart_teardown chart_rights cli_migrate devcluster \
@@ -117,14 +117,14 @@ VERSIONED = api chart chart_account chart_matrix chart_teardown chart_rights cli
 .PHONY: test-version
 test-version: $(READY) ## Run a selection of tests and the demo by Helm on another Kubernetes, VERSION=1.34; without it, list those tested
 	@test -n "$(VERSION)" || { echo "make test-version: say which Kubernetes, VERSION=1.34. Tested:" >&2; \
-		$(BIN)/python -m devcluster.testedversions; exit 1; }
+		$(BIN)/python -m tools.tested_versions; exit 1; }
 	bin=$$($(LIMIT) 4800 $(BIN)/python -m devcluster build --kubernetes $(VERSION)) && export DEVCLUSTER_BIN="$$bin" \
 		&& $(BIN)/pytest $(foreach name,$(VERSIONED),$(wildcard tests/integration/*/test_$(name).py)) $(DEFAULT) $(CLUSTERS) \
 		&& folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT \
 		&& $(LIMIT) 900 $(BIN)/python -m demo --installation=helm --folder "$$folder/demo"
 
 # The oldest that the chart accepts; 1.30 has no later patch release.
-OLDEST = $(shell sed -nE 's/^- \{version: ([0-9.]+),.*/\1/p' devcluster/tested-versions.yaml | head -1)
+OLDEST = $(shell sed -nE 's/^- \{version: ([0-9.]+),.*/\1/p' tools/tested-versions.yaml | head -1)
 .PHONY: test-oldest
 test-oldest: ## Run the same on the oldest Kubernetes that the chart accepts
 	@$(MAKE) --no-print-directory test-version VERSION=$(OLDEST)
@@ -143,7 +143,7 @@ test-node-long: $(READY) ## The same for what takes minutes there, and what take
 
 .PHONY: test-safety
 test-safety: $(READY) ## Show that each safety rule is held by tests: take it out, see them fail
-	$(BIN)/python -m tests.mutations
+	$(BIN)/python -m tools.mutations
 
 .PHONY: fuzz
 fuzz: $(READY) ## Play hundreds of random histories, thousands of pods and calls, each new (HISTORIES=N REVIEWS=N)
@@ -174,7 +174,7 @@ test-soak: $(READY) ## Replace the webhook's certificate 20 times, and its CA, u
 lint: $(READY) ## Check style, the files' length and names, types and the direction of imports
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
-	$(BIN)/python -m tests.layout
+	$(BIN)/python -m tools.layout
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config pyproject.toml
 	$(BIN)/hadolint Dockerfile
@@ -188,23 +188,25 @@ format: $(READY) ## Put the code in shape
 .PHONY: crds
 crds: $(READY) ## Write crds/ and the chart's copy from the API's models
 	$(BIN)/python -m gpushare.api.crd > crds/gpusharepools.yaml
+	@# No link: Flux leaves links out of what it takes from a repository.
 	cp crds/gpusharepools.yaml chart/files/gpusharepools.yaml
 
 .PHONY: chart-objects
 chart-objects: $(READY) ## Render the chart's roles and webhooks, with which `gpushare doctor` compares an installation
-	$(BIN)/python -m devcluster.chartobjects > operator/gpushare/analysis/doctor/chart.json
+	$(BIN)/python -m tools.chart_objects > operator/gpushare/analysis/doctor/chart.json
 
 .PHONY: chart-docs
 chart-docs: $(READY) ## Write the chart's README from the comments of its values
-	$(BIN)/python -m devcluster.chartreadme > chart/README.md
+	$(BIN)/python -m tools.chart_readme > chart/README.md
 
 .PHONY: golden
-golden: $(READY) ## Write the answers in tests/golden/answers anew; review the difference
+golden: $(READY) ## Write the answers and messages in tests/golden anew; review the difference
 	GOLDEN=write $(BIN)/pytest tests/unit/cli/test_golden.py -q
+	$(BIN)/python -m tools.program_messages > tests/golden/messages.txt
 
 .PHONY: program-docs
 program-docs: $(READY) ## Write the parts of pages in docs that are made from the program
-	$(BIN)/python -m tests.generated_pages
+	$(BIN)/python -m tools.generated_pages
 
 .PHONY: cluster
 cluster: $(READY) ## Start a control plane with its kubeconfig in .dev/kubeconfig
@@ -246,7 +248,7 @@ sbom: $(AUDIT)/.ready ## Write the CycloneDX bill of what the image runs on, bui
 
 .PHONY: audit
 audit: $(READY) $(AUDIT)/.ready ## Look for known vulnerabilities in it; says so where there is no data
-	@$(BIN)/python -m tests.vulnerabilities $(AUDIT)/bin/pip-audit
+	@$(BIN)/python -m tools.vulnerabilities $(AUDIT)/bin/pip-audit
 
 IMAGE ?= gpushare-operator:dev
 SOURCE ?=
@@ -289,7 +291,7 @@ chart-push: chart-package ## Push it to CHARTS=oci://HOST/PATH; its digest is th
 .PHONY: plugin
 plugin: $(READY) ## Build the kubectl plugin's archives and its manifest for Krew, in build/plugin (SOURCE=URL)
 	@test -n "$(SOURCE)" || { echo "make plugin: say where its releases are, SOURCE=URL" >&2; exit 1; }
-	$(BIN)/python -m devcluster.kubectlplugin --source "$(SOURCE)"
+	$(BIN)/python -m tools.krew_plugin --source "$(SOURCE)"
 
 .PHONY: base-image
 base-image: ## Print the digest that the Dockerfile's base has in its registry today; docker with buildx
@@ -299,7 +301,7 @@ base-image: ## Print the digest that the Dockerfile's base has in its registry t
 .PHONY: clean
 clean: ## Remove what the targets made here (built binaries stay in the user's cache)
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m devcluster node-down && $(BIN)/python -m devcluster down; fi
-	rm -rf $(VENV) .dev build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .dev build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 BENCHES = event labels rollout memory admission answers load planner

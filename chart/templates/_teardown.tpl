@@ -1,7 +1,7 @@
 {{/* What every Job of a teardown runs: the script comes with the release, and nothing in it is a value. JSON, which
 is CEL too. */}}
 {{- define "gpushare.teardown.command" -}}
-{{- $script := .Files.Get "files/teardown.sh" | required "files/teardown.sh is missing from the chart: copy it from templates/" }}
+{{- $script := .Files.Get "files/teardown.sh" | required "files/teardown.sh is missing from the chart: check it out again" }}
 {{- list "nsenter" "--target" "1" "--mount" "--uts" "--ipc" "--net" "--pid" "--" "/bin/sh" "-c" $script "gpushare-teardown" | toJson }}
 {{- end }}
 

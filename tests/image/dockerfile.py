@@ -117,7 +117,7 @@ class Replay:
         return self._root / path.removeprefix("/")
 
     def _copy(self, source: str, target: Path, *, into: bool) -> None:
-        if source.split("/")[0] not in self._allowed:
+        if not any(f"{source}/".startswith(f"{allowed}/") for allowed in self._allowed):
             raise ValueError(f"COPY {source}: .dockerignore keeps it out of the build")
         origin = self._context / source
         if origin.is_dir():
@@ -130,10 +130,10 @@ class Replay:
 
 
 def _parse_dockerignore(file: Path) -> tuple[set[str], set[str]]:
-    """What is let in at the top, and the names that are left out at any depth."""
+    """The paths that are let in, and the names that are left out at any depth."""
     lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
     allowed = {line[1:] for line in lines if line.startswith("!")}
     ignored = {line.removeprefix("**/") for line in lines if line.startswith("**/")}
     if "*" not in lines or len(lines) != 1 + len(allowed) + len(ignored):
-        raise ValueError(f"{file}: only *, !NAME and **/NAME are understood")
+        raise ValueError(f"{file}: only *, !PATH and **/NAME are understood")
     return allowed, ignored

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from devcluster.kubectlplugin import MACHINES, PYTHON, build_archive, render_manifest
 from tests.kit.cluster.kubeconfigs import write_kubeconfig
+from tools.krew_plugin import MACHINES, PYTHON, build_archive, render_manifest
 
 DIGESTS = {each: f"{number:064x}" for number, each in enumerate(MACHINES)}
 SOURCE = "https://git.example/gpushare-operator"

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from devcluster.chartobjects import render_objects
 from devcluster.installation import NAMESPACE, Installation
 from gpushare.analysis.doctor import chart
 from gpushare.analysis.doctor.webhook import judge_configuration
@@ -18,6 +17,7 @@ from tests.kit.cluster.expect import expect_pool_ready
 from tests.kit.cluster.rbac_rights import list_rights
 from tests.kit.cluster.users import as_user
 from tests.kit.values.manifests import build_pool
+from tools.chart_objects import render_objects
 
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 

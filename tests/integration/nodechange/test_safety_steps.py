@@ -1,6 +1,6 @@
 """Each step of an isolation change is there for a reason: without it, its test here fails.
 
-`python -m tests.mutations` takes the steps out, one by one, and shows just that.
+`python -m tools.mutations` takes the steps out, one by one, and shows just that.
 """
 
 from http import HTTPStatus

@@ -24,7 +24,7 @@ KUBELET_PERIOD_SECONDS = 0.2
 longer, as an installation's is."""
 
 SOURCE_VARIABLE = "GPUSHARE_SOURCE"
-"""Folder of the operator's source to run instead of the project's own (see tests/mutations.py)."""
+"""Folder of the operator's source to run instead of the project's own (see tools/mutations.py)."""
 CONTROLLER_LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/gpushare-controller"
 _READY_SECONDS = 90
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster.chartreadme import read_values, render_readme
-from devcluster.testedversions import read_tested_versions
 from gpushare import __version__, names
 from gpushare.api.pool import Edition, Schedule
 from gpushare.editions.registry import MODES
 from gpushare.settings import Settings
+from tools.chart_readme import read_values, render_readme
+from tools.tested_versions import read_tested_versions
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "chart"
@@ -45,10 +45,16 @@ def values_at(path: str) -> Any:
 OBJECTS = dict(list_objects(SCHEMA))
 
 
-@pytest.mark.parametrize("file", ["crds/gpusharepools.yaml", "templates/teardown.sh"])
-def test_the_chart_has_the_crd_and_the_script_of_the_program(file: str) -> None:
-    copy = CHART / "files" / Path(file).name
-    assert copy.read_bytes() == (ROOT / file).read_bytes(), f"run `cp {file} chart/files/`"
+def test_the_chart_has_the_crd_of_the_program() -> None:
+    copy = CHART / "files/gpusharepools.yaml"
+    assert copy.read_bytes() == (ROOT / "crds" / copy.name).read_bytes(), "run `make crds`"
+
+
+def test_no_file_of_the_chart_and_no_crd_is_a_link() -> None:
+    # Flux leaves links out of what it takes from a repository, and says nothing.
+    files = [*CHART.rglob("*"), *(ROOT / "crds").iterdir()]
+    assert [file for file in files if file.is_symlink()] == []
+    assert (ROOT / "templates/teardown.sh").samefile(CHART / "files/teardown.sh")
 
 
 def test_the_kubelet_hands_the_script_on_as_it_is() -> None:
@@ -101,7 +107,7 @@ def test_each_test_that_another_version_is_tried_with_exists() -> None:
 def test_the_versions_are_sorted_and_make_lists_them_where_none_is_said() -> None:
     tested = read_tested_versions()
     assert [*tested] == sorted(tested, key=lambda each: [*map(int, each.version.split("."))])
-    program = "devcluster.testedversions"
+    program = "tools.tested_versions"
     assert f"$(BIN)/python -m {program}; exit 1" in (ROOT / "Makefile").read_text()
     told = subprocess.run(
         [sys.executable, "-m", program], cwd=ROOT, capture_output=True, text=True, check=True

@@ -9,8 +9,8 @@ from gpushare.analysis.adoption.notes import AdoptionCode
 from gpushare.analysis.finding import FindingCode
 from gpushare.analysis.migration.finding import MigrationCode
 from gpushare.names import Reason
-from tests.generated_pages import PAGES, render
 from tests.kit.values.doc_pages import DOCS
+from tools.generated_pages import PAGES, render
 
 ROW = r"^\| `([A-Z]\w+)` \| .+ \|$"
 HEADING = r"^### (\w+)$"

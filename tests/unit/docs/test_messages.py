@@ -1,59 +1,9 @@
-"""What the program says, side by side in tests/golden/messages.txt, for the review of a change.
+"""What the program says stands side by side in a file, where a review sees each change."""
 
-`GOLDEN=write pytest tests/unit/docs/test_messages.py` writes the list.
-"""
-
-import ast
-import os
-from collections.abc import Iterator
-from pathlib import Path
-
-import gpushare
-
-PROGRAM = Path(gpushare.__file__).parent
-LIST = Path(__file__).parents[2] / "golden" / "messages.txt"
-FEWEST_WORDS = 4
-PATTERNS = ("re.compile", "CommandWithExamples")
+from tests.kit.values.doc_pages import PROJECT
+from tools.program_messages import render_messages
 
 
 def test_the_list_of_messages_is_that_of_the_program() -> None:
-    found = "".join(_list_modules())
-    if os.environ.get("GOLDEN") == "write":
-        LIST.write_text(found)
-    assert LIST.read_text() == found
-
-
-def _list_modules() -> Iterator[str]:
-    for path in sorted(PROGRAM.rglob("*.py")):
-        messages = list(_find_messages(ast.parse(path.read_text())))
-        if messages:
-            yield f"{path.relative_to(PROGRAM)}\n"
-            yield from (f"    {message}\n" for message in messages)
-
-
-def _find_messages(node: ast.AST) -> Iterator[str]:
-    """Strings of some words in their order, but no docstrings and no regular expressions."""
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        return
-    if isinstance(node, ast.Call) and ast.unparse(node.func) in PATTERNS:
-        return
-    text = _read(node)
-    if text is None:
-        for child in ast.iter_child_nodes(node):
-            yield from _find_messages(child)
-    elif len(text.split()) >= FEWEST_WORDS:
-        yield text.encode("ascii", "backslashreplace").decode().replace("\n", "\\n")
-
-
-def _read(node: ast.AST) -> str | None:
-    """A string as it is written, what is filled in in braces; None of what is none."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    if isinstance(node, ast.JoinedStr):
-        return "".join(
-            f"{{{ast.unparse(part.value)}}}"
-            if isinstance(part, ast.FormattedValue)
-            else str(ast.literal_eval(part))
-            for part in node.values
-        )
-    return None
+    listed = (PROJECT / "tests/golden/messages.txt").read_text()
+    assert listed == render_messages(), "run `make golden`"

@@ -1,4 +1,4 @@
-"""`python -m tests.browser.screenshots FOLDER`: the page's pictures, of a snapshot that stays."""
+"""`python -m tools.screenshots FOLDER`: the page's pictures, of a snapshot that stays."""
 
 import os
 import sys

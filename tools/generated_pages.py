@@ -1,4 +1,4 @@
-"""`python -m tests.generated_pages` writes what pages of docs/ have from the program.
+"""`python -m tools.generated_pages` writes what pages of docs/ have from the program.
 
 In a page it stands between `<!-- from the program: NAME -->` and `<!-- end -->`.
 """
@@ -13,7 +13,6 @@ from typing import Any
 
 import typer
 
-from devcluster import testedversions
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.nvidia_plugin import CONFIG_PREFIX
@@ -34,6 +33,7 @@ from gpushare.settings import Variable
 from tests.kit.values.doc_pages import DOCS
 from tests.node.behaviours import BEHAVIOURS, render_table
 from tests.node.nvidia_behaviours import BEHAVIOURS as NVIDIA_BEHAVIOURS
+from tools import tested_versions
 
 WIDTH = 100
 _MANY = 5
@@ -278,7 +278,7 @@ PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "needs": _list_needs,
     "procedures": _list_procedures,
     "matrices": _list_matrices,
-    "tested versions": lambda: iter([testedversions.render_table()]),
+    "tested versions": lambda: iter([tested_versions.render_table()]),
     "behaviours": lambda: iter([render_table(BEHAVIOURS)]),
     "behaviours of NVIDIA": lambda: iter([render_table(NVIDIA_BEHAVIOURS)]),
     "metrics": partial(_list_metrics, ControllerMetrics(per_application=False).families),

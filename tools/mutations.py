@@ -1,6 +1,6 @@
 """Take one safety rule out of the operator at a time, and see its tests fail.
 
-`python -m tests.mutations [PART...]` runs what tests/mutants.toml lists, or what of it has one of
+`python -m tools.mutations [PART...]` runs what tools/mutants.toml lists, or what of it has one of
 these parts in the mutant's name or the test's path, and prints a table. The exit status is 0 where
 every test failed as it must.
 """
@@ -42,8 +42,8 @@ class Mutant:
 
 
 def read_mutants() -> tuple[Mutant, ...]:
-    """Those of tests/mutants.toml."""
-    listed = tomllib.loads((PROJECT / "tests/mutants.toml").read_text())["mutant"]
+    """Those of tools/mutants.toml."""
+    listed = tomllib.loads((PROJECT / "tools/mutants.toml").read_text())["mutant"]
     keys = ("file", "old", "new")
     return tuple(
         Mutant(
@@ -70,7 +70,7 @@ def build_mutated_source(mutant: Mutant, folder: Path) -> Path:
         if (count := text.count(replacement.old)) != 1:
             raise ValueError(
                 f"{mutant.name}: {replacement.file} holds {replacement.old!r} {count} times, "
-                "expected once; bring tests/mutants.toml up to date"
+                "expected once; bring tools/mutants.toml up to date"
             )
         file.write_text(text.replace(replacement.old, replacement.new))
     return source
@@ -112,7 +112,7 @@ def main(parts: Sequence[str]) -> int:
         if not parts or any(part in mutant.name or part in test for part in parts)
     ]
     if not chosen:
-        print(f"no mutant and no test in tests/mutants.toml has {parts} in it", file=sys.stderr)
+        print(f"no mutant and no test in tools/mutants.toml has {parts} in it", file=sys.stderr)
         return 2
     results = []
     for mutant, test in chosen:

@@ -1,4 +1,4 @@
-"""`python -m devcluster.chartreadme` prints the chart's README: its values, from their comments."""
+"""`python -m tools.chart_readme` prints the chart's README: its values, from their comments."""
 
 import json
 import re

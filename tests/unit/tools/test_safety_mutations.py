@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutations import PROJECT, Mutant, build_mutated_source, read_mutants
+from tools.mutations import PROJECT, Mutant, build_mutated_source, read_mutants
 
 
 @pytest.mark.parametrize("mutant", read_mutants(), ids=lambda mutant: mutant.name)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.vulnerabilities import judge
+from tools.vulnerabilities import judge
 
 SOUND = {"name": "kopf", "version": "1.45.2", "vulns": []}
 VULNERABLE = {"name": "jinja2", "version": "2.11.2", "vulns": [{"id": "PYSEC-2021-66"}]}

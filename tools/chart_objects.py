@@ -1,4 +1,4 @@
-"""`python -m devcluster.chartobjects` prints what `gpushare doctor` compares an installation with:
+"""`python -m tools.chart_objects` prints what `gpushare doctor` compares an installation with:
 the chart's roles and webhooks, as Helm renders them."""
 
 import json

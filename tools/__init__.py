@@ -1,0 +1,4 @@
+"""What writes parts of the repository, or checks the repository itself.
+
+Nothing imports it but tests: what a run of the operator or of the control plane needs is elsewhere.
+"""
