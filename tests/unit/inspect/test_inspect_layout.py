@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpushare.analysis.inspect.cards import NodeCards, count_percent, observe_card_nodes
+from gpushare.analysis.inspect.cards import InspectedNode, count_percent, observe_card_nodes
 from gpushare.analysis.inspect.layout import format_details, format_summary
 from tests.kit.values.manifests import Json, build_bound_pod, build_node
 
@@ -12,7 +12,7 @@ def lines(*shown: str) -> str:
     return "".join(f"{line.replace('·', ' ')}\n" for line in shown)
 
 
-def observe(*objects: Json, only: str = "") -> tuple[NodeCards, ...]:
+def observe(*objects: Json, only: str = "") -> tuple[InspectedNode, ...]:
     nodes = [each for each in objects if "containers" not in each.get("spec", {})]
     pods = [each for each in objects if "containers" in each.get("spec", {})]
     return observe_card_nodes(nodes, pods, only)
@@ -29,7 +29,7 @@ def test_no_node_that_shares() -> None:
 
 
 @pytest.fixture
-def mixed() -> tuple[NodeCards, ...]:
+def mixed() -> tuple[InspectedNode, ...]:
     """Both entries, none, and one that names a card which is not there."""
     return observe(
         build_node("n2", gpus=2, total=30, address="10.0.0.2"),
@@ -41,7 +41,7 @@ def mixed() -> tuple[NodeCards, ...]:
     )
 
 
-def test_nodes_with_unlike_cards_and_entries(mixed: tuple[NodeCards, ...]) -> None:
+def test_nodes_with_unlike_cards_and_entries(mixed: tuple[InspectedNode, ...]) -> None:
     n1, n2 = mixed
     assert [node.name for node in mixed] == ["n1", "n2"]
 
@@ -57,7 +57,7 @@ def test_nodes_with_unlike_cards_and_entries(mixed: tuple[NodeCards, ...]) -> No
 
 
 def test_details_count_the_cards_that_the_summary_does_not_show(
-    mixed: tuple[NodeCards, ...],
+    mixed: tuple[InspectedNode, ...],
 ) -> None:
     n1, n2 = mixed
 

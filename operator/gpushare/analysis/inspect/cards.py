@@ -46,7 +46,7 @@ class Holder:
 
 
 @dataclass(frozen=True)
-class NodeCards:
+class InspectedNode:
     """A node and what is on its cards."""
 
     name: str
@@ -78,7 +78,7 @@ class NodeCards:
 
 def observe_card_nodes(
     nodes: Iterable[Json], pods: Iterable[Json], only: str = ""
-) -> tuple[NodeCards, ...]:
+) -> tuple[InspectedNode, ...]:
     """Read the nodes that offer GPU memory, by name; with `only` that one, whatever it offers."""
     bound: dict[str, list[Holder]] = {}
     for pod in pods:
@@ -92,7 +92,7 @@ def observe_card_nodes(
     return tuple(sorted(shown, key=lambda node: node.name))
 
 
-def find_unit(nodes: Sequence[NodeCards]) -> str:
+def find_unit(nodes: Sequence[InspectedNode]) -> str:
     """Find the unit, GiB or MiB, by the first node that has a card; empty where none has."""
     for node in nodes:
         if node.total > 0 and node.gpus > 0:
@@ -105,7 +105,7 @@ def count_percent(used: int, total: int) -> int:
     return int(float(used) / float(total) * 100) if total > 0 else 0
 
 
-def order_by_card(node: NodeCards) -> tuple[Holder, ...]:
+def order_by_card(node: InspectedNode) -> tuple[Holder, ...]:
     """Sort the node's pods by their first card, pending ones last."""
 
     def find_first(holder: Holder) -> tuple[bool, int]:
@@ -114,7 +114,7 @@ def order_by_card(node: NodeCards) -> tuple[Holder, ...]:
     return tuple(sorted(node.holders, key=find_first))
 
 
-def _read_node(raw: Json, holders: Sequence[Holder]) -> NodeCards:
+def _read_node(raw: Json, holders: Sequence[Holder]) -> InspectedNode:
     status = raw.get("status") or {}
     offered = status.get("allocatable") or {}
     addresses = (
@@ -122,7 +122,7 @@ def _read_node(raw: Json, holders: Sequence[Holder]) -> NodeCards:
         for each in status.get("addresses") or ()
         if each.get("type") == "InternalIP" and each.get("address")
     )
-    return NodeCards(
+    return InspectedNode(
         name=raw["metadata"]["name"],
         address=next(addresses, _UNKNOWN),
         gpus=min(parse_quantity(offered.get(names.RESOURCE_GPU_COUNT, 0)) or 0, MAX_CARDS),

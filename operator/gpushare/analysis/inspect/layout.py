@@ -10,7 +10,7 @@ from itertools import groupby
 from gpushare.analysis.inspect.cards import (
     PENDING,
     Holder,
-    NodeCards,
+    InspectedNode,
     count_percent,
     find_unit,
     order_by_card,
@@ -20,7 +20,7 @@ _CLUSTER = "Allocated/Total GPU Memory In Cluster:"
 _PADDING = 2
 
 
-def format_summary(nodes: Sequence[NodeCards]) -> str:
+def format_summary(nodes: Sequence[InspectedNode]) -> str:
     """Format a line for each node, and the sum of all."""
     cards = max((node.gpus for node in nodes), default=0)
     with_pending = any(node.has_pending for node in nodes)
@@ -37,7 +37,7 @@ def format_summary(nodes: Sequence[NodeCards]) -> str:
     return _align("\n".join([header, *rows, dashes, _CLUSTER, sums, ""]))
 
 
-def _format_row(node: NodeCards, cards: int, *, with_pending: bool) -> str:
+def _format_row(node: InspectedNode, cards: int, *, with_pending: bool) -> str:
     cells = [node.name, node.address]
     for card in range(cards):
         held = node.used.get(card)
@@ -47,12 +47,12 @@ def _format_row(node: NodeCards, cards: int, *, with_pending: bool) -> str:
     return "\t".join([*cells, f"{_count_shown(node, cards)}/{node.total}"])
 
 
-def _count_shown(node: NodeCards, cards: int) -> int:
+def _count_shown(node: InspectedNode, cards: int) -> int:
     """Count what a node's row shows: units on a card beyond the last column are left out."""
     return sum(units for card, units in node.used.items() if card == PENDING or 0 <= card < cards)
 
 
-def format_details(nodes: Sequence[NodeCards]) -> str:
+def format_details(nodes: Sequence[InspectedNode]) -> str:
     """Format a block for each node with its pods, and the sum of all."""
     lines: list[str] = []
     used = total = 0
@@ -74,13 +74,13 @@ def format_details(nodes: Sequence[NodeCards]) -> str:
     return _align("\n".join(lines))
 
 
-def _format_titles(node: NodeCards) -> str:
+def _format_titles(node: InspectedNode) -> str:
     titles = [f"GPU{card}(Allocated)" for card in range(node.gpus)]
     titles += ["Pending(Allocated)"] if node.has_pending else []
     return "\t".join(["NAME", "NAMESPACE", *titles, ""])
 
 
-def _format_holder(holder: Holder, node: NodeCards) -> str:
+def _format_holder(holder: Holder, node: InspectedNode) -> str:
     places = range(node.gpus + node.has_pending)
     amounts: list[int] = []
     for place in places:

@@ -7,7 +7,7 @@ from typing import Any
 from gpushare.analysis.inspect.cards import (
     PENDING,
     Holder,
-    NodeCards,
+    InspectedNode,
     count_percent,
     find_unit,
     observe_card_nodes,
@@ -44,7 +44,7 @@ def inspect_nodes(access: Access, node: str, *, details: bool) -> Answer:
     return Answer(_build_document(nodes), build)
 
 
-def _offer_alone(cluster: Cluster, nodes: Sequence[NodeCards]) -> Answer:
+def _offer_alone(cluster: Cluster, nodes: Sequence[InspectedNode]) -> Answer:
     """Answer with the cards' capacity alone, where pods may not be read and allocation is unknown.
     The original's layout has no place for that."""
     unit = find_unit(nodes)
@@ -68,7 +68,7 @@ def _offer_alone(cluster: Cluster, nodes: Sequence[NodeCards]) -> Answer:
     return Answer(document, build)
 
 
-def _escape_node(node: NodeCards) -> NodeCards:
+def _escape_node(node: InspectedNode) -> InspectedNode:
     """Escape control characters in names, which would start another line or column."""
     holders = tuple(
         replace(each, name=escape_controls(each.name), namespace=escape_controls(each.namespace))
@@ -78,7 +78,7 @@ def _escape_node(node: NodeCards) -> NodeCards:
     return replace(node, name=name, address=address, holders=holders)
 
 
-def _build_document(nodes: Sequence[NodeCards]) -> Json:
+def _build_document(nodes: Sequence[InspectedNode]) -> Json:
     used = sum(sum(node.used.values()) for node in nodes)
     total = sum(node.total for node in nodes)
     return {
@@ -90,7 +90,7 @@ def _build_document(nodes: Sequence[NodeCards]) -> Json:
     }
 
 
-def _describe_node(node: NodeCards) -> Json:
+def _describe_node(node: InspectedNode) -> Json:
     return {
         "name": node.name,
         "address": node.address,
@@ -110,7 +110,7 @@ def _list_cards(units: Mapping[int, int]) -> list[tuple[int, int]]:
     return sorted((card, held) for card, held in units.items() if card != PENDING)[:MAX_CARDS]
 
 
-def _total_of(node: NodeCards, card: int) -> int:
+def _total_of(node: InspectedNode, card: int) -> int:
     """Return a card's total; 0 for a card that entries name and the node has not."""
     return node.card_total if 0 <= card < node.gpus else 0
 
@@ -125,7 +125,7 @@ def _describe_holder(holder: Holder) -> Json:
     }
 
 
-def _build_wide(nodes: Sequence[NodeCards]) -> Iterator[Line]:
+def _build_wide(nodes: Sequence[InspectedNode]) -> Iterator[Line]:
     rows: list[Line] = []
     for node in nodes:
         pending = [(PENDING, node.used[PENDING])] if node.has_pending else []
