@@ -18,7 +18,6 @@ from gpushare.names import Reason
 from gpushare.observe.connections import Connections, Listener
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import readiness as readiness_call
-from gpushare.webhook.answer import JsonResponse
 from gpushare.webhook.cache import UndecidedError, UnknownNamespaceError
 from gpushare.webhook.calls import BODY_SECONDS, Calls, CrowdedOutError
 from gpushare.webhook.codec import MalformedReviewError
@@ -126,7 +125,8 @@ class AdmissionServer:
 
     async def _answer(self, question: Question, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            return JsonResponse(await self._decide(question, request))
+            document = await self._decide(question, request)
+            return web.Response(body=document, content_type="application/json")
         except (MalformedReviewError, MalformedPodError, NoTemplateError) as error:
             return self._fail(question, 400, Reason.MALFORMED_REVIEW, str(error))
         except UndecidedError as error:

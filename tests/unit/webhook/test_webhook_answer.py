@@ -1,12 +1,8 @@
-"""The answer as bytes on a connection, which the webhook writes without aiohttp's help."""
+"""The answer as bytes on a connection."""
 
 import asyncio
-import re
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 
 import orjson
-import pytest
 
 from tests.kit.values.webhook_server import build_webhook
 from tests.unit.webhook.webhook_client import BODY, build_call, crowded
@@ -25,23 +21,14 @@ async def test_it_is_one_json_document_of_the_length_that_it_says() -> None:
         reader, _ = await crowd.begin_call(BODY, len(BODY))
         first, headers, body = await read(reader)
     assert first == "HTTP/1.1 200 OK"
-    assert set(headers) == {"Content-Type", "Content-Length", "Date"}
     assert headers["Content-Type"] == "application/json"
-    assert re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", headers["Date"])
-    assert abs(parsedate_to_datetime(headers["Date"]) - datetime.now(UTC)) < timedelta(minutes=1)
     assert orjson.loads(body)["kind"] == "AdmissionReview"
 
 
-@pytest.mark.parametrize(
-    ("version", "fields"),
-    [("1.1", ("Connection: close",)), ("1.0", ()), ("1.0", ("Connection: keep-alive",))],
-)
-async def test_it_is_the_last_one_where_the_caller_or_its_version_wants_that(
-    version: str, fields: tuple[str, ...]
-) -> None:
+async def test_it_is_the_last_one_where_the_caller_wants_that() -> None:
     async with crowded(build_webhook()) as (crowd, _):
         reader, writer = await crowd.open()
-        writer.write(build_call(BODY, *fields, version=version))
+        writer.write(build_call(BODY, "Connection: close"))
         _, headers, _ = await read(reader)
         assert headers["Connection"] == "close"
         assert await reader.read() == b""

@@ -79,12 +79,10 @@ class Crowd:
             writer.transport.abort()
 
 
-def build_call(
-    body: bytes = BODY, *fields: str, length: int | None = None, version: str = "1.1"
-) -> bytes:
+def build_call(body: bytes = BODY, *fields: str, length: int | None = None) -> bytes:
     """A call as bytes, which says that its body is so long."""
     said = f"Content-Length: {len(body) if length is None else length}"
-    head = (f"POST {PODS_PATH} HTTP/{version}", "Host: x", said, *fields, "", "")
+    head = (f"POST {PODS_PATH} HTTP/1.1", "Host: x", said, *fields, "", "")
     return "\r\n".join(head).encode() + body
 
 
