@@ -158,8 +158,8 @@ class Planner:
         self, name: str, planned: _Plans, snapshot: ClusterSnapshot, planned_in: ReconcileContext
     ) -> Iterator[Decision]:
         """Decide what depends on all nodes of a pool. Where a halt or a window begins or ends, plan
-        those nodes again that are only cordoned, failed, or held by a contest: no other plan depends
-        on that. Then admit starts; a pool that only observes admits none."""
+        those nodes again that are only cordoned, failed, or held by a contest: no other plan
+        depends on that. Then admit starts; a pool that only observes admits none."""
         pool_state, pool = self._pool_state(name), self._pools.get(name)
         ctx = self._narrow_context(planned_in, snapshot, name)
 
