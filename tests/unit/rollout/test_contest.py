@@ -207,6 +207,15 @@ def test_no_user_is_asked_to_prepare_a_change_for_a_contested_value() -> None:
     ]
 
 
+def test_what_a_node_waits_for_is_said_again_once_a_contest_is_over() -> None:
+    planner, pool = Planner(Timing()), build_contested("cgpu", "share")
+    snapshot = a_snapshot(pools=(pool,), nodes=(an_isolating(),))
+    for now, reason in ((NOW, Reason.SPEC_CONTESTED), (NOW + WINDOW, Reason.REQUIRES_TEARDOWN)):
+        planner.update(snapshot, None if now == NOW else set(), now)
+        (plan,) = planner.pool_states["training"].plans.values()
+        assert plan.reason is reason
+
+
 def test_no_placement_is_written_in_a_contested_pool() -> None:
     pool = a_pool(schedule="share")
     for placement in ("binpack", "spread", "binpack", "spread"):

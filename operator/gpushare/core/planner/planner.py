@@ -158,8 +158,8 @@ class Planner:
         self, name: str, planned: _Plans, snapshot: ClusterSnapshot, planned_in: ReconcileContext
     ) -> Iterator[NodeDecision]:
         """Decide what depends on all nodes of a pool. Where a halt or a window begins or ends, plan
-        those nodes again that are only cordoned, or failed: no other plan depends on that. Then
-        admit starts; a pool that only observes admits none."""
+        those nodes again that are only cordoned, failed, or held by a contest: no other plan
+        depends on that. Then admit starts; a pool that only observes admits none."""
         pool_state, pool = self._pool_state(name), self._pools.get(name)
         ctx = self._narrow_context(planned_in, snapshot, name)
 
@@ -169,7 +169,7 @@ class Planner:
 
         if {pool_state.last_stops[1], planned_in.closed} != {ctx.closed}:
             # One that failed may be tried again by now, and halts the pool no more.
-            plan_again(pool_state.under_way - pool_state.cordoned, ctx)
+            plan_again((pool_state.under_way | pool_state.contested) - pool_state.cordoned, ctx)
             ctx = self._narrow_context(ctx, snapshot, name)
         stops = ctx.is_halted, ctx.closed
         if {pool_state.last_stops, (planned_in.is_halted, planned_in.closed)} != {stops}:

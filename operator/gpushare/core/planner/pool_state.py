@@ -88,6 +88,12 @@ class PoolState:
         refusal = self.refusal
         return refusal if refusal and refusal.reason is Reason.SPEC_CONTESTED else None
 
+    @property
+    def contested(self) -> set[str]:
+        """Nodes whose change waits for the end of a contest."""
+        pending = self.pending.items()
+        return {name for name, plan in pending if plan.reason is Reason.SPEC_CONTESTED}
+
     def record(self, plan: StepResult) -> None:
         """Record what is planned for a node now."""
         old = self.plans.get(plan.node)

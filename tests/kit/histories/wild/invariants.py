@@ -96,7 +96,9 @@ class WildInvariantChecker(InvariantChecker):
         """As far as its Node shows, or a person says."""
         if not node.machine.runs_daemonsets:
             return False
-        return node.machine.shows_cards or self.is_asserted(node) or bool(node.capacity)
+        is_discovered = f"{names.RESOURCE_WHOLE_GPU}.count" in node.labels
+        shows = node.machine.shows_cards or is_discovered or bool(node.capacity)
+        return shows or self.is_asserted(node)
 
     def _expect_few_restarts(self, name: str, before: Cluster, after: Cluster) -> None:
         """Whatever is written to a pool, a plugin restarts at most six times an hour; where its
