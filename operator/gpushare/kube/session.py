@@ -8,8 +8,7 @@ import aiohttp
 from yarl import URL
 
 from gpushare import __version__, names
-from gpushare.kube.auth.credentials import Credentials
-from gpushare.kube.auth.service_account import read_service_account
+from gpushare.kube.auth.credentials import Credentials, read_service_account
 from gpushare.kube.errors import CredentialsError
 
 REQUEST_TIMEOUT_SECONDS = 30.0
@@ -28,8 +27,7 @@ async def load_credentials(
     """
     if kubeconfig is not None:
         # Its imports take memory, and no Pod needs them.
-        from gpushare.kube.auth.contexts import find_context
-        from gpushare.kube.auth.kubeconfig import load_kubeconfig
+        from gpushare.kube.auth.kubeconfig import find_context, load_kubeconfig
 
         if context := find_context(kubeconfig, None):
             return await load_kubeconfig(context)
@@ -57,8 +55,10 @@ def open_session(
         request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
         # Kopf's calls follow where an answer points to: not with our token.
-        if request.url.origin() == origin and (authorization := await credentials.authorize()):
-            request.headers["Authorization"] = authorization
+        if request.url.origin() == origin:
+            request.server_hostname = credentials.server_name
+            if authorization := await credentials.authorize():
+                request.headers["Authorization"] = authorization
         try:
             response = await handler(request)
         except aiohttp.ClientConnectorCertificateError:

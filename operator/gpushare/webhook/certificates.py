@@ -17,7 +17,7 @@ from gpushare.certs.validation import (
     find_other_owner,
     is_vouched_for,
 )
-from gpushare.kube.auth.tls import load_pair
+from gpushare.kube.auth.credentials import load_pair
 from gpushare.kube.client import ApiClient, Json
 from gpushare.kube.errors import CALL_FAILURES, ApiError, describe_failure
 from gpushare.kube.resources.secrets import Secret, create_secret, read_secret, replace_secret

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from devcluster.kubeconfig import read_own_kubeconfig
-from gpushare.kube.auth.own_credentials import SERVICE_ACCOUNT, load_own_credentials
+from gpushare.kube.auth.kubeconfig import SERVICE_ACCOUNT, load_own_credentials
 from gpushare.kube.client import ApiClient, connect
 from gpushare.kube.errors import ApiError
 from gpushare.kube.session import load_credentials

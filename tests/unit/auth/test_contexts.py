@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpushare.kube.auth.contexts import Context, find_context
-from gpushare.kube.auth.own_credentials import load_own_credentials
+from gpushare.kube.auth.kubeconfig import Context, find_context, load_own_credentials
 from gpushare.kube.errors import CredentialsError
 from tests.kit.cluster.kubeconfigs import SERVER
 

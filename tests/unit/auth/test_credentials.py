@@ -11,8 +11,7 @@ from aiohttp.test_utils import RawTestServer
 
 import gpushare
 from gpushare.certs.issue import issue_authority
-from gpushare.kube.auth.credentials import TOKEN_SECONDS
-from gpushare.kube.auth.service_account import read_service_account
+from gpushare.kube.auth.credentials import TOKEN_SECONDS, read_service_account
 from gpushare.kube.client import connect
 from gpushare.kube.errors import CredentialsError
 from gpushare.kube.session import load_credentials

@@ -123,7 +123,7 @@ async def test_a_certificate_is_put_into_tls_each_time(
     )
     assert plugin.renews_certificate
     assert await plugin.authorize() is None
-    assert loaded == [MINE.certificate_pem.decode()] * 2
+    assert loaded == [f"{PAIR['clientCertificateData']}\n{PAIR['clientKeyData']}"] * 2
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What a kubeconfig says is what is sent, also where `kubernetes` reads it unlike kubectl."""
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -16,10 +17,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import RawTestServer
 from cryptography.hazmat.primitives import serialization
+from yarl import URL
 
 from gpushare.certs.issue import issue_authority, issue_identity
 from gpushare.kube.auth.credentials import Credentials
-from gpushare.kube.auth.kubernetes_import import import_kube_config
+from gpushare.kube.auth.kubeconfig import import_reader
 from gpushare.kube.client import connect
 from gpushare.kube.errors import CredentialsError
 from gpushare.kube.session import load_credentials
@@ -131,7 +133,7 @@ async def test_no_private_key_stays_in_a_file(
 
 def test_what_reads_kubeconfigs_is_not_imported_before_one_is_read() -> None:
     script = (
-        "import sys, gpushare.kube.session, gpushare.kube.auth.own_credentials; "
+        "import sys, gpushare.kube.session, gpushare.kube.auth.kubeconfig; "
         "sys.exit('kubernetes' in sys.modules)"
     )
     assert start_python("-c", script).code == 0
@@ -180,6 +182,38 @@ async def test_a_server_is_told_who_asks_only_where_it_is_known(
                 await asking
 
 
+@contextlib.asynccontextmanager
+async def tunnelling(url: str) -> AsyncIterator[str]:
+    """A proxy that tunnels to this server, whatever it is asked for."""
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            while data := await reader.read(2**16):
+                writer.write(data)
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"CONNECT ")
+        far = await asyncio.open_connection(URL(url).host, URL(url).port)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            await asyncio.gather(copy(reader, far[1]), copy(far[0], writer))
+
+    server = await asyncio.start_server(tunnel, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_a_server_is_known_by_its_tls_name_behind_a_proxy_too(tmp_path: Path) -> None:
+    tls, _, authority = build_tls()
+    trusted = {"certificate-authority-data": encode(authority.certificate_pem)}
+    async with serving(tls) as url, tunnelling(url) as proxy:
+        cluster = trusted | {"server": "https://api.behind.example", "proxy-url": proxy}
+        told = await ask(tmp_path, TOKEN, **cluster, **{"tls-server-name": HOST})
+        assert ["Authorization", "Bearer mine"] in told["headers"]
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            await ask(tmp_path, TOKEN, **cluster)
+
+
 async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_path: Path) -> None:
     tls, _, _ = build_tls()
     user = TOKEN | {
@@ -208,6 +242,7 @@ async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_pa
         ({"server": "10.0.0.2"}, "server must begin with"),
         ({"server": "https://[::1"}, "context here: "),
         ({"certificate-authority": "none.crt"}, "none.crt"),
+        ({"certificate-authority": "/dev/null"}, "Empty certificate data"),
         ({"certificate-authority-data": "4pyT"}, "context here: "),
         ({"certificate-authority-data": 1}, "context here: "),
         ({"proxy-url": "socks5://me:secret@10.0.0.3"}, "proxy-url must be http://HOST:PORT"),
@@ -267,5 +302,5 @@ async def test_without_the_package_that_reads_it_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "kubernetes", None)
-    import_kube_config.cache_clear()
+    import_reader.cache_clear()
     await expect_told(tmp_path, TOKEN, "the Python package kubernetes")

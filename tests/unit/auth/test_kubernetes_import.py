@@ -7,8 +7,8 @@ import pytest
 
 _ALONE = """
 import sys
-from gpushare.kube.auth.kubernetes_import import import_kube_config
-assert import_kube_config().Configuration().verify_ssl
+from gpushare.kube.auth.kubeconfig import import_reader
+assert import_reader().KubeConfigLoader
 assert "kubernetes.client" not in sys.modules and "kubernetes.aio.client.models" not in sys.modules
 import kubernetes.aio.config
 assert kubernetes.aio.config.kube_config.ApiClient.__init__.__code__.co_argcount > 1
@@ -16,17 +16,17 @@ assert kubernetes.client.V1Node
 """
 _WHOLE = """
 import sys
-from gpushare.kube.auth import kubernetes_import
-def pretend(root):
+from gpushare.kube.auth import kubeconfig
+def fail(root):
     raise TypeError(root)
-kubernetes_import._pretend = pretend
-assert kubernetes_import.import_kube_config().Configuration().verify_ssl
+kubeconfig._import_alone = fail
+assert kubeconfig.import_reader().KubeConfigLoader
 assert "kubernetes.client" in sys.modules
 """
 _AFTER = """
 import kubernetes.aio.config
-from gpushare.kube.auth.kubernetes_import import import_kube_config
-assert import_kube_config() is kubernetes.aio.config.kube_config
+from gpushare.kube.auth.kubeconfig import import_reader
+assert import_reader() is kubernetes.aio.config.kube_config
 """
 
 

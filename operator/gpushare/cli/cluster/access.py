@@ -72,13 +72,13 @@ class Access:
         """Find the namespace: the one asked for, or that of the context or Pod, or `default`."""
         if asked is not None or self.snapshot is not None:
             return asked or "default"
-        from gpushare.kube.auth.own_credentials import find_own_namespace
+        from gpushare.kube.auth.kubeconfig import find_own_namespace
 
         return find_own_namespace(self.kubeconfig, self.context)
 
     def find_source(self) -> str:
         """Name what is read, for a user: the context, or the cluster that a Pod is in."""
-        from gpushare.kube.auth.contexts import find_context
+        from gpushare.kube.auth.kubeconfig import find_context
 
         found = find_context(self.kubeconfig, self.context)
         return f"context {found.name}" if found else "the cluster of this Pod"
@@ -88,7 +88,7 @@ class Access:
 
         Raises `CredentialsError`; nothing is sent yet.
         """
-        from gpushare.kube.auth.own_credentials import load_own_credentials
+        from gpushare.kube.auth.kubeconfig import load_own_credentials
         from gpushare.kube.client import connect
 
         return connect(await load_own_credentials(self.kubeconfig, self.context))

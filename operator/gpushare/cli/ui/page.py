@@ -17,7 +17,7 @@ from gpushare.cli.cluster.objects import read_cluster
 from gpushare.cli.output.answer import print_note, print_text
 from gpushare.cli.ui.feed import Feed, run_aside
 from gpushare.cli.ui.server import PageServer
-from gpushare.kube.auth.contexts import find_context
+from gpushare.kube.auth.kubeconfig import find_context
 from gpushare.kube.client import ApiClient
 
 

@@ -1,14 +1,21 @@
-"""Holds the address of the API server and the credentials for it."""
+"""Holds the address of the API server and the credentials for it, and reads a Pod's: see "Accessing
+the Kubernetes API from a Pod" in the Kubernetes documentation."""
 
 import contextlib
 import ssl
+import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpushare.kube.errors import CredentialsError
+
 Header = tuple[str, str]
 """Name and value."""
+TOKEN_SECONDS = 60.0
+"""A token is read again after so long: the kubelet replaces it well before it ends."""
+_HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,32 +27,27 @@ class Credentials:
     tls: ssl.SSLContext | None
     """None for plain HTTP."""
     authorize: Callable[[], Awaitable[str | None]]
-    """The header Authorization, asked for before each request, since tokens are short-lived; None
-    where there is none."""
-    proxy: str | None = None
-    """A URL."""
+    """Returns the header Authorization for the next request; None where there is none."""
     forget: Callable[[], None] = lambda: None
     """To be called when the API server answers 401: what it does not know is not given again."""
     renew_trust: Callable[[], None] = lambda: None
-    """To be called when the API server's certificate is of none of the CAs in `tls`: there may be
-    a new one."""
+    """To be called when no CA in `tls` vouches for the API server: there may be a new one."""
     renews_certificate: bool = False
-    """Whether the client certificate in `tls` is replaced now and then; a connection knows only
-    the one that it was opened with, so that none may be kept."""
+    """Whether the client certificate in `tls` changes: a connection goes on with its first one."""
+    server_name: str | None = None
+    """The name in the API server's certificate, where it is not that of `host`."""
+    proxy: str | None = None
+    """A URL."""
     headers: tuple[Header, ...] = ()
     """Of each request: whom it is made as."""
 
 
-def build_bearer(token: str) -> str:
+def build_bearer(token: str, source: object = "the token") -> str:
     """Build the header Authorization for a token. Raises ValueError for what can't be one."""
     if not token or not token.isascii() or not token.isprintable():
         # It is not shown: it may be a good part of a secret.
-        raise ValueError("the token is not one line of ASCII")
+        raise ValueError(f"{source} is empty, or not one line of ASCII")
     return f"Bearer {token}"
-
-
-TOKEN_SECONDS = 60.0
-"""A token is read again after so long: the kubelet replaces it well before it ends."""
 
 
 class TokenFile:
@@ -55,29 +57,86 @@ class TokenFile:
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path = path
-        self._clock = clock
-        self._read_at = clock()
-        self._bearer = self._read()
+        self._path, self._clock = path, clock
+        self._read()
 
     async def authorize(self) -> str:
         """Return the header Authorization."""
-        if self._clock() - self._read_at >= TOKEN_SECONDS:
-            self._read_at = self._clock()
+        if self._clock() >= self._next:
             # The older one may still do, and else the API server says so.
             with contextlib.suppress(OSError, ValueError):
-                self._bearer = self._read()
+                self._read()
         return self._bearer
 
     def forget(self) -> None:
         """Have the file read at the next call."""
-        self._read_at = self._clock() - TOKEN_SECONDS
+        self._next = self._clock()
 
-    def _read(self) -> str:
-        token = self._path.read_text().strip()
-        if not token:
-            raise ValueError(f"{self._path} is empty")
-        try:
-            return build_bearer(token)
-        except ValueError as error:
-            raise ValueError(f"{self._path}: {error}") from error
+    def _read(self) -> None:
+        self._next = self._clock() + TOKEN_SECONDS
+        self._bearer = build_bearer(self._path.read_text().strip(), self._path)
+
+
+def is_pod(environ: Mapping[str, str]) -> bool:
+    """Tell whether the kubelet says where the API server is."""
+    return bool(environ.get(_HOST) and environ.get(_PORT))
+
+
+def read_service_account(
+    folder: Path, environ: Mapping[str, str], clock: Callable[[], float] = time.monotonic
+) -> Credentials:
+    """Read the credentials that the kubelet put into `folder`, for the API server that `environ`
+    names.
+
+    Raises `CredentialsError` where something is not there, or is of no use.
+    """
+    start = f"cannot use the ServiceAccount in {folder}"
+    if not is_pod(environ):
+        raise CredentialsError(f"{start}: this is not a Pod ({_HOST} or {_PORT} is not set)")
+    host = f"[{environ[_HOST]}]" if ":" in environ[_HOST] else environ[_HOST]
+    try:
+        tls = build_client_tls((folder / "ca.crt").read_bytes())
+        token = TokenFile(folder / "token", clock)
+    except (OSError, ValueError) as error:
+        raise CredentialsError(f"{start}: {error}") from error
+
+    def renew_trust() -> None:
+        # In place: connections are opened by this context. What it trusts stays trusted until the
+        # process ends.
+        with contextlib.suppress(OSError, ValueError):
+            tls.load_verify_locations(cadata=(folder / "ca.crt").read_text("ascii"))
+
+    url = f"https://{host}:{environ[_PORT]}"
+    return Credentials(url, tls, token.authorize, token.forget, renew_trust)
+
+
+def build_client_tls(
+    authorities_pem: bytes | None = None, *, verify: bool = True
+) -> ssl.SSLContext:
+    """Build a TLS context for connections to a server that one of these CAs vouches for; without
+    CAs, one of this machine's.
+
+    Raises ssl.SSLError (an OSError) or ValueError where these are no certificates.
+    """
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if not verify:
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+    elif authorities_pem is None:
+        tls.load_default_certs()
+    else:
+        tls.load_verify_locations(cadata=authorities_pem.decode("ascii"))
+        # As kubectl does: what is named is trusted, even where it is no root.
+        tls.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return tls
+
+
+def load_pair(tls: ssl.SSLContext, certificate_pem: bytes, key_pem: bytes) -> None:
+    """Put a certificate with its key into a TLS context. Raises ssl.SSLError (an OSError) where
+    they are of no use there."""
+    # OpenSSL's loader takes files only; this one is readable by this user, and gone at the end.
+    with tempfile.NamedTemporaryFile(prefix="gpushare-") as file:
+        file.write(certificate_pem + b"\n" + key_pem)
+        file.flush()
+        # Without a password OpenSSL would ask for one on the terminal.
+        tls.load_cert_chain(file.name, password="")

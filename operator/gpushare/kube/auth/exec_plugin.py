@@ -6,42 +6,40 @@ Run as kubectl does it ("client-go credential plugins" in the Kubernetes documen
 
 import asyncio
 import base64
+import math
 import os
 import ssl
 import sys
-from datetime import UTC, datetime
+import time
+from datetime import datetime
+from typing import Any
 
 import orjson
 
-from gpushare.kube.auth.contexts import Fields
-from gpushare.kube.auth.credentials import build_bearer
-from gpushare.kube.auth.tls import load_pair
+from gpushare.kube.auth.credentials import build_bearer, load_pair
 from gpushare.kube.errors import CredentialsError
 
+Fields = dict[str, Any]
 _TOLD = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
 _EXTENSION = "client.authentication.k8s.io/exec"
-_LONG_AGO, _NEVER = (each.replace(tzinfo=UTC) for each in (datetime.min, datetime.max))
 
 
 class CredentialPlugin:
     """Runs the plugin of a user again when its credentials have expired or are rejected.
 
-    Client certificates that it gives are put into `tls`. `cluster` is what it is told of it, if it
-    is. Raises KeyError for a `spec` without a command.
+    Client certificates that it gives are put into `tls`. It is told of `cluster` unless
+    that is empty. Raises KeyError for a `spec` without a command.
     """
 
     gives_certificates = False
 
     def __init__(self, origin: str, spec: Fields, cluster: Fields, tls: ssl.SSLContext) -> None:
-        if not (command := spec.get("command")):
-            raise KeyError("command")
-        self._what = f"{origin}: credential plugin {command}"
-        self._spec = spec
-        self._cluster = {"cluster": cluster} if cluster else {}
-        self._tls = tls
+        self._what = f"{origin}: credential plugin {spec['command']}"
+        self._spec, self._tls = spec, tls
+        self._told = {"cluster": cluster} if cluster else {}
         self._turn = asyncio.Lock()
         self._bearer: str | None = None
-        self._end = _LONG_AGO
+        self._end = 0.0
 
     async def authorize(self) -> str | None:
         """Return the header Authorization, None where it gave a certificate alone.
@@ -49,19 +47,18 @@ class CredentialPlugin:
         Raises `CredentialsError`.
         """
         async with self._turn:
-            if datetime.now(UTC) >= self._end:
+            if time.time() >= self._end:
                 try:
-                    self._take(orjson.loads(await self._run()))
+                    self._take(orjson.loads(await self._run())["status"])
                 except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
                     raise CredentialsError(f"{self._what} failed: {error}") from error
         return self._bearer
 
     def forget(self) -> None:
         """Have the plugin run at the next call."""
-        self._end = _LONG_AGO
+        self._end = 0.0
 
-    def _take(self, answer: Fields) -> None:
-        status = answer["status"]
+    def _take(self, status: Fields) -> None:
         token, certificate = status.get("token"), status.get("clientCertificateData")
         if not token and not certificate:
             raise ValueError("it returned neither a token nor a client certificate")
@@ -70,7 +67,7 @@ class CredentialPlugin:
             self.gives_certificates = True
         self._bearer = build_bearer(token) if token else None
         end = status.get("expirationTimestamp")
-        self._end = datetime.fromisoformat(end).astimezone(UTC) if end else _NEVER
+        self._end = datetime.fromisoformat(end).timestamp() if end else math.inf
 
     async def _run(self) -> bytes:
         """Run the command and return what it prints."""
@@ -79,12 +76,12 @@ class CredentialPlugin:
         info = {
             "apiVersion": spec["apiVersion"],
             "kind": "ExecCredential",
-            "spec": {"interactive": is_interactive, **self._cluster},
+            "spec": {"interactive": is_interactive, **self._told},
         }
-        told = {each["name"]: each.get("value", "") for each in spec.get("env") or ()}
+        env = {each["name"]: each.get("value", "") for each in spec.get("env") or ()}
         process = await asyncio.create_subprocess_exec(
             *(spec["command"], *(spec.get("args") or ())),
-            env=os.environ | told | {"KUBERNETES_EXEC_INFO": orjson.dumps(info).decode()},
+            env=os.environ | env | {"KUBERNETES_EXEC_INFO": orjson.dumps(info).decode()},
             stdin=None if is_interactive else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             # Who is asked must see it.

@@ -1,33 +1,122 @@
-"""Loads the credentials of a kubeconfig by `kubernetes`. Outside of the cluster only: the
-image has none.
+"""Finds the context that is meant in kubeconfigs, and loads its credentials. Outside of the cluster
+only: the image has no `kubernetes`, which says how the server is reached, and what is sent to it.
 
-What it reads otherwise than kubectl is read here. It drops `as`, reads a token file once, only logs
+What that reads otherwise than kubectl is read here. It takes the last of several current-contexts
+instead of the first, takes no empty file, looks for a user's files beside those of the cluster, and
+quotes secrets of an entry that it can't read. It drops `as`, reads a token file once, only logs
 that a credential plugin failed, and leaves private keys in temporary files. To renew a token of
 OpenID Connect it sends the client's secret to a server that it does not verify.
 """
 
 import base64
-import ssl
-import tempfile
-from collections.abc import Iterator
-from dataclasses import replace
+import contextlib
+import os
+import sys
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
+import yaml
 from yarl import URL
 
-from gpushare.kube.auth.contexts import Context, Fields
-from gpushare.kube.auth.credentials import Credentials, Header, TokenFile
-from gpushare.kube.auth.exec_plugin import CredentialPlugin, build_cluster_info
-from gpushare.kube.auth.kubernetes_import import import_kube_config
-from gpushare.kube.auth.proxies import is_supported
-from gpushare.kube.auth.tls import build_client_tls
+from gpushare.api.suggestion import suggest
+from gpushare.kube.auth.credentials import (
+    Credentials,
+    Header,
+    TokenFile,
+    build_client_tls,
+    is_pod,
+    load_pair,
+    read_service_account,
+)
+from gpushare.kube.auth.exec_plugin import CredentialPlugin, Fields, build_cluster_info
+from gpushare.kube.auth.proxies import find_proxy, is_supported
 from gpushare.kube.errors import CredentialsError
 
+DEFAULT_PATH = Path("~/.kube/config")
+VARIABLE = "KUBECONFIG"
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_KINDS = ("context", "cluster", "user")
+_PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _HEADER_CHARACTERS = "!#$&'*+-.^_`|~"
 """That a header's name may have besides letters and digits (RFC 9110), but for the percent sign,
 which escapes all others."""
+_PACKAGES = ("kubernetes", "kubernetes.aio", "kubernetes.aio.client")
+_READER = "kubernetes.aio.config.kube_config"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A context with what it names; their paths start from the working directory."""
+
+    origin: str
+    """Its files and its name, for messages."""
+    name: str
+    namespace: str
+    cluster: Fields
+    user: Fields
+
+
+def find_context(
+    kubeconfig: Path | None, asked: str | None, environ: Mapping[str, str] = os.environ
+) -> Context | None:
+    """Find the context `asked`, or else the current one: of this file, else of those of KUBECONFIG,
+    else of the default one; None where that does not exist.
+
+    Raises `CredentialsError`: the message says what is missing.
+    """
+    source, named = ("--kubeconfig", [kubeconfig]) if kubeconfig else ("", [DEFAULT_PATH])
+    if not kubeconfig and (value := environ.get(VARIABLE)):
+        source, named = VARIABLE, [Path(part) for part in value.split(os.pathsep) if part]
+    files = {path: _read_file(path) for path in map(Path.expanduser, named) if path.exists()}
+    shown = os.pathsep.join(map(str, files or named)) or "nothing"
+    if not files and source:
+        raise CredentialsError(f"{source} names {shown}, which does not exist")
+    return _find(shown, list(files.values()), asked) if files else None
+
+
+def find_own_namespace(kubeconfig: Path | None, context: str | None) -> str:
+    """Find the namespace that kubectl would use: the context's, else the Pod's, else `default`.
+
+    Raises `CredentialsError`.
+    """
+    if found := find_context(kubeconfig, context):
+        return found.namespace
+    try:
+        return (SERVICE_ACCOUNT / "namespace").read_text().strip() or "default"
+    except (OSError, UnicodeDecodeError):
+        return "default"
+
+
+async def load_own_credentials(
+    kubeconfig: Path | None,
+    context: str | None,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Credentials:
+    """Load credentials as kubectl finds them: the file asked for, else those of KUBECONFIG, the
+    default one, the Pod's ServiceAccount. Outside of a Pod with the proxy that the environment
+    names, unless the kubeconfig names one.
+
+    Raises `CredentialsError`; nothing is sent to the API server.
+    """
+    if found := find_context(kubeconfig, context, environ):
+        credentials = await load_kubeconfig(found)
+        proxy = credentials.proxy or find_proxy(credentials.host, environ)
+        return replace(credentials, proxy=proxy)
+    if context is not None or not is_pod(environ):
+        raise CredentialsError(
+            f"no kubeconfig found: {DEFAULT_PATH} does not exist, {VARIABLE} is not set, and this "
+            "is not a Pod. Set --kubeconfig, or read a snapshot with --snapshot"
+        )
+    return read_service_account(service_account, environ)
 
 
 async def load_kubeconfig(context: Context) -> Credentials:
@@ -38,13 +127,56 @@ async def load_kubeconfig(context: Context) -> Credentials:
     """
     try:
         return await _load(context)
-    except ModuleNotFoundError as error:
-        raise CredentialsError(
-            f"{context.origin}: the Python package kubernetes is not installed. The "
-            "image does not include it, since a Pod uses its ServiceAccount"
-        ) from error
-    except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
+    except (AttributeError, ImportError, KeyError, OSError, TypeError, ValueError) as error:
         raise CredentialsError(f"{context.origin}: {error}") from error
+
+
+def _find(shown: str, files: list[Fields], asked: str | None) -> Context:
+    known = {kind: ChainMap(*(file[kind] for file in files)) for kind in _KINDS}
+    name = asked or next((str(said) for file in files if (said := file["current-context"])), "")
+    if name not in known["context"]:
+        fault = (
+            f"no context {name}{suggest(name, known['context'])}" if name else "no current-context"
+        )
+        names = ", ".join(sorted(known["context"])) or "none"
+        raise CredentialsError(f"{shown} has {fault}. Set --context to one that it has: {names}")
+    context = {field: str(value) for field, value in known["context"][name].items()}
+    origin = f"{shown}: context {name}"
+    for kind in ("cluster", "user"):
+        if (named := context.get(kind)) not in known[kind]:
+            raise CredentialsError(f"{origin} names the {kind} {named!r}, which is not defined")
+    cluster, user = (known[kind][context[kind]] for kind in ("cluster", "user"))
+    return Context(origin, name, context.get("namespace", "default"), cluster, user)
+
+
+def _read_file(path: Path) -> Fields:
+    """Read each kind's entries by name, and the current-context."""
+    try:
+        content = yaml.safe_load(path.read_text()) or {}
+        entries = {
+            kind: {
+                entry["name"]: _resolve(entry.get(kind) or {}, path.parent)
+                for entry in content.get(f"{kind}s") or ()
+            }
+            for kind in _KINDS
+        }
+        return {"current-context": content.get("current-context"), **entries}
+    except (OSError, UnicodeDecodeError) as error:
+        raise CredentialsError(f"cannot read {path}: {error}") from error
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+        # Not in its own words: they may quote a secret.
+        raise CredentialsError(
+            f"{path} is not a kubeconfig, or has an entry without name"
+        ) from error
+
+
+def _resolve(entry: Fields, folder: Path) -> Fields:
+    """Resolve paths from the file's folder; a command without a slash stays one in PATH."""
+    said = {field: value for field, value in entry.items() if value}
+    said |= {field: str(folder / said[field]) for field in _PATHS if field in said}
+    if os.sep in (command := said.get("exec", {}).get("command") or ""):
+        said["exec"] = {**said["exec"], "command": str(folder / command)}
+    return said
 
 
 async def _load(context: Context) -> Credentials:
@@ -55,9 +187,11 @@ async def _load(context: Context) -> Credentials:
     # As kubectl: over plain HTTP nothing of a user is sent.
     is_tls = server.scheme == "https"
     user = context.user if is_tls else {}
-    with tempfile.TemporaryDirectory(prefix="gpushare-") as folder:
-        read = await _read(_unfold(cluster, folder), _unfold(_select(user), folder))
-        authorities, tls = _build_tls(read)
+    read = await _read(cluster, user)
+    authorities = _read_pem(cluster, "certificate-authority") if is_tls else None
+    tls = build_client_tls(authorities, verify=read.verify_ssl)
+    if certificate := _read_pem(user, "client-certificate"):
+        load_pair(tls, certificate, _read_pem(user, "client-key") or b"")
     if read.proxy and not is_supported(read.proxy):
         raise ValueError("proxy-url must be http://HOST:PORT")
     header: str | None = read.api_key.get("BearerToken")
@@ -68,7 +202,8 @@ async def _load(context: Context) -> Credentials:
     async def authorize() -> str | None:
         return header
 
-    found = Credentials(read.host, tls, authorize, read.proxy, headers=headers)
+    names = {"server_name": read.tls_server_name, "proxy": read.proxy}
+    found = Credentials(read.host, tls, authorize, **names, headers=headers)
     if "tokenFile" in user:
         file = TokenFile(Path(user["tokenFile"]))
         return replace(found, authorize=file.authorize, forget=file.forget)
@@ -83,61 +218,43 @@ async def _load(context: Context) -> Credentials:
             forget=plugin.forget,
             renews_certificate=plugin.gives_certificates,
         )
-    if is_tls and not header and not read.cert_file:
+    if is_tls and not header and not certificate:
         raise ValueError("the user has no token, client certificate or credential plugin")
     return found
 
 
 async def _read(cluster: Fields, user: Fields) -> Any:
-    """Return the Configuration that `kubernetes` makes of them."""
-    reader = import_kube_config()
-    kubeconfig = {
-        "current-context": "it",
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-        "clusters": [{"name": "it", "cluster": cluster}],
-        "users": [{"name": "it", "user": user}],
+    """Have `kubernetes` read them, but for files and commands, into its Configuration's fields."""
+    sent: Fields = {
+        field: user[field] for field in ("token", "username", "password") if field in user
     }
-    configuration = reader.Configuration()
-    try:
-        await reader.load_kube_config_from_dict(kubeconfig, client_configuration=configuration)
-    except reader.ConfigException as error:
-        raise ValueError(error) from error
-    return configuration
-
-
-def _build_tls(read: Any) -> tuple[bytes | None, ssl.SSLContext]:
-    """Return the CAs, and an SSL context with them."""
-    authorities = Path(read.ssl_ca_cert).read_bytes() if read.ssl_ca_cert else None
-    tls = build_client_tls(authorities, server_name=read.tls_server_name, verify=read.verify_ssl)
-    if read.cert_file:
-        # Without a password OpenSSL would ask for one on the terminal.
-        tls.load_cert_chain(read.cert_file, read.key_file, password="")
-    return authorities, tls
-
-
-def _select(user: Fields) -> Fields:
-    """Select the fields that `kubernetes` is to read; of OpenID Connect, the current token."""
-    read = {field: value for field, value in user.items() if field not in ("exec", "tokenFile")}
-    if provider := read.pop("auth-provider", None):
-        if provider["name"] != "oidc":
+    if provider := user.get("auth-provider"):
+        if (name := provider["name"]) != "oidc":
             raise ValueError(
-                f"auth-provider {provider['name']!r} is not supported; use a credential plugin "
-                "(exec)"
+                f"auth-provider {name!r} is not supported; use a credential plugin (exec)"
             )
         config = {key: value for key, value in provider["config"].items() if key != "refresh-token"}
-        read["auth-provider"] = {"name": "oidc", "config": config}
+        sent["auth-provider"] = {"name": name, "config": config}
+    reached = {key: value for key, value in cluster.items() if "certificate-authority" not in key}
+    kubeconfig = {
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        "clusters": [{"name": "it", "cluster": reached}],
+        "users": [{"name": "it", "user": sent}],
+    }
+    read = SimpleNamespace(api_key={}, verify_ssl=True, tls_server_name=None, proxy=None)
+    reader = import_reader()
+    try:
+        await reader.load_kube_config_from_dict(kubeconfig, "it", read)
+    except reader.ConfigException as error:
+        raise ValueError(error) from error
     return read
 
 
-def _unfold(entry: Fields, folder: str) -> Fields:
-    """Replace an entry's data by files with it."""
-    unfolded = dict(entry)
-    for field in ("certificate-authority", "client-certificate", "client-key"):
-        if data := unfolded.pop(f"{field}-data", None):
-            path = Path(folder, field)
-            path.write_bytes(base64.b64decode(data))
-            unfolded[field] = str(path)
-    return unfolded
+def _read_pem(entry: Fields, field: str) -> bytes | None:
+    """Read what the entry holds, or else the file that it names."""
+    if data := entry.get(f"{field}-data"):
+        return base64.b64decode(data)
+    return Path(entry[field]).read_bytes() if field in entry else None
 
 
 def _list_impersonation(user: Fields) -> Iterator[Header]:
@@ -150,3 +267,37 @@ def _list_impersonation(user: Fields) -> Iterator[Header]:
     for key, values in user.get("as-user-extra", {}).items():
         for value in values:
             yield f"Impersonate-Extra-{quote(key, safe=_HEADER_CHARACTERS)}", str(value)
+
+
+@cache
+def import_reader() -> Any:
+    """Import what reads kubeconfigs in `kubernetes`, without its 1,400 other modules: they take a
+    third of a second of every command.
+
+    Raises `ModuleNotFoundError` where the package is not installed.
+    """
+    found = find_spec("kubernetes")
+    if found is None or not found.submodule_search_locations:
+        raise ModuleNotFoundError(
+            "the Python package kubernetes is not installed. The image does not include it, since "
+            "a Pod uses its ServiceAccount"
+        )
+    if "kubernetes" not in sys.modules:
+        # A release that is laid out otherwise takes longer.
+        with contextlib.suppress(Exception):
+            return _import_alone(found.submodule_search_locations[0])
+    return import_module(_READER)
+
+
+def _import_alone(root: str) -> Any:
+    try:
+        for name in _PACKAGES:
+            # Its modules are found, and it imports nothing.
+            package = sys.modules[name] = ModuleType(name)
+            package.__path__ = [root + name.removeprefix("kubernetes").replace(".", "/")]
+            vars(package).update(ApiClient=None, Configuration=None)
+        return import_module(_READER)
+    finally:
+        # Who imports the package after this gets all of it.
+        for name in [name for name in sys.modules if name.partition(".")[0] == "kubernetes"]:
+            del sys.modules[name]

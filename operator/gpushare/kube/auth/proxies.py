@@ -21,9 +21,11 @@ def find_proxy(server: str, environ: Mapping[str, str]) -> str | None:
     """
     url = urlsplit(server)
     variable = f"{url.scheme.upper()}_PROXY"
-    proxy = _get(environ, variable)
+    proxy, no_proxy = (
+        environ.get(name) or environ.get(name.lower()) or "" for name in (variable, "NO_PROXY")
+    )
     port = url.port or (443 if url.scheme == "https" else 80)
-    if not proxy or _is_excepted(url.hostname or "", port, _get(environ, "NO_PROXY")):
+    if not proxy or _is_excepted(url.hostname or "", port, no_proxy):
         return None
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     if not is_supported(proxy):
@@ -44,30 +46,21 @@ def is_supported(proxy: str) -> bool:
     return False
 
 
-def _get(environ: Mapping[str, str], variable: str) -> str:
-    return environ.get(variable) or environ.get(variable.lower()) or ""
-
-
 def _is_excepted(host: str, port: int, no_proxy: str) -> bool:
+    """Tell whether an entry is the host or its domain, with its port or without, or its network."""
     entries = [entry.strip().removeprefix("*.") for entry in no_proxy.lower().split(",")]
     if host == "localhost" or "*" in entries:
         return True
     try:
         address = ip_address(host)
     except ValueError:
-        return any(_names(entry, host, port) for entry in entries)
-    return address.is_loopback or any(_has(entry, port, address) for entry in entries)
+        names = {entry.removesuffix(f":{port}").removeprefix(".") for entry in entries} - {""}
+        return f".{host}".endswith(tuple(f".{name}" for name in names))
+    exact = {f"{address}:{port}", f"[{address}]:{port}"}
+    return address.is_loopback or any(each in exact or _has(each, address) for each in entries)
 
 
-def _names(entry: str, host: str, port: int) -> bool:
-    """Tell whether an entry is that name or a suffix of it, with its port or without."""
-    name, _, wanted = entry.removeprefix(".").partition(":")
-    return bool(name) and wanted in ("", str(port)) and f".{host}".endswith(f".{name}")
-
-
-def _has(entry: str, port: int, address: IPv4Address | IPv6Address) -> bool:
-    """Tell whether an entry is that address, with its port or without, or a network with it."""
-    named = {f"{address}:{port}", f"[{address}]:{port}"}
+def _has(network: str, address: IPv4Address | IPv6Address) -> bool:
     with contextlib.suppress(ValueError):
-        return entry in named or address in ip_network(entry, strict=False)
+        return address in ip_network(network, strict=False)
     return False
