@@ -170,9 +170,11 @@ def given_pool(bench: NodeBench, edition: Edition, schedule: str = "") -> None:
         bench.label(bench.host.name, {NODE_POOL_LABEL: NODE_POOL, **cards})
         bench.create_pool(build_pool(edition=edition, schedule=schedule or "share"))
     else:
-        # Many tests change one pool: without a person's retry that is a contest of writers.
-        generation = bench.pool()["metadata"]["generation"]
-        bench.annotate(f"{POOLS}/training", {ANNOTATION_RETRY: str(generation)})
+        # Many tests change one pool and its node: without a person's retries that is a contest of
+        # writers, and too many restarts within an hour.
+        generation = str(bench.pool()["metadata"]["generation"])
+        for path in (f"{POOLS}/training", f"{NODES}/{bench.host.name}"):
+            bench.annotate(path, {ANNOTATION_RETRY: generation})
     if schedule:
         bench.change_pool(schedule=schedule)
     expect_shared(bench)
