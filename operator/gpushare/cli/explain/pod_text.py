@@ -158,7 +158,7 @@ def _build_facts(document: Json, found: Pod | None) -> Iterator[Fact]:
             told, style = f"refused: {told}", "red"
         elif decision["pool"]:
             style = "green"
-        yield "AdmissionDecision" if found is None else "Now", Styled(told, style)
+        yield "Decision" if found is None else "Now", Styled(told, style)
     if past is not None:
         to = f" to pool {past['pool']}" if past["pool"] is not None else ""
         same = ", same as now" if past["sameNow"] else ", different from now"
