@@ -58,7 +58,7 @@ def test_nodes_go_from_whole_cards_to_slices_to_mps_and_back_one_at_a_time(nvidi
     bench, nodes = nvidia, [f"n{number}" for number in range(1, 7)]
     add_gpu_nodes(bench, *nodes)
     bench.create_pool(build_nvidia_pool("whole"))
-    expect_pool_ready(bench, nodes=6)
+    expect_pool_ready(bench, nodes=6, within=180)
     assert {bench.labels()[node][KEY] for node in nodes} == {"whole"}
 
     bench.create_pod(ask_for(GPU, "holder", "n4"))
