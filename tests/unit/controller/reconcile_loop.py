@@ -123,7 +123,8 @@ def build_cordoned(name: str, labels: Json, *, unschedulable: bool = True) -> Js
 
 
 def have_pools_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list of a `LoopApi` is of its `pools`, as they are."""
+    """Each pass lists the pools, a `LoopApi` its `pools` as they are."""
+    monkeypatch.setattr("gpushare.controller.pool_store.LIST_SECONDS", 0.0)
     list_pools = pools_api.list_pools
 
     async def list_them(api: Any) -> PoolList:
