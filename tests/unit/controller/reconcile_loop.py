@@ -123,8 +123,7 @@ def build_cordoned(name: str, labels: Json, *, unschedulable: bool = True) -> Js
 
 
 def have_pools_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each pass lists the pools, a `LoopApi` its `pools` as they are."""
-    monkeypatch.setattr("gpushare.controller.pool_store.LIST_SECONDS", 0.0)
+    """A list of a `LoopApi` is of its `pools`, as they are."""
     list_pools = pools_api.list_pools
 
     async def list_them(api: Any) -> PoolList:
@@ -157,6 +156,11 @@ def build_reconciler(
         name: DaemonSet(name) for name in ("gpushare-device-plugin-ds", "cgpu-installer")
     }
     return reconciler
+
+
+def list_pools_anew(reconciler: Reconciler) -> None:
+    """The next pass lists the pools."""
+    reconciler.pools._list_at = 0.0
 
 
 def put_node(reconciler: Reconciler, node: Node) -> None:

@@ -113,6 +113,7 @@ async def test_one_that_hears_nothing_of_a_kind_for_long_gives_the_lease_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     """Its connection is good, so it would renew the Lease for ever, and know nothing."""
+    monkeypatch.setattr("gpushare.controller.pool_store.LIST_SECONDS", 0.0)
     patience, find_unsynced = [3600.0], Reconciler.find_unsynced
     monkeypatch.setattr(
         Reconciler, "find_unsynced", lambda reconciler, _: find_unsynced(reconciler, patience[0])

@@ -81,6 +81,8 @@ class Copy(Pools):
         self.wakes += 1
 
     async def pass_(self) -> list[str]:
+        """A pass that lists."""
+        self._list_at = 0.0
         await self.refresh()
         return [pool.name for pool in self.all]
 
