@@ -196,11 +196,11 @@ class Reconciler:
 
     async def _pass(self) -> float:
         now = datetime.now(UTC)
-        listed = await self.pools.refresh()
+        await self.pools.refresh()
         plan = self._decide(now)
         self._has_decided = True
         news = self.pools.take_changed() | self.informers.take_waited_for()
-        self._status_writer.mark_stale(None if listed else news)
+        self._status_writer.mark_stale(news)
         # Nothing that is under way for a pool may come after its release.
         served = {*self._busy_for.values(), *(each.pool for each in self._waiting.values())}
         free = [

@@ -39,9 +39,7 @@ async def load_credentials(
         ) from error
 
 
-def open_session(
-    credentials: Credentials, *middlewares: aiohttp.ClientMiddlewareType
-) -> aiohttp.ClientSession:
+def open_session(credentials: Credentials) -> aiohttp.ClientSession:
     """Open a session with the API server of `credentials`; relative paths are below its address.
 
     A function that a request with a body brings along as `trace_request_ctx` is called right
@@ -87,7 +85,7 @@ def open_session(
         connector=aiohttp.TCPConnector(
             ssl=credentials.tls or True, limit=0, force_close=credentials.renews_certificate
         ),
-        middlewares=(*middlewares, authorize),
+        middlewares=(authorize,),
         trace_configs=[tracing],
         timeout=aiohttp.ClientTimeout(
             total=REQUEST_TIMEOUT_SECONDS, connect=CONNECT_TIMEOUT_SECONDS
