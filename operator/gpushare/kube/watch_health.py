@@ -21,9 +21,9 @@ from aiohttp import (
 WATCH_SECONDS = 20.0
 """The server ends each watch after this."""
 OVERTIME_SECONDS = 5.0
-"""Time after which a watch that the server did not end is cut: its connection may be dead."""
+"""One that goes on for so much longer is cut: a connection that died without a word is noticed."""
 _PATIENCE_SECONDS = WATCH_SECONDS + OVERTIME_SECONDS / 2
-"""Age of a watch between its regular end and its cut."""
+"""Later than any end in time, earlier than any giving up."""
 
 
 class WatchHealth:
