@@ -1,4 +1,4 @@
-"""What the labels of NVIDIA's GPU Operator say of a node, and what a user does about it."""
+"""Describes nodes with MIG devices, by labels of NVIDIA's GPU Operator."""
 
 from gpushare.api.k8s.node import Node
 

@@ -1,4 +1,4 @@
-"""All editions, and what is looked up across them."""
+"""Lists all editions, and looks up their modes, labels and transitions."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ from gpushare.editions.professional import PROFESSIONAL, TO_DEFAULT
 EDITIONS: Mapping[Edition, EditionDescription] = {
     each.edition: each for each in (PROFESSIONAL, BASIC, OPEN_SOURCE, NVIDIA)
 }
-"""Of a node that carries the labels of several, the first goes first."""
+"""Editions by name; the first one counts for a node with the labels of several."""
 
 
 class _Modes(dict[tuple[Edition, str], Mode]):
@@ -45,9 +45,9 @@ INSTALLERS = frozenset(
     for name in each.installers
     for former in ("", FORMER)
 )
-"""DaemonSets that load the cGPU kernel module where they run, also those left over."""
+"""DaemonSets that load the cGPU kernel module on their nodes, also without their standard name."""
 OLD_MODE_LABELS = frozenset(k for each in EDITIONS.values() if each.successor for k in each.labels)
-"""Those of the editions that have a successor."""
+"""Labels of the editions that have a successor."""
 TRANSITIONS: Mapping[tuple[Edition, str, str], Transition] = {
     (each.edition, from_mode, to): each.needs[need]
     for each in EDITIONS.values()
@@ -57,18 +57,18 @@ TRANSITIONS: Mapping[tuple[Edition, str, str], Transition] = {
     for to, need in zip(columns, cells, strict=True)
     if from_mode != to
 }
-"""Every pair of different modes of each edition, as its matrix has it."""
+"""Transitions between all pairs of modes of each edition, from its matrix."""
 UNKNOWN_STEPS = (
     "end or move the node's GPU pods",
     "remove it from the cluster and add it again with another label, or run: " + TO_DEFAULT,
 )
-"""Where the label's value is none that the operator knows: only Professional has such values."""
+"""Manual steps for a node whose label has an unknown value, which only Professional allows."""
 
 
 def find_transition(edition: Edition, from_mode: str, to: str) -> Transition:
-    """Find what the change needs; from an unknown value of `from_mode` it is done by hand.
+    """Find the transition between two modes; from an unknown mode it is manual.
 
-    So does `mig`: nothing leads out of it by label (vendor's page on labels that control GPUs).
+    `mig` is such a mode: no label leads out of it (vendor's page on labels that control GPUs).
     """
     if need := EDITIONS[edition].every_change:
         return EDITIONS[edition].needs[need]
@@ -81,7 +81,8 @@ def find_transition(edition: Edition, from_mode: str, to: str) -> Transition:
 
 
 def find_edition(labels: Mapping[str, str]) -> Edition | None:
-    """Find the edition whose switch a node carries; NVIDIA's label is on nodes of others, too."""
+    """Find the edition whose switch a node has. NVIDIA's is left out: other editions' nodes may
+    have it, too."""
     return next(
         (e.edition for e in EDITIONS.values() if e.modes and e.switch in labels),
         None,
@@ -102,9 +103,9 @@ def find_schedule(edition: Edition, labels: Mapping[str, str]) -> str:
 
 
 def shows_another(node: Node, mode: Mode) -> bool:
-    """Tell whether a node shows another mode; what is absent or 0 may be on its way."""
+    """Tell whether a node shows another mode; absent or zero amounts may still change."""
     labels, amounts = EDITIONS[mode.edition].find_expected_state(node, mode)
-    # Capacity has what is offered of unhealthy cards, too.
+    # Capacity includes the resources of unhealthy cards.
     listed = {**node.allocatable, **{k: v for k, v in node.capacity.items() if v}}
     return any(node.labels.get(key, value) != value for key, value in labels.items()) or any(
         listed.get(resource) not in (None, 0, amount) and node.allocatable.get(resource)
@@ -113,7 +114,7 @@ def shows_another(node: Node, mode: Mode) -> bool:
 
 
 def desired_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
-    """Return all labels that a member of `pool` gets."""
+    """Return all labels of a member of `pool`."""
     labels = {**MODES[spec.edition, spec.schedule].labels, names.LABEL_POOL: pool}
     if spec.placement is not None:
         labels[names.LABEL_PLACEMENT] = str(spec.placement)
@@ -121,7 +122,7 @@ def desired_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
 
 
 def settled_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
-    """Return all labels that a member of `pool` has once its mode is verified."""
+    """Return all labels of a member of `pool` with a verified mode."""
     is_isolated = MODES[spec.edition, spec.schedule].isolated
     verified = {names.LABEL_ISOLATION_VERIFIED: names.VERIFIED} if is_isolated else {}
     return desired_labels(pool, spec) | verified
@@ -133,8 +134,8 @@ def find_other_edition_labels(edition: Edition, labels: Mapping[str, str]) -> di
     Two editions on one node contradict each other: `cgpu=true` keeps isolation on beside
     `ack.node.gpu.schedule=share`. Values that leave whole cards alone do no harm.
     """
-    # Whether NVIDIA's plugin shares the cards, its pods tell (`stacks.py`), not its label.
-    not_told = (edition, Edition.NVIDIA)
-    others = (each.switch for each in EDITIONS.values() if each.edition not in not_told)
+    # NVIDIA's plugin is detected by its pods (`stacks.py`), not by its label.
+    skipped = (edition, Edition.NVIDIA)
+    others = (each.switch for each in EDITIONS.values() if each.edition not in skipped)
     harmless = (None, "false", Schedule.DEFAULT)
     return {key: labels[key] for key in others if labels.get(key) not in harmless}
