@@ -1,12 +1,12 @@
-"""kubelet and kube-proxy on a node: what they are told."""
+"""Builds the configurations of a node's kubelet and kube-proxy."""
 
 from typing import Any
 
 
 def build_kubelet_configuration(*, cgroup: str, address: str, client_ca: str) -> dict[str, Any]:
-    """The KubeletConfiguration of a node at `address`, whose pods live in the cgroup `/CGROUP`.
+    """Build the KubeletConfiguration of a node at `address` with the pods' cgroup `/CGROUP`.
 
-    It works under cgroups of version 1, evicts nothing for want of disk, and keeps images.
+    The kubelet runs under cgroups of version 1, never evicts for lack of disk, and keeps images.
     """
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -35,7 +35,7 @@ def build_kubelet_configuration(*, cgroup: str, address: str, client_ca: str) ->
 
 
 def build_kube_proxy_configuration(*, kubeconfig: str, node: str, pods: str) -> dict[str, Any]:
-    """The KubeProxyConfiguration of `node`; `pods` are the addresses of all pods, as a CIDR."""
+    """Build the KubeProxyConfiguration of `node`; `pods` is the CIDR of all pods."""
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",

@@ -1,4 +1,4 @@
-"""The kubelet's own API, as far as `kubectl logs` and Helm's hooks need it: what pods have said."""
+"""Serves the kubelet's API for logs, for `kubectl logs` and Helm's hooks."""
 
 import ssl
 from collections.abc import Awaitable, Callable
@@ -10,13 +10,13 @@ from devcluster.kubeconfig import read_own_kubeconfig
 from devcluster.processnode.host import log_name
 
 PORT = 10250
-"""Where an API server looks for a kubelet whose Node does not say otherwise."""
+"""Port of a kubelet whose Node names no other."""
 
 
 async def serve_logs(cluster: Cluster, socket: str) -> None:
     """Listen at the unix `socket`, for as long as the process lasts.
 
-    The answer is what the pod's containers have said so far, also to one who would follow it.
+    The answer is the log of the pod's containers so far, also to a request to follow it.
     """
     # An API server that has no --kubelet-certificate-authority takes any certificate.
     user = read_own_kubeconfig(cluster.kubeconfig)["users"][0]["user"]

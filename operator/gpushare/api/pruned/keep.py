@@ -102,7 +102,7 @@ def texts(value: Any) -> dict[str, str] | None:
 def keep_entries(
     value: Any, prefixes: tuple[str, ...], kinds: type | tuple[type, ...]
 ) -> dict[str, Any] | None:
-    """Keep the entries of a map with these prefixes. Raises ValueError for values not of `kinds`."""
+    """Keep the entries with these prefixes. Raises ValueError for a value of other `kinds`."""
     kept = {key: each for key, each in _expect(value, dict).items() if key.startswith(prefixes)}
     for key, each in kept.items():
         if not isinstance(each, kinds):
