@@ -1,4 +1,4 @@
-"""``python -m bench.peers``: the same work as the operator's, done by NFD and by HAMi beside it."""
+"""``python -m bench.peers``: the operator's work compared with that of NFD and HAMi."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -21,29 +21,29 @@ from bench.core.turns import FLOOR, open_client, open_pair, take_turns, write_ce
 from devcluster.cluster import Cluster
 
 WORKERS = (10, 64)
-"""nfd-master's own default, and as many as our controller and the loop have in flight."""
+"""nfd-master's default, and the number of writes in flight of our controller and the loop."""
 _CONNECTIONS = 8
 _POOLS = 3
 _HAMI: Mapping[str, Sequence[str]] = {
     "HAMi's webhook, as shipped": (),
     "HAMi's webhook, log level 0": ("-v=0",),
 }
-"""Flags, by what is told. Its chart has it log at level 4, some nine lines a call."""
+"""Flags of HAMi by name in the report. HAMi's chart sets log level 4, some nine lines a call."""
 
 Run = TypeVar("Run")
 Found = Mapping[str, Sequence[Run]]
-"""What each did, round by round."""
+"""Results by contestant and round."""
 
 
 @dataclass(frozen=True)
 class Column(Generic[Run]):
-    """Something that is told of each: its median, and between which values it lay."""
+    """A column of the report: a median with its range."""
 
     title: str
     read: Callable[[Run], float]
     form: str = ".1f"
 
-    def tell(self, runs: Sequence[Run]) -> str:
+    def format(self, runs: Sequence[Run]) -> str:
         values = [self.read(each) for each in runs]
         middle, low, high = (
             f"{value:{self.form}}" for value in (median(values), min(values), max(values))
@@ -67,11 +67,11 @@ _CALLS: Sequence[Column[Loop]] = (
 
 
 def list_rows(title: str, columns: Sequence[Column[Run]], found: Found[Run]) -> Iterable[str]:
-    """A table in Markdown: a row for each that was measured."""
+    """List the rows of a table in Markdown, one for each contestant."""
     yield " | ".join((f"| {title}", *(column.title for column in columns))) + " |"
     yield "|---" * (1 + len(columns)) + "|"
     for name, runs in found.items():
-        yield " | ".join((f"| {name}", *(column.tell(runs) for column in columns))) + " |"
+        yield " | ".join((f"| {name}", *(column.format(runs) for column in columns))) + " |"
 
 
 def bench(
@@ -96,7 +96,7 @@ def bench(
 
 
 async def _call(cluster: Cluster, rounds: int, hami: Path | None) -> Found[Loop]:
-    """Admission, while the cluster has no nodes: HAMi's scheduler watches them."""
+    """Measure admission while the cluster has no nodes, which HAMi's scheduler watches."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpushare-bench-")))
         certificate = write_certificate(folder)
@@ -131,7 +131,7 @@ async def _label(cluster: Cluster, nodes: int, rounds: int, master: Path) -> Fou
 
 
 async def _label_in_turns(rig: Rig, master: Path) -> AsyncIterator[tuple[str, Labelling]]:
-    """One after another; the nodes are as they joined before each, and after the last."""
+    """Measure one after another; nodes are reset before each, and after the last."""
     yield "a bare loop", await label_bare(rig)
     await rig.fleet.reset()
     await rig.start_operator()

@@ -64,7 +64,7 @@ class PodRunner:
             raw = self._pod.source["spec"]["containers"][0]
             container = Container(raw["name"], raw["image"], (), {}, None, None, None)
             self._set(waits_for=("CreateContainerConfigError", str(error)))
-            await self._tell(container)
+            await self._write_status(container)
         else:
             if not self._stopping.is_set():
                 async with self._reporting(container), self._with_token():
@@ -163,15 +163,15 @@ class PodRunner:
         finally:
             reporting.cancel()
             await asyncio.gather(reporting, return_exceptions=True)
-            await self._tell(container)
+            await self._write_status(container)
 
     async def _tell_for_ever(self, container: Container) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            await self._tell(container)
+            await self._write_status(container)
 
-    async def _tell(self, container: Container) -> None:
+    async def _write_status(self, container: Container) -> None:
         if self._is_gone:
             return
         status = build_status(

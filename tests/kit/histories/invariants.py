@@ -123,7 +123,7 @@ class InvariantChecker:
         """Who saw every event, and who starts now, think the same, to the byte, and say it."""
         for name, pool in cluster.pools.items():
             expect_equal(_as_bytes(grown.pool_states[name]), _as_bytes(fresh.pool_states[name]))
-            expect_equal(_tell(pool, grown, cluster.now), _tell(pool, fresh, cluster.now))
+            expect_equal(_dump_status(pool, grown, cluster.now), _dump_status(pool, fresh, cluster.now))
 
     def expect_same_beginnings(self, begun: Mapping[str, Task], plan: Plan, other: Plan) -> None:
         """And they do the same."""
@@ -388,7 +388,7 @@ def needs_user(plan: StepResult) -> bool:
     return plan.kind is not None and plan.kind.outcome in UNATTENDED
 
 
-def _tell(pool: Pool, planner: Planner, now: datetime) -> bytes:
+def _dump_status(pool: Pool, planner: Planner, now: datetime) -> bytes:
     """The status that a process writes."""
     held = planner.releases.count(pool.name)
     status = build_status(pool, planner.pool_states[pool.name], now, held=held)

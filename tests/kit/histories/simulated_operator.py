@@ -147,7 +147,7 @@ class SimulatedOperator:
             self.busy[node] = Task(decision, _version_of(cluster, decision.pool))
         return plan
 
-    def tell(self, cluster: Cluster) -> Cluster:
+    def write_statuses(self, cluster: Cluster) -> Cluster:
         """Write each pool's status where it says something new."""
         for name, pool in cluster.pools.items():
             pool_state, held = self.planner.pool_states[name], self.planner.releases.count(name)
