@@ -3,9 +3,9 @@
 from demo.checks import (
     expect,
     expect_equal,
+    expect_line,
     expect_memory,
     expect_one_restart_each,
-    expect_line,
 )
 from demo.story import Facts, Scene, step
 from demo.view import View

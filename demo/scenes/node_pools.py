@@ -1,6 +1,6 @@
 """Guide 002: node pools on the Professional edition."""
 
-from demo.checks import expect, expect_memory, expect_one_restart_each, expect_line
+from demo.checks import expect, expect_line, expect_memory, expect_one_restart_each
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import PLACEMENT, SCHEDULE

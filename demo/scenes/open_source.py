@@ -1,6 +1,6 @@
 """Guide 004: the open-source edition with its scheduler extender, a card for several students."""
 
-from demo.checks import expect, expect_equal, expect_memory, expect_line
+from demo.checks import expect, expect_equal, expect_line, expect_memory
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import GPU_MEM, GPUSHARE, MEM_ASSIGNED, MEM_DEV, MEM_IDX, MEM_POD

@@ -1,6 +1,6 @@
 """Guide 001: the modes of the Professional edition, and a container that disables isolation."""
 
-from demo.checks import expect, expect_equal, expect_memory, expect_line
+from demo.checks import expect, expect_equal, expect_line, expect_memory
 from demo.sights import Node, Pod
 from demo.story import Facts, Scene, step
 from demo.view import View

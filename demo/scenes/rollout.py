@@ -1,6 +1,6 @@
 """A change over a whole pool: planned, tried on a canary, halted by a failure, and resumed."""
 
-from demo.checks import expect, expect_equal, expect_restarted_once, expect_line
+from demo.checks import expect, expect_equal, expect_line, expect_restarted_once
 from demo.sights import Node
 from demo.story import Facts, Scene, step
 from demo.view import View

@@ -1,6 +1,6 @@
 """Guide 003: an application moves to a shared card, and another one exceeds its share."""
 
-from demo.checks import expect, expect_memory, expect_line
+from demo.checks import expect, expect_line, expect_memory
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import CGPU, GPU_MEM, WHOLE_CARD

@@ -1,6 +1,6 @@
 """Guide 002's warning: leaving cgpu for share takes more than a label; by hand, and by Jobs."""
 
-from demo.checks import expect, expect_equal, expect_memory, expect_line
+from demo.checks import expect, expect_equal, expect_line, expect_memory
 from demo.sights import Node, Pod
 from demo.story import Facts, Scene, step
 from demo.view import View

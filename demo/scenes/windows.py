@@ -1,6 +1,6 @@
 """A change that waits for the team's maintenance window, and one that cannot wait."""
 
-from demo.checks import expect, expect_equal, expect_restarted_once, expect_line
+from demo.checks import expect, expect_equal, expect_line, expect_restarted_once
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import CGPU, DISABLE_ISOLATION, GPU_MEM

@@ -123,7 +123,9 @@ class InvariantChecker:
         """Who saw every event, and who starts now, think the same, to the byte, and say it."""
         for name, pool in cluster.pools.items():
             expect_equal(_as_bytes(grown.pool_states[name]), _as_bytes(fresh.pool_states[name]))
-            expect_equal(_dump_status(pool, grown, cluster.now), _dump_status(pool, fresh, cluster.now))
+            expect_equal(
+                _dump_status(pool, grown, cluster.now), _dump_status(pool, fresh, cluster.now)
+            )
 
     def expect_same_beginnings(self, begun: Mapping[str, Task], plan: Plan, other: Plan) -> None:
         """And they do the same."""
