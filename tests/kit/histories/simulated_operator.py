@@ -1,5 +1,5 @@
-"""The controller without its I/O: it observes a simulated cluster, plans, and carries out. Between
-a decision and its write anything may happen, also that the process ends."""
+"""Runs the controller without I/O on a simulated cluster. Between a decision and its write anything
+may happen, also the end of the process."""
 
 import json
 from collections.abc import Mapping, Set
@@ -55,20 +55,20 @@ from tests.kit.histories.simulated_cluster import (
 from tests.kit.values.objects import installed
 
 MAX_JOINS = 3
-"""Of how many nodes join at once: histories have few."""
+"""Limit of nodes that join at once, small as histories have few nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An action that was decided, and is not carried out yet."""
+    """An action that was decided and not executed yet."""
 
     decision: NodeDecision
     version: tuple[str, int] | None
-    """UID and generation of its pool then."""
+    """UID and generation of the action's pool at the decision."""
 
 
 class SimulatedOperator:
-    """One process of the controller; what it knows ends with it."""
+    """A process of the controller, with its state in memory."""
 
     def __init__(
         self, *, may_evict: bool = True, may_tear_down: bool = True, max_joins: int = MAX_JOINS
@@ -78,7 +78,7 @@ class SimulatedOperator:
             self.timing, may_evict=may_evict, may_tear_down=may_tear_down, max_joins=max_joins
         )
         self.busy: dict[str, Task] = {}
-        """By node, what is being done to it."""
+        """Actions under way by node."""
         self._nodes: Mapping[str, Node] = {}
         self._pods: Mapping[str, tuple[Pod, ...]] = {}
         self._jobs: Mapping[str, Mapping[str, Job]] = {}
@@ -90,12 +90,12 @@ class SimulatedOperator:
 
     @property
     def blocked(self) -> Set[str]:
-        """Nodes that something else holds up than their own steps."""
+        """Nodes that are blocked by something else than their own steps."""
         plans = (state.plans.values() for state in self.planner.pool_states.values())
         return {plan.node for each in plans for plan in each if plan.state is NodeState.BLOCKED}
 
     def observe(self, cluster: Cluster) -> tuple[ClusterSnapshot, set[str] | None]:
-        """The world as the caches show it, and the nodes that something happened to."""
+        """Build the snapshot of the caches, and the set of changed nodes."""
         acting = [pool.name for pool in cluster.pools.values() if pool.acts]
         self._acting_since = {n: self._acting_since.get(n, cluster.now) for n in acting}
         nodes = {name: observe_node(node) for name, node in cluster.nodes.items()}
@@ -137,7 +137,7 @@ class SimulatedOperator:
         return snapshot, None if was_new else changed
 
     def decide(self, snapshot: ClusterSnapshot, changed: set[str] | None, cluster: Cluster) -> Plan:
-        """One pass; what it decides begins, and is carried out or lost later."""
+        """Run a pass, and begin its actions, which are executed or lost later."""
         plan = self.planner.update(snapshot, changed, cluster.now)
         ending = {pool.name for pool in plan.release}
         for decision in plan.decisions:
@@ -148,7 +148,7 @@ class SimulatedOperator:
         return plan
 
     def write_statuses(self, cluster: Cluster) -> Cluster:
-        """Write each pool's status where it says something new."""
+        """Write each pool's status where it changed."""
         for name, pool in cluster.pools.items():
             pool_state, held = self.planner.pool_states[name], self.planner.releases.count(name)
             status = build_status(pool, pool_state, cluster.now, held=held)
@@ -157,7 +157,7 @@ class SimulatedOperator:
         return cluster
 
     def release(self, plan: Plan, cluster: Cluster) -> Cluster:
-        """Let the pools go that nothing is under way for any more."""
+        """Remove the finalizers of deleted pools without an action under way."""
         busy = {task.decision.pool for task in self.busy.values()}
         for pool in plan.release:
             if pool.name not in busy:
@@ -165,7 +165,7 @@ class SimulatedOperator:
         return cluster
 
     def carry_out(self, node: str, cluster: Cluster) -> Cluster:
-        """What becomes of the action that was decided for `node`; it is not busy after that."""
+        """Execute the action of `node`, which is not busy afterwards."""
         task = self.busy.pop(node)
         self._touched.add(node)
         if node not in cluster.nodes:
@@ -205,7 +205,7 @@ class SimulatedOperator:
                 raise AssertionError(f"nothing was to be done to {node}")
 
     def lose(self, node: str) -> None:
-        """The write did not reach the API server; it is decided anew."""
+        """Lose the write of `node`, which is decided again."""
         del self.busy[node]
         self._touched.add(node)
 
@@ -239,7 +239,7 @@ def _make_job(create: CreateJob, cluster: Cluster) -> Cluster:
 
 
 def _observe_anew(name: str, cluster: Cluster, *phases: ChangePhase) -> NodeSnapshot | None:
-    """The node as it is now, if its change still is in one of `phases`."""
+    """Build the node's current snapshot, if its change still is in one of `phases`."""
     node = observe_node(cluster.nodes[name])
     records = parse_records(node)
     if records.change is None or records.change.phase not in phases:
@@ -282,7 +282,7 @@ def _shows_zero(node: Node) -> bool:
 def plan_from_nothing(
     snapshot: ClusterSnapshot, cluster: Cluster, timing: Timing
 ) -> tuple[Planner, Plan]:
-    """What a process decides that starts now, and lists everything in another order."""
+    """Plan with a new process that lists all objects in another order."""
     turned = replace(
         snapshot,
         pools=tuple(reversed(snapshot.pools)),
@@ -298,6 +298,6 @@ def plan_from_nothing(
 
 
 def describe(plans: Mapping[str, StepResult]) -> bytes:
-    """Plans as bytes: what two processes must agree on to the letter."""
+    """Dump plans as bytes, to compare those of two processes."""
     listed = {node: asdict(plan) for node, plan in plans.items()}
     return json.dumps(listed, default=str, sort_keys=True, indent=1).encode()

@@ -1,4 +1,4 @@
-"""Nodes of NVIDIA's plugin that have loaded an entry of its ConfigMap."""
+"""Builds nodes of NVIDIA's plugin that have loaded an entry of its ConfigMap."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def context(
     config_map: str = "configs",
     namespace: str = "kube-system",
 ) -> ReconcileContext:
-    """An installation with this entry in the plugin's ConfigMap."""
+    """Build the context of an installation with this entry in the plugin's ConfigMap."""
     found = {
         DaemonSet("nvdp", standard=PLUGIN, config_map=config_map),
         DaemonSet("gfd", standard=DISCOVERY),
@@ -56,7 +56,7 @@ def node(labels: dict[str, str] | None = None, offered: int = 8, **more: Any) ->
 
 
 def member(schedule: str = LOADED, **labels: str) -> Node:
-    """A node of the pool that has loaded this."""
+    """Build a node of the pool that has loaded this configuration."""
     applied = LastApplied(
         pool="training", edition=Edition.NVIDIA, schedule=schedule, plugins={"p": 0}
     )
