@@ -14,8 +14,11 @@ from devcluster.errors import ClusterError
 from devcluster.folder import ClusterFolder
 from devcluster.node.cgroups import observe_cgroups
 from devcluster.node.containerd import import_image, write_configuration
-from devcluster.node.credentials import write_kubeconfig
-from devcluster.node.kubelet import build_kube_proxy_configuration, build_kubelet_configuration
+from devcluster.node.kubelet import (
+    build_kube_proxy_configuration,
+    build_kubelet_configuration,
+    write_kubeconfig,
+)
 from devcluster.node.namespaces import Namespaces
 from devcluster.node.network import PODS, node_address, pod_subnet
 from devcluster.processes import has_ended, observe_processes, spawn
