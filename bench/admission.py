@@ -93,12 +93,12 @@ async def _measure() -> list[Round]:
     rounds: list[Round] = []
     async with _open_pairs() as pairs:
         while not _are_steady(rounds):
-            found: dict[tuple[int, int], Loop] = {}
+            loops: dict[tuple[int, int], Loop] = {}
             for connections in CONNECTIONS:
                 turns = await take_turns(pairs, connections)
-                found |= {(pools, connections): loop for pools, loop in turns.items()}
-            rounds.append(found)
-            say(f"round {len(rounds)}: {found}")
+                loops |= {(pools, connections): loop for pools, loop in turns.items()}
+            rounds.append(loops)
+            say(f"round {len(rounds)}: {loops}")
     return rounds
 
 

@@ -104,14 +104,14 @@ async def _measure(cluster: Cluster, nodes: int, rounds: int) -> Result:
         unread_us = await _measure_cost(rig, "annotations", TICK_LABEL)
         choice, at_rest, scraped = random.Random(_SEED), [], []
         # Each node once: who takes a label off for the third time is a rival and given way to.
-        left = choice.sample(sorted(rig.nodes.metadata), nodes)
+        shuffled = choice.sample(sorted(rig.nodes.metadata), nodes)
         each = min(_REMOVALS, nodes // (2 * rounds))
         for number in range(rounds):
             first, then = 2 * number * each, (2 * number + 1) * each
-            at_rest.append(await _measure_repairs(rig, choice, left[first:then]))
+            at_rest.append(await _measure_repairs(rig, choice, shuffled[first:then]))
             async with _scraping(rig):
-                scraped.append(await _measure_repairs(rig, choice, left[then : then + each]))
-            both = (statistics.median(found) for found in (at_rest[-1], scraped[-1]))
+                scraped.append(await _measure_repairs(rig, choice, shuffled[then : then + each]))
+            both = (statistics.median(seconds) for seconds in (at_rest[-1], scraped[-1]))
             say("p50 {:.3f} s at rest, {:.3f} s while scraped".format(*both))
         # How often an Event came is written later. Then nothing can be waited for: that nothing
         # happens is what is measured.
@@ -185,9 +185,9 @@ async def _remove(rig: Rig, node: str, key: str) -> float:
 
     repaired = rig.nodes.when_all(is_repaired, [node])
     what = f"{key} is put back on {node}"
-    seen = await rig.nodes.wait(repaired, what, seconds=_REPAIR_WITHIN_SECONDS)
+    shown_at = await rig.nodes.wait(repaired, what, seconds=_REPAIR_WITHIN_SECONDS)
     # The repair may be seen before the answer to the removal.
-    return max(0.0, seen - answered)
+    return max(0.0, shown_at - answered)
 
 
 async def _write(rig: Rig, node: str, part: str, key: str, value: str | None) -> Json:

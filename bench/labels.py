@@ -49,8 +49,8 @@ def list_figures(rounds: Sequence[Round]) -> list[Figure]:
 def bench() -> None:
     """Measure, print each round and a line of figures, and fail where one misses its bound."""
     with own_cluster() as cluster:
-        found = asyncio.run(_measure(cluster))
-    report_figures("labels", found)
+        figures = asyncio.run(_measure(cluster))
+    report_figures("labels", figures)
 
 
 async def _measure(cluster: Cluster) -> list[Figure]:

@@ -40,19 +40,19 @@ class Memory:
 def bench() -> None:
     """Measure at each size, smallest first, and fail where the last is beyond its bound."""
     with own_cluster() as cluster:
-        found = asyncio.run(_measure(cluster))
-    report_figures("memory", [each for memory in found for each in memory.list_figures()])
+        results = asyncio.run(_measure(cluster))
+    report_figures("memory", [each for memory in results for each in memory.list_figures()])
 
 
 async def _measure(cluster: Cluster) -> list[Memory]:
-    found = []
+    results = []
     async with open_rig(cluster) as rig:
         for size in _SIZES:
             await rig.grow(size)
             await rig.fleet.add_gpu_pods()
-            found.append(await _measure_size(rig))
-            say(str(found[-1]))
-    return found
+            results.append(await _measure_size(rig))
+            say(str(results[-1]))
+    return results
 
 
 async def _measure_size(rig: Rig) -> Memory:

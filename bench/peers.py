@@ -31,7 +31,7 @@ _HAMI: Mapping[str, Sequence[str]] = {
 """Flags of HAMi by name in the report. HAMi's chart sets log level 4, some nine lines a call."""
 
 Run = TypeVar("Run")
-Found = Mapping[str, Sequence[Run]]
+Results = Mapping[str, Sequence[Run]]
 """Results by contestant and round."""
 
 
@@ -66,11 +66,11 @@ _CALLS: Sequence[Column[Loop]] = (
 )
 
 
-def list_rows(title: str, columns: Sequence[Column[Run]], found: Found[Run]) -> Iterable[str]:
+def list_rows(title: str, columns: Sequence[Column[Run]], results: Results[Run]) -> Iterable[str]:
     """List the rows of a table in Markdown, one for each contestant."""
     yield " | ".join((f"| {title}", *(column.title for column in columns))) + " |"
     yield "|---" * (1 + len(columns)) + "|"
-    for name, runs in found.items():
+    for name, runs in results.items():
         yield " | ".join((f"| {name}", *(column.format(runs) for column in columns))) + " |"
 
 
@@ -95,7 +95,7 @@ def bench(
         print("HAMi is left out: say with --hami where its source is.")
 
 
-async def _call(cluster: Cluster, rounds: int, hami: Path | None) -> Found[Loop]:
+async def _call(cluster: Cluster, rounds: int, hami: Path | None) -> Results[Loop]:
     """Measure admission while the cluster has no nodes, which HAMi's scheduler watches."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpushare-bench-")))
@@ -110,24 +110,24 @@ async def _call(cluster: Cluster, rounds: int, hami: Path | None) -> Found[Loop]
                 serving = serving_hami(cluster, hami, certificate, folder, *flags)
                 pid, port = await stack.enter_async_context(serving)
                 pairs[name] = await open_client(stack, folder, pid, port, "hami")
-        found: dict[str, list[Loop]] = {name: [] for name in pairs}
+        results: dict[str, list[Loop]] = {name: [] for name in pairs}
         for number in range(rounds):
             for name, loop in (await take_turns(pairs, _CONNECTIONS)).items():
-                found[name].append(loop)
+                results[name].append(loop)
                 say(f"round {number + 1}: {name}: {loop}")
-        return found
+        return results
 
 
-async def _label(cluster: Cluster, nodes: int, rounds: int, master: Path) -> Found[Labelling]:
+async def _label(cluster: Cluster, nodes: int, rounds: int, master: Path) -> Results[Labelling]:
     async with open_rig(cluster) as rig:
         await rig.grow(nodes)
         await install(rig)
-        found: dict[str, list[Labelling]] = {}
+        results: dict[str, list[Labelling]] = {}
         for number in range(rounds):
             async for name, labelling in _label_in_turns(rig, master):
-                found.setdefault(name, []).append(labelling)
+                results.setdefault(name, []).append(labelling)
                 say(f"round {number + 1}: {name}: {labelling}")
-        return found
+        return results
 
 
 async def _label_in_turns(rig: Rig, master: Path) -> AsyncIterator[tuple[str, Labelling]]:
@@ -138,8 +138,8 @@ async def _label_in_turns(rig: Rig, master: Path) -> AsyncIterator[tuple[str, La
     yield "our controller", await label_by_operator(rig)
     await rig.clear()
     for workers in WORKERS:
-        found = await label_by_master(rig, master, workers)
-        yield f"nfd-master, {workers} workers", found
+        labelling = await label_by_master(rig, master, workers)
+        yield f"nfd-master, {workers} workers", labelling
 
 
 if __name__ == "__main__":

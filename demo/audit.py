@@ -49,8 +49,8 @@ class OperatorWrites:
         def is_logged() -> bool:
             with self._cluster.audit_log.open("rb") as log:
                 log.seek(self._begin)
-                before, found, after = log.read().partition(mark)
-            texts[:] = [before + found + after[: after.find(b"\n") + 1]]
+                before, separator, after = log.read().partition(mark)
+            texts[:] = [before + separator + after[: after.find(b"\n") + 1]]
             return b"\n" in after
 
         wait_until(

@@ -77,8 +77,8 @@ class Story:
             return False
         for number, step in enumerate(scene.steps, start=1):
             if not self._play_step(scene, step):
-                if left := len(scene.steps) - number:
-                    self._lines("", [f"{left} more steps of this scene were left out"])
+                if remaining := len(scene.steps) - number:
+                    self._lines("", [f"{remaining} more steps of this scene were left out"])
                 return False
         return True
 

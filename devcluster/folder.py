@@ -129,12 +129,12 @@ class ClusterFolder:
 
     def expect_own(self) -> None:
         """Raise :class:`ClusterError` where clearing would remove files of others."""
-        left = {entry.name for entry in self.contents.glob("*")}
-        if _STATE in left:
+        entries = {entry.name for entry in self.contents.glob("*")}
+        if _STATE in entries:
             self.state()
             return
         unknown = self.kubeconfig.exists() and not self.contents.exists()
-        if unknown or left - {f"{_STATE}.draft"}:
+        if unknown or entries - {f"{_STATE}.draft"}:
             raise ClusterError(
                 f"{self.path} holds a `kubeconfig` or `control-plane` that no devcluster made: "
                 "choose another folder."

@@ -189,8 +189,8 @@ def _has_image(name: str) -> bool:
 def _find_mounts() -> Iterator[tuple[str, str]]:
     if Path(_CERTIFICATES).is_dir():
         yield _CERTIFICATES, _CERTIFICATES
-    found = (Path(name).expanduser() for name in _PIP_CONFIGURATIONS)
-    for configuration in [path for path in found if path.is_file()][:1]:
+    candidates = (Path(name).expanduser() for name in _PIP_CONFIGURATIONS)
+    for configuration in [path for path in candidates if path.is_file()][:1]:
         yield str(configuration), "/etc/pip.conf"
 
 

@@ -45,12 +45,12 @@ class BuildProgress:
     def _doing(self, compiling_seconds: float) -> str:
         if self.total is None:
             return f"fetching sources: {self.modules} modules downloaded"
-        left = _describe(self._seconds_left(self.total, compiling_seconds))
+        remaining = _describe(self._seconds_left(self.total, compiling_seconds))
         if self.packages < self.total.packages:
             share = int(100 * self.work / self.total.work)
             of = f"{self.packages} of {self.total.packages} packages ({share}%)"
-            return f"compiling: {of}, {left} left"
-        return f"linking: all {self.total.packages} packages are compiled, {left} left"
+            return f"compiling: {of}, {remaining} left"
+        return f"linking: all {self.total.packages} packages are compiled, {remaining} left"
 
     def _seconds_left(self, total: "BuildProgress", compiling_seconds: float) -> float:
         trusted = min(_TRUSTED_SECONDS, _TRUSTED_SHARE * total.work)

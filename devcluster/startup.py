@@ -209,10 +209,10 @@ def _expect(
         # kwokctl itself would go on waiting for the API server for two minutes.
         if ended := ended_component(folder):
             own_log = _log(folder, ended)
-            said = tail(own_log)
-            if _GAVE_UP not in said:
+            log_end = tail(own_log)
+            if _GAVE_UP not in log_end:
                 raise ClusterError(
-                    f"cluster {folder.name}: {ended} ended while starting. {_CLEARED}\n{said}"
+                    f"cluster {folder.name}: {ended} ended while starting. {_CLEARED}\n{log_end}"
                 )
             # What the next one says at its end must not be taken for this.
             own_log.replace(own_log.with_suffix(".gave-up.log"))

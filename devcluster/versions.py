@@ -107,8 +107,8 @@ def _run(command: list[str], folder: Path, environment: Mapping[str, str]) -> st
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-5:]
-        raise ToolchainError(f"`{' '.join(command[:3])}` failed:\n  " + "\n  ".join(said))
+        output = (done.stderr.strip() or done.stdout.strip()).splitlines()[-5:]
+        raise ToolchainError(f"`{' '.join(command[:3])}` failed:\n  " + "\n  ".join(output))
     return done.stdout
 
 

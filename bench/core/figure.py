@@ -71,5 +71,5 @@ def find_misses(figures: Iterable[Figure]) -> list[str]:
 def report_figures(name: str, figures: Sequence[Figure], misses: Sequence[str] = ()) -> None:
     """Print one line of figures; exit with 1 where one misses its bound, or something else does."""
     print(" ".join((name, *map(str, figures))))
-    if found := [*misses, *find_misses(figures)]:
-        sys.exit("\n".join(f"{name}: {miss}" for miss in found))
+    if failures := [*misses, *find_misses(figures)]:
+        sys.exit("\n".join(f"{name}: {miss}" for miss in failures))

@@ -35,8 +35,8 @@ def run_go(folder: Path, *arguments: str, cgo: bool = False) -> str:
 
 def find_source(folder: Path, module: str) -> Path:
     """Find the source of a module in the folder's ``go.mod``; its hash is checked."""
-    found = json.loads(run_go(folder, "mod", "download", "-json", module))
-    return Path(found["Dir"])
+    download = json.loads(run_go(folder, "mod", "download", "-json", module))
+    return Path(download["Dir"])
 
 
 def find_ports(cluster: Cluster) -> list[int]:

@@ -101,10 +101,10 @@ async def label_by_master(rig: Rig, master: Path, workers: int) -> Labelling:
             writes(rig, "nfd-master/"),
             _is_labelled,
         )
-        found = await measure(rig, contestant)
+        labelling = await measure(rig, contestant)
     await rig.api.call("DELETE", f"{_API}/nodefeaturerules/bench")
     await rig.fleet.reset()
-    return found
+    return labelling
 
 
 def _apply_crds(cluster: Cluster) -> None:
@@ -120,12 +120,12 @@ def _is_labelled(meta: Json) -> bool:
 def _has_looked(port: int, nodes: int) -> Callable[[], Awaitable[bool]]:
     """Return a check that the master processed all nodes after its start, and none since the last
     call."""
-    seen = 0.0
+    processed = 0.0
 
     async def has_looked() -> bool:
-        nonlocal seen
-        before, seen = seen, await asyncio.to_thread(_read_requests, port)
-        return before == seen >= nodes
+        nonlocal processed
+        before, processed = processed, await asyncio.to_thread(_read_requests, port)
+        return before == processed >= nodes
 
     return has_looked
 

@@ -44,11 +44,11 @@ async def take_turns(pairs: Mapping[Name, Pair], connections: int) -> dict[Name,
             before = read_cpu_seconds(pair.server_pid)
             await pair.client.ask(b"call %d" % SLICE)
             seconds[name] += read_cpu_seconds(pair.server_pid) - before
-    found = {}
+    loops = {}
     for name, pair in pairs.items():
         loop = Loop(**orjson.loads(await pair.client.ask(b"close")))
-        found[name] = replace(loop, cpu_us=1e6 * seconds[name] / loop.calls)
-    return found
+        loops[name] = replace(loop, cpu_us=1e6 * seconds[name] / loop.calls)
+    return loops
 
 
 async def open_pair(

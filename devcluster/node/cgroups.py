@@ -48,15 +48,15 @@ class Cgroups:
 
         def is_removed() -> bool:
             # On a hybrid machine runc makes one in the hierarchy of version 2, too.
-            left = [path for path in self.root.glob(f"*/{name}") if path.is_dir()]
-            for cgroup in left:
+            remaining = [path for path in self.root.glob(f"*/{name}") if path.is_dir()]
+            for cgroup in remaining:
                 # Deepest first; one whose process is still ending is busy.
                 for folder in sorted(cgroup.rglob("*/"), key=lambda path: -len(path.parts)):
                     with contextlib.suppress(OSError):
                         folder.rmdir()
                 with contextlib.suppress(OSError):
                     cgroup.rmdir()
-            return not left
+            return not remaining
 
         wait_until(
             is_removed,

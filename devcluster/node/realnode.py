@@ -167,7 +167,7 @@ class RealNode:
 
     def _find_marked(self) -> list[tuple[int, str]]:
         mark = f"{_MARK}={self.name}".encode()
-        found = []
+        marked = []
         for pid in observe_processes(self.cluster.path):
             try:
                 environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
@@ -177,8 +177,8 @@ class RealNode:
             name = os.path.basename(program.decode())
             # nsenter waits for the program that it started in the node.
             if mark in environment and name != "nsenter":
-                found.append((pid, name))
-        return found
+                marked.append((pid, name))
+        return marked
 
     def _containerd_answers(self) -> bool:
         try:

@@ -125,7 +125,7 @@ def _resolve(variable: Object, pod: Object, address: str) -> str:
         return value
     path = variable["valueFrom"].get("fieldRef", {}).get("fieldPath", "")
     if match := _KEYED.fullmatch(path):
-        found = pod["metadata"].get(match[1], {}).get(match[2], "")
+        resolved = pod["metadata"].get(match[1], {}).get(match[2], "")
     else:
         fields = {
             "metadata.name": pod["metadata"]["name"],
@@ -137,8 +137,8 @@ def _resolve(variable: Object, pod: Object, address: str) -> str:
         }
         if path not in fields:
             raise UnplayableError(f"{variable['name']}: {variable['valueFrom']} is not read here")
-        found = fields[path]
-    return str(found)
+        resolved = fields[path]
+    return str(resolved)
 
 
 def _parse_probe(raw: Object | None, ports: Mapping[str, int]) -> Probe | None:

@@ -123,8 +123,8 @@ class Extender:
         )
         if isinstance(chosen, str):
             raise LookupError(chosen)
-        seen = node if professional else self._know(node.name).node
-        entry = build_entry(pod, seen, chosen, time.time())
+        observed = node if professional else self._know(node.name).node
+        entry = build_entry(pod, observed, chosen, time.time())
         placed = replace(pod, node=node.name, annotations={**pod.annotations, **entry})
         self._cluster.reserve(placed)
         if not professional:

@@ -80,10 +80,10 @@ def admit(pod: Pod, door: Door, now: float) -> tuple[Admission, dict[str, float]
     for container in pod.containers:
         if units := container.limits.get(names.GPU_MEM, 0):
             endpoint = door.endpoints[names.GPU_MEM]
-            found = find_assumed(door.pods, units, door.settled, starting)
-            cards = found[1] if found else {0: units} if door.node.cards == 1 else None
-            if found:
-                settled[found[0].uid] = now
+            assumed = find_assumed(door.pods, units, door.settled, starting)
+            cards = assumed[1] if assumed else {0: units} if door.node.cards == 1 else None
+            if assumed:
+                settled[assumed[0].uid] = now
             run = door.runs.get(endpoint.plugin)
             got[container.name] = give_shared(
                 pod,

@@ -211,10 +211,10 @@ class Bench:
                 raise
 
     def _is_empty(self) -> bool:
-        left: Sequence[Json] = [*self.pods(PODS), *self.pods(SYSTEM_PODS)]
+        pods: Sequence[Json] = [*self.pods(PODS), *self.pods(SYSTEM_PODS)]
         for path in (PODS, SYSTEM_PODS):
             self.call("DELETE", f"{path}?gracePeriodSeconds=0")
-        return not (left or self.call("GET", POOLS)["items"] or self.call("GET", NODES)["items"])
+        return not (pods or self.call("GET", POOLS)["items"] or self.call("GET", NODES)["items"])
 
     # For a failure's message.
 

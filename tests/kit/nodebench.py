@@ -59,12 +59,14 @@ class NodeBench(Bench):
 
     def environments(self, name: str) -> dict[str, dict[str, str]]:
         """Read the environment of each of the pod's containers from containerd."""
-        found = {}
+        environments = {}
         for status in self.pod(name)["status"]["containerStatuses"]:
             container = status["containerID"].removeprefix("containerd://")
             spec = json.loads(self.host.ctr("containers", "info", container))["Spec"]
-            found[status["name"]] = dict(each.split("=", 1) for each in spec["process"]["env"])
-        return found
+            environments[status["name"]] = dict(
+                each.split("=", 1) for each in spec["process"]["env"]
+            )
+        return environments
 
     def is_held(self, name: str) -> bool:
         """Tell whether the pod's first container is limited to its share: the edition isolates, and
@@ -191,13 +193,13 @@ def expect_truth(bench: NodeBench, *, may_not_know: bool = False) -> None:
     `may_not_know` it may report any of them as unknown."""
 
     def probe() -> bool:
-        told = bench.pool()["status"].get("isolation") or {}
+        isolation = bench.pool()["status"].get("isolation") or {}
         running = [p["metadata"]["name"] for p in bench.pods() if p["status"]["phase"] == "Running"]
-        held = sum(map(bench.is_held, running))
-        isolated, unknown = told.get("isolated", 0), told.get("unknown", 0)
+        limited = sum(map(bench.is_held, running))
+        isolated, unknown = isolation.get("isolated", 0), isolation.get("unknown", 0)
         return (
-            told.get("containers", 0) == len(running)
-            and isolated <= held <= isolated + unknown
+            isolation.get("containers", 0) == len(running)
+            and isolated <= limited <= isolated + unknown
             and (may_not_know or not unknown)
         )
 

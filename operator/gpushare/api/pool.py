@@ -60,14 +60,14 @@ class ReconcilePolicy(StrEnum):
 
 
 class ConflictPolicy(StrEnum):
-    """What happens to a label of the operator's that another manager keeps writing."""
+    """Policy for a label of the operator that another manager keeps writing."""
 
     REPORT = "Report"
     FORCE = "Force"
 
 
 class DeletionPolicy(StrEnum):
-    """What a node keeps when it leaves its pool."""
+    """Policy for the labels of a node that leaves its pool."""
 
     RETAIN = "Retain"
     WHOLE_CARD = "WholeCard"
@@ -100,7 +100,7 @@ _HAS_MODE = (
 
 
 class DevicePlugin(ApiModel):
-    """What happens to the device plugin of a node whose isolation changes."""
+    """Settings for the device plugin of a node whose isolation changes."""
 
     restart: RestartPolicy = Field(
         default=RestartPolicy.ON_ISOLATION_CHANGE,

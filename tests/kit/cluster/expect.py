@@ -33,13 +33,13 @@ def expect(
     while True:
         is_late = time.monotonic() > deadline
         try:
-            found = probe()
+            result = probe()
         except ApiError as error:
             if error.status != 404:
                 raise
-            found = None
-        if found:
-            return found
+            result = None
+        if result:
+            return result
         if is_late:
             raise AssertionError(f"{sentence}: not within {within_seconds:g} s\n{bench.describe()}")
         time.sleep(_POLL_SECONDS)
@@ -100,8 +100,8 @@ def expect_isolation(bench: Bench, name: str = "training", /, **containers: int)
 
 def _expect_figures(bench: Bench, name: str, part: str, figures: Mapping[str, int]) -> None:
     def probe() -> bool:
-        found = bench.pool(name).get("status", {}).get(part) or {}
-        return all(found.get(key) == figure for key, figure in figures.items())
+        actual = bench.pool(name).get("status", {}).get(part) or {}
+        return all(actual.get(key) == figure for key, figure in figures.items())
 
     expect(bench, f"the {part} of pool {name} has {dict(figures)}", probe)
 
@@ -117,9 +117,9 @@ def expect_condition(bench: Bench, kind: str, status: str, reason: str = "") -> 
     """Wait until a condition of the pool `training` has this status and reason; return it."""
 
     def probe() -> Json | None:
-        found = find_condition(bench.pool(), kind)
-        holds = found["status"] == status and reason in ("", found["reason"])
-        return found if holds else None
+        condition = find_condition(bench.pool(), kind)
+        holds = condition["status"] == status and reason in ("", condition["reason"])
+        return condition if holds else None
 
     return expect(bench, f"{kind} is {status} {reason}", probe)
 
@@ -131,8 +131,8 @@ def expect_reason(
 
     def probe() -> Json | None:
         samples = bench.pool(pool).get("status", {}).get("samples", [])
-        told = (s for s in samples if (s["node"], s["reason"]) == (node, reason))
-        return next((sample for sample in told if text in sample["message"]), None)
+        matching = (s for s in samples if (s["node"], s["reason"]) == (node, reason))
+        return next((sample for sample in matching if text in sample["message"]), None)
 
     return expect(bench, f"pool {pool} says {reason} of {node} {text!r}", probe)
 
@@ -157,9 +157,9 @@ def expect_labels(
     """Wait until the node has these labels, None for an absent one; return the node."""
 
     def probe() -> Json | None:
-        found = bench.node(node)
-        has = found["metadata"]["labels"]
-        return found if all(has.get(key) == value for key, value in labels.items()) else None
+        current = bench.node(node)
+        has = current["metadata"]["labels"]
+        return current if all(has.get(key) == value for key, value in labels.items()) else None
 
     return expect(bench, f"{node} has {dict(labels)}", probe, within_seconds=within)
 
@@ -168,9 +168,9 @@ def expect_running(bench: Bench, pod: str) -> Json:
     """Wait until the pod runs; return it. A pod that the kubelet refused fails the test at once."""
 
     def probe() -> Json | None:
-        found = bench.pod(pod)
-        expect_not_lost(found)
-        return found if found["status"].get("phase") == "Running" else None
+        current = bench.pod(pod)
+        expect_not_lost(current)
+        return current if current["status"].get("phase") == "Running" else None
 
     return expect(bench, f"pod {pod} runs", probe)
 
@@ -199,8 +199,8 @@ def expect_gone(bench: Bench, path: str) -> None:
 
 
 def expect_bound(bench: Bench, pod: str) -> str:
-    found: str = expect(bench, f"{pod} is bound", lambda: bench.pod(pod)["spec"].get("nodeName"))
-    return found
+    node: str = expect(bench, f"{pod} is bound", lambda: bench.pod(pod)["spec"].get("nodeName"))
+    return node
 
 
 def is_unschedulable(pod: Json) -> bool:

@@ -63,8 +63,8 @@ def teardown_jobs_allowed(bench: Bench) -> Iterator[Installation]:
 
 def _delete_added(bench: Bench, rendered: str) -> None:
     """Delete the objects that the standard installation does not have."""
-    found = yaml.safe_load_all(bench.operators.installation.render())
-    standard = {_identify(item) for item in found if item}
+    manifests = yaml.safe_load_all(bench.operators.installation.render())
+    standard = {_identify(item) for item in manifests if item}
     items = [item for item in yaml.safe_load_all(rendered) if item]
     added = [item for item in items if _identify(item) not in standard]
     bench.cluster.kubectl(

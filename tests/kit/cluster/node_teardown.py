@@ -31,8 +31,8 @@ def reboot(bench: Bench, node: str) -> str:
 
 
 def boot_id(bench: Bench, node: str) -> str:
-    found: str = bench.node(node)["status"]["nodeInfo"]["bootID"]
-    return found
+    boot: str = bench.node(node)["status"]["nodeInfo"]["bootID"]
+    return boot
 
 
 def has_module(bench: Bench, node: str) -> bool:
@@ -44,11 +44,11 @@ def expect_shared_for_good(bench: Bench, node: str) -> None:
     """Wait until the node is in service, without a module, and recorded as such."""
 
     def probe() -> Json | None:
-        found = bench.node(node)
+        current = bench.node(node)
         applied: Json = json.loads(
-            found["metadata"]["annotations"].get("gpushare.io/applied", "{}")
+            current["metadata"]["annotations"].get("gpushare.io/applied", "{}")
         )
-        is_back = not read_change(found) and "unschedulable" not in found["spec"]
+        is_back = not read_change(current) and "unschedulable" not in current["spec"]
         return applied if is_back and applied.get("schedule") == "share" else None
 
     applied = expect(bench, f"{node} shares for good", probe)
@@ -62,8 +62,8 @@ def expect_event(bench: Bench, node: str, reason: str, text: str) -> Json:
     """Wait for the one Event on the node with this reason and text; return it."""
 
     def probe() -> list[Json]:
-        told = read_events(bench, bench.node(node), reason)
-        return [event for event in told if text in event["note"]]
+        events = read_events(bench, bench.node(node), reason)
+        return [event for event in events if text in event["note"]]
 
     (event,) = expect(bench, f"an Event on {node} says {reason}: {text!r}", probe)
     return event

@@ -76,13 +76,13 @@ def list_rights(objects: Iterable[Json]) -> Iterator[Right]:
 def find_used(rights: Iterable[Right], calls: Iterable[Call]) -> set[Right]:
     unused, used = set(rights), set()
     # Many calls are alike.
-    seen = {
+    distinct = {
         (c.user, c.verb, c.group, c.resource, c.namespace, c.name): c for c in calls if c.is_ours
     }
-    for call in seen.values():
-        found = {right for right in unused if right.covers(call)}
-        used |= found
-        unused -= found
+    for call in distinct.values():
+        covering = {right for right in unused if right.covers(call)}
+        used |= covering
+        unused -= covering
     return used
 
 

@@ -44,8 +44,8 @@ class Replicas:
         self.release.kill(pod)
 
         def is_back() -> bool:
-            found = self._pod(name)
-            return _restarts(found) > restarts and is_ready(found)
+            current = self._pod(name)
+            return _restarts(current) > restarts and is_ready(current)
 
         expect(self.bench, f"{name} is back", is_back, within_seconds=_WITHIN_SECONDS)
 
@@ -77,8 +77,8 @@ class Replicas:
         )
 
     def _pod(self, name: str) -> Json:
-        found: Json = self.bench.call("GET", f"{PODS}/{name}")
-        return found
+        pod: Json = self.bench.call("GET", f"{PODS}/{name}")
+        return pod
 
     def _is_whole(self, component: str) -> bool:
         pods = self.release.pods(component, leaving=True)

@@ -297,8 +297,8 @@ class InvariantChecker:
         for simulated in cluster.nodes.values():
             node = observe_node(simulated)
             pods = cluster.pods_on(node.name)
-            seen = NodeSnapshot(node, pods, parse_records(node))
-            admissions = find_admissions(seen)
+            snapshot = NodeSnapshot(node, pods, parse_records(node))
+            admissions = find_admissions(snapshot)
             for pod in pods:
                 if pod.phase == "Running" and not pod.daemonset:
                     known, read = admissions.get(pod.uid), cluster.pods[pod.uid].read

@@ -36,9 +36,9 @@ class MaintenanceController(RuleBasedStateMachine):
 
     @rule(node=st.sampled_from(NODES))
     def begin_maintenance(self, node: str) -> None:
-        if (found := self.cluster.nodes.get(node)) is None or is_maintained(found):
+        if (simulated := self.cluster.nodes.get(node)) is None or is_maintained(simulated):
             return
-        if CORDON in found.fields:
+        if CORDON in simulated.fields:
             self._write(node, _WAS_CORDONED, "true")
         self._write(node, STATE, "drain-required")
         self._write(node, CORDON, "true")
@@ -46,11 +46,11 @@ class MaintenanceController(RuleBasedStateMachine):
     @rule(node=st.sampled_from(NODES), is_unconditional=st.booleans(), is_label_first=st.booleans())
     def end_maintenance(self, node: str, is_unconditional: bool, is_label_first: bool) -> None:
         """End the maintenance; with `is_label_first` the label is removed before the cordon."""
-        if (found := self.cluster.nodes.get(node)) is None or not is_maintained(found):
+        if (simulated := self.cluster.nodes.get(node)) is None or not is_maintained(simulated):
             return
         if is_label_first:
             self._write(node, STATE, DONE)
-        if is_unconditional or _WAS_CORDONED not in found.fields:
+        if is_unconditional or _WAS_CORDONED not in simulated.fields:
             self._write(node, CORDON, None)
         self._write(node, STATE, DONE)
         self._write(node, _WAS_CORDONED, None)

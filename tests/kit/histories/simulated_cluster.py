@@ -173,8 +173,8 @@ class Cluster:
 
     def pods_on(self, node: str) -> tuple[Pod, ...]:
         """Return the pods of a node, in the order of the operator's caches."""
-        found = (each.pod for each in self.pods.values() if each.pod.node == node)
-        return tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name)))
+        pods = (each.pod for each in self.pods.values() if each.pod.node == node)
+        return tuple(sorted(pods, key=lambda pod: (pod.namespace, pod.name)))
 
     def suffers(self, node: str, fault: Fault) -> bool:
         return fault in self.faults.get(node, frozenset())

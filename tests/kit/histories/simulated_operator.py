@@ -190,8 +190,8 @@ class SimulatedOperator:
             case CreateJob() as create:
                 return _make_job(create, cluster)
             case RecordPlugins():
-                seen = _observe_anew(node, cluster, ChangePhase.LABELLED, ChangePhase.REBOOTED)
-                restart = plan_restart(seen, cluster.now) if seen is not None else None
+                snapshot = _observe_anew(node, cluster, ChangePhase.LABELLED, ChangePhase.REBOOTED)
+                restart = plan_restart(snapshot, cluster.now) if snapshot is not None else None
                 return _apply(restart, cluster) if restart is not None else cluster
             case DeletePlugins(plugins=plugins):
                 for plugin in plugins:
@@ -210,11 +210,11 @@ class SimulatedOperator:
         self._touched.add(node)
 
     def _recheck_pods(self, node: str, task: Task, cluster: Cluster, look: RecheckPods) -> Cluster:
-        seen = _observe_anew(node, cluster, ChangePhase.CORDONED)
-        if seen is None:
+        snapshot = _observe_anew(node, cluster, ChangePhase.CORDONED)
+        if snapshot is None:
             return cluster
         action = plan_after_recheck(
-            seen, cluster.now, self.timing, stays=look.stays, may_restart=look.may_restart
+            snapshot, cluster.now, self.timing, stays=look.stays, may_restart=look.may_restart
         )
         is_wanted = _version_of(cluster, task.decision.pool) == task.version
         return _apply(action, cluster) if is_wanted and action is not None else cluster
@@ -229,8 +229,8 @@ def _apply(action: ApplyNode, cluster: Cluster) -> Cluster:
 
 
 def _make_job(create: CreateJob, cluster: Cluster) -> Cluster:
-    seen = _observe_anew(create.node, cluster, ChangePhase.LABELLED, ChangePhase.REBOOTED)
-    if seen is None or create.name in cluster.jobs or not is_job_due(seen, create):
+    snapshot = _observe_anew(create.node, cluster, ChangePhase.LABELLED, ChangePhase.REBOOTED)
+    if snapshot is None or create.name in cluster.jobs or not is_job_due(snapshot, create):
         return cluster
     args = (create.phase, "sentinel") if create.leaves_sentinel else (create.phase,)
     job = Job("gpushare-teardown", create.name, f"uid-of-{create.name}", create.node, args=args)
@@ -248,8 +248,8 @@ def _observe_anew(name: str, cluster: Cluster, *phases: ChangePhase) -> NodeSnap
 
 
 def _version_of(cluster: Cluster, pool: str) -> tuple[str, int] | None:
-    found = cluster.pools.get(pool)
-    return (found.uid, found.generation) if found is not None else None
+    current = cluster.pools.get(pool)
+    return (current.uid, current.generation) if current is not None else None
 
 
 def _is_restarting(node: Node) -> bool:
@@ -261,13 +261,13 @@ def _find_daemonsets(cluster: Cluster) -> PluginDaemonSets:
     present = DAEMONSETS[cluster.edition].keys() - cluster.missing
     if cluster.edition is not Edition.NVIDIA:
         return installed(present)
-    found = (
+    daemonsets = (
         DaemonSet(name, standard=name, config_map="configs" if name == NVIDIA_PLUGIN else "")
         for name in present
     )
     configs = {"configs": PluginConfigs("configs", CONFIGS, read_entry)}
     return PluginDaemonSets(
-        nvidia=frozenset(found), nvidia_namespace="kube-system", configs=configs
+        nvidia=frozenset(daemonsets), nvidia_namespace="kube-system", configs=configs
     )
 
 

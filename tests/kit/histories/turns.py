@@ -117,8 +117,8 @@ def _name_attempt(pool: Pool, node: Node) -> str:
     spec = f"{pool.name}/{pool.generation}"
     if pool.retry == node.retry == "":
         return spec
-    said = f"{pool.retry}\n{node.retry}"
-    return f"{spec}/{sha256(said.encode()).hexdigest()[:8]}"
+    retries = f"{pool.retry}\n{node.retry}"
+    return f"{spec}/{sha256(retries.encode()).hexdigest()[:8]}"
 
 
 def find_members(pool: Pool, snapshot: ClusterSnapshot) -> set[str]:

@@ -30,7 +30,7 @@ class Block:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Each command; one that goes on over several lines is one."""
+        """Commands, each with its continued lines."""
         lines = re.sub(r"\\\n\s*", "", self.text).splitlines()
         return tuple(line.strip() for line in lines if line.strip())
 

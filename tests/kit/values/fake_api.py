@@ -74,10 +74,10 @@ class FakeApi:
             self.put(path, body)
         if request.method != "GET":
             self.writes.append(f"{request.method} {path}")
-        found = self.objects[path]
+        stored = self.objects[path]
         if request.method == "DELETE":
             del self.objects[path]
-        return web.json_response(found)
+        return web.json_response(stored)
 
     def _conflict(self, request: web.Request, path: str) -> web.Response:
         self.conflicts.append(f"{request.method} {path}")

@@ -63,7 +63,7 @@ def plan_of(
     acting_since: datetime | None = None,
     slices: Collection[str] = (),
 ) -> StepResult:
-    seen = NodeSnapshot(
+    snapshot = NodeSnapshot(
         node,
         pods,
         parse_records(node),
@@ -78,7 +78,7 @@ def plan_of(
         may_tear_down=may_tear_down,
         acting_since=acting_since,
     )
-    plan = plan_node(seen, pool, ctx)
+    plan = plan_node(snapshot, pool, ctx)
     return plan.begin() if slot_free or plan.initializes else plan
 
 
@@ -132,7 +132,7 @@ def expect_idle(plan: StepResult | None, state: NodeState, reason: Reason) -> St
 
 
 def expect_not_yet(missing: NotYet | None, reason: Reason, *words: str) -> NotYet:
-    """What a node lacks for its mode; its message has these words in it."""
+    """Check what a node lacks for its mode, with these words in the message."""
     assert missing is not None
     assert missing.reason is reason
     assert [word for word in words if word not in missing.message] == []
@@ -169,8 +169,8 @@ def recheck(
     node: Node, *pods: Pod, now: datetime = NOW, slices: Collection[str] = (), **more: bool
 ) -> ApplyNode | None:
     """Plan the write to a cordoned node after its pods were read again."""
-    seen = NodeSnapshot(node, pods, parse_records(node), resource_slices=slices)
-    return plan_after_recheck(seen, now, Timing(), **more)
+    snapshot = NodeSnapshot(node, pods, parse_records(node), resource_slices=slices)
+    return plan_after_recheck(snapshot, now, Timing(), **more)
 
 
 def expect_recheck(
@@ -216,8 +216,8 @@ def change_of(records: NodeRecords) -> Change:
 def plan_leave_of(
     node: Node, *pods: Pod, pool: Pool | None = None, now: datetime = NOW
 ) -> StepResult | None:
-    seen = NodeSnapshot(node, pods, parse_records(node))
-    plan = plan_release(seen, pool, ReconcileContext(now, plugin_daemonsets=PRO_INSTALLED))
+    snapshot = NodeSnapshot(node, pods, parse_records(node))
+    plan = plan_release(snapshot, pool, ReconcileContext(now, plugin_daemonsets=PRO_INSTALLED))
     return plan.begin() if plan is not None else None
 
 

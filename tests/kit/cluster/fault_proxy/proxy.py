@@ -38,7 +38,7 @@ class _Exchange:
 
     request: web.Request
     body: bytes
-    seen: Request
+    received: Request
     silent: bool = False
 
     def reset(self) -> web.Response:
@@ -165,17 +165,17 @@ class FaultProxy:
     def _on_open(self, path: str, act: Callable[[_Exchange], object]) -> None:
         async def act_on_all() -> None:
             for exchange in list(self._open):
-                if re.search(path, exchange.seen.target):
+                if re.search(path, exchange.received.target):
                     act(exchange)
 
         asyncio.run_coroutine_threadsafe(act_on_all(), self._loop).result(_WAIT_SECONDS)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         arrived, body = time.monotonic(), await request.read()
-        seen = Request(arrived, request.method, unquote(request.path_qs), body)
-        self.requests.append(seen)
-        exchange = _Exchange(request, body, seen)
-        rule = next((rule for rule in list(self._rules) if rule.takes(seen)), Rule("", ""))
+        received = Request(arrived, request.method, unquote(request.path_qs), body)
+        self.requests.append(received)
+        exchange = _Exchange(request, body, received)
+        rule = next((rule for rule in list(self._rules) if rule.takes(received)), Rule("", ""))
         self._open.add(exchange)
         try:
             return await self._follow(rule, exchange)

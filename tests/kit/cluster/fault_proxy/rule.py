@@ -71,7 +71,7 @@ class Rule:
     mute: bool = False
     """Send only the headers of the answer, and never its end, as for a stalled watch."""
 
-    seen: int = field(default=0, init=False)
+    matched: int = field(default=0, init=False)
     acted_on: list[Request] = field(default_factory=list, init=False)
     answered: int = field(default=0, init=False)
     """The API server's last status for a matching request."""
@@ -89,9 +89,9 @@ class Rule:
             return False
         if self.where is not None and not self.where(request):
             return False
-        self.seen += 1
+        self.matched += 1
         spent = self.times is not None and len(self.acted_on) >= self.times
-        if self.seen < self.nth or spent or self._chance.random() >= self.probability:
+        if self.matched < self.nth or spent or self._chance.random() >= self.probability:
             return False
         self.acted_on.append(request)
         self.reached.set()
