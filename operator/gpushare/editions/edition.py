@@ -159,14 +159,14 @@ class EditionDescription:
 
     edition: Edition
     switch: str
-    """Label that selects the mode."""
+    """The label by which its modes are switched on and off."""
     find_schedule: Callable[[Mapping[str, str]], str]
     """The mode that a node's labels stand for: a Schedule, or the label's own unknown value."""
     modes: tuple[Mode, ...]
     needs: Mapping[str, Transition]
     """Transitions by name, as in `docs/transitions.md`."""
     matrix: str
-    """Names of transitions, in a row for the old mode and a column for the new mode."""
+    """A row for the mode that is left, a column for the one that is wanted, in each cell a need."""
     build_mode: Callable[[str], Mode | None] = lambda name: None
     """Builds a mode that is not in `modes`, where users name them. `modes` is empty then."""
     every_change: str = ""

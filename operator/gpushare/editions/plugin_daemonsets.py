@@ -31,7 +31,7 @@ class PluginDaemonSets:
 
     names: Mapping[str, str] = field(default_factory=lambda: NONE_RENAMED)
     """Names in the cluster by standard name, from the installation's settings."""
-    found: frozenset[DaemonSet] = frozenset()
+    daemonsets: frozenset[DaemonSet] = frozenset()
     namespace: str = PLUGIN_NAMESPACE
     nvidia_namespace: str = ""
     """Namespace of NVIDIA's device plugin; empty where the installation names none."""
@@ -114,13 +114,15 @@ class PluginDaemonSets:
     def standard(self) -> frozenset[str]:
         """Standard names of the existing DaemonSets; others by their own names."""
         nvidias = {each for each in NVIDIA_DAEMONSETS if self._list_nvidias(each)}
-        return frozenset(map(self._get_standard, self.found)) - NVIDIA_DAEMONSETS | nvidias
+        return frozenset(map(self._get_standard, self.daemonsets)) - NVIDIA_DAEMONSETS | nvidias
 
     def find(self, standard: str) -> DaemonSet | None:
         """Find the DaemonSet with this standard name."""
         if nvidias := self._list_nvidias(standard):
             return nvidias[0]
-        return next((each for each in self.found if self._get_standard(each) == standard), None)
+        return next(
+            (each for each in self.daemonsets if self._get_standard(each) == standard), None
+        )
 
     def name_of(self, standard: str) -> str:
         """Return the cluster's name of the DaemonSet with this standard name."""
@@ -132,7 +134,7 @@ class PluginDaemonSets:
         """Suggest the non-standard DaemonSets that have most in common with `standard`: its words
         in the name or an image, a node selector for one of its modes."""
         unknown = (
-            each for each in self.found if self._get_standard(each) not in STANDARD_DAEMONSETS
+            each for each in self.daemonsets if self._get_standard(each) not in STANDARD_DAEMONSETS
         )
         marks = {each.name: sum(_compare(each, standard)) for each in unknown}
         most = max(marks.values(), default=0)
@@ -142,7 +144,7 @@ class PluginDaemonSets:
         """List the names of plugin DaemonSets whose pods the kubelet evicts under node pressure."""
         return sorted(
             each.name
-            for each in self.found
+            for each in self.daemonsets
             if not each.is_critical and self._get_standard(each) in STANDARD_DAEMONSETS
         )
 

@@ -47,7 +47,7 @@ INSTALLERS = frozenset(
 )
 """DaemonSets that load the cGPU kernel module on their nodes, also without their standard name."""
 OLD_MODE_LABELS = frozenset(k for each in EDITIONS.values() if each.successor for k in each.labels)
-"""Labels of the editions that have a successor."""
+"""Those of the editions that have a successor."""
 TRANSITIONS: Mapping[tuple[Edition, str, str], Transition] = {
     (each.edition, from_mode, to): each.needs[need]
     for each in EDITIONS.values()
@@ -66,9 +66,9 @@ UNKNOWN_STEPS = (
 
 
 def find_transition(edition: Edition, from_mode: str, to: str) -> Transition:
-    """Find the transition between two modes; from an unknown mode it is manual.
+    """Find what the change needs; from an unknown value of `from_mode` it is done by hand.
 
-    `mig` is such a mode: no label leads out of it (vendor's page on labels that control GPUs).
+    So does `mig`: nothing leads out of it by label (vendor's page on labels that control GPUs).
     """
     if need := EDITIONS[edition].every_change:
         return EDITIONS[edition].needs[need]
@@ -114,7 +114,7 @@ def shows_another(node: Node, mode: Mode) -> bool:
 
 
 def desired_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
-    """Return all labels of a member of `pool`."""
+    """Return all labels that a member of `pool` gets."""
     labels = {**MODES[spec.edition, spec.schedule].labels, names.LABEL_POOL: pool}
     if spec.placement is not None:
         labels[names.LABEL_PLACEMENT] = str(spec.placement)
@@ -122,7 +122,7 @@ def desired_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
 
 
 def settled_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
-    """Return all labels of a member of `pool` with a verified mode."""
+    """Return all labels that a member of `pool` has once its mode is verified."""
     is_isolated = MODES[spec.edition, spec.schedule].isolated
     verified = {names.LABEL_ISOLATION_VERIFIED: names.VERIFIED} if is_isolated else {}
     return desired_labels(pool, spec) | verified

@@ -96,7 +96,7 @@ SHOWN = {"default": ("1", "none"), "share": ("4", "time-slicing"), "cgpu": ("8",
 DISCOVERED = frozenset(
     {MPS_CAPABLE, *(f"{WHOLE}.{what}" for what in ("count", "replicas", "sharing-strategy"))}
 )
-"""Labels that GPU feature discovery writes."""
+"""The labels that it writes."""
 CONFIG_MODES = {key: name_mode(key, text) for key, text in CONFIGS.items()}
 
 

@@ -56,7 +56,7 @@ def node(labels: dict[str, str] | None = None, offered: int = 8, **more: Any) ->
 
 
 def member(schedule: str = LOADED, **labels: str) -> Node:
-    """Build a node of the pool that has loaded this configuration."""
+    """A node of the pool that has loaded this."""
     applied = LastApplied(
         pool="training", edition=Edition.NVIDIA, schedule=schedule, plugins={"p": 0}
     )

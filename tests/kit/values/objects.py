@@ -134,8 +134,8 @@ def a_static_plugin(uid: str = "static-1", *, node: str = "gpu-1", **more: Any) 
 
 def installed(daemonsets: Iterable[str]) -> PluginDaemonSets:
     """Build the DaemonSets with their names in ACK's charts."""
-    found = frozenset(DaemonSet(name, is_critical=True) for name in daemonsets)
-    return PluginDaemonSets(found=found)
+    present = frozenset(DaemonSet(name, is_critical=True) for name in daemonsets)
+    return PluginDaemonSets(daemonsets=present)
 
 
 PRO_INSTALLED = installed(PRO_DAEMONSETS)

@@ -89,7 +89,7 @@ def test_a_plugin_that_crash_loops_is_told_with_the_log_and_the_kubelets_restart
 
 def of_daemonset(name: str, **spec: Any) -> PluginDaemonSets:
     raw = {"metadata": {"name": name}, "spec": {"template": {"spec": spec}}}
-    return PluginDaemonSets(found=frozenset({parse_daemonset(raw)}))
+    return PluginDaemonSets(daemonsets=frozenset({parse_daemonset(raw)}))
 
 
 def affinity(*terms: dict[str, Any]) -> dict[str, Any]:
