@@ -62,7 +62,7 @@ class Mode:
 
     @property
     def depends_on_label(self) -> bool:
-        """Whether the isolation of pods depends on the label's value at their admission."""
+        """Whether the devices of pods depend on the label's value at their admission."""
         return self.reads_label or self.follows_label
 
     @property
