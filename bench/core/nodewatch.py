@@ -55,7 +55,7 @@ class NodeWatch:
                     self._take(meta)
 
     def when_all(self, holds: Holds, names: Iterable[str] | None = None) -> asyncio.Future[float]:
-        """Return the time at which `holds` is true for the last of the nodes, by default of all."""
+        """Return a future of the time at which `holds` is true for all of the nodes."""
         wanted = set(self.metadata if names is None else names)
         missing = {name for name in wanted if not holds(self.metadata[name])}
         done: asyncio.Future[float] = asyncio.get_running_loop().create_future()

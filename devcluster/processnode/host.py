@@ -26,12 +26,12 @@ class Host:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._admin = read_own_kubeconfig(cluster.kubeconfig)
-        # What every container is told of the API server, and where its credentials are.
-        self._told: dict[str, dict[str, str]] = {}
+        self._credentials: dict[str, dict[str, str]] = {}
+        """Variables with the API server's address and the credentials, by the pod's UID."""
 
     @staticmethod
     def finds_no_image(image: str) -> bool:
-        """Tell whether no program is known for an image, apart from registry, tag and digest."""
+        """Tell whether an image is not the operator's, whatever its registry, tag and digest."""
         return image.partition("@")[0].rpartition("/")[2].partition(":")[0] != IMAGE
 
     async def mount_token(self, client: Client, pod: Pod) -> float:
@@ -47,7 +47,7 @@ class Host:
         )
         folder = self._cluster.logs.parent / f"serviceaccount-{pod.name}"
         token = answer["status"]["token"]
-        self._told[pod.uid] = write_service_account(self._admin, folder, token=token)
+        self._credentials[pod.uid] = write_service_account(self._admin, folder, token=token)
         seconds: float = answer["spec"]["expirationSeconds"]
         return seconds
 
@@ -58,7 +58,7 @@ class Host:
             **_IMAGE_ENVIRONMENT,
             "PYTHONPATH": find_source(self._cluster, container.image),
             "HOSTNAME": pod.name,
-            **self._told.get(pod.uid, {}),
+            **self._credentials.get(pod.uid, {}),
             "GPUSHARE_WEBHOOK_HOST": local,
             "GPUSHARE_METRICS_HOST": local,
             # Last: nothing that the Pod says is overruled.

@@ -23,13 +23,13 @@ async def serve_logs(cluster: Cluster, socket: str) -> None:
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(user["client-certificate"], user["client-key"])
     app = web.Application()
-    app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", _tell_of(cluster))
+    app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", _build_handler(cluster))
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.UnixSite(runner, socket, ssl_context=tls).start()
 
 
-def _tell_of(cluster: Cluster) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _build_handler(cluster: Cluster) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def answer(request: web.Request) -> web.Response:
         log = cluster.logs / log_name(request.match_info["pod"])
         if not log.is_file():

@@ -157,7 +157,7 @@ class PodRunner:
     @contextlib.asynccontextmanager
     async def _reporting(self, container: Container) -> AsyncIterator[None]:
         """Write each change of the state within the block, the last one before its end."""
-        reporting = asyncio.create_task(self._tell_for_ever(container))
+        reporting = asyncio.create_task(self._write_changes(container))
         try:
             yield
         finally:
@@ -165,7 +165,7 @@ class PodRunner:
             await asyncio.gather(reporting, return_exceptions=True)
             await self._write_status(container)
 
-    async def _tell_for_ever(self, container: Container) -> None:
+    async def _write_changes(self, container: Container) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()

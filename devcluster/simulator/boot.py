@@ -18,7 +18,7 @@ def has_rebooted(memory: Memory, node: Node) -> bool:
 
 
 def has_kubelet_restarted(memory: Memory, node: Node) -> bool:
-    """Tell whether a node's kubelet was restarted since the remembered time."""
+    """Tell whether a node's kubelet was restarted more often than remembered."""
     return node.kubelet_restarts > memory.kubelet_restarts and not has_rebooted(memory, node)
 
 

@@ -50,7 +50,7 @@ class Replicas:
         expect(self.bench, f"{name} is back", is_back, within_seconds=_WITHIN_SECONDS)
 
     def lose(self, name: str) -> None:
-        """Kill the pod's process and delete the pod, as when its node is lost."""
+        """Delete the pod without a grace period, as when its node is lost."""
         self.bench.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
 
     def delete(self, name: str) -> None:

@@ -97,7 +97,7 @@ def applied(
 
 
 def replaced(times: int, *, minutes_ago: int = 1, retry: str = "") -> NodeRecords:
-    """Build records in mode share after so many changes, one a minute."""
+    """Build records in mode share after so many restarts of the plugin, one a minute."""
     moments = tuple(NOW - timedelta(minutes=minutes_ago + each) for each in reversed(range(times)))
     restarts = Restarts(retry=retry, at=moments)
     return applied(Schedule.SHARE).model_copy(update={"restarts": restarts})
