@@ -17,7 +17,7 @@ def rules(*all_rules: dict[str, str]) -> dict[str, Any]:
 
 
 class ApiModel(BaseModel):
-    """Base of what is on the wire: camelCase there, unknown fields ignored, never changed."""
+    """Base of the API's objects: camelCase in JSON, unknown fields ignored, frozen."""
 
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore"

@@ -19,7 +19,7 @@ from gpushare.api.workloads import Workloads
 
 
 class Edition(StrEnum):
-    """Which product's labels are written; `gpushare.editions` says what each is."""
+    """Product whose labels are written; `gpushare.editions` describes each."""
 
     PROFESSIONAL = "Professional"
     BASIC = "Basic"

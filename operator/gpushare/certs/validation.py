@@ -1,4 +1,4 @@
-"""Finds why a certificate can't be served or should be replaced, and who else owns its Secret."""
+"""Finds problems of a certificate, and other owners of its Secret."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

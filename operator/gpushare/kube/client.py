@@ -78,7 +78,7 @@ class ApiClient:
         await self._session.close()
 
     def only_while(self, may_write: Callable[[], bool]) -> "ApiClient":
-        """Return a client whose writes raise `NotLeaderError` while `may_write` says no."""
+        """Return a client whose writes raise `NotLeaderError` while `may_write` returns False."""
         return ApiClient(self._session, self._observer, may_write, self._throttle)
 
     async def get(self, path: str, **params: str) -> Json:

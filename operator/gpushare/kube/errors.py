@@ -20,7 +20,7 @@ class KubeError(Exception):
 
 
 class CredentialsError(KubeError):
-    """No usable credentials; the message says which were tried and what to do."""
+    """No usable credentials; the message names those that were tried, and the remedy."""
 
 
 class CrdMissingError(KubeError):
@@ -44,7 +44,7 @@ class OtherVersionError(KubeError):
 
 
 class PoolsRemainError(KubeError):
-    """Pools are in the way of removing the operator; the message says which, and what to do."""
+    """Pools block the removal of the operator; the message names them, and the remedy."""
 
 
 class NotLeaderError(KubeError):

@@ -78,7 +78,7 @@ class TokenFile:
 
 
 def is_pod(environ: Mapping[str, str]) -> bool:
-    """Tell whether the kubelet says where the API server is."""
+    """Tell whether the kubelet's variables with the API server's address are set."""
     return bool(environ.get(_HOST) and environ.get(_PORT))
 
 

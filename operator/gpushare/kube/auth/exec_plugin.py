@@ -70,7 +70,7 @@ class CredentialPlugin:
         self._end = datetime.fromisoformat(end).timestamp() if end else math.inf
 
     async def _run(self) -> bytes:
-        """Run the command and return what it prints."""
+        """Run the command and return its output."""
         spec = self._spec
         is_interactive = spec.get("interactiveMode") != "Never" and sys.stdin.isatty()
         info = {
