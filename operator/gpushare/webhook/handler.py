@@ -1,4 +1,4 @@
-"""Answers the API server's questions about pods and workloads from memory, without any call."""
+"""Answers AdmissionReviews of pods and workloads from memory, without any call."""
 
 import functools
 import logging
@@ -24,18 +24,18 @@ def _nothing() -> None:
 
 
 class Answered(NamedTuple):
-    """An answer's body, and what is done after it is sent: counting and logging it."""
+    """An answer's body, and the function that counts and logs it once it is sent."""
 
     body: bytes
     account: Callable[[], object] = _nothing
 
 
 class AdmissionHandler:
-    """Decides on what the API server asks about, from memory.
+    """Decides on pods and workloads, from the cache.
 
-    Its methods take the body of a request and give what is answered. They raise
-    `MalformedReviewError`, `MalformedPodError` and `NoTemplateError` for what is no question, and
-    `UndecidedError` where memory has a gap.
+    Methods take the body of a request and return the answer. They raise `MalformedReviewError`,
+    `MalformedPodError` and `NoTemplateError` for an invalid request, and `UndecidedError` where
+    the cache can't be used.
     """
 
     def __init__(
@@ -107,8 +107,7 @@ class AdmissionHandler:
 
 
 def _name(pod: PodShape) -> str:
-    """Return the pod's name as far as it is known at creation: for a controller's pod, the prefix
-    of a name, which ends with a dash."""
+    """Return the pod's name; for one that a controller creates, its `generateName`."""
     metadata = pod.metadata
     return (metadata.name or metadata.generate_name or "") if metadata is not None else ""
 

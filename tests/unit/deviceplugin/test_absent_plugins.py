@@ -89,7 +89,7 @@ def test_a_plugin_that_crash_loops_is_told_with_the_log_and_the_kubelets_restart
 
 def of_daemonset(name: str, **spec: Any) -> PluginDaemonSets:
     raw = {"metadata": {"name": name}, "spec": {"template": {"spec": spec}}}
-    return PluginDaemonSets(found=frozenset({parse_daemonset(raw)}))
+    return PluginDaemonSets(daemonsets=frozenset({parse_daemonset(raw)}))
 
 
 def affinity(*terms: dict[str, Any]) -> dict[str, Any]:
@@ -148,7 +148,7 @@ GPU_PRESENT = [
 
 @pytest.mark.parametrize("labels", [{}, {"nvidia.com/gpu.present": "true"}])
 def test_of_nvidias_affinity_one_term_is_enough(labels: dict[str, str]) -> None:
-    (found,) = of_daemonset("nvdp", affinity=affinity(*GPU_PRESENT)).found
+    (found,) = of_daemonset("nvdp", affinity=affinity(*GPU_PRESENT)).daemonsets
     unmet = found.selection.describe_unmet("gpu-1", labels)
     expected = () if labels else ("feature.node.kubernetes.io/pci-10de.present in (true)",)
     assert unmet == expected
@@ -167,7 +167,7 @@ def test_of_nvidias_affinity_one_term_is_enough(labels: dict[str, str]) -> None:
 def test_an_unmet_requirement_is_told_as_a_label_selector(
     demand: dict[str, Any], told: str
 ) -> None:
-    (found,) = of_daemonset("x", affinity=affinity({"key": "k", **demand})).found
+    (found,) = of_daemonset("x", affinity=affinity({"key": "k", **demand})).daemonsets
     labels = {"k": "a"} if demand["operator"] in ("DoesNotExist", "NotIn") else {}
     assert found.selection.describe_unmet("gpu-1", labels) == (told,)
 

@@ -304,7 +304,7 @@ class Histories(Disturbances):
         self.checker.expect_turns(begun, busy, snapshot, blocked, self.cluster.now)
         self.cluster = self.operator.release(plan, self.cluster)
         if is_told:
-            self.cluster = self.operator.tell(self.cluster)
+            self.cluster = self.operator.write_statuses(self.cluster)
         return plan.requeue_at
 
     def _carry_out(self, node: str) -> None:

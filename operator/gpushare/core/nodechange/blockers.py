@@ -10,8 +10,8 @@ from gpushare.api.pool import Edition, Schedule
 from gpushare.core.deviceplugin.findings import list_few
 from gpushare.core.snapshot.actions import Blocker, NamedPod
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
+from gpushare.editions.cards import describe_mig
 from gpushare.editions.edition import Mode, Outcome, Transition
-from gpushare.editions.gpu_operator import describe_mig
 from gpushare.editions.plugin_daemonsets import CHART_VALUE
 from gpushare.editions.plugins import STATIC_PLUGIN, is_plugin_of
 from gpushare.editions.registry import EDITIONS, find_other_edition_labels

@@ -92,7 +92,9 @@ class Planner:
         self.seen = set()
         if changed is None or basis != self._basis:
             self._basis = basis
-            self._label_keys = list_label_keys(snapshot.pools, plugins.found, self._published_keys)
+            self._label_keys = list_label_keys(
+                snapshot.pools, plugins.daemonsets, self._published_keys
+            )
             self.seen.update(self._entered)
             self._begin_anew()
             changed = snapshot.nodes.keys()
