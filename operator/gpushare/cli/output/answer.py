@@ -9,7 +9,6 @@ from typing import Any
 
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.output.control_characters import escape_controls
-from gpushare.cli.program_name import name_program
 
 _GAP = 2
 
@@ -86,7 +85,7 @@ def print_text(text: str) -> None:
 def print_note(text: str) -> None:
     """Print a line on standard error; whatever it has in it stays one line."""
     if sys.stderr is not None:
-        sys.stderr.write(f"{name_program(escape_controls(text))}\n")
+        sys.stderr.write(f"{escape_controls(text)}\n")
         sys.stderr.flush()
 
 
@@ -143,7 +142,7 @@ def lay_out_facts(facts: Iterable[Fact], *, indent: int = 2) -> list[Line]:
 
 
 def _text(cell: Cell) -> str:
-    return name_program(escape_controls(cell if isinstance(cell, str) else cell.text))
+    return escape_controls(cell if isinstance(cell, str) else cell.text)
 
 
 def _measure(cell: Cell) -> int:

@@ -12,6 +12,7 @@ from gpushare.analysis.forecast.kept_fields import KeptField
 from gpushare.analysis.forecast.pools import PoolForecast, forecast_pools
 from gpushare.analysis.forecast.steps import NodeForecast
 from gpushare.analysis.node_findings import group_by_code
+from gpushare.analysis.program_name import name_command
 from gpushare.api.manifest import ManifestError, check_update
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.basis import build_setup_lines, describe_setup
@@ -206,7 +207,8 @@ def _build_pool(
         yield from _describe_duration(forecast.duration)
     yield from build_calendar(forecast)
     if forecast.waits_for_approval:
-        yield (f"  to approve it, run: gpushare approve {quote(pool.name)} --hash {plan.hash}",)
+        command = name_command(f"approve {quote(pool.name)} --hash {plan.hash}")
+        yield (f"  to approve it, run: {command}",)
 
 
 def _build_row(step: NodeForecast, document: Json) -> Json:
