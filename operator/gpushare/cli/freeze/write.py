@@ -128,4 +128,4 @@ def _answer(target: str, told: str, freeze: Json | None, *, namespace: str = "")
         "freeze": freeze,
         "fieldManager": names.COMMAND_MANAGER,
     }
-    return Answer(document, lambda wide: [(told,)])
+    return Answer(document, lambda document, wide: [(told,)])

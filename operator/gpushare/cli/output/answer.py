@@ -39,12 +39,12 @@ Fact = tuple[str, Cell]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a command, as data and as a table."""
+    """The result of a command, as data and as a page."""
 
     document: Any
     """Lists, mappings, strings and numbers."""
-    build: Callable[[bool], Iterable[Line]]
-    """The table; where it is asked for that, wide: with more in it."""
+    build_page: Callable[[Any, bool], Iterable[Line]]
+    """Builds the page of the document; where the second argument says so, wide: with more in it."""
     manifests: str = ""
     """Where it has them, what is printed as YAML in place of the document."""
     notes: Sequence[str] = ()
@@ -67,10 +67,8 @@ def print_answer(answer: Answer, shown_as: Format) -> None:
             from gpushare.cli.output.data import format_yaml
 
             print_text(format_yaml(answer.document))
-        case Format.TABLE:
-            _print(answer.build(False))
-        case Format.WIDE:
-            _print(answer.build(True))
+        case Format.TABLE | Format.WIDE:
+            _print(answer.build_page(answer.document, shown_as is Format.WIDE))
 
 
 def print_text(text: str) -> None:
