@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from gpushare.analysis.program_name import name_command
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
@@ -58,7 +59,7 @@ def judge_approval(pool: Pool, seen_hash: str) -> Word:
     if seen_hash and current and seen_hash != current:
         raise NotCalledForError(
             f"the plan of pool {pool.name} is now {current}, not {seen_hash}. Review it before you "
-            f"approve it. Run: gpushare plan pool {pool.name}"
+            f"approve it. Run: {name_command(f'plan pool {pool.name}')}"
         )
     if plan is None or not current:
         raise NotCalledForError(f"pool {pool.name} has nothing left to change")
@@ -81,21 +82,21 @@ def judge_start_now(pool: Pool, seen_hash: str, now: str) -> Word:
     if plan is None or not current or seen_hash != current:
         told = f"is now {current}, not {seen_hash}" if current else "has nothing left to change"
         raise NotCalledForError(
-            f"the plan of pool {pool.name} {told}. Review it first. Run: gpushare plan pool "
-            f"{pool.name}"
+            f"the plan of pool {pool.name} {told}. Review it first. Run: "
+            f"{name_command(f'plan pool {pool.name}')}"
         )
     if window is not None and window.state == "Frozen":
         way = f"unfreeze {pool.name}, or unfreeze --all"
         raise NotCalledForError(
-            f"pool {pool.name} is frozen, which start-now does not override. Run: gpushare "
-            f"{f'retry pool/{pool.name}' if is_contested(pool) else way}"
+            f"pool {pool.name} is frozen, which start-now does not override. Run: "
+            f"{name_command(f'retry pool/{pool.name}' if is_contested(pool) else way)}"
         )
     if find_active(pool) and pool.start_now.partition("@")[0] == current:
         return Word("", plan.summary)
     if window is None or window.state == "Open":
         raise NotCalledForError(
             f"no window holds the changes of pool {pool.name} up. To see what they wait for, run: "
-            f"gpushare plan pool {pool.name}"
+            f"{name_command(f'plan pool {pool.name}')}"
         )
     return Word(f"{current}@{now}", plan.summary)
 
@@ -169,7 +170,7 @@ def judge_node_retry(node: Node, pool: Pool, now: str) -> Word:
         return Word(now, "its device plugin was replaced too often within an hour")
     raise NotCalledForError(
         f"no change of node {node.name} has failed, and no label of it was left to another "
-        f"manager. To see what it waits for, run: gpushare plan pool {pool.name}"
+        f"manager. To see what it waits for, run: {name_command(f'plan pool {pool.name}')}"
     )
 
 
