@@ -14,6 +14,11 @@ from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.rollout.window_state import WindowState
 from gpushare.names import Reason
 
+TURNS = frozenset(
+    {Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY, Reason.WAITING_FOR_JOINS}
+)
+"""Reasons of a node that waits for nothing but its turn: other nodes come first."""
+
 
 @dataclass(frozen=True, slots=True)
 class RolloutProgress:

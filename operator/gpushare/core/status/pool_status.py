@@ -21,6 +21,7 @@ from gpushare.api.status import (
 from gpushare.core.capacity.pool_capacity import sum_capacity
 from gpushare.core.ownership.drift import END_CONFLICT, describe_conflict
 from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.rollout.budget import TURNS
 from gpushare.core.rollout.contest import record_changes
 from gpushare.core.rollout.start_now import find_started
 from gpushare.core.snapshot.actions import NodeState, StepResult
@@ -177,10 +178,7 @@ def _judge_ready(
         return True, Reason.NO_NODES, NO_NODES
     if first_plan is None:
         return True, Reason.ALL_NODES_READY, f"{total} of {total} nodes are ready"
-    waits_for_others = first_plan.state is NodeState.UPDATING or (
-        first_plan.reason
-        in (Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY, Reason.WAITING_FOR_JOINS)
-    )
+    waits_for_others = first_plan.state is NodeState.UPDATING or first_plan.reason in TURNS
     reason = Reason.UPDATING if waits_for_others else first_plan.reason
     message = (
         f"{ready} of {total} nodes are ready. Node {first_plan.node}: "
