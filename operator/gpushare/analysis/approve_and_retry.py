@@ -14,7 +14,6 @@ from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.core.nodechange.phases.failed import describe_failure
 from gpushare.core.ownership.claims import decide_claim, find_owner
-from gpushare.core.records.change_record import Failure
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.record import RecordError
 from gpushare.core.rollout.start_now import find_active
@@ -120,7 +119,7 @@ def judge_pool_retry(pool: Pool, nodes: Iterable[Node], now: str) -> Word:
     tried: list[str] = []
     for node in nodes:
         records = _read(node)
-        failure = _find_failure(records)
+        failure = records.failure
         if failure is None or find_owner(node, records) != pool.name:
             continue
         is_current = failure.attempt == build_attempt(pool, node.retry)
@@ -156,7 +155,7 @@ def judge_node_retry(node: Node, pool: Pool, now: str) -> Word:
     `pool` is the one that has the node. Raises `NotCalledForError`.
     """
     records = _read(node)
-    failure, drift = _find_failure(records), records.drift
+    failure, drift = records.failure, records.drift
     if failure is not None:
         about = describe_failure(node.name, failure)
         is_current = failure.attempt == build_attempt(pool, node.retry)
@@ -201,12 +200,3 @@ def _read(node: Node) -> NodeRecords:
         return parse_records(node)
     except RecordError as error:
         raise NotCalledForError(str(error)) from error
-
-
-def _find_failure(records: NodeRecords) -> Failure | None:
-    """Find what failed on a node last: of its change, or of one that was rolled back."""
-    change, applied = records.change, records.applied
-    of_change = None
-    if change is not None and change.is_under_way:
-        of_change = change.failure or change.rolls_back
-    return of_change or (applied.failure if applied is not None else None)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gpushare import names
+from gpushare.core.message import cut
 from gpushare.core.status.event_correlation import WORDED_BY_TENANTS, EventCorrelator, Key, Series
 from gpushare.kube.client import MERGE_PATCH, ApiClient, Json
 from gpushare.kube.errors import CALL_FAILURES, ApiError, NotLeaderError, describe_failure
@@ -154,7 +155,7 @@ def _build_event(
         "type": kind,
         "reason": reason,
         "action": "Reconcile",
-        "note": _cut(note),
+        "note": cut(note, MAX_NOTE),
         "reportingController": f"{names.GROUP}/controller",
         "reportingInstance": instance[:128],
         "regarding": {
@@ -169,7 +170,3 @@ def _build_event(
 
 def _format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def _cut(note: str) -> str:
-    return note.encode(errors="replace")[:MAX_NOTE].decode(errors="ignore")

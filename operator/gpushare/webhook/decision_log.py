@@ -5,7 +5,7 @@ import logging
 import time
 
 from gpushare.core.admission import AdmissionDecision
-from gpushare.core.admission.decision import cut
+from gpushare.core.admission.decision import sanitize
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class DecisionLog:
                     **({"pool": decision.pool} if decision.pool else {}),
                     "reason": decision.reason,
                     "namespace": namespace,
-                    "pod": cut(pod, MAX_NAME),
+                    "pod": sanitize(pod, MAX_NAME),
                 },
             )
             for seconds, level, namespace, pod, decision in entries

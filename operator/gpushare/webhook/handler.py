@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape
 from gpushare.core.admission import AdmissionDecision, PoolView, Rules, Shortlists, decide
-from gpushare.core.admission.decision import cut
+from gpushare.core.admission.decision import sanitize
 from gpushare.core.admission.reservations import Reservations
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook.cache import PoolCache
@@ -114,7 +114,7 @@ def _name(pod: PodShape) -> str:
 
 def _warn(decision: AdmissionDecision, pools: Sequence[PoolView]) -> tuple[str, ...]:
     if refusal := decision.refusal:
-        return (cut(f"Pods of this workload will be refused: {refusal}"), *decision.warnings)
+        return (sanitize(f"Pods of this workload will be refused: {refusal}"), *decision.warnings)
     if decision.pool is None:
         return decision.warnings
     schedule = next(pool.schedule for pool in pools if pool.name == decision.pool)

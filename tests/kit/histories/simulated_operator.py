@@ -11,6 +11,7 @@ from gpushare.api.k8s.job import Job
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition
+from gpushare.core.cause import Cause
 from gpushare.core.nodechange.phases.cordoned import plan_after_recheck
 from gpushare.core.nodechange.phases.labelled import plan_restart
 from gpushare.core.nodechange.phases.teardown import is_job_due
@@ -20,7 +21,6 @@ from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import (
     ApplyNode,
-    Blocker,
     CreateJob,
     DeletePlugins,
     EvictPods,
@@ -84,7 +84,7 @@ class SimulatedOperator:
         self._jobs: Mapping[str, Mapping[str, Job]] = {}
         self._touched: set[str] = set()
         self._zeroed: set[str] = set()
-        self._refusals: dict[str, Blocker] = {}
+        self._refusals: dict[str, Cause] = {}
         self._is_new = True
         self._acting_since: dict[str, datetime] = {}
 
@@ -172,7 +172,7 @@ class SimulatedOperator:
             self._refusals.pop(node, None)
             return cluster
         if cluster.suffers(node, Fault.REFUSED):
-            self._refusals[node] = Blocker(Reason.WRITE_REFUSED, "an admission policy says no")
+            self._refusals[node] = Cause(Reason.WRITE_REFUSED, "an admission policy says no")
             return cluster
         self._refusals.pop(node, None)
         match task.decision.plan.action:
@@ -182,7 +182,7 @@ class SimulatedOperator:
                 return self._recheck_pods(node, task, cluster, look)
             case EvictPods(pods=pods):
                 if cluster.suffers(node, Fault.PROTECTED):
-                    self._refusals[node] = Blocker(Reason.EVICTION_REFUSED, "one must be left")
+                    self._refusals[node] = Cause(Reason.EVICTION_REFUSED, "one must be left")
                     return cluster
                 for pod in pods:
                     cluster = delete_pod(cluster, pod.uid)

@@ -13,7 +13,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.api.rollout import WorkloadPolicy
 from gpushare.api.status import Approval, PoolPlan, PoolStatus
-from gpushare.core.deviceplugin.findings import NotYet
+from gpushare.core.cause import Cause
 from gpushare.core.nodechange.phases.cordoned import plan_after_recheck
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.releasing import plan_release
@@ -131,7 +131,7 @@ def expect_idle(plan: StepResult | None, state: NodeState, reason: Reason) -> St
     return plan
 
 
-def expect_not_yet(missing: NotYet | None, reason: Reason, *words: str) -> NotYet:
+def expect_cause(missing: Cause | None, reason: Reason, *words: str) -> Cause:
     """What a node lacks for its mode; its message has these words in it."""
     assert missing is not None
     assert missing.reason is reason
