@@ -12,6 +12,7 @@ from typing import Any
 from gpushare import names
 from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.api.status import PoolStatus
+from gpushare.controller.backoff import RETRY_SECONDS, find_delay
 from gpushare.core.nodechange.releasing import has_stalled
 from gpushare.core.rollout.contest import is_unrecorded
 from gpushare.core.snapshot.node import Timing
@@ -33,11 +34,16 @@ class Pools:
     """All pools: the events that Kopf delivers, and a list each minute beside them.
 
     Kopf does not report that it has seen all pools, nor which were deleted while it did not watch.
-    `on_change` is called for each event that is no echo of our own writes.
+    `on_change` is called for each event that is no echo of our own writes, `on_list` for each list.
     """
 
     def __init__(
-        self, api: ApiClient, events: Events, timing: Timing, on_change: Callable[[], None]
+        self,
+        api: ApiClient,
+        events: Events,
+        timing: Timing,
+        on_change: Callable[[], None],
+        on_list: Callable[[], None],
     ):
         self.all: tuple[Pool, ...] = ()
         """As they were when the last pass began, and what was written on them since."""
@@ -45,25 +51,25 @@ class Pools:
         self.not_adopted: dict[str, str] = {}
         """By UID, why our finalizer is not on a pool."""
         self.must_retry = False
-        """A write to a pool, or a list, failed: try again soon."""
+        """A write to a pool failed: try again soon."""
         self._api = api
         self._events = events
         self._patience = timing.release_patience
         self._notify = on_change
+        self._note_list = on_list
         self._known: dict[str, Pool | UnreadablePool] = {}
         """By name, the newest copy of each."""
         self._gone: deque[str] = deque(maxlen=1_000)
-        """UIDs of pools that were deleted since the last list was begun."""
+        """UIDs of pools that were deleted since the last list that was taken in was begun."""
         self._changed: set[str] = set()
         self._in_flight: dict[str, PoolStatus] = {}
         """By UID, the status that is being written."""
-        self._must_list = True
         self._list_at = 0.0
-        self._due_since: float | None = None
+        """When the next list is due, on the monotonic clock."""
         self._is_shown = False
         """Whether `all` and `unreadable` are what is known."""
         self._listed = 0
-        """resourceVersion of the last list: it showed all that came before."""
+        """resourceVersion of the last list: it showed all that came before. 0 before the first."""
         self._seen = 0
         """The highest resourceVersion of a list or a pool."""
         self._old_since: float | None = None
@@ -102,30 +108,33 @@ class Pools:
         changed, self._changed = self._changed, set()
         return changed
 
-    def find_unsynced(self, limit_seconds: float) -> str | None:
-        """Tell that the pools could not be listed for longer than this; else None."""
-        if self._due_since is None:
-            return None
-        waited = time.monotonic() - self._due_since
-        if waited <= limit_seconds:
-            return None
-        return f"the pools could not be listed for {waited:.0f} s, more than {limit_seconds:g} s"
+    @property
+    def list_in_seconds(self) -> float:
+        """Seconds until the next list is due; below 0 where it is overdue."""
+        return self._list_at - time.monotonic()
 
     async def refresh(self) -> None:
         """Begin a pass with the pools as they are now, and adopt new ones.
 
-        Lists them where a list is due. Raises what a call may raise, and `CrdMissingError`, where
-        that fails and no list was taken in before: later ones are not needed for a pass.
+        Lists them where a list is due. Before the first list that is taken in, raises what a call
+        may raise; each list may raise `CrdMissingError`.
         """
         self.must_retry = False
-        if self._must_list or time.monotonic() >= self._list_at:
-            self._list_at = time.monotonic() + LIST_SECONDS
+        if not self._listed:
+            # A refused first list is not hastened by events.
+            await asyncio.sleep(self.list_in_seconds)
+        if self.list_in_seconds <= 0:
+            delay_seconds = RETRY_SECONDS
             try:
-                await self._list()
+                if await self._list():
+                    delay_seconds = LIST_SECONDS
             except CALL_FAILURES as error:
-                if self._must_list:
+                delay_seconds = find_delay(error)
+                if not self._listed:
                     raise
                 log.warning("pools not listed: %s", describe_failure(error))
+            finally:
+                self._list_at = time.monotonic() + delay_seconds
         if not self._is_shown:
             self._is_shown = True
             known = [pool for _, pool in sorted(self._known.items())]
@@ -135,16 +144,13 @@ class Pools:
         if new:
             await asyncio.gather(*map(self._adopt, new))
 
-    async def _list(self) -> None:
-        """Take in a list, unless it is outdated: then the next pass, soon, lists again."""
-        self._due_since = self._due_since or time.monotonic()
-        self._gone.clear()
-        seen = self._seen
+    async def _list(self) -> bool:
+        """Take in a list; return False where it is outdated."""
+        gone, seen = set(self._gone), self._seen
         listed = await pools_api.list_pools(self._api)
-        self._due_since = None
-        self._must_list = self.must_retry = self._is_old(listed.version, seen)
-        if self._must_list:
-            return
+        self._note_list()
+        if self._is_old(listed.version, seen):
+            return False
         self._listed, self._seen = listed.version, max(self._seen, listed.version)
         old = self._known
         found = {pool.name: pool for pool in listed.pools if pool.uid not in self._gone}
@@ -154,8 +160,10 @@ class Pools:
         changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
         # An equal pool stays the same object: nothing need compare it again.
         self._known = new | {name: pool for name, pool in old.items() if name not in changed}
+        self._gone = deque((uid for uid in self._gone if uid not in gone), self._gone.maxlen)
         self._is_shown = False
         self._changed |= changed
+        return True
 
     def _is_old(self, version: int, seen: int) -> bool:
         """Tell whether a list is outdated; after a while it is believed: etcd may be restored."""

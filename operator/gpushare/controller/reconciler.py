@@ -11,8 +11,10 @@ from collections import Counter, OrderedDict
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from uuid import uuid4
 
+from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.controller.backoff import LONGEST_RETRY_SECONDS, RETRY_SECONDS, find_delay
 from gpushare.controller.executor import Executor
@@ -84,7 +86,8 @@ class Reconciler:
         metrics.look = self._look
         timing = build_timing(settings)
         self._events = Events(api, settings.identity)
-        self.pools = Pools(api, self._events, timing, self.mark_changed)
+        note_list = partial(self.informers.note_event, names.PLURAL)
+        self.pools = Pools(api, self._events, timing, self.mark_changed, note_list)
         """What Kopf tells of them goes there."""
         self._status_writer = StatusWriter(
             self.pools,
@@ -150,9 +153,7 @@ class Reconciler:
 
     def find_unsynced(self, limit_seconds: float) -> str | None:
         """Tell of what nothing was received for longer than this; None where all is known."""
-        return self.informers.find_unsynced(limit_seconds) or self.pools.find_unsynced(
-            limit_seconds
-        )
+        return self.informers.find_unsynced(limit_seconds)
 
     async def run(self) -> None:
         """Reconcile for ever, from caches that have synced.
@@ -160,6 +161,8 @@ class Reconciler:
         Raises `NotLeaderError` once another controller may be active, and `CrdMissingError`.
         """
         self._acting_since.clear()
+        # From here on the pools are listed.
+        self.informers.note_event(names.PLURAL)
         try:
             while True:
                 wake = await self._pass_safely()
@@ -218,6 +221,7 @@ class Reconciler:
             self._unschedulable_pods.report(unschedulable_pods, known, unreadable, now),
             (plan.requeue_at - now).total_seconds() if plan.requeue_at is not None else None,
             self._settings.resync_seconds,
+            self.pools.list_in_seconds,
         )
         if self.pools.must_retry:
             return RETRY_SECONDS

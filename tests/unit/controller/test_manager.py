@@ -36,7 +36,6 @@ async def running(cluster: EmptyCluster, folder: Path) -> AsyncIterator[asyncio.
             identity="this",
             metrics_host="127.0.0.1",
             metrics_port=0,
-            resync_seconds=0.5,
         )
         controller = asyncio.create_task(run_controller(settings))
         await cluster.is_watched.wait()

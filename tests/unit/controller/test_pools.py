@@ -1,5 +1,6 @@
 """The copy of all pools: events, answers and lists, in whichever order they come."""
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.api.status import Approval, NodeCounts, PoolPlan, PoolStatus
+from gpushare.controller.backoff import RETRY_SECONDS
 from gpushare.controller.pool_store import Pools
 from gpushare.core.snapshot.node import Timing
 from gpushare.kube.errors import ApiError
@@ -73,12 +75,15 @@ class Copy(Pools):
     """The copy, which counts how often it asks for a pass."""
 
     def __init__(self, server: Server) -> None:
-        self.wakes = 0
+        self.wakes = self.lists = 0
         events: Events = None  # type: ignore[assignment]
-        super().__init__(server, events, Timing(), self._wake)  # type: ignore[arg-type]
+        super().__init__(server, events, Timing(), self._wake, self._note)  # type: ignore[arg-type]
 
     def _wake(self) -> None:
         self.wakes += 1
+
+    def _note(self) -> None:
+        self.lists += 1
 
     async def pass_(self) -> list[str]:
         """A pass that lists."""
@@ -199,18 +204,28 @@ async def test_a_list_finds_what_no_event_said_and_names_what_changed() -> None:
     assert copy.take_changed() == {"changed", "gone", "new"}
 
 
-async def test_a_later_list_that_fails_holds_no_pass_up_and_is_told_of_when_it_fails_for_long() -> (
-    None
-):
+async def test_a_later_list_that_fails_holds_no_pass_up_and_is_tried_again_soon() -> None:
     server, copy = await a_copy("a")
     server.down = True
     copy.take(server.store("b"))
     assert await copy.pass_() == ["a", "b"]
-    assert copy.find_unsynced(-1.0) is not None
+    assert copy.list_in_seconds <= RETRY_SECONDS
+    assert copy.lists == 1
     server.down = False
     server.delete("b")
     assert await copy.pass_() == ["a"]
-    assert copy.find_unsynced(-1.0) is None
+    assert copy.list_in_seconds > RETRY_SECONDS
+    assert copy.lists == 2
+
+
+async def test_a_pool_whose_end_came_before_a_list_that_failed_stays_gone() -> None:
+    server, copy = await a_copy("a")
+    late = server.store("a", status={"nodes": {"ready": 7}})
+    copy.take(server.delete("a"), deleted=True)
+    server.down = True
+    await copy.pass_()
+    copy.take(late)
+    assert await copy.pass_() == []
 
 
 async def test_a_list_of_a_restored_etcd_is_believed_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,25 +235,26 @@ async def test_a_list_of_a_restored_etcd_is_believed_later(monkeypatch: pytest.M
     server.store("a", metadata={"generation": 0})
     server.version = 1
     assert await copy.pass_() == ["a", "b"]
-    assert copy.must_retry
+    assert copy.list_in_seconds <= RETRY_SECONDS
     monkeypatch.setattr("gpushare.controller.pool_store.BELIEVED_AFTER_SECONDS", 0.0)
     assert await copy.pass_() == ["a"]
     assert copy.only.generation == 0
-    assert not copy.must_retry
+    assert copy.list_in_seconds > RETRY_SECONDS
 
 
-async def test_a_list_that_fails_is_tried_again_and_told_of_when_it_fails_for_long() -> None:
+async def test_without_a_first_list_there_is_no_pass_and_events_do_not_hasten_the_next() -> None:
     server = Server("a")
     copy = Copy(server)
     server.down = True
-    for _ in range(2):
-        with pytest.raises(ApiError):
-            await copy.pass_()
-    assert copy.find_unsynced(-1.0) is not None
-    assert copy.find_unsynced(60.0) is None
+    with pytest.raises(ApiError):
+        await copy.pass_()
+    assert 0 < copy.list_in_seconds <= RETRY_SECONDS
     server.down = False
-    assert await copy.pass_() == ["a"]
-    assert copy.find_unsynced(-1.0) is None
+    copy.take(server.store("b"))
+    began = time.monotonic()
+    await copy.refresh()
+    assert time.monotonic() - began > RETRY_SECONDS / 2
+    assert [pool.name for pool in copy.all] == ["a", "b"]
 
 
 async def test_a_pool_that_can_not_be_read_any_more_and_its_end_are_taken_in(

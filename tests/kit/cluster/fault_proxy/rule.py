@@ -97,9 +97,9 @@ class Rule:
         self.reached.set()
         return True
 
-    def wait_reached(self) -> None:
+    def wait_reached(self, *, within_seconds: float = _WAIT_SECONDS) -> None:
         """Wait until the rule applies to a request. Raises AssertionError if none comes."""
-        assert self.reached.wait(_WAIT_SECONDS), f"no {self.method} {self.path} came by"
+        assert self.reached.wait(within_seconds), f"no {self.method} {self.path} came by"
 
     def release(self) -> None:
         """Forward the held requests."""
