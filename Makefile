@@ -163,7 +163,7 @@ test-faults: $(READY) ## Run storms of a minute each, and other forms of what ma
 .PHONY: test-chaos
 test-chaos: $(READY) ## Kill the operator at every write of a rollout, and disturb it otherwise, watched from outside
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(BIN)/pytest tests/chaos tests/integration -p no:randomly --timeout=900 -m chaos $(SHARDS)
+	$(BIN)/pytest tests/chaos tests/integration -p no:randomly -o faulthandler_timeout=0 --timeout=900 -m chaos $(SHARDS)
 
 .PHONY: test-soak
 test-soak: $(READY) ## Replace the webhook's certificate 20 times, and its CA, under 50 pods a second

@@ -1,1 +1,1 @@
-"""What the operator costs and how fast it is: each module of this folder is a benchmark."""
+"""Benchmarks of the operator's cost and speed, one module each."""

@@ -1,4 +1,4 @@
-"""``python -m bench.admission``: what a call costs the webhook, beside a bare handler, in turns."""
+"""``python -m bench.admission``: the cost of a webhook call, compared with a bare handler."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -10,27 +10,26 @@ from typing import Annotated
 
 import typer
 
-from bench.core.figure import Figure, find_ratio, is_steady, tell
+from bench.core.figure import Figure, find_ratio, is_steady, report_figures
 from bench.core.reviewclient import Loop
 from bench.core.session import run, say
 from bench.core.turns import FLOOR, Pair, open_pair, take_turns, write_certificate
 
 CONNECTIONS = (1, 8, 32)
 MOST_RATIOS = {3: 1.3, 20: 1.35, 100: 1.5}
-"""The others, by their number of pools, and what CPU time they may take on `BOUNDED` connections,
-by the floor's."""
+"""Limits of CPU time on `BOUNDED` connections relative to the floor's, by number of pools."""
 BOUNDED = 8
 MOST_BY_BEFORE = 1.05
-"""What a call may cost by the same call before labels of nodes were published."""
+"""Limit of a call's cost relative to the call before labels of nodes were published."""
 _SELECTING_ROUNDS = 7
 
 
 Round = Mapping[tuple[int, int], Loop]
-"""What the calls took and cost, by pools and connections."""
+"""Times and costs of calls by pools and connections."""
 
 
 def list_figures(rounds: Sequence[Round]) -> list[Figure]:
-    """Ratios to the floor of the same round."""
+    """List the ratios to the floor of the same round."""
     figures = []
     for pools, most in MOST_RATIOS.items():
         for count in CONNECTIONS:
@@ -46,7 +45,7 @@ def list_figures(rounds: Sequence[Round]) -> list[Figure]:
 
 
 def _are_steady(rounds: Sequence[Round]) -> bool:
-    """Whether what has a bound is known well enough."""
+    """Tell whether figures with a bound are precise enough."""
     costs = [
         [each[pools, BOUNDED].cpu_us / each[FLOOR, BOUNDED].cpu_us for each in rounds]
         for pools in MOST_RATIOS
@@ -67,14 +66,14 @@ def bench(
     if before is not None:
         pairs = asyncio.run(_measure_selecting(before.resolve()))
         figures = [Figure("cpu_ratio_selecting_20_pools", find_ratio(pairs), most=MOST_BY_BEFORE)]
-        tell("admission", figures)
+        report_figures("admission", figures)
         return
-    tell("admission", list_figures(asyncio.run(_measure())))
+    report_figures("admission", list_figures(asyncio.run(_measure())))
 
 
 async def _measure_selecting(before: Path) -> list[tuple[float, float]]:
-    """CPU time of a call before and now, by rounds: the same pods, and 20 pools, each of which
-    publishes 20 combinations of labels now."""
+    """Measure a call's CPU time before and now, by rounds: equal pods, and 20 pools, which now
+    publish 20 combinations of labels each."""
     costs: list[tuple[float, float]] = []
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpushare-bench-")))
@@ -94,18 +93,18 @@ async def _measure() -> list[Round]:
     rounds: list[Round] = []
     async with _open_pairs() as pairs:
         while not _are_steady(rounds):
-            found: dict[tuple[int, int], Loop] = {}
+            loops: dict[tuple[int, int], Loop] = {}
             for connections in CONNECTIONS:
                 turns = await take_turns(pairs, connections)
-                found |= {(pools, connections): loop for pools, loop in turns.items()}
-            rounds.append(found)
-            say(f"round {len(rounds)}: {found}")
+                loops |= {(pools, connections): loop for pools, loop in turns.items()}
+            rounds.append(loops)
+            say(f"round {len(rounds)}: {loops}")
     return rounds
 
 
 @asynccontextmanager
 async def _open_pairs() -> AsyncIterator[Mapping[int, Pair]]:
-    """The servers' processes and the clients', by pools, for as long as the block lasts."""
+    """Run servers and clients, by pools, within the block."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpushare-bench-")))
         write_certificate(folder)

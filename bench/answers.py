@@ -1,5 +1,5 @@
-"""``python -m bench.answers``: how soon a command answers, beside a bare LIST, and how soon a
-process of the operator is ready."""
+"""``python -m bench.answers``: the time of a command's answer, compared with a bare LIST, and of
+the start of a process of the operator."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from statistics import median
 
-from bench.core.figure import Figure, is_steady, tell
+from bench.core.figure import Figure, is_steady, report_figures
 from bench.core.rig import open_rig
 from bench.core.session import own_cluster, run, say
 from devcluster.cluster import Cluster
@@ -30,7 +30,7 @@ def bench() -> None:
     with own_cluster() as cluster:
         asyncio.run(_fill(cluster))
         figures = _answer(cluster)
-    tell("answers", figures)
+    report_figures("answers", figures)
 
 
 async def _fill(cluster: Cluster) -> None:
@@ -72,7 +72,7 @@ def _answer(cluster: Cluster) -> list[Figure]:
 
 
 def _run(parts: Sequence[Sequence[str]], environment: dict[str, str]) -> float:
-    """Seconds that these commands take, one after the other."""
+    """Run commands one after the other; return the seconds."""
     started = time.perf_counter()
     for part in parts:
         subprocess.run(part, check=True, env=environment, stdout=subprocess.DEVNULL)
@@ -80,7 +80,7 @@ def _run(parts: Sequence[Sequence[str]], environment: dict[str, str]) -> float:
 
 
 def _start(installation: Installation, ended: OperatorProcess) -> float:
-    """Seconds until a process that is started again is ready; a controller may stand by."""
+    """Restart an ended process; return the seconds until it is ready. A controller may stand by."""
     started = time.perf_counter()
     process = installation.restart(ended)
     wait_ready(process, poll_seconds=_POLL_SECONDS)

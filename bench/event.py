@@ -1,4 +1,4 @@
-"""``python -m bench.event``: what the controller does about one node, how soon, and its cost."""
+"""``python -m bench.event``: the latency and the cost of the controller's reaction to one node."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from bench.core.api import MERGE_PATCH, Json, for_each
-from bench.core.figure import Figure, find_ratio, tell
+from bench.core.figure import Figure, find_ratio, report_figures
 from bench.core.fleet import READ_LABEL, TICK_LABEL
 from bench.core.nodewatch import NODES
 from bench.core.processes import measure_cores, read_cpu_seconds, until_quiet
@@ -36,18 +36,18 @@ _SEED = 4
 
 @dataclass(frozen=True)
 class Result:
-    """What a run found."""
+    """Results of a run."""
 
     few_us: float
     all_us: float
-    """CPU time for another value of a label that the pool's selector reads, so that the node is
-    decided about: with few nodes, and with all."""
+    """CPU time for a changed label in the pool's selector, so that the node is planned again, with
+    all nodes; the field before is with few nodes."""
     foreign_us: float
-    """Of a label that no decision reads."""
+    """CPU time for a changed label that no decision reads."""
     unread_us: float
-    """Of an annotation that nobody reads, after which the node is what it was."""
+    """CPU time for a changed annotation that nobody reads, so that the record is equal."""
     at_rest: Sequence[Sequence[float]]
-    """Seconds until a label was back, by round."""
+    """Seconds until a label was restored, by round."""
     scraped: Sequence[Sequence[float]]
     writes_at_rest: int
     idle_cores: float
@@ -88,7 +88,7 @@ def bench(
     """Measure, print a line of figures, and fail where one misses its bound."""
     with own_cluster() as cluster:
         result = asyncio.run(_measure(cluster, nodes, rounds))
-    tell("event", result.figures())
+    report_figures("event", result.figures())
 
 
 async def _measure(cluster: Cluster, nodes: int, rounds: int) -> Result:
@@ -104,14 +104,14 @@ async def _measure(cluster: Cluster, nodes: int, rounds: int) -> Result:
         unread_us = await _measure_cost(rig, "annotations", TICK_LABEL)
         choice, at_rest, scraped = random.Random(_SEED), [], []
         # Each node once: who takes a label off for the third time is a rival and given way to.
-        left = choice.sample(sorted(rig.nodes.metadata), nodes)
+        shuffled = choice.sample(sorted(rig.nodes.metadata), nodes)
         each = min(_REMOVALS, nodes // (2 * rounds))
         for number in range(rounds):
             first, then = 2 * number * each, (2 * number + 1) * each
-            at_rest.append(await _measure_repairs(rig, choice, left[first:then]))
+            at_rest.append(await _measure_repairs(rig, choice, shuffled[first:then]))
             async with _scraping(rig):
-                scraped.append(await _measure_repairs(rig, choice, left[then : then + each]))
-            both = (statistics.median(found) for found in (at_rest[-1], scraped[-1]))
+                scraped.append(await _measure_repairs(rig, choice, shuffled[then : then + each]))
+            both = (statistics.median(seconds) for seconds in (at_rest[-1], scraped[-1]))
             say("p50 {:.3f} s at rest, {:.3f} s while scraped".format(*both))
         # How often an Event came is written later. Then nothing can be waited for: that nothing
         # happens is what is measured.
@@ -123,8 +123,8 @@ async def _measure(cluster: Cluster, nodes: int, rounds: int) -> Result:
 
 
 async def _measure_cost(rig: Rig, part: str, key: str) -> float:
-    """Microseconds of CPU for another value under `key` on one node, all over the pool; `part` is
-    `labels` or `annotations`."""
+    """Measure the microseconds of CPU for a changed value under `key` on one node, over the pool;
+    `part` is `labels` or `annotations`."""
     await until_quiet(rig.pid)
     idle = await measure_cores(rig.pid, _EVENTS / _EVENTS_PER_SECOND)
     started, cpu = time.monotonic(), read_cpu_seconds(rig.pid)
@@ -145,7 +145,7 @@ async def _measure_cost(rig: Rig, part: str, key: str) -> float:
 async def _measure_repairs(
     rig: Rig, choice: random.Random, nodes: Sequence[str]
 ) -> Sequence[float]:
-    """A label is removed from each node, one by one at random moments."""
+    """Remove a label from each node, one by one at random moments; return the seconds."""
     moment, removals = time.monotonic(), []
     async with asyncio.TaskGroup() as calls:
         for node in nodes:
@@ -157,7 +157,7 @@ async def _measure_repairs(
 
 @contextlib.asynccontextmanager
 async def _scraping(rig: Rig) -> AsyncIterator[None]:
-    """Read /metrics all the while, with a short pause between."""
+    """Read /metrics within the block, with short pauses."""
 
     async def scrape() -> None:
         assert rig.process is not None
@@ -175,7 +175,7 @@ async def _scraping(rig: Rig) -> AsyncIterator[None]:
 
 
 async def _remove(rig: Rig, node: str, key: str) -> float:
-    """Take a label off; seconds from the answer until the watch has shown it there again."""
+    """Remove a label; return the seconds from the answer until the watch shows it again."""
     removed = await _write(rig, node, "labels", key, None)
     answered = time.monotonic()
     version = int(removed["metadata"]["resourceVersion"])
@@ -185,9 +185,9 @@ async def _remove(rig: Rig, node: str, key: str) -> float:
 
     repaired = rig.nodes.when_all(is_repaired, [node])
     what = f"{key} is put back on {node}"
-    seen = await rig.nodes.wait(repaired, what, seconds=_REPAIR_WITHIN_SECONDS)
+    shown_at = await rig.nodes.wait(repaired, what, seconds=_REPAIR_WITHIN_SECONDS)
     # The repair may be seen before the answer to the removal.
-    return max(0.0, seen - answered)
+    return max(0.0, shown_at - answered)
 
 
 async def _write(rig: Rig, node: str, part: str, key: str, value: str | None) -> Json:

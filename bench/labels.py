@@ -1,11 +1,11 @@
-"""``python -m bench.labels``: a new pool labels its nodes, beside a loop of the same writes."""
+"""``python -m bench.labels``: a new pool labels its nodes, compared with a loop of equal writes."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from bench.core.figure import Figure, is_steady, tell
+from bench.core.figure import Figure, is_steady, report_figures
 from bench.core.labelling import label_bare, label_by_operator
 from bench.core.rig import Rig, open_rig
 from bench.core.session import own_cluster, run, say
@@ -23,19 +23,19 @@ class Round:
     floor_seconds: float
     operator_seconds: float
     cpu_seconds: float
-    """The controller's, until it is idle again."""
+    """CPU time of the controller until it is idle again."""
     node_writes: int
     other_writes: int
-    """To the pool and its status, and Events."""
+    """Writes to the pool and its status, and Events."""
 
     @property
     def ratio(self) -> float:
-        """The operator's time by the loop's."""
+        """Ratio of the operator's time to the loop's."""
         return self.operator_seconds / self.floor_seconds
 
 
 def list_figures(rounds: Sequence[Round]) -> list[Figure]:
-    """What the rounds of one size come to; the worst of them counts for the writes."""
+    """List the figures of the rounds of one size; for the writes the worst counts."""
     nodes = rounds[0].nodes
     figures = (
         Figure("ratio", median(each.ratio for each in rounds), most=_MOST_RATIO),
@@ -49,8 +49,8 @@ def list_figures(rounds: Sequence[Round]) -> list[Figure]:
 def bench() -> None:
     """Measure, print each round and a line of figures, and fail where one misses its bound."""
     with own_cluster() as cluster:
-        found = asyncio.run(_measure(cluster))
-    tell("labels", found)
+        figures = asyncio.run(_measure(cluster))
+    report_figures("labels", figures)
 
 
 async def _measure(cluster: Cluster) -> list[Figure]:
@@ -67,7 +67,7 @@ async def _measure(cluster: Cluster) -> list[Figure]:
 
 
 async def _measure_round(rig: Rig) -> Round:
-    """The nodes are as they joined before and after it, and no controller runs."""
+    """Measure a round; before and after it the nodes are reset, and no controller runs."""
     floor = await label_bare(rig)
     await rig.fleet.reset()
     await rig.start_operator()

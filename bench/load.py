@@ -1,4 +1,4 @@
-"""``python -m bench.load``: how many pods a flip loses, by the operator and by hand in turns."""
+"""``python -m bench.load``: the pods that a flip loses, by the operator and by hand in turns."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bench.core.figure import Figure, tell
+from bench.core.figure import Figure, report_figures
 from bench.core.session import own_cluster, run, say
 from bench.core.stream import LOST, PodStream
 from bench.core.ways import WAYS
@@ -17,7 +17,7 @@ from tests.kit.cluster.sharing_pools import expect_isolated_from_now_on
 
 _RUN_SECONDS = 1.5
 _AROUND_SECONDS = 5
-"""Pods come for so long before the flip begins, and after it has ended."""
+"""Time before the flip and after it during which pods are created."""
 _SLOWEST_SHARE = 0.9
 _HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
@@ -30,18 +30,18 @@ class Trial:
     flip_seconds: float
     pods: int
     per_second: float
-    """Pods that were created a second, measured."""
+    """Measured rate of created pods."""
     failures: Counter[str]
-    """Pods that never ran, by reason."""
+    """Numbers of pods that never ran, by reason."""
 
     @property
     def lost(self) -> int:
-        """The pods that came when their node's plugin was away."""
+        """Number of pods that were bound while their node's plugin was away."""
         return self.failures[LOST]
 
 
 def list_figures(trials: Sequence[Trial]) -> list[Figure]:
-    """The sums of each way; the operator may lose none."""
+    """List the sums of each way; the operator may lose no pod."""
     figures = []
     for way, most in zip(WAYS, (0, None), strict=True):
         of_it = [trial for trial in trials if trial.way == way]
@@ -52,7 +52,7 @@ def list_figures(trials: Sequence[Trial]) -> list[Figure]:
 
 
 def find_problems(trials: Sequence[Trial], per_second: float) -> Iterator[str]:
-    """Why a run shows nothing, whatever it counted."""
+    """Find why a run is not valid."""
     if not any(trial.lost for trial in trials if trial.way == "hand"):
         yield "no pod was lost by hand either, so the load shows nothing; make it heavier"
     for trial in trials:
@@ -70,7 +70,7 @@ def bench(
     """Measure, print each flip and a line of figures; fail where the operator lost a pod."""
     with own_cluster() as cluster:
         trials = _measure(cluster, nodes, rounds, per_second)
-    tell("load", list_figures(trials), list(find_problems(trials, per_second)))
+    report_figures("load", list_figures(trials), list(find_problems(trials, per_second)))
 
 
 def _measure(cluster: Cluster, nodes: int, rounds: int, per_second: float) -> list[Trial]:
@@ -89,7 +89,7 @@ def _measure(cluster: Cluster, nodes: int, rounds: int, per_second: float) -> li
 
 
 def _try(place: Bench, way: str, members: Sequence[str], per_second: float) -> Trial:
-    """One flip under load; every pod of the stream has ended when it returns."""
+    """Make a flip under load; return once every pod of the stream has ended."""
     flip = WAYS[way](place, members)
     stream = PodStream(place, {POOL: "training"}, per_second, _RUN_SECONDS)
     with stream.flowing(_AROUND_SECONDS):

@@ -1,10 +1,10 @@
-"""``python -m bench.memory``: how much memory the processes need, by the size of the fleet."""
+"""``python -m bench.memory``: the memory of the processes, by the size of the fleet."""
 
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.core.figure import Figure, tell
+from bench.core.figure import Figure, report_figures
 from bench.core.processes import read_peak_rss_mib, read_rss_mib
 from bench.core.rig import Rig, open_rig
 from bench.core.session import own_cluster, run, say
@@ -12,25 +12,25 @@ from devcluster.cluster import Cluster
 
 _SIZES = (100, 1000, 5000)
 _MOST_MIB = {"controller": 120, "webhook": 64}
-"""At the largest of these sizes."""
+"""Limits at the largest of these sizes."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Resident memory with the pool Ready, MiB."""
+    """Resident memory in MiB with a Ready pool."""
 
     nodes: int
     after_labelling: float
-    """Of the process that labelled every node."""
+    """Memory of the controller that labelled every node."""
     after_start: float
-    """Of one that was started when everything was as it should be."""
+    """Memory of a controller that was started after all nodes were labelled."""
     peak: float
-    """The most that either of them ever had."""
+    """Peak of both controllers."""
     webhook: float
-    """Of a webhook that was started beside it."""
+    """Memory of a webhook that was started beside the controller."""
 
     def list_figures(self) -> Iterator[Figure]:
-        """The controller's is the larger of the two."""
+        """List the figures; the controller's is the larger of the two."""
         settled = max(self.after_labelling, self.after_start)
         for role, found in (("controller", settled), ("webhook", self.webhook)):
             most = _MOST_MIB[role] if self.nodes == _SIZES[-1] else None
@@ -40,23 +40,23 @@ class Memory:
 def bench() -> None:
     """Measure at each size, smallest first, and fail where the last is beyond its bound."""
     with own_cluster() as cluster:
-        found = asyncio.run(_measure(cluster))
-    tell("memory", [each for memory in found for each in memory.list_figures()])
+        results = asyncio.run(_measure(cluster))
+    report_figures("memory", [each for memory in results for each in memory.list_figures()])
 
 
 async def _measure(cluster: Cluster) -> list[Memory]:
-    found = []
+    results = []
     async with open_rig(cluster) as rig:
         for size in _SIZES:
             await rig.grow(size)
             await rig.fleet.add_gpu_pods()
-            found.append(await _measure_size(rig))
-            say(str(found[-1]))
-    return found
+            results.append(await _measure_size(rig))
+            say(str(results[-1]))
+    return results
 
 
 async def _measure_size(rig: Rig) -> Memory:
-    """Both controllers one after the other; nothing of the operator is there before and after."""
+    """Measure both controllers one after the other; before and after it none runs."""
     await rig.settle()
     after_labelling, peak = read_rss_mib(rig.pid), read_peak_rss_mib(rig.pid)
     await rig.stop_operator()

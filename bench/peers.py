@@ -1,4 +1,4 @@
-"""``python -m bench.peers``: the same work as the operator's, done by NFD and by HAMi beside it."""
+"""``python -m bench.peers``: the operator's work compared with that of NFD and HAMi."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -21,29 +21,29 @@ from bench.core.turns import FLOOR, open_client, open_pair, take_turns, write_ce
 from devcluster.cluster import Cluster
 
 WORKERS = (10, 64)
-"""nfd-master's own default, and as many as our controller and the loop have in flight."""
+"""nfd-master's default, and the number of writes in flight of our controller and the loop."""
 _CONNECTIONS = 8
 _POOLS = 3
 _HAMI: Mapping[str, Sequence[str]] = {
     "HAMi's webhook, as shipped": (),
     "HAMi's webhook, log level 0": ("-v=0",),
 }
-"""Flags, by what is told. Its chart has it log at level 4, some nine lines a call."""
+"""Flags of HAMi by name in the report. HAMi's chart sets log level 4, some nine lines a call."""
 
 Run = TypeVar("Run")
-Found = Mapping[str, Sequence[Run]]
-"""What each did, round by round."""
+Results = Mapping[str, Sequence[Run]]
+"""Results by contestant and round."""
 
 
 @dataclass(frozen=True)
 class Column(Generic[Run]):
-    """Something that is told of each: its median, and between which values it lay."""
+    """A column of the report: a median with its range."""
 
     title: str
     read: Callable[[Run], float]
     form: str = ".1f"
 
-    def tell(self, runs: Sequence[Run]) -> str:
+    def format(self, runs: Sequence[Run]) -> str:
         values = [self.read(each) for each in runs]
         middle, low, high = (
             f"{value:{self.form}}" for value in (median(values), min(values), max(values))
@@ -66,12 +66,12 @@ _CALLS: Sequence[Column[Loop]] = (
 )
 
 
-def list_rows(title: str, columns: Sequence[Column[Run]], found: Found[Run]) -> Iterable[str]:
-    """A table in Markdown: a row for each that was measured."""
+def list_rows(title: str, columns: Sequence[Column[Run]], results: Results[Run]) -> Iterable[str]:
+    """List the rows of a table in Markdown, one for each contestant."""
     yield " | ".join((f"| {title}", *(column.title for column in columns))) + " |"
     yield "|---" * (1 + len(columns)) + "|"
-    for name, runs in found.items():
-        yield " | ".join((f"| {name}", *(column.tell(runs) for column in columns))) + " |"
+    for name, runs in results.items():
+        yield " | ".join((f"| {name}", *(column.format(runs) for column in columns))) + " |"
 
 
 def bench(
@@ -95,8 +95,8 @@ def bench(
         print("HAMi is left out: say with --hami where its source is.")
 
 
-async def _call(cluster: Cluster, rounds: int, hami: Path | None) -> Found[Loop]:
-    """Admission, while the cluster has no nodes: HAMi's scheduler watches them."""
+async def _call(cluster: Cluster, rounds: int, hami: Path | None) -> Results[Loop]:
+    """Measure admission while the cluster has no nodes, which HAMi's scheduler watches."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpushare-bench-")))
         certificate = write_certificate(folder)
@@ -110,36 +110,36 @@ async def _call(cluster: Cluster, rounds: int, hami: Path | None) -> Found[Loop]
                 serving = serving_hami(cluster, hami, certificate, folder, *flags)
                 pid, port = await stack.enter_async_context(serving)
                 pairs[name] = await open_client(stack, folder, pid, port, "hami")
-        found: dict[str, list[Loop]] = {name: [] for name in pairs}
+        results: dict[str, list[Loop]] = {name: [] for name in pairs}
         for number in range(rounds):
             for name, loop in (await take_turns(pairs, _CONNECTIONS)).items():
-                found[name].append(loop)
+                results[name].append(loop)
                 say(f"round {number + 1}: {name}: {loop}")
-        return found
+        return results
 
 
-async def _label(cluster: Cluster, nodes: int, rounds: int, master: Path) -> Found[Labelling]:
+async def _label(cluster: Cluster, nodes: int, rounds: int, master: Path) -> Results[Labelling]:
     async with open_rig(cluster) as rig:
         await rig.grow(nodes)
         await install(rig)
-        found: dict[str, list[Labelling]] = {}
+        results: dict[str, list[Labelling]] = {}
         for number in range(rounds):
             async for name, labelling in _label_in_turns(rig, master):
-                found.setdefault(name, []).append(labelling)
+                results.setdefault(name, []).append(labelling)
                 say(f"round {number + 1}: {name}: {labelling}")
-        return found
+        return results
 
 
 async def _label_in_turns(rig: Rig, master: Path) -> AsyncIterator[tuple[str, Labelling]]:
-    """One after another; the nodes are as they joined before each, and after the last."""
+    """Measure one after another; nodes are reset before each, and after the last."""
     yield "a bare loop", await label_bare(rig)
     await rig.fleet.reset()
     await rig.start_operator()
     yield "our controller", await label_by_operator(rig)
     await rig.clear()
     for workers in WORKERS:
-        found = await label_by_master(rig, master, workers)
-        yield f"nfd-master, {workers} workers", found
+        labelling = await label_by_master(rig, master, workers)
+        yield f"nfd-master, {workers} workers", labelling
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``python -m bench.planner``: what decisions cost the controller, without an API server."""
+"""``python -m bench.planner``: the cost of the controller's decisions, without an API server."""
 
 import os
 import random
@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 
-from bench.core.figure import Figure, tell
+from bench.core.figure import Figure, report_figures
 from bench.core.processes import read_rss_mib
 from bench.core.session import run, say
 from bench.core.waiting import BenchError
@@ -37,19 +37,19 @@ _MOST_EVENT_RATIO = 1.2
 
 @dataclass(frozen=True)
 class Result:
-    """What a fleet of one size costs."""
+    """Costs of a fleet of one size."""
 
     nodes: int
     pass_seconds: float
-    """CPU time of a pass that decides anew about every node."""
+    """CPU time of a pass that plans every node again."""
     event_us: float
     """CPU time of a pass after one node's event."""
     rss_mib: float
-    """The process with the planner and what it has planned for, without informers and Kopf."""
+    """Memory of a process with the planner and its objects, without informers and Kopf."""
 
 
 def list_figures(results: list[Result]) -> list[Figure]:
-    """Each size's cost, and the largest's event by the smallest's."""
+    """List each size's costs, and the ratio of the largest's event to the smallest's."""
     first, last = results[0], results[-1]
     return [
         *(Figure(f"pass_s_{each.nodes}", each.pass_seconds) for each in results),
@@ -67,7 +67,7 @@ def bench() -> None:
         with ProcessPoolExecutor(1, get_context("spawn")) as alone:
             results.append(alone.submit(_measure, size).result())
         say(str(results[-1]))
-    tell("planner", list_figures(results))
+    report_figures("planner", list_figures(results))
 
 
 def _measure(size: int) -> Result:
@@ -90,7 +90,7 @@ def _measure(size: int) -> Result:
 
 
 def _build_settled(planner: Planner, size: int) -> ClusterSnapshot:
-    """`size` nodes in `_POOLS` pools, labelled and at rest, as `planner` knows them."""
+    """Build `size` nodes in `_POOLS` pools, labelled and at rest, and plan them."""
     pools = tuple(_build_pool(number) for number in range(_POOLS))
     node_names = [f"gpu-{number:05}" for number in range(size)]
     nodes = tuple(

@@ -1,4 +1,4 @@
-"""``python -m bench.rollout``: a change of isolation over a whole pool, beside one node alone."""
+"""``python -m bench.rollout``: a change of isolation over a pool, compared with single nodes."""
 
 import asyncio
 import math
@@ -14,7 +14,7 @@ import orjson
 import typer
 
 from bench.core.api import Api, Json
-from bench.core.figure import Figure, tell
+from bench.core.figure import Figure, report_figures
 from bench.core.nodewatch import NodeWatch
 from bench.core.processes import read_cpu_seconds
 from bench.core.session import own_cluster, run, say
@@ -27,10 +27,10 @@ from tests.kit.cluster.operator_processes import wait_ready
 from tests.kit.values.manifests import build_pool
 
 _MOST_RATIO = 1.1
-"""The longest that a rollout may take, by what its nodes would take one budget after another."""
+"""Limit of a rollout's duration relative to its nodes' changes, one budget after another."""
 _FLEET = "fleet"
 _ALONE = 5
-"""Nodes that flip alone before."""
+"""Number of nodes that flip alone before."""
 _CHANGE = "gpushare.io/change"
 _APPLIED = "gpushare.io/applied"
 _READY_SECONDS = 900
@@ -39,9 +39,9 @@ _SLOWEST_RATIO = 10
 
 
 class Changes:
-    """Whether a node is in a mode, verified, and in service again; notes when it began and ended.
+    """Tells whether a node is in a mode, verified, and in service again, and records both times.
 
-    The write that lets a node go also drops its `change` and names the mode in `applied`.
+    The write that uncordons a node also removes its `change` and sets the mode in `applied`.
     """
 
     def __init__(self, mode: str) -> None:
@@ -60,34 +60,34 @@ class Changes:
         return True
 
     def spans(self) -> Sequence[tuple[float, float]]:
-        """When each node that changed was cordoned, and let go."""
+        """Return the times at which each changed node was cordoned and uncordoned."""
         return [(begun, self._done[name]) for name, begun in self._begun.items()]
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a run found. A flip lasts from the pool's edit until its last node is in the new mode,
+    """Results of a run. A flip lasts from the pool's edit until its last node is in the new mode,
     verified and in service again."""
 
     budget: int
     single_seconds: Sequence[float]
     rollout_seconds: float
     changes: Sequence[tuple[float, float]] = field(repr=False)
-    """When each node of the rollout was cordoned, and let go."""
+    """Times at which each node of the rollout was cordoned and uncordoned."""
     node_writes: int
     other_writes: int
     cpu_seconds: float
-    """The controller's, over the rollout."""
+    """CPU time of the controller over the rollout."""
 
     @property
     def most_at_once(self) -> int:
-        """Nodes that were in their change at one moment, at most."""
+        """The most nodes in a change at one moment."""
         begun, done = zip(*self.changes, strict=True)
         ends = sorted([*((at, 1) for at in begun), *((at, -1) for at in done)])
         return max(accumulate(step for _, step in ends))
 
     def figures(self) -> list[Figure]:
-        """All of them; the ratio is to as many single flips as there are budgets full of nodes."""
+        """All figures; the ratio is to as many single flips as the nodes divided by the budget."""
         nodes, single = len(self.changes), statistics.median(self.single_seconds)
         alone = math.ceil(nodes / self.budget) * single
         in_change = sum(done - begun for begun, done in self.changes)
@@ -112,7 +112,7 @@ def bench(
     """Measure, print a line of figures; fail where the rollout took too long."""
     with own_cluster() as cluster:
         result = asyncio.run(_measure(cluster, nodes, percent))
-    tell("rollout", result.figures())
+    report_figures("rollout", result.figures())
 
 
 async def _measure(cluster: Cluster, nodes: int, percent: int) -> Result:
@@ -142,7 +142,7 @@ async def _measure(cluster: Cluster, nodes: int, percent: int) -> Result:
 
 
 def _add_nodes(place: Bench, fleet: Sequence[str], singles: Sequence[str]) -> None:
-    """Nodes that share their cards, as fast as real ones; no operator yet."""
+    """Add nodes that share their cards, as fast as real ones, without the operator."""
     place.operators.installation.apply()
     place.install("Basic")
     place.add_nodes(*fleet, labels=SHARE, node_pool=_FLEET, faults=PACE)
@@ -151,7 +151,8 @@ def _add_nodes(place: Bench, fleet: Sequence[str], singles: Sequence[str]) -> No
 
 
 def _start(place: Bench, percent: int, singles: Sequence[str]) -> int:
-    """A controller with the settings of an installation, and the pools; the controller's PID."""
+    """Start a controller with the settings of an installation, and create the pools; return the
+    controller's PID."""
     process = place.operators.installation.start("controller", identity="measured")
     wait_ready(process)
     rollout = {"maxUnavailable": f"{percent}%"}
@@ -169,7 +170,7 @@ async def _roll_out(
     singles: Sequence[float],
     pid: int,
 ) -> Result:
-    """The large pool's change; each plugin was restarted once."""
+    """Measure the large pool's change; check that each plugin was restarted once."""
     await watch.until_still()
     running = await asyncio.to_thread(place.plugins)
     plugins = sorted(running[node]["metadata"]["name"] for node in fleet)
@@ -197,7 +198,8 @@ async def _roll_out(
 async def _flip(
     place: Bench, watch: NodeWatch, pool: str, members: Sequence[str], within_seconds: float
 ) -> tuple[float, Changes]:
-    """Seconds from the pool's edit until all `members` are in the mode cgpu and in service."""
+    """Change a pool; return the seconds from its edit until all `members` are in mode cgpu and in
+    service, and their changes."""
     changes = Changes("cgpu")
     done = watch.when_all(changes, members)
     started = time.monotonic()

@@ -1,1 +1,1 @@
-"""The guides on GPU-sharing node pools, replayed as a user meets them."""
+"""Replays the guides on GPU-sharing node pools as a user follows them."""

@@ -51,7 +51,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 def _check_scenes(given: list[str] | None) -> list[str] | None:
-    """The names of scenes; an error that names them all where one is unknown."""
+    """Check the names of scenes. Raises an error that lists all scenes for an unknown one."""
     for name in given or ():
         if name not in SCENES:
             raise typer.BadParameter(f"{name!r} is none; there are {', '.join(SCENES)}.")

@@ -1,4 +1,4 @@
-"""What the operator wrote, from the API server's audit log: its own word counts for nothing."""
+"""Reads the operator's writes from the API server's audit log, not from the operator itself."""
 
 import json
 import uuid
@@ -15,7 +15,7 @@ _TIMEOUT_SECONDS = 60
 
 @dataclass(frozen=True)
 class Write:
-    """One write that the API server accepted."""
+    """A write that the API server accepted."""
 
     verb: str
     resource: str
@@ -25,8 +25,8 @@ class Write:
 class OperatorWrites:
     """The operator's accepted writes from :meth:`begin` on, in order.
 
-    A call's line is in the log a moment after its answer. So a call of our own is made, and the
-    log is read up to that.
+    A call's line is in the log a moment after its answer. So a call of our own is made, and the log
+    is read up to its line.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -34,11 +34,11 @@ class OperatorWrites:
         self._begin = 0
 
     def begin(self) -> None:
-        """Count from here on."""
+        """Forget earlier writes."""
         self._begin += len(self._read_log())
 
     def read(self) -> list[Write]:
-        """Those whose answers anybody has seen by now."""
+        """Read the writes that have been answered by now."""
         return list(_parse(self._read_log()))
 
     def _read_log(self) -> bytes:
@@ -49,8 +49,8 @@ class OperatorWrites:
         def is_logged() -> bool:
             with self._cluster.audit_log.open("rb") as log:
                 log.seek(self._begin)
-                before, found, after = log.read().partition(mark)
-            texts[:] = [before + found + after[: after.find(b"\n") + 1]]
+                before, separator, after = log.read().partition(mark)
+            texts[:] = [before + separator + after[: after.find(b"\n") + 1]]
             return b"\n" in after
 
         wait_until(

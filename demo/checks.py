@@ -1,4 +1,4 @@
-"""What the steps insist on."""
+"""Checks of the steps."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -7,30 +7,31 @@ from devcluster.errors import DevclusterError
 
 
 class UnmetError(DevclusterError):
-    """Something did not come out as it must; the message says what was expected and seen."""
+    """A check failed; the message has the expected and the actual result."""
 
 
-def expect(condition: bool, expectation: str, seen: object) -> None:
-    """Raise :class:`UnmetError` unless ``condition`` holds; both others are parts of a sentence."""
+def expect(condition: bool, expectation: str, actual: object) -> None:
+    """Raise :class:`UnmetError` unless ``condition`` holds, with the other two in its message."""
     if not condition:
-        raise UnmetError(f"Expected {expectation}; seen: {seen}.")
+        raise UnmetError(f"Expected {expectation}; seen: {actual}.")
 
 
-def expect_equal(found: object, wanted: object, what: str) -> None:
-    """Raise :class:`UnmetError` unless ``what`` was found is what was wanted."""
-    expect(found == wanted, f"{what} to be {wanted}", found)
+def expect_equal(actual: object, wanted: object, what: str) -> None:
+    """Raise :class:`UnmetError` unless ``actual`` is ``wanted``; ``what`` names them."""
+    expect(actual == wanted, f"{what} to be {wanted}", actual)
 
 
-def expect_said(said: Iterable[str], *parts: str) -> str:
-    """A line that was printed, with all ``parts`` in it; that line, its columns a space apart."""
-    lines = [" ".join(line.split()) for line in said]
-    found = next((line for line in lines if all(part in line for part in parts)), "")
-    expect(bool(found), f"a line with {', and '.join(parts)}", lines)
-    return found
+def expect_line(output: Iterable[str], *parts: str) -> str:
+    """Find a printed line with all ``parts`` in it; return it with a space between its columns."""
+    lines = [" ".join(line.split()) for line in output]
+    match = next((line for line in lines if all(part in line for part in parts)), "")
+    expect(bool(match), f"a line with {', and '.join(parts)}", lines)
+    return match
 
 
 def expect_memory(pod: Pod, mib: int, *, isolated: bool) -> str:
-    """What nvidia-smi shows in the pod: ``mib``, and whether that is a limit; as a sentence."""
+    """Check the memory that nvidia-smi shows in the pod, and whether it is a limit; return a
+    sentence."""
     got = pod.got
     what = "isolated" if isolated else "not isolated"
     expect(
@@ -45,7 +46,8 @@ def expect_memory(pod: Pod, mib: int, *, isolated: bool) -> str:
 def expect_one_restart_each(
     nodes: Iterable[Node], *, restarts: Mapping[str, int], turns: Sequence[str]
 ) -> str:
-    """The operator deleted one plugin pod on each of ``nodes``, one node at a time; a sentence."""
+    """Check that the operator deleted a plugin pod on each of ``nodes``, one node at a time; return
+    a sentence."""
     names = [node.name for node in nodes]
     expect_restarted_once(names, restarts)
     expect(
@@ -57,7 +59,8 @@ def expect_one_restart_each(
 
 
 def expect_restarted_once(nodes: Sequence[str], restarts: Mapping[str, int]) -> str:
-    """The operator deleted one plugin pod on each of ``nodes``, and none elsewhere; a sentence."""
+    """Check that the operator deleted one plugin pod on each of ``nodes`` and none elsewhere;
+    return a sentence."""
     wanted = dict.fromkeys(nodes, 1)
     expect_equal(dict(restarts), wanted, "the deletions of the plugin's pods, by node,")
     return f"the plugin's pod was deleted exactly once on {', '.join(nodes)}"

@@ -1,4 +1,4 @@
-"""The operator that the scenes meet: one process, or the chart as Helm installs it."""
+"""Runs the operator for the scenes: one process, or the chart installed by Helm."""
 
 import urllib.error
 import urllib.request
@@ -32,24 +32,24 @@ _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Operator(Protocol):
-    """What steps need to know of it."""
+    """An installation of the operator, for steps."""
 
     @property
     def alive(self) -> bool:
-        """Whether it runs; once it does not, no step can succeed."""
+        """Tell whether the operator runs; if not, no step can succeed."""
 
     def start(self) -> None:
-        """Install it; returns when it is ready."""
+        """Install the operator; return when it is ready."""
 
     def read_metrics(self) -> list[str]:
-        """What each of its processes answers at /metrics."""
+        """Read /metrics of each process."""
 
     def log(self) -> str:
-        """The end of what it said."""
+        """Return the end of the log."""
 
 
 class OneProcess:
-    """`gpushare run` beside the cluster: quickly there, and quick at its work."""
+    """`gpushare run` beside the cluster, which starts fast and has short settings."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -60,7 +60,7 @@ class OneProcess:
         return self._process is not None and self._process.alive
 
     def start(self) -> None:
-        """Raises :class:`ClusterError` with its log where it ends, or does not get ready."""
+        """Start the process. Raises :class:`ClusterError` with its log if it does not get ready."""
         installation = Installation(
             self._cluster, values={"eviction.enabled": "true"}, teardown_jobs=True
         )
@@ -105,7 +105,7 @@ class HelmRelease:
         return True
 
     def start(self) -> None:
-        """Raises :class:`ClusterError` with what the pods say where they don't get ready."""
+        """Install the chart. Raises :class:`ClusterError` with logs if pods don't get ready."""
         self._release.install()
 
     def read_metrics(self) -> list[str]:
@@ -118,7 +118,7 @@ class HelmRelease:
 
 
 def fetch(url: str) -> str:
-    """What an address of this machine answers."""
+    """Return the answer of an address of this machine."""
     with _direct.open(url, timeout=_TIMEOUT_SECONDS) as answer:
         body: bytes = answer.read()
     return body.decode()

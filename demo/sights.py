@@ -1,4 +1,4 @@
-"""What there is to see in the cluster: nodes, pods and pools, from the API server's JSON."""
+"""Parses nodes, pods and pools from the API server's JSON."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -13,35 +13,35 @@ DECISION = "gpushare.io/decision"
 
 @dataclass(frozen=True)
 class Node:
-    """A node: its labels, and how much of each resource may be given out."""
+    """A node with its labels and allocatable resources."""
 
     name: str
     labels: Mapping[str, str]
     allocatable: Mapping[str, str]
     schedulable: bool
-    """Not cordoned."""
+    """Whether the node is not cordoned."""
     managers: frozenset[str]
-    """Who owns something on it, by its managedFields."""
+    """Field managers of the node."""
     our_annotations: frozenset[str]
     """Keys of the operator's annotations."""
     boot_id: str
     has_module: bool
-    """The cGPU kernel module is loaded, by the simulator's record (on hardware: /proc/cgpu_km)."""
+    """Whether the cGPU kernel module is loaded, by the simulator (on hardware: /proc/cgpu_km)."""
 
     def offers(self, resource: str) -> int:
-        """Units of an extended resource that are allocatable; 0 where there are none."""
+        """Return the allocatable units of an extended resource."""
         return int(self.allocatable.get(resource, "0"))
 
     def shows(self, *keys: str) -> str:
-        """The labels ``keys`` as KEY=VALUE, for a person."""
+        """Format the labels ``keys`` as KEY=VALUE."""
         return ", ".join(f"{key}={self.labels.get(key, '(none)')}" for key in keys)
 
 
 @dataclass(frozen=True)
 class Container:
-    """A container: what it got when its pod was admitted, and how it fares.
+    """A container: its allocation at the pod's admission, and its state.
 
-    The first five are the simulator's record (on hardware: `nvidia-smi` and `env` inside it).
+    The first five fields are the simulator's record (on hardware: `nvidia-smi` and `env` inside).
     """
 
     isolated: bool
@@ -64,19 +64,19 @@ class Pod:
     node: str
     deleting: bool
     selector: Mapping[str, str]
-    """Its nodeSelector."""
+    """nodeSelector of the pod."""
     annotations: Mapping[str, str]
     container: Container | None
     """None until the node has admitted the pod."""
 
     @property
     def pool(self) -> str:
-        """The pool that its nodeSelector names; empty where it names none."""
+        """Pool in the nodeSelector; empty where there is none."""
         return self.selector.get(POOL_LABEL, "")
 
     @property
     def decision(self) -> Mapping[str, Any]:
-        """What admission noted on it; empty where it noted nothing."""
+        """Admission's annotation on the pod; empty where there is none."""
         noted: Mapping[str, Any] = json.loads(self.annotations.get(DECISION, "{}"))
         return noted
 
@@ -86,26 +86,26 @@ class Pod:
 
     @property
     def got(self) -> Container:
-        """The container of a pod that has been admitted."""
+        """The container of an admitted pod."""
         assert self.container is not None, f"pod {self.name} has not been admitted"
         return self.container
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """How far a pool's change is, by its condition RolloutComplete, and what is left to do."""
+    """Progress of a pool's change, by its condition RolloutComplete and its plan."""
 
     reason: str
     message: str
     plan_hash: str
     plan_summary: str
     left: tuple[str, ...]
-    """Nodes that are still to be changed, in that order."""
+    """Nodes that must still be changed, in order."""
 
 
 @dataclass(frozen=True)
 class Isolation:
-    """What a pool says of its containers, and of that by its condition IsolationConsistent."""
+    """Counts of a pool's containers, and its condition IsolationConsistent."""
 
     consistent: bool
     message: str
@@ -127,15 +127,15 @@ class Pool:
     reason: str
     message: str
     current: bool
-    """The status speaks of the newest spec."""
+    """Whether the status is for the newest spec."""
     samples: Mapping[str, str]
-    """Why nodes are not ready: a message for each reason."""
+    """Messages of nodes that are not ready, by reason."""
     rollout: Rollout
     isolation: Isolation
 
 
 def parse_node(raw: Mapping[str, Any]) -> Node:
-    """A node from the API server's JSON."""
+    """Parse a node from the API server's JSON."""
     metadata = raw["metadata"]
     return Node(
         name=metadata["name"],
@@ -152,7 +152,7 @@ def parse_node(raw: Mapping[str, Any]) -> Node:
 
 
 def parse_pod(raw: Mapping[str, Any]) -> Pod:
-    """A pod from the API server's JSON."""
+    """Parse a pod from the API server's JSON."""
     metadata, spec = raw["metadata"], raw["spec"]
     annotations = metadata.get("annotations", {})
     name = spec["containers"][0]["name"]
@@ -171,7 +171,7 @@ def parse_pod(raw: Mapping[str, Any]) -> Pod:
 
 
 def parse_pool(raw: Mapping[str, Any]) -> Pool:
-    """A GPUSharePool from the API server's JSON."""
+    """Parse a GPUSharePool from the API server's JSON."""
     status = raw.get("status", {})
     conditions = status.get("conditions", [])
     ready = _find_condition(conditions, "Ready")

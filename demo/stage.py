@@ -1,4 +1,4 @@
-"""The stage that the scenes share: one cluster, one operator, and the edition that is installed."""
+"""The stage that the scenes share: a cluster, an operator, and the installed edition."""
 
 import shutil
 import subprocess
@@ -23,7 +23,7 @@ from devcluster.waiting import wait_until
 NAME = "demo"
 KEPT_LOGS = PROJECT / "build" / "demo-logs"
 _KUBELET_PERIOD_SECONDS = 0.5
-"""A real kubelet's is 10; what it costs is the same in every scene."""
+"""Period of the kubelets' reports, 10 s in reality; shorter, since every scene waits for it."""
 
 _CLEAR_SECONDS = 180
 _CLEAR_WORKLOADS = (
@@ -52,7 +52,7 @@ class Stage:
         self.operator = build_operator(self.cluster)
 
     def open(self, report: Report) -> None:
-        """Start the cluster and the operator; :class:`ClusterError` if a cluster is up already."""
+        """Start the cluster and the operator. Raises :class:`ClusterError` if a cluster is up."""
         if self.cluster.is_running():
             raise ClusterError(
                 f"A cluster runs in {self.cluster.folder} already, of `make cluster` or of an "
@@ -73,13 +73,13 @@ class Stage:
         self.cluster.down()
 
     def keep_logs(self) -> None:
-        """Copy what operator, simulator and control plane said to `KEPT_LOGS`."""
+        """Copy the logs of operator, simulator and control plane to `KEPT_LOGS`."""
         shutil.rmtree(KEPT_LOGS, ignore_errors=True)
         for folder in (self.cluster.logs, self.cluster.audit_log.parent):
             shutil.copytree(folder, KEPT_LOGS, dirs_exist_ok=True)
 
     def set(self, edition: Edition, nodes: Sequence[dict[str, Any]]) -> None:
-        """Clear away what the scene before left, and have these nodes under this edition."""
+        """Remove everything of the scene before, install an edition and add nodes."""
         if not self.operator.alive:
             raise ClusterError("The operator's process ended: no scene can be played.")
         self.run(_CLEAR_WORKLOADS)
@@ -89,10 +89,10 @@ class Stage:
         add_nodes(self.cluster, nodes)
 
     def run(self, command: str, *, refused: bool = False) -> str:
-        """Run a command as a person types it, in bash; what it prints, warnings and errors too.
+        """Run a command in bash; return its output, warnings and errors included.
 
-        Raises :class:`~devcluster.errors.CommandError` with its words if it fails, and, where it is
-        to be ``refused``, if it does not.
+        Raises :class:`~devcluster.errors.CommandError` with its output if it fails, or with
+        ``refused`` if it does not.
         """
         read_own_kubeconfig(self.cluster.kubeconfig)
         done = subprocess.run(
@@ -109,7 +109,7 @@ class Stage:
         return done.stdout
 
     def evidence(self) -> Iterator[tuple[str, str]]:
-        """What helps to understand a failure, each with its title."""
+        """Yield texts that help to understand a failure, with titles."""
         for title, command in _EVIDENCE.items():
             try:
                 yield title, self.run(command)

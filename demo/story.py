@@ -1,4 +1,4 @@
-"""A story in scenes and steps: what a person does, did before, and what comes of it."""
+"""Plays a story in scenes and steps: a user's commands, and their results."""
 
 import textwrap
 import time
@@ -24,7 +24,7 @@ _MARGIN = 14  # left of what is said: the indent and the label, as in `    happe
 
 @dataclass(frozen=True)
 class Step:
-    """One step: commands that a person types, and a look at what came of them.
+    """A step: a user's commands, and a check of their results.
 
     ``see`` yields sentences, each once it is true; it raises a DevclusterError where one is not.
     """
@@ -34,7 +34,7 @@ class Step:
     by_hand: str
     see: Callable[[View], Facts]
     refused: bool = False
-    """Each of the commands must fail, since the cluster refuses what it asks for."""
+    """Whether each of the commands must fail, since the cluster refuses it."""
 
 
 @dataclass(frozen=True)
@@ -51,22 +51,22 @@ class Scene:
 def step(
     title: str, *commands: str, by_hand: str, refused: bool = False
 ) -> Callable[[Callable[[View], Facts]], Step]:
-    """Make a Step of the function that sees what came of it."""
+    """Make a Step of the function that checks its results."""
     return lambda see: Step(title, commands, by_hand, see, refused)
 
 
 @dataclass
 class Story:
-    """Plays scenes on a stage, tells them on a console, and keeps the score."""
+    """Plays scenes on a stage, prints them on a console, and counts failures."""
 
     stage: Stage
     console: Console
     passed: int = 0
     failures: list[str] = field(default_factory=list)
-    """What did not come about, each with its scene and its step."""
+    """Failures with their scenes and steps."""
 
     def play(self, scene: Scene) -> bool:
-        """Play the scene up to its end or to the first step that fails; whether none did."""
+        """Play the scene up to its end or its first failing step; return whether no step failed."""
         self.console.print()
         self.console.print(Rule(Text(scene.title, style="bold"), align="left", style="dim"))
         self._lines("source", [scene.source], style="dim")
@@ -77,13 +77,13 @@ class Story:
             return False
         for number, step in enumerate(scene.steps, start=1):
             if not self._play_step(scene, step):
-                if left := len(scene.steps) - number:
-                    self._lines("", [f"{left} more steps of this scene were left out"])
+                if remaining := len(scene.steps) - number:
+                    self._lines("", [f"{remaining} more steps of this scene were left out"])
                 return False
         return True
 
     def summary(self) -> str:
-        """What failed, and the score as the last line has it."""
+        """Return the failures, and the score in the last line."""
         score = f"demo: {self.passed} passed, {len(self.failures)} failed"
         return "\n".join([*self.failures, score])
 
@@ -97,7 +97,7 @@ class Story:
             self.stage.view.begin_step()
             for command in step.commands:
                 lines = self.stage.run(command, refused=step.refused).splitlines()
-                self.stage.view.said += lines
+                self.stage.view.output += lines
                 if command.startswith(_PLUGIN):
                     self._lines("you see", lines, verbatim=True)
                 elif any(line.startswith(_NOTES) for line in lines):

@@ -1,4 +1,4 @@
-"""The cluster as a step sees it: facts are read from it, and waited for."""
+"""Reads facts of the cluster for steps, and waits for them."""
 
 import json
 import re
@@ -35,7 +35,7 @@ _ADMISSIONS = re.compile(
     r'^gpushare_admission_requests_total\{reason="(\w+)"\} (\S+)$', re.MULTILINE
 )
 _TIMEOUT_SECONDS = 180.0
-"""What takes a few seconds on an idle machine takes a minute on a busy one."""
+"""Limit of a wait; a few seconds on an idle machine can be a minute on a busy one."""
 
 Found = TypeVar("Found")
 
@@ -50,42 +50,42 @@ class View:
         self.begin_step()
 
     def begin_step(self) -> None:
-        """Count from here on."""
+        """Count writes and restarts from here on."""
         self._operator_writes.begin()
         self._plugin_nodes = {pod.name: pod.node for pod in self._plugins()}
         self._admissions = self._count_admissions()
-        self.said: list[str] = []
+        self.output: list[str] = []
         """Lines that kubectl printed in this step."""
 
     # What there is.
 
     def nodes(self, pool: str) -> list[Node]:
-        """The nodes that carry the pool's label."""
+        """List the nodes with the pool's label."""
         items = self._cluster.api.call("GET", "/api/v1/nodes")["items"]
         nodes = [parse_node(item) for item in items]
         return [node for node in nodes if node.labels.get(POOL_LABEL) == pool]
 
     def node(self, name: str) -> Node:
-        """The node of that name."""
+        """Read a node."""
         return parse_node(self._cluster.api.call("GET", f"/api/v1/nodes/{name}"))
 
     def pool(self, name: str) -> Pool:
-        """The pool as its status has it."""
+        """Read the status of a pool."""
         return parse_pool(self._cluster.api.call("GET", f"{_POOLS}/{name}"))
 
     def pods(self, app: str, *, namespace: str = "default") -> list[Pod]:
-        """The pods with the label ``app`` that are not being deleted, by name."""
+        """List the pods with the label ``app`` that are not being deleted, by name."""
         path = f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3D{app}"
         pods = [parse_pod(item) for item in self._cluster.api.call("GET", path)["items"]]
         return sorted((pod for pod in pods if not pod.deleting), key=lambda pod: pod.name)
 
     def pod(self, name: str, *, namespace: str = "default") -> Pod:
-        """The pod of that name."""
+        """Read a pod."""
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         return parse_pod(self._cluster.api.call("GET", path))
 
     def teardown_jobs(self) -> list[str]:
-        """The arguments of the teardown's Jobs that are complete, the oldest first."""
+        """List the arguments of the teardown's complete Jobs, the oldest first."""
         jobs = self._cluster.api.call("GET", _JOBS)["items"]
         complete = [job for job in jobs if job["status"].get("succeeded")]
         complete.sort(key=lambda job: str(job["status"]["startTime"]))
@@ -96,7 +96,7 @@ class View:
     # What is waited for.
 
     def ready_pool(self, name: str, *, nodes: int) -> list[Node]:
-        """Wait until the pool says that all of its ``nodes`` are as its spec; these nodes."""
+        """Wait until the pool is Ready on all of its ``nodes``; return them."""
         self._wait(
             lambda: self.pool(name),
             lambda pool: pool.ready and pool.current and pool.matched == nodes,
@@ -105,7 +105,7 @@ class View:
         return self.nodes(name)
 
     def blocked_pool(self, name: str, reason: str) -> Pool:
-        """Wait until the pool says that ``reason`` holds a node up; the pool."""
+        """Wait until ``reason`` blocks a node of the pool; return the pool."""
         return self._wait(
             lambda: self.pool(name),
             lambda pool: pool.current and reason in pool.samples,
@@ -113,7 +113,7 @@ class View:
         )
 
     def rollout(self, name: str, reason: str, *, failed: int = 0) -> Rollout:
-        """Wait until the pool's change stands at ``reason``, with ``failed`` nodes; how far it is.
+        """Wait until the pool's change has ``reason`` and ``failed`` nodes; return its progress.
 
         The reason is that of the condition RolloutComplete.
         """
@@ -125,13 +125,13 @@ class View:
         return pool.rollout
 
     def node_where(self, name: str, state: str, holds: Callable[[Node], bool]) -> Node:
-        """Wait until the node is in a ``state``, which is so where ``holds``; the node."""
+        """Wait until ``holds`` is true for the node, that is in ``state``; return the node."""
         return self._wait(lambda: self.node(name), holds, f"{name} {state}")
 
     def isolation(self, pool: str, *, containers: int, isolated: int, stale: int = 0) -> Isolation:
-        """Wait until the pool counts its containers so; what it says of them.
+        """Wait until the pool has these counts of containers; return its isolation.
 
-        It is consistent where none is stale.
+        The pool is consistent where no container is stale.
         """
         wanted = (containers, isolated, stale, stale == 0)
         return self._wait(
@@ -141,15 +141,15 @@ class View:
         )
 
     def unknown_isolation(self, pool: str, *, containers: int) -> Isolation:
-        """Wait until the pool counts so many containers, not all of them known; what it says."""
+        """Wait until the pool counts ``containers``, some of them unknown; return its isolation."""
         return self._wait(
             lambda: self.pool(pool).isolation,
             lambda isolation: isolation.containers == containers and isolation.unknown > 0,
             f"pool {pool} counts {containers} containers, some as unknown",
         )
 
-    def told(self, name: str, reason: str, *, kind: str = "GPUSharePool", about: str = "") -> str:
-        """Wait until an Event on an object says ``reason``, and something ``about``; its words."""
+    def event(self, name: str, reason: str, *, kind: str = "GPUSharePool", about: str = "") -> str:
+        """Wait until an Event on an object has ``reason`` and ``about``; return its note."""
         notes = self._wait(
             lambda: self._notes(kind, name, reason),
             lambda notes: any(about in note for note in notes),
@@ -158,7 +158,7 @@ class View:
         return [note for note in notes if about in note][-1]
 
     def started(self, app: str, *, pods: int = 1, namespace: str = "default") -> list[Pod]:
-        """Wait until there are ``pods`` pods with the label ``app``, all Ready; these pods."""
+        """Wait until there are ``pods`` Ready pods with the label ``app``; return them."""
         return self._wait(
             lambda: self.pods(app, namespace=namespace),
             lambda found: len(found) == pods and all(pod.ready for pod in found),
@@ -166,7 +166,8 @@ class View:
         )
 
     def waiting_pod(self, app: str, reason: str) -> Pod:
-        """Wait until the only pod of ``app`` has its container wait for ``reason``; the pod."""
+        """Wait until the container of the only pod of ``app`` waits with ``reason``; return the
+        pod."""
         (pod,) = self._wait(
             lambda: self.pods(app),
             lambda pods: [pod.container and pod.container.waiting for pod in pods] == [reason],
@@ -175,7 +176,7 @@ class View:
         return pod
 
     def offering(self, pool: str, resource: str, *, units: int) -> list[Node]:
-        """Wait until each node of the pool offers exactly ``units`` of a resource; the nodes."""
+        """Wait until each node of the pool offers exactly ``units`` of a resource; return them."""
         return self._wait(
             lambda: self.nodes(pool),
             lambda nodes: all(node.offers(resource) == units for node in nodes),
@@ -183,7 +184,7 @@ class View:
         )
 
     def allocation(self, node: str, ledger: str) -> str:
-        """Wait until the card scheduler's ledger has the node at ``ledger``; the same."""
+        """Wait until the card scheduler's ledger of the node is ``ledger``; return it."""
         return self._wait(
             lambda: self._allocated(node),
             lambda allocated: allocated == ledger,
@@ -191,7 +192,7 @@ class View:
         )
 
     def usage(self, node: str, *, gib: float) -> float:
-        """Wait until programs on the node take ``gib`` of GPU memory; the same."""
+        """Wait until programs on the node use ``gib`` of GPU memory; return it."""
         return self._wait(
             lambda: self._used_gib(node),
             lambda used: used == gib,
@@ -201,18 +202,18 @@ class View:
     # What happened in this step.
 
     def restarts(self) -> dict[str, int]:
-        """How many of the plugin pods of each node the operator deleted."""
+        """Count the plugin pods that the operator deleted, by node."""
         writes = self._operator_writes.read()
         deleted = [w.name for w in writes if (w.verb, w.resource) == ("delete", "pods")]
         return Counter(self._plugin_nodes.get(name, f"a later pod, {name}") for name in deleted)
 
     def turns(self) -> list[str]:
-        """The nodes that the operator worked on, in order; one that it came back to is in twice."""
+        """List the nodes that the operator wrote to, in order; one may be in it several times."""
         nodes = [self._node_of(write) for write in self._operator_writes.read()]
         return [node for node, _ in groupby(filter(None, nodes))]
 
     def most_at_once(self) -> int:
-        """The most nodes that the operator worked on together: from its first write to its last."""
+        """Count the most nodes that the operator changed together, from first to last write."""
         nodes = [self._node_of(write) for write in self._operator_writes.read()]
         first = {node: index for index, node in reversed([*enumerate(nodes)])}
         last = {node: index for index, node in enumerate(nodes)}
@@ -223,15 +224,15 @@ class View:
         return max(together, default=0)
 
     def node_writes(self) -> list[Write]:
-        """What the operator wrote to nodes."""
+        """List the operator's writes to nodes."""
         return [write for write in self._operator_writes.read() if write.resource == "nodes"]
 
     def admissions(self) -> Counter[str]:
-        """How many pods the webhook was asked about, by what became of them."""
+        """Count the pods in the webhook's calls, by reason."""
         return self._count_admissions() - self._admissions
 
     def _allocated(self, node: str) -> str:
-        """Allocated and total GPU memory in the card scheduler's ledger, as `9/14 (64%)`."""
+        """Read allocated and total GPU memory in the card scheduler's ledger, as `9/14 (64%)`."""
         url = f"http://127.0.0.1:{self._cluster.ports.simulator}/gpushare-scheduler/inspect"
         nodes = {item["name"]: item for item in json.loads(fetch(url))["nodes"]}
         if node not in nodes or not nodes[node]["totalGPU"]:
@@ -241,7 +242,7 @@ class View:
         return f"{used}/{total} ({100 * used // total}%)"
 
     def _used_gib(self, node: str) -> float:
-        """GPU memory that programs on the node really take, of all its cards."""
+        """Read the GPU memory that programs on the node use, over all cards."""
         raw = self._cluster.api.call("GET", f"/api/v1/nodes/{node}")
         used = json.loads(raw["metadata"]["annotations"].get(names.MEMORY_USED, "{}"))
         return float(sum(used.values()))
@@ -254,7 +255,7 @@ class View:
         return [parse_pod(item) for item in self._cluster.api.call("GET", path)["items"]]
 
     def _notes(self, kind: str, name: str, reason: str) -> list[str]:
-        """What the Events on an object say, the oldest first."""
+        """List the notes of the Events on an object, the oldest first."""
         events = sorted(
             self._cluster.api.call("GET", _EVENTS)["items"],
             key=lambda event: str(event["eventTime"]),
@@ -276,7 +277,7 @@ class View:
     def _wait(
         self, read: Callable[[], Found], holds: Callable[[Found], bool], expectation: str
     ) -> Found:
-        """What was read when it held; what is read a moment later may be something else."""
+        """Wait until the condition holds; return the value that was read then."""
         seen: list[Found] = []
 
         def is_so() -> bool:

@@ -42,7 +42,7 @@ Folder = Annotated[Path, typer.Option(help="The cluster's folder.")]
 DEMO, DEV = "demo", Path(".dev")
 NODE = DEV / "node"
 _CARDS, _CARD_GIB = 2, 8
-"""Of the real node."""
+"""Cards of the real node, and memory of each."""
 
 
 def _report(text: str) -> None:

@@ -1,4 +1,4 @@
-"""An object of the Kubernetes API as it is told, before anybody takes from it what matters."""
+"""The type of an unparsed object of the Kubernetes API."""
 
 from typing import Any
 

@@ -40,11 +40,10 @@ class ApiServer:
         self._idle: deque[http.client.HTTPSConnection] = deque()
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Send ``body`` as JSON (a merge patch if ``method`` is PATCH); returns the JSON answer.
+        """Send ``body`` as JSON (a merge patch if ``method`` is PATCH); return the JSON answer.
 
-        A 429 with Retry-After, as a kind's storage that still starts gives, is tried again like
-        kubectl does. Raises :class:`ApiError` for a status of 400 or more, OSError when nobody
-        answers.
+        A 429 with Retry-After, as while a kind's storage starts, is retried as by kubectl. Raises
+        :class:`ApiError` for a status of 400 or more, OSError when nobody answers.
         """
         for tries_left in reversed(range(_TRIES)):
             status, answer, retry_after_seconds = self._exchange(method, path, body)
@@ -56,14 +55,14 @@ class ApiServer:
         return orjson.loads(answer) if answer else None
 
     def is_ready(self) -> bool:
-        """Whether ``/readyz`` says ok, its start-up hooks (RBAC's roles) done."""
+        """Tell whether ``/readyz`` answers ok, so that start-up hooks (RBAC's roles) are done."""
         try:
             return self._exchange("GET", "/readyz", None)[0] == 200
         except OSError:
             return False
 
     def exists(self, path: str) -> bool:
-        """Whether the object at ``path`` is there."""
+        """Tell whether the object at ``path`` exists."""
         try:
             self.call("GET", path)
         except ApiError as error:
@@ -97,7 +96,7 @@ class ApiServer:
         return answer
 
     def close(self) -> None:
-        """Close what is kept; the next call opens anew."""
+        """Close the connections; the next call opens a new one."""
         while self._idle:
             self._idle.pop().close()
 

@@ -1,7 +1,7 @@
-"""A Chromium without a window, for the tests of the page and its pictures.
+"""Finds a headless Chromium for the tests of the page and its pictures.
 
-The one of the machine, or else Debian's package `chromium-headless-shell`, unpacked into the user's
-cache: nothing is installed, and nobody needs to be root.
+Uses the machine's browser, or else Debian's package `chromium-headless-shell`, unpacked into the
+user's cache: nothing is installed, and root is not needed.
 """
 
 import os
@@ -18,7 +18,7 @@ from devcluster.locks import exclusive
 from devcluster.toolchain import find_cache
 
 VARIABLE = "CHROMIUM"
-"""Environment variable: path of the browser to take."""
+"""Environment variable with the path of the browser."""
 PROGRAMS = (
     "chromium-headless-shell",
     "chromium",
@@ -26,7 +26,7 @@ PROGRAMS = (
     "google-chrome-stable",
     "chromium-browser",
 )
-"""As systems call it; Ubuntu's chromium-browser needs snap, and so comes last."""
+"""Program names; Ubuntu's chromium-browser is last, since it needs snap."""
 PACKAGE = "chromium-headless-shell"
 _PROGRAM = Path("usr/lib/chromium/chromium-headless-shell")
 _MINUTES = 10
@@ -34,13 +34,13 @@ _MINUTES = 10
 
 @dataclass(frozen=True)
 class Chromium:
-    """A browser, and the libraries that it brings along."""
+    """A browser with its libraries."""
 
     program: Path
     libraries: tuple[Path, ...] = ()
 
     def build_environment(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """`environment`, in which it finds them."""
+        """Add the path of the libraries to `environment`."""
         if not self.libraries:
             return dict(environment)
         known = filter(None, [environment.get("LD_LIBRARY_PATH")])
@@ -48,7 +48,7 @@ class Chromium:
 
 
 def find_chromium(environment: Mapping[str, str]) -> Chromium | None:
-    """The one that `CHROMIUM` names, the machine's own, or the unpacked one; else None."""
+    """Find the browser that `CHROMIUM` names, the machine's own, or the unpacked one; else None."""
     if named := environment.get(VARIABLE):
         return Chromium(Path(named))
     for name in PROGRAMS:
@@ -61,7 +61,7 @@ def find_chromium(environment: Mapping[str, str]) -> Chromium | None:
 def ensure_chromium(
     environment: Mapping[str, str], *, report: Callable[[str], None] = print
 ) -> Chromium:
-    """The same, got from Debian's archive if there is none yet. Raises `ToolchainError`."""
+    """Find a browser, or unpack Debian's package. Raises `ToolchainError`."""
     if found := find_chromium(environment):
         return found
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
@@ -107,7 +107,7 @@ def _unpack_into(folder: Path) -> None:
 
 
 def _own_folders(work: Path) -> Iterator[str]:
-    """Options that keep apt-get away from the system's own state, which only root may change."""
+    """Yield options of apt-get for folders of our own, since only root may change the system's."""
     for key, value in {
         "Dir::State::lists": work / "lists",
         "Dir::Cache": work,

@@ -1,4 +1,4 @@
-"""The connection of a process that plays nodes to the API server: verbs and watches."""
+"""Verbs and watches of the API server, for processes that play nodes."""
 
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -53,21 +53,21 @@ class Client:
         return await self._call("GET", path, params=params)
 
     async def post(self, path: str, body: Object) -> Object:
-        """Create an object. Raises as `get`."""
+        """Create an object. Raises ApiError or OSError."""
         return await self._call("POST", path, body=body, content_type="application/json")
 
     async def patch(self, path: str, body: Object, params: Params | None = None) -> Object:
-        """Apply a strategic merge patch and return the new object. Raises as `get`."""
+        """Apply a strategic merge patch and return the new object. Raises ApiError or OSError."""
         content_type = "application/strategic-merge-patch+json"
         return await self._call("PATCH", path, params=params, body=body, content_type=content_type)
 
     async def delete(self, path: str, uid: str) -> Object:
-        """Delete the object of that UID at once, without a grace period. Raises as `get`."""
+        """Delete the object with this UID, without a grace period. Raises ApiError or OSError."""
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
         return await self._call("DELETE", path, body=body, content_type="application/json")
 
     async def list(self, path: str, params: Params) -> tuple[list[Object], int]:
-        """Read a whole list page by page, and its resourceVersion. Raises as `get`."""
+        """Read a list page by page, and its resourceVersion. Raises ApiError or OSError."""
         items: list[Object] = []
         page = {"limit": str(PAGE), **params}
         while True:

@@ -1,4 +1,4 @@
-"""A cluster of this machine: start it, talk to it, end it."""
+"""Starts, uses and ends a cluster on this machine."""
 
 import os
 import random
@@ -42,9 +42,10 @@ class Cluster:
     def __init__(
         self, name: str, folder: Path, *, kubelet_period_seconds: float | None = None
     ) -> None:
-        """`kubelet_period_seconds` is how often simulated kubelets report their nodes' status.
+        """Set the folder of a cluster; nothing starts.
 
-        It counts where this object starts the cluster; without it they do as real ones do.
+        `kubelet_period_seconds` is how often simulated kubelets of a cluster that this object
+        starts report their nodes' status; by default as often as real kubelets.
         """
         self._folder = ClusterFolder(name, folder)
         self._kubelet_period_seconds = kubelet_period_seconds
@@ -75,7 +76,7 @@ class Cluster:
 
     @property
     def ports(self) -> Ports:
-        """The cluster's block of ports; :class:`ClusterError` if it is not up."""
+        """The cluster's block of ports. Raises :class:`ClusterError` if the cluster is not up."""
         return self._folder.state().ports
 
     @property
@@ -85,12 +86,12 @@ class Cluster:
 
     @property
     def programs(self) -> Path:
-        """A folder for programs of this cluster alone; it ends with the cluster."""
+        """A folder for programs of this cluster only, removed with the cluster."""
         return self._folder.programs
 
     @property
     def environment(self) -> dict[str, str]:
-        """For programs that shall work on this cluster and on no other."""
+        """Environment of programs that use only this cluster."""
         cache = self._folder.contents / "cache"
         return {
             **os.environ,
@@ -114,7 +115,7 @@ class Cluster:
         return self._api
 
     def up(self, *, report: Report = print) -> None:
-        """Start the cluster unless it runs; what an earlier start left behind is cleared first.
+        """Start the cluster unless it runs, after clearing the remains of an earlier start.
 
         Raises :class:`ClusterError` or :class:`~devcluster.errors.ToolchainError`. A start that
         fails or is interrupted leaves no process and no file.
@@ -140,9 +141,9 @@ class Cluster:
         report(f"cluster {self.name} is up: export KUBECONFIG={self.kubeconfig}")
 
     def down(self) -> None:
-        """End all of the cluster's processes and remove its files; fine if there are none.
+        """End all of the cluster's processes and remove its files, if there are any.
 
-        Works whatever was killed before. Files in the folder that are not the cluster's stay.
+        Works whatever was killed before. Other files in the folder stay.
         """
         self._folder.expect_own()
         kill_processes(self.folder)
@@ -152,7 +153,7 @@ class Cluster:
             self._api = None
 
     def is_running(self) -> bool:
-        """Whether a start came to its end, every component runs, and API and simulator answer."""
+        """Tell whether the start is complete, all components run, and API and simulator answer."""
         try:
             state = self._folder.state()
             if not state.complete or ended_component(self._folder):
@@ -162,17 +163,17 @@ class Cluster:
             return False
 
     def pid(self, component: str) -> int:
-        """The process of a component: ``etcd``, ``kube-apiserver``, ``kube-scheduler`` ..."""
+        """Find the process of a component: ``etcd``, ``kube-apiserver``, ``kube-scheduler`` ..."""
         return int((self._folder.components / "pids" / f"{component}.pid").read_text())
 
     def restart(self, component: str) -> None:
-        """Kill a component and start it as it was; returns once the API server is ready."""
+        """Kill a component and start it again; return once the API server is ready."""
         with self.killed(component):
             pass
 
     @contextmanager
     def killed(self, *components: str) -> Iterator[None]:
-        """A block during which these are killed; they are started as they were, the last first."""
+        """Kill components during the block, and then start them again, the last first."""
         for component in components:
             kill_component(self._folder, component)
         yield
@@ -183,19 +184,19 @@ class Cluster:
 
     @property
     def etcd_data(self) -> Path:
-        """The folder in which etcd keeps everything."""
+        """The folder of etcd's data."""
         return self._folder.components / "etcd"
 
     def restart_extender(self) -> None:
-        """Have the simulated scheduler extender start anew: it remembers nodes that are gone, and
-        cards that a node no more has."""
+        """Restart the simulated scheduler extender, which remembers deleted nodes and removed
+        cards."""
         restart_extender(self.ports)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl on this cluster and return what it prints.
 
-        Raises :class:`~devcluster.errors.ForeignContextError` before anything is sent elsewhere,
-        :class:`CommandError` with kubectl's words if it fails.
+        Raises :class:`~devcluster.errors.ForeignContextError` before anything is sent to another
+        cluster, and :class:`CommandError` with kubectl's message if it fails.
         """
         return self._run("kubectl", arguments, stdin)
 
@@ -224,7 +225,7 @@ class Cluster:
         self._folder.record(replace(state, complete=True))
 
     def _start_components(self, state: State) -> State:
-        """Start what the cluster consists of; returns what has become known of it."""
+        """Start the components; return the completed state."""
         start_control_plane(self._folder, self.environment)
         start_simulator(self._folder, self.environment)
         return state

@@ -1,4 +1,4 @@
-"""What kwokctl is told: the command line and the components' own flags.
+"""Builds kwokctl's command line and configuration, with the components' flags.
 
 All measured with kwokctl 0.8 and Kubernetes 1.37 (``kwokctl create cluster --help``).
 """
@@ -29,13 +29,13 @@ _OWN_NODES = {"manage-nodes-with-annotation-selector": "kwok.x-k8s.io/node=fake"
 
 
 API_SERVER_ADDRESS = "10.99.0.1"
-"""Where real nodes reach the API server: the address of the first, whose network it shares."""
+"""Address of the API server for real nodes: that of the first node, whose network it shares."""
 _SERVICE_ADDRESS = "10.0.0.1"
-"""Of the Service `kubernetes`: the first of kube-apiserver's default range."""
+"""Address of the Service `kubernetes`: the first of kube-apiserver's default range."""
 
 
 def build_kwokctl_configuration(ports: Ports, egress_configuration: Path) -> dict[str, Any]:
-    """The components' flags, for ``kwokctl --config``, where every node is played.
+    """Build the components' flags for ``kwokctl --config``, for a cluster without real nodes.
 
     In a file, since kwokctl 0.8 mixes up a repeated ``--extra-args``. Everything listens on
     127.0.0.1; ``advertise-address`` stays unset, because a loopback address there ends the API
@@ -50,7 +50,7 @@ def build_kwokctl_configuration(ports: Ports, egress_configuration: Path) -> dic
 
 
 def build_real_node_configuration(ports: Ports, pki: Path) -> dict[str, Any]:
-    """The flags of a control plane in the network of a real node, with a kube-proxy of its own.
+    """Build the flags of a control plane in the network of a real node, with its own kube-proxy.
 
     Pods and kubelets reach the API server by `API_SERVER_ADDRESS`. A node whose kubelet is silent
     is NotReady after 50 s, Kubernetes' default.
@@ -110,12 +110,12 @@ def _build_configuration(
 
 
 def build_egress_configuration(socket: str) -> dict[str, Any]:
-    """Where the API server sends what it has for Services and nodes: to the unix `socket`, by
-    HTTP CONNECT.
+    """Build the configuration by which the API server sends requests for Services and nodes to the
+    unix `socket`, by HTTP CONNECT.
 
-    No kube-proxy makes the Services' addresses lead anywhere here; who listens at the socket does
-    (devcluster.processnode). A webhook that is given by its URL is called directly, as ever.
-    Source: the Kubernetes documentation on konnectivity and EgressSelectorConfiguration.
+    There is no kube-proxy for Services here; devcluster.processnode listens at the socket and
+    forwards connections. A webhook with a URL is called directly. Source: the Kubernetes
+    documentation on konnectivity and EgressSelectorConfiguration.
     """
     connection = {"proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": socket}}}
     return {
@@ -134,7 +134,7 @@ def build_kwokctl_command(
     configuration: Path,
     scheduler_configuration: Path,
 ) -> list[str]:
-    """The call that creates and starts the cluster; it names every file and port, guessing none."""
+    """Build the command that creates and starts the cluster, with all files and ports."""
     flags = {
         "name": cluster_name,
         "runtime": "binary",

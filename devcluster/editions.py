@@ -28,10 +28,10 @@ _GONE_SECONDS = 180
 
 
 def load_edition(edition: Edition, *, name_label: bool = True) -> list[dict[str, Any]]:
-    """The DaemonSet manifests of ``edition``.
+    """Load the DaemonSet manifests of ``edition``.
 
-    With ``name_label`` False the pods carry ``k8s-app`` in place of ``name``: whether the
-    Professional edition's pods have that label is nowhere documented.
+    With ``name_label`` False the pods have ``k8s-app`` instead of ``name``: it is not documented
+    whether the Professional edition's pods have that label.
     """
     manifests = list(yaml.safe_load_all((_MANIFESTS / _FILES[edition]).read_text()))
     installed_as = edition if name_label else f"{edition}-unnamed"
@@ -43,9 +43,9 @@ def load_edition(edition: Edition, *, name_label: bool = True) -> list[dict[str,
 
 
 def install_edition(cluster: Cluster, edition: Edition, *, name_label: bool = True) -> None:
-    """Make ``edition`` the one that is installed; the others' DaemonSets and pods are gone then.
+    """Install ``edition``, and remove the DaemonSets and pods of others.
 
-    Installing what is installed changes nothing, so no plugin restarts.
+    Installing it again changes nothing, so no plugin restarts.
     """
     if edition not in EDITIONS:
         raise ClusterError(f"Edition {edition!r}: use one of {', '.join(EDITIONS)}.")
@@ -53,7 +53,7 @@ def install_edition(cluster: Cluster, edition: Edition, *, name_label: bool = Tr
 
 
 def install_daemonsets(cluster: Cluster, manifests: Iterable[dict[str, Any]]) -> None:
-    """The same for manifests that somebody has changed; their labels are as `load_edition`'s."""
+    """Install changed manifests, with the labels of `load_edition`, and remove others."""
     wanted = {item["metadata"]["name"]: item for item in manifests}
     present = _present(cluster.api)
     kept = {name for name, item in wanted.items() if present.get(name) == _installed_as(item)}
@@ -86,7 +86,7 @@ def _present(api: ApiServer) -> dict[str, str | None]:
 
 
 def _observe_daemonsets_and_owners(api: ApiServer) -> set[str]:
-    """Names of DaemonSets that exist, or whose pods do."""
+    """Return the names of DaemonSets that exist or have pods."""
     daemonsets = {item["metadata"]["name"] for item in api.call("GET", _DAEMONSETS)["items"]}
     owners = (
         owner

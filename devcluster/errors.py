@@ -1,8 +1,8 @@
-"""What can go wrong here; each message says what to do and is shown to a person as it is."""
+"""Errors of the development cluster, whose messages are shown to users."""
 
 
 class DevclusterError(Exception):
-    """The base of all of them."""
+    """Base of the errors of a devcluster."""
 
 
 class ToolchainError(DevclusterError):
@@ -14,7 +14,7 @@ class ClusterError(DevclusterError):
 
 
 class ForeignContextError(DevclusterError):
-    """A kubeconfig leads somewhere that is not a devcluster: nothing was sent there."""
+    """A kubeconfig is for a cluster that is not a devcluster: nothing was sent there."""
 
 
 class CommandError(DevclusterError):

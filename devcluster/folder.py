@@ -1,4 +1,4 @@
-"""A cluster's folder: where everything of it lies, and what is known about it.
+"""The folder of a cluster's files, and its recorded state.
 
 ``kubeconfig`` lies on top for people; all else in ``control-plane``, which is removed as a whole
 and only where this module made it.
@@ -21,9 +21,9 @@ _STATE = "state.json"
 
 @dataclass(frozen=True)
 class State:
-    """What another process must know of the cluster; ``complete`` once a start came to its end.
+    """Recorded facts for other processes; ``complete`` once the start is complete.
 
-    The control plane is in the network of the process ``network_pid`` where there is one.
+    ``network_pid``, if set, is a process in the control plane's network.
     """
 
     name: str
@@ -32,14 +32,14 @@ class State:
     complete: bool = False
     network_pid: int | None = None
     kubelet_period_seconds: float | None = None
-    """Between the reports of simulated kubelets; None leaves it to the simulator."""
+    """Time between reports of simulated kubelets; None for the simulator's default."""
 
     @property
     def ports(self) -> Ports:
         return Ports(self.first_port)
 
     def enter_network(self, command: Sequence[str]) -> list[str]:
-        """The command that runs ``command`` in the control plane's network."""
+        """Build the command that runs ``command`` in the control plane's network."""
         if self.network_pid is None:
             return list(command)
         return ["nsenter", f"--target={self.network_pid}", "--net", "--", *command]
@@ -74,7 +74,7 @@ class ClusterFolder:
 
     @property
     def programs(self) -> Path:
-        """What stands on PATH for this cluster alone."""
+        """Programs on PATH for this cluster only."""
         return self.contents / "programs"
 
     @property
@@ -89,16 +89,16 @@ class ClusterFolder:
 
     @property
     def cluster_name(self) -> str:
-        """The name that kwokctl knows; the kubeconfig's context is ``kwok-`` and this."""
+        """Name in kwokctl; the kubeconfig's context has the prefix ``kwok-``."""
         return f"devcluster-{self.name}"
 
     @property
     def components(self) -> Path:
-        """What kwokctl made: the components' logs, pid files, keys and data."""
+        """Files of kwokctl: the components' logs, pid files, keys and data."""
         return self.kwok / "clusters" / self.cluster_name
 
     def state(self) -> State:
-        """Raises :class:`ClusterError` if no cluster was started here, or one of another name."""
+        """Read the state. Raises :class:`ClusterError` if this cluster was not started here."""
         try:
             state = State(**json.loads((self.contents / _STATE).read_text()))
         except FileNotFoundError:
@@ -113,14 +113,14 @@ class ClusterFolder:
         return state
 
     def record(self, state: State) -> None:
-        """Write ``state``; the first time this makes the folder a cluster's."""
+        """Write ``state``, which marks the folder as a cluster's."""
         self.contents.mkdir(parents=True, exist_ok=True)
         draft = self.contents / f"{_STATE}.draft"
         draft.write_text(json.dumps(asdict(state), indent=2) + "\n")
         os.replace(draft, self.contents / _STATE)
 
     def expect_usable(self) -> None:
-        """Raise :class:`ClusterError` for a path that not every component understands."""
+        """Raise :class:`ClusterError` for a path that some component can't use."""
         if not re.fullmatch(r"[\w./@+=-]+", str(self.path)):
             raise ClusterError(
                 f"the cluster's folder is {str(self.path)!r}, and components take only letters, "
@@ -128,20 +128,20 @@ class ClusterFolder:
             )
 
     def expect_own(self) -> None:
-        """Raise :class:`ClusterError` where clearing would take what is not this cluster's."""
-        left = {entry.name for entry in self.contents.glob("*")}
-        if _STATE in left:
+        """Raise :class:`ClusterError` where clearing would remove files of others."""
+        entries = {entry.name for entry in self.contents.glob("*")}
+        if _STATE in entries:
             self.state()
             return
         unknown = self.kubeconfig.exists() and not self.contents.exists()
-        if unknown or left - {f"{_STATE}.draft"}:
+        if unknown or entries - {f"{_STATE}.draft"}:
             raise ClusterError(
                 f"{self.path} holds a `kubeconfig` or `control-plane` that no devcluster made: "
                 "choose another folder."
             )
 
     def clear(self) -> None:
-        """Remove what the cluster left, the state last, so that a clearing can be repeated."""
+        """Remove the cluster's files, the state last, so that a clearing can be repeated."""
         if not self.contents.exists():
             return
         self.kubeconfig.unlink(missing_ok=True)

@@ -19,10 +19,10 @@ from devcluster.errors import ToolchainError
 
 PROJECT = Path(__file__).resolve().parent.parent
 ADDED_MB_LIMIT = 100
-"""What the build may add to its base. The program and its requirements are 70 MB: one more like the
-Kubernetes client fits, a compiler or pip's cache does not."""
+"""Limit of the size that the build adds to its base. The program and its requirements are 70 MB:
+another library like the Kubernetes client fits, a compiler or pip's cache does not."""
 TOTAL_MB_LIMIT = 350
-"""With the larger base, that of Debian's packages (225 MB)."""
+"""Limit of the whole image, with the larger base of Debian's packages (225 MB)."""
 # Of the Dockerfile's arguments those that are in nothing but a label.
 _LABELS = {
     name: f"org.opencontainers.image.{name.lower()}" for name in ("VERSION", "REVISION", "SOURCE")
@@ -65,7 +65,7 @@ def build_operator_image(
 
 
 def expect_size(total_mb: float, base_mb: float) -> None:
-    """Raise `ToolchainError` for an image that is larger than it may be."""
+    """Raise `ToolchainError` for an image above the limits."""
     if total_mb - base_mb > ADDED_MB_LIMIT or total_mb > TOTAL_MB_LIMIT:
         raise ToolchainError(
             f"the image is too large: it may have {ADDED_MB_LIMIT} MB on top of its base, and "
@@ -74,7 +74,7 @@ def expect_size(total_mb: float, base_mb: float) -> None:
 
 
 def build_program_image(tag: str, program: Path) -> None:
-    """Build an image that holds nothing but a static program, where a command finds it by name."""
+    """Build an image of one static program, in a folder on PATH."""
     name = program.name
     with tempfile.TemporaryDirectory() as folder:
         recipe = Path(folder, "Dockerfile")
@@ -83,7 +83,7 @@ def build_program_image(tag: str, program: Path) -> None:
 
 
 def build_root_image(tag: str, root: Path) -> None:
-    """Build an image that holds what is in the folder `root`, and nothing else."""
+    """Build an image of the files in the folder `root`."""
     with tempfile.TemporaryDirectory() as folder:
         recipe = Path(folder, "Dockerfile")
         recipe.write_text("FROM scratch\nCOPY . /\n")
@@ -98,7 +98,7 @@ def save_image(tag: str, archive: Path) -> Path:
 
 
 def read_base(dockerfile: str, build_args: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The image that the first stage is from, with its registry; by digest, without its tag."""
+    """Read the image of the first stage, with its registry; by digest, without its tag."""
     match = re.search(
         r"^ARG BASE_REGISTRY=(\S+)$[^$]*^FROM \$BASE_REGISTRY/(\w+)(?::\S+)?(@sha256:\w+)",
         dockerfile,
@@ -189,8 +189,8 @@ def _has_image(name: str) -> bool:
 def _find_mounts() -> Iterator[tuple[str, str]]:
     if Path(_CERTIFICATES).is_dir():
         yield _CERTIFICATES, _CERTIFICATES
-    found = (Path(name).expanduser() for name in _PIP_CONFIGURATIONS)
-    for configuration in [path for path in found if path.is_file()][:1]:
+    candidates = (Path(name).expanduser() for name in _PIP_CONFIGURATIONS)
+    for configuration in [path for path in candidates if path.is_file()][:1]:
         yield str(configuration), "/etc/pip.conf"
 
 

@@ -1,7 +1,7 @@
-"""The operator on a devcluster: the chart's objects in it, its processes beside it.
+"""Installs the operator on a devcluster: the chart's objects in it, its processes beside it.
 
-The chart is the one source of the CRD, the rights and the webhook configuration, here too; the
-processes run under the chart's ServiceAccounts, so a missing right shows.
+The CRD, the rights and the webhook configuration are the chart's; processes run under the chart's
+ServiceAccounts, so that a missing right shows.
 """
 
 import os
@@ -30,10 +30,10 @@ from devcluster.waiting import wait_until
 NAMESPACE = "gpushare-system"
 RELEASE = "gpushare"
 IMAGE = "gpushare-operator"
-"""The repository of the operator's image, which needs no registry here."""
+"""Repository of the operator's image, without a registry."""
 TEARDOWN_NAMESPACE = "gpushare-teardown"
 TEARDOWN_IMAGE = "teardown.example.com/shell:v1"
-"""Nobody pulls it: the simulator plays what it does."""
+"""Image of teardown Jobs, which is never pulled: the simulator plays the Jobs."""
 
 Role = Literal["run", "controller", "webhook"]
 
@@ -61,7 +61,7 @@ _SERVED_SECONDS = 180
 
 @dataclass(frozen=True)
 class OperatorProcess:
-    """One process of the operator; it ends with the cluster at the latest."""
+    """A process of the operator, which ends with the cluster at the latest."""
 
     role: Role
     identity: str
@@ -75,12 +75,12 @@ class OperatorProcess:
         return self.process.poll() is None
 
     def kill(self) -> None:
-        """SIGKILL, as when its node dies: it can tidy up nothing."""
+        """Send SIGKILL, as when the node dies, so that the process can't clean up."""
         self.process.kill()
         self.process.wait()
 
     def stop(self) -> None:
-        """SIGTERM, as when its Pod is deleted; :class:`ClusterError` if it outlives 30 s."""
+        """Send SIGTERM, as when the Pod is deleted. Raises :class:`ClusterError` after 30 s."""
         self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(timeout=_STOP_SECONDS)
@@ -108,11 +108,11 @@ class Installation:
 
     @property
     def webhook_url(self) -> str:
-        """Where the API server finds a webhook that runs outside the cluster."""
+        """URL for the API server of a webhook that runs outside of the cluster."""
         return f"https://127.0.0.1:{self.cluster.ports.webhook}"
 
     def render(self) -> str:
-        """The chart's manifests, as YAML; without Deployments unless `deploy` is set."""
+        """Render the chart's manifests as YAML, without Deployments unless `deploy` is set."""
         values = {
             "deploy": "false",
             "allInOne": str(self.all_in_one).lower(),
@@ -128,7 +128,7 @@ class Installation:
         )
 
     def apply(self) -> None:
-        """Create or update the chart's objects; returns once the API server serves the CRD."""
+        """Create or update the chart's objects; return once the API server serves the CRD."""
         crds, others = split_crds(self.render())
         if not self.cluster.api.exists(f"/api/v1/namespaces/{NAMESPACE}"):
             self.cluster.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
@@ -143,10 +143,10 @@ class Installation:
         env: Mapping[str, str] | None = None,
         api_url: str | None = None,
     ) -> OperatorProcess:
-        """Start one process under its role's ServiceAccount; it may not be ready yet on return.
+        """Start a process under its role's ServiceAccount; it may not be ready yet on return.
 
-        ``env`` adds GPUSHARE_* settings. It has the credentials that the kubelet gives a Pod, or
-        with ``api_url``, which leads to the API server through a proxy, a kubeconfig.
+        ``env`` adds GPUSHARE_* settings. Credentials are those of a Pod, or a kubeconfig with
+        ``api_url``, the address of a proxy before the API server.
         """
         if role == "run" and not self.all_in_one:
             raise ClusterError("role 'run' needs the webhook's rights: all_in_one=True.")
@@ -166,14 +166,14 @@ class Installation:
         return self._spawn(role, identity, metrics_port, settings)
 
     def restart(self, ended: OperatorProcess) -> OperatorProcess:
-        """Start a process again that has ended, as the kubelet restarts a container.
+        """Start an ended process again, as the kubelet restarts a container.
 
-        It has the same name, settings and credentials; nothing is asked of the API server.
+        Name, settings and credentials stay; the API server is not called.
         """
         return self._spawn(ended.role, ended.identity, ended.metrics_port, ended.settings)
 
     def remove(self) -> None:
-        """Stop the processes that still run and delete what :meth:`apply` made, the CRD last."""
+        """Stop the running processes and delete the objects of :meth:`apply`, the CRD last."""
         for process in self.processes:
             if process.alive:
                 process.stop()
@@ -204,7 +204,7 @@ class Installation:
         raise ClusterError("The cluster's block has no port left: stop some operator processes.")
 
     def _grant(self, role: Role, identity: str, api_url: str | None) -> dict[str, str]:
-        """Credentials of the role's ServiceAccount, and the variables that tell where they are."""
+        """Write credentials of the role's ServiceAccount; return the variables with their paths."""
         account = _ACCOUNTS[role]
         answer = self.cluster.api.call(
             "POST",
@@ -224,7 +224,7 @@ class Installation:
 
 
 def apply_crds(cluster: Cluster, crds: Sequence[dict[str, Any]]) -> None:
-    """Create or update CRDs; returns once the API server serves their kinds."""
+    """Create or update CRDs; return once the API server serves their kinds."""
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(crds))
     for crd in crds:
         name = crd["metadata"]["name"]
@@ -246,7 +246,7 @@ def _is_served(cluster: Cluster, crd: str) -> bool:
 
 
 def split_crds(manifests: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The CRDs of a YAML stream, and the rest."""
+    """Split the manifests of a YAML stream into CRDs and others."""
     items = [item for item in yaml.safe_load_all(manifests) if item]
     crds = [item for item in items if item["kind"] == "CustomResourceDefinition"]
     return crds, [item for item in items if item not in crds]

@@ -1,4 +1,4 @@
-"""Kubeconfigs: proof that one leads to a devcluster; and credentials of a ServiceAccount."""
+"""Checks that a kubeconfig is for a devcluster, and writes credentials of a ServiceAccount."""
 
 from pathlib import Path
 from typing import Any
@@ -32,14 +32,14 @@ def expect_own_context(kubeconfig: dict[str, Any], *, where: Path) -> None:
 
 
 def read_own_kubeconfig(path: Path) -> dict[str, Any]:
-    """The kubeconfig at ``path``, once :func:`expect_own_context` has passed."""
+    """Read the kubeconfig at ``path`` after :func:`expect_own_context`."""
     kubeconfig: dict[str, Any] = yaml.safe_load(path.read_text()) or {}
     expect_own_context(kubeconfig, where=path)
     return kubeconfig
 
 
 def write_service_account(admin: dict[str, Any], folder: Path, *, token: str) -> dict[str, str]:
-    """Write into ``folder`` what the kubelet mounts into a Pod; returns the variables of one."""
+    """Write the files that the kubelet mounts into a Pod; return the Pod's variables."""
     cluster = admin["clusters"][0]["cluster"]
     server = urlsplit(cluster["server"])
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -55,7 +55,7 @@ def write_service_account(admin: dict[str, Any], folder: Path, *, token: str) ->
 def build_token_kubeconfig(
     admin: dict[str, Any], *, token: str, namespace: str, server: str
 ) -> dict[str, Any]:
-    """``admin``'s cluster seen with a bearer ``token``, at ``server``."""
+    """Build a kubeconfig for ``admin``'s cluster at ``server`` with a bearer ``token``."""
     name = admin["current-context"]
     cluster = {**admin["clusters"][0]["cluster"], "server": server}
     return {

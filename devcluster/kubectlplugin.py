@@ -1,4 +1,4 @@
-"""The kubectl plugin as people have it on PATH, from this checkout."""
+"""Installs the kubectl plugin of this checkout on PATH."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ _EXECUTABLE = 0o755
 
 
 def write_plugin(folder: Path) -> None:
-    """Put this checkout's program into `folder` as kubectl looks for it, with its completion."""
+    """Write this checkout's program into `folder` as a kubectl plugin, with its completion."""
     folder.mkdir(parents=True, exist_ok=True)
     source = PROJECT / "operator"
     start = "from gpushare.cli.entrypoint import kubectl_gpushare; kubectl_gpushare()"

@@ -1,4 +1,4 @@
-"""A lock between processes that ends with its owner, however that ends."""
+"""A lock between processes that is released when its owner ends."""
 
 import fcntl
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What a watch keeps of a list of the API server's."""
+"""Keeps a copy of a list of the API server by a watch."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ LONGEST_PAUSE_SECONDS = 2.0
 
 
 class Seen(Protocol):
-    """Anything that a Mirror can keep."""
+    """An object that a Mirror can keep."""
 
     @property
     def version(self) -> int: ...
@@ -26,9 +26,9 @@ T = TypeVar("T", bound=Seen)
 
 
 class Mirror(Generic[T]):
-    """A list of the API server's, kept up to date by a watch.
+    """A copy of a list of the API server, kept up to date by a watch.
 
-    `parse` may return None for what is of no interest. `on_change` is told old and new.
+    `parse` returns None for objects that are not kept. `on_change` gets the old and new objects.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Mirror(Generic[T]):
         self.synced = asyncio.Event()
 
     async def run(self) -> None:
-        """List and watch for ever, whatever happens to the API server."""
+        """List and watch for ever, also when the API server restarts."""
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
@@ -68,7 +68,7 @@ class Mirror(Generic[T]):
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     def overlay(self, raw: Object) -> None:
-        """Take the answer to a write, unless the watch has already come past it."""
+        """Record the answer to a write, unless the watch has a newer version."""
         if int(raw["metadata"]["resourceVersion"]) > self._position:
             self._put(raw["metadata"]["uid"], self._parse(raw))
 

@@ -1,4 +1,4 @@
-"""Every key that the development cluster reads or writes.
+"""Names of labels, annotations and resources of the development cluster.
 
 The simulator keeps its own copy of the vendor's keys: if the operator misspells one, the two
 disagree and a test shows it.

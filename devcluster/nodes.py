@@ -1,4 +1,4 @@
-"""Simulated nodes: KWOK nodes that look as ACK's do when they join, with cards and without."""
+"""Builds simulated nodes: KWOK nodes that look like ACK's when they join, with or without cards."""
 
 import hashlib
 import ipaddress
@@ -21,7 +21,7 @@ _FAKE = {"kwok.x-k8s.io/node": "fake"}
 
 Taints = Sequence[Mapping[str, str]]
 OtherKind = Literal["CPU", "Windows", "virtual"]
-"""Nodes without cards."""
+"""Kinds of nodes without cards."""
 _VIRTUAL_TAINT = {
     "key": "virtual-kubelet.io/provider",
     "value": "alibabacloud",
@@ -39,7 +39,7 @@ def build_gpu_node(
     annotations: Mapping[str, str] | None = None,
     taints: Taints = (),
 ) -> dict[str, Any]:
-    """A Node manifest with ``cards`` equal cards of ``card_memory_gib`` GiB each.
+    """Build a Node manifest with ``cards`` equal cards of ``card_memory_gib`` GiB each.
 
     Its InternalIP is the one in the name (``cn-beijing.192.168.8.4``), else made from the name.
     Extended resources are absent, as before any device plugin has registered.
@@ -66,7 +66,7 @@ def build_gpu_node(
 def build_other_node(
     kind: OtherKind, name: str, *, labels: Mapping[str, str] | None = None, taints: Taints = ()
 ) -> dict[str, Any]:
-    """A Node manifest without cards; a DaemonSet's device plugin would stay Pending there."""
+    """Build a Node manifest without cards, on which a device plugin's pod stays Pending."""
     match kind:
         case "CPU":
             instance = {"node.kubernetes.io/instance-type": "ecs.g7.xlarge"}
@@ -79,7 +79,7 @@ def build_other_node(
 
 
 def build_process_node(name: str) -> dict[str, Any]:
-    """A Node manifest without GPUs, whose pods are real processes (see devcluster.processnode)."""
+    """Build a Node manifest without GPUs, whose pods are processes (see devcluster.processnode)."""
     taint = {"key": names.RUNS_PROCESSES, "value": "true", "effect": "NoSchedule"}
     return _build_node(name, {names.RUNS_PROCESSES: "true"}, {}, taints=[taint])
 
@@ -138,7 +138,7 @@ def _build_node(
 
 
 def internal_ip(name: str) -> str:
-    """The address of node ``name``: four numbers in it, else one of 10.0.0.0/8 made from it."""
+    """Return the address of node ``name``: four numbers in it, else one of 10.0.0.0/8 by hash."""
     if match := re.search(r"\d+\.\d+\.\d+\.\d+", name):
         return match[0]
     digest = hashlib.sha256(name.encode()).digest()
@@ -148,7 +148,7 @@ def internal_ip(name: str) -> str:
 def add_nodes(cluster: Cluster, manifests: Iterable[dict[str, Any]]) -> None:
     """Create the nodes and wait until pods can be placed on all of them.
 
-    Their kubelets are of the control plane's version.
+    The kubelets have the control plane's version.
     Raises :class:`~devcluster.apiserver.ApiError` where one exists already.
     """
     version = cluster.api.call("GET", "/version")["gitVersion"]
@@ -171,12 +171,12 @@ def add_nodes(cluster: Cluster, manifests: Iterable[dict[str, Any]]) -> None:
 
 
 def remove_nodes(cluster: Cluster, node_names: Iterable[str]) -> None:
-    """Delete the nodes; their pods go as in a real cluster, when the pod collector comes by."""
+    """Delete the nodes; their pods are deleted by the pod garbage collector."""
     _for_each(lambda name: cluster.api.call("DELETE", f"/api/v1/nodes/{name}"), list(node_names))
 
 
 def reboot_node(cluster: Cluster, name: str) -> str:
-    """Let the node be in another boot from now on, and return its boot ID."""
+    """Reboot the node, and return its new boot ID."""
     boot_id = str(uuid.uuid4())
     rebooted = {
         # The file that kured watches is in memory.
@@ -188,23 +188,23 @@ def reboot_node(cluster: Cluster, name: str) -> str:
 
 
 def restart_kubelet(cluster: Cluster, name: str) -> None:
-    """Restart the kubelet of a simulated node: pods go on, and its device plugins register anew."""
+    """Restart the kubelet of a simulated node: pods go on, and device plugins register again."""
     _count_up(cluster, f"/api/v1/nodes/{name}", names.RESTART_KUBELET)
 
 
 def signal_plugin(cluster: Cluster, pod: str) -> None:
-    """Send SIGHUP to a simulated device plugin: it registers anew, in the process that it is."""
+    """Send SIGHUP to a simulated device plugin: it registers again, without a restart."""
     _count_up(cluster, f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/pods/{pod}", names.SIGNAL)
 
 
 def list_nodes(cluster: Cluster) -> list[dict[str, Any]]:
-    """All nodes of the cluster."""
+    """List all nodes of the cluster."""
     nodes: list[dict[str, Any]] = cluster.api.call("GET", "/api/v1/nodes")["items"]
     return nodes
 
 
 def is_open(node: Mapping[str, Any]) -> bool:
-    """Whether ``node`` is Ready and the taint that every new node starts with is gone."""
+    """Tell whether ``node`` is Ready and the taint of a new node is gone."""
     conditions = node.get("status", {}).get("conditions") or []
     ready = any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
     taints = node.get("spec", {}).get("taints") or []
@@ -212,7 +212,7 @@ def is_open(node: Mapping[str, Any]) -> bool:
 
 
 def _count_up(cluster: Cluster, path: str, key: str) -> None:
-    """Add one to an annotation that says how often the simulator was to do something."""
+    """Add one to an annotation by which the simulator counts requests."""
     annotations = cluster.api.call("GET", path)["metadata"].get("annotations") or {}
     count = int(annotations.get(key, "0")) + 1
     cluster.api.call("PATCH", path, {"metadata": {"annotations": {key: str(count)}}})

@@ -1,4 +1,4 @@
-"""NVIDIA's stack as its chart installs it: the plugin, GPU feature discovery, the MPS daemon."""
+"""Installs NVIDIA's stack as its chart does: plugin, GPU feature discovery, MPS daemon."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -26,15 +26,15 @@ _GONE_SECONDS = 180
 
 
 def load_nvidia(default_key: str = "") -> list[dict[str, Any]]:
-    """The manifests, in the order to apply them, with this key as `config.default` of the chart."""
+    """Load the manifests in their order, with `default_key` as the chart's `config.default`."""
     given = f'{_DEFAULT_KEY}"{default_key}"'
     return list(yaml.safe_load_all(_MANIFEST.read_text().replace(f'{_DEFAULT_KEY}""', given)))
 
 
 def install_nvidia(cluster: Cluster, default_key: str = "") -> None:
-    """Make what the chart brings, also where it is there and was changed.
+    """Create or update the chart's objects.
 
-    It runs on nodes with the label ``nvidia.com/gpu.present: "true"``.
+    Pods run on nodes with the label ``nvidia.com/gpu.present: "true"``.
     """
     for manifest in load_nvidia(default_key):
         folder = _FOLDERS[manifest["kind"]]
@@ -46,7 +46,7 @@ def install_nvidia(cluster: Cluster, default_key: str = "") -> None:
 
 
 def remove_nvidia(cluster: Cluster) -> None:
-    """Delete it and wait until its pods are gone; the namespace stays, and labels of nodes do."""
+    """Delete the stack and wait until its pods are gone; the namespace and node labels stay."""
     for manifest in load_nvidia():
         path = f"{_FOLDERS[manifest['kind']]}/{manifest['metadata']['name']}"
         if manifest["kind"] != "Namespace" and cluster.api.exists(path):

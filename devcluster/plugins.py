@@ -1,4 +1,4 @@
-"""Plugins that no edition's manifests hold: ACK's older one, NVIDIA's own, and HAMi's."""
+"""Builds plugins that are in no edition's manifests: ACK's older one, NVIDIA's, and HAMi's."""
 
 import uuid
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ _PLUGINS_FOLDER = "/var/lib/kubelet/device-plugins"
 
 
 def build_static_plugin(node: str, node_uid: str) -> dict[str, Any]:
-    """The mirror pod of ACK's whole-card plugin up to Kubernetes 1.31, a static pod of ``node``.
+    """Build the mirror pod of ACK's whole-card plugin up to Kubernetes 1.31, a static pod.
 
-    The annotation ``sim.devcluster/static-plugin: "true"`` of a node stands for its manifest: while
-    it is there the simulator makes this pod, and makes it anew when somebody deletes it, which
-    restarts nothing. Without it the plugin runs for as long as the pod is there.
+    The annotation ``sim.devcluster/static-plugin: "true"`` of a node stands for the manifest: the
+    simulator then creates this pod, also after its deletion, which restarts nothing. Without the
+    annotation the plugin runs for as long as the pod exists.
     """
     config_hash = uuid.uuid5(uuid.NAMESPACE_DNS, f"{names.STATIC_PLUGIN_POD}.{node}").hex
     return {
@@ -56,17 +56,17 @@ def build_nvidia_plugin(
     name: str = names.NVIDIA_PLUGIN,
     namespace: str = names.SYSTEM_NAMESPACE,
 ) -> dict[str, Any]:
-    """NVIDIA's plugin as its own manifest installs it: it serves whole cards whatever the mode.
+    """Build NVIDIA's plugin of its own manifest, which serves whole cards whatever the mode.
 
-    Its chart gives the DaemonSet the name of the release, in a namespace of its own.
+    In NVIDIA's chart the DaemonSet has the name of the release, in a namespace of its own.
     """
     container = {"name": "nvidia-device-plugin-ctr", "image": "k8s-device-plugin:v1"}
     return _build(names.NVIDIA_PLUGIN, name, namespace, node_selector or {}, container)
 
 
 def build_hami_plugin() -> dict[str, Any]:
-    """HAMi's plugin, as its chart installs it: on nodes with the label `gpu=on` it offers each card
-    ten times, as `nvidia.com/gpu`. Its annotation on the node is written by who plays HAMi."""
+    """Build HAMi's plugin of its chart: on nodes with the label `gpu=on` it offers each card ten
+    times, as `nvidia.com/gpu`. Tests write its annotation on the node."""
     container = {"name": "device-plugin", "image": "hami:v1"}
     name, namespace = names.HAMI_PLUGIN, names.SYSTEM_NAMESPACE
     return _build(name, name, namespace, {"gpu": "on"}, container)

@@ -1,7 +1,7 @@
-"""The ports of a cluster: one block of neighbours, so that two clusters share none.
+"""Chooses the ports of a cluster: one block, so that two clusters share none.
 
-They lie below the range that Linux gives to outgoing connections, which could take one away
-between the look and the listening.
+Ports are below Linux's range for outgoing connections, which could take one between the check and
+its use.
 """
 
 import random
@@ -19,7 +19,7 @@ _ATTEMPTS = 50
 
 @dataclass(frozen=True)
 class Ports:
-    """A block that starts at ``first``; all listen on 127.0.0.1."""
+    """A block of ports on 127.0.0.1 that starts at ``first``."""
 
     first: int
 
@@ -53,22 +53,22 @@ class Ports:
 
     @property
     def webhook(self) -> int:
-        """Where the operator under development serves its admission webhook."""
+        """Port of the admission webhook of the operator under development."""
         return self.first + 7
 
     @property
     def services(self) -> str:
-        """Unix socket by which the API server reaches Services: an abstract one, without a file."""
+        """Abstract unix socket by which the API server reaches Services."""
         return f"@gpushare-devcluster-{self.first}"
 
     @property
     def spare(self) -> range:
-        """For whatever else runs beside the cluster: metrics of each process, a proxy."""
+        """Ports for other programs beside the cluster: metrics of each process, a proxy."""
         return range(self.first + 8, self.first + _SIZE)
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on 127.0.0.1:``port`` now."""
+    """Tell whether a server could listen on 127.0.0.1:``port`` now."""
     with socket.socket() as probe:
         # As Go's listeners do: a port in TIME_WAIT counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -80,7 +80,7 @@ def is_free(port: int) -> bool:
 
 
 def choose_ports(choice: random.Random, *, free: Callable[[int], bool] = is_free) -> Ports:
-    """A block whose ports are all free. Raises :class:`ClusterError` if none turns up."""
+    """Choose a block of free ports. Raises :class:`ClusterError` if none is found."""
     starts = range(_FIRST, _LAST - _SIZE + 2, _SIZE)
     for first in choice.sample(starts, _ATTEMPTS):
         if all(free(port) for port in range(first, first + _SIZE)):

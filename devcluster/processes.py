@@ -1,6 +1,6 @@
-"""The processes that belong to a cluster, told by an environment variable that all inherit.
+"""Starts, finds and kills the processes of a cluster, by an environment variable that all inherit.
 
-Pid files lie after a kill -9 and a reboot; a process's own environment does not.
+Pid files are wrong after a kill -9 and a reboot; a process's own environment is not.
 """
 
 import os
@@ -21,9 +21,9 @@ _children: list[subprocess.Popen[bytes]] = []  # of this process; reaped once th
 def spawn(
     command: Sequence[str], *, folder: Path, working_folder: Path, log: Path, env: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
-    """Start a process that ends with the cluster in ``folder``; it appends what it says to ``log``.
+    """Start a process that ends with the cluster in ``folder``; append its output to ``log``.
 
-    It has a session of its own: a Ctrl-C meant for this process does not reach it.
+    The process has its own session, so that a Ctrl-C does not reach it.
     """
     with log.open("ab") as output:
         child = subprocess.Popen(
@@ -48,16 +48,16 @@ def spawn(
 
 
 def is_marked(environ: bytes, argv: bytes, folder: Path) -> bool:
-    """Whether a process with this ``/proc/PID/environ`` and ``cmdline`` is the cluster's.
+    """Tell whether a process with this ``/proc/PID/environ`` and ``cmdline`` is the cluster's.
 
-    A component that someone started again by hand lacks the mark, but runs the folder's binary.
+    A component that was started again by hand lacks the mark, but runs the folder's binary.
     """
     mark = f"{_MARK}={folder}".encode()
     return mark in environ.split(b"\0") or argv.startswith(f"{folder}/control-plane/kwok/".encode())
 
 
 def observe_processes(folder: Path) -> list[int]:
-    """Pids of the cluster's processes; this process is not among them, nor is a zombie."""
+    """Find the process IDs of the cluster, without this process and zombies."""
     return [
         int(entry.name)
         for entry in _PROC.iterdir()
@@ -68,7 +68,7 @@ def observe_processes(folder: Path) -> list[int]:
 
 
 def runs_module(folder: Path, module: str) -> bool:
-    """Whether one of the cluster's processes is ``python -m MODULE``, by whichever interpreter."""
+    """Tell whether one of the cluster's processes is ``python -m MODULE``."""
     start = [b"-m", module.encode()]
     return any(
         _read(_PROC / str(pid) / "cmdline").split(b"\0")[1:3] == start
@@ -77,10 +77,10 @@ def runs_module(folder: Path, module: str) -> bool:
 
 
 def kill_processes(folder: Path, *, timeout_seconds: float = 120) -> None:
-    """End every process of the cluster, at once: what it wrote is thrown away with it.
+    """Kill every process of the cluster by SIGKILL; its files are removed anyway.
 
-    SIGTERM would take an API server with open watches up to a minute. Repeats until none is
-    left, since one that is being killed may just have started another.
+    SIGTERM would take an API server with open watches up to a minute. Repeats until no process is
+    left, since a killed one may just have started another.
     """
 
     def none_left() -> bool:
@@ -101,24 +101,24 @@ def kill_processes(folder: Path, *, timeout_seconds: float = 120) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether ``pid`` runs; a zombie does not.
+    """Tell whether ``pid`` runs; a zombie does not.
 
-    Its state tells, and not its command line: that is empty for a moment while a program is loaded.
+    Reads the state, since the command line is empty for a moment while a program is loaded.
     """
     return _read_state(pid) not in _ENDED
 
 
 def has_ended(pid: int) -> bool:
-    """Whether ``pid`` is over with all of its threads, and so no port or file of it is held.
+    """Tell whether all threads of ``pid`` have ended, so that its ports and files are free.
 
-    The first thread of a killed process can be a zombie while others still hold what they share.
+    The first thread of a killed process can be a zombie while others still run.
     """
     state = _read_state(pid)
     return state in _ENDED and _count_threads(pid) <= 1
 
 
 def _read_state(pid: int) -> bytes:
-    """The state of proc_pid_stat(5); empty where there is no such process."""
+    """Read the state of proc_pid_stat(5); empty where there is no such process."""
     stat = _read(_PROC / str(pid) / "stat")
     return stat.rpartition(b")")[2].split()[0] if stat else b""
 

@@ -1,4 +1,4 @@
-"""How far a build is, from what the ``go`` command prints."""
+"""Shows the progress of a build, from the output of the ``go`` command."""
 
 import time
 from collections.abc import Callable
@@ -8,26 +8,25 @@ from typing import TextIO
 _TERMINAL_SECONDS = 0.5
 _LOG_SECONDS = 15.0
 _LINKING = 0.035
-"""What linking takes besides, of all the compiling."""
+"""Work of linking, as a part of that of all compiling."""
 _TRUSTED_SECONDS = 30.0
 _TRUSTED_SHARE = 0.1
 _PROCESSORS = 2
-"""So much work, but no more than that share of all, is taken to have been done on 2 cores before
-anything was seen of this machine."""
+"""Assumed work before this machine's speed is known: that of 2 cores, up to this share of all."""
 
 
 @dataclass(frozen=True)
 class BuildProgress:
-    """Counts so far; ``total`` is None until the packages that need compiling are known."""
+    """Counts of packages; ``total`` is None until the packages to compile are known."""
 
     modules: int = 0
     packages: int = 0
     work: float = 0.0
-    """Seconds of one processor that compiling the packages takes, or took, about."""
+    """Estimated processor seconds of compiling the packages."""
     total: "BuildProgress | None" = None
 
     def after(self, line: str) -> "BuildProgress":
-        """The counts once ``go`` has printed ``line``; a line that counts nothing changes nothing.
+        """Count a line of ``go``'s output; other lines change nothing.
 
         ``go list`` and ``go build -v`` print one import path a line, and ``go: downloading M V``
         for each module that the module cache lacks.
@@ -39,19 +38,19 @@ class BuildProgress:
         return self
 
     def sentence(self, elapsed_seconds: float, compiling_seconds: float) -> str:
-        """One line for a person; the compiling began after the fetching."""
+        """Describe the progress in one line; compiling begins after fetching."""
         minutes, seconds = divmod(int(elapsed_seconds), 60)
         return f"{self._doing(compiling_seconds)} [{minutes}m{seconds:02d}s]"
 
     def _doing(self, compiling_seconds: float) -> str:
         if self.total is None:
             return f"fetching sources: {self.modules} modules downloaded"
-        left = _describe(self._seconds_left(self.total, compiling_seconds))
+        remaining = _describe(self._seconds_left(self.total, compiling_seconds))
         if self.packages < self.total.packages:
             share = int(100 * self.work / self.total.work)
             of = f"{self.packages} of {self.total.packages} packages ({share}%)"
-            return f"compiling: {of}, {left} left"
-        return f"linking: all {self.total.packages} packages are compiled, {left} left"
+            return f"compiling: {of}, {remaining} left"
+        return f"linking: all {self.total.packages} packages are compiled, {remaining} left"
 
     def _seconds_left(self, total: "BuildProgress", compiling_seconds: float) -> float:
         trusted = min(_TRUSTED_SECONDS, _TRUSTED_SHARE * total.work)
@@ -60,7 +59,7 @@ class BuildProgress:
 
 
 def _weigh(package: str) -> float:
-    """Measured with Go 1.26 and Kubernetes 1.37, whose packages are larger than others'."""
+    """Estimate a package's work; measured with Go 1.26 and Kubernetes 1.37's larger packages."""
     return 0.25 if package.startswith("k8s.io/") else 0.11
 
 
@@ -69,7 +68,7 @@ def _describe(seconds: float) -> str:
 
 
 def is_import_path(line: str) -> bool:
-    """Whether ``go`` named a package rather than complained (``# pkg``, ``a.go:1: ...``)."""
+    """Tell whether a line of ``go`` is a package, not an error (``# pkg``, ``a.go:1: ...``)."""
     return bool(line) and " " not in line and not line.startswith("#") and ":" not in line
 
 
@@ -85,7 +84,7 @@ class ProgressLine:
         self._compiling = self._started
 
     def show(self, progress: BuildProgress) -> None:
-        """Say where the build is, unless that was said a moment ago."""
+        """Print the progress, unless that was done a moment ago."""
         now = self._clock()
         if progress.total is None:
             self._compiling = now
@@ -98,7 +97,7 @@ class ProgressLine:
         self._stream.flush()
 
     def end(self) -> None:
-        """Leave the line, so that what follows starts on its own."""
+        """End the line, so that later output starts on its own."""
         if self._terminal:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

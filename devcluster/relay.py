@@ -1,4 +1,4 @@
-"""A connection handed on to another: what comes, and its end, both ways."""
+"""Forwards data between two connections, both ways, until both end."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ _CHUNK_BYTES = 2**16
 
 
 async def relay(outer: Connection, inner: Connection) -> None:
-    """Hand on until both sides have ended; `inner` is closed then. Raises OSError if one breaks."""
+    """Forward until both sides have ended; then close `inner`. Raises OSError if one breaks."""
     with contextlib.closing(inner[1]):
         await asyncio.gather(_pump(outer[0], inner[1]), _pump(inner[0], outer[1]))
 

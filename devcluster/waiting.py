@@ -1,4 +1,4 @@
-"""Waiting for a condition, never for a time."""
+"""Waits for a condition."""
 
 import time
 from collections.abc import Callable
@@ -14,10 +14,10 @@ def wait_until(
     poll_seconds: float = 0.1,
     advice: Callable[[], str] = lambda: "",
 ) -> None:
-    """Return as soon as ``condition`` holds; it is looked at once more when the time is over.
+    """Return as soon as ``condition`` holds; check it once more at the timeout.
 
-    Raises :class:`ClusterError` after ``timeout_seconds``, naming the ``expectation`` and what
-    ``advice`` says then.
+    Raises :class:`ClusterError` after ``timeout_seconds`` with the ``expectation`` and the text of
+    ``advice``.
     """
     deadline = time.monotonic() + timeout_seconds
     while True:

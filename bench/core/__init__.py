@@ -1,1 +1,1 @@
-"""What the benchmarks share: a cluster of their own, thousands of nodes, processes and pods."""
+"""Parts that benchmarks share: a cluster, thousands of nodes, processes and pods."""

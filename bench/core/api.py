@@ -1,4 +1,4 @@
-"""Calls to a cluster's API server by the thousand, as its administrator."""
+"""Makes thousands of calls to a cluster's API server, as its administrator."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -22,18 +22,18 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 
 IN_FLIGHT = 64
 MANAGER = "gpushare-bench"
-"""Field manager of everything that is not measured."""
+"""Field manager of all writes that are not measured."""
 
 
 class RefusedError(BenchError):
-    """The API server's answer was no success."""
+    """The API server's answer is an error."""
 
 
 class Api(Client):
-    """The API server of a kubeconfig; an async context manager. Watches bring metadata only.
+    """Client of a kubeconfig's API server; an async context manager. Watches have only metadata.
 
-    The administrator's calls pass neither RBAC nor the API server's queues: as a floor, this is
-    the fastest that a client can be.
+    Calls of the administrator skip RBAC and the API server's queues: as a floor, no client can be
+    faster.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -51,7 +51,7 @@ class Api(Client):
         accept: str = JSON,
         **params: str,
     ) -> Json:
-        """The JSON answer; `RefusedError` for a status of 300 or more."""
+        """Make a call and return the JSON answer. Raises `RefusedError` for a status >= 300."""
         if method in ("POST", "PATCH"):
             params["fieldManager"] = manager
         async with self._session.request(

@@ -1,4 +1,4 @@
-"""Figures of a benchmark, the bounds that they must keep, and how both are told."""
+"""Figures of a benchmark with their bounds, and their report."""
 
 import math
 import statistics
@@ -14,12 +14,12 @@ _CONFIDENCE, _WIDEST = 0.9, 0.15
 
 @dataclass(frozen=True)
 class Figure:
-    """What a run came to."""
+    """A result of a run."""
 
     name: str
     value: float
     most: float | None = None
-    """The worst that it may be; None where it is only told."""
+    """Upper bound; None where the figure is only reported."""
     form: str = ".2f"
 
     def __str__(self) -> str:
@@ -27,15 +27,15 @@ class Figure:
 
 
 def find_ratio(pairs: Iterable[tuple[float, float]]) -> float:
-    """The second of each pair by the first, which is the floor; the median of the rounds."""
+    """Return the median of the ratios of the second of each pair to the first, the floor."""
     return statistics.median(value / floor for floor, value in pairs)
 
 
 def find_median_range(values: Sequence[float]) -> tuple[float, float]:
-    """Between which of the `values` the median of all possible ones lies, with 90 % confidence.
+    """Find the 90 % confidence interval of the median, as two of the `values`.
 
-    Whether a value is below that median is a coin's toss, so the range follows from their order
-    alone; of fewer than five values it is all of them.
+    A value is below the median with a probability of one half, so the interval follows from the
+    order of the values; of fewer than five values it is their whole range.
     """
     ordered, left_out = sorted(values), 0
     unlikely = (1 - _CONFIDENCE) * 2 ** len(values) / 2
@@ -45,9 +45,9 @@ def find_median_range(values: Sequence[float]) -> tuple[float, float]:
 
 
 def is_steady(values: Sequence[float]) -> bool:
-    """Whether enough was measured: the median is known to 15 % to either side.
+    """Tell whether the median is known to 15 % to either side.
 
-    Raises `BenchError` where so many values did not do.
+    Raises `BenchError` where that is not so after the most values.
     """
     if len(values) < _FEWEST:
         return False
@@ -60,7 +60,7 @@ def is_steady(values: Sequence[float]) -> bool:
 
 
 def find_misses(figures: Iterable[Figure]) -> list[str]:
-    """Each figure beyond its bound, with the bound."""
+    """List the figures beyond their bounds."""
     return [
         f"{figure}, and may be {figure.most:g} at most"
         for figure in figures
@@ -68,8 +68,8 @@ def find_misses(figures: Iterable[Figure]) -> list[str]:
     ]
 
 
-def tell(name: str, figures: Sequence[Figure], misses: Sequence[str] = ()) -> None:
+def report_figures(name: str, figures: Sequence[Figure], misses: Sequence[str] = ()) -> None:
     """Print one line of figures; exit with 1 where one misses its bound, or something else does."""
     print(" ".join((name, *map(str, figures))))
-    if found := [*misses, *find_misses(figures)]:
-        sys.exit("\n".join(f"{name}: {miss}" for miss in found))
+    if failures := [*misses, *find_misses(figures)]:
+        sys.exit("\n".join(f"{name}: {miss}" for miss in failures))

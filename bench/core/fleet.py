@@ -1,4 +1,4 @@
-"""The nodes, their plugin's pods and the GPU pods on them: made by the thousand, and reset."""
+"""Creates and resets thousands of nodes, with plugin pods and GPU pods."""
 
 import time
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ POOL_LABEL = "gpushare.io/pool"
 PLACEMENT_LABEL = "ack.node.gpu.placement"
 TICK_LABEL = "bench.example/tick"
 READ_LABEL = "bench.example/read"
-"""The pool's selector reads it, and takes any value that is written."""
+"""Label in the pool's selector, which matches any value."""
 GPU_PODS_PER_NODE = 4
 
 _OUR_LABELS = frozenset({POOL_LABEL, PLACEMENT_LABEL, TICK_LABEL, READ_LABEL})
 _NOTES = ("gpushare.io/", "nfd.node.kubernetes.io/")
-"""Prefixes of what is noted on a node by who labels it: the operator, or NFD."""
+"""Prefixes of annotations by which the operator or NFD keeps records on a node."""
 _NFD_LABELS = "feature.node.kubernetes.io/"
 _WRITERS = frozenset({loop.MANAGER, "gpushare-operator", "nfd-master", MANAGER})
 _CREATOR = "gpushare-bench-creator"
@@ -52,13 +52,13 @@ class Fleet:
         return len(self._nodes.metadata)
 
     async def install_edition(self) -> None:
-        """The edition's real DaemonSets; their pods become Ready by KWOK, without the simulator."""
+        """Install the edition's DaemonSets; KWOK makes their pods Ready, without the simulator."""
         for manifest in load_edition("Professional"):
             del manifest["spec"]["template"]["metadata"]["annotations"][names.PLAYED]
             await self._api.call("POST", _DAEMONSETS, manifest)
 
     async def grow(self, size: int) -> float:
-        """Add nodes until there are `size`, each with a Ready plugin; seconds that it took."""
+        """Add nodes with a Ready plugin until there are `size`; return the seconds."""
         started = time.monotonic()
         new = [build_node(index) for index in range(len(self), size)]
         await for_each(self._join, new)
@@ -72,16 +72,16 @@ class Fleet:
         return time.monotonic() - started
 
     async def add_gpu_pods(self) -> None:
-        """Running GPU pods on every node that has none yet."""
+        """Add running GPU pods to every node that has none yet."""
         without = sorted(self._nodes.metadata.keys() - self._with_pods)
         self._with_pods.update(without)
         pods = (pod for node in without for pod in build_gpu_pods(node))
         await for_each(self._run_pod, pods)
 
     async def reset(self) -> None:
-        """Take off every node what was written since it was made, ownership included.
+        """Remove everything from nodes that was written since their creation, ownership included.
 
-        The operator must not run, or it would write all of it again.
+        The operator must not run, or it would write it again.
         """
 
         async def is_clean() -> bool:
@@ -93,9 +93,9 @@ class Fleet:
         await self._nodes.until_still()
 
     async def _join(self, node: Json) -> None:
-        """Create a node, and take off the taint that every new node gets.
+        """Create a node, and remove the taint of new nodes.
 
-        The node controller does so too, but one by one, and no plugin comes before.
+        The node controller removes it too, but one by one, and no plugin starts before.
         """
         await self._api.call("POST", NODES, node, manager=_CREATOR)
         path, free = f"{NODES}/{node['metadata']['name']}", {"spec": {"taints": None}}
@@ -107,7 +107,7 @@ class Fleet:
         return ready >= count
 
     async def _run_pod(self, pod: Json) -> None:
-        """Create a bound pod, and report it Running as its kubelet would."""
+        """Create a bound pod, and set its status to Running as a kubelet would."""
         await self._api.call("POST", _PODS, pod)
         path, status = f"{_PODS}/{pod['metadata']['name']}/status", build_running_status(pod)
         await self._api.call("PATCH", path, {"status": status}, content_type=MERGE_PATCH)
@@ -120,7 +120,7 @@ class Fleet:
 
 
 def build_node(index: int) -> Json:
-    """A node of the bench's node pool whose plugin has registered: it offers memory already."""
+    """Build a node of the bench's node pool that offers memory already."""
     node = build_gpu_node(
         f"gpu-{index:05}",
         card_memory_gib=_MEMORY_GIB,
@@ -132,7 +132,7 @@ def build_node(index: int) -> Json:
 
 
 def build_gpu_pods(node: str) -> Iterator[Json]:
-    """The GPU pods of one node, bound, with the ledger that the scheduler keeps on them."""
+    """Build the bound GPU pods of a node, with the scheduler's ledger."""
     for index in range(GPU_PODS_PER_NODE):
         ledger = {
             names.ALLOCATION: orjson.dumps({"0": {"0": _POD_GIB}}).decode(),
@@ -150,7 +150,7 @@ def build_gpu_pods(node: str) -> Iterator[Json]:
 
 
 def build_running_status(pod: Json) -> Json:
-    """The status of a pod that runs, as a kubelet reports it."""
+    """Build the status of a running pod, as a kubelet reports it."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     (container,) = pod["spec"]["containers"]
     facts = {"name": container["name"], "image": container["image"], "imageID": "", "ready": True}
@@ -164,7 +164,7 @@ def build_running_status(pod: Json) -> Json:
 
 
 def build_reset(meta: Json) -> list[Json]:
-    """The JSON patch that makes a node what it was when it joined; empty where it is that."""
+    """Build the JSON patch that resets a node to its creation; empty where nothing changed."""
     labels = [key for key in meta["labels"] if key in _OUR_LABELS or key.startswith(_NFD_LABELS)]
     notes = [key for key in meta["annotations"] if key.startswith(_NOTES)]
     entries = meta["managedFields"]

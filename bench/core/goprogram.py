@@ -1,4 +1,4 @@
-"""Programs in Go beside a cluster: where their source is, and how they are started."""
+"""Finds, builds and starts Go programs beside a cluster."""
 
 import json
 import os
@@ -17,7 +17,7 @@ _LISTENS_SECONDS = 120
 
 
 def run_go(folder: Path, *arguments: str, cgo: bool = False) -> str:
-    """What `go` prints; `BenchError` with its words where it fails."""
+    """Run `go` and return its output. Raises `BenchError` with its message."""
     go = observe_toolchain(os.environ).go or install_go(print)
     own = {"CGO_ENABLED": str(int(cgo)), "GOTOOLCHAIN": "local", "GOWORK": "off"}
     done = subprocess.run(
@@ -34,13 +34,13 @@ def run_go(folder: Path, *arguments: str, cgo: bool = False) -> str:
 
 
 def find_source(folder: Path, module: str) -> Path:
-    """Where the source of a module is that the folder's ``go.mod`` names; its hash is checked."""
-    found = json.loads(run_go(folder, "mod", "download", "-json", module))
-    return Path(found["Dir"])
+    """Find the source of a module in the folder's ``go.mod``; its hash is checked."""
+    download = json.loads(run_go(folder, "mod", "download", "-json", module))
+    return Path(download["Dir"])
 
 
 def find_ports(cluster: Cluster) -> list[int]:
-    """Those that nobody listens on, from the end: the operator's processes begin at the other."""
+    """Find free ports from the end of the block; the operator's processes use its start."""
     return [port for port in reversed(cluster.ports.spare) if is_free(port)]
 
 
@@ -48,7 +48,7 @@ def find_ports(cluster: Cluster) -> list[int]:
 async def serving(
     cluster: Cluster, command: Sequence[str], port: int, env: Mapping[str, str]
 ) -> AsyncIterator[int]:
-    """The pid of a process that listens on `port` as administrator, for as long as the block."""
+    """Run a process that listens on `port` as administrator in the block, which gets the PID."""
     name = f"{Path(command[0]).name}-{port}"
     process = cluster.spawn(command, log=f"{name}.log", env={**cluster.environment, **env})
 

@@ -1,6 +1,6 @@
-"""HAMi's webhook, built from a folder of its source and run as its chart does.
+"""Builds HAMi's webhook from a folder of its source, and runs it as its chart does.
 
-It is part of the binary of its scheduler, which needs an API server.
+The webhook is part of the binary of HAMi's scheduler, which needs an API server.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _TEMPLATES = "templates/scheduler"
 
 
 async def build_hami(source: Path, folder: Path) -> None:
-    """Its scheduler, into `folder`."""
+    """Build HAMi's scheduler into `folder`."""
     build = ("build", "-mod=readonly", "-o", str(folder), "./cmd/scheduler")
     # It links NVML, so it needs a C compiler.
     await asyncio.to_thread(partial(run_go, source, *build, cgo=True))
@@ -29,9 +29,9 @@ async def build_hami(source: Path, folder: Path) -> None:
 async def serving_hami(
     cluster: Cluster, source: Path, certificate: Path, folder: Path, *flags: str
 ) -> AsyncIterator[tuple[int, str]]:
-    """Its pid and port: what was built into `folder`, with the chart's configuration and flags.
+    """Run the scheduler in `folder` with the chart's configuration and flags; return PID and port.
 
-    `flags` come after those, and of a flag that is given twice the last counts.
+    `flags` come after the chart's; the last of two equal flags counts.
     """
     (config,) = _render(cluster, source, "device-configmap")
     (deployment,) = _render(cluster, source, "deployment")

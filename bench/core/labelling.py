@@ -1,4 +1,4 @@
-"""All nodes of a rig get two labels: by the operator, and by a bare loop of the same writes."""
+"""Measures how the operator, and a bare loop of equal writes, set two labels on all nodes."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,14 +18,14 @@ _WITHIN_SECONDS = 900
 
 @dataclass(frozen=True)
 class Labelling:
-    """What it took, and what it cost the process that did it."""
+    """Time and cost of labelling all nodes."""
 
     seconds: float
-    """Until the benchmark's watch has shown every node labelled."""
+    """Time until the benchmark's watch has shown every node labelled."""
     cpu_seconds: float
-    """Until the process is idle again."""
+    """CPU time until the process is idle again."""
     rest_mib: float
-    """Resident memory then, and the most that it ever was."""
+    """Resident memory when idle, followed by its peak."""
     peak_mib: float
     node_writes: int
     other_writes: int
@@ -33,20 +33,20 @@ class Labelling:
 
 @dataclass(frozen=True)
 class Contestant:
-    """Somebody who can label the nodes: a process that is idle until `start` is awaited."""
+    """A process that can label the nodes, idle until `start` is awaited."""
 
     name: str
     pid: int
     start: Callable[[], Awaitable[object]]
     rests: Callable[[], Awaitable[object]]
-    """Returns once it has nothing more to do."""
+    """Returns once the process is idle."""
     read_writes: Callable[[], Sequence[Call]]
-    """What it wrote since the last reading."""
+    """Returns the writes since the last call."""
     holds: Holds = is_labelled
 
 
 async def label_bare(rig: Rig) -> Labelling:
-    """The bare loop's; its labels stay on the nodes."""
+    """Measure the bare loop; its labels stay on the nodes."""
     uids = {name: meta["uid"] for name, meta in rig.nodes.metadata.items()}
     asked = orjson.dumps([LABELS, uids])
     async with running(loop.__name__, str(rig.installation.cluster.kubeconfig)) as bare:
@@ -58,9 +58,9 @@ async def label_bare(rig: Rig) -> Labelling:
 
 
 async def label_by_operator(rig: Rig) -> Labelling:
-    """The operator's, of a new pool; its controller was started before, and runs on.
+    """Measure the operator with a new pool; its controller was started before, and runs on.
 
-    It ends once the pool is Ready: a second write to a node would come late.
+    The measurement ends once the pool is Ready, so that a second write to a node is included.
     """
     read_writes = rig.audit.read_our_writes
     contestant = Contestant("the operator", rig.pid, rig.create_pool, rig.until_ready, read_writes)
@@ -68,7 +68,7 @@ async def label_by_operator(rig: Rig) -> Labelling:
 
 
 async def measure(rig: Rig, contestant: Contestant) -> Labelling:
-    """From its start, once the API server has come to rest, until it rests itself."""
+    """Measure from the start, with an idle API server, until the process is idle."""
     await rig.until_server_rests()
     contestant.read_writes()
     pid, cpu = contestant.pid, read_cpu_seconds(contestant.pid)
@@ -92,7 +92,7 @@ async def measure(rig: Rig, contestant: Contestant) -> Labelling:
 
 
 def writes(rig: Rig, mark: str) -> Callable[[], Sequence[Call]]:
-    """Reads what was written since by calls whose line in the audit log has this mark."""
+    """Return a function that reads later writes with this mark in the audit log."""
 
     def read() -> Sequence[Call]:
         return [call for call in rig.audit.read(about=(mark.encode(),)) if call.is_write]
@@ -101,4 +101,4 @@ def writes(rig: Rig, mark: str) -> Callable[[], Sequence[Call]]:
 
 
 async def _at_once() -> None:
-    """A loop that has said that it is done has nothing more to do."""
+    """Return at once: a loop that has reported its end is idle."""

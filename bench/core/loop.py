@@ -1,7 +1,7 @@
 """``python -m bench.core.loop KUBECONFIG``: a bare loop of server-side applies, the floor.
 
-It says that it is ready, takes labels and the UIDs of the nodes as JSON, and says when it is done.
-It stays until it is ended, so that what it used can be read.
+The loop prints that it is ready, reads labels and the UIDs of the nodes as JSON, and prints when it
+is done. It runs until it is ended, so that its resource usage can be read.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Node Feature Discovery's nfd-master labels all nodes, as it was released."""
+"""Measures how a released nfd-master of Node Feature Discovery labels all nodes."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ _LABELS = {
     "feature.node.kubernetes.io/bench-pool": "bench",
     "feature.node.kubernetes.io/bench-placement": "binpack",
 }
-"""In the namespace that it gives labels of without being told."""
+"""Labels in the namespace that nfd-master allows by default."""
 _API = "apis/nfd.k8s-sigs.io/v1alpha1"
 _KIND = {"apiVersion": "nfd.k8s-sigs.io/v1alpha1"}
 _FEATURE = "bench.card"
@@ -57,12 +57,12 @@ _POLL_SECONDS = 3.0
 
 
 def build_master() -> Path:
-    """nfd-master's file, built where nobody has yet."""
+    """Build nfd-master unless it is built; return its path."""
     return ensure_binaries(os.environ, _MODULE) / "nfd-master"
 
 
 def build_feature(node: str) -> Json:
-    """What a worker says of a node, as little as a rule can match on."""
+    """Build the smallest NodeFeature of a node that a rule can match."""
     return {
         **_KIND,
         "kind": "NodeFeature",
@@ -72,16 +72,16 @@ def build_feature(node: str) -> Json:
 
 
 async def install(rig: Rig) -> None:
-    """Its CRDs, and a NodeFeature of each node."""
+    """Install the CRDs, and a NodeFeature of each node."""
     await asyncio.to_thread(_apply_crds, rig.installation.cluster)
     post = partial(rig.api.call, "POST", f"{_API}/namespaces/default/nodefeatures")
     await for_each(post, map(build_feature, rig.nodes.metadata))
 
 
 async def label_by_master(rig: Rig, master: Path, workers: int) -> Labelling:
-    """The master's, of a new rule, with so many nodes worked on at once.
+    """Measure the master with a new rule, and `workers` nodes at once.
 
-    It runs before, and has looked at every node. Nodes are as they joined afterwards.
+    The master was started before, and has processed every node. Nodes are reset afterwards.
     """
     cluster = rig.installation.cluster
     port, *_ = find_ports(cluster)
@@ -101,10 +101,10 @@ async def label_by_master(rig: Rig, master: Path, workers: int) -> Labelling:
             writes(rig, "nfd-master/"),
             _is_labelled,
         )
-        found = await measure(rig, contestant)
+        labelling = await measure(rig, contestant)
     await rig.api.call("DELETE", f"{_API}/nodefeaturerules/bench")
     await rig.fleet.reset()
-    return found
+    return labelling
 
 
 def _apply_crds(cluster: Cluster) -> None:
@@ -118,19 +118,20 @@ def _is_labelled(meta: Json) -> bool:
 
 
 def _has_looked(port: int, nodes: int) -> Callable[[], Awaitable[bool]]:
-    """Whether it looked at all nodes, as it does on its start, and at none since the last call."""
-    seen = 0.0
+    """Return a check that the master processed all nodes after its start, and none since the last
+    call."""
+    processed = 0.0
 
     async def has_looked() -> bool:
-        nonlocal seen
-        before, seen = seen, await asyncio.to_thread(_read_requests, port)
-        return before == seen >= nodes
+        nonlocal processed
+        before, processed = processed, await asyncio.to_thread(_read_requests, port)
+        return before == processed >= nodes
 
     return has_looked
 
 
 def _read_requests(port: int) -> float:
-    """How many nodes it looked at. Once there is a rule it has a histogram of each node there."""
+    """Read the number of processed nodes; with a rule there is a histogram of each node."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         lines = answer.read().decode().splitlines()
     name = "nfd_master_node_update_requests_total "

@@ -1,4 +1,4 @@
-"""What every node looks like, by a watch of the benchmark's own."""
+"""Watches the metadata of all nodes."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ class _Waiter:
 class NodeWatch:
     """The metadata of all nodes, kept up to date while :meth:`run` runs.
 
-    Times are those of `time.monotonic`, taken when an event arrived here.
+    Times are those of `time.monotonic` when an event arrives.
     """
 
     def __init__(self, api: Api) -> None:
@@ -37,14 +37,14 @@ class NodeWatch:
         self.seen_at: dict[str, float] = {}
 
     async def start(self) -> None:
-        """Take in the nodes that are there; to be called before :meth:`run`."""
+        """List the existing nodes; to be called before :meth:`run`."""
         listed = await self._api.call("GET", NODES, accept=METADATA_LIST)
         self._version = int(listed["metadata"]["resourceVersion"])
         for item in listed["items"] or ():
             self._take(item["metadata"])
 
     async def run(self) -> None:
-        """Follow the changes, for ever; a watch that the server ends is taken up where it ended."""
+        """Watch changes for ever; a watch that the server ends is continued."""
         while True:
             async for kind, node in self._api.watch(NODES, {}, self._version):
                 if kind not in ("ADDED", "MODIFIED", "BOOKMARK"):
@@ -55,7 +55,7 @@ class NodeWatch:
                     self._take(meta)
 
     def when_all(self, holds: Holds, names: Iterable[str] | None = None) -> asyncio.Future[float]:
-        """When the last of the nodes (by default all that are there) came to be so."""
+        """Return a future of the time at which `holds` is true for all of the nodes."""
         wanted = set(self.metadata if names is None else names)
         missing = {name for name in wanted if not holds(self.metadata[name])}
         done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
@@ -66,7 +66,7 @@ class NodeWatch:
         return done
 
     async def wait(self, done: asyncio.Future[float], what: str, *, seconds: float) -> float:
-        """The result of :meth:`when_all`; `BenchError` if it takes longer than so many seconds."""
+        """Wait for the result of :meth:`when_all`. Raises `BenchError` after `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 return await done
@@ -75,7 +75,7 @@ class NodeWatch:
             raise BenchError(f"{what}: not within {seconds:g} s") from None
 
     async def until_still(self) -> None:
-        """Until no node changed for a while."""
+        """Wait until no node changed for a while."""
 
         async def is_still() -> bool:
             return time.monotonic() - self._last_event_at > _STILL_SECONDS

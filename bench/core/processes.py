@@ -1,4 +1,4 @@
-"""Processes of this machine: what they use, and some that are spoken to line by line."""
+"""Measures processes of this machine, and talks to some of them by lines."""
 
 import asyncio
 import contextlib
@@ -21,29 +21,29 @@ _CPU_CLOCK = 2
 
 
 def read_cpu_seconds(pid: int) -> float:
-    """CPU time that all threads of the process used, user and system."""
+    """Read the CPU time of all threads of a process, user and system."""
     return time.clock_gettime((~pid << 3) | _CPU_CLOCK)
 
 
 def read_rss_mib(pid: int) -> float:
-    """Resident memory now."""
+    """Read the current resident memory."""
     return _read_status(pid, "VmRSS")
 
 
 def read_peak_rss_mib(pid: int) -> float:
-    """The most resident memory that the process ever had."""
+    """Read the peak of the resident memory."""
     return _read_status(pid, "VmHWM")
 
 
 async def measure_cores(pid: int, seconds: float) -> float:
-    """CPU seconds a second that the process uses during so many seconds."""
+    """Measure the cores that a process uses during `seconds`."""
     started, cpu = time.monotonic(), read_cpu_seconds(pid)
     await asyncio.sleep(seconds)
     return (read_cpu_seconds(pid) - cpu) / (time.monotonic() - started)
 
 
 async def until_quiet(pid: int) -> None:
-    """Until the process used less than a tenth of a core for two seconds on end."""
+    """Wait until a process used less than a tenth of a core for two seconds."""
 
     async def is_quiet() -> bool:
         return await measure_cores(pid, _WINDOW_SECONDS) < _QUIET_CORES
@@ -52,7 +52,7 @@ async def until_quiet(pid: int) -> None:
 
 
 class Partner:
-    """A process beside the benchmark that is spoken to line by line."""
+    """A process with a protocol of lines on stdin and stdout."""
 
     def __init__(self, process: asyncio.subprocess.Process, module: str) -> None:
         self._process, self._module = process, module
@@ -62,13 +62,13 @@ class Partner:
         return self._process.pid
 
     async def ask(self, line: bytes) -> str:
-        """What it answers to a line; raises as `hear` does."""
+        """Send a line and return the answer. Raises `BenchError` where the process ended."""
         assert self._process.stdin is not None
         self._process.stdin.write(line + b"\n")
         return await self.listen()
 
     async def listen(self) -> str:
-        """The next line that it says; `BenchError` where it ended instead."""
+        """Return the next line. Raises `BenchError` where the process ended."""
         assert self._process.stdout is not None
         async with asyncio.timeout(_ANSWER_SECONDS):
             line = await self._process.stdout.readline()
@@ -81,8 +81,7 @@ class Partner:
 async def running(
     module: str, *arguments: str, checkout: Path | None = None
 ) -> AsyncIterator[Partner]:
-    """``python -m MODULE ARGUMENTS`` for as long as the block lasts, of another `checkout` if
-    one is given."""
+    """Run ``python -m MODULE ARGUMENTS`` within the block, of another `checkout` if given."""
     path = {} if checkout is None else {"PYTHONPATH": f"{checkout / 'operator'}:{checkout}"}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", module, *arguments),

@@ -1,6 +1,6 @@
 """``python -m bench.core.reviewclient PORT CA WHOSE``: reviews in a closed loop, over TLS.
 
-By lines on stdin: ``open N`` connections, ``call`` N times, ``close`` and tell the times as JSON.
+Lines on stdin: ``open N`` connections, ``call`` N times, ``close`` and print the times as JSON.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ _HEAD = (
 )
 
 Request = tuple[bytes, bytes]
-"""Head and body."""
+"""Head and body of an HTTP request."""
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True)
 class Loop:
-    """What came of a closed loop."""
+    """Results of a closed loop of calls."""
 
     calls: int
     seconds: float
     p50_ms: float
     cpu_us: float = 0.0
-    """CPU time of the server's process for each call; not the client's to say."""
+    """CPU time of the server's process for each call, which the client can't measure."""
 
     @property
     def per_second(self) -> float:
@@ -45,7 +45,7 @@ class Loop:
 
 
 class Client:
-    """Open connections, and what their calls took so far."""
+    """Open connections, and the durations of their calls."""
 
     def __init__(self, connections: list[Connection], requests: Iterator[Request]) -> None:
         self._connections, self._requests = connections, requests
@@ -53,7 +53,7 @@ class Client:
         self._waits: list[float] = []
 
     async def call(self, calls: int) -> None:
-        """So many calls, each connection one after another."""
+        """Make calls, one after another on each connection."""
         left = iter(range(calls))
 
         async def work(connection: Connection) -> None:
@@ -69,7 +69,7 @@ class Client:
         self._seconds += time.perf_counter() - started
 
     async def close(self) -> Loop:
-        """All calls since the connections were opened and warmed up."""
+        """Close the connections; return the results of all calls after the warm-up."""
         for _, writer in self._connections:
             writer.close()
             await writer.wait_closed()
@@ -77,7 +77,7 @@ class Client:
 
 
 async def _call(connection: Connection, request: Request) -> None:
-    """Return once the answer was read; RuntimeError where the pod is not patched."""
+    """Make a call. Raises RuntimeError where the pod is not patched."""
     reader, writer = connection
     # As the API server does: two TLS records, which arrive together or apart.
     for part in request:

@@ -1,4 +1,4 @@
-"""AdmissionReviews as large as the API server sends them for an ordinary pod."""
+"""Builds AdmissionReviews as large as the API server's for an ordinary pod."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -7,7 +7,7 @@ from tests.kit.values.manifests import Json, build_pod, build_review, encode
 
 Whose = Literal["ours", "selecting", "hami"]
 PATHS: dict[Whose, str] = {"ours": "/mutate-pods", "selecting": "/mutate-pods", "hami": "/webhook"}
-"""Where a webhook answers, by whose it is; of the pods of `selecting` half select nodes."""
+"""Paths of webhooks by owner; half of the pods of `selecting` select nodes."""
 _MODEL, _ZONE = "aliyun.accelerator/nvidia_name", "topology.kubernetes.io/zone"
 _MODELS, _ZONES = 8, 5
 
@@ -40,12 +40,12 @@ _SPEC: Json = {
     "enableServiceLinks": True,
     "preemptionPolicy": "PreemptLowerPriority",
 }
-"""Much of what the API server adds before it asks webhooks."""
+"""Fields that the API server adds before it calls webhooks."""
 
 
 def build_combinations(pool: int, count: int) -> Sequence[dict[str, str]]:
-    """So many combinations of labels that a pool's nodes have, by the number of the pool: each has
-    nodes in all zones, and of a few card models."""
+    """Build combinations of labels of a pool's nodes, by the pool's number: each pool has nodes in
+    all zones, and of a few card models."""
     return [
         {
             _MODEL: f"model-{(pool + index // _ZONES) % _MODELS}",
@@ -59,12 +59,12 @@ def build_combinations(pool: int, count: int) -> Sequence[dict[str, str]]:
 
 
 def build_bodies(count: int, whose: Whose) -> Sequence[bytes]:
-    """So many reviews on the wire, each of another pod: no two in a row are of one length."""
+    """Build encoded reviews of different pods, none as long as the one before."""
     return [encode(_build_review(number, whose)) for number in range(count)]
 
 
 def _build_review(number: int, whose: Whose) -> Json:
-    """The pod asks for memory of a card by the names that `whose` webhook looks at."""
+    """Build a review of a pod that requests card memory by the resources of `whose` webhook."""
     variables = range(_FEWEST_VARIABLES + number % (1 + _MOST_VARIABLES - _FEWEST_VARIABLES))
     environment = {f"SETTING_{variable}": f"value-{variable}" for variable in variables}
     gib = 3 + number % 6
@@ -97,7 +97,7 @@ def _build_review(number: int, whose: Whose) -> Json:
 
 
 def _own(value: Any) -> Json:
-    """What the creator is noted to own: as long as the rest of the pod."""
+    """Build the managedFields of the creator, as long as the rest of the pod."""
     match value:
         case dict():
             return {f"f:{key}": _own(part) for key, part in value.items()}

@@ -1,7 +1,7 @@
 """``python -m bench.core.reviewserver CERTIFICATE POOLS LOG [COMBINATIONS]``: one webhook server.
 
-It prints its port. The operator's own with so many pools, each of which publishes so many
-combinations of labels, and no API server; without pools a bare handler, the floor.
+The server prints its port. With POOLS it is the operator's webhook without an API server, whose
+pools publish COMBINATIONS of labels each; without pools it is a bare handler, the floor.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _SCHEDULES = ("cgpu", "share", "core_mem")
 
 
 async def _answer(request: web.Request) -> web.Response:
-    """Every pod is sent to the same pool; nothing is checked, decided, counted or logged."""
+    """Assign every pod to the same pool, without checks, decisions, counts or logs."""
     review = orjson.loads(await request.read())
     response = {
         "uid": review["request"]["uid"],
@@ -80,7 +80,7 @@ async def _serving_ours(tls: ssl.SSLContext, pools: int, combinations: int) -> A
 
 
 def _build_view(number: int, combinations: int) -> PoolView:
-    """A pool of 400 cards; modes take turns."""
+    """Build a pool of 400 cards, with a mode by its number."""
     room, published = a_room([(CARD - number % 4, 400)], cards=400), {}
     if combinations:
         listed = build_combinations(number, combinations)

@@ -1,4 +1,4 @@
-"""The cluster that is measured on, and the operator on it."""
+"""The cluster of a benchmark, with the operator."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ from tests.kit.values.manifests import build_pool
 
 PLACEMENT = "binpack"
 LABELS = {POOL_LABEL: POOL, PLACEMENT_LABEL: PLACEMENT}
-"""Those that are measured."""
+"""Labels that are measured."""
 _HOOKS = "apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 _POOLS = "apis/gpushare.io/v1alpha1/gpusharepools"
 _ACTIVE_SECONDS = 60
@@ -36,14 +36,14 @@ _REST_FACTOR, _REST_CORES = 1.25, 0.2
 
 
 def is_labelled(meta: Json) -> bool:
-    """Whether a node has both labels that are measured."""
+    """Tell whether a node has all measured labels."""
     labels: dict[str, str] = meta["labels"]
     return LABELS.items() <= labels.items()
 
 
 @dataclass
 class Rig:
-    """One cluster of its own, and at most one controller on it."""
+    """A cluster with at most one controller."""
 
     api: Api
     nodes: NodeWatch
@@ -52,30 +52,30 @@ class Rig:
     installation: Installation
     process: OperatorProcess | None = None
     server_cores: float = 0.0
-    """What the API server uses at rest, with as many nodes as there are."""
+    """Cores that the API server uses at rest, with the current number of nodes."""
 
     @property
     def pid(self) -> int:
-        """The controller's process."""
+        """Process ID of the controller."""
         if self.process is None:
             raise BenchError("the controller does not run")
         return self.process.process.pid
 
     @property
     def server_pid(self) -> int:
-        """The API server's process."""
+        """Process ID of the API server."""
         return self.installation.cluster.pid("kube-apiserver")
 
     async def grow(self, size: int) -> None:
-        """Add nodes until there are `size`, and say how long that took."""
+        """Add nodes until there are `size`, and print how long that took."""
         seconds = await self.fleet.grow(size)
         self.server_cores = await measure_cores(self.server_pid, _SERVER_SECONDS)
         say(f"{size} nodes with their plugin, after {seconds:.0f} s")
 
     async def until_server_rests(self) -> None:
-        """Until the API server has little more to do than right after the nodes were added.
+        """Wait until the API server is almost as idle as after the nodes were added.
 
-        What others do about thousands of changed nodes goes on after the last change.
+        Controllers process thousands of changed nodes for a while after the last change.
         """
 
         async def rests() -> bool:
@@ -85,7 +85,7 @@ class Rig:
         await until(rests, "the API server comes to rest", seconds=_CONVERGED_SECONDS)
 
     async def start_operator(self) -> None:
-        """Start the controller with the settings of an installation; returns once it is idle."""
+        """Start the controller with the settings of an installation; return once it is idle."""
         self.process = self.installation.start("controller", identity="measured")
         await asyncio.to_thread(wait_ready, self.process)
         leads = partial(asyncio.to_thread, read_metric, self.process, "gpushare_leader")
@@ -93,13 +93,13 @@ class Rig:
         await until_quiet(self.pid)
 
     async def stop_operator(self) -> None:
-        """End the controller as Kubernetes would; fine if none runs."""
+        """End the controller as Kubernetes would, if one runs."""
         if self.process is not None:
             process, self.process = self.process, None
             await asyncio.to_thread(process.stop)
 
     async def measure_webhook(self) -> float:
-        """Resident memory in MiB of a webhook that is ready; it ends, and no pod asks it."""
+        """Measure the resident memory in MiB of a ready webhook without calls; then end it."""
         await asyncio.to_thread(self.installation.apply)
         webhook = self.installation.start("webhook", identity="measured-too")
         await asyncio.to_thread(wait_ready, webhook)
@@ -110,36 +110,36 @@ class Rig:
         return rss_mib
 
     async def remove_webhooks(self) -> None:
-        """Thousands of pods need not try to reach one."""
+        """Remove the webhook configuration, so that thousands of pods need no webhook."""
         await self.api.call("DELETE", f"{_HOOKS}/gpushare-webhook")
 
     async def guard(self) -> None:
-        """Run beside everything: raise `BenchError` once the controller ends by itself."""
+        """Raise `BenchError` once the controller ends by itself; runs beside everything."""
         while True:
             if self.process is not None and not self.process.alive:
                 raise BenchError(f"the controller ended by itself:\n{tail(self.process.log)}")
             await asyncio.sleep(_GUARD_SECONDS)
 
     async def create_pool(self) -> None:
-        """All nodes, in the mode that they are in, with a placement."""
+        """Create a pool of all nodes in their current mode, with a placement."""
         pool = build_pool(POOL, placement=PLACEMENT)
         read = {"key": READ_LABEL, "operator": "NotIn", "values": ["never"]}
         pool["spec"]["nodes"]["selector"]["matchExpressions"] = [read]
         await self.api.call("POST", _POOLS, pool)
 
     async def until_ready(self) -> None:
-        """Until the pool is Ready on all nodes, and the controller is idle."""
+        """Wait until the pool is Ready on all nodes, and the controller is idle."""
         await until(self._is_ready, "the pool is Ready everywhere", seconds=_CONVERGED_SECONDS)
         await until_quiet(self.pid)
 
     async def settle(self) -> None:
-        """The pool on all nodes, Ready, and the controller idle."""
+        """Create the pool, and wait until it is Ready on all nodes and the controller idle."""
         await self.start_operator()
         await self.create_pool()
         await self.until_ready()
 
     async def clear(self) -> None:
-        """End the controller and the pool; nodes are then as they were when they joined."""
+        """End the controller, delete the pool and reset the nodes."""
         await self.stop_operator()
         path, freed = f"{_POOLS}/{POOL}", {"metadata": {"finalizers": None}}
         await self.api.call("DELETE", path)
@@ -158,7 +158,7 @@ class Rig:
 
 @asynccontextmanager
 async def open_rig(cluster: Cluster) -> AsyncIterator[Rig]:
-    """A rig on a running cluster without nodes; what it needs is installed."""
+    """Open a rig on a running cluster without nodes, and install what it needs."""
     _end_simulator(cluster)
     installation = Installation(cluster, all_in_one=False)
     installation.apply()
@@ -181,7 +181,7 @@ async def open_rig(cluster: Cluster) -> AsyncIterator[Rig]:
 
 
 def _end_simulator(cluster: Cluster) -> None:
-    """Nothing is played here: nodes offer their memory from the start, and KWOK runs the pods."""
+    """End the simulator: nodes offer their memory from the start, and KWOK runs the pods."""
     for pid in observe_processes(cluster.folder):
         if b"devcluster.simulator" in Path(f"/proc/{pid}/cmdline").read_bytes():
             os.kill(pid, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""A benchmark's run: on a control plane of its own, which ends with it, however that comes."""
+"""Runs a benchmark on its own control plane, which ends with it."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ from tests.kit.cluster.operator_processes import KUBELET_PERIOD_SECONDS
 
 @contextmanager
 def own_cluster() -> Iterator[Cluster]:
-    """A new cluster for as long as the block lasts."""
+    """Run a new cluster within the block."""
     with tempfile.TemporaryDirectory(prefix="gpushare-bench-") as folder:
         name = f"bench-{os.getpid()}"
         cluster = Cluster(name, Path(folder), kubelet_period_seconds=KUBELET_PERIOD_SECONDS)
@@ -34,7 +34,7 @@ def say(line: str) -> None:
 
 
 def run(command: Callable[..., None]) -> None:
-    """Run a command line; SIGTERM and SIGHUP end it as Ctrl-C does, and its cluster too."""
+    """Run a command line; SIGTERM and SIGHUP end it and its cluster as Ctrl-C does."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

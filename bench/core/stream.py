@@ -1,4 +1,4 @@
-"""GPU pods that come and go at a steady rate, and what became of each."""
+"""Creates and removes GPU pods at a steady rate, and counts their outcomes."""
 
 import threading
 import time
@@ -14,9 +14,9 @@ from tests.kit.bench import Bench
 from tests.kit.values.manifests import build_pod
 
 LOST = "UnexpectedAdmissionError"
-"""The kubelet's reason for a pod whose devices are gone when it comes: Failed, for good."""
+"""The kubelet's reason for a pod that it fails for good, since its devices are gone."""
 _BACKLOG_SECONDS = 10
-"""Pods of so many seconds may be there at once: a cluster that falls behind must not drown."""
+"""Limit of existing pods, in seconds of the rate, for a cluster that falls behind."""
 _DRAIN_SECONDS = 120
 _POLL_SECONDS = 0.1
 _IN_FLIGHT = 4
@@ -24,7 +24,7 @@ _IN_FLIGHT = 4
 
 @dataclass
 class PodStream:
-    """So many pods a second, each of one GiB; one that has run for `run_seconds` is removed."""
+    """Pods of one GiB at a rate; a pod that has run for `run_seconds` is removed."""
 
     place: Bench
     selects: Mapping[str, str]
@@ -32,19 +32,19 @@ class PodStream:
     run_seconds: float
     created: int = 0
     served: int = 0
-    """Pods that ran, and were removed."""
+    """Number of pods that ran and were removed."""
     failures: Counter[str] = field(default_factory=Counter)
-    """Pods that never ran, by reason."""
+    """Numbers of pods that never ran, by reason."""
     seconds: float = 0.0
-    """How long pods were created."""
+    """Time during which pods were created."""
     _since: dict[str, float] = field(default_factory=dict)
-    """When each pod was first seen to run."""
+    """Time at which each pod was first seen to run."""
 
     @contextmanager
     def flowing(self, around_seconds: float) -> Iterator[None]:
-        """A block in which pods are created, and for so many seconds before it and after it.
+        """Create pods within the block, and for `around_seconds` before and after it.
 
-        Left once every one of them has ended; raises BenchError where one does not.
+        Returns once every pod has ended. Raises BenchError where one does not.
         """
         stop = threading.Event()
         with ThreadPoolExecutor(1) as threads, ThreadPoolExecutor(_IN_FLIGHT) as calls:
@@ -91,7 +91,8 @@ class PodStream:
 
 
 def judge_pods(pods: Iterable[Json]) -> tuple[list[str], dict[str, str]]:
-    """Which pods run, and which never will, with the reason; not those that are being removed."""
+    """Return the pods that run, and those that never will, with the reason; without pods that are
+    being removed."""
     present = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
     reasons = {pod["metadata"]["name"]: _find_reason(pod) for pod in present}
     return (
@@ -101,7 +102,7 @@ def judge_pods(pods: Iterable[Json]) -> tuple[list[str], dict[str, str]]:
 
 
 def _find_reason(pod: Json) -> str | None:
-    """Why the pod was turned away, or why its container can't start."""
+    """Find why the kubelet refused a pod, or its container can't start."""
     status = pod["status"]
     waits = [c["state"].get("waiting") or {} for c in status.get("containerStatuses", ())]
     causes = [status] if status["phase"] == "Failed" else [w for w in waits if w.get("message")]

@@ -1,4 +1,4 @@
-"""Webhook servers that take turns, each with a client of its own: what a call costs, and takes."""
+"""Measures the cost and the duration of a call for webhook servers in turns."""
 
 import os
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ from bench.core.reviews import Whose
 from gpushare.certs.issue import issue_authority, issue_identity
 
 FLOOR = 0
-"""Pools of a server that decides nothing."""
+"""Number of pools of the bare server."""
 SLICE = 100
-"""Calls on end of one server. Its own turns are short, since a machine's speed changes within
-seconds, by more than what is measured."""
+"""Calls of one server in a turn. Turns are short, since a machine's speed changes within seconds,
+by more than the measured differences."""
 _SLICES = 40
 
 Name = TypeVar("Name")
@@ -28,14 +28,14 @@ Name = TypeVar("Name")
 
 @dataclass(frozen=True)
 class Pair:
-    """A server, and who calls it."""
+    """A server and its client."""
 
     server_pid: int
     client: Partner
 
 
 async def take_turns(pairs: Mapping[Name, Pair], connections: int) -> dict[Name, Loop]:
-    """A slice of calls to one server after another, until each had all of them."""
+    """Make slices of calls to one server after another, until each had all of them."""
     for pair in pairs.values():
         await pair.client.ask(b"open %d" % connections)
     seconds = dict.fromkeys(pairs, 0.0)
@@ -44,11 +44,11 @@ async def take_turns(pairs: Mapping[Name, Pair], connections: int) -> dict[Name,
             before = read_cpu_seconds(pair.server_pid)
             await pair.client.ask(b"call %d" % SLICE)
             seconds[name] += read_cpu_seconds(pair.server_pid) - before
-    found = {}
+    loops = {}
     for name, pair in pairs.items():
         loop = Loop(**orjson.loads(await pair.client.ask(b"close")))
-        found[name] = replace(loop, cpu_us=1e6 * seconds[name] / loop.calls)
-    return found
+        loops[name] = replace(loop, cpu_us=1e6 * seconds[name] / loop.calls)
+    return loops
 
 
 async def open_pair(
@@ -59,10 +59,10 @@ async def open_pair(
     checkout: Path | None = None,
     whose: Whose = "ours",
 ) -> Pair:
-    """A server of ours with so many pools, or the floor, as long as the stack; and its client.
+    """Run a server of ours with so many pools, or the floor, and its client, within the stack.
 
-    `folder` holds what `write_certificate` wrote, and takes the server's log. Of another `checkout`
-    the server alone is.
+    `folder` has the files of `write_certificate`, and gets the server's log. Only the server is of
+    another `checkout`, if given.
     """
     log = str(folder / f"{pools}.log")
     asked = (str(folder / "tls.pem"), str(pools), log, *server_arguments)
@@ -74,8 +74,8 @@ async def open_pair(
 async def open_client(
     stack: AsyncExitStack, folder: Path, server_pid: int, port: str, whose: Whose = "ours"
 ) -> Pair:
-    """A client of a server that listens. Each gets a core of its own where there are two: CPU time
-    grows with each move from one to another."""
+    """Run a client of a listening server, each on its own core where there are two: CPU time grows
+    with each move between cores."""
     asked = (port, str(folder / "ca.pem"), whose)
     client = await stack.enter_async_context(running(reviewclient.__name__, *asked))
     cores = sorted(os.sched_getaffinity(0))
@@ -86,13 +86,13 @@ async def open_client(
 
 
 def _pin(pid: int, core: int) -> None:
-    """All of its threads; new ones follow that which starts them."""
+    """Pin all threads of a process; new threads inherit the core."""
     for thread in os.listdir(f"/proc/{pid}/task"):
         os.sched_setaffinity(int(thread), [core])
 
 
 def write_certificate(folder: Path) -> Path:
-    """The certificate of 127.0.0.1 with its key, in one file; beside it the CA that signed it."""
+    """Write a certificate of 127.0.0.1 with its key into one file, and its CA beside it."""
     now = datetime.now(UTC)
     authority, certificate = issue_authority(now), folder / "tls.pem"
     identity = issue_identity(authority, ("127.0.0.1",), now)

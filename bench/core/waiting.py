@@ -1,4 +1,4 @@
-"""Waiting for a condition without holding up the bench's watch."""
+"""Waits for a condition while the bench's watch goes on."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 
 class BenchError(Exception):
-    """Something that is measured, or needed for it, did not happen; the message says what."""
+    """A measured or needed event did not happen; the message names it."""
 
 
 async def until(
@@ -16,7 +16,7 @@ async def until(
     seconds: float,
     poll_seconds: float = 0.2,
 ) -> None:
-    """Return once `condition` holds; `BenchError` names `what` after so many seconds."""
+    """Return once `condition` holds. Raises `BenchError` with `what` after `seconds`."""
     deadline = time.monotonic() + seconds
     while not await condition():
         if time.monotonic() > deadline:

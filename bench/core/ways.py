@@ -1,4 +1,4 @@
-"""Two ways from share to cgpu on every node of a pool: the operator's, and the vendor's guide's."""
+"""Changes every node of a pool from share to cgpu, by the operator or by the vendor's guide."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,17 +20,17 @@ PACE: Mapping[str, float] = {
     "bind_delay_seconds": 0.1,
     "kubelet_delay_seconds": 0.2,
 }
-"""How fast the nodes are, by the keys of the simulator's fault annotation; the same both ways."""
+"""Speed of the nodes, by keys of the simulator's fault annotation, equal for both ways."""
 SHARE = {names.CGPU: "true", names.DISABLE_ISOLATION: "true"}
 _BACK_SECONDS = 60
 _FLIPPED_SECONDS = 1800
 
 Flip = Callable[[], float]
-"""Brings the nodes to cgpu; seconds that it took."""
+"""Changes the nodes to cgpu; returns the seconds."""
 
 
 def prepare_operator(place: Bench, nodes: Sequence[str]) -> Flip:
-    """A pool in the mode share; the flip is an edit of `schedule`, until the pool is Ready."""
+    """Create a pool in mode share; the flip is an edit of `schedule`, until the pool is Ready."""
     _add_nodes(place, nodes)
     wait_ready(place.operators.installation.start("controller", identity="measured"))
     place.create_pool(build_pool(edition="Basic"))
@@ -49,9 +49,9 @@ def prepare_operator(place: Bench, nodes: Sequence[str]) -> Flip:
 
 
 def prepare_hand(place: Bench, nodes: Sequence[str]) -> Flip:
-    """The nodes in the mode share, and no operator; the flip goes node after node.
+    """Create nodes in mode share without the operator; the flip goes node after node.
 
-    Source: the vendor's guide on managing GPU sharing by node pools, which says no more.
+    Source: the vendor's guide on managing GPU sharing by node pools.
     """
     _add_nodes(place, nodes)
     for node in nodes:
@@ -85,7 +85,7 @@ def _flip_by_hand(place: Bench, node: str) -> None:
 
 
 def _add_nodes(place: Bench, nodes: Sequence[str]) -> None:
-    """Nodes that share their cards, and offer their memory."""
+    """Add nodes that share their cards, and wait until they offer their memory."""
     place.install("Basic")
     place.add_nodes(*nodes, cards=_CARDS, labels=SHARE, faults=PACE)
     for node in nodes:

@@ -1,10 +1,10 @@
-"""What admission does with pods: one for each of its reasons, and what kubectl says of them."""
+"""Admission of pods: a pod for each reason, with kubectl's output."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from demo.checks import expect, expect_equal, expect_said
+from demo.checks import expect, expect_equal, expect_line
 from demo.sights import POOL_LABEL, Pod
 from demo.story import Facts, Scene, step
 from demo.view import View
@@ -21,18 +21,18 @@ TRAINING, VISION, INFERENCE = ({POOL_LABEL: pool} for pool in ("training", "visi
 
 @dataclass(frozen=True)
 class Fate:
-    """What must become of a pod, or a workload, that is created."""
+    """The expected result of the creation of a pod or a workload."""
 
     name: str
     reason: str
-    """Empty: the webhook must not be asked."""
+    """Reason of the decision; empty: the webhook must not be called."""
     selector: Mapping[str, str] = field(default_factory=dict)
-    """Its whole nodeSelector in the end."""
+    """The whole resulting nodeSelector."""
     warning: str = ""
-    """A part of kubectl's only warning about it; empty: there must be none."""
+    """Part of kubectl's only warning; empty: there must be none."""
     namespace: str = "default"
     noted: str | None = None
-    """The reason in its annotation, where that is another; empty: it must have none."""
+    """Reason in the annotation, if it differs; empty: the pod must have no annotation."""
 
 
 @step(
@@ -60,9 +60,9 @@ def pools(view: View) -> Facts:
     by_hand="a nodeSelector in every pod of everybody",
 )
 def plain(view: View) -> Facts:
-    expect_said(view.said, "Decision Routed: Assigned to pool training (cgpu)")
-    expect_said(view.said, "inference share", "lost NotIsolated")
-    expect_said(view.said, "vision cgpu", "lost OnRequestOnly")
+    expect_line(view.output, "Decision Routed: Assigned to pool training (cgpu)")
+    expect_line(view.output, "inference share", "lost NotIsolated")
+    expect_line(view.output, "vision cgpu", "lost OnRequestOnly")
     yield from _expect_admitted(
         view,
         Fate("plain", "Routed", TRAINING),
@@ -132,11 +132,11 @@ def mistakes(view: View) -> Facts:
     by_hand="0/3 nodes are available; compare the pod's labels with those of each node",
 )
 def in_the_way(view: View) -> Facts:
-    expect_said(view.said, NODES["training"], "required node affinity excludes the node")
-    expect_said(view.said, NODES["inference"], "the node lacks gpushare.io/pool=training")
-    expect_said(view.said, f"On node {NODES['training']}: change the pod's node affinity")
+    expect_line(view.output, NODES["training"], "required node affinity excludes the node")
+    expect_line(view.output, NODES["inference"], "the node lacks gpushare.io/pool=training")
+    expect_line(view.output, f"On node {NODES['training']}: change the pod's node affinity")
     yield "torn: node by node what keeps it out, and the least that would let it in"
-    expect_said(view.said, "trainign", "PoolNotFound", "did you mean training?")
+    expect_line(view.output, "trainign", "PoolNotFound", "did you mean training?")
     yield "misspelt: what its author meant"
 
 
@@ -167,12 +167,12 @@ def refused(view: View) -> Facts:
         ('webhook "pods.gpushare.io"', "IsolationUnavailable"),
         ("ValidatingAdmissionPolicy", 'gpushare.io/isolation is "required"'),
     )
-    said = [line for line in view.said if line.startswith("Error from server")]
+    errors = [line for line in view.output if line.startswith("Error from server")]
     reasons = [reason for _, reason in refusals]
-    expect(len(said) == len(refusals), f"refusals that say {', '.join(reasons)}", said)
-    for line, (who, why) in zip(said, refusals, strict=True):
+    expect(len(errors) == len(refusals), f"refusals that say {', '.join(reasons)}", errors)
+    for line, (who, why) in zip(errors, refusals, strict=True):
         expect(who in line and why in line, f"a refusal by {who} that says {why}", line)
-    created = [name for name, _ in _read_answers(view.said)]
+    created = [name for name, _ in _read_answers(view.output)]
     expect(not created, "no pod created", created)
     _expect_counted(view, *reasons[:3])
     yield "no pod was created"
@@ -185,7 +185,7 @@ def refused(view: View) -> Facts:
     by_hand="nothing is said; look for the pods, and why they wait, later",
 )
 def workloads(view: View) -> Facts:
-    _expect_said(
+    _expect_output(
         view,
         Fate("trainer", "Routed", warning="will be assigned to pool training (cgpu)"),
         Fate("probe", "NotRouted", warning="DaemonSet chooses the node"),
@@ -204,9 +204,9 @@ def workloads(view: View) -> Facts:
 
 
 def _expect_admitted(view: View, *fates: Fate) -> Facts:
-    """Each pod was decided on, once, for its reason; it, and kubectl, say so, and nothing else."""
+    """Check that each pod had one decision with its reason, annotation and output of kubectl."""
     _expect_counted(view, *(fate.reason for fate in fates if fate.reason))
-    _expect_said(view, *fates)
+    _expect_output(view, *fates)
     for fate in fates:
         pod = view.pod(fate.name, namespace=fate.namespace)
         noted = fate.reason if fate.noted is None else fate.noted
@@ -220,21 +220,21 @@ def _expect_counted(view: View, *reasons: str) -> None:
     expect_equal(counted, wanted, "the pods that the webhook counted, by reason,")
 
 
-def _expect_said(view: View, *fates: Fate) -> None:
-    """Kubectl created these in this order, and warned of just those of which it must."""
-    answers = list(_read_answers(view.said))
+def _expect_output(view: View, *fates: Fate) -> None:
+    """Check that kubectl created the objects in this order, with just the expected warnings."""
+    answers = list(_read_answers(view.output))
     created = [name for name, _ in answers]
     wanted = [fate.name for fate in fates]
-    expect(created == wanted, f"kubectl to create {', '.join(wanted)}", view.said)
+    expect(created == wanted, f"kubectl to create {', '.join(wanted)}", view.output)
     for fate, (name, warnings) in zip(fates, answers, strict=True):
         fits = len(warnings) == bool(fate.warning) and all(fate.warning in w for w in warnings)
         expect(fits, f"kubectl to say of {name}: {fate.warning or 'nothing'}", warnings)
 
 
-def _read_answers(said: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """The name of each object that was created, and the warnings that kubectl printed before."""
+def _read_answers(output: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Parse kubectl's output: the name of each created object, and the warnings before it."""
     warnings: list[str] = []
-    for line in said:
+    for line in output:
         if line.startswith("Warning: "):
             warnings.append(line)
         elif line.endswith(" created"):
@@ -249,8 +249,8 @@ def _describe(pod: Pod) -> str:
         for reason, losers in pod.decision.get("lost", {}).items()
         for pool in losers
     ]
-    told = f"nodeSelector {labels}" if labels else "no nodeSelector"
-    return f"{told}; not {', '.join(sorted(lost))}" if lost else told
+    text = f"nodeSelector {labels}" if labels else "no nodeSelector"
+    return f"{text}; not {', '.join(sorted(lost))}" if lost else text
 
 
 def _expect_running(view: View, app: str, pool: str, *, namespace: str = "default") -> str:

@@ -3,9 +3,9 @@
 from demo.checks import (
     expect,
     expect_equal,
+    expect_line,
     expect_memory,
     expect_one_restart_each,
-    expect_said,
 )
 from demo.story import Facts, Scene, step
 from demo.view import View
@@ -28,9 +28,9 @@ def _node(address: str, node_pool: str) -> dict[str, object]:
     by_hand="look at a Deployment, a Lease, a webhook's certificate and a dozen roles",
 )
 def in_place(view: View) -> Facts:
-    expect_said(view.said, "ok", "WebhookAnswers", "The webhook answers for a pod")
-    expect_said(view.said, "ok", "ControllerActive", "gpushare-controller")
-    expect_said(view.said, "0 error, 0 warning")
+    expect_line(view.output, "ok", "WebhookAnswers", "The webhook answers for a pod")
+    expect_line(view.output, "ok", "ControllerActive", "gpushare-controller")
+    expect_line(view.output, "0 error, 0 warning")
     yield "a controller is at work, and a pod for trial was decided on; nothing was stored"
 
 
@@ -84,8 +84,8 @@ def isolation_off(view: View) -> Facts:
     yield expect_one_restart_each(nodes, restarts=view.restarts(), turns=view.turns())
     (pod,) = view.started("cgpu-test")
     yield f"still running: {expect_memory(pod, ISOLATED_MIB, isolated=True)}"
-    said = view.isolation("cgpu", containers=1, isolated=1, stale=1)
-    expect_said(view.said, "IsolationConsistent False StaleIsolation", said.message)
+    isolation = view.isolation("cgpu", containers=1, isolated=1, stale=1)
+    expect_line(view.output, "IsolationConsistent False StaleIsolation", isolation.message)
     yield "IsolationConsistent is False, since that pod keeps the isolation of before"
 
 
@@ -95,10 +95,10 @@ def isolation_off(view: View) -> Facts:
     by_hand="find out which pods started before the label was changed, and delete them",
 )
 def stale_evicted(view: View) -> Facts:
-    said = view.isolation("cgpu", containers=1, isolated=0)
+    isolation = view.isolation("cgpu", containers=1, isolated=0)
     (pod,) = view.started("cgpu-test")
     yield f"evicted; the one in its place: {expect_memory(pod, WHOLE_MIB, isolated=False)}"
-    yield f"IsolationConsistent: {said.message}"
+    yield f"IsolationConsistent: {isolation.message}"
 
 
 @step(
@@ -149,8 +149,8 @@ def to_professional(view: View) -> Facts:
         for node in view.nodes(pool):
             mode = "cgpu" if pool == "cgpu" else "share"
             move = f"{node.name} {pool} Basic {mode} Professional cgpu"
-            expect_said(view.said, move, "plugin replaced")
-            expect_said(view.said, "kubectl label nodes", node.name, f"{SCHEDULE}=cgpu")
+            expect_line(view.output, move, "plugin replaced")
+            expect_line(view.output, "kubectl label nodes", node.name, f"{SCHEDULE}=cgpu")
     yield "node by node, then step by step with its commands; `-o yaml` prints the new pools"
     writes = view.node_writes()
     expect(not writes, "no write of the operator to any node", writes)

@@ -1,4 +1,4 @@
-"""The kubelet restarts behind our back: its device plugin reads whatever label stands there."""
+"""The kubelet restarts unnoticed: its device plugin reads the label that the node has then."""
 
 from demo.checks import expect, expect_memory, expect_restarted_once
 from demo.story import Facts, Scene, step
@@ -51,8 +51,9 @@ def flipped(view: View) -> Facts:
 def restore(view: View) -> Facts:
     pod = view.started("train", pods=2)[-1]
     yield expect_memory(pod, WHOLE_MIB, isolated=False)
-    said = view.unknown_isolation("training", containers=2)
-    yield f"{said.unknown} of {said.containers} containers are counted unknown: {said.message}"
+    isolation = view.unknown_isolation("training", containers=2)
+    counted = f"{isolation.unknown} of {isolation.containers} containers are counted unknown"
+    yield f"{counted}: {isolation.message}"
 
 
 @step(
@@ -74,10 +75,10 @@ def acts(view: View) -> Facts:
     by_hand="find out which pods those are",
 )
 def known_again(view: View) -> Facts:
-    said = view.isolation("training", containers=2, isolated=2)
+    isolation = view.isolation("training", containers=2, isolated=2)
     for pod in view.started("train", pods=2):
         yield expect_memory(pod, ISOLATED_MIB, isolated=True)
-    yield f"IsolationConsistent: {said.message}"
+    yield f"IsolationConsistent: {isolation.message}"
 
 
 SCENE = Scene(

@@ -1,6 +1,6 @@
 """Guide 002: node pools on the Professional edition."""
 
-from demo.checks import expect, expect_memory, expect_one_restart_each, expect_said
+from demo.checks import expect, expect_line, expect_memory, expect_one_restart_each
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import PLACEMENT, SCHEDULE
@@ -44,8 +44,8 @@ def binpack(view: View) -> Facts:
     pods = view.started("cgpu-test", pods=2)
     cards = {pod.name: pod.got.cards for pod in pods}
     expect(set(cards.values()) == {(0,)}, "both pods on card 0 of two", cards)
-    expect_said(view.said, "cgpu cgpu, 1/1 nodes ready, 2 GPUs, 6/30 GiB allocated")
-    expect_said(view.said, f"{_ISOLATING} 0 ########............ 6/15 ready")
+    expect_line(view.output, "cgpu cgpu, 1/1 nodes ready, 2 GPUs, 6/30 GiB allocated")
+    expect_line(view.output, f"{_ISOLATING} 0 ########............ 6/15 ready")
     yield f"{' and '.join(cards)} are both on card 0; card 1 stays empty"
 
 
@@ -59,7 +59,7 @@ def binpack(view: View) -> Facts:
 def waits_for_workloads(view: View) -> Facts:
     view.blocked_pool("cgpu-no-isolation", "WorkloadsPresent")
     change = f"{_SHARING} share -> cgpu cordon, 2 labels, restart plugin"
-    expect_said(view.said, change, "WorkloadsPresent", "default/cgpu-test-no-isolation-0")
+    expect_line(view.output, change, "WorkloadsPresent", "default/cgpu-test-no-isolation-0")
     yield "the plan says what would be done, and for which pod it waits"
     yield _expect_nothing_written(view, "cgpu-no-isolation", "share")
 

@@ -1,6 +1,6 @@
-"""Guide 004: the open-source edition, one card for several students, by way of the extender."""
+"""Guide 004: the open-source edition with its scheduler extender, a card for several students."""
 
-from demo.checks import expect, expect_equal, expect_memory, expect_said
+from demo.checks import expect, expect_equal, expect_line, expect_memory
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import GPU_MEM, GPUSHARE, MEM_ASSIGNED, MEM_DEV, MEM_IDX, MEM_POD
@@ -17,9 +17,9 @@ WHOLE_MIB = 14 * 1024 + 770
     by_hand="rewrite the guide's configuration, whose version no scheduler of today reads",
 )
 def scheduler(view: View) -> Facts:
-    expect_said(view.said, "apiVersion: kubescheduler.config.k8s.io/v1")
-    expect_said(view.said, 'urlPrefix: "http://127.0.0.1:32766/gpushare-scheduler"')
-    expect_said(view.said, f'name: "{GPU_MEM}"')
+    expect_line(view.output, "apiVersion: kubescheduler.config.k8s.io/v1")
+    expect_line(view.output, 'urlPrefix: "http://127.0.0.1:32766/gpushare-scheduler"')
+    expect_line(view.output, f'name: "{GPU_MEM}"')
     yield "a file for the --config of kube-scheduler, in the version that it reads today"
 
 
@@ -61,8 +61,8 @@ def binpack_1(view: View) -> Facts:
 def binpack_2(view: View) -> Facts:
     (pod,) = view.started("binpack-2")
     expect(pod.got.cards == (0,), f"{pod.name} on card 0", pod.got.cards)
-    expect_said(view.said, pod.name, "default 4")
-    expect_said(view.said, "Allocated/Total GPU Memory In Cluster: 9/14 (64%)")
+    expect_line(view.output, pod.name, "default 4")
+    expect_line(view.output, "Allocated/Total GPU Memory In Cluster: 9/14 (64%)")
     yield f"{pod.name} is on card 0 of {pod.node}"
     yield f"allocated: {view.allocation(NODE, '9/14 (64%)')}, as in the guide"
 

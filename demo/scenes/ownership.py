@@ -1,6 +1,6 @@
-"""Whose label is it: a look before the leap, two pools, a rival, and a clean end."""
+"""Ownership of labels: a dry run, two pools, another field manager, and an uninstallation."""
 
-from demo.checks import expect, expect_said
+from demo.checks import expect, expect_line
 from demo.sights import POOL_LABEL, Node
 from demo.story import Facts, Scene, step
 from demo.view import View
@@ -27,9 +27,9 @@ _PUT_BACK = (
 )
 def observe(view: View) -> Facts:
     pool = view.blocked_pool("training", "WouldChange")
-    expect_said(view.said, "training new, share on 2 nodes")
+    expect_line(view.output, "training new, share on 2 nodes")
     for name in (FIRST, SECOND):
-        expect_said(view.said, f"{name} - 2 labels", pool.samples["WouldChange"])
+        expect_line(view.output, f"{name} - 2 labels", pool.samples["WouldChange"])
     yield "the pool, once it is there, says the same in its status"
     writes = view.node_writes()
     expect(not writes, "no write of the operator to any node", writes)
@@ -88,8 +88,8 @@ def conflict(view: View) -> Facts:
     by_hand="find the node, and put the label back",
 )
 def retry(view: View) -> Facts:
-    expect_said(view.said, "kubectl-label keeps", PLACEMENT)
-    expect_said(view.said, f"node/{FIRST}: gpushare.io/retry is", "was left to kubectl-label")
+    expect_line(view.output, "kubectl-label keeps", PLACEMENT)
+    expect_line(view.output, f"node/{FIRST}: gpushare.io/retry is", "was left to kubectl-label")
     node = view.node_where(
         FIRST,
         f"has {PLACEMENT}=binpack again",

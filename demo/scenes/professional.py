@@ -1,6 +1,6 @@
-"""Guide 001: the modes of the Professional edition, and what a container can do to itself."""
+"""Guide 001: the modes of the Professional edition, and a container that disables isolation."""
 
-from demo.checks import expect, expect_equal, expect_memory, expect_said
+from demo.checks import expect, expect_equal, expect_line, expect_memory
 from demo.sights import Node, Pod
 from demo.story import Facts, Scene, step
 from demo.view import View
@@ -20,7 +20,7 @@ OFFERS = {  # by the mode that each node was labelled with
 NODES = {mode: f"cn-beijing.192.168.8.{number}" for number, mode in enumerate(OFFERS, start=11)}
 NODE_POOLS = {mode: f"np{number}" for number, mode in enumerate(OFFERS, start=11)}
 POOLS = {mode: f"{node_pool}-{mode}" for mode, node_pool in NODE_POOLS.items()}
-"""What adopt calls them."""
+"""Names of the pools by adopt."""
 
 
 def _offering(view: View, name: str, resource: str, units: int) -> Node:
@@ -53,10 +53,10 @@ def labelled(view: View) -> Facts:
     by_hand="write a pool for each, and hope that nothing changes",
 )
 def adopted(view: View) -> Facts:
-    expect_said(view.said, "The plan is empty")
+    expect_line(view.output, "The plan is empty")
     for mode, name in NODES.items():
         (node,) = view.ready_pool(POOLS[mode], nodes=1)
-        expect_said(view.said, f"{POOLS[mode]} Professional {mode} - 1")
+        expect_line(view.output, f"{POOLS[mode]} Professional {mode} - 1")
         expect(node.name == name, f"{name} in pool {POOLS[mode]}", node.name)
         expect(node.labels[SCHEDULE] == mode, f"{SCHEDULE}={mode} on {name}", node)
         yield f"pool {POOLS[mode]} has {name}, which has {node.shows(SCHEDULE)} as before"
@@ -117,8 +117,8 @@ def unaccounted(view: View) -> Facts:
     yield f"{expect_memory(pod, WHOLE_MIB, isolated=False)}, on each of {len(cards)} cards"
     ledger = view.allocation(NODES["cgpu"], "0/30 (0%)")
     yield f"the scheduler's ledger has {ledger} GiB allocated on {NODES['cgpu']}"
-    told = dict(view.admissions())
-    expect_equal(told, {"UnaccountedGPU": 1}, "the pods that the webhook counted, by reason,")
+    counts = dict(view.admissions())
+    expect_equal(counts, {"UnaccountedGPU": 1}, "the pods that the webhook counted, by reason,")
     yield "left as its owner wrote it; but now kubectl tells, when the workload is applied"
 
 

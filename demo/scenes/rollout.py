@@ -1,6 +1,6 @@
-"""A change over a whole pool: read first, tried on one node, halted by itself, and resumed."""
+"""A change over a whole pool: planned, tried on a canary, halted by a failure, and resumed."""
 
-from demo.checks import expect, expect_equal, expect_restarted_once, expect_said
+from demo.checks import expect, expect_equal, expect_line, expect_restarted_once
 from demo.sights import Node
 from demo.story import Facts, Scene, step
 from demo.view import View
@@ -40,9 +40,9 @@ def plan(view: View) -> Facts:
     rollout = view.rollout("inference", "WaitingForApproval")
     expect_equal(rollout.left, tuple(NODES), "the nodes in status.plan")
     expect_equal(rollout.plan_hash, AGREED, "the plan's hash")
-    expect_said(view.said, f"plan {AGREED}: {rollout.plan_summary}")
+    expect_line(view.output, f"plan {AGREED}: {rollout.plan_summary}")
     for wave, name in zip((1, 2, 2, 3, 3), NODES, strict=True):
-        expect_said(view.said, f"{wave} {name} share -> cgpu cordon, 2 labels, restart plugin")
+        expect_line(view.output, f"{wave} {name} share -> cgpu cordon, 2 labels, restart plugin")
     yield "one node first, then two at a time; the pool's status.plan says the same"
     writes = view.node_writes()
     expect(not writes, "no write of the operator to any node", writes)
@@ -56,10 +56,10 @@ def plan(view: View) -> Facts:
     by_hand="a loop over all nodes: by the time that somebody looks, every plugin was restarted",
 )
 def halt(view: View) -> Facts:
-    expect_said(view.said, "inference", AGREED)
+    expect_line(view.output, "inference", AGREED)
     rollout = view.rollout("inference", "RolloutHalted", failed=1)
     expect(CANARY in rollout.message, f"{CANARY} to be blamed", rollout)
-    yield f"the pool is halted: {view.told('inference', 'RolloutHalted')}"
+    yield f"the pool is halted: {view.event('inference', 'RolloutHalted')}"
     yield expect_restarted_once([CANARY], view.restarts())
     yield from _only_the_canary(view)
 
@@ -71,8 +71,8 @@ def halt(view: View) -> Facts:
     by_hand="find out which step the script had reached on that node, and do the rest",
 )
 def mended(view: View) -> Facts:
-    expect_said(view.said, f"failed DeadlineExceeded {CANARY}", "gpushare-device-plugin-ds")
-    expect_said(view.said, "Nodes 0 of 5 ready, 4 waiting, 1 failed")
+    expect_line(view.output, f"failed DeadlineExceeded {CANARY}", "gpushare-device-plugin-ds")
+    expect_line(view.output, "Nodes 0 of 5 ready, 4 waiting, 1 failed")
     rollout = view.rollout("inference", "RolloutHalted", failed=0)
     expect_equal(rollout.left, tuple(OTHERS), "the nodes in status.plan")
     node = view.node_where(
@@ -93,7 +93,7 @@ def mended(view: View) -> Facts:
     by_hand="the rest of the loop, without the nodes that were done",
 )
 def resumed(view: View) -> Facts:
-    expect_said(view.said, "pool/inference: gpushare.io/retry is")
+    expect_line(view.output, "pool/inference: gpushare.io/retry is")
     for node in view.ready_pool("inference", nodes=5):
         isolates = node.labels[DISABLE_ISOLATION] == "false" and node.schedulable
         expect(isolates, f"{node.name} to isolate and to be in service", node)
@@ -105,7 +105,7 @@ def resumed(view: View) -> Facts:
 
 
 def _only_the_canary(view: View) -> Facts:
-    """The other nodes are as they were, and nothing was written to them in this step."""
+    """Check that the other nodes did not change, and were not written to in this step."""
     touched = {write.name for write in view.node_writes()}
     expect(touched == {CANARY}, f"writes to {CANARY} alone", touched)
     for name in OTHERS:

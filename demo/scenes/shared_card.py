@@ -1,6 +1,6 @@
-"""Guide 003: an application moves to a shared card, and a greedy one comes beside it."""
+"""Guide 003: an application moves to a shared card, and another one exceeds its share."""
 
-from demo.checks import expect, expect_memory, expect_said
+from demo.checks import expect, expect_line, expect_memory
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import CGPU, GPU_MEM, WHOLE_CARD
@@ -50,9 +50,9 @@ def waits_for_workloads(view: View) -> Facts:
     "apply again",
 )
 def two_on_one_card(view: View) -> Facts:
-    expect_said(view.said, f"- {WHOLE_CARD}: 1")
-    expect_said(view.said, f"+ {GPU_MEM}: 4")
-    expect_said(view.said, "will be assigned to pool gpu (cgpu)")
+    expect_line(view.output, f"- {WHOLE_CARD}: 1")
+    expect_line(view.output, f"+ {GPU_MEM}: 4")
+    expect_line(view.output, "will be assigned to pool gpu (cgpu)")
     yield "its old pod left, which was what the node's change waited for"
     (node,) = view.ready_pool("gpu", nodes=1)
     yield f"{node.name}: {node.shows(CGPU)}; offers {GPU_MEM}: {node.offers(GPU_MEM)}"
@@ -60,7 +60,7 @@ def two_on_one_card(view: View) -> Facts:
     for pod in pods:
         expect(pod.got.cards == (0,), f"{pod.name} on card 0", pod.got.cards)
         yield expect_memory(pod, ISOLATED_MIB, isolated=True)
-    expect_said(view.said, NODE, "8/15 8/15")
+    expect_line(view.output, NODE, "8/15 8/15")
     yield f"both are on card 0; allocated: {view.allocation(NODE, '8/15 (53%)')}, as in the guide"
 
 

@@ -1,6 +1,6 @@
 """Guide 002's warning: leaving cgpu for share takes more than a label; by hand, and by Jobs."""
 
-from demo.checks import expect, expect_equal, expect_memory, expect_said
+from demo.checks import expect, expect_equal, expect_line, expect_memory
 from demo.sights import Node, Pod
 from demo.story import Facts, Scene, step
 from demo.view import View
@@ -86,10 +86,11 @@ def begun(view: View) -> Facts:
     expect(node.has_module, f"the kernel module still loaded on {FIRST}", node)
     yield f"{FIRST}: empty, cordoned, {node.shows(SCHEDULE)}; the installer has left"
     yield "the module is still loaded"
-    told = view.told(FIRST, "ModuleRemoval", kind="Node", about="uninstall.sh").splitlines()[1:]
-    for line in told:
-        expect_said(view.said, " ".join(line.split()))
-    yield f"its Event says the same {len(told)} lines of what to type on it"
+    note = view.event(FIRST, "ModuleRemoval", kind="Node", about="uninstall.sh")
+    commands = note.splitlines()[1:]
+    for line in commands:
+        expect_line(view.output, " ".join(line.split()))
+    yield f"its Event says the same {len(commands)} lines of what to type on it"
     yield from _unchanged(view, SECOND)
 
 
@@ -113,9 +114,9 @@ def rebooted(view: View) -> Facts:
     by_hand="nobody knows how far it is but who began it",
 )
 def waits_for_proof(view: View) -> Facts:
-    expect_said(view.said, f"Node {FIRST} Ready, cordoned by the operator")
-    expect_said(view.said, "Change cgpu -> share for pool vision, in progress, in phase Rebooted")
-    yield expect_said(view.said, "Kernel module the cGPU module may be loaded")
+    expect_line(view.output, f"Node {FIRST} Ready, cordoned by the operator")
+    expect_line(view.output, "Change cgpu -> share for pool vision, in progress, in phase Rebooted")
+    yield expect_line(view.output, "Kernel module the cGPU module may be loaded")
 
 
 @step(
@@ -129,8 +130,8 @@ def done(view: View) -> Facts:
     yield f"the pod that waited: {expect_memory(pod, WHOLE_MIB, isolated=False)}"
     pod = _pod_on(view, SECOND)
     yield f"the other, undisturbed: {expect_memory(pod, ISOLATED_MIB, isolated=True)}"
-    said = view.isolation("vision", containers=2, isolated=1)
-    yield f"IsolationConsistent: {said.message}"
+    isolation = view.isolation("vision", containers=2, isolated=1)
+    yield f"IsolationConsistent: {isolation.message}"
     yield from _unchanged(view, SECOND)
 
 
@@ -142,20 +143,20 @@ def done(view: View) -> Facts:
 )
 def by_job(view: View) -> Facts:
     view.ready_pool("vision", nodes=2)
-    yield f"an Event on the node: {view.told(SECOND, 'ModuleRemoval', kind='Node', about='Job')}"
+    yield f"an Event on the node: {view.event(SECOND, 'ModuleRemoval', kind='Node', about='Job')}"
     jobs = view.teardown_jobs()
     expect_equal(jobs, ["uninstall sentinel", "verify"], "the complete Jobs, by their arguments,")
     yield f"complete, in this order: Job `{jobs[0]}`, then, in another boot, Job `{jobs[1]}`"
     yield _expect_shared(view, SECOND)
     for pod in view.started("vision", pods=2):
         yield expect_memory(pod, WHOLE_MIB, isolated=False)
-    said = view.isolation("vision", containers=2, isolated=0)
-    yield f"IsolationConsistent: {said.message}"
+    isolation = view.isolation("vision", containers=2, isolated=0)
+    yield f"IsolationConsistent: {isolation.message}"
     yield from _unchanged(view, FIRST)
 
 
 def _expect_shared(view: View, name: str) -> str:
-    """The node is back for good; as a sentence."""
+    """Check that the node shares and is back in service; return a sentence."""
 
     def is_back(node: Node) -> bool:
         return node.schedulable and node.offers(GPU_MEM) == 15

@@ -1,6 +1,6 @@
-"""A selector that covers more than GPU nodes: what is not one is left as it is."""
+"""A selector that covers more than GPU nodes: other nodes are not changed."""
 
-from demo.checks import expect, expect_equal, expect_said
+from demo.checks import expect, expect_equal, expect_line
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import NVIDIA_COUNT, SCHEDULE
@@ -21,9 +21,9 @@ _TEAM = {"team": "training"}
 )
 def foretold(view: View) -> Facts:
     for node in GPU_NODES:
-        expect_said(view.said, node, "default -> cgpu")
+        expect_line(view.output, node, "default -> cgpu")
     for node in OTHERS:
-        expect_said(view.said, node, "NoGpuOnNode")
+        expect_line(view.output, node, "NoGpuOnNode")
     yield f"{len(GPU_NODES)} nodes will change; {len(OTHERS)} have no card, and are named"
 
 
@@ -54,10 +54,10 @@ def applied(view: View) -> Facts:
     by_hand="nothing says so",
 )
 def explained(view: View) -> Facts:
-    expect_said(view.said, "NoGpuOnNode")
-    expect_said(view.said, "spec.nodes.exclude")
-    expect_said(view.said, "spec.nodes.cards: Assumed")
-    expect_said(view.said, "operating system is windows")
+    expect_line(view.output, "NoGpuOnNode")
+    expect_line(view.output, "spec.nodes.exclude")
+    expect_line(view.output, "spec.nodes.cards: Assumed")
+    expect_line(view.output, "operating system is windows")
     yield "why, node by node: no card shows, not Linux, virtual"
     yield "narrow the selector, exclude the node, or say that the pool's nodes have cards"
 

@@ -1,6 +1,6 @@
-"""A pod that no card can take, and the pods of everybody else."""
+"""A pod that fits on no card, beside pods of others."""
 
-from demo.checks import expect_equal, expect_said
+from demo.checks import expect_equal, expect_line
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.nodes import build_gpu_node
@@ -33,9 +33,9 @@ def pools(view: View) -> Facts:
     "aliyun.com/gpu-mem",
 )
 def typing_error(view: View) -> Facts:
-    yield expect_said(view.said, "Warning:", "10000000000 GiB", "a suffix multiplies it")
-    expect_said(view.said, "Trouble LargerThanAnyCard")
-    yield expect_said(view.said, "Demand takes no room of pool training from other pods")
+    yield expect_line(view.output, "Warning:", "10000000000 GiB", "a suffix multiplies it")
+    expect_line(view.output, "Trouble LargerThanAnyCard")
+    yield expect_line(view.output, "Demand takes no room of pool training from other pods")
 
 
 @step(
@@ -52,7 +52,7 @@ def ours(view: View) -> Facts:
     expect_equal(pod.node, NODE, "the node of our pod")
     yield f"it is in pool training, on {NODE}"
     found = f"training cgpu, 1/1 nodes ready, 1 GPUs, {OURS_GIB}/{CARD_GIB} GiB allocated"
-    yield expect_said(view.said, found)
+    yield expect_line(view.output, found)
 
 
 SCENE = Scene(

@@ -1,8 +1,8 @@
-"""What guides 000 and 002 warn of: pods that say nothing about where they belong."""
+"""The warning of guides 000 and 002: pods without a selection of nodes."""
 
 from collections import Counter
 
-from demo.checks import expect, expect_said
+from demo.checks import expect, expect_line
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import GPU_MEM, SCHEDULE
@@ -31,8 +31,8 @@ def pools(view: View) -> Facts:
     "the last two run without isolation",
 )
 def needs_isolation(view: View) -> Facts:
-    expect_said(view.said, "Decision Routed: Assigned to pool cgpu (cgpu)")
-    expect_said(view.said, "cgpu-no-isolation share 100 30/30 GiB 15 lost NotIsolated")
+    expect_line(view.output, "Decision Routed: Assigned to pool cgpu (cgpu)")
+    expect_line(view.output, "cgpu-no-isolation share 100 30/30 GiB 15 lost NotIsolated")
     pods = view.started("job-b", pods=6)
     expect(all(pod.got.isolated for pod in pods), "every pod isolated", pods)
     yield _expect_all_in(view, "job-b", "cgpu")
@@ -51,7 +51,7 @@ def needs_none(view: View) -> Facts:
     pods = view.started("job-a", pods=2)
     expect(not any(pod.got.isolated for pod in pods), "no pod isolated", pods)
     yield _expect_all_in(view, "job-a", "cgpu-no-isolation")
-    expect_said(view.said, "cgpu-no-isolation share, 2/2 nodes ready, 2 GPUs, 6/30 GiB allocated")
+    expect_line(view.output, "cgpu-no-isolation share, 2/2 nodes ready, 2 GPUs, 6/30 GiB allocated")
 
 
 def _expect_all_in(view: View, app: str, pool: str) -> str:

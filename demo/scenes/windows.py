@@ -1,6 +1,6 @@
 """A change that waits for the team's maintenance window, and one that cannot wait."""
 
-from demo.checks import expect, expect_equal, expect_restarted_once, expect_said
+from demo.checks import expect, expect_equal, expect_line, expect_restarted_once
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import CGPU, DISABLE_ISOLATION, GPU_MEM
@@ -35,8 +35,8 @@ def closed(view: View) -> Facts:
     rollout = view.rollout("inference", "WaitingForWindow")
     expect_equal(rollout.left, tuple(NODES), "the nodes in status.plan")
     expect_equal(rollout.plan_hash, PLAN, "the plan's hash")
-    expect_said(view.said, "02:00 Asia/Shanghai")
-    expect_said(view.said, f"gpushare start-now inference --plan {PLAN}")
+    expect_line(view.output, "02:00 Asia/Shanghai")
+    expect_line(view.output, f"gpushare start-now inference --plan {PLAN}")
     yield f"the pool says: {rollout.message}"
     writes = view.node_writes()
     expect(not writes, "no write of the operator to any node", writes)
@@ -56,7 +56,7 @@ def started(view: View) -> Facts:
     yield expect_restarted_once(NODES, view.restarts())
     together = view.most_at_once()
     expect(together <= 1, "one node at a time, as always", together)
-    yield f"who did it: {view.told('inference', 'StartedNow')}"
+    yield f"who did it: {view.event('inference', 'StartedNow')}"
 
 
 SCENE = Scene(

@@ -1,4 +1,4 @@
-"""A control plane with real nodes: it runs in the network of the first."""
+"""A control plane with real nodes, in the network of the first node."""
 
 import hashlib
 import os
@@ -27,7 +27,7 @@ _READY_SECONDS = 60
 
 
 class NodeCluster(Cluster):
-    """The cluster called `name` whose real nodes are `node_names`, the first being its own host."""
+    """A cluster with the real nodes `node_names`, of which the first is its host."""
 
     def __init__(self, name: str, folder: Path, node_names: Sequence[str] = ("node-1",)) -> None:
         super().__init__(name, folder)
@@ -35,11 +35,11 @@ class NodeCluster(Cluster):
 
     @cached_property
     def nodes(self) -> dict[str, RealNode]:
-        """The real nodes, by name, once the cluster is up."""
+        """Real nodes by name, once the cluster is up."""
         return {name: self._find_node(name) for name in self._node_names}
 
     def up(self, *, report: Report = print) -> None:
-        """Start the cluster and its nodes; `ClusterError` where this machine cannot hold them."""
+        """Start the cluster and its nodes. Raises `ClusterError` where this machine can't."""
         if problem := find_problem():
             raise ClusterError(f"{problem}.")
         ensure_packages(report)
@@ -48,13 +48,13 @@ class NodeCluster(Cluster):
         super().up(report=report)
 
     def down(self) -> None:
-        """End it with all of its nodes and their containers; no process, mount or cgroup stays."""
+        """End the cluster, its nodes and their containers; no process, mount or cgroup stays."""
         super().down()
         self.__dict__.pop("nodes", None)
         observe_cgroups().remove(self.cgroup)
 
     def is_running(self) -> bool:
-        """Whether the control plane runs and every node is Ready."""
+        """Tell whether the control plane runs and every node is Ready."""
         return super().is_running() and not self._find_unready()
 
     def _start_components(self, state: State) -> State:
@@ -117,6 +117,6 @@ class NodeCluster(Cluster):
 
     @property
     def cgroup(self) -> str:
-        """The cgroup of its nodes, below the root of each hierarchy."""
+        """Cgroup of the nodes, below the root of each hierarchy."""
         # Two clusters may have nodes of one name, but never one folder.
         return f"devcluster-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]}"

@@ -1,4 +1,4 @@
-"""containerd on a node: its configuration, its start, and the images that it gets."""
+"""Configures containerd on a node, and imports images."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ _NETWORK = "10-node.conflist"
 
 
 def build_configuration() -> str:
-    """The configuration file, version 4 (containerd 2.4).
+    """Build the configuration file, version 4 (containerd 2.4).
 
     Without CAP_SYS_RESOURCE a critical pod's OOM score can't be lowered, and runc would fail with
     "can't get final child's PID from pipe"; no AppArmor, since not every machine has it.
@@ -34,7 +34,7 @@ def build_configuration() -> str:
 
 
 def build_network(pod_subnet: str) -> str:
-    """The CNI network: a bridge for the node's pods, whose addresses are in `pod_subnet`."""
+    """Build the CNI network: a bridge for the node's pods, with addresses of `pod_subnet`."""
     bridge = {
         "type": "bridge",
         "bridge": "pods",
@@ -51,8 +51,8 @@ def build_network(pod_subnet: str) -> str:
 
 
 def write_configuration(folder: Path, namespaces: Namespaces, pod_subnet: str) -> Path:
-    """Write both files and return the path of containerd's own."""
-    # /etc of the node is an overlay: only from within is it written.
+    """Write the files of containerd and of the CNI network; return the path of the former."""
+    # /etc of the node is an overlay, which is written only from within.
     target = f"/etc/cni/net.d/{_NETWORK}"
     namespaces.run("tee", target, stdin=build_network(pod_subnet))
     path = folder / "containerd.toml"

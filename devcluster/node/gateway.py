@@ -1,7 +1,7 @@
-"""The machine's own ports on 127.0.0.1, handed on to the same ports in a node's network.
+"""Forwards ports of the machine on 127.0.0.1 to equal ports in a node's network.
 
-``python -m devcluster.node.gateway PID PORT...``: it listens in the network that it starts in, and
-connects in that of the process PID: a socket stays in the network where it was made.
+``python -m devcluster.node.gateway PID PORT...`` listens in its own network and connects in that of
+the process PID: a socket stays in the network where it was made.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _LOCAL = "127.0.0.1"
 
 
 def enter_network(pid: int) -> None:
-    """Have this process make its sockets in the network of `pid`; `OSError` if it may not."""
+    """Make later sockets of this process in the network of `pid`. Raises `OSError`."""
     libc = ctypes.CDLL(None, use_errno=True)
     with Path(f"/proc/{pid}/ns/net").open() as network:
         if libc.setns(network.fileno(), _CLONE_NEWNET) != 0:
@@ -41,7 +41,7 @@ async def _serve(listening: dict[int, socket.socket]) -> None:
 
 
 def main() -> None:
-    """Run until it is killed."""
+    """Forward connections until killed."""
     pid, *ports = map(int, sys.argv[1:])
     listening = {port: socket.create_server((_LOCAL, port)) for port in ports}
     enter_network(pid)

@@ -1,12 +1,20 @@
-"""kubelet and kube-proxy on a node: what they are told."""
+"""Builds the configurations of a node's kubelet and kube-proxy, and writes their kubeconfigs."""
 
+from pathlib import Path
 from typing import Any
+
+import yaml
+
+from devcluster.node.namespaces import run_command
+
+_DAYS = 30
+"""Lifetime of a client certificate."""
 
 
 def build_kubelet_configuration(*, cgroup: str, address: str, client_ca: str) -> dict[str, Any]:
-    """The KubeletConfiguration of a node at `address`, whose pods live in the cgroup `/CGROUP`.
+    """Build the KubeletConfiguration of a node at `address` with the pods' cgroup `/CGROUP`.
 
-    It works under cgroups of version 1, evicts nothing for want of disk, and keeps images.
+    The kubelet runs under cgroups of version 1, never evicts for lack of disk, and keeps images.
     """
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -35,7 +43,7 @@ def build_kubelet_configuration(*, cgroup: str, address: str, client_ca: str) ->
 
 
 def build_kube_proxy_configuration(*, kubeconfig: str, node: str, pods: str) -> dict[str, Any]:
-    """The KubeProxyConfiguration of `node`; `pods` are the addresses of all pods, as a CIDR."""
+    """Build the KubeProxyConfiguration of `node`; `pods` is the CIDR of all pods."""
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
@@ -46,3 +54,28 @@ def build_kube_proxy_configuration(*, kubeconfig: str, node: str, pods: str) -> 
         "conntrack": {"maxPerCore": 0, "min": 0},
         "hostnameOverride": node,
     }
+
+
+def write_kubeconfig(path: Path, *, pki: Path, server: str, user: str, group: str = "") -> Path:
+    """Write a kubeconfig for `user`, in `group`, with a client certificate of the CA in `pki`."""
+    key, certificate = path.with_suffix(".key"), path.with_suffix(".crt")
+    subject = f"/O={group}/CN={user}" if group else f"/CN={user}"
+    new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    request = run_command(
+        ["openssl", "req", "-new", *new_key, "-keyout", str(key), "-subj", subject]
+    )
+    authority = ("-CA", str(pki / "ca.crt"), "-CAkey", str(pki / "ca.key"), "-set_serial", "1")
+    signed = ["openssl", "x509", "-req", *authority, "-days", str(_DAYS)]
+    certificate.write_text(run_command(signed, stdin=request))
+    cluster = {"server": server, "certificate-authority": str(pki / "ca.crt")}
+    credentials = {"client-certificate": str(certificate), "client-key": str(key)}
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "cluster", "cluster": cluster}],
+        "users": [{"name": user, "user": credentials}],
+        "contexts": [{"name": "node", "context": {"cluster": "cluster", "user": user}}],
+        "current-context": "node",
+    }
+    path.write_text(yaml.safe_dump(kubeconfig))
+    return path

@@ -1,4 +1,4 @@
-"""What a machine must have to hold a real node, and Debian's packages that bring it."""
+"""Checks whether a machine can hold a real node, and installs missing Debian packages."""
 
 import os
 import platform
@@ -24,11 +24,11 @@ PACKAGES = {
     "sysctl": "procps",
     "/usr/lib/cni/bridge": "containernetworking-plugins",
 }
-"""Program to the package that has it."""
+"""Packages by program."""
 
 
 def find_problem() -> str | None:
-    """Why this machine can hold no real node, and the way out; None where it can."""
+    """Find why this machine can hold no real node, and the remedy; None where it can."""
     if platform.system() != "Linux":
         return "a real node needs Linux: run it in a virtual machine"
     if os.geteuid() != 0:
@@ -55,12 +55,12 @@ def find_problem() -> str | None:
 
 
 def find_missing_packages() -> list[str]:
-    """Debian's packages that bring what is not on PATH."""
+    """Find the Debian packages of programs that are not on PATH."""
     return sorted({package for program, package in PACKAGES.items() if not shutil.which(program)})
 
 
 def ensure_packages(report: Callable[[str], None]) -> None:
-    """Install what is missing from Debian's archive. Raises `ToolchainError`."""
+    """Install the missing packages from Debian's archive. Raises `ToolchainError`."""
     lock = Path(tempfile.gettempdir(), "gpushare-devcluster-packages.lock")
     # apt-get does not wait for another of its kind, and each test worker comes here.
     with exclusive(lock, on_wait=lambda: report("packages are being installed; waiting")):

@@ -1,4 +1,4 @@
-"""The namespaces of a node: its first process holds them, and everything in them ends with it."""
+"""Creates the namespaces of a node, which end with its first process."""
 
 import shlex
 import subprocess
@@ -31,20 +31,20 @@ class Namespaces:
 
     name: str
     folder: Path
-    """Where the node's files lie; the machine's /etc and /opt are seen through it."""
+    """Folder of the node's files, an overlay of the machine's /etc and /opt."""
     init_pid: int
-    """The first process in them, as the machine counts it."""
+    """Process ID on the machine of the first process in the namespaces."""
 
     def enter(self, *command: str) -> list[str]:
-        """The command that runs `command` on the node."""
+        """Build the command that runs `command` on the node."""
         return ["nsenter", f"--target={self.init_pid}", *_ALL, "--", *command]
 
     def enter_network(self, *command: str) -> list[str]:
-        """The command that runs `command` in the node's network, else on the machine."""
+        """Build the command that runs `command` in the node's network, otherwise on the machine."""
         return ["nsenter", f"--target={self.init_pid}", "--net", "--", *command]
 
     def run(self, *command: str, stdin: str | None = None) -> str:
-        """Run `command` on the node and return what it prints; `ClusterError` if it fails."""
+        """Run `command` on the node and return its output. Raises `ClusterError`."""
         return run_command(self.enter(*command), stdin=stdin)
 
 
@@ -54,7 +54,7 @@ _ALL = ("--mount", "--net", "--pid", "--uts", "--ipc")
 def start_namespaces(
     name: str, *, cluster: Path, folder: Path, env: Mapping[str, str]
 ) -> Namespaces:
-    """Make the namespaces; they end with the processes of the cluster in the folder `cluster`."""
+    """Create the namespaces; they end with the processes of the cluster in the folder `cluster`."""
     folder.mkdir(parents=True)
     log = folder / "init.log"
     unshare = ["unshare", *_ALL, "--fork", "--kill-child", "--mount-proc", "--propagation=private"]
@@ -85,7 +85,7 @@ def _copy(folder: Path, setting: str) -> str:
 
 
 def build_init(name: str, folder: Path) -> str:
-    """The script of the first process: mounts, loopback, and then it reaps what nobody waits for.
+    """Build the script of the first process: it mounts, starts loopback, and reaps orphans.
 
     A kubelet needs its own /var/lib/kubelet, shared with the containers that mount volumes.
     """
@@ -112,7 +112,7 @@ def build_init(name: str, folder: Path) -> str:
 
 
 def run_command(command: Sequence[str], *, stdin: str | None = None) -> str:
-    """Run a command and return what it prints; `ClusterError` with its words if it fails."""
+    """Run a command and return its output. Raises `ClusterError` with its message."""
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise ClusterError(f"`{shlex.join(command)}`: {(done.stderr or done.stdout).strip()}")

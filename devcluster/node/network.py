@@ -1,6 +1,6 @@
-"""The network of nodes: a bridge in the first one's, to which the others are wired.
+"""Connects nodes by a bridge in the first node's network.
 
-No command here reaches the machine's own network.
+The machine's own network is not changed.
 """
 
 from collections.abc import Sequence
@@ -13,17 +13,17 @@ _BRIDGE = "nodes"
 
 
 def node_address(index: int) -> str:
-    """The address of the node at `index`, the first being 0, whose network has the API server."""
+    """Return the address of the node at `index`; the network of node 0 has the API server."""
     return f"10.99.0.{index + 1}"
 
 
 def pod_subnet(index: int) -> str:
-    """The addresses of its pods."""
+    """Return the addresses of the pods of the node at `index`."""
     return f"10.98.{index}.0/24"
 
 
 def connect(nodes: Sequence[Namespaces]) -> None:
-    """Connect the last of `nodes` with those before it."""
+    """Connect the last of `nodes` to the others."""
     *others, node = nodes
     index = len(others)
     address = f"{node_address(index)}/24"

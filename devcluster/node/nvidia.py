@@ -22,7 +22,7 @@ from devcluster.toolchain import NVIDIA_PLUGIN, ensure_binaries
 
 IMAGE = "localhost/nvidia-device-plugin:dev"
 MPS_ROOT = "/run/nvidia/mps"
-"""A folder of each node, by which the MPS daemon and its clients meet."""
+"""Folder of each node that the MPS daemon and its clients share."""
 _CONFIG_FILE = "/config/config.yaml"
 
 
@@ -59,9 +59,9 @@ def lay_out_root(root: Path, *, report: Report = print) -> None:
 
 
 def install_plugin(cluster: NodeCluster) -> None:
-    """Make what the chart brings, of its DaemonSets the plugin's alone.
+    """Install the chart's objects, of its DaemonSets only the plugin's.
 
-    It runs on nodes with the label ``nvidia.com/gpu.present: "true"``.
+    The plugin runs on nodes with the label ``nvidia.com/gpu.present: "true"``.
     """
     namespace, configs, plugin, *_ = load_nvidia()
     manifests = [namespace, configs, *_build_account(), _let_run(plugin)]
@@ -69,20 +69,20 @@ def install_plugin(cluster: NodeCluster) -> None:
 
 
 def remove_plugin(cluster: NodeCluster) -> None:
-    """Delete it with its namespace, and wait until its pods are gone."""
+    """Delete the plugin with its namespace, and wait until its pods are gone."""
     rights = "clusterroles,clusterrolebindings"
     cluster.kubectl("delete", rights, NVIDIA_CHART, "--ignore-not-found")
     cluster.kubectl("delete", "namespace", names.NVIDIA_NAMESPACE, "--ignore-not-found")
 
 
 def _find_libraries(program: Path) -> Iterator[str]:
-    """Paths of the shared libraries that a program is linked with, and of their loader."""
+    """Find the shared libraries that a program is linked with, and their loader."""
     listed = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True)
     yield from re.findall(r"/(\S+) \(0x", listed.stdout)
 
 
 def _build_account() -> list[dict[str, Any]]:
-    """The plugin's ServiceAccount and what config-manager may read, as the chart grants it."""
+    """Build the plugin's ServiceAccount with config-manager's rights, as in the chart."""
     subject = {"name": NVIDIA_CHART, "namespace": names.NVIDIA_NAMESPACE}
     rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}
     group = "rbac.authorization.k8s.io"
@@ -106,7 +106,7 @@ def _build_account() -> list[dict[str, Any]]:
 
 
 def _let_run(daemonset: dict[str, Any]) -> dict[str, Any]:
-    """Add what the chart gives the plugin's pod and the simulator does not need."""
+    """Add the parts of the chart's pod that the simulator does not need."""
     template = daemonset["spec"]["template"]
     del template["metadata"]["annotations"]
     spec = template["spec"]

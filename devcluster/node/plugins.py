@@ -1,4 +1,4 @@
-"""An edition's DaemonSets on real nodes: the device plugin works, the others' pods only run."""
+"""Installs an edition's DaemonSets on real nodes: only the device plugin does its work."""
 
 import os
 from typing import Any
@@ -17,7 +17,7 @@ from devcluster.toolchain import DEVICE_PLUGIN, ensure_binaries
 PLUGIN = "gpushare-device-plugin-ds"
 PLUGIN_IMAGE = "localhost/gpushare-device-plugin:dev"
 WITHOUT_CARDS = "/var/lib/kubelet/device-plugins/without-cards"
-"""A file of a node: while it is there, a plugin that starts finds no card."""
+"""File on a node; while it exists, a plugin that starts finds no card."""
 _PLACEMENT = ("nodeSelector", "affinity")
 
 
@@ -32,10 +32,10 @@ def import_plugin(cluster: NodeCluster, *, report: Report = print) -> None:
 
 
 def install_plugin(cluster: NodeCluster, edition: Edition, *, cards: int, card_gib: int) -> None:
-    """Make `edition` the installed one, its plugin with so many cards on each node.
+    """Install `edition`, with a plugin for `cards` on each node.
 
-    The plugin's DaemonSet, account and rights are those of `gpushare render device-plugin`; which
-    nodes have it is the edition's. Installing what is installed changes nothing.
+    The plugin's DaemonSet, ServiceAccount and RBAC are those of `gpushare render device-plugin`,
+    with the edition's node selector. Installing it again changes nothing.
     """
     edition_own = {item["metadata"]["name"]: item for item in load_edition(edition)}
     original = edition_own.pop(PLUGIN)

@@ -1,4 +1,4 @@
-"""One real node: containerd, kubelet and kube-proxy, which can be killed and started one by one."""
+"""A real node with containerd, kubelet and kube-proxy, which can be killed and started."""
 
 import os
 import signal
@@ -14,8 +14,11 @@ from devcluster.errors import ClusterError
 from devcluster.folder import ClusterFolder
 from devcluster.node.cgroups import observe_cgroups
 from devcluster.node.containerd import import_image, write_configuration
-from devcluster.node.credentials import write_kubeconfig
-from devcluster.node.kubelet import build_kube_proxy_configuration, build_kubelet_configuration
+from devcluster.node.kubelet import (
+    build_kube_proxy_configuration,
+    build_kubelet_configuration,
+    write_kubeconfig,
+)
 from devcluster.node.namespaces import Namespaces
 from devcluster.node.network import PODS, node_address, pod_subnet
 from devcluster.processes import has_ended, observe_processes, spawn
@@ -23,7 +26,7 @@ from devcluster.startup import tail
 from devcluster.waiting import wait_until
 
 PROGRAMS = ("containerd", "kubelet", "kube-proxy")
-"""In the order of their start."""
+"""Programs in the order of their start."""
 _START_SECONDS = 30
 _MARK = "DEVCLUSTER_NODE"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -48,7 +51,7 @@ class RealNode:
         return node_address(self.index)
 
     def configure(self) -> None:
-        """Write what its programs read."""
+        """Write the programs' configurations."""
         pki, folder = self.cluster.components / "pki", self.namespaces.folder
         server = f"https://{API_SERVER_ADDRESS}:{self.cluster.state().ports.apiserver}"
         write_kubeconfig(
@@ -75,7 +78,7 @@ class RealNode:
         (folder / "kube-proxy.yaml").write_text(yaml.safe_dump(kube_proxy))
 
     def start(self, program: str) -> None:
-        """Start one of `PROGRAMS`; containerd answers on return, the others may not yet."""
+        """Start one of `PROGRAMS`; only containerd is known to answer on return."""
         folder = self.namespaces.folder
         arguments = {
             "containerd": [f"--config={folder}/containerd.toml"],
@@ -99,13 +102,13 @@ class RealNode:
             self._expect(self._containerd_answers, "containerd answers", program)
 
     def start_all(self) -> None:
-        """Start all that does not run, as when a machine boots."""
+        """Start all programs that do not run, as when a machine boots."""
         for program in PROGRAMS:
             if not self.find_pids(program):
                 self.start(program)
 
     def kill(self, program: str) -> None:
-        """Kill one of `PROGRAMS` with -9 and return once it has ended; containers live on."""
+        """Kill one of `PROGRAMS` by SIGKILL; return once it has ended. Containers go on."""
         pids = self.find_pids(program)
         if not pids:
             raise ClusterError(f"node {self.name}: {program} does not run")
@@ -114,7 +117,7 @@ class RealNode:
         self._expect(lambda: all(map(has_ended, pids)), f"{program} has ended", program)
 
     def shut_down(self) -> None:
-        """End everything on the node at once, as a loss of power does; its disk stays."""
+        """End all processes on the node at once, as a loss of power does; the disk stays."""
         self.namespaces.run("bash", "-c", "kill -9 -1")
         self._expect(lambda: not self._find_marked(), "all processes have ended", "kubelet")
         self.namespaces.run("bash", "-euc", _UNMOUNT)
@@ -122,8 +125,8 @@ class RealNode:
         observe_cgroups().remove(f"{self.cgroup}/kubepods")
 
     def reboot(self) -> None:
-        """Shut it down and start it in another boot; pods' containers are gone, their checkpoints
-        in /var/lib/kubelet are not."""
+        """Shut the node down and start it in another boot; the pods' containers are gone, their
+        checkpoints in /var/lib/kubelet stay."""
         self.shut_down()
         boot_id = self.namespaces.folder / "boot_id"
         boot_id.write_text(Path("/proc/sys/kernel/random/uuid").read_text())
@@ -131,11 +134,11 @@ class RealNode:
         self.start_all()
 
     def import_image(self, archive: Path) -> None:
-        """Give it the images of an archive; its kubelet pulls none."""
+        """Import the images of an archive; the kubelet pulls none."""
         import_image(self.namespaces, self.binaries["containerd"] / "ctr", archive)
 
     def ctr(self, *arguments: str) -> str:
-        """Ask containerd about the kubelet's containers."""
+        """Run ctr for the kubelet's containers and return its output."""
         ctr = str(self.binaries["containerd"] / "ctr")
         return self.namespaces.run(ctr, "--namespace=k8s.io", *arguments)
 
@@ -153,18 +156,18 @@ class RealNode:
         return self.namespaces.folder / f"{program}.log"
 
     def read_pod_log(self, pod: dict[str, Any]) -> str:
-        """What a pod's containers have said, which needs no kubelet that answers."""
+        """Read the logs of a pod's containers, without the kubelet."""
         name = "{namespace}_{name}_{uid}".format(**pod["metadata"])
         folder = Path(f"{self.namespaces.folder}/var/log/pods/{name}")
         return "".join(file.read_text() for file in sorted(folder.glob("*/*.log")))
 
     def find_pids(self, program: str) -> list[int]:
-        """The processes of a program on this node, as the machine counts them."""
+        """Find the process IDs on the machine of a program on this node."""
         return [pid for pid, name in self._find_marked() if name == program]
 
     def _find_marked(self) -> list[tuple[int, str]]:
         mark = f"{_MARK}={self.name}".encode()
-        found = []
+        marked = []
         for pid in observe_processes(self.cluster.path):
             try:
                 environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
@@ -174,8 +177,8 @@ class RealNode:
             name = os.path.basename(program.decode())
             # nsenter waits for the program that it started in the node.
             if mark in environment and name != "nsenter":
-                found.append((pid, name))
-        return found
+                marked.append((pid, name))
+        return marked
 
     def _containerd_answers(self) -> bool:
         try:

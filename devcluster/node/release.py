@@ -1,4 +1,4 @@
-"""The operator installed by `helm install` on real nodes: its image, in containers."""
+"""Installs the operator by `helm install` on real nodes, with its image."""
 
 import os
 import tempfile
@@ -38,15 +38,15 @@ def provide_image(
 
 @dataclass
 class NodeRelease(Release):
-    """One release of the chart on a cluster of real nodes, which have the image of its `tag`."""
+    """A release of the chart on a cluster of real nodes, which have the image of its `tag`."""
 
     tag: str = DEV
 
     def prepare(self) -> None:
-        """Nothing: the nodes are there."""
+        """Do nothing, since the nodes exist."""
 
     def bring_up_to_date(self) -> None:
-        """Install it; where it is installed, let its pods run the image that the nodes have now."""
+        """Install the release, or restart its pods with the image that the nodes have now."""
         if not self.is_installed:
             self.install()
             return
@@ -55,18 +55,18 @@ class NodeRelease(Release):
             self.cluster.kubectl("rollout", verb, "deployment", f"--namespace={NAMESPACE}")
 
     def kill(self, pod: dict[str, Any]) -> None:
-        """SIGKILL for the first process of a pod's container."""
+        """Send SIGKILL to the first process of a pod's container."""
         assert isinstance(self.cluster, NodeCluster)
         (status,) = pod["status"]["containerStatuses"]
         self.cluster.nodes[pod["spec"]["nodeName"]].kill_container(status["containerID"])
 
     def read_log(self, pod: str, *, previous: bool = False) -> str:
-        """What the pod's container said, or the one before it."""
+        """Read the log of a pod's container, or of its previous one."""
         options = ("--previous",) if previous else ()
         return self.cluster.kubectl("logs", pod, f"--namespace={NAMESPACE}", *options)
 
     def describe(self) -> str:
-        """How the pods fare, as `kubectl describe` tells it."""
+        """Describe the pods by `kubectl describe`."""
         return self.cluster.kubectl("describe", "pods", f"--namespace={NAMESPACE}")
 
     def _render_values(self) -> str:

@@ -1,6 +1,6 @@
-"""Addresses of pods: what their status says, and where on this machine they really listen.
+"""Maps the addresses in pods' status to the loopback addresses at which the pods listen.
 
-A Service's EndpointSlices take no loopback address, so the cluster has another one of each.
+EndpointSlices allow no loopback address, so pods have another one in the cluster.
 """
 
 import ipaddress
@@ -9,15 +9,14 @@ _CLUSTER, _MACHINE = "10.", "127."
 
 
 def pod_address(first_port: int, number: int) -> str:
-    """The address of the `number`th pod of the cluster whose block of ports begins there.
+    """Return the address in the status of the `number`th pod of a cluster with this first port.
 
-    By name only: nothing routes it, or to somebody else; what is called is :func:`reach` of it.
-
-    No two clusters of a machine share one, as none share a port; there are 5,000 of each.
+    Nothing listens there: connections go to :func:`reach` of it. Clusters of a machine share no
+    address, as they share no port; there are 5,000 of each.
     """
     return str(ipaddress.ip_address(f"{_CLUSTER}0.0.0") + first_port * 256 + number)
 
 
 def reach(address: str) -> str:
-    """Where a pod with this address listens: all of 127.0.0.0/8 is this machine."""
+    """Return the loopback address at which a pod with this address listens."""
     return address.replace(_CLUSTER, _MACHINE, 1)

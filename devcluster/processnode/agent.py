@@ -1,4 +1,4 @@
-"""Which pods are to run here, and which no longer."""
+"""Starts and ends pods whose processes run on this machine."""
 
 import asyncio
 import itertools
@@ -18,7 +18,7 @@ _BOUND = {"fieldSelector": "spec.nodeName!="}
 
 
 class NodeAgent:
-    """Plays all nodes whose pods are processes; it lives as long as their cluster."""
+    """Plays all nodes whose pods are processes, for as long as their cluster lasts."""
 
     def __init__(self, client: Client, cluster: Cluster) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""What a node has for its pods on this machine: the image, the token's folder, a process."""
+"""Provides pods on this machine with an image, the folder of a token, and a process."""
 
 import subprocess
 import sys
@@ -26,18 +26,18 @@ class Host:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._admin = read_own_kubeconfig(cluster.kubeconfig)
-        # What every container is told of the API server, and where its credentials are.
-        self._told: dict[str, dict[str, str]] = {}
+        self._credentials: dict[str, dict[str, str]] = {}
+        """Variables with the API server's address and the credentials, by the pod's UID."""
 
     @staticmethod
     def finds_no_image(image: str) -> bool:
-        """Whether a container of that image can't run here; registry, tag and digest are free."""
+        """Tell whether an image is not the operator's, whatever its registry, tag and digest."""
         return image.partition("@")[0].rpartition("/")[2].partition(":")[0] != IMAGE
 
     async def mount_token(self, client: Client, pod: Pod) -> float:
-        """Put a new token of the pod's account where it reads it; how long that lives, seconds.
+        """Write a new token of the pod's ServiceAccount; return its lifetime in seconds.
 
-        It is bound to the pod, as the kubelet's is: it dies with it.
+        The token is bound to the pod, as the kubelet's is.
         """
         account = f"/api/v1/namespaces/{pod.namespace}/serviceaccounts/{pod.account}"
         bound = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}
@@ -47,18 +47,18 @@ class Host:
         )
         folder = self._cluster.logs.parent / f"serviceaccount-{pod.name}"
         token = answer["status"]["token"]
-        self._told[pod.uid] = write_service_account(self._admin, folder, token=token)
+        self._credentials[pod.uid] = write_service_account(self._admin, folder, token=token)
         seconds: float = answer["spec"]["expirationSeconds"]
         return seconds
 
     def start(self, pod: Pod, container: Container, address: str) -> subprocess.Popen[bytes]:
-        """Start the container's process; what it says goes to `logs/POD.log`."""
+        """Start the container's process; its output goes to `logs/POD.log`."""
         local = reach(address)
         env = {
             **_IMAGE_ENVIRONMENT,
             "PYTHONPATH": find_source(self._cluster, container.image),
             "HOSTNAME": pod.name,
-            **self._told.get(pod.uid, {}),
+            **self._credentials.get(pod.uid, {}),
             "GPUSHARE_WEBHOOK_HOST": local,
             "GPUSHARE_METRICS_HOST": local,
             # Last: nothing that the Pod says is overruled.
@@ -69,18 +69,18 @@ class Host:
 
 
 def load_image(cluster: Cluster, tag: str, source: str) -> None:
-    """Have containers of this tag run the program that is found under a PYTHONPATH."""
+    """Make containers of this tag run the program under a PYTHONPATH."""
     images = cluster.folder / _IMAGES
     images.mkdir(exist_ok=True)
     (images / tag).write_text(source)
 
 
 def find_source(cluster: Cluster, image: str) -> str:
-    """The PYTHONPATH under which an image's program is found."""
+    """Find the PYTHONPATH of an image's program."""
     loaded = cluster.folder / _IMAGES / image.rpartition(":")[2]
     return loaded.read_text() if loaded.is_file() else str(PROJECT / "operator")
 
 
 def log_name(pod: str) -> str:
-    """The file in the cluster's folder of logs that has what a pod says."""
+    """Return the name of a pod's log in the cluster's folder of logs."""
     return f"{Path(pod).name}.log"

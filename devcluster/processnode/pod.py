@@ -1,4 +1,4 @@
-"""What the kubelet reads from a Pod."""
+"""Parses a Pod for the kubelet."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _KEYED = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 
 
 class UnplayableError(ClusterError):
-    """The Pod asks for something that is not played here; the message says for what."""
+    """The Pod has a field that is not played here; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Container:
-    """A pod's only container; the image's entrypoint is what it runs."""
+    """The only container of a pod, which runs the image's entrypoint."""
 
     name: str
     image: str
@@ -51,12 +51,12 @@ class Pod:
     account: str
     restart_policy: str
     token_seconds: int | None
-    """How long the token lives that is mounted; None where none is."""
+    """Lifetime of the mounted token; None where there is none."""
     is_deleted: bool
     grace_seconds: float
-    """From its deletion; before that, what its spec allows."""
+    """Grace period of the deletion, or before it that of the spec."""
     version: int
-    """resourceVersion."""
+    """resourceVersion of the Pod."""
     source: Object = field(repr=False, compare=False)
 
     @property
@@ -65,7 +65,7 @@ class Pod:
 
 
 def parse_pod(raw: Object) -> Pod | None:
-    """The pod, if the nodes that it selects are the kubelet's."""
+    """Parse a pod; None where its node selector is not for the kubelet's nodes."""
     meta, spec = raw["metadata"], raw["spec"]
     if names.RUNS_PROCESSES not in spec.get("nodeSelector", {}):
         return None
@@ -84,9 +84,9 @@ def parse_pod(raw: Object) -> Pod | None:
 
 
 def parse_container(pod: Object, address: str) -> Container:
-    """The container of a pod that has an `address`.
+    """Parse the container of a pod with an `address`.
 
-    Raises :class:`UnplayableError` where only a real kubelet could run it.
+    Raises :class:`UnplayableError` where only a real kubelet could run the container.
     """
     if len(pod["spec"]["containers"]) != 1 or pod["spec"].get("initContainers"):
         raise UnplayableError("a pod here has one container, and none before it")
@@ -125,7 +125,7 @@ def _resolve(variable: Object, pod: Object, address: str) -> str:
         return value
     path = variable["valueFrom"].get("fieldRef", {}).get("fieldPath", "")
     if match := _KEYED.fullmatch(path):
-        found = pod["metadata"].get(match[1], {}).get(match[2], "")
+        resolved = pod["metadata"].get(match[1], {}).get(match[2], "")
     else:
         fields = {
             "metadata.name": pod["metadata"]["name"],
@@ -137,8 +137,8 @@ def _resolve(variable: Object, pod: Object, address: str) -> str:
         }
         if path not in fields:
             raise UnplayableError(f"{variable['name']}: {variable['valueFrom']} is not read here")
-        found = fields[path]
-    return str(found)
+        resolved = fields[path]
+    return str(resolved)
 
 
 def _parse_probe(raw: Object | None, ports: Mapping[str, int]) -> Probe | None:

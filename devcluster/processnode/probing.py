@@ -1,4 +1,4 @@
-"""Probes: what their results come to, and how one is made."""
+"""Makes probes and judges their results."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,17 +11,17 @@ from devcluster.processnode.pod import Probe
 
 @dataclass(frozen=True)
 class Tally:
-    """Results of one probe since the last that was otherwise."""
+    """Number of equal results of a probe in a row."""
 
     successes: int = 0
     failures: int = 0
 
     def add(self, succeeded: bool) -> "Tally":
-        """The tally with one more result."""
+        """Return the tally with another result."""
         return Tally(self.successes + 1, 0) if succeeded else Tally(0, self.failures + 1)
 
     def judge(self, probe: Probe) -> bool | None:
-        """What the results say by the probe's thresholds; None where that is too early to say."""
+        """Judge the results by the probe's thresholds; None where there are too few."""
         if self.successes >= probe.success_threshold:
             return True
         if self.failures >= probe.failure_threshold:
@@ -30,7 +30,7 @@ class Tally:
 
 
 async def verdicts(probe: Probe, host: str) -> AsyncIterator[bool]:
-    """Probe for ever; yields what each result says, where it says anything."""
+    """Probe for ever; yield each judgement."""
     tally = Tally()
     await asyncio.sleep(probe.initial_delay_seconds)
     while True:

@@ -1,4 +1,4 @@
-"""The life of one pod: its process is started, probed, started again, stopped, and told of."""
+"""Runs one pod: starts, probes, restarts and stops its process, and writes its status."""
 
 import asyncio
 import contextlib
@@ -23,13 +23,13 @@ log = logging.getLogger(__name__)
 _FIRST_BACK_OFF_SECONDS = 1.0
 _LONGEST_BACK_OFF_SECONDS = 60.0
 _FORGIVEN_SECONDS = 600.0
-"""A container that ran for so long starts at once again."""
+"""Runtime after which a container's next restart is immediate."""
 _TOKEN_RETRY_SECONDS = 1.0
 _SIGNALLED = 128
 
 
 class PodRunner:
-    """Runs one pod from its binding to its end; `delete` and `vanish` tell of what comes."""
+    """Runs one pod from its binding until `delete` or `vanish`."""
 
     def __init__(self, client: Client, host: Host, pod: Pod, address: str) -> None:
         self._client, self._host, self._pod, self._address = client, host, pod, address
@@ -42,12 +42,12 @@ class PodRunner:
         self._is_gone = False
 
     def delete(self, grace_seconds: float) -> None:
-        """The pod is being deleted: its process may end by itself for so long."""
+        """Stop the pod's process, which is being deleted, within the grace period."""
         self._grace_seconds = grace_seconds
         self._stopping.set()
 
     def vanish(self) -> None:
-        """The pod is there no more: nothing of it may go on."""
+        """End the process of a pod that is gone."""
         self._is_gone = True
         self.delete(0)
         if self._process is not None:
@@ -64,7 +64,7 @@ class PodRunner:
             raw = self._pod.source["spec"]["containers"][0]
             container = Container(raw["name"], raw["image"], (), {}, None, None, None)
             self._set(waits_for=("CreateContainerConfigError", str(error)))
-            await self._tell(container)
+            await self._write_status(container)
         else:
             if not self._stopping.is_set():
                 async with self._reporting(container), self._with_token():
@@ -98,7 +98,7 @@ class PodRunner:
         )
 
     async def _run_once(self, container: Container) -> int:
-        """One run of the container, from its start to its end; its exit code."""
+        """Run the container once; return its exit code."""
         restarts = self._state.restarts + int(self._state.ended is not None)
         process = self._process = self._host.start(self._pod, container, self._address)
         self._set(
@@ -128,7 +128,7 @@ class PodRunner:
         return exit_code
 
     async def _probe(self, container: Container) -> None:
-        """Return when the container is to be killed: not started in time, or not alive."""
+        """Return when a probe requires to kill the container: not started in time, or not alive."""
         host = reach(self._address)
         if container.startup is not None:
             async for has_started in verdicts(container.startup, host):
@@ -156,22 +156,22 @@ class PodRunner:
 
     @contextlib.asynccontextmanager
     async def _reporting(self, container: Container) -> AsyncIterator[None]:
-        """Within the block each change of the state is written, and before it ends the last."""
-        reporting = asyncio.create_task(self._tell_for_ever(container))
+        """Write each change of the state within the block, the last one before its end."""
+        reporting = asyncio.create_task(self._write_changes(container))
         try:
             yield
         finally:
             reporting.cancel()
             await asyncio.gather(reporting, return_exceptions=True)
-            await self._tell(container)
+            await self._write_status(container)
 
-    async def _tell_for_ever(self, container: Container) -> None:
+    async def _write_changes(self, container: Container) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            await self._tell(container)
+            await self._write_status(container)
 
-    async def _tell(self, container: Container) -> None:
+    async def _write_status(self, container: Container) -> None:
         if self._is_gone:
             return
         status = build_status(
@@ -187,7 +187,7 @@ class PodRunner:
 
     @contextlib.asynccontextmanager
     async def _with_token(self) -> AsyncIterator[None]:
-        """Within the block the pod's token is there, and valid."""
+        """Keep a valid token of the pod within the block."""
         if self._pod.token_seconds is None:
             yield
             return
@@ -233,7 +233,7 @@ class PodRunner:
 
 
 async def _wait_end(process: subprocess.Popen[bytes]) -> int:
-    """The exit code, as a container's: a signal counts from 128 on."""
+    """Wait for the exit code of a container: 128 plus the number of a signal."""
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
     descriptor = os.pidfd_open(process.pid)
     loop.add_reader(descriptor, ended.set)

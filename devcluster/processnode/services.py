@@ -1,4 +1,4 @@
-"""kube-proxy's part: a connection to a Service's address goes to one of its ready pods."""
+"""Plays kube-proxy: forwards connections to a Service's address to one of its ready pods."""
 
 import asyncio
 import contextlib
@@ -24,10 +24,10 @@ _REFUSED = b"HTTP/1.1 503 Service Unavailable\r\n\r\n"
 
 @dataclass(frozen=True)
 class Service:
-    """A Service's address and, by their numbers, the names of its ports."""
+    """A Service's address, and the names of its ports by number."""
 
     key: tuple[str, str]
-    """Namespace and name."""
+    """Namespace and name of the Service."""
     address: str
     ports: Mapping[int, str]
     version: int
@@ -35,26 +35,25 @@ class Service:
 
 @dataclass(frozen=True)
 class Endpoints:
-    """A slice of a Service's pods."""
+    """An EndpointSlice of a Service."""
 
     name: str
     service: tuple[str, str]
-    """Namespace and name."""
+    """Namespace and name of the Service."""
     ready: tuple[str, ...]
-    """Addresses of those that get new connections."""
+    """Addresses of pods that get new connections."""
     ending: tuple[str, ...]
-    """Of those that are being deleted and serve on: where none is ready, they are asked."""
+    """Addresses of pods that are being deleted and still serve, used if none is ready."""
     ports: Mapping[str, int]
     version: int
 
 
 class ServiceProxy:
-    """Listens at the unix `socket` where the API server sends what it has for Services and nodes
-    (see devcluster.controlplane); what is for a node's kubelet goes to the socket `kubelet`.
+    """Listens at the unix `socket` for the API server's connections to Services and nodes (see
+    devcluster.controlplane); those to a node's kubelet go to the socket `kubelet`.
 
-    Who is ready is what the EndpointSlices say, as for kube-proxy; one pod is asked after the
-    other, and connections that exist stay where they are. Where nobody is to be asked they are
-    refused at once.
+    Ready pods are those of the EndpointSlices, as for kube-proxy. Pods get connections in turn, and
+    existing connections stay. Connections to a Service without pods are refused at once.
     """
 
     def __init__(self, client: Client, socket: str, *, kubelet: str) -> None:
@@ -98,7 +97,7 @@ class ServiceProxy:
             await relay((reader, writer), connection)
 
     async def _connect(self, target: str) -> Connection:
-        """A connection to whom `target`, a host and a port, leads; OSError where that is nobody."""
+        """Connect to `target`, a host and a port. Raises OSError where nothing is behind it."""
         if target.endswith(f":{logs.PORT}"):
             return await asyncio.open_unix_connection(self._kubelet)
         backends = self._find(target)
@@ -108,7 +107,7 @@ class ServiceProxy:
         return await asyncio.open_connection(reach(host), port)
 
     def _find(self, target: str) -> list[tuple[str, int]]:
-        """Addresses and ports of the pods behind `target`, an address and a port of a Service."""
+        """Find the pods, by address and port, behind `target`, a Service's address and port."""
         address, _, port = target.rpartition(":")
         service = self._services.get(address)
         return find_backends(service, int(port), self._slices.values()) if service else []
@@ -129,7 +128,7 @@ class ServiceProxy:
 def find_backends(
     service: Service, port: int, slices: Iterable[Endpoints]
 ) -> list[tuple[str, int]]:
-    """Addresses and ports of the pods that get what comes to a `port` of the Service."""
+    """List the pods, by address and port, that serve a `port` of the Service."""
     name = service.ports.get(port)
     own = [each for each in slices if each.service == service.key and name in each.ports]
     if name is None:
@@ -139,7 +138,7 @@ def find_backends(
 
 
 def parse_service(raw: Object) -> Service | None:
-    """The Service, if it has an address of its own."""
+    """Parse a Service; None for one without an address."""
     meta, spec = raw["metadata"], raw["spec"]
     if spec.get("clusterIP", "None") in ("", "None"):
         return None
@@ -152,7 +151,7 @@ def parse_service(raw: Object) -> Service | None:
 
 
 def parse_endpoints(raw: Object) -> Endpoints:
-    """A slice, as kube-proxy reads it."""
+    """Parse an EndpointSlice as kube-proxy does."""
     meta = raw["metadata"]
     ready, ending = [], []
     for endpoint in raw.get("endpoints") or ():

@@ -1,4 +1,4 @@
-"""A pod's status, as the kubelet writes it."""
+"""Builds a pod's status as the kubelet does."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,41 +9,41 @@ from devcluster.processnode.pod import Pod
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run of the container ended."""
+    """The end of a run of the container."""
 
     exit_code: int
-    """128 and the signal's number where a signal ended it."""
+    """Exit code, or 128 plus the number of a signal."""
     started_at: str
     finished_at: str
 
 
 @dataclass(frozen=True)
 class State:
-    """How the container fares; a pod that has no process and no `ended` waits for its start."""
+    """State of the container; without a process and `ended` the pod waits for its start."""
 
     phase: str = "Pending"
     pid: int | None = None
     started_at: str = ""
     is_started: bool = False
-    """The startup probe succeeded, or there is none."""
+    """Whether the startup probe succeeded, or there is none."""
     is_ready: bool = False
     ready_changed_at: str = ""
     restarts: int = 0
     ended: Ended | None = None
-    """The last run that ended."""
+    """The last ended run."""
     waits_for: tuple[str, str] = ("ContainerCreating", "")
-    """Reason and message, while it does not run."""
+    """Reason and message while the container does not run."""
 
 
 def now() -> str:
-    """The time as the API has it."""
+    """Return the time in the API's format."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def build_status(
     pod: Pod, container: str, image: str, state: State, *, address: str, since: str
 ) -> Object:
-    """The pod's status; `since` is when the kubelet took it in."""
+    """Build the pod's status; `since` is the time of the kubelet's admission."""
     is_over = state.phase in ("Succeeded", "Failed")
     ready = {
         "status": "True" if state.is_ready else "False",

@@ -1,4 +1,4 @@
-"""Whether a node satisfies what a pod selects: the part of it that a kubelet checks again."""
+"""Evaluates a pod's node selector and affinity, which the kubelet checks again."""
 
 from collections.abc import Mapping
 from typing import Any

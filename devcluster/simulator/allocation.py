@@ -1,4 +1,4 @@
-"""What a container gets from the device plugin, fixed when its pod is admitted."""
+"""Allocates devices to a container when its pod is admitted."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ CARD_EXTRA_MIB = 770  # guide 000: a card that counts as 15 GiB shows 16130 MiB
 
 @dataclass(frozen=True)
 class Got:
-    """What one container holds; a restart of the container changes nothing of it."""
+    """Devices of a container, which a restart of the container does not change."""
 
     isolated: bool
     cards: tuple[int, ...] = ()
@@ -27,7 +27,7 @@ class Got:
 
     @property
     def start_error(self) -> str:
-        """Why the container cannot start; empty if it can."""
+        """Error that keeps the container from starting; empty if it can start."""
         devices = self.env.get(names.VISIBLE_DEVICES, "")
         return f"unknown device id: {devices}" if devices.startswith("no-gpu-has-") else ""
 
@@ -49,10 +49,10 @@ def give_shared(
     mps_running: bool,
     faults: Faults,
 ) -> Got:
-    """Return what a sharing plugin gives a container that asks for gpu-mem.
+    """Allocate as a sharing plugin does for a container that requests gpu-mem.
 
-    `cards` are those of the pod that the plugin found; None lets the container fail to start, as
-    the real plugin does instead of refusing the call.
+    `cards` are those of the pod that the plugin found; with None the container fails to start, as
+    with the real plugin, which does not refuse the call.
     """
     units = container.limits[names.GPU_MEM]
     index = ",".join(map(str, sorted(cards))) if cards else "-1"
@@ -78,9 +78,9 @@ def give_shared(
 def give_whole(
     count: int, taken: Sequence[int], node: Node, *, plugin: str, replicas: int = 1
 ) -> Got:
-    """Return what a whole-card plugin gives: the lowest free cards, with all their memory.
+    """Allocate as a whole-card plugin does: the lowest free cards, with all their memory.
 
-    Where each is offered several times, those come first that the fewest containers hold.
+    If a card is offered several times, those with the fewest containers come first.
     """
     free = [i for i in range(node.cards) if taken.count(i) < replicas]
     cards = tuple(sorted(sorted(free, key=taken.count)[:count]))
@@ -91,14 +91,14 @@ def give_whole(
 
 
 def give_unaccounted(node: Node) -> Got:
-    """Return what a GPU container sees that asks for none: every card, nothing enforced."""
+    """Allocate for a GPU container without a request: all cards, without isolation."""
     return Got(
         isolated=False, cards=tuple(range(node.cards)), visible_memory_mib=card_total_mib(node)
     )
 
 
 def build_record(got: Mapping[str, Got]) -> str:
-    """Return the value of the annotation `sim.devcluster/containers`."""
+    """Build the value of the annotation `sim.devcluster/containers`."""
     record = {
         name: {
             "isolated": one.isolated,
@@ -115,7 +115,7 @@ def build_record(got: Mapping[str, Got]) -> str:
 
 
 def parse_record(text: str | None) -> dict[str, Got] | None:
-    """Return an earlier `build_record`, or None if the pod was not admitted yet."""
+    """Parse the result of `build_record`; None if the pod was not admitted yet."""
     record = parse_object(text)
     if record is None:
         return None

@@ -1,4 +1,4 @@
-"""A node's boots: what a reboot ends, and what is there again after it."""
+"""Plays reboots of a node, and restarts of its kubelet."""
 
 import uuid
 from dataclasses import replace
@@ -13,17 +13,17 @@ from devcluster.simulator.sharing import Configs
 
 
 def has_rebooted(memory: Memory, node: Node) -> bool:
-    """Tell whether a node is in another boot than the one that is remembered."""
+    """Tell whether a node has another boot ID than the remembered one."""
     return node.boot_id != memory.boot_id
 
 
 def has_kubelet_restarted(memory: Memory, node: Node) -> bool:
-    """Tell whether a node's kubelet is another process than the one that is remembered."""
+    """Tell whether a node's kubelet was restarted more often than remembered."""
     return node.kubelet_restarts > memory.kubelet_restarts and not has_rebooted(memory, node)
 
 
 def find_reading(memory: Memory, node: Node, pods: tuple[Pod, ...], configs: Configs) -> list[Pod]:
-    """Return the components that read their node now: it must be fresh."""
+    """Find the components that read their node now, which must be up to date."""
     runs = {} if has_rebooted(memory, node) else memory.runs
     restarted = has_kubelet_restarted(memory, node)
     return [
@@ -33,14 +33,14 @@ def find_reading(memory: Memory, node: Node, pods: tuple[Pod, ...], configs: Con
 
 
 def start_kubelet(memory: Memory, faults: Faults, now: float) -> Memory:
-    """Let a booted node's kubelet start, unless it is held back; it reports its status at once."""
+    """Start a booted node's kubelet, unless a fault delays it; it reports its status at once."""
     if memory.kubelet_started_at is not None or faults.not_ready:
         return memory
     return replace(memory, kubelet_started_at=now, report_at=now)
 
 
 def restart_kubelet(memory: Memory, node: Node, now: float) -> Memory:
-    """Let the kubelet be another process, if it was restarted; its pods go on."""
+    """Record a restart of the kubelet, if there was one; its pods go on."""
     if not has_kubelet_restarted(memory, node):
         return memory
     restarts = node.kubelet_restarts
@@ -48,23 +48,23 @@ def restart_kubelet(memory: Memory, node: Node, now: float) -> Memory:
 
 
 def shut_down(memory: Memory, node: Node, now: float) -> Memory:
-    """Let kured reboot a node that asks for it: the node goes away.
+    """Shut down a node with kured's sentinel file, as kured does to reboot it.
 
-    Source: kured's manual; it looks for a sentinel file on every node.
+    Source: kured's manual.
     """
     asked = node.annotations.get(names.SENTINEL) == node.annotations.get(names.KURED) == "true"
     return replace(memory, down_since=now) if asked and memory.down_since is None else memory
 
 
 def next_boot_time(memory: Memory, faults: Faults) -> float | None:
-    """Return when a node that went away boots; None for any other, and for one that never will."""
+    """Return the time at which a shut-down node boots; None for others, and if it never does."""
     if memory.down_since is None or faults.never_boots:
         return None
     return memory.down_since + faults.reboot_seconds
 
 
 def find_next_boot(memory: Memory, faults: Faults, now: float) -> str | None:
-    """Return the boot ID to report of a node that boots now: its reboot counts once it is seen."""
+    """Return the boot ID of a node that boots now; the reboot counts once the ID is reported."""
     due = next_boot_time(memory, faults)
     if due is None or now < due:
         return None
@@ -72,11 +72,11 @@ def find_next_boot(memory: Memory, faults: Faults, now: float) -> str | None:
 
 
 def reboot(memory: Memory, node: Node, faults: Faults, now: float) -> Memory:
-    """Let every process of a node start again, if it has rebooted.
+    """Restart every process of a node, if it has rebooted.
 
-    The kernel module is loaded again unless its files were removed. The pods that ran are judged
-    when the kubelet starts, as if they came for the first time: no plugin has registered by then,
-    so it refuses those that hold a device.
+    The kernel module is loaded again unless its files were removed. The kubelet admits the pods
+    that ran like new ones when it starts: no plugin has registered by then, so it refuses pods with
+    a device.
 
     Source: kubelet 1.37's device manager, `devicesToAllocate`, on a reboot.
     """

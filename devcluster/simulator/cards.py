@@ -1,4 +1,4 @@
-"""Card-level scheduling: whether a pod fits a node's cards, and which card it gets."""
+"""Schedules a pod on a node's cards."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ class Card:
 
     @property
     def free(self) -> int:
-        """Units of gpu-mem that nobody holds; negative on an over-committed card."""
+        """Free units of gpu-mem; negative on an over-committed card."""
         return self.total - self.used
 
 
 def count_cards(node: Node, pods: Iterable[Pod]) -> tuple[Card, ...]:
-    """Return a node's cards with what the ledger charges to each.
+    """Return a node's cards with the ledger's allocated units.
 
     Source: gpushare-scheduler-extender divides capacity (not allocatable) by gpu-count, and
     releases a pod as soon as it has a deletionTimestamp.
@@ -50,7 +50,7 @@ def count_cards(node: Node, pods: Iterable[Pod]) -> tuple[Card, ...]:
 
 
 def choose_cards(pod: Pod, node: Node, cards: Iterable[Card]) -> tuple[int, ...] | str:
-    """Return the cards for a pod on a node, or the reason why there is none.
+    """Choose the cards for a pod on a node; return them, or the reason why there are none.
 
     One card with the least sufficient free memory (binpack) or with the most of it (spread, a
     label of Professional nodes); ties go to the lowest index. On Professional nodes the pod's

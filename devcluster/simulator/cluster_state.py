@@ -1,4 +1,4 @@
-"""What the simulator sees of a cluster: nodes, GPU pods and components, kept by watches."""
+"""Keeps the nodes, GPU pods and components of a cluster up to date by watches."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ BOUND_AND_ALIVE = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
 class DaemonSet:
-    """A DaemonSet in kube-system: its name is all that counts."""
+    """The name of a DaemonSet in kube-system."""
 
     def __init__(self, raw: Object) -> None:
         self.name: str = raw["metadata"]["name"]
@@ -26,7 +26,7 @@ class DaemonSet:
 
 
 class UnhealthyCards:
-    """A ConfigMap that may name a node's unhealthy cards."""
+    """A ConfigMap that may list a node's unhealthy cards."""
 
     def __init__(self, raw: Object) -> None:
         self.name: str = raw["metadata"]["name"]
@@ -35,7 +35,7 @@ class UnhealthyCards:
 
 
 class PluginConfigs:
-    """A ConfigMap that may hold configurations of NVIDIA's plugin."""
+    """A ConfigMap that may have configurations of NVIDIA's plugin."""
 
     def __init__(self, raw: Object) -> None:
         self.key = f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
@@ -44,10 +44,9 @@ class PluginConfigs:
 
 
 class ClusterState:
-    """Nodes and their pods as the simulator sees them; `wake` is told each node that changed.
+    """Nodes and their pods; `wake` is called for each changed node.
 
-    `edition` is the one that is installed, by its DaemonSets; `configs` are those of NVIDIA's
-    plugin.
+    `edition` is the installed one, by its DaemonSets; `configs` are those of NVIDIA's plugin.
     """
 
     def __init__(self, client: Client, wake: Callable[[str], None]) -> None:
@@ -104,12 +103,12 @@ class ClusterState:
                 tasks.create_task(mirror.run())
 
     async def wait_synced(self) -> None:
-        """Return when everything has been listed once."""
+        """Wait until all kinds have been listed once."""
         for mirror in self._mirrors:
             await mirror.synced.wait()
 
     def find_node(self, name: str) -> Node | None:
-        """Return a node, or None if there is none of that name."""
+        """Find a node; None if there is none with that name."""
         return self._nodes.get(name)
 
     def node_names(self) -> Iterator[str]:
@@ -121,7 +120,7 @@ class ClusterState:
         return {node.uid for node in self._nodes.values()}
 
     def find_unhealthy(self, node: str) -> str | None:
-        """Return what its ConfigMap says of a node's unhealthy cards, if there is one."""
+        """Find the text of a node's ConfigMap of unhealthy cards; None where there is none."""
         return self._unhealthy.get(f"{names.UNHEALTHY_GPU}{node}")
 
     def bound_pods(self) -> Iterator[Pod]:
@@ -129,24 +128,24 @@ class ClusterState:
         return (pod for pods in self._pods.values() for pod in pods.values())
 
     def pods_on(self, node: str) -> tuple[Pod, ...]:
-        """Return the pods bound to a node, as its kubelet sees them."""
+        """Return the pods bound to a node."""
         return tuple(self._pods[node].values()) if node in self._pods else ()
 
     def ledger_of(self, node: str) -> tuple[Pod, ...]:
-        """Return the pods that the scheduler charges to a node: bound, or about to be."""
+        """Return the pods in the scheduler's ledger of a node: bound, or about to be."""
         reserved = (pod for pod in self._reserved.values() if pod.node == node)
         return (*self.pods_on(node), *reserved)
 
     def reserve(self, pod: Pod) -> None:
-        """Charge a pod, with its node and ledger entry, before its Binding is seen."""
+        """Add a pod with its node to the ledger before the watch shows its Binding."""
         self._reserved[pod.uid] = pod
 
     def is_reserved(self, pod: Pod) -> bool:
-        """Whether a pod is charged to a node whose Binding is not seen yet."""
+        """Tell whether the ledger has a pod whose Binding the watch has not shown yet."""
         return pod.uid in self._reserved
 
     def release(self, pod: Pod) -> None:
-        """Take a reservation back: the Binding failed, or the pod has been seen."""
+        """Remove a reservation: the Binding failed, or the watch has shown it."""
         self._reserved.pop(pod.uid, None)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:

@@ -1,4 +1,4 @@
-"""The components' processes on one node: they start, read, get ready, restart and leave."""
+"""Plays the processes of components on a node, from their start to their end."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ INSTALL_ERROR = "failed to load the module: switched off by sim.devcluster/fault
 
 @dataclass(frozen=True)
 class Run:
-    """One process of a component: from the start of its container to the end or a restart."""
+    """A process of a component, from its container's start to its end or a restart."""
 
     component: str
     read: Read
@@ -48,7 +48,7 @@ class Run:
 
     @property
     def is_ready(self) -> bool:
-        """Whether its readiness probe passes."""
+        """Whether the readiness probe passes."""
         return self.ready_at is not None
 
 
@@ -56,7 +56,7 @@ Runs = Mapping[str, Run]  # by the pod's process: its UID, but for a mirror pod
 
 
 def find_starting(runs: Runs, pods: Iterable[Pod], node: Node, configs: Configs) -> list[Pod]:
-    """Return the components whose process starts now: what they read must be fresh."""
+    """Find the components whose process starts now, for which the node must be up to date."""
     return [
         pod
         for pod in pods
@@ -69,11 +69,11 @@ def find_starting(runs: Runs, pods: Iterable[Pod], node: Node, configs: Configs)
 def find_rebuilt(
     runs: Runs, pods: Iterable[Pod], node: Node, configs: Configs, *, kubelet_restarted: bool
 ) -> list[Pod]:
-    """Return the plugins that build themselves anew in place: they read their node again.
+    """Find the plugins that read their node again without a restart.
 
     Source: gpushare-device-plugin does so on SIGHUP, and whenever the kubelet's socket is created;
-    neither its pod's UID nor its restart count changes. NVIDIA's plugin does the same; its
-    config-manager sends the signal, as that of GPU feature discovery does. That of the MPS daemon
+    neither the pod's UID nor its restart count changes. NVIDIA's plugin does so too; the signal is
+    from its config-manager, as for GPU feature discovery. The config-manager of the MPS daemon
     looks for a process of another name.
     """
     return [
@@ -92,9 +92,9 @@ def find_rebuilt(
 
 
 def find_ended(runs: Runs, pods: Iterable[Pod], node: Node) -> set[str]:
-    """Return the processes that have ended: the pod is gone, or told to stop.
+    """Find the ended processes, whose pod is gone or being deleted.
 
-    A static pod stays while its manifest does, whatever becomes of its mirror pod.
+    A static pod stays while its manifest exists, also without its mirror pod.
     """
     kept = names.STATIC_PLUGIN_POD if node.has_static_plugin else None
     ended = set(runs) - {pod.process for pod in pods if _is_live(pod)}
@@ -110,7 +110,7 @@ def start(
     faults: Faults,
     now: float,
 ) -> dict[str, Run]:
-    """Start (or restart in place) these: each reads its node's labels."""
+    """Start, or restart in place, these components, each of which reads its node's labels."""
     return {**runs} | {
         pod.process: Run(
             pod.component,
@@ -133,7 +133,7 @@ def rebuild(
     faults: Faults,
     now: float,
 ) -> dict[str, Run]:
-    """Let these plugins read their node again and register anew, each in the process it is."""
+    """Make these plugins read their node and register again, without a restart."""
     return {**runs} | {
         pod.process: replace(
             runs[pod.process],
@@ -148,14 +148,14 @@ def rebuild(
 
 
 def _read(runs: Runs, pod: Pod, node: Node, module: str, configs: Configs) -> Read:
-    """Read a node: a container that starts again in its pod has its init container behind it."""
+    """Read a node; a restarted container does not run the init container again."""
     run = runs.get(pod.process)
     config = read_again(pod, node, configs, run.read.config) if run else None
     return read_node(node, module, config or read_at_start(pod, node, configs) or Config())
 
 
 def resume(pods: Iterable[Pod], node: Node, faults: Faults, now: float) -> dict[str, Run]:
-    """Return the processes that ran before the simulator was started, from its own records."""
+    """Return the processes that ran before the simulator's start, from its own records."""
     runs = {}
     for pod in sorted(pods, key=lambda pod: (pod.created, pod.uid)):
         read = parse_read(pod.annotations.get(names.READ))
@@ -178,7 +178,7 @@ def resume(pods: Iterable[Pod], node: Node, faults: Faults, now: float) -> dict[
 
 
 def get_ready(runs: Runs, faults: Faults, now: float) -> dict[str, Run]:
-    """Let those become Ready whose time has come."""
+    """Set processes Ready whose time has come."""
     return {
         uid: replace(run, ready_at=now)
         if not run.is_ready and (due := ready_time(run, faults)) is not None and due <= now
@@ -188,7 +188,7 @@ def get_ready(runs: Runs, faults: Faults, now: float) -> dict[str, Run]:
 
 
 def ready_time(run: Run, faults: Faults) -> float | None:
-    """Return when a process that is not Ready will be; None while a fault keeps it from that."""
+    """Return the time at which a process becomes Ready; None while a fault prevents it."""
     if run.component in INSTALLERS:
         return None if faults.installer_fails else run.started_at + faults.installer_delay_seconds
     if run.component in PLUGINS and faults.plugin_never_ready:
@@ -197,7 +197,7 @@ def ready_time(run: Run, faults: Faults) -> float | None:
 
 
 def register_time(run: Run, faults: Faults) -> float | None:
-    """Return when a Ready plugin will register, and feature discovery label; None for others."""
+    """Return the time at which a Ready plugin registers, or feature discovery labels; else None."""
     if run.serving or run.ready_at is None or run.read.config.broken:
         return None
     since = max(run.ready_at, run.built_at)
@@ -209,9 +209,9 @@ def register_time(run: Run, faults: Faults) -> float | None:
 
 
 def waits_for_daemon(run: Run, runs: Runs) -> bool:
-    """Tell whether a plugin shall share by MPS and no daemon of it answers.
+    """Tell whether a plugin needs an MPS daemon that does not answer.
 
-    Source: NVIDIA's plugin asks the daemon of its resource when it starts, and only then.
+    Source: NVIDIA's plugin calls the daemon of its resource only when it starts.
     """
     config = run.read.config
     return (
@@ -235,20 +235,20 @@ def is_mps_running(runs: Runs) -> bool:
 def is_installed(runs: Runs) -> bool:
     """Tell whether an installer has put the module and its files on the node.
 
-    It looks after them for as long as it runs: what is removed meanwhile is back at once.
+    A running installer restores removed files at once.
     """
     return any(run.component in INSTALLERS and run.is_ready for run in runs.values())
 
 
 def plan_waiting_status(pod: Pod) -> PodStatus:
-    """Return how a component's pod should look whose config-manager finds no configuration."""
+    """Plan the status of a component's pod whose config-manager finds no configuration."""
     init = {name: _crash(1, NO_CONFIG) for name in pod.init_containers}
     waiting = Look(Shown(waiting="PodInitializing"))
     return PodStatus("Pending", {each.name: waiting for each in pod.containers}, init=init)
 
 
 def plan_status(pod: Pod, run: Run, node: Node, configs: Configs, faults: Faults) -> PodStatus:
-    """Return how a component's pod should look."""
+    """Plan the status of a component's pod."""
     if run.component in INSTALLERS and faults.installer_fails and not run.is_ready:
         look = _crash(run.restarts, INSTALL_ERROR)
     else:

@@ -1,4 +1,4 @@
-"""The kubelet's device manager: which plugin serves which resource, and what a node reports."""
+"""Plays the kubelet's device manager: registrations of plugins, and the resources of a node."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from devcluster.simulator.faults import Faults
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What the device manager knows of one resource."""
+    """The device manager's state of a resource."""
 
     plugin: str  # UID of the plugin pod that registered last
     devices: int
@@ -17,13 +17,13 @@ class Endpoint:
 
     @property
     def healthy(self) -> int:
-        """The number of devices that may be allocated, as the kubelet sees it by itself."""
+        """Number of devices that may be allocated by the kubelet's own state."""
         return 0 if self.silent or self.lost_at is not None else self.devices
 
 
 @dataclass(frozen=True)
 class Report:
-    """The amounts of one resource in a node's status."""
+    """The amounts of a resource in a node's status."""
 
     capacity: str
     allocatable: str
@@ -35,13 +35,13 @@ Endpoints = Mapping[str, Endpoint]
 def register(
     endpoints: Endpoints, plugin: str, devices: Mapping[str, int], *, silent: bool = False
 ) -> dict[str, Endpoint]:
-    """Let a plugin serve resources: the last to register wins, silently."""
+    """Register a plugin's resources; the last registration wins, silently."""
     new = {resource: Endpoint(plugin, count, None, silent) for resource, count in devices.items()}
     return {**endpoints, **new}
 
 
 def lose(endpoints: Endpoints, plugins: Iterable[str], now: float) -> dict[str, Endpoint]:
-    """Mark everything that these plugins served as unhealthy from now on."""
+    """Mark the devices of these plugins as unhealthy from now on."""
     gone = set(plugins)
     return {
         resource: replace(endpoint, lost_at=now)
@@ -52,12 +52,12 @@ def lose(endpoints: Endpoints, plugins: Iterable[str], now: float) -> dict[str, 
 
 
 def begin_boot(endpoints: Endpoints, now: float) -> dict[str, Endpoint]:
-    """Return what the device manager knows after a reboot, from its checkpoint: names alone."""
+    """Return the device manager's state after a reboot, from its checkpoint: only names."""
     return {resource: Endpoint("", 0, lost_at=now) for resource in endpoints}
 
 
 def has_expired(endpoint: Endpoint, faults: Faults, now: float) -> bool:
-    """Tell whether the kubelet has given up a resource whose plugin left.
+    """Tell whether the kubelet has removed a resource whose plugin left.
 
     Source: `endpointStopGracePeriod` of kubelet 1.37's device manager.
     """
@@ -66,7 +66,7 @@ def has_expired(endpoint: Endpoint, faults: Faults, now: float) -> bool:
 
 
 def find_report(endpoint: Endpoint, faults: Faults, now: float) -> Report:
-    """Return what the node's next status says of a resource.
+    """Return the amounts of a resource in the node's next status.
 
     Source: a stopped endpoint's devices are unhealthy at once and stay in capacity until the
     kubelet's grace period ends; the key stays for good (kubelet 1.37, `nodestatus/setters.go`).
@@ -77,5 +77,5 @@ def find_report(endpoint: Endpoint, faults: Faults, now: float) -> Report:
 
 
 def expiry_time(endpoint: Endpoint, faults: Faults) -> float | None:
-    """Return when a lost resource's capacity goes; None for one that is served."""
+    """Return the time at which a lost resource's capacity is removed; None for a served one."""
     return None if endpoint.lost_at is None else endpoint.lost_at + faults.capacity_expires_seconds

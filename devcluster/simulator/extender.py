@@ -1,7 +1,7 @@
 """The card-level scheduler, as an extender of kube-scheduler (guide 004) over HTTP.
 
-Source: kube-scheduler's extender v1 protocol, whose keys Go reads in any case. It stands for the
-open-source extender (`ExtenderCache`), and on Professional nodes for the vendor's own scheduler.
+Source: kube-scheduler's extender v1 protocol, whose keys Go reads in any case. Plays the
+open-source extender (`ExtenderCache`), and on Professional nodes the vendor's own scheduler.
 """
 
 import asyncio
@@ -35,21 +35,20 @@ RESERVATION_SECONDS = 30  # by then the watch has shown a pod that was bound, or
 
 
 class Extender:
-    """Answers filter, bind and inspect from the player's world."""
+    """Answers filter, bind and inspect from the player's state."""
 
     def __init__(self, client: Client, player: Player) -> None:
         self._client, self._player, self._cluster = client, player, player.cluster
         self._begin(self._cluster.bound_pods())
 
     async def restart(self) -> None:
-        """Forget everything but the bound pods that there are now, as soon as the player's watch
-        has seen what is gone."""
+        """Forget everything but the existing bound pods, once the player's watch has caught up."""
         while await self._lags():  # noqa: ASYNC110 - what it waits for is the API server's
             await asyncio.sleep(LAG_SECONDS)
         self._begin(self._cluster.bound_pods())
 
     async def _lags(self) -> bool:
-        """Whether the player's watch still has a bound pod or a node that is gone."""
+        """Tell whether the player's watch still has a deleted node or bound pod."""
         pods, nodes = {pod.uid for pod in self._cluster.bound_pods()}, self._cluster.node_uids()
         for path, known in (("/api/v1/pods", pods), ("/api/v1/nodes", nodes)):
             items, _ = await self._client.list(path, {})
@@ -63,7 +62,7 @@ class Extender:
         cluster.on_pod = self._cache.take
 
     def build_application(self) -> web.Application:
-        """Return the HTTP application with its routes; `/restart` is ours."""
+        """Build the HTTP application with its routes; `/restart` is ours."""
         application = web.Application(client_max_size=LARGEST_REQUEST_BYTES)
         application.router.add_post(f"{PREFIX}/filter", self._filter)
         application.router.add_post(f"{PREFIX}/bind", self._bind)
@@ -124,8 +123,8 @@ class Extender:
         )
         if isinstance(chosen, str):
             raise LookupError(chosen)
-        seen = node if professional else self._know(node.name).node
-        entry = build_entry(pod, seen, chosen, time.time())
+        observed = node if professional else self._know(node.name).node
+        entry = build_entry(pod, observed, chosen, time.time())
         placed = replace(pod, node=node.name, annotations={**pod.annotations, **entry})
         self._cluster.reserve(placed)
         if not professional:
@@ -152,7 +151,7 @@ class Extender:
             asyncio.get_running_loop().call_later(RESERVATION_SECONDS, self._cluster.release, pod)
 
     async def _inspect(self, request: web.Request) -> web.Response:
-        """Every node that it ever heard of, those that are gone included."""
+        """List all nodes that the cache has, also deleted ones."""
         self._cache.catch_up()
         nodes = [
             _describe(name, info.memory, _describe_remembered(info))

@@ -1,8 +1,8 @@
-"""What the open-source scheduler extender remembers of nodes and pods, its faults included.
+"""Plays the cache of the open-source scheduler extender, its faults included.
 
-Source: AliyunContainerService/gpushare-scheduler-extender c0b6141, pkg/cache and pkg/gpushare. It
-counts a node's cards when it first hears of the node, and a pod's units when it first sees the pod
-on a card; it forgets neither before it restarts.
+Source: AliyunContainerService/gpushare-scheduler-extender c0b6141, pkg/cache and pkg/gpushare. The
+extender counts a node's cards when it first reads the node, and a pod's units when it first reads
+the pod on a card; it keeps both until it restarts.
 """
 
 import re
@@ -20,14 +20,14 @@ MAX_DIGITS = 20  # more than any number of 64 bits has
 
 @dataclass
 class Device:
-    """A card, and the pods on it as they were when they were first seen there."""
+    """A card with its pods, as they were first read."""
 
     total: int
     pods: dict[str, Pod] = field(default_factory=dict)
 
     @property
     def used(self) -> int:
-        """Units by the pods' annotations."""
+        """Used units by the pods' annotations."""
         return sum(
             max(parse_int(pod.annotations.get(names.MEM_POD)) or 0, 0)
             for pod in self.pods.values()
@@ -36,14 +36,14 @@ class Device:
 
 
 class NodeInfo:
-    """A node as it was when the extender first heard of it."""
+    """A node as the extender first read it."""
 
     def __init__(self, node: Node) -> None:
         self.devices: list[Device] = []
         self.reset(node)
 
     def reset(self, node: Node) -> None:
-        """Take the node as it is now; cards that there are keep what memory they have."""
+        """Update the node; existing cards keep their memory."""
         self.node = node
         self.count = parse_quantity(node.capacity.get(names.GPU_COUNT, "0"))
         self.memory = parse_quantity(node.capacity.get(names.GPU_MEM, "0"))
@@ -52,7 +52,7 @@ class NodeInfo:
 
     @property
     def must_reset(self) -> bool:
-        """Whether it had no cards, or no memory, when it was last looked at."""
+        """Whether the node had no cards, or no memory, when it was last read."""
         return not self.devices or self.memory <= 0 or self.count <= 0
 
 
@@ -65,7 +65,7 @@ class ExtenderCache:
         find_unhealthy: Callable[[str], str | None],
         pods: Iterable[Pod] = (),
     ) -> None:
-        """As after a restart; `find_unhealthy` is the key `gpus` of a node's ConfigMap."""
+        """Create an empty cache; `find_unhealthy` returns the key `gpus` of a node's ConfigMap."""
         self._find_node, self._find_unhealthy = find_node, find_unhealthy
         self.nodes: dict[str, NodeInfo] = {}
         self._known: set[str] = set()
@@ -74,7 +74,7 @@ class ExtenderCache:
             self.take(None, pod)
 
     def find(self, name: str) -> NodeInfo | None:
-        """What it knows of a node that there is."""
+        """Find an existing node in the cache."""
         node = self._find_node(name)
         if node is None:
             return None
@@ -86,7 +86,7 @@ class ExtenderCache:
         return info
 
     def take(self, old: Pod | None, new: Pod | None) -> None:
-        """A bound pod has come, changed, ended or gone."""
+        """Record a bound pod that was added, changed, ended or deleted."""
         pod = new or old
         if pod is None or not pod.demand(names.GPU_MEM):
             return
@@ -98,7 +98,7 @@ class ExtenderCache:
             self.catch_up()
 
     def catch_up(self) -> None:
-        """Put pods on their cards whose node was not known when they came."""
+        """Add pods to their cards whose node was not known before."""
         for pod in list(self._untold.values()):
             if (info := self.find(pod.node)) is not None:
                 del self._untold[pod.uid]
@@ -106,7 +106,7 @@ class ExtenderCache:
                     self._known.add(pod.uid)
 
     def add(self, pod: Pod, info: NodeInfo) -> bool:
-        """Put a pod on the card that its annotation names; False where there is none."""
+        """Add a pod to the card of its annotation; return False where there is none."""
         card = find_card(pod)
         if card not in range(len(info.devices)):
             return False
@@ -114,18 +114,18 @@ class ExtenderCache:
         return True
 
     def _remove(self, pod: Pod) -> None:
-        """Off the card that its annotation names now, whichever it is on."""
+        """Remove a pod from the card of its current annotation, even if it is on another."""
         self.take_back(pod)
         self._known.discard(pod.uid)
 
     def take_back(self, pod: Pod) -> None:
-        """Off the card that its annotation names: its Binding failed, or it is gone."""
+        """Remove a pod whose Binding failed, or that is gone, from the card of its annotation."""
         info, card = self.find(pod.node), find_card(pod)
         if info is not None and card in range(len(info.devices)):
             info.devices[card].pods.pop(pod.uid, None)
 
     def choose(self, pod: Pod, info: NodeInfo) -> int | str:
-        """The card for a pod, or why there is none, as the verb bind finds it."""
+        """Choose the card for a pod as the verb bind does; return why there is none."""
         if reason := self.refuse(pod, info):
             return reason
         asked, free = pod.demand(names.GPU_MEM), self._list_free(info)
@@ -136,7 +136,7 @@ class ExtenderCache:
         return min(fitting)[1]
 
     def refuse(self, pod: Pod, info: NodeInfo) -> str:
-        """Why the verb filter refuses the node; empty where it does not."""
+        """Find why the verb filter refuses the node; empty where it does not."""
         if info.memory <= 0:
             return f"The node {info.node.name} is not for GPU share, need skip"
         asked = pod.demand(names.GPU_MEM)
@@ -144,7 +144,7 @@ class ExtenderCache:
         return "" if fits else NO_CARD
 
     def _list_free(self, info: NodeInfo) -> dict[int, int]:
-        """Units by card, unsigned: a card that is given out twice has almost infinitely many."""
+        """List free units by card, unsigned: an over-committed card has almost infinitely many."""
         text = self._find_unhealthy(info.node.name)
         # What is no number counts as 0.
         unhealthy = {parse_int(part) or 0 for part in text.split(",")} if text is not None else ()
@@ -156,13 +156,13 @@ class ExtenderCache:
 
 
 def find_card(pod: Pod) -> int:
-    """The card that its annotation names; -1 where none."""
+    """Find the card of a pod's annotation; -1 where there is none."""
     card = parse_int(pod.annotations.get(names.MEM_IDX))
     return -1 if card is None else card
 
 
 def parse_int(text: str | None) -> int | None:
-    """As Go's strconv.Atoi reads it, the nearest of 64 bits included; None where it does not."""
+    """Parse as Go's strconv.Atoi does, with the nearest number of 64 bits; None for other text."""
     found = re.fullmatch(r"([+-]?)0*([0-9]+)", text or "")
     if found is None:
         return None

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 DEFAULT_DELAY_SECONDS = 0.2
 KUBELET_PERIOD_SECONDS = 10.0
-"""A kubelet's own nodeStatusUpdateFrequency. Tests choose a shorter one for their clusters; the
-operator's settle time must be longer than whatever it is."""
+"""Default of the kubelet's nodeStatusUpdateFrequency. Tests choose a shorter one for their
+clusters; the operator's settle time must be longer."""
 MIB_PER_GIB = 1024
 CHOICES = {"memory_unit": ("GiB", "MiB")}
 
@@ -19,10 +19,10 @@ class FaultError(ValueError):
 
 @dataclass(frozen=True)
 class Faults:
-    """What the annotation `sim.devcluster/fault` of a node says, as JSON with these keys.
+    """The annotation `sim.devcluster/fault` of a node, JSON with these keys.
 
-    The last one is no fault: it chooses between readings of a fact that no public source settles,
-    so that tests can run both ways.
+    The last key is no fault: it chooses between interpretations of a fact without a public source,
+    so that tests can run with both.
     """
 
     plugin_never_ready: bool = False
@@ -61,7 +61,7 @@ NO_FAULTS = Faults()
 
 
 def parse_faults(text: str | None, usual: Faults = NO_FAULTS) -> Faults:
-    """Return the faults of an annotation's value; what it does not mention is as `usual`.
+    """Parse the faults in an annotation's value; missing keys are as in `usual`.
 
     Raises FaultError for anything but a JSON object with known keys and fitting values.
     """

@@ -1,4 +1,4 @@
-"""The kubelet's admission of pods to a node, and how admitted pods look from then on."""
+"""Plays the kubelet's admission of pods to a node, and their status."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,13 +23,13 @@ from devcluster.simulator.usage import OUT_OF_MEMORY
 
 LONGEST_BACKOFF_SECONDS = 60
 STARTING_SECONDS = 3.0
-"""A pod is Pending for some seconds after its admission: containers are made and started. Here
-they run at once; only a plugin that looks for Pending pods must not be misled by that."""
+"""Time after its admission for which a pod counts as Pending, as while real containers start; for a
+plugin that looks for Pending pods. The simulated containers run at once."""
 
 
 @dataclass(frozen=True)
 class Admission:
-    """What became of a pod at the kubelet's door, for good."""
+    """The final result of a pod's admission."""
 
     at: float = 0.0
     got: Mapping[str, Got] = field(default_factory=dict)  # by container
@@ -48,7 +48,7 @@ class Crash:
 
 @dataclass(frozen=True)
 class Door:
-    """What the kubelet and its plugins know at the instant of an admission."""
+    """State of the kubelet and its plugins at an admission."""
 
     node: Node
     pods: tuple[Pod, ...]
@@ -80,10 +80,10 @@ def admit(pod: Pod, door: Door, now: float) -> tuple[Admission, dict[str, float]
     for container in pod.containers:
         if units := container.limits.get(names.GPU_MEM, 0):
             endpoint = door.endpoints[names.GPU_MEM]
-            found = find_assumed(door.pods, units, door.settled, starting)
-            cards = found[1] if found else {0: units} if door.node.cards == 1 else None
-            if found:
-                settled[found[0].uid] = now
+            assumed = find_assumed(door.pods, units, door.settled, starting)
+            cards = assumed[1] if assumed else {0: units} if door.node.cards == 1 else None
+            if assumed:
+                settled[assumed[0].uid] = now
             run = door.runs.get(endpoint.plugin)
             got[container.name] = give_shared(
                 pod,
@@ -118,7 +118,7 @@ def admit(pod: Pod, door: Door, now: float) -> tuple[Admission, dict[str, float]
 def plan_status(
     pod: Pod, admission: Admission, crashes: Mapping[tuple[str, str], Crash]
 ) -> PodStatus:
-    """Return how a pod should look that the kubelet has judged."""
+    """Plan the status of an admitted or refused pod."""
     if admission.reason:
         return PodStatus("Failed", {}, admission.reason, admission.message)
     looks: dict[str, Look] = {}
@@ -148,7 +148,7 @@ def plan_crashes(
     pods: Iterable[Pod],
     now: float,
 ) -> dict[tuple[str, str], Crash]:
-    """Go on with the crash loops of the (pod UID, container) that fail, and end the others."""
+    """Continue the crash loops of failing containers (pod UID, name), and end the others."""
     shown = {(pod.uid, name): look.restarts for pod in pods for name, look in pod.shown.items()}
     going: dict[tuple[str, str], Crash] = {}
     for key in failing:
@@ -166,10 +166,10 @@ def _demand(pod: Pod) -> dict[str, int]:
 
 
 def _find_refusal(resource: str, wanted: int, door: Door, now: float) -> tuple[str, str] | None:
-    """Return reason and message of a refusal.
+    """Find the reason and message of a refusal; None where the pod is admitted.
 
-    A resource that has expired is none of the device manager's any more, unless a pod holds a
-    device of it: then the node's resources decide.
+    The device manager has no expired resource, unless a pod holds a device of it: then the node's
+    resources decide.
     """
     endpoint = door.endpoints.get(resource)
     held = sum(admission.demand.get(resource, 0) for admission in door.admissions.values())

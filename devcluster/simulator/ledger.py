@@ -1,4 +1,4 @@
-"""The ledger of GPU memory that scheduler and plugin keep in pod annotations, per edition."""
+"""Reads and writes the ledger of GPU memory in pod annotations, as scheduler and plugin do."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping
@@ -14,7 +14,7 @@ Units = Mapping[int, int]  # card index -> units of gpu-mem
 
 @dataclass(frozen=True)
 class Entry:
-    """What a pod's annotations say of it: which container holds how much of which card."""
+    """Units of GPU memory of a pod's containers by card, in its annotations."""
 
     containers: Mapping[int, Units]  # container index -> its units; -1 stands for the whole pod
     assigned: bool
@@ -24,7 +24,7 @@ class Entry:
 
     @property
     def units(self) -> dict[int, int]:
-        """The units of the whole pod, by card."""
+        """Units of the whole pod by card."""
         total: dict[int, int] = {}
         for cards in self.containers.values():
             for card, units in cards.items():
@@ -33,12 +33,12 @@ class Entry:
 
 
 def is_professional(node: Node) -> bool:
-    """Tell which of the two ledgers is kept for pods on a node."""
+    """Tell whether pods on a node have Professional's ledger instead of the older one."""
     return names.SCHEDULE in node.labels
 
 
 def parse_entry(pod: Pod) -> Entry | None:
-    """Return a pod's entry: Professional's, else the older one; None without a usable one."""
+    """Parse a pod's entry: Professional's, else the older one; None without a valid one."""
     notes = pod.annotations
     allocation = parse_object(notes.get(names.ALLOCATION))
     try:
@@ -60,11 +60,11 @@ def parse_entry(pod: Pod) -> Entry | None:
 def find_assumed(
     pods: Iterable[Pod], size: int, settled: Mapping[str, float], starting: Collection[str] = ()
 ) -> tuple[Pod, Units] | None:
-    """Return the pod that a plugin takes an Allocate call of this size to be for, and its cards.
+    """Find the pod for which a plugin takes an Allocate call of this size, and its cards.
 
-    The call does not name the pod, so the plugin takes the oldest assumed one of that size: of
-    the whole pod in the older ledger, of one of its containers in Professional's. Two pending
-    pods of equal size may swap cards. `settled` holds the pods whose ASSIGNED is under way.
+    The call does not name the pod, so the plugin takes the oldest assumed one of that size: that of
+    the whole pod in the older ledger, of one of its containers in Professional's. Two pending pods
+    of equal size may swap cards. `settled` are pods whose ASSIGNED is being written.
     """
     waiting = []
     for pod in pods:
@@ -82,7 +82,7 @@ def find_assumed(
 
 
 def build_assigned(pod: Pod, now: float) -> dict[str, str]:
-    """Return the annotations that the plugin writes on the pod that it took a call to be for."""
+    """Build the annotations that the plugin writes on the pod of a call."""
     entry = parse_entry(pod)
     if entry is None:
         return {}
@@ -90,7 +90,7 @@ def build_assigned(pod: Pod, now: float) -> dict[str, str]:
 
 
 def build_entry(pod: Pod, node: Node, cards: Iterable[int], now: float) -> dict[str, str]:
-    """Return the annotations that the scheduler writes on a pod before its Binding.
+    """Build the annotations that the scheduler writes on a pod before its Binding.
 
     Each container's units are spread evenly over the cards (label `aliyun.com/gpu-count`).
     """
@@ -115,7 +115,7 @@ def build_entry(pod: Pod, node: Node, cards: Iterable[int], now: float) -> dict[
 
 
 def parse_core(pod: Pod) -> dict[int, int]:
-    """Return the percentage of compute that a pod holds, by card."""
+    """Parse the percentage of compute of a pod by card."""
     total: dict[int, int] = {}
     for cards in (parse_object(pod.annotations.get(names.CORE_PERCENTAGE)) or {}).values():
         for card, percent in cards.items():

@@ -1,4 +1,4 @@
-"""What a node remembers from turn to turn: its processes and its kernel, not the API server."""
+"""State of a node that is not in the API server: its processes and its kernel."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from devcluster.simulator.teardown import Job
 
 @dataclass(frozen=True)
 class Memory:
-    """All that lives on a node and nowhere else."""
+    """State that exists only on a node."""
 
     node_uid: str
     boot_id: str
@@ -37,7 +37,7 @@ class Memory:
 
 
 def recall(node: Node, pods: tuple[Pod, ...], faults: Faults, now: float) -> Memory:
-    """Return the memory of a node that the simulator meets, perhaps not for the first time."""
+    """Build the memory of a node that the simulator reads, also after the simulator's restart."""
     runs = components.resume(pods, node, faults, now)
     endpoints: dict[str, Endpoint] = {
         resource: Endpoint("", count, lost_at=now)

@@ -1,7 +1,4 @@
-"""One node's turn: from what the API server shows and what the node remembers to what it writes.
-
-Pure.
-"""
+"""Plays a turn of a node without I/O: from the API server's state and the node's to writes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -51,7 +48,7 @@ class PodWrite:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one turn of a node comes to."""
+    """The result of a turn of a node."""
 
     memory: Memory
     node_patch: Object | None
@@ -73,8 +70,8 @@ def play(
 ) -> Outcome:
     """Play a node up to `now`.
 
-    `node` must be read after the components that read it in this turn were seen
-    (`boot.find_reading`): it is what they read. `now` is in seconds since the epoch.
+    `node` must be read after the components that read it in this turn were listed
+    (`boot.find_reading`). `now` is in seconds since the epoch.
     """
     memory = boot.shut_down(boot.reboot(memory, node, faults, now), node, now)
     if memory.down_since is not None:
@@ -158,7 +155,7 @@ def _register(
 def _serve_static_plugin(
     memory: Memory, node: Node, faults: Faults, edition: Edition | None, now: float
 ) -> Memory:
-    """Basic and OpenSource: whole cards come from a static pod that other DaemonSets manage."""
+    """Play the static pod for whole cards, which other DaemonSets manage (Basic and OpenSource)."""
     running = {run.component for run in memory.runs.values()}
     recovered = any(r.component == RECOVERER and r.is_ready for r in memory.runs.values())
     evicted = not recovered and memory.evicted

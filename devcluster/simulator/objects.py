@@ -1,4 +1,4 @@
-"""What the simulator keeps of a Node and of a Pod, read from the API server's JSON."""
+"""Parses the fields of a Node and of a Pod that the simulator needs."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ SUFFIXES = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 
 
 @dataclass(frozen=True)
 class Node:
-    """A Node: the cards that its annotations claim and the state that the API server shows."""
+    """A Node, with the cards of its annotations and its state in the API server."""
 
     name: str
     uid: str = ""
@@ -41,7 +41,7 @@ class Node:
 
     @property
     def has_static_plugin(self) -> bool:
-        """Whether the manifest of the static whole-card plugin is in its kubelet's folder."""
+        """Whether the kubelet's folder has the manifest of the static whole-card plugin."""
         return self.annotations.get(names.STATIC_MANIFEST) == "true"
 
     @property
@@ -51,23 +51,23 @@ class Node:
 
     @property
     def kubelet_restarts(self) -> int:
-        """How often its kubelet was to be restarted so far."""
+        """Number of requested restarts of the kubelet."""
         return count(self.annotations.get(names.RESTART_KUBELET))
 
     @property
     def cards(self) -> int:
-        """The number of GPU cards; 0 on a node without any."""
+        """Number of GPU cards."""
         return count(self.annotations.get(names.CARDS))
 
     @property
     def card_memory_gib(self) -> int:
-        """The memory of one card, in whole GiB."""
+        """Memory of a card in whole GiB."""
         return count(self.annotations.get(names.CARD_MEMORY_GIB))
 
 
 @dataclass(frozen=True)
 class Container:
-    """One container of a pod's spec."""
+    """A container of a pod's spec."""
 
     name: str
     limits: Mapping[str, int] = field(default_factory=dict)  # extended GPU resources only, 0 too
@@ -76,14 +76,14 @@ class Container:
 
     @property
     def is_unaccounted(self) -> bool:
-        """Whether it reaches for GPUs without asking for any (guide 001, 2.2.3)."""
+        """Whether the container uses GPUs without a request (guide 001, 2.2.3)."""
         reaches = names.CGPU_DISABLE in self.env or names.VISIBLE_DEVICES in self.env
         return reaches and not any(self.limits.values())
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a container's status shows, as far as the simulator writes it."""
+    """The fields of a container's status that the simulator writes."""
 
     running: bool = False
     ready: bool = False
@@ -123,52 +123,52 @@ class Pod:
 
     @property
     def default_config(self) -> str:
-        """Of a config-manager: its key where the node has no label."""
+        """Key of a config-manager for a node without the label."""
         return next(filter(None, (c.env.get(names.DEFAULT_CONFIG) for c in self.containers)), "")
 
     @property
     def is_component(self) -> bool:
-        """Whether it is a part of an edition, or a plugin: a DaemonSet's, or a static pod."""
+        """Whether the pod is a part of an edition, or a plugin: of a DaemonSet, or static."""
         return bool(self.component) and names.PLAYED in self.annotations
 
     @property
     def process(self) -> str:
-        """What stays the same while its containers run: a mirror pod may be another by then."""
+        """Identity of the running containers, which stays when a mirror pod is replaced."""
         return self.annotations.get(names.CONFIG_MIRROR, self.uid)
 
     @property
     def is_teardown(self) -> bool:
-        """Whether it takes isolation off its node, or looks whether that is done."""
+        """Whether the pod removes isolation from its node, or verifies that."""
         return self.labels.get(names.COMPONENT) == names.ISOLATION_TEARDOWN
 
     @property
     def is_workload(self) -> bool:
-        """Whether it is none of those that keep the node."""
+        """Whether the pod is neither a component nor a teardown."""
         return not self.is_component and not self.is_teardown
 
     @property
     def is_played(self) -> bool:
-        """Whether its status is the simulator's; KWOK plays the others."""
+        """Whether the simulator writes the pod's status; KWOK plays other pods."""
         asks = any(c.limits for c in self.containers)
         return asks or self.is_teardown or names.PLAYED in self.annotations
 
     @property
     def is_unaccounted(self) -> bool:
-        """Whether one of its containers reaches for GPUs without asking for any."""
+        """Whether one of the containers uses GPUs without a request."""
         return any(c.is_unaccounted for c in self.containers)
 
     @property
     def is_finished(self) -> bool:
-        """Whether its phase is final."""
+        """Whether the phase is final."""
         return self.phase in ("Succeeded", "Failed")
 
     def demand(self, resource: str) -> int:
-        """Units of a resource that all its containers ask for together."""
+        """Sum the units of a resource that all containers request."""
         return sum(c.limits.get(resource, 0) for c in self.containers)
 
 
 def parse_node(raw: Object) -> Node:
-    """Return what matters of a Node object."""
+    """Parse a Node."""
     meta, status = raw["metadata"], raw.get("status") or {}
     conditions = {c["type"]: c for c in status.get("conditions") or ()}
     ready = conditions.get("Ready", {})
@@ -187,7 +187,7 @@ def parse_node(raw: Object) -> Node:
 
 
 def parse_pod(raw: Object) -> Pod:
-    """Return what matters of a Pod object."""
+    """Parse a Pod."""
     meta, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
@@ -217,7 +217,7 @@ def parse_pod(raw: Object) -> Pod:
 
 
 def parse_quantity(text: object) -> int:
-    """Return a whole quantity ("15", "10G"); 0 for anything else."""
+    """Parse a whole quantity ("15", "10G"); 0 for anything else."""
     value = str(text)
     for suffix, factor in SUFFIXES.items():
         if value.endswith(suffix) and value[: -len(suffix)].isdigit():
@@ -226,12 +226,12 @@ def parse_quantity(text: object) -> int:
 
 
 def count(text: str | None) -> int:
-    """Return the number that an annotation holds; 0 if it is absent or none."""
+    """Parse the number in an annotation; 0 if it is absent or invalid."""
     return parse_quantity(text or "0")
 
 
 def parse_object(text: str | None) -> Object | None:
-    """Return a JSON object kept in an annotation, or None if it is absent or broken."""
+    """Parse a JSON object in an annotation; None if it is absent or invalid."""
     try:
         value = json.loads(text or "")
     except ValueError:

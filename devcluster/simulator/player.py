@@ -1,4 +1,4 @@
-"""Plays every node of a cluster: one turn at a time each, when something changes or is due."""
+"""Plays all nodes of a cluster: a turn of a node when something changes or is due."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ GONE = (404, 409)  # the object has changed or left; the watch brings the news
 
 
 class Player:
-    """Takes turns for all nodes of a world and writes what comes of them."""
+    """Plays turns of all nodes and writes their results."""
 
     def __init__(self, client: Client, usual: Faults) -> None:
         self._client = client
@@ -36,13 +36,13 @@ class Player:
         self.cluster = ClusterState(client, self.wake)
 
     def start(self) -> None:
-        """Begin to play, once the world is known."""
+        """Start playing, once the cluster's state is listed."""
         self._playing = True
         for name in self.cluster.node_names():
             self.wake(name)
 
     def wake(self, name: str) -> None:
-        """Give a node a turn soon."""
+        """Schedule a turn of a node."""
         if not self._playing:
             return
         if name in self._tasks:

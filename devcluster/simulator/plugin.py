@@ -1,4 +1,4 @@
-"""The components of the three editions: which DaemonSet does what, and what a plugin reads."""
+"""The components of the three editions by DaemonSet, and what they read."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ READ_LABELS = (names.SCHEDULE, names.CGPU, names.DISABLE_ISOLATION, names.GPUSHA
 
 @dataclass(frozen=True)
 class Read:
-    """What a component saw of its node when it started; it never looks again.
+    """The part of a node that a component reads when it starts, and only then.
 
     Source: gpushare-device-plugin reads the label `cgpu.disable.isolation`, cards and unit once,
     between enumerating the cards and registering with the kubelet.
@@ -48,12 +48,12 @@ class Read:
 
     @property
     def mode(self) -> str:
-        """The Professional mode; empty on the other editions."""
+        """Mode of the Professional edition; empty for other editions."""
         return self.labels.get(names.SCHEDULE, "")
 
     @property
     def disables_isolation(self) -> bool:
-        """Whether the plugin gives every container CGPU_DISABLE: exactly "true" counts."""
+        """Whether the plugin sets CGPU_DISABLE in every container; only "true" counts."""
         return not self.mode and self.labels.get(names.DISABLE_ISOLATION) == "true"
 
     def to_json(self) -> str:
@@ -65,13 +65,13 @@ class Read:
 
 
 def read_node(node: Node, module: str, config: Config) -> Read:
-    """Return what a component that starts on this node at this instant reads."""
+    """Read a node for a component that starts now."""
     labels = {key: node.labels[key] for key in READ_LABELS if key in node.labels}
     return Read(labels, module, config)
 
 
 def parse_read(text: str | None) -> Read | None:
-    """Return an earlier record of `Read.to_json`, or None if there is none."""
+    """Parse the result of `Read.to_json`; None if there is none."""
     record = parse_object(text)
     if record is None:
         return None
@@ -80,7 +80,7 @@ def parse_read(text: str | None) -> Read | None:
 
 
 def offered(component: str, node: Node, read: Read, faults: Faults) -> dict[str, int]:
-    """Return the devices that a plugin which starts now will register on a node, by resource.
+    """Count the devices that a plugin registers if it starts now, by resource.
 
     gpu-mem has one device per GiB (or MiB) of each card, compute one per percent, the rest one per
     card, times the replicas of NVIDIA's configuration.
@@ -98,8 +98,8 @@ def offered(component: str, node: Node, read: Read, faults: Faults) -> dict[str,
 def may_serve(component: str, node: Node) -> bool:
     """Tell whether a plugin serves on a node in its present mode.
 
-    ACK's static pod is there on every node and serves those that are in no other mode; where any
-    other component runs, its DaemonSet has decided.
+    ACK's static pod is on every node and serves nodes without another mode; other components run
+    only where their DaemonSet selects the node.
     """
     whole = node.labels.get(names.SCHEDULE, "default") == "default"
     return whole or component != names.STATIC_PLUGIN_POD
@@ -108,8 +108,7 @@ def may_serve(component: str, node: Node) -> bool:
 def find_edition(daemonsets: Iterable[str], before: Edition | None) -> Edition | None:
     """Tell the installed edition by the DaemonSets in kube-system.
 
-    While none of the telling ones is there, as in the middle of an installation, it stays the
-    edition of `before`.
+    Without a DaemonSet of an edition, as in the middle of an installation, the edition is `before`.
     """
     present = set(daemonsets)
     if "ack-nvidia-device-plugin" in present:
@@ -122,7 +121,7 @@ def find_edition(daemonsets: Iterable[str], before: Edition | None) -> Edition |
 def is_isolated(
     read: Read, env: Mapping[str, str], *, module: str, mps_running: bool, faults: Faults
 ) -> bool:
-    """Tell whether a container that starts now is held to its share of GPU memory.
+    """Tell whether a container that starts now is limited to its share of GPU memory.
 
     `env` is the container's whole environment, the plugin's part included: CGPU_DISABLE overrides
     the node (guide 001). Isolation needs the kernel module *and* a plugin that read an isolated

@@ -1,4 +1,4 @@
-"""What a node reports: its status, and the simulator's annotations on it."""
+"""Plans the patches of a node's status and of the simulator's annotations on it."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from devcluster.simulator.status import build_ready_condition
 
 
 def find_report_time(memory: Memory, node: Node, faults: Faults, now: float) -> float | None:
-    """Return when the kubelet reports what its node's status does not show; None at rest.
+    """Return the time of the kubelet's next report that changes the status; None at rest.
 
     Source: a kubelet compares every `nodeStatusUpdateFrequency`, counted from its start, and
     writes what differs. An instant that has passed stays until the node shows it.
@@ -33,9 +33,9 @@ def find_report_time(memory: Memory, node: Node, faults: Faults, now: float) -> 
 def plan_node_patch(
     memory: Memory, node: Node, faults: Faults, used_mib: Mapping[int, int], now: float
 ) -> Object | None:
-    """Return the patch that makes the node look as it should; None if it does.
+    """Plan the patch of the node; None if it is up to date.
 
-    `used_mib` is the memory in use by card, where anybody is to know.
+    `used_mib` is the memory in use by card, where it is reported.
     """
     notes = _plan_notes(memory, node, used_mib)
     due = memory.report_at is not None and memory.report_at <= now
@@ -60,7 +60,7 @@ def plan_node_patch(
 
 
 def plan_label_patch(memory: Memory, node: Node) -> Object | None:
-    """Return the patch of the labels that GPU feature discovery has found; None if it is there."""
+    """Plan the patch of the labels of GPU feature discovery; None if they are up to date."""
     wanted: dict[str, str] = {}
     for run in memory.runs.values():
         if run.component == names.FEATURE_DISCOVERY and run.serving:
@@ -101,7 +101,7 @@ def _plan_amounts(memory: Memory, node: Node, faults: Faults, now: float) -> Obj
 
 
 def _plan_count(memory: Memory, node: Node, shown: Mapping[str, str]) -> dict[str, str]:
-    """Return what sharing plugins write of the number of cards, by themselves and at once."""
+    """Plan the number of cards, which sharing plugins write by themselves and at once."""
     counts = [
         str(node.cards if run.offer[names.GPU_MEM] else 0)
         for run in memory.runs.values()

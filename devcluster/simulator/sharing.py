@@ -1,7 +1,7 @@
-"""What NVIDIA's components read: the configuration that a node's label chooses of a ConfigMap.
+"""Plays config-manager: a node's label selects a configuration in a ConfigMap.
 
-Source: NVIDIA/k8s-device-plugin 0.20.0, `cmd/config-manager`, `api/config/v1`, `internal/lm`; and
-what 0.19.3 was seen to do (tests/node/nvidia_behaviours.py).
+Source: NVIDIA/k8s-device-plugin 0.20.0, `cmd/config-manager`, `api/config/v1`, `internal/lm`, and
+tests with 0.19.3 (tests/node/nvidia_behaviours.py).
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ NO_CONFIGS: Configs = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Config:
-    """A configuration as a process has loaded it; the default shares nothing."""
+    """A configuration that a process has loaded; the default does not share cards."""
 
     label: str = ""  # the value of the node's label that its config-manager followed
     key: str = ""  # in the ConfigMap; empty for the empty configuration
@@ -36,34 +36,34 @@ class Config:
 
     @property
     def resource(self) -> str:
-        """The name that the cards are offered under."""
+        """Resource by which the cards are offered."""
         return names.SHARED_CARD if self.renamed else names.WHOLE_CARD
 
     def offer(self, cards: int) -> dict[str, int]:
-        """Return the devices that the plugin registers; a name without any is not registered."""
+        """Count the devices that the plugin registers; a resource without any is not registered."""
         return {} if self.broken else {self.resource: cards * self.replicas}
 
     def to_record(self) -> dict[str, Any]:
-        """Return its part of the annotation `sim.devcluster/read`."""
+        """Build the configuration's part of the annotation `sim.devcluster/read`."""
         return asdict(self)
 
 
 def read_at_start(pod: Pod, node: Node, configs: Configs) -> Config | None:
-    """Return what a pod's init container chooses; None where it fails, and nothing starts.
+    """Return the configuration that a pod's init container selects; None where it fails.
 
-    A pod without config-manager shares nothing, whatever the label says. From 0.18.2 to 0.20.0 the
-    init container does not wait for the label, and chooses as if there were none (#1645): the
-    sidecar follows the label some moments later. It does so before the MPS daemon has started.
+    A pod without config-manager does not share cards, whatever the label. From 0.18.2 to 0.20.0 the
+    init container does not wait for the label, and selects as without one (#1645): the sidecar
+    follows the label some moments later, before the MPS daemon has started.
     """
     sees = node.sees_label or pod.component == names.MPS_DAEMON
     return _choose(pod, _read_label(node) if sees else "", configs)
 
 
 def read_again(pod: Pod, node: Node, configs: Configs, before: Config) -> Config:
-    """Return what a process reads that has run with another configuration, or the same.
+    """Return the configuration that a running process reads again.
 
-    The sidecar has changed the file that it reads only where the label has another value, with a
-    key that there is. One that ends at another and starts again chooses as an init container does.
+    The sidecar changes the file only where the label has another value with an existing key. With
+    an unknown key the sidecar ends, and selects as an init container does when it starts again.
     """
     new = _choose(pod, _read_label(node), configs)
     if new is None and not node.sees_label:
@@ -74,21 +74,21 @@ def read_again(pod: Pod, node: Node, configs: Configs, before: Config) -> Config
 
 
 def is_signalled(pod: Pod, node: Node, configs: Configs, before: Config) -> bool:
-    """Tell whether a pod's process is to read again: its sidecar signals it, or it has ended."""
+    """Tell whether a pod's process reads again: its sidecar signals it, or it has ended."""
     new = read_again(pod, node, configs, before)
     return new.key != before.key or (before.broken and not new.broken)
 
 
 def is_refused(pod: Pod, node: Node, configs: Configs, before: Config) -> bool:
-    """Tell whether a pod's sidecar ends, again and again: its node's label names no key."""
+    """Tell whether a pod's sidecar is in a crash loop: the node's label has an unknown key."""
     label = _read_label(node)
     return label != before.label and _choose(pod, label, configs) is None
 
 
 def is_unheard(pod: Pod, node: Node, configs: Configs) -> bool:
-    """Tell whether the sidecar of an MPS daemon ends, again and again: it has something to signal.
+    """Tell whether the sidecar of an MPS daemon is in a crash loop, since it can't signal.
 
-    It looks for a process of another name than the daemon's.
+    The sidecar looks for a process of another name than the daemon's.
     """
     if pod.component != names.MPS_DAEMON or node.sees_label:
         return False
@@ -97,7 +97,7 @@ def is_unheard(pod: Pod, node: Node, configs: Configs) -> bool:
 
 
 def build_labels(config: Config, node: Node) -> dict[str, str]:
-    """Return the labels that GPU feature discovery finds for a node; none without a card."""
+    """Build the labels of GPU feature discovery for a node; none without a card."""
     if not node.cards or config.broken:
         return {}
     product = node.labels.get(names.NVIDIA_NAME, "NVIDIA-GPU")
@@ -116,7 +116,7 @@ def _read_label(node: Node) -> str:
 
 
 def _choose(pod: Pod, label: str, configs: Configs) -> Config | None:
-    """Return what config-manager chooses by a label's value; None where it ends with an error."""
+    """Return the configuration for a label's value; None where config-manager fails."""
     if not pod.configs:
         return Config()
     data = configs.get(pod.configs, {})
@@ -125,7 +125,7 @@ def _choose(pod: Pod, label: str, configs: Configs) -> Config | None:
 
 
 def _choose_key(label: str, data: Mapping[str, str]) -> str | None:
-    """Return the key of a label's value, or of none: by the fallbacks named, single and empty."""
+    """Return the key for a label's value, or without one by the fallbacks named, single, empty."""
     if not data or (label and label not in data):
         return None
     if label:
@@ -136,12 +136,12 @@ def _choose_key(label: str, data: Mapping[str, str]) -> str | None:
 
 
 def _load(label: str, key: str, data: Mapping[str, str]) -> Config:
-    """Return the configuration under a key, with the replicas of whole cards in it."""
+    """Load the configuration under a key, with the replicas of whole cards."""
     return _parse(label, key, data.get(key)) if key else Config(label)
 
 
 def load_text(text: str) -> Config:
-    """Return the configuration of an entry with this content."""
+    """Parse the content of an entry."""
     return _parse("", "", text)
 
 
@@ -156,8 +156,8 @@ def _parse(label: str, key: str, text: str | None) -> Config:
 
 
 def _read_sharing(config: Config, raw: Any) -> Config:
-    """Read as the plugin does: of the outer fields any case counts, of a section's the exact one.
-    What it cannot read is an error."""
+    """Read as the plugin does: outer fields in any case, those of a section in the exact one.
+    Raises an error for invalid content."""
     fields = _lower(raw)
     if fields.get("version") not in (None, "", "v1"):
         raise ValueError("unknown version")

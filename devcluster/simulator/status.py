@@ -1,4 +1,4 @@
-"""Pod and node status as a kubelet writes them, built from what the simulator decided."""
+"""Builds pod and node status as a kubelet does, from the simulator's decisions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ NOT_READY_MESSAGE = "held back by the simulator"
 
 @dataclass(frozen=True)
 class Look:
-    """How one container's status should look."""
+    """Planned status of a container."""
 
     shown: Shown
     waiting_message: str = ""
@@ -22,7 +22,7 @@ class Look:
 
 @dataclass(frozen=True)
 class PodStatus:
-    """How a pod's status should look."""
+    """Planned status of a pod."""
 
     phase: str
     containers: Mapping[str, Look] = field(default_factory=dict)
@@ -36,13 +36,13 @@ class PodStatus:
         return self.phase == "Running" and all(c.shown.ready for c in self.containers.values())
 
     def is_shown_by(self, pod: Pod) -> bool:
-        """Tell whether the pod in the API server looks like this already."""
+        """Tell whether the pod in the API server has this status already."""
         shown = {name: look.shown for name, look in self.containers.items()}
         return (pod.phase, pod.ready, dict(pod.shown)) == (self.phase, self.ready, shown)
 
 
 def build_pod_status(pod: Pod, status: PodStatus, now: float) -> Object:
-    """Return the body of a pod's status that a kubelet would send."""
+    """Build the body of a pod's status that a kubelet would send."""
     time = _timestamp(now)
     body: Object = {"phase": status.phase, "startTime": pod.started or time}
     if status.reason:
@@ -69,9 +69,9 @@ def build_pod_status(pod: Pod, status: PodStatus, now: float) -> Object:
 
 
 def build_ready_condition(node: Node, wanted: bool, now: float) -> Object | None:
-    """Return the node condition to write so that Ready is as wanted; None if nothing is to do.
+    """Build the condition Ready of a node; None if it is up to date.
 
-    Only a False that the simulator wrote itself is taken back.
+    Only a False that the simulator wrote itself is replaced.
     """
     if wanted:
         if node.ready != "False" or node.ready_message != NOT_READY_MESSAGE:
@@ -93,7 +93,7 @@ def build_ready_condition(node: Node, wanted: bool, now: float) -> Object | None
 
 
 def parse_timestamp(text: str) -> float:
-    """Return the seconds of an API timestamp; 0 if there is none."""
+    """Parse an API timestamp into seconds; 0 if it is empty."""
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 

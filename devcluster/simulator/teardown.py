@@ -1,6 +1,6 @@
-"""The teardown's containers: one removes the kernel module's files, one looks whether it is gone.
+"""Plays the teardown's containers, which remove the kernel module's files and verify that.
 
-Known by their arguments: `uninstall`, `uninstall sentinel` and `verify`.
+Their arguments are `uninstall`, `uninstall sentinel` and `verify`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ KILLED_EXIT_CODE = 137
 
 @dataclass(frozen=True)
 class Job:
-    """One container of a teardown, from its start to its end."""
+    """A container of a teardown, from its start to its end."""
 
     started_at: float  # seconds
     exit_code: int | None = None  # None while it runs
@@ -33,9 +33,9 @@ Jobs = Mapping[str, Job]  # by pod UID
 def run(
     jobs: Jobs, pods: Iterable[Pod], *, module: str, occupied: bool, faults: Faults, now: float
 ) -> dict[str, Job]:
-    """Start the teardowns that are new on a node, and end those whose time has come.
+    """Start new teardowns on a node, and end those whose time has come.
 
-    `module` is loaded on the node; on one that is `occupied` by GPU workloads nothing is removed.
+    `module` is the loaded module of the node; a node `occupied` by GPU workloads keeps it.
     """
     going = {}
     for pod in pods:
@@ -50,14 +50,14 @@ def run(
 
 
 def end_time(job: Job, faults: Faults) -> float | None:
-    """Return when a job will end; None if it has, or a fault keeps it from that."""
+    """Return the time at which a job ends; None if it has, or a fault prevents it."""
     if job.exit_code is not None or faults.job_hangs:
         return None
     return job.started_at + faults.job_delay_seconds
 
 
 def cut_off(jobs: Jobs) -> dict[str, Job]:
-    """Return what a reboot makes of the jobs on a node: what still ran was killed."""
+    """Return the jobs of a node after a reboot, which killed the running ones."""
     return {
         uid: Job(job.started_at, KILLED_EXIT_CODE, "killed by a reboot")
         if job.exit_code is None
@@ -67,7 +67,7 @@ def cut_off(jobs: Jobs) -> dict[str, Job]:
 
 
 def plan_status(pod: Pod, job: Job) -> PodStatus:
-    """Return how a teardown's pod should look; it is never started twice."""
+    """Plan the status of a teardown's pod, which never starts twice."""
     if job.exit_code is None:
         phase, look = "Running", Look(Shown(running=True, ready=True))
     else:

@@ -1,4 +1,4 @@
-"""Who really uses how much of a card: isolation holds a container, sharing alone does not."""
+"""Plays the actual use of cards' memory, which only isolation limits."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ OUT_OF_MEMORY = (
 
 @dataclass(frozen=True)
 class Use:
-    """One container's need for GPU memory on its cards."""
+    """A container's need for GPU memory on its cards."""
 
     pod: str  # UID
     container: str
@@ -26,11 +26,10 @@ class Use:
 
 
 def find_uses(pod: Pod, got: Mapping[str, Got], unit_mib: int) -> list[Use]:
-    """Return what a pod's containers need: what they asked, or what `uses-gib` says instead.
+    """Find the needs of a pod's containers: their requests, or the annotation `uses-gib`.
 
-    `unit_mib` is one unit of gpu-mem.
-
-    The annotation speaks of the pod's first GPU container. One that cannot be read is no need.
+    `unit_mib` is one unit of gpu-mem. The annotation is for the pod's first GPU container; an
+    invalid one is no need.
     """
     uses = []
     overuse = _gib(pod.annotations.get(names.USES_GIB))
@@ -51,10 +50,10 @@ def find_uses(pod: Pod, got: Mapping[str, Got], unit_mib: int) -> list[Use]:
 def plan_memory(
     uses: Iterable[Use], card_mib: int
 ) -> tuple[dict[int, int], frozenset[tuple[str, str]]]:
-    """Return the MiB in use by card, and the (pod UID, container) that cannot get theirs.
+    """Return the MiB in use by card, and the containers (pod UID, name) that can't get theirs.
 
-    In the order of admission: an isolated container fails alone beyond what it sees; any other
-    takes what it needs, and whoever comes later and finds too little left fails instead.
+    In the order of admission: an isolated container fails alone beyond its share; any other uses
+    what it needs, and a later one fails if too little is left.
     """
     used: dict[int, int] = {}
     failing = set()

@@ -1,6 +1,6 @@
-"""Every key, label, annotation, condition, reason and metric prefix, in one place.
+"""Names of the operator's interface: labels, annotations, conditions, reasons, the metric prefix.
 
-What stands here is an interface: manifests, dashboards, runbooks and nodes carry these words.
+Manifests, dashboards, runbooks and nodes depend on these names.
 """
 
 from enum import StrEnum
@@ -14,9 +14,9 @@ PLURAL: Final = "gpusharepools"
 
 FIELD_MANAGER: Final = "gpushare-operator"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
-"""To this the API server attributes what is there, once managedFields were emptied."""
+"""Field manager that the API server sets for existing fields after managedFields were cleared."""
 COMMAND_MANAGER: Final = "gpushare-cli"
-"""Field manager of what people write by `gpushare approve` and `retry`."""
+"""Field manager of writes by `gpushare approve` and `retry`."""
 FINALIZER: Final = f"{GROUP}/labels"
 METRIC_PREFIX: Final = "gpushare"
 SETTINGS_PREFIX: Final = "GPUSHARE_"
@@ -33,49 +33,49 @@ MODE_LABELS: Final = frozenset(
     {LABEL_SCHEDULE, LABEL_CGPU, LABEL_CGPU_DISABLE_ISOLATION, LABEL_GPUSHARE, LABEL_NVIDIA_CONFIG}
 )
 LABEL_ISOLATION_VERIFIED: Final = f"{GROUP}/isolation-verified"
-"""`true` while the mode of a node is one that isolates, and known to be in force; else `false`, and
-absent in all other modes. Pods that require isolation select it."""
+"""`true` while a node's isolating mode is verified, else `false`; absent in modes that do not
+isolate. Pods that require isolation select `true`."""
 VERIFIED: Final = "true"
 UNVERIFIED: Final = "false"
 VENDOR_LABELS: Final = MODE_LABELS | {LABEL_PLACEMENT}
 NODE_LABELS: Final = VENDOR_LABELS | {LABEL_POOL, LABEL_ISOLATION_VERIFIED}
 
-# Annotations on nodes: what must survive a crash.
+# Annotations on nodes: records that must survive a crash.
 ANNOTATION_INITIAL_VALUES: Final = f"{GROUP}/initial-values"
 """JSON object: the value (or null) that each of our keys had before we first owned it."""
 ANNOTATION_CHANGE: Final = f"{GROUP}/change"
-"""JSON object: the isolation change under way on this node, and how far it is."""
+"""JSON object: the isolation change under way on this node, and its progress."""
 ANNOTATION_APPLIED: Final = f"{GROUP}/applied"
 """JSON object: the mode that was last applied and verified, and what ran at that time."""
 ANNOTATION_DRIFT: Final = f"{GROUP}/drift"
-"""JSON object: what others wrote to our labels of late, and the managers that we gave way to."""
+"""JSON object: recent writes of others to our labels, and managers to which labels were left."""
 ANNOTATION_MODULE: Final = f"{GROUP}/module"
-"""`loaded`: the cGPU kernel module may be. It stays on a node that we give up."""
+"""`loaded`: the cGPU kernel module may be loaded. Kept when the node is released."""
 MODULE_LOADED: Final = "loaded"
 ANNOTATION_MODE_UNKNOWN: Final = f"{GROUP}/mode-unknown"
-"""`true`: nobody knows which mode its plugin gives. It stays on a node that we give up."""
+"""`true`: the mode of the node's plugin is unknown. Kept when the node is released."""
 ANNOTATION_RESTARTS: Final = f"{GROUP}/restarts"
-"""JSON object: when the device plugin was replaced within the last hour. It goes with the other
-records of a node that no pool has any more."""
+"""JSON object: times of the device plugin's restarts within the last hour. Removed when the node
+is released."""
 RELEASED_ANNOTATIONS: Final = frozenset(
     {ANNOTATION_INITIAL_VALUES, ANNOTATION_CHANGE, ANNOTATION_APPLIED, ANNOTATION_DRIFT}
     | {ANNOTATION_RESTARTS}
 )
-"""Those that go when the node is given up."""
+"""Annotations that are removed when a node is released."""
 NODE_ANNOTATIONS: Final = RELEASED_ANNOTATIONS | {ANNOTATION_MODULE, ANNOTATION_MODE_UNKNOWN}
 ANNOTATION_RETRY: Final = f"{GROUP}/retry"
-"""A person's, on a node or a pool: any new value makes us try again what we gave up."""
+"""Set by users on a node or a pool: any new value retries what failed."""
 ANNOTATION_START_NOW: Final = f"{GROUP}/start-now"
-"""A person's, on a pool: a plan's hash, and after `@` anything, such as the time. What that plan
-has left to do begins outside the windows, too."""
+"""Set by users on a pool: a plan's hash, and after `@` any text, such as the time. The remaining
+changes of that plan begin outside the windows, too."""
 FREEZE_CONFIGMAP: Final = "gpushare-freeze"
-"""In the operator's namespace, while all pools are frozen. Made by users, never by the chart."""
+"""ConfigMap in the operator's namespace that freezes all pools; made by users, not the chart."""
 ANNOTATION_TEARDOWN: Final = f"{GROUP}/teardown"
-"""A person's, on a node: `start` agrees to its teardown, `done` says that no module is left."""
+"""Set by users on a node: `start` allows its teardown, `done` reports the module's removal."""
 TEARDOWN_START: Final = "start"
 TEARDOWN_DONE: Final = "done"
 
-# What other controllers write on a node while they are at work on it (`editions/maintenance.py`).
+# Labels and annotations of other controllers at work on a node (`editions/maintenance.py`).
 LABEL_NVSENTINEL_STATE: Final = "dgxc.nvidia.com/nvsentinel-state"
 ANNOTATION_KURED: Final = "weave.works/kured-reboot-in-progress"
 ANNOTATION_MACHINE_CONFIG: Final = "machineconfiguration.openshift.io/state"
@@ -86,10 +86,10 @@ MAINTENANCE_ANNOTATIONS: Final = (ANNOTATION_KURED, ANNOTATION_MACHINE_CONFIG, A
 LABEL_COMPONENT: Final = "app.kubernetes.io/component"
 COMPONENT_TEARDOWN: Final = "isolation-teardown"
 LABEL_NODE: Final = f"{GROUP}/node"
-"""A hash of the node's name, which may be too long."""
+"""Hash of the node's name, which may be too long for a label."""
 ANNOTATION_NODE: Final = f"{GROUP}/node"
 ANNOTATION_FOR_POOL: Final = f"{GROUP}/for-pool"
-"""Name of the pool for which it was made; `gpushare.io/pool` is a request, by a pod's owner."""
+"""Name of the Job's pool; not `gpushare.io/pool`, by which a pod's owner requests a pool."""
 
 # Annotations on pods, written by their owners.
 ANNOTATION_ISOLATION: Final = f"{GROUP}/isolation"
@@ -99,28 +99,28 @@ ISOLATION_NONE: Final = "none"
 ANNOTATION_POOL: Final = f"{GROUP}/pool"
 """Name of the pool that the pod's owner asks for."""
 ANNOTATION_INJECT: Final = f"{GROUP}/inject"
-"""`disabled`: the pod is left as it is."""
+"""`disabled`: admission does not change the pod."""
 INJECT_DISABLED: Final = "disabled"
 INJECT_ENABLED: Final = "enabled"
-"""As if nothing was said."""
+"""Value without effect, the default."""
 ANNOTATION_DECISION: Final = f"{GROUP}/decision"
-"""Ours, on a pod: JSON object that says where admission sent it, and why."""
+"""Set by admission on a pod; JSON object: the pool to which the pod was assigned, and why."""
 
 # Labels on namespaces, written by administrators.
 LABEL_DEFAULT_POOL: Final = f"{GROUP}/default-pool"
-"""Name of the pool that pods go to which ask for none."""
+"""Name of the pool of pods that request none."""
 LABEL_INJECT: Final = f"{GROUP}/inject"
-"""`disabled`: the namespace's pods are left as they are."""
+"""`disabled`: admission does not change the namespace's pods."""
 LABEL_ON_NO_POOL: Final = f"{GROUP}/on-no-pool"
-"""What happens to pods that no pool takes: `allow` or `deny`."""
+"""`allow` or `deny` pods that no pool accepts."""
 ON_NO_POOL_ALLOW: Final = "allow"
 ON_NO_POOL_DENY: Final = "deny"
 LABEL_FAILURE_POLICY: Final = f"{GROUP}/failure-policy"
-"""What happens to pods that it is asked about while no webhook answers: `ignore` or `fail`."""
+"""Failure policy of pods while no webhook answers: `ignore` or `fail`."""
 FAILURE_POLICY_IGNORE: Final = "ignore"
 FAILURE_POLICY_FAIL: Final = "fail"
 
-# What the scheduler of each edition writes on a pod: which of its node's cards it holds.
+# Annotations on pods by the scheduler of each edition: the cards that are allocated to the pod.
 ANNOTATION_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
 """Professional; JSON object: by container's index, units of gpu-mem by card's index."""
 ANNOTATION_CARD: Final = "ALIYUN_COM_GPU_MEM_IDX"
@@ -128,24 +128,25 @@ ANNOTATION_CARD: Final = "ALIYUN_COM_GPU_MEM_IDX"
 ANNOTATION_CARD_UNITS: Final = "ALIYUN_COM_GPU_MEM_POD"
 """Basic and OpenSource: the pod's units of gpu-mem."""
 ANNOTATION_ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
-"""Basic and OpenSource: `false` by the scheduler, `true` once the plugin gave out the card."""
+"""Basic and OpenSource: `false` by the scheduler, `true` once the plugin has given out the card."""
 UNHEALTHY_PREFIX: Final = "unhealthy-gpu-"
-"""Of the ConfigMap that tells the scheduler extender of a node's unhealthy cards; then its name."""
+"""Prefix of the ConfigMap with a node's unhealthy cards, for the scheduler extender; then the
+node's name."""
 UNHEALTHY_KEY: Final = "gpus"
 EXTENDER_NAMESPACE: Final = "kube-system"
-"""Where the scheduler extender runs, and looks for those ConfigMaps."""
+"""Namespace of the scheduler extender, and of the ConfigMaps with unhealthy cards."""
 EXTENDER: Final = "gpushare-schd-extender"
-"""Its Deployment in the vendor's charts gpushare-installer and ack-cgpu."""
+"""Deployment of the extender in the vendor's charts gpushare-installer and ack-cgpu."""
 
 ANNOTATION_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""kubectl's own: the manifest that it applied last, other than by server-side apply."""
+"""Set by kubectl: the manifest that it last applied other than by server-side apply."""
 
-# Labels on nodes that ACK writes when they join.
+# Labels on nodes that ACK sets when they join.
 LABEL_NODE_POOL: Final = "alibabacloud.com/nodepool-id"
 LABEL_CARDS: Final = "aliyun.accelerator/nvidia_count"
 """Number of cards; on every GPU node, whatever plugin it has."""
 
-# Label on nodes that each kubelet writes.
+# Label on nodes that each kubelet sets.
 LABEL_OS: Final = "kubernetes.io/os"
 
 # Label on pods, written by their owners (Professional).
@@ -159,66 +160,67 @@ RESOURCE_GPU_COUNT: Final = "aliyun.com/gpu-count"
 RESOURCE_TOPOLOGY_GPU: Final = "aliyun.com/gpu"
 RESOURCE_WHOLE_GPU: Final = "nvidia.com/gpu"
 RESOURCE_SHARED_GPU: Final = "nvidia.com/gpu.shared"
-"""NVIDIA's plugin serves it instead of nvidia.com/gpu where `renameByDefault` is set."""
+"""Replaces nvidia.com/gpu in NVIDIA's plugin where `renameByDefault` is set."""
 RESOURCE_MIG_PREFIX: Final = "nvidia.com/mig-"
 NVIDIA_PREFIX: Final = "nvidia.com/"
-"""Of the labels that GPU feature discovery and the GPU Operator write on nodes."""
+"""Prefix of node labels of GPU feature discovery and the GPU Operator."""
 LABEL_REPLICAS: Final = "nvidia.com/gpu.replicas"
-"""Written by GPU feature discovery: how often each card is given out."""
+"""Set by GPU feature discovery: how often each card is given out."""
 GPU_RESOURCES: Final = frozenset(
     {RESOURCE_GPU_MEMORY, RESOURCE_GPU_CORE, RESOURCE_TOPOLOGY_GPU, RESOURCE_WHOLE_GPU}
     | {RESOURCE_SHARED_GPU}
 )
-"""What a pod can ask for, and what is read of a node's allocatable, besides MIG devices; gpu-count
-is left out: it survives its plugin and gives no card."""
+"""Resources that a pod requests and a node offers, besides MIG devices; gpu-count is left out: it
+stays when its plugin leaves, and gives no card."""
 CARD_RESOURCE_PREFIXES: Final = ("aliyun.com/gpu", "nvidia.com/gpu", RESOURCE_MIG_PREFIX)
-"""How the resources begin that device plugins for NVIDIA's cards register."""
+"""Prefixes of the resources of device plugins for NVIDIA's cards."""
 SHARED_RESOURCES: Final = frozenset({RESOURCE_GPU_MEMORY, RESOURCE_GPU_CORE})
-"""What a pod asks for that takes a part of a card."""
+"""Resources that give a part of a card."""
 
 ENV_CGPU_DISABLE: Final = "CGPU_DISABLE"
 ENV_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 GPU_ENVIRONMENT: Final = frozenset({ENV_CGPU_DISABLE, ENV_VISIBLE_DEVICES})
-"""Set in a container, these say that it means to use a GPU."""
+"""Variables of a container that show that it uses a GPU."""
 
 LABEL_CARD_PLACEMENT: Final = "ack.gpushare.placement"
-"""On a pod, by its owner (Professional): which card it wants."""
+"""Set on a pod by its owner (Professional): the kind of card for the pod."""
 REQUIRE_WHOLE_DEVICE: Final = "require-whole-device"
-"""A card that nobody shares."""
+"""Value of `LABEL_CARD_PLACEMENT` for a card that no other pod shares."""
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 EXEMPT_NAMESPACE: Final = "kube-system"
-"""Of its pods the chart's configuration never asks the webhook."""
+"""Namespace whose pods the chart's webhook configuration excludes."""
 PLUGIN_NAMESPACE: Final = "kube-system"
-"""Of the device plugins' DaemonSets, where an installation names no other."""
+"""Default namespace of the device plugins' DaemonSets."""
 STANDARD_DAEMONSETS: Final = frozenset(
     {"ack-nvidia-device-plugin", "gpushare-device-plugin-ds", "gpushare-core-device-plugin-ds"}
     | {"gpushare-mps-device-plugin-ds", "gputopo-device-plugin-ds", "nvidia-device-plugin-recover"}
     | {"cgpu-installer", "cgpu-core-installer", "ack-mps-control", "device-plugin-recover-ds"}
 )
-"""All that modes need, as ACK's charts call them."""
+"""Names in ACK's charts of all DaemonSets that modes need."""
 KUEUE_PREFIX: Final = "kueue.x-k8s.io/"
-"""Of the labels and scheduling gates of pods that Kueue holds back, and gives node selectors to."""
+"""Prefix of Kueue's labels and scheduling gates of pods that it holds back and gives node selectors
+to."""
 LABEL_KUEUE_QUEUE: Final = f"{KUEUE_PREFIX}queue-name"
 KUEUE_ADMITTED_LABELS: Final = frozenset(
     {f"{KUEUE_PREFIX}{key}" for key in ("cluster-queue-name", "local-queue-name", "podset")}
 )
-"""Of pods whose Job Kueue has admitted, and given node selectors (apis/kueue of Kueue)."""
+"""Labels of pods whose Job Kueue has admitted and given node selectors (apis/kueue of Kueue)."""
 LABEL_CARD_MEMORY: Final = "aliyun.accelerator/nvidia_mem"
-"""On the vendor's GPU nodes from their join: memory of a card, such as `16280MiB`."""
+"""Set by the vendor on GPU nodes when they join: memory of a card, such as `16280MiB`."""
 LABEL_CARD_MEMORY_NVIDIA: Final = "nvidia.com/gpu.memory"
-"""Written by NVIDIA's GPU feature discovery: the same, in MiB, without the unit."""
+"""Set by NVIDIA's GPU feature discovery: memory of a card in MiB, without the unit."""
 CONTROL_PLANE_LABELS: Final = frozenset(
     {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 )
 
 
 class PoolFate(StrEnum):
-    """What becomes of all pools when the operator is removed; the chart's hook says it."""
+    """What happens to all pools when the operator is removed; set by the chart's hook."""
 
     DELETE = "delete"
-    """The controller, which must run, gives their nodes back as each pool's deletionPolicy says."""
+    """The running controller releases the nodes by each pool's deletionPolicy."""
     KEEP = "keep"
-    """They stay for a later installation, their nodes as they are; nothing of ours holds them."""
+    """Pools and nodes stay as they are for a later installation, without our finalizers."""
 
 
 class Condition(StrEnum):
@@ -232,9 +234,9 @@ class Condition(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a pool, a node or a pod is as it is; `docs/reasons.md` has a paragraph for each."""
+    """Why a pool, a node or a pod is in its state; `docs/reasons.md` explains each."""
 
-    # An enum's own is a call in Python, and many a mapping is by reason.
+    # The hash of an enum is a call in Python, and many mappings are by reason.
     __hash__ = str.__hash__
 
     # Pools.
@@ -253,7 +255,7 @@ class Reason(StrEnum):
     STARTED_NOW = "StartedNow"
     START_NOW_OUTDATED = "StartNowOutdated"
 
-    # Nodes that are as the pool says.
+    # Nodes that are as the pool requires.
     APPLIED = "Applied"
 
     # Nodes on their way.
@@ -385,7 +387,7 @@ class Reason(StrEnum):
     SCHEDULER_UNAVAILABLE = "SchedulerUnavailable"
     EXTENDER_STALE = "ExtenderStale"
 
-    # What keeps a pod off a node, where nothing above says it.
+    # What keeps a pod off a node, besides the reasons above.
     NODE_NOT_SELECTED = "NodeNotSelected"
     NODE_CORDONED = "NodeCordoned"
     TAINT_NOT_TOLERATED = "TaintNotTolerated"
@@ -404,9 +406,9 @@ class Reason(StrEnum):
 
 
 NOT_TAKEN: Final = frozenset({Reason.OWNED_BY_OTHER_POOL, Reason.NO_GPU_ON_NODE})
-"""Why a pool does not get a node that it claims."""
+"""Reasons why a pool does not get a node that it claims."""
 RANKED: Final = frozenset(
     {Reason.NO_ROOM, Reason.RESERVED, Reason.CAPACITY_UNKNOWN, Reason.LESS_PREFERRED}
     | {Reason.LOWER_PRIORITY, Reason.LESS_FULL, Reason.FULLER, Reason.LATER_NAME}
 )
-"""By which pools lose a pod that they could take."""
+"""Reasons why a pool that could take a pod does not get it."""

@@ -40,7 +40,7 @@ def _check_daemonsets(given: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _decode(given: Any) -> Any:
-    """Decode what a variable has as JSON. Raises ValueError."""
+    """Decode a variable's value as JSON. Raises ValueError."""
     try:
         return json.loads(given) if isinstance(given, str) else given
     except ValueError as error:
@@ -58,10 +58,10 @@ LabelKeys = Annotated[tuple[LabelKey, ...], BeforeValidator(_decode), Field(max_
 Seconds = Annotated[float, Field(ge=0, le=7 * 86400, allow_inf_nan=False)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Lifetime = Annotated[float, Field(ge=10, le=100 * 365 * 86400, allow_inf_nan=False)]
-"""Seconds; of more than a century no date might come (the last year is 9999)."""
+"""Seconds, at most a century: a later date may be beyond the year 9999."""
 LONGEST_LEASE_SECONDS = 600.0
-"""A Lease with a longer duration was not written by the operator; its holder is waited for no
-longer than this."""
+"""Limit of the time that others wait for the holder of a Lease, also where the Lease, which the
+operator did not write then, has a longer duration."""
 
 
 class Variable(StrEnum):
@@ -96,7 +96,7 @@ class Settings(BaseModel):
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
-        """Read them from the variables of a process; what those do not set has its default."""
+        """Read the settings from the variables of a process; unset ones have their defaults."""
         variables = {setting: f"{SETTINGS_PREFIX}{setting.upper()}" for setting in cls.model_fields}
         return cls.model_validate(
             {
@@ -115,52 +115,52 @@ class Settings(BaseModel):
     identity: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)] = Field(
         default_factory=lambda: f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     )
-    """Holder of the Lease. In a cluster the Pod's name: a restarted container takes its own Lease
-    back at once, where another identity waits for it to expire. So no two may share one."""
+    """Holder of the Lease; in a cluster the Pod's name, so that a restarted container takes its own
+    Lease back at once. No two processes may share one."""
 
     plugin_namespace: Namespace = names.PLUGIN_NAMESPACE
     """Namespace of the device plugins' DaemonSets; pods are deleted there and in the next one."""
     nvidia_namespace: Namespace | Literal[""] = ""
-    """Namespace of NVIDIA's device plugin, and of its ConfigMap: the second one where pods are
-    deleted. Empty: pools of the edition NVIDIA wait."""
+    """Namespace of NVIDIA's device plugin and of its ConfigMap; pods are deleted there too. Empty:
+    pools of the edition NVIDIA wait."""
     plugin_daemonsets: DaemonSetNames = {}
-    """Their names in the cluster, by their names in ACK's charts, which are the default. Pods of
-    other DaemonSets are never deleted."""
+    """Names of the device plugins' DaemonSets in the cluster, by their names in ACK's charts, which
+    are the default. Pods of other DaemonSets are never deleted."""
     recheck_seconds: Seconds = 2.0
     """Gap between the two readings of a cordoned node's pods: longer than a binding that was
     under way when the node was cordoned takes to arrive."""
     backoff_seconds: Seconds = 30.0
     """Wait after a late binding before the same node is cordoned again."""
     ready_timeout_seconds: Annotated[Seconds, Field(gt=0)] = 600.0
-    """From the labels to the plugin's verified return; image pulls are part of it."""
+    """Limit of the time from the labels to the verified plugin, with the pull of its image."""
     resource_settle_seconds: Seconds = 12.0
-    """How long a new plugin must be Ready before a resource counts that never went through zero:
-    the kubelet reports its devices at most every 10 s."""
+    """How long a new plugin must be Ready before a resource that was never zero counts: the kubelet
+    reports devices at most every 10 s."""
     zero_patience_seconds: Seconds = 60.0
-    """How long a Ready plugin may not offer its resource before it is restarted once more."""
+    """How long a Ready plugin may offer no resource before it is restarted once more."""
     max_joins: int = Field(16, ge=4)
-    """How many nodes that join are changed at once, over all pools."""
+    """How many joining nodes are changed at once, over all pools."""
     allow_eviction: bool = False
     """Allows pools to evict pods that block a change (`rollout.workloads: Evict`)."""
     allow_teardown_jobs: bool = False
     """Allows pools to remove the kernel module by a privileged Job
     (`isolationTeardown.policy: Job`)."""
     teardown_namespace: Namespace = "gpushare-teardown"
-    """Namespace of those Jobs, and of nothing else."""
+    """Namespace of the teardown Jobs, and of nothing else."""
     teardown_image: str = ""
-    """Image of those Jobs; it needs a shell and nsenter."""
+    """Image of the teardown Jobs, with a shell and nsenter."""
     memory_unit: Literal["GiB", "MiB"] = "GiB"
     """Unit in which the cluster's device plugins count GPU memory."""
     node_label_keys: LabelKeys = ()
     """Further keys of node labels that the pools' status publishes for admission."""
     release_patience_seconds: Seconds = 600.0
-    """How long a pool that is being deleted waits for the next of its nodes to finish; then it is
+    """How long a pool that is being deleted waits for its next node to finish; then the pool is
     removed, and the other nodes keep their labels."""
     resync_seconds: Annotated[Seconds, Field(gt=0)] = 30.0
-    """How often, at least, the loop checks whether something is due."""
+    """Longest time between two passes of the loop."""
     write_concurrency: int = Field(64, ge=1)
-    """Writes to nodes in flight at once, and besides as many readings of a node, and as many
-    evictions; the API server's own fairness is the rate limit."""
+    """Limit of writes to nodes in flight at once, and likewise of reads of a node, and of
+    evictions; the API server's priority and fairness limits their rate."""
 
     lease_name: str = "gpushare-controller"
     lease_duration_seconds: Annotated[Seconds, Field(gt=0, le=LONGEST_LEASE_SECONDS)] = 10.0
@@ -177,7 +177,7 @@ class Settings(BaseModel):
         return self
 
     webhook_host: str = ""
-    """Address at which the webhook listens. Empty: at all, of IPv4 and of IPv6."""
+    """Address at which the webhook listens. Empty: all addresses of IPv4 and IPv6."""
     webhook_port: Port = 9443
     webhook_configuration: str = "gpushare-webhook"
     """MutatingWebhookConfiguration whose caBundle is kept equal to our CA."""
@@ -186,41 +186,40 @@ class Settings(BaseModel):
     """Names in the certificate besides the Service's and 127.0.0.1."""
     webhook_service: str = "gpushare-webhook"
     webhook_replicas: int = Field(2, ge=1)
-    """Webhooks that answer side by side, or the most that an autoscaler may start: each counts its
-    own decisions so many times, until the pools' capacity shows them."""
+    """Number of webhooks, or the most that an autoscaler may start: each counts its own decisions
+    that many times, until the pools' capacity shows them."""
     on_no_pool: Literal["allow", "deny"] = "allow"
     """What happens to pods that no pool accepts; a namespace's label takes precedence."""
     schedulers: Names = (names.DEFAULT_SCHEDULER,)
     """Schedulers that allocate GPU memory by card; pods of other schedulers are not changed."""
     stale_seconds: Annotated[Seconds, Field(ge=30)] = 60.0
-    """How long a watch may be silent before it is no longer trusted: calls then fail, and so does
-    /readyz. The API server ends each watch after 20 s, so a healthy one has a sign that often."""
+    """How long a watch may be silent before calls, and /readyz, fail. A healthy watch is not: the
+    API server ends it after 20 s at the latest."""
     drain_seconds: Seconds = 5.0
-    """How long after SIGTERM calls are still accepted while /readyz fails: Endpoints take a moment
-    to follow."""
+    """How long after SIGTERM calls are still accepted while /readyz fails, until Endpoints are
+    updated."""
     max_calls_in_flight: int = Field(256, ge=1)
-    """How many calls may wait for their body at once; beyond that the slowest is rejected."""
+    """How many calls may wait for their body at once; of more, the slowest is rejected."""
 
     certificate_mode: Literal["self", "cert-manager", "provided"] = "self"
-    """Who issues the webhook's certificate: the webhook, cert-manager, or the user. Of the latter
-    two the Secret is read and never written."""
+    """Issuer of the webhook's certificate: the webhook, cert-manager, or the user. The Secret of
+    the latter two is only read."""
     certificate_lifetime_seconds: Lifetime = 90 * 86400.0
-    """Of the webhook's own certificate; a successor is issued when a third of it is left."""
+    """Lifetime of the webhook's own certificate, renewed when a third of it is left."""
     authority_lifetime_seconds: Annotated[Lifetime, Field(ge=30)] = 3650 * 86400.0
-    """Of the CA that issues it."""
+    """Lifetime of the webhook's own CA."""
 
     stall_seconds: Annotated[Seconds, Field(ge=45)] = 90.0
-    """A watch that is open and brings nothing for so long makes /livez fail: the process is to be
-    restarted. A healthy one is heard of every 20 s, and one whose connection died without a word
-    is replaced after 25 s and heard of again by 45 s; after 90 s three in a row were silent. A
-    request that nobody answers is given up after 30 s, and an API server that asks to be left alone
-    is left alone for at most 60 s: neither is deafness."""
+    """How long an open watch may be silent before /livez fails, so that the process is restarted. A
+    healthy watch ends every 20 s, and one with a dead connection is replaced after 25 s and ends by
+    45 s; after 90 s three in a row were silent. Requests without an answer end after 30 s, and a
+    Retry-After holds them back for at most 60 s: both count as signs of life."""
     per_application_metrics: bool = True
-    """The controller reports the GPU memory of each workload, by its namespace and name."""
+    """Whether the controller reports the GPU memory of each workload, by its namespace and name."""
     per_node_metrics: bool = False
-    """The controller reports each node and the memory of each card: one series for each node, and
-    two for each card."""
+    """Whether the controller reports each node and the memory of each card: one series for each
+    node, and two for each card."""
     metrics_host: str = ""
-    """Address of metrics and probes, as `webhook_host`."""
+    """Address at which metrics and probes listen. Empty: all addresses."""
     metrics_port: Port = 8080
     log_level: str = "INFO"

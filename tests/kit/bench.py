@@ -1,4 +1,4 @@
-"""What an integration test works on: a cluster, the operator on it, and the audit log."""
+"""The test bench of integration tests: a cluster, the operator on it, and the audit log."""
 
 import json
 import os
@@ -35,13 +35,13 @@ SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
 DAEMONSETS = "/apis/apps/v1/namespaces/kube-system/daemonsets"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 NO_REPORT_SECONDS = 3600.0
-"""The period of a kubelet that reports nothing for as long as a test lasts."""
+"""Period of a kubelet that does not report during a test."""
 _WORKLOADS = "/apis/apps/v1/namespaces/default"
 
 
 @dataclass
 class Bench:
-    """One cluster; every test gets it empty."""
+    """A cluster, which every test gets empty."""
 
     cluster: Cluster
     operators: Operators = field(init=False)
@@ -52,11 +52,11 @@ class Bench:
         self.audit = AuditTrail(self.cluster.audit_log)
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """A request of the administrator; a PATCH is a merge patch."""
+        """Send a request of the administrator; a PATCH is a merge patch."""
         return self.cluster.api.call(method, path, body)
 
     def watching(self, path: str = NODES) -> Recording:
-        """A block that records every state that the objects under `path` go through."""
+        """Record every state of the objects under `path` within the block."""
         return Recording(self.cluster, path)
 
     # What is there.
@@ -66,7 +66,7 @@ class Bench:
         return node
 
     def labels(self) -> dict[str, dict[str, str]]:
-        """Of each node, by its name."""
+        """Read the labels of each node, by its name."""
         nodes = self.call("GET", NODES)["items"]
         return {node["metadata"]["name"]: node["metadata"]["labels"] for node in nodes}
 
@@ -120,7 +120,7 @@ class Bench:
     def add_other_nodes(
         self, *nodes: tuple[OtherKind, str], labels: Mapping[str, str] | None = None
     ) -> None:
-        """Nodes without cards, each of a kind and with a name."""
+        """Add nodes without cards, by name and kind."""
         pool_label = {NODE_POOL_LABEL: NODE_POOL}
         add_nodes(
             self.cluster,
@@ -138,8 +138,8 @@ class Bench:
         self.call("PATCH", f"{POOLS}/{name}", {"spec": spec})
 
     def change_again(self, *nodes: str, pool: str = "training", **spec: Any) -> None:
-        """Change a pool that was changed to and fro of late, with a person's retry for it and its
-        `nodes`: no earlier return, and no earlier restart of a plugin, counts."""
+        """Change a pool that was changed back and forth recently, with a retry for it and its
+        `nodes`, so that no earlier change or restart of a plugin counts."""
         retry = {"metadata": {"annotations": {"gpushare.io/retry": uuid4().hex}}}
         for node in nodes:
             self.call("PATCH", f"{NODES}/{node}", retry)
@@ -163,16 +163,16 @@ class Bench:
         self.call("PATCH", path, {"metadata": {"annotations": dict(annotations)}})
 
     def cordon(self, node: str, *, on: bool = True) -> None:
-        """As kubectl cordon and uncordon do it."""
+        """Cordon a node as kubectl does; with `on` False uncordon it."""
         self.call("PATCH", f"{NODES}/{node}", {"spec": {"unschedulable": on or None}})
 
     def set_faults(self, node: str, **faults: Any) -> None:
-        """What goes wrong on a node from now on; nothing given: nothing more does."""
+        """Set the faults of a node; without arguments remove them."""
         self.annotate(f"{NODES}/{node}", {names.FAULT: json.dumps(faults) if faults else None})
 
     @contextmanager
     def paused(self, component: str) -> Iterator[int]:
-        """A block in which a component of the control plane stands still, its connections open; its
+        """Stop a component of the control plane within the block, its connections open; return its
         process ID."""
         pid = self.cluster.pid(component)
         os.kill(pid, signal.SIGSTOP)
@@ -184,12 +184,12 @@ class Bench:
     # Between tests.
 
     def clear(self) -> None:
-        """Empty the cluster; what belongs to the installation and to the edition stays."""
+        """Empty the cluster, except for the installation and the edition."""
         self.operators.end()
         self.empty()
 
     def empty(self) -> None:
-        """The same, and an operator that runs goes on."""
+        """Empty the cluster, while a running operator goes on."""
         for kind in ("daemonsets", "deployments", "statefulsets"):
             self.call("DELETE", f"{_WORKLOADS}/{kind}")
         self.call("DELETE", BUDGETS)
@@ -211,15 +211,15 @@ class Bench:
                 raise
 
     def _is_empty(self) -> bool:
-        left: Sequence[Json] = [*self.pods(PODS), *self.pods(SYSTEM_PODS)]
+        pods: Sequence[Json] = [*self.pods(PODS), *self.pods(SYSTEM_PODS)]
         for path in (PODS, SYSTEM_PODS):
             self.call("DELETE", f"{path}?gracePeriodSeconds=0")
-        return not (left or self.call("GET", POOLS)["items"] or self.call("GET", NODES)["items"])
+        return not (pods or self.call("GET", POOLS)["items"] or self.call("GET", NODES)["items"])
 
     # For a failure's message.
 
     def describe(self) -> str:
-        """Everything that a person would look at first."""
+        """Describe the state of the cluster for a failed test."""
         parts = [
             *(f"node {_describe_node(node)}" for node in self.call("GET", NODES)["items"]),
             *self._describe_pools(),

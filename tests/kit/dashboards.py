@@ -1,4 +1,4 @@
-"""The chart's dashboards: their panels, and what these ask of Prometheus."""
+"""Reads the panels of the chart's dashboards, and their queries."""
 
 import json
 import re
@@ -29,10 +29,9 @@ FOREIGN = {
     "process_resident_memory_bytes": {"instance"},
     "up": {"job", "namespace"},
 }
-"""Others' metrics: DCGM's exporter, ACK's of both generations, and what every process tells; with
-those of their labels that are used."""
+"""Metrics of others with the used labels: DCGM's exporter, ACK's of both generations, processes."""
 OWN = frozenset({"process_cpu_seconds_total", "process_resident_memory_bytes", "up"})
-"""Of these, what there is without any exporter on nodes."""
+"""Metrics of others that need no exporter on nodes."""
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
@@ -42,19 +41,19 @@ def read(file: Path) -> Json:
 
 
 def list_panels(page: Json) -> list[Json]:
-    """All panels but the rows that they stand in."""
+    """List all panels except rows."""
     return [panel for panel in page["panels"] if panel["type"] != "row"]
 
 
 def list_queries(page: Json) -> Iterator[tuple[str, str]]:
-    """Each query with the title of its panel; template variables stand for everything."""
+    """List each query with the title of its panel; template variables match everything."""
     for panel in list_panels(page):
         for target in panel["targets"]:
             yield panel["title"], fill_in(target["expr"])
 
 
 def fill_in(expression: str) -> str:
-    """The query that Grafana sends while nothing is chosen."""
+    """Build the query that Grafana sends while no variable is set."""
     known = {"__rate_interval": "5m"}
     return _VARIABLE.sub(
         lambda found: found[0] if found[1].isdigit() else known.get(found[1], ".*"), expression
@@ -62,7 +61,7 @@ def fill_in(expression: str) -> str:
 
 
 def list_known() -> dict[str, set[str]]:
-    """Every series of ours, by name, with its labels."""
+    """List our series by name, with their labels."""
     known: dict[str, set[str]] = {}
     for family in ControllerMetrics(per_node=True).families:
         labels = set(family.labels)

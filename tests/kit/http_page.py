@@ -1,4 +1,4 @@
-"""One page, served on a port of this machine to whoever asks."""
+"""Serves a page on a port of this machine."""
 
 import contextlib
 import threading
@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @contextlib.contextmanager
 def served_page(page: str, content_type: str) -> Iterator[int]:
-    """The port where it is read, for a block."""
+    """Serve the page within the block, which gets the port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -18,7 +18,7 @@ def served_page(page: str, content_type: str) -> Iterator[int]:
             self.wfile.write(page.encode())
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nobody reads it."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)

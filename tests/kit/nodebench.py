@@ -1,4 +1,4 @@
-"""A bench of real nodes: what a container got is read from its runtime, which nobody can colour."""
+"""A bench of real nodes, on which containers' allocations are read from the runtime."""
 
 import json
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _DEVICE_CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoin
 
 @dataclass
 class NodeBench(Bench):
-    """One cluster of real nodes with the release on it; its first node has the GPU pods."""
+    """A cluster of real nodes with the release; the first node has the GPU pods."""
 
     cluster: NodeCluster
     release: NodeRelease
@@ -33,20 +33,20 @@ class NodeBench(Bench):
 
     @property
     def host(self) -> RealNode:
-        """The node, as a machine."""
+        """The machine of the first node."""
         return next(iter(self.cluster.nodes.values()))
 
     def install(self, edition: Edition, *, name_label: bool = True) -> None:
-        """Make `edition` the installed one, its plugin being ours."""
+        """Install `edition` with our plugin."""
         self.edition = edition
         install_plugin(self.cluster, edition, cards=CARDS, card_gib=CARD_GIB)
 
     def run_pod(self, name: str, *, gib: int | None = 2, **options: Any) -> str:
-        """A GPU pod, once it runs; the webhook routes it to the pool `training`."""
+        """Create a GPU pod, which the webhook assigns to pool `training`; return when it runs."""
         return str(expect_running(self, self.send_pod(name, gib, **options))["metadata"]["name"])
 
     def send_pod(self, name: str, *gibs: int | None, **options: Any) -> str:
-        """A GPU pod with a container for each of `gibs`, which only waits to be told to end."""
+        """Create a GPU pod with a container for each of `gibs`, which waits for its end."""
         pod = build_pod(name, gib=gibs[0], terminationGracePeriodSeconds=0, **options)
         (first,) = pod["spec"]["containers"]
         first["image"] = PAUSE_IMAGE
@@ -58,22 +58,24 @@ class NodeBench(Bench):
         return self.create_pod(pod)
 
     def environments(self, name: str) -> dict[str, dict[str, str]]:
-        """What each of the pod's containers was started with, by containerd's word."""
-        found = {}
+        """Read the environment of each of the pod's containers from containerd."""
+        environments = {}
         for status in self.pod(name)["status"]["containerStatuses"]:
             container = status["containerID"].removeprefix("containerd://")
             spec = json.loads(self.host.ctr("containers", "info", container))["Spec"]
-            found[status["name"]] = dict(each.split("=", 1) for each in spec["process"]["env"])
-        return found
+            environments[status["name"]] = dict(
+                each.split("=", 1) for each in spec["process"]["env"]
+            )
+        return environments
 
     def is_held(self, name: str) -> bool:
-        """Whether the pod's first container is held to its share: the edition isolates, and the
-        plugin has not switched it off."""
+        """Tell whether the pod's first container is limited to its share: the edition isolates, and
+        the plugin has not switched that off."""
         environment = self.environments(name)["main"]
         return self.edition == "Basic" and environment.get(CGPU_DISABLE) != "true"
 
     def containers(self) -> dict[str, tuple[str, int]]:
-        """ID and restarts of the first container of each pod that runs."""
+        """Read the ID and the restarts of the first container of each running pod."""
         return {
             pod["metadata"]["name"]: (status["containerID"], status["restartCount"])
             for pod in self.pods()
@@ -85,7 +87,7 @@ class NodeBench(Bench):
         return self.plugins()[self.host.name]
 
     def has_other_plugin(self, uid: str) -> bool:
-        """Whether a plugin runs whose pod is not that of `uid`."""
+        """Tell whether a plugin runs in a pod other than that of `uid`."""
         plugins = self.plugins().values()
         return any(
             pod["metadata"]["uid"] != uid and pod["status"]["phase"] == "Running" for pod in plugins
@@ -96,8 +98,8 @@ class NodeBench(Bench):
         self.host.kill_container(status["containerID"], signal)
 
     def restart_kubelet(self) -> None:
-        """Kill and start it, and wait until the plugin has given it the devices anew: until then it
-        refuses pods for good, whatever the node offers."""
+        """Kill and start the kubelet, and wait until the plugin has listed its devices again: until
+        then the kubelet refuses pods for good, whatever the node offers."""
         before = self._read_device_checkpoint()
         self.host.kill("kubelet")
         self.host.start("kubelet")
@@ -108,15 +110,15 @@ class NodeBench(Bench):
         )
 
     def _read_device_checkpoint(self) -> str:
-        """When the kubelet last stored the devices that plugins listed."""
+        """Read the time at which the kubelet last stored the plugins' devices."""
         return self.host.namespaces.run("stat", "--format=%.Y", _DEVICE_CHECKPOINT)
 
     def take_cards(self, *, away: bool = True) -> None:
-        """A plugin that starts finds no card; `away` False: it does again."""
+        """Hide the cards from a plugin that starts; with `away` False show them again."""
         self.host.namespaces.run(*(("touch",) if away else ("rm", "-f")), WITHOUT_CARDS)
 
     def clear(self) -> None:
-        """No pod and no pool; the node as before anybody labelled it."""
+        """Delete all pods and pools, and reset the node's labels."""
         self.take_cards(away=False)
         self.clear_pods()
         for pool in self.call("GET", POOLS)["items"]:
@@ -148,7 +150,7 @@ class NodeBench(Bench):
         )
 
     def describe(self) -> str:
-        """What a person would look at first, and what the controller and the plugin say."""
+        """Describe the state for a failed test, with logs of the controller and the plugin."""
         logs = [
             "\n".join(
                 [f"--- {pod['metadata']['name']}", *self.host.read_pod_log(pod).splitlines()[-20:]]
@@ -159,8 +161,8 @@ class NodeBench(Bench):
 
 
 def given_pool(bench: NodeBench, edition: Edition, schedule: str = "") -> None:
-    """The node in the pool `training`, Ready in this mode; one that is there already is kept.
-    Without `schedule` it is in the mode that another test has left, or `share`."""
+    """Put the node into the pool `training` in this mode, and wait until it is Ready; an existing
+    pool is kept. Without `schedule` the mode is that of the test before, or `share`."""
     if any(pool["spec"]["edition"] != edition for pool in bench.call("GET", POOLS)["items"]):
         bench.clear()
     if not bench.call("GET", POOLS)["items"]:
@@ -181,23 +183,23 @@ def given_pool(bench: NodeBench, edition: Edition, schedule: str = "") -> None:
 
 
 def expect_shared(bench: NodeBench) -> None:
-    """Until the pool is Ready, and its node offers all of its cards."""
+    """Wait until the pool is Ready, and its node offers all of its cards."""
     expect_pool_ready(bench, nodes=1)
     expect_offered(bench, bench.host.name, CARDS * CARD_GIB)
 
 
 def expect_truth(bench: NodeBench, *, may_not_know: bool = False) -> None:
-    """Until the pool claims of all pods that run what their containers really have. With
-    `may_not_know` it may say of any of them that it does not know."""
+    """Wait until the pool reports the actual isolation of all running containers. With
+    `may_not_know` it may report any of them as unknown."""
 
     def probe() -> bool:
-        told = bench.pool()["status"].get("isolation") or {}
+        isolation = bench.pool()["status"].get("isolation") or {}
         running = [p["metadata"]["name"] for p in bench.pods() if p["status"]["phase"] == "Running"]
-        held = sum(map(bench.is_held, running))
-        isolated, unknown = told.get("isolated", 0), told.get("unknown", 0)
+        limited = sum(map(bench.is_held, running))
+        isolated, unknown = isolation.get("isolated", 0), isolation.get("unknown", 0)
         return (
-            told.get("containers", 0) == len(running)
-            and isolated <= held <= isolated + unknown
+            isolation.get("containers", 0) == len(running)
+            and isolated <= limited <= isolated + unknown
             and (may_not_know or not unknown)
         )
 

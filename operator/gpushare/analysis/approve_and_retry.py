@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from gpushare.analysis.program_name import name_command
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.core.nodechange.phases.failed import describe_failure
 from gpushare.core.ownership.claims import decide_claim, find_owner
-from gpushare.core.records.change_record import Failure
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.record import RecordError
 from gpushare.core.rollout.start_now import find_active
@@ -58,7 +58,7 @@ def judge_approval(pool: Pool, seen_hash: str) -> Word:
     if seen_hash and current and seen_hash != current:
         raise NotCalledForError(
             f"the plan of pool {pool.name} is now {current}, not {seen_hash}. Review it before you "
-            f"approve it. Run: gpushare plan pool {pool.name}"
+            f"approve it. Run: {name_command(f'plan pool {pool.name}')}"
         )
     if plan is None or not current:
         raise NotCalledForError(f"pool {pool.name} has nothing left to change")
@@ -81,21 +81,21 @@ def judge_start_now(pool: Pool, seen_hash: str, now: str) -> Word:
     if plan is None or not current or seen_hash != current:
         told = f"is now {current}, not {seen_hash}" if current else "has nothing left to change"
         raise NotCalledForError(
-            f"the plan of pool {pool.name} {told}. Review it first. Run: gpushare plan pool "
-            f"{pool.name}"
+            f"the plan of pool {pool.name} {told}. Review it first. Run: "
+            f"{name_command(f'plan pool {pool.name}')}"
         )
     if window is not None and window.state == "Frozen":
         way = f"unfreeze {pool.name}, or unfreeze --all"
         raise NotCalledForError(
-            f"pool {pool.name} is frozen, which start-now does not override. Run: gpushare "
-            f"{f'retry pool/{pool.name}' if is_contested(pool) else way}"
+            f"pool {pool.name} is frozen, which start-now does not override. Run: "
+            f"{name_command(f'retry pool/{pool.name}' if is_contested(pool) else way)}"
         )
     if find_active(pool) and pool.start_now.partition("@")[0] == current:
         return Word("", plan.summary)
     if window is None or window.state == "Open":
         raise NotCalledForError(
             f"no window holds the changes of pool {pool.name} up. To see what they wait for, run: "
-            f"gpushare plan pool {pool.name}"
+            f"{name_command(f'plan pool {pool.name}')}"
         )
     return Word(f"{current}@{now}", plan.summary)
 
@@ -119,7 +119,7 @@ def judge_pool_retry(pool: Pool, nodes: Iterable[Node], now: str) -> Word:
     tried: list[str] = []
     for node in nodes:
         records = _read(node)
-        failure = _find_failure(records)
+        failure = records.failure
         if failure is None or find_owner(node, records) != pool.name:
             continue
         is_current = failure.attempt == build_attempt(pool, node.retry)
@@ -155,7 +155,7 @@ def judge_node_retry(node: Node, pool: Pool, now: str) -> Word:
     `pool` is the one that has the node. Raises `NotCalledForError`.
     """
     records = _read(node)
-    failure, drift = _find_failure(records), records.drift
+    failure, drift = records.failure, records.drift
     if failure is not None:
         about = describe_failure(node.name, failure)
         is_current = failure.attempt == build_attempt(pool, node.retry)
@@ -169,7 +169,7 @@ def judge_node_retry(node: Node, pool: Pool, now: str) -> Word:
         return Word(now, "its device plugin was replaced too often within an hour")
     raise NotCalledForError(
         f"no change of node {node.name} has failed, and no label of it was left to another "
-        f"manager. To see what it waits for, run: gpushare plan pool {pool.name}"
+        f"manager. To see what it waits for, run: {name_command(f'plan pool {pool.name}')}"
     )
 
 
@@ -200,12 +200,3 @@ def _read(node: Node) -> NodeRecords:
         return parse_records(node)
     except RecordError as error:
         raise NotCalledForError(str(error)) from error
-
-
-def _find_failure(records: NodeRecords) -> Failure | None:
-    """Find what failed on a node last: of its change, or of one that was rolled back."""
-    change, applied = records.change, records.applied
-    of_change = None
-    if change is not None and change.is_under_way:
-        of_change = change.failure or change.rolls_back
-    return of_change or (applied.failure if applied is not None else None)

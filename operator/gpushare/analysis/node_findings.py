@@ -11,9 +11,9 @@ from gpushare.analysis.card_holders import judge_card_holders
 from gpushare.analysis.finding import Finding, FindingCode, Severity, find
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
+from gpushare.core.cause import Cause
 from gpushare.core.deviceplugin.findings import (
     RESTART_STATIC_PLUGIN,
-    NotYet,
     find_competing_plugins,
     find_plugin_problem,
     list_few,
@@ -164,7 +164,7 @@ def _judge_plugins(context: NodeContext, mode: Mode, ctx: ReconcileContext) -> I
             yield Finding(_find_severity(lack), lack.reason, name_node(seen.node), lack.message)
 
 
-def _find_severity(lack: NotYet) -> Severity:
+def _find_severity(lack: Cause) -> Severity:
     if lack.wait is not None:
         return Severity.INFO
     return Severity.WARNING if lack.reason in _WARNINGS else Severity.ERROR

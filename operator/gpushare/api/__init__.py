@@ -1,1 +1,1 @@
-"""The GPUSharePool, and the parts of Nodes and Pods that decisions need."""
+"""The GPUSharePool, and the fields of Nodes, Pods and other objects that decisions need."""

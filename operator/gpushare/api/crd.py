@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition, generated from the models.
+"""Generates the CustomResourceDefinition from the models.
 
 `python -m gpushare.api.crd` prints it; `make crds` writes it to `crds/`.
 """
@@ -29,11 +29,11 @@ _WIDE_COLUMNS = (
     ("Window", "string", ".status.window.summary"),
     ("Config", "string", ".spec.nvidia.config"),
 )
-"""Shown with `-o wide` besides."""
+"""Further columns of `-o wide`."""
 
 _UNOBSERVED = -1
-"""What a pool says before any controller saw it. An object without a status is complete to kstatus,
-by which Flux and others wait; one whose generation is not yet observed is in progress."""
+"""Generation in the status of a new pool. Flux and others wait by kstatus, for which an object
+without a status is complete, and one whose generation is not yet observed in progress."""
 
 _KEPT = frozenset(
     {
@@ -101,7 +101,7 @@ def _pool_schema() -> dict[str, Any]:
             "metadata": {"type": "object"},
             "spec": _structural_model(PoolSpec),
             "status": {
-                # Counts that are not known yet are not 0.
+                # Unknown counts must not be shown as 0.
                 **_without_defaults(_structural_model(PoolStatus, mode="serialization")),
                 "default": {"observedGeneration": _UNOBSERVED},
             },
@@ -123,7 +123,7 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
         target = definitions[schema["$ref"].removeprefix("#/$defs/")]
         schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
     if schema.get("x-kubernetes-int-or-string"):
-        # A union that structural schemas allow, with what holds for either side of it.
+        # The one union that structural schemas allow, with the constraints of both sides.
         for option in schema.pop("anyOf"):
             schema |= {key: value for key, value in option.items() if key != "type"}
     if "anyOf" in schema:
@@ -134,7 +134,7 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
     if "default" in result:
         result["default"] = _prune(result["default"])
     if not result.get("default", True) and result.get("default") != 0:
-        # An empty default says nothing, and would be written into every stored object.
+        # An empty default would be written into every stored object.
         del result["default"]
     if "properties" in schema:
         result["properties"] = {
@@ -148,9 +148,8 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
 
 
 def _without_defaults(item: dict[str, Any]) -> dict[str, Any]:
-    """Leave to the reader what a list's item leaves out. Written into a stored list, a default
-    makes it another list: GitOps tools compare a custom resource's lists as a whole, and would
-    show the pool as out of sync for ever.
+    """Remove the defaults of a list's items. The API server would write them into stored lists,
+    which GitOps tools compare as a whole: they would show the pool as out of sync for ever.
     """
     result = {key: value for key, value in item.items() if key != "default"}
     if "properties" in item:
@@ -161,7 +160,7 @@ def _without_defaults(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _prune(default: Any) -> Any:
-    """Remove null and empty lists and maps, which say nothing."""
+    """Remove null, and empty lists and maps."""
     if not isinstance(default, dict):
         return default
     pruned = {key: _prune(value) for key, value in default.items()}

@@ -1,4 +1,4 @@
-"""The annotation `gpushare.io/decision` of a pod: what admission decided when it was created."""
+"""Reads the annotation `gpushare.io/decision` of a pod: admission's decision at its creation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,41 +9,41 @@ import orjson
 from gpushare import names
 
 MAX_DECISION = 1024
-"""Bytes of the annotation; what is longer is not ours."""
+"""Limit of the annotation in bytes; a longer one is not ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastDecision:
-    """What the annotation says; anybody may have written it."""
+    """Content of the annotation, which anybody may have written."""
 
     reason: str
     pool: str | None = None
     lost: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By reason, names of pools that did not get the pod."""
+    """Names of pools that did not get the pod, by reason."""
     more: int = 0
-    """Pools that did not, and for which there was no space."""
+    """Number of further such pools, for which there was no space."""
 
     @property
     def ranked_pools(self) -> tuple[str, ...]:
-        """Those that could take the pod and were ranked behind its own."""
+        """Pools that could take the pod and were ranked behind the chosen one."""
         return tuple(
             pool for reason in self.lost if reason in names.RANKED for pool in self.lost[reason]
         )
 
 
 def parse_past_decision(annotations: Mapping[str, str]) -> PastDecision | None:
-    """Read the decision from a pod's annotations; None where there is none that can be parsed."""
+    """Parse the decision in a pod's annotations; None where it is absent or invalid."""
     text = annotations.get(names.ANNOTATION_DECISION, "")
     if not 0 < len(text) <= MAX_DECISION:
         return None
     try:
-        said: Any = orjson.loads(text)
-        lost = said.get("lost") or {}
+        fields: Any = orjson.loads(text)
+        lost = fields.get("lost") or {}
         return PastDecision(
-            reason=str(said["reason"]),
-            pool=str(said["pool"]) if said.get("pool") else None,
+            reason=str(fields["reason"]),
+            pool=str(fields["pool"]) if fields.get("pool") else None,
             lost={str(why): tuple(map(str, pools)) for why, pools in lost.items()},
-            more=int(said.get("more") or 0),
+            more=int(fields.get("more") or 0),
         )
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError):
         return None

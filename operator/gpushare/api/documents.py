@@ -1,5 +1,4 @@
-"""Documents of YAML or JSON, read and written as kubectl does, and where in the text each value
-stands."""
+"""Reads and writes YAML and JSON as kubectl does, with each value's place in the text."""
 
 import json
 import re
@@ -34,10 +33,10 @@ _Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+0123456789."))
 
 _MERGE = f"{_TAG}merge"
 _ALIASED_NODES = 100_000
-"""What aliases may make of a text; without them a text has fewer values than characters."""
+"""Limit of values with expanded aliases; a text without them has fewer values than characters."""
 _LOOKALIKE = re.compile(r"[-+.0-9]|[yYnN]$")
-"""How text begins that go-yaml may take for a number or a time, and what it takes for a boolean
-(YAML 1.1); PyYAML knows the other words itself."""
+"""Text that go-yaml may read as a number or a time, by its first character, or as a boolean of YAML
+1.1; PyYAML quotes the other words itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +45,16 @@ class Document:
 
     raw: Any
     node: Node
-    """Where in the text each value stands."""
+    """YAML nodes, with the place of each value in the text."""
 
 
 def parse_documents(text: str) -> tuple[Document, ...]:
     """Parse the documents of YAML or JSON; empty ones are left out.
 
-    Raises `yaml.YAMLError`, also for a key that is there twice and for aliases that make a small
-    text a huge document; and `RecursionError` for what is nested too deep.
+    Raises `yaml.YAMLError`, also for duplicate keys and for aliases that expand to too many values,
+    and `RecursionError` for values that are nested too deep.
     """
-    # JSON may be indented by tabs, which YAML has not; in its strings there are none.
+    # JSON may be indented by tabs, which YAML does not allow; its strings have none.
     loader = _Loader(text.replace("\t", " ") if is_json(text) else text)
     documents = []
     try:
@@ -72,7 +71,7 @@ def parse_documents(text: str) -> tuple[Document, ...]:
 
 
 def _count_nodes(node: Node, most: int, counted: dict[int, int | None]) -> int:
-    """Count the values in a node; those behind an alias count each time."""
+    """Count the values in a node; aliased values count each time."""
     if not isinstance(node, CollectionNode):
         return 1
     if id(node) in counted:
@@ -95,10 +94,10 @@ def _count_nodes(node: Node, most: int, counted: dict[int, int | None]) -> int:
 
 
 def _check_keys(node: MappingNode) -> None:
-    seen: dict[tuple[str, str], Node] = {}
+    keys: dict[tuple[str, str], Node] = {}
     for key, _ in node.value:
         if isinstance(key, ScalarNode) and key.tag != _MERGE:
-            first = seen.setdefault((key.tag, key.value), key)
+            first = keys.setdefault((key.tag, key.value), key)
             if first is not key:
                 line = first.start_mark.line + 1
                 raise _fault(f"duplicate key {key.value!r}, already set in line {line}", key)
@@ -109,7 +108,7 @@ def _fault(what: str, node: Node) -> yaml.YAMLError:
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """The C dumper where it exists; it writes no anchors, since nobody wrote them."""
+    """Writes YAML without anchors, by the C dumper where it exists."""
 
     def ignore_aliases(self, _: Any) -> bool:
         return True
@@ -132,13 +131,13 @@ _Dumper.add_representer(str, _represent_text)
 def format_yaml(raw: Any) -> str:
     """Format lists, mappings, strings and numbers as YAML that kubectl reads back unchanged.
 
-    Every character that does not print, but for the ends of lines, is between double quotes.
+    Unprintable characters, except line breaks, are escaped in double quotes.
     """
     return yaml.dump(raw, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def is_json(text: str) -> bool:
-    """Tell whether the text is JSON, which YAML may look like."""
+    """Tell whether the text is valid JSON."""
     try:
         json.loads(text)
     except ValueError:

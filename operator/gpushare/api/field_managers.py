@@ -1,4 +1,4 @@
-"""Finds who wrote a part of an object, by its `metadata.managedFields`."""
+"""Finds the field managers of an object's parts, in its `metadata.managedFields`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,12 +9,12 @@ _APPLICATIONS: Mapping[str, tuple[str, str]] = {
     "helm-controller": ("labels", "helm.toolkit.fluxcd.io/name"),
     "helm": ("annotations", "meta.helm.sh/release-name"),
 }
-"""By how the field manager of a deployment tool begins, where it says which of its applications
-wrote an object last: one manager writes for all of them."""
+"""Places of the name of the application that wrote an object, by the prefix of a deployment tool's
+field manager: one manager writes for all applications."""
 
 
 def find_writers(meta: dict[str, Any]) -> dict[str, str]:
-    """Find who wrote each field of the spec last; of several owners the latest."""
+    """Find the last writer of each field of the spec; of several owners the latest."""
     writers: dict[str, tuple[str, str]] = {}
     for entry in meta.get("managedFields") or ():
         written = str(entry.get("time") or ""), entry.get("manager") or ""

@@ -1,4 +1,4 @@
-"""Checks a pool's manifest by the rules of the CRD, as the API server will."""
+"""Checks a pool's manifest by the rules of the CRD, as the API server does."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -28,13 +28,13 @@ Json = dict[str, Any]
 
 
 class ManifestError(ValueError):
-    """The API server would reject the GPUSharePool; the message says which field, and why."""
+    """The API server would reject the GPUSharePool; the message names the field and the cause."""
 
 
 def parse_manifest(raw: Json, now: datetime) -> Pool:
     """Parse the pool that an apply of `raw` would create at `now`. Raises `ManifestError`.
 
-    The first fault is told: a field that there is not, a value that is none, a rule of the CRD.
+    The message has the first fault: an unknown field, an invalid value, a broken rule of the CRD.
     """
     name = _read_name(raw)
     if raw.get("apiVersion") != names.API_VERSION:
@@ -53,13 +53,13 @@ def parse_manifest(raw: Json, now: datetime) -> Pool:
         "annotations": raw["metadata"].get("annotations"),
     }
     try:
-        # As kubectl sends it: the keys of YAML may be numbers, those of JSON are text.
+        # kubectl too converts YAML's keys, which may be numbers, to text.
         dumped = orjson.dumps(spec, option=orjson.OPT_NON_STR_KEYS)
     except TypeError as error:
         raise ManifestError(f"{name}: spec cannot be encoded as JSON: {error}") from error
     spec = orjson.loads(dumped)
     try:
-        # Strictly, as the API server reads JSON: no number is made of text.
+        # Strictly, as in the API server: text is not converted to a number.
         parsed = PoolSpec.model_validate_json(
             dumped,
             strict=True,
@@ -76,7 +76,7 @@ def parse_manifest(raw: Json, now: datetime) -> Pool:
 
 
 def check_update(old: Pool, new: Pool) -> None:
-    """Raise `ManifestError` where `old` can't become `new`."""
+    """Raise `ManifestError` where an update from `old` to `new` is not allowed."""
     if old.spec.edition is not new.spec.edition:
         schema = _load_schema()["properties"]["spec"]["properties"]["edition"]
         message = schema["x-kubernetes-validations"][0]["message"]
@@ -103,7 +103,7 @@ def _read_name(raw: Json) -> str:
 
 
 def _drop_nulls(value: Any) -> Any:
-    """Drop nulls, which count as left out, as they do for the API server."""
+    """Remove nulls, which the API server drops too."""
     if isinstance(value, dict):
         return {key: _drop_nulls(each) for key, each in value.items() if each is not None}
     if isinstance(value, list):
@@ -126,11 +126,11 @@ def _describe(error: ValidationError) -> str:
             return f"unknown field {where}.{part}{suggest(part, known)}"
         elif "additionalProperties" in schema:
             where, schema = f"{where}.{part}", schema["additionalProperties"]
-        # All else is pydantic's name for one of several types.
+        # Any other part is pydantic's name for one of several types.
     if fault["type"] == "value_error":
         return f"{where}: {fault['ctx']['error']}"
-    found = "" if fault["type"] == "missing" else f", but it is {fault['input']!r}"
-    return f"{where}: {fault['msg']}{found}"
+    given = "" if fault["type"] == "missing" else f", but it is {fault['input']!r}"
+    return f"{where}: {fault['msg']}{given}"
 
 
 def _find_broken_rules(value: Any, schema: Json, path: str) -> Iterator[str]:
@@ -213,8 +213,8 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
         )
     ),
 }
-"""The CRD's rules once more, since nothing here reads CEL: by how its sentence begins in the CRD,
-whether what a rule is about keeps it."""
+"""Checks for the CRD's rules, whose CEL can't be evaluated here, by the begin of the rule's
+message."""
 
 
 def find_check(sentence: str) -> Callable[[Any], bool]:

@@ -1,4 +1,4 @@
-"""The common base of the API's models: names on the wire, and CEL rules."""
+"""Base of the API's models, and CEL rules of the CRD."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ def rule(expression: str, message: str, **more: str) -> dict[str, str]:
 
 
 def rules(*all_rules: dict[str, str]) -> dict[str, Any]:
-    """Build the extra of a JSON schema that carries `all_rules`."""
+    """Build the extra fields of a JSON schema with `all_rules`."""
     return {"x-kubernetes-validations": list(all_rules)}
 
 
 class ApiModel(BaseModel):
-    """Base of what is on the wire: camelCase there, unknown fields ignored, never changed."""
+    """Base of the API's objects: camelCase in JSON, unknown fields ignored, frozen."""
 
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore"

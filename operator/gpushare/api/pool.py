@@ -1,4 +1,4 @@
-"""Defines the GPUSharePool: the one source of its CRD, its checks and its documentation."""
+"""Defines the GPUSharePool, from which its CRD, checks and documentation are generated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from gpushare.api.workloads import Workloads
 
 
 class Edition(StrEnum):
-    """Which product's labels are written; `gpushare.editions` says what each is."""
+    """Product whose labels are written; `gpushare.editions` describes each."""
 
     PROFESSIONAL = "Professional"
     BASIC = "Basic"
@@ -60,14 +60,14 @@ class ReconcilePolicy(StrEnum):
 
 
 class ConflictPolicy(StrEnum):
-    """What happens to a label of the operator's that another manager keeps writing."""
+    """Policy for a label of the operator that another manager keeps writing."""
 
     REPORT = "Report"
     FORCE = "Force"
 
 
 class DeletionPolicy(StrEnum):
-    """What a node keeps when it leaves its pool."""
+    """Policy for the labels of a node that leaves its pool."""
 
     RETAIN = "Retain"
     WHOLE_CARD = "WholeCard"
@@ -89,9 +89,9 @@ EDITION_SCHEDULES: dict[Edition, tuple[Schedule, ...]] = {
 """The modes that each edition has (vendor's guides on labels, and the open-source installation)."""
 DEFAULT_EDITION = Edition.PROFESSIONAL
 EDITIONS_WITH_PLACEMENT = frozenset({Edition.PROFESSIONAL})
-"""Those whose pools may say a `placement`."""
+"""Editions whose pools may set a `placement`."""
 EDITIONS_WITH_CONFIG = frozenset({Edition.NVIDIA})
-"""Those whose pools say a configuration in place of a `schedule`."""
+"""Editions whose pools set a configuration instead of a `schedule`."""
 _IS_NVIDIA = f"self.edition == '{Edition.NVIDIA}'"
 _HAS_MODE = (
     f"the {Edition.NVIDIA} edition requires nvidia.config and has no schedule. The other editions "
@@ -100,7 +100,7 @@ _HAS_MODE = (
 
 
 class DevicePlugin(ApiModel):
-    """What happens to the device plugin of a node whose isolation changes."""
+    """Settings for the device plugin of a node whose isolation changes."""
 
     restart: RestartPolicy = Field(
         default=RestartPolicy.ON_ISOLATION_CHANGE,
@@ -237,7 +237,7 @@ class PoolSpec(ApiModel):
 
 
 _MAX_START_NOW = 128
-"""Of a hash and a time no more is read: the status repeats it."""
+"""Limit of the annotation `gpushare.io/start-now` in characters: the status repeats it."""
 
 
 class Pool(ApiModel):
@@ -246,7 +246,7 @@ class Pool(ApiModel):
     name: str
     uid: str
     resource_version: int = 0
-    """Of two copies of a pool the one with the higher is the newer."""
+    """Version of the object; the higher of two is the newer."""
     generation: int
     created: datetime
     deleting: bool
@@ -254,24 +254,24 @@ class Pool(ApiModel):
     retry: str = ""
     """Value of the annotation `gpushare.io/retry`; a new value resumes a halted rollout."""
     start_now: str = ""
-    """Value of the annotation `gpushare.io/start-now`: what windows do not hold up."""
+    """Value of the annotation `gpushare.io/start-now`: a plan that starts outside the windows."""
     start_now_manager: str = ""
-    """Field manager that wrote it."""
+    """Field manager of the annotation `gpushare.io/start-now`."""
     invalid_windows: str = ""
-    """Why its windows, which are left out then, can't be read: nothing begins until they can."""
+    """Why the windows are invalid and left out; no change begins until they are valid."""
     writers: Mapping[str, str] = {}
-    """By field of the spec, who wrote it last: a field manager, and its application if known."""
+    """Last writers of the spec's fields: a field manager, and its application if known."""
     spec: PoolSpec
     status: PoolStatus
 
     @property
     def acts(self) -> bool:
-        """Whether nodes are written for the pool; one that is being deleted gives them back."""
+        """Whether the operator writes to the pool's nodes; also while the pool is being deleted."""
         return self.deleting or self.spec.reconcile is ReconcilePolicy.ENFORCE
 
     @property
     def observes(self) -> bool:
-        """Whether the pool only shows what it would do."""
+        """Whether the status only shows the changes that would be made."""
         return self.spec.reconcile is ReconcilePolicy.OBSERVE
 
     @property
@@ -280,9 +280,9 @@ class Pool(ApiModel):
 
     @classmethod
     def parse(cls, raw: dict[str, Any], spec: PoolSpec | None = None) -> Self:
-        """Parse a Pool from the API server's JSON; pydantic's ValidationError where it is none.
+        """Parse a Pool from the API server's JSON. Raises pydantic's ValidationError.
 
-        With `spec`, that counts in place of what stands there.
+        `spec` replaces the spec of `raw`.
         """
         meta = raw["metadata"]
         annotations = meta.get("annotations") or {}
@@ -307,8 +307,8 @@ class Pool(ApiModel):
 
 @dataclass(frozen=True, slots=True)
 class UnreadablePool:
-    """A GPUSharePool with a part that this version does not know, as after a downgrade: what of it
-    can be read, and why the rest can't."""
+    """A GPUSharePool that this version can't read, as after a downgrade, with its readable fields
+    and the error."""
 
     name: str
     uid: str
@@ -319,5 +319,5 @@ class UnreadablePool:
 
     @property
     def part(self) -> str:
-        """What of it can't be read: `spec`, `status` or `metadata`."""
+        """The invalid part: `spec`, `status` or `metadata`."""
         return self.error.partition(":")[0].partition(".")[0]

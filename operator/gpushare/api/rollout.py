@@ -10,7 +10,7 @@ from gpushare.api.windows import MAX_WINDOWS, Freeze, MaintenanceWindow
 
 
 class FailurePolicy(StrEnum):
-    """What happens to a node whose change failed; the pool is halted either way."""
+    """Policy for a node whose change failed; the pool is halted either way."""
 
     HALT = "Halt"
     ROLLBACK = "Rollback"
@@ -24,7 +24,7 @@ class ApprovalPolicy(StrEnum):
 
 
 class WorkloadPolicy(StrEnum):
-    """What is done about pods that block a change."""
+    """Policy for pods that block a change."""
 
     WAIT = "Wait"
     CORDON_AND_WAIT = "CordonAndWait"
@@ -32,7 +32,7 @@ class WorkloadPolicy(StrEnum):
 
 
 class StaleWorkloadPolicy(StrEnum):
-    """What is done about containers that keep an isolation which their node no longer gives."""
+    """Policy for containers with an isolation that their node no longer gives."""
 
     REPORT = "Report"
     EVICT = "Evict"
@@ -120,14 +120,14 @@ class Rollout(ApiModel):
 
 
 class TeardownPolicy(StrEnum):
-    """Who removes the cGPU kernel module from a node."""
+    """Policy for the removal of the cGPU kernel module from a node."""
 
     MANUAL = "Manual"
     JOB = "Job"
 
 
 class RebootPolicy(StrEnum):
-    """Who reboots a node whose module was removed: never this operator."""
+    """Policy for the reboot of a node whose module was removed, never by this operator."""
 
     MANUAL = "Manual"
     SENTINEL = "Sentinel"

@@ -1,4 +1,4 @@
-"""Selection of nodes and pods: by labels, as Kubernetes' LabelSelector has it, and by names."""
+"""Defines the selection of nodes and pods, by labels (Kubernetes' LabelSelector) and names."""
 
 import hashlib
 from collections.abc import Mapping
@@ -196,17 +196,17 @@ class Nodes(ApiModel):
 
     @cached_property
     def digest(self) -> str:
-        """A hash that is the same for equal selections, in whatever order they are written."""
+        """Hash of the selection, which does not depend on the order of its parts."""
         given = _order(self.model_dump(mode="json", exclude_defaults=True))
         return hashlib.sha256(repr(given).encode()).hexdigest()[:12]
 
     def assumes_cards(self, node: str) -> bool:
-        """Tell whether a user says that the member `node` has GPUs."""
+        """Tell whether the spec declares that the member `node` has GPUs."""
         return self.cards is CardsPolicy.ASSUMED or node in self.named
 
 
 def _order(value: Any) -> Any:
-    """Return JSON in an order of its own."""
+    """Sort the mappings and lists of a JSON value."""
     if isinstance(value, dict):
         return {key: _order(each) for key, each in sorted(value.items())}
     return sorted(map(_order, value), key=repr) if isinstance(value, list) else value

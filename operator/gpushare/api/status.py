@@ -8,7 +8,7 @@ from pydantic import Field
 from gpushare.api.model import ApiModel
 
 MemoryUnit = Literal["GiB", "MiB"]
-"""What device plugins count GPU memory in."""
+"""Unit of GPU memory of device plugins."""
 
 
 class NodeCounts(ApiModel):
@@ -95,7 +95,7 @@ class PoolCapacity(ApiModel):
 
     @property
     def largest_free(self) -> int:
-        """`largest_free_block`, in the plugin's unit and not rounded."""
+        """The largest free block in the plugin's unit, not rounded."""
         return self.free_blocks[0].size if self.free_blocks else 0
 
 

@@ -73,9 +73,9 @@ class MaintenanceWindow(ApiModel):
 
     @cached_property
     def length(self) -> timedelta:
-        """The duration."""
-        found = re.fullmatch(_DURATION, self.duration)
-        parts = found.groups() if found is not None else ()
+        """Duration of the window."""
+        match = re.fullmatch(_DURATION, self.duration)
+        parts = match.groups() if match is not None else ()
         hours, minutes, seconds = (int(part[:-1]) if part else 0 for part in parts)
         return timedelta(hours=hours, minutes=minutes, seconds=seconds)
 
@@ -97,14 +97,14 @@ class Freeze(ApiModel):
     )
 
     def holds(self, now: datetime) -> bool:
-        """Tell whether it is not over."""
+        """Tell whether the freeze has not ended."""
         return self.until is None or now < self.until
 
 
 def parse_freeze(raw: Mapping[str, Any]) -> Freeze | None:
     """Parse the freeze of all pools from its ConfigMap; None for any other ConfigMap.
 
-    What can't be read of it holds without an end: a user wrote it to stop what may begin.
+    A freeze with an invalid end has no end: a user created it to stop changes.
     """
     if raw["metadata"]["name"] != names.FREEZE_CONFIGMAP:
         return None

@@ -31,7 +31,7 @@ class TolerationOperator(StrEnum):
 
 
 class TaintEffect(StrEnum):
-    """What a taint does to pods that don't tolerate it."""
+    """Effect of a taint on pods that don't tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"

@@ -1,1 +1,1 @@
-"""The webhook's certificates: what they are, and when they need replacing. No I/O."""
+"""Issues, checks and renews the webhook's certificates, without I/O."""

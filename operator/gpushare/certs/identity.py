@@ -25,8 +25,8 @@ class Authority:
 class Identity:
     """A certificate and its key, and the CAs that clients trust: the newest one and older ones.
 
-    The certificate is of one of these CAs, not always of the newest: see `renewal`. One that
-    somebody else issued has a CA without a key, or none.
+    Any of these CAs may have issued the certificate: see `rotation`. For a certificate of another
+    issuer, the CA has no key, or is empty.
     """
 
     authority: Authority
@@ -36,7 +36,7 @@ class Identity:
 
     @property
     def trust_pem(self) -> bytes:
-        """The CAs, newest first: the caBundle of who calls this server."""
+        """The CAs, newest first: the caBundle of this server's clients."""
         return self.authority.certificate_pem + self.older_pem
 
     @property
@@ -54,7 +54,7 @@ class Identity:
 
     @classmethod
     def from_secret_data(cls, data: Mapping[str, bytes]) -> Self:
-        """Read such a Secret's data; what is missing is empty, which `certs.validation` reports."""
+        """Read the data of a Secret; missing keys are empty, which `certs.validation` reports."""
         head, end, tail = data.get("ca.crt", b"").partition(_END)
         return cls(
             Authority(head + end + b"\n" if end else head, data.get("ca.key", b"")),
@@ -65,7 +65,7 @@ class Identity:
 
 
 def load_certificates(pem: bytes) -> list[x509.Certificate]:
-    """Load the certificates of a PEM file; none where it holds none, or something broken."""
+    """Load the certificates of a PEM file; none where one of them is invalid."""
     try:
         return x509.load_pem_x509_certificates(pem)
     except (ValueError, x509.InvalidVersion):
@@ -73,7 +73,7 @@ def load_certificates(pem: bytes) -> list[x509.Certificate]:
 
 
 def load_pair(certificate_pem: bytes, key_pem: bytes) -> tuple[x509.Certificate, PrivateKeyTypes]:
-    """Load a certificate and its key from PEM; ValueError where they are none or don't match."""
+    """Load a certificate and its key from PEM. Raises ValueError for an invalid pair."""
     try:
         certificate = x509.load_pem_x509_certificate(certificate_pem)
         key = serialization.load_pem_private_key(key_pem, password=None)

@@ -1,4 +1,4 @@
-"""Issues the certificate authority of our own, and the webhook's certificate under it."""
+"""Issues our own certificate authority, and the webhook's certificate under it."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -34,7 +34,7 @@ def issue_identity(
 ) -> Identity:
     """Issue a certificate of `authority` for a server at `hosts`, DNS names or IP addresses.
 
-    It does not outlive its CA. Raises ValueError where the CA is not one of ours.
+    The certificate expires no later than its CA. Raises ValueError where the CA is not ours.
     """
     ca, ca_key = load_pair(authority.certificate_pem, authority.key_pem)
     if not isinstance(ca_key, ec.EllipticCurvePrivateKey):

@@ -1,9 +1,9 @@
-"""Replaces our certificates so that no client ever meets one that it can't trust.
+"""Replaces our certificates without a moment at which a client does not trust the server's.
 
-A CA is followed by another in three steps. The new one joins the bundle, while the certificate
-stays under the old one. The bundle goes to the clients, that is into the webhook configuration.
-When it has been there long enough for every API server to have heard of it, the certificate is
-issued by the new CA. The old CA stays in the bundle until it expires.
+A CA is replaced in three steps. The new CA is added to the bundle, while the old one still signs
+the certificate. The bundle is written to the clients, that is into the webhook configuration. When
+every API server has had time to read it, the new CA signs the certificate. The old CA stays in the
+bundle until it expires.
 """
 
 from collections.abc import Sequence
@@ -23,31 +23,31 @@ from gpushare.certs.validation import (
 )
 
 SPREAD = timedelta(seconds=30)
-"""Every API server has heard of a changed configuration after this; mostly it takes less than a
+"""Time after which every API server has read a changed configuration; mostly it takes less than a
 second."""
 CHECK = timedelta(seconds=10)
-"""Two reads. A Secret that was lost and a configuration that was installed anew, without its
-caBundle, heal within this; renewal alone would be content with a day."""
+"""Time between two checks, of two reads each: a lost Secret or a new configuration without caBundle
+is repaired within it. For renewal a day would do."""
 
 OLDER_KEPT = 8
-"""CAs beside the newest: what was lost and made anew many times must not fill the Secret."""
+"""Limit of CAs beside the newest, so that repeated losses of the Secret do not fill it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """How long what we issue is good for; the pauses between two steps follow from it."""
+    """Lifetimes of what we issue; the times between two steps follow from them."""
 
     certificate: timedelta = LIFETIME
     authority: timedelta = CA_LIFETIME
 
     @property
     def check(self) -> timedelta:
-        """Time between two checks: several fit into the time that is left for a renewal."""
+        """Time between two checks; several checks fit into the time left for a renewal."""
         return min(CHECK, self._shortest / 10)
 
     @property
     def spread(self) -> timedelta:
-        """How long clients have had a CA before it issues what they are shown."""
+        """Time from a CA's appearance in the bundles to its first served certificate."""
         return min(SPREAD, self._shortest / 4)
 
     @property
@@ -57,34 +57,34 @@ class Lifetimes:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The bundles of the clients, one for each webhook of the configuration."""
+    """The CA bundles of the clients, one for each webhook of the configuration."""
 
     bundles: tuple[bytes, ...]
     since: datetime
-    """When they were first seen to be just these, so at the latest from then on."""
+    """When these bundles were first read."""
 
     def list_authorities(self, now: datetime) -> list[x509.Certificate]:
-        """List the CAs that all bundles hold and that have not expired."""
+        """List the CAs that all bundles contain and that have not expired."""
         first, *others = self.bundles or (b"",)
-        held = [load_certificates(other) for other in others]
-        return [ca for ca in list_living(first, now) if all(ca in other for other in held)]
+        loaded = [load_certificates(other) for other in others]
+        return [ca for ca in list_living(first, now) if all(ca in other for other in loaded)]
 
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """What one process knows when it decides what to replace."""
+    """Plans the next Secret from what one process serves and what clients trust."""
 
-    held: Identity | None
-    """What it serves with."""
+    served: Identity | None
+    """The identity that this process serves with."""
     trust: Trust
     hosts: Sequence[str]
     now: datetime
     lifetimes: Lifetimes
 
     def renew(self, stored: Identity | None) -> tuple[Identity, str | None]:
-        """Plan the identity to store, and why it is not the `stored` one (None: it is).
+        """Plan the identity to store; return it, and why it differs from `stored` (None: equal).
 
-        What is held is put back where nothing of use is stored.
+        Where nothing valid is stored, the served identity is stored again.
         """
         wanted, no_authority = self._plan_authority(stored)
         wanted, no_bundle = self._plan_bundle(wanted)
@@ -92,40 +92,40 @@ class Renewal:
         return wanted, no_authority or no_bundle or no_certificate
 
     def choose_served(self, wanted: Identity) -> Identity:
-        """Choose the identity to serve with: the stored one, or, as long as clients may not have
-        heard of its CA, the one that is held and that they do trust."""
-        held = self.held
-        if held is None or held.certificate_pem == wanted.certificate_pem:
+        """Choose the identity to serve with: `wanted`, or the served one as long as clients trust
+        it and may not know the CA of `wanted`."""
+        served = self.served
+        if served is None or served.certificate_pem == wanted.certificate_pem:
             return wanted
-        issuer, holder = _find_issuer(wanted), _find_issuer(held)
-        if issuer == holder or self._is_settled(issuer):
+        issuer, trusted = _find_issuer(wanted), _find_issuer(served)
+        if issuer == trusted or self._is_settled(issuer):
             return wanted
-        if not self._is_of_use(held) or holder not in self.trust.list_authorities(self.now):
+        if not self._is_usable(served) or trusted not in self.trust.list_authorities(self.now):
             return wanted
-        if self._find_problem(held) and self._can_issue_again(held):
-            return self._issue(held)
-        return held
+        if self._find_problem(served) and self._can_issue_again(served):
+            return self._issue(served)
+        return served
 
     def _plan_authority(self, stored: Identity | None) -> tuple[Identity, str | None]:
         now = self.now
         problem = (
             find_authority_problem(stored.authority, now) if stored else "no certificate is stored"
         )
-        found = next((each for each in (stored, self.held) if each and self._can_sign(each)), None)
-        if found is None:
+        usable = (each for each in (stored, self.served) if each and self._can_sign(each))
+        if (current := next(usable, None)) is None:
             return Identity(issue_authority(now, self.lifetimes.authority), b"", b""), problem
-        if find_authority_problem(found.authority, now) is None:
-            return found, problem
-        # It is old. The last certificate under it is a fresh one: it bridges the time until the
-        # successor may issue, and the old CA's key is stored no longer.
-        if self._can_issue_again(found):
-            found = self._issue(found)
+        if find_authority_problem(current.authority, now) is None:
+            return current, problem
+        # The CA is old. It signs a last certificate for the time until its successor may sign, and
+        # its key is stored no longer.
+        if self._can_issue_again(current):
+            current = self._issue(current)
         successor = issue_authority(now, self.lifetimes.authority)
-        return replace(found, authority=successor, older_pem=found.trust_pem), problem
+        return replace(current, authority=successor, older_pem=current.trust_pem), problem
 
     def _plan_bundle(self, identity: Identity) -> tuple[Identity, str | None]:
-        """Keep each CA in the bundle until it expires: what clients trust is what some process may
-        be serving with, whatever has become of the Secret meanwhile."""
+        """Keep each CA that clients trust in the bundle until it expires, even if the Secret was
+        lost: some process may serve with its certificate."""
         newest = load_certificates(identity.authority.certificate_pem)
         older = list_living(identity.older_pem, self.now)
         known, trusted = [*newest, *older], self.trust.list_authorities(self.now)
@@ -140,13 +140,13 @@ class Renewal:
         newest = load_certificates(identity.authority.certificate_pem)[0]
         if _find_issuer(identity) == newest:
             return (self._issue(identity), problem) if problem else (identity, None)
-        # Of an older CA, or broken: only that CA's key could issue it anew.
-        if self._is_of_use(identity) and not self._is_settled(newest):
+        # The certificate is of an older CA, whose key could renew it, or invalid.
+        if self._is_usable(identity) and not self._is_settled(newest):
             return identity, None
         return self._issue(identity), problem or "all clients trust the new CA"
 
     def _issue(self, identity: Identity) -> Identity:
-        """Return `identity` with a new certificate of its newest CA."""
+        """Issue a new certificate of the newest CA of `identity`."""
         lifetime = self.lifetimes.certificate
         fresh = issue_identity(identity.authority, self.hosts, self.now, lifetime)
         return replace(fresh, older_pem=identity.older_pem)
@@ -154,12 +154,12 @@ class Renewal:
     def _find_problem(self, identity: Identity) -> str | None:
         return find_certificate_problem(identity, self.hosts, self.now)
 
-    def _is_of_use(self, identity: Identity) -> bool:
+    def _is_usable(self, identity: Identity) -> bool:
         """Tell whether an identity can be served, however old."""
         return find_certificate_problem(identity, self.hosts, self.now, ages=False) is None
 
     def _is_settled(self, authority: x509.Certificate | None) -> bool:
-        """Tell whether every API server has had time to learn of a CA."""
+        """Tell whether every API server has had time to read a CA."""
         known_for = self.now - self.trust.since
         return (
             authority in self.trust.list_authorities(self.now)
@@ -170,7 +170,7 @@ class Renewal:
         return find_authority_problem(identity.authority, self.now, ages=False) is None
 
     def _can_issue_again(self, identity: Identity) -> bool:
-        """Tell whether the CA whose key we hold is the one that issued the certificate."""
+        """Tell whether the CA whose key we have issued the certificate."""
         newest = load_certificates(identity.authority.certificate_pem)[:1]
         return self._can_sign(identity) and [_find_issuer(identity)] == newest
 

@@ -1,4 +1,4 @@
-"""Finds why a certificate can't be served or should be replaced, and who else owns its Secret."""
+"""Finds problems of a certificate, and other owners of its Secret."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ from gpushare.certs.identity import Authority, Identity, load_certificates, load
 TLS: Final = "kubernetes.io/tls"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 LABELS: Final = {MANAGED_BY: names.FIELD_MANAGER}
-"""Of a Secret that we made."""
+"""Labels of a Secret of ours."""
 _CERT_MANAGER: Final = "cert-manager.io/"
 _UNREADABLE_NAMES = (
     x509.ExtensionNotFound,
@@ -24,13 +24,13 @@ _UNREADABLE_NAMES = (
     ValueError,
 )
 BACKDATED = timedelta(hours=1)
-"""Clocks of a cluster differ; a certificate of ours must not lie in the API server's future."""
+"""How far a certificate's begin is set back, for clients whose clocks are behind."""
 RENEW_AT = 1 / 3
-"""Part of a lifetime, from its issue on, that is left when a successor is issued."""
+"""Remaining part of a lifetime at which a successor is issued."""
 
 
 def find_authority_problem(authority: Authority, now: datetime, *, ages: bool = True) -> str | None:
-    """Find why our CA can't be used at `now`, or, with `ages`, should be replaced soon."""
+    """Find why our CA is invalid at `now`, or, with `ages`, should be replaced soon."""
     try:
         certificate, key = load_pair(authority.certificate_pem, authority.key_pem)
     except ValueError as error:
@@ -43,7 +43,8 @@ def find_authority_problem(authority: Authority, now: datetime, *, ages: bool = 
 def find_certificate_problem(
     identity: Identity, hosts: Sequence[str], now: datetime, *, ages: bool = True
 ) -> str | None:
-    """Find why the certificate under our CAs can't be used at `now`, or should be replaced soon."""
+    """Find why a certificate of our CAs is invalid at `now`, or, with `ages`, should be replaced
+    soon."""
     try:
         certificate, _ = load_pair(identity.certificate_pem, identity.key_pem)
     except ValueError as error:
@@ -56,10 +57,10 @@ def find_certificate_problem(
 
 
 def find_foreign_problem(identity: Identity, hosts: Sequence[str], now: datetime) -> str | None:
-    """Find why a certificate of another issuer can't be served at `now`, however old it is.
+    """Find why a certificate of another issuer can't be served at `now`.
 
-    Keys may be of any kind, and the chain may hold intermediates; without CAs nothing is said of
-    who vouches for it.
+    Keys may be of any kind, and the chain may have intermediates; without CAs in `ca.crt` the
+    chain is not checked.
     """
     try:
         certificate, _ = load_pair(identity.certificate_pem, identity.key_pem)
@@ -82,22 +83,22 @@ def is_vouched_for(chain_pem: bytes, trust_pem: bytes, now: datetime) -> bool:
 
 
 def list_living(pem: bytes, now: datetime) -> list[x509.Certificate]:
-    """List the certificates of a PEM file that have not expired; none where it is broken."""
+    """List the certificates of a PEM file that have not expired; none where one is invalid."""
     return [each for each in load_certificates(pem) if now < each.not_valid_after_utc]
 
 
 def find_issuer(
     certificate: x509.Certificate, authorities: Sequence[x509.Certificate]
 ) -> x509.Certificate | None:
-    """Find the one among `authorities` that issued a certificate."""
+    """Find the CA among `authorities` that issued a certificate."""
     return next((each for each in authorities if _is_issued_by(certificate, each)), None)
 
 
 def find_other_owner(raw: dict[str, Any], stored: Identity) -> str | None:
     """Find why a Secret is not ours to write, as a clause; None where it is.
 
-    `raw` is the Secret as the API server has it, `stored` what its data says. An empty or broken
-    one is ours to fill, unless something says whose it is.
+    `raw` is the Secret from the API server, `stored` its parsed data. An empty or invalid Secret is
+    ours to fill, unless a field shows another owner.
     """
     metadata = raw.get("metadata", {})
     owners = metadata.get("ownerReferences") or ()
@@ -118,7 +119,7 @@ def find_other_owner(raw: dict[str, Any], stored: Identity) -> str | None:
 
 
 def general_name(host: str) -> x509.GeneralName:
-    """Convert a DNS name or IP address to what certificates have."""
+    """Convert a DNS name or IP address to the name in a certificate."""
     try:
         return x509.IPAddress(ip_address(host))
     except ValueError:
@@ -150,15 +151,15 @@ def _is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) ->
 def _find_host_problem(certificate: x509.Certificate, hosts: Sequence[str]) -> str | None:
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-        found = set(extension.value)
+        covered = set(extension.value)
     except _UNREADABLE_NAMES:
-        found = set()
-    missing = [host for host in hosts if not {general_name(host), _wildcard(host)} & found]
+        covered = set()
+    missing = [host for host in hosts if not {general_name(host), _wildcard(host)} & covered]
     return f"the certificate does not cover {', '.join(missing)}" if missing else None
 
 
 def _wildcard(host: str) -> x509.GeneralName:
-    """Return the one wildcard name that covers a DNS name: `*` stands for the first label."""
+    """Return the wildcard name that covers a DNS name: `*` stands for the first label."""
     return x509.DNSName("*." + host.partition(".")[2])
 
 
@@ -170,7 +171,7 @@ def _find_time_problem(
         return f"{what} is not valid before {begin.isoformat()}"
     if now >= end:
         return f"{what} expired at {end.isoformat()}"
-    # Of a short life the backdated hour would be the most: the part before the issue is left out.
+    # The backdated hour is left out: it would be the most of a short lifetime.
     if ages and end - now < (end - begin - BACKDATED) * RENEW_AT:
         return f"{what} expires at {end.isoformat()}, in less than a third of its lifetime"
     return None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpushare import __version__
+from gpushare.analysis.program_name import CALLED
 from gpushare.cli.adopt.command import add_adopt
 from gpushare.cli.completion import (
     COMPLETE,
@@ -28,7 +29,6 @@ from gpushare.cli.inspect.command import add_inspect_commands
 from gpushare.cli.migrate.command import add_migrate
 from gpushare.cli.output.answer import give_output_up, print_note, print_text
 from gpushare.cli.plan.command import add_plan_commands
-from gpushare.cli.program_name import CALLED
 from gpushare.cli.render.command import render
 from gpushare.cli.ui.command import add_ui_command
 from gpushare.names import PoolFate

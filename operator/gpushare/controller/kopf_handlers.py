@@ -7,7 +7,6 @@ role. It writes nothing, and decides nothing.
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from http import HTTPStatus
 from typing import Any, Protocol
 
 import aiohttp
@@ -57,24 +56,6 @@ def build_registry(
         await on_cleanup()
 
     return registry
-
-
-def observe_lists(on_list: Callable[[], None]) -> aiohttp.ClientMiddlewareType:
-    """Build a middleware for Kopf's session that calls `on_list` when the pools are listed.
-
-    Kopf itself reports a list as an event without a type for each pool, so an empty one not at all.
-    """
-
-    async def listen(
-        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        answer = await handler(request)
-        is_list = request.url.name == names.PLURAL and "watch" not in request.url.query
-        if is_list and answer.status == HTTPStatus.OK:
-            on_list()
-        return answer
-
-    return listen
 
 
 def hush_missing_crd() -> None:

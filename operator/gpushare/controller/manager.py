@@ -9,12 +9,10 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Protocol, cast
 
-from gpushare import names
 from gpushare.controller.kopf_handlers import (
     build_registry,
     build_settings,
     hush_missing_crd,
-    observe_lists,
     tells_of_missing_crd,
 )
 from gpushare.controller.kopf_import import kopf
@@ -30,7 +28,6 @@ from gpushare.kube.errors import (
 from gpushare.kube.leaderelection import LeaderElectionConfig, LeaderElector
 from gpushare.kube.resources.pools import check_crd
 from gpushare.kube.session import load_credentials, open_session
-from gpushare.kube.watch_health import WatchHealth
 from gpushare.observe import http
 from gpushare.observe.metrics import Metrics
 from gpushare.observe.metrics.controller import ControllerMetrics
@@ -102,13 +99,9 @@ async def _run_with_crd(
         lease = LeaderElector(api, lease_settings)
         reconciler = Reconciler(api.only_while(lambda: lease.is_held), settings, metrics)
         webhook = build_webhook(api, settings, metrics) if build_webhook else None
-        watch_health = WatchHealth(
-            names.PLURAL, on_alive=partial(reconciler.informers.note_event, names.PLURAL)
-        )
         liveness: list[http.Check] = [
             reconciler.find_standstill,
             partial(reconciler.informers.find_stalled, settings.stall_seconds),
-            partial(watch_health.find_stalled, settings.stall_seconds),
         ]
         patience = PATIENCE * settings.stall_seconds
         # One that stands by is ready too: it can take over.
@@ -136,8 +129,6 @@ async def _run_with_crd(
             finding.cancel()
             return
         await finding
-        # As that has just listed the pools.
-        reconciler.informers.note_event(names.PLURAL)
         active = asyncio.create_task(
             _be_active(lease, reconciler, metrics, patience), name="active"
         )
@@ -159,12 +150,7 @@ async def _run_with_crd(
         registry = build_registry(
             on_pool=reconciler.pools.take,
             on_cleanup=stop,
-            open_session=partial(
-                open_session,
-                credentials,
-                watch_health.overhear,
-                observe_lists(reconciler.pools.list_anew),
-            ),
+            open_session=partial(open_session, credentials),
             server=credentials.host,
         )
         has_begun, ending = asyncio.Event(), asyncio.Event()

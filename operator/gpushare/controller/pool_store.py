@@ -25,16 +25,15 @@ log = logging.getLogger(__name__)
 
 SHOWN = 10
 BELIEVED_AFTER_SECONDS = 60.0
-LIST_SECONDS = 600.0
-"""At least this often the pools are listed, whatever the events said."""
+LIST_SECONDS = 60.0
+"""How often the pools are listed, whatever the events said."""
 
 
 class Pools:
-    """All pools: what Kopf is told of them, and lists of ours beside it.
+    """All pools: the events that Kopf delivers, and a list each minute beside them.
 
-    Kopf never tells that it has seen all, nor which pools went while it was not watching. So they
-    are listed at the start, after each list of Kopf's, which always comes before it watches anew,
-    and now and then. `on_change` is called where something came that is no echo of our own writes.
+    Kopf does not report that it has seen all pools, nor which were deleted while it did not watch.
+    `on_change` is called for each event that is no echo of our own writes.
     """
 
     def __init__(
@@ -98,11 +97,6 @@ class Pools:
             return new.model_copy(update=same) == old
         return replace(new, status=old.status, resource_version=version) == old
 
-    def list_anew(self) -> None:
-        """List the pools at the next pass, which is due now."""
-        self._must_list = True
-        self._notify()
-
     def take_changed(self) -> set[str]:
         """Return the names of pools that something happened to since the last call."""
         changed, self._changed = self._changed, set()
@@ -117,28 +111,21 @@ class Pools:
             return None
         return f"the pools could not be listed for {waited:.0f} s, more than {limit_seconds:g} s"
 
-    async def refresh(self) -> bool:
-        """Begin a pass with the pools as they are now, and adopt new ones; whether it listed them.
+    async def refresh(self) -> None:
+        """Begin a pass with the pools as they are now, and adopt new ones.
 
-        Raises what a call may raise, where a list is needed and fails, and `CrdMissingError`. The
-        list that is made every 10 minutes is not needed.
+        Lists them where a list is due. Raises what a call may raise, and `CrdMissingError`, where
+        that fails and no list was taken in before: later ones are not needed for a pass.
         """
-        self.must_retry = is_listed = False
-        is_needed = self._must_list
-        if is_needed or time.monotonic() >= self._list_at:
-            self._must_list = False
+        self.must_retry = False
+        if self._must_list or time.monotonic() >= self._list_at:
             self._list_at = time.monotonic() + LIST_SECONDS
             try:
-                is_listed = await self._list()
+                await self._list()
             except CALL_FAILURES as error:
-                if is_needed:
+                if self._must_list:
                     raise
-                # The events bring the pools: the next list will do.
-                self._due_since = None
                 log.warning("pools not listed: %s", describe_failure(error))
-            finally:
-                if is_needed and not is_listed:
-                    self.must_retry = self._must_list = True
         if not self._is_shown:
             self._is_shown = True
             known = [pool for _, pool in sorted(self._known.items())]
@@ -147,23 +134,28 @@ class Pools:
         new = [p for p in self.all if not (p.deleting or p.has_our_finalizer or p.observes)]
         if new:
             await asyncio.gather(*map(self._adopt, new))
-        return is_listed
 
-    async def _list(self) -> bool:
-        """Take in a list; return False where it is outdated."""
+    async def _list(self) -> None:
+        """Take in a list, unless it is outdated: then the next pass, soon, lists again."""
         self._due_since = self._due_since or time.monotonic()
         self._gone.clear()
         seen = self._seen
         listed = await pools_api.list_pools(self._api)
         self._due_since = None
-        if self._is_old(listed.version, seen):
-            return False
+        self._must_list = self.must_retry = self._is_old(listed.version, seen)
+        if self._must_list:
+            return
         self._listed, self._seen = listed.version, max(self._seen, listed.version)
-        # What came by an event while the list was under way may be newer than the list.
-        newer = {k: v for k, v in self._known.items() if v.resource_version > listed.version}
+        old = self._known
         found = {pool.name: pool for pool in listed.pools if pool.uid not in self._gone}
-        self._known, self._is_shown = found | newer, False
-        return True
+        # What came by an event while the list was under way may be newer than the list.
+        newer = {k: v for k, v in old.items() if v.resource_version > listed.version}
+        new = found | newer
+        changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+        # An equal pool stays the same object: nothing need compare it again.
+        self._known = new | {name: pool for name, pool in old.items() if name not in changed}
+        self._is_shown = False
+        self._changed |= changed
 
     def _is_old(self, version: int, seen: int) -> bool:
         """Tell whether a list is outdated; after a while it is believed: etcd may be restored."""

@@ -20,6 +20,7 @@ from gpushare.controller.informers import Informers
 from gpushare.controller.pool_store import Pools
 from gpushare.controller.status_writer import StatusWriter
 from gpushare.controller.unschedulable_pods import UnschedulablePods
+from gpushare.core.cause import Cause
 from gpushare.core.decision_settings import build_planner, build_timing
 from gpushare.core.nodechange.phases.teardown import asks_for_commands
 from gpushare.core.planner.decisions import NodeDecision, Plan
@@ -28,7 +29,6 @@ from gpushare.core.records.record import RecordError
 from gpushare.core.snapshot.actions import (
     Action,
     ApplyNode,
-    Blocker,
     DeletePlugins,
     ReleaseNode,
     StepResult,
@@ -115,7 +115,7 @@ class Reconciler:
         """By node that is being worked on, the pool that it is done for."""
         self._starting: dict[str, bool] = {}
         """Nodes among them whose change begins with that, and whether it uses the budget."""
-        self._refusals: dict[str, Blocker] = {}
+        self._refusals: dict[str, Cause] = {}
         """By node, what the API server says to our last write, for as long as it does."""
         self._refused: Counter[str] = Counter()
         """By node, how often it has said so."""
@@ -196,11 +196,11 @@ class Reconciler:
 
     async def _pass(self) -> float:
         now = datetime.now(UTC)
-        listed = await self.pools.refresh()
+        await self.pools.refresh()
         plan = self._decide(now)
         self._has_decided = True
         news = self.pools.take_changed() | self.informers.take_waited_for()
-        self._status_writer.mark_stale(None if listed else news)
+        self._status_writer.mark_stale(news)
         # Nothing that is under way for a pool may come after its release.
         served = {*self._busy_for.values(), *(each.pool for each in self._waiting.values())}
         free = [
@@ -347,7 +347,7 @@ class Reconciler:
             self._start_waiting()
 
     def _note_refusal(self, node: str, reason: Reason, message: str) -> None:
-        self._refusals[node] = Blocker(reason, message)
+        self._refusals[node] = Cause(reason, message)
         self.informers.mark_changed(node)
 
     def _forget_refusal(self, node: str) -> None:

@@ -10,7 +10,7 @@ _INSTALLER = "cgpu-installer"
 
 
 def _find_schedule(labels: Mapping[str, str]) -> str:
-    """Find the mode; only exactly "true" of the second label switches isolation off."""
+    """Find the mode of a node's labels; only "true" in the second label switches isolation off."""
     if labels.get(names.LABEL_CGPU) != "true":
         return Schedule.DEFAULT
     isolated = labels.get(names.LABEL_CGPU_DISABLE_ISOLATION) != "true"
@@ -23,7 +23,7 @@ BASIC = EditionDescription(
     find_schedule=_find_schedule,
     modes=(
         # The whole-card plugin is a static pod or an installation of its own. The recover
-        # DaemonSet puts its manifest back, so cards are awaited.
+        # DaemonSet restores its manifest, so cards are awaited.
         Mode(
             Edition.BASIC,
             Schedule.DEFAULT,

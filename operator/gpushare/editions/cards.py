@@ -1,8 +1,9 @@
-"""What shows that a node has NVIDIA cards, and which nodes are never changed.
+"""Detects whether a node has NVIDIA cards, and which nodes are never changed.
 
-A device plugin shows cards only once it runs, and those of the editions Basic and OpenSource run
-only where their label is, which the operator writes. So other signs count too. Where a node may
-have none of them, `spec.nodes.cards: Assumed` says that all of a pool's nodes have cards.
+A device plugin shows cards only once it runs, and the plugins of the editions Basic and OpenSource
+run only on nodes with their label, which the operator writes. So other signs count too. For nodes
+that may have none of them, `spec.nodes.cards: Assumed` declares that all of a pool's nodes have
+cards.
 """
 
 import re
@@ -13,13 +14,13 @@ from gpushare.api.k8s.node import Node
 
 _VENDOR = "nvidia"
 _ABSENT = frozenset({"", "0", "false", "no", "none", "off"})
-"""Values by which a label says that there is nothing, in lower case."""
+"""Values of labels that stand for no card, in lower case."""
 
 _DISCOVERED = frozenset({"nvidia.com/gpu.present", "nvidia.com/gpu.count"})
-"""The GPU Operator's, on nodes with one of NFD's labels below (NVIDIA/gpu-operator,
-controllers/state_manager.go), and GPU feature discovery's."""
+"""Labels of GPU feature discovery, and of the GPU Operator on nodes with one of NFD's labels below
+(NVIDIA/gpu-operator, controllers/state_manager.go)."""
 _INVENTORY = "aliyun.accelerator/nvidia_"
-"""Of the labels that ACK writes when a GPU node joins (vendor's page on labels of GPU nodes)."""
+"""Prefix of labels that ACK sets when a GPU node joins (vendor's page on labels of GPU nodes)."""
 _VENDOR_LABELS = frozenset(
     {
         # GKE's page on GPUs; TPU nodes have another key.
@@ -35,12 +36,12 @@ _VENDOR_LABELS = frozenset(
         "accelerator",
     }
 )
-"""Labels of clouds and autoscalers that name a card or its vendor: those of AMD do not count."""
+"""Labels of clouds and autoscalers that name a card or its vendor; values for AMD do not count."""
 _PCI = re.compile(
     r"feature\.node\.kubernetes\.io/pci-(03[0-9a-f]{2}_)?10de(_[0-9a-f]{4})*\.present"
 )
-"""NFD's, of PCI devices of NVIDIA. An administrator chooses which of class, vendor, device and
-subsystem are in the name; `03` is the class of display controllers (NFD, "Feature labels")."""
+"""Labels of NFD for PCI devices of NVIDIA. An administrator chooses which of class, vendor, device
+and subsystem are in the name; `03` is the class of display controllers (NFD, "Feature labels")."""
 
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _INSTANCE_TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -55,7 +56,7 @@ _INSTANCE_TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     # "GPU accelerated" of Azure's sizes, without those with AMD's: NVv4, NVads V710, ND MI300X, NG.
     ("azure:", re.compile(r"Standard_N[CDV](?!\d+as_v4)(?!.*_(MI\d+|V710))")),
 )
-"""By how `spec.providerID` begins."""
+"""Instance types with cards, by the prefix of `spec.providerID`."""
 
 _VIRTUAL_LABELS: Mapping[str, str] = {
     # Virtual Kubelet's own; also on ACK's virtual nodes and AKS's.
@@ -64,14 +65,14 @@ _VIRTUAL_LABELS: Mapping[str, str] = {
     "eks.amazonaws.com/compute-type": "fargate",
 }
 _VIRTUAL_TAINTS = frozenset({"virtual-kubelet.io/provider", "eks.tke.cloud.tencent.com/eklet"})
-"""Of ACK's and AKS's virtual nodes, and of Tencent Cloud's super nodes."""
+"""Taints of ACK's and AKS's virtual nodes, and of Tencent Cloud's super nodes."""
 
 
 def find_card_sign(node: Node, initial_values: Mapping[str, str | None] | None = None) -> str:
-    """Find what shows that `node` has a card; empty where nothing does.
+    """Find a sign that `node` has a card; empty where there is none.
 
-    `initial_values` are those that our labels had before they were ours: a label of ours is no
-    sign, and one that a person wrote is.
+    A mode's label counts only if a user wrote it: for a label of ours, its value of
+    `initial_values` counts, from before it was ours.
     """
     if node.capacity:
         return f"resource {min(node.capacity)}"
@@ -86,8 +87,8 @@ def find_card_sign(node: Node, initial_values: Mapping[str, str | None] | None =
 
 
 def find_machine_sign(node: Node) -> str:
-    """Find what shows a card on `node` also where no device plugin has run and nobody has written a
-    mode's label; empty where nothing does."""
+    """Find a sign of a card on `node` that needs neither a device plugin nor a mode's label; empty
+    where there is none."""
     for key, value in node.labels.items():
         if _is_card_label(key, value.lower()):
             return f"label {key}={value}"
@@ -99,8 +100,7 @@ def find_machine_sign(node: Node) -> str:
 
 
 def may_show_card(key: str) -> bool:
-    """Tell whether a node label with this key may decide whether the node has a card, beside those
-    of modes and NVIDIA's."""
+    """Tell whether a label may show a card, besides the labels of modes and NVIDIA's labels."""
     if key.startswith((_INVENTORY, "feature.node.kubernetes.io/pci-")):
         return True
     return (
@@ -109,9 +109,9 @@ def may_show_card(key: str) -> bool:
 
 
 def describe_unfit(node: Node) -> str:
-    """Tell why no pool may change `node`, whatever a user says of its cards; empty where one may.
+    """Describe why no pool may change `node`, whatever a user declares; empty where one may.
 
-    No device plugin runs on what is not Linux. A virtual node stands for machines of a cloud.
+    Device plugins run on Linux only. A virtual node stands for machines of a cloud.
     """
     system = node.labels.get(names.LABEL_OS) or node.operating_system
     if system not in ("", "linux"):
@@ -123,6 +123,22 @@ def describe_unfit(node: Node) -> str:
         if taint.key in _VIRTUAL_TAINTS:
             return f"it is virtual (taint {taint})"
     return ""
+
+
+def describe_mig(node: Node) -> str:
+    """Describe that the node's cards are split into MIG devices; empty where they are not."""
+    if not node.offers_mig:
+        return ""
+    left_over = ""
+    if node.mig_labels:
+        removed = " ".join(f"{key}-" for key in node.mig_labels)
+        left_over = (
+            f". If the GPU Operator was removed, run `kubectl label node {node.name} {removed}`"
+        )
+    return (
+        "The node offers MIG devices (nvidia.com/mig-*, nvidia.com/mig.config) and is not changed. "
+        f"Exclude it (spec.nodes.exclude), or disable MIG{left_over}"
+    )
 
 
 def _is_card_label(key: str, value: str) -> bool:

@@ -1,7 +1,7 @@
-"""What shows that another controller is at work on a node, which it cordons or removes by itself.
+"""Detects other controllers at work on a node, which they cordon or remove.
 
-Such a controller finds a node that is cordoned already, and writes nothing to its cordon. So these
-signs, and nothing else, say whose cordon it is by now. Their sources:
+Such a controller leaves the cordon of a cordoned node alone. So only these signs show that the
+cordon is its own by now. Their sources:
 
 - drivers: NVIDIA/k8s-operator-libs, pkg/upgrade/consts.go, also used by NVIDIA's Network Operator
 - paused components: NVIDIA/k8s-driver-manager, cmd/driver-manager (maybeSetPaused)
@@ -14,7 +14,7 @@ signs, and nothing else, say whose cordon it is by now. Their sources:
 - Cluster Autoscaler: kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go
 - Karpenter: kubernetes-sigs/karpenter, pkg/apis/v1/taints.go; it ends a machine by its finalizer
 
-A controller that writes no such sign can't be told from a user.
+A controller without such a sign can't be distinguished from a user.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 
 _SHOWN = 3
-"""Of several signs."""
+"""Limit of signs in a message."""
 _GPU_OPERATOR = "the GPU Operator"
 _DRIVER_UPGRADE = "-driver-upgrade-state"
 _DEPLOY = f"{names.NVIDIA_PREFIX}gpu.deploy."
@@ -32,11 +32,11 @@ _DEPLOY = f"{names.NVIDIA_PREFIX}gpu.deploy."
 
 @dataclass(frozen=True, slots=True)
 class _Sign:
-    """A label, annotation or taint by which a controller shows that it is at work."""
+    """A label, annotation or taint of a controller at work."""
 
     controller: str
     kind: str
-    """As kubectl calls its command: label, annotate or taint."""
+    """kubectl's command for it: label, annotate or taint."""
     key: str
     value: str = ""
 
@@ -49,7 +49,7 @@ _LABELS: dict[str, tuple[str, _IsAtWork]] = {
     "nvidia.com/mig.config.state": (_GPU_OPERATOR, {"pending", "rebooting"}.__contains__),
     names.LABEL_NVSENTINEL_STATE: ("NVSentinel", bool),
 }
-"""By key the controller, and whether it is at work with this value."""
+"""Controllers by label key, each with a function that tells whether a value shows it at work."""
 _ANNOTATIONS: dict[str, tuple[str, _IsAtWork]] = {
     names.ANNOTATION_KURED: ("kured", bool),
     names.ANNOTATION_MACHINE_CONFIG: ("the Machine Config Operator", "Working".__eq__),
@@ -98,7 +98,7 @@ def _find_signs(node: Node) -> Iterator[_Sign]:
 
 
 def _judge_nvidia(key: str) -> tuple[str, _IsAtWork | None]:
-    """Name the controller that writes such a label of NVIDIA's, and tell when it is at work."""
+    """Name the controller of a label of NVIDIA's, and the check of its value."""
     if key.startswith(_DEPLOY):
         return _GPU_OPERATOR, _is_paused
     if key.startswith(names.NVIDIA_PREFIX) and key.endswith(_DRIVER_UPGRADE):
@@ -108,7 +108,7 @@ def _judge_nvidia(key: str) -> tuple[str, _IsAtWork | None]:
 
 
 def _is_paused(value: str) -> bool:
-    # Also behind another value, as in `true_paused-for-driver-upgrade`.
+    # Also after another value, as in `true_paused-for-driver-upgrade`.
     return "paused-for-" in value
 
 

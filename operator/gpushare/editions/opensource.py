@@ -12,8 +12,8 @@ OPEN_SOURCE = EditionDescription(
     switch=_LABEL,
     find_schedule=lambda labels: _SHARE if labels.get(_LABEL) == "true" else _WHOLE,
     modes=(
-        # The whole-card plugin is an installation of its own, which nobody has to put back: cards
-        # are not awaited (see `findings.find_missing_whole_card`).
+        # The whole-card plugin is an installation of its own, which may be missing: cards are not
+        # awaited (see `findings.find_missing_whole_card`).
         Mode(_EDITION, _WHOLE, {_LABEL: "false"}),
         Mode(_EDITION, _SHARE, {_LABEL: "true"}, names.RESOURCE_GPU_MEMORY, GPUSHARE_PLUGIN),
     ),

@@ -22,23 +22,23 @@ CHART_VALUE = "pluginDaemonSets"
 SUGGESTED = 3
 _SHOWN_KEYS = 10
 _COMMON_WORDS = frozenset({"ack", "device", "ds"})
-"""Of standard names: they tell none from another."""
+"""Words of standard names that distinguish none of them."""
 
 
 @dataclass(frozen=True)
 class PluginDaemonSets:
-    """The DaemonSets of the plugins' namespace, and which of them modes need."""
+    """The DaemonSets of device plugins in a cluster, and their standard names."""
 
     names: Mapping[str, str] = field(default_factory=lambda: NONE_RENAMED)
-    """By standard name, that of the cluster, as the installation says."""
-    found: frozenset[DaemonSet] = frozenset()
+    """Names in the cluster by standard name, from the installation's settings."""
+    daemonsets: frozenset[DaemonSet] = frozenset()
     namespace: str = PLUGIN_NAMESPACE
     nvidia_namespace: str = ""
-    """Of NVIDIA's; empty where the installation names none."""
+    """Namespace of NVIDIA's device plugin; empty where the installation names none."""
     nvidia: frozenset[DaemonSet] = frozenset()
-    """Those of that namespace."""
+    """DaemonSets of that namespace."""
     configs: Mapping[str, PluginConfigs] = field(default_factory=dict)
-    """The ConfigMaps of that namespace, by name."""
+    """ConfigMaps of that namespace, by name."""
 
     def resolve(self, mode: Mode) -> Mode:
         """Return `mode` as its configuration is now; `mode` itself where that is none, or unread.
@@ -55,7 +55,7 @@ class PluginDaemonSets:
         return not mode.config or (entry is not None and entry.config == mode.schedule)
 
     def explain_unresolved(self, mode: Mode) -> str:
-        """Tell why `resolve` finds no configuration of a mode."""
+        """Explain why `resolve` finds no configuration of a mode."""
         plugins, key, configs = self._plugins, mode.config, self._configs
         entry = self._find_entry(mode)
         if len(plugins) > 1:
@@ -78,8 +78,8 @@ class PluginDaemonSets:
         return f"{where} has no key {key}. It has: {keys}. Set nvidia.config to one of them"
 
     def explain_edit(self, mode: Mode) -> str:
-        """Tell what the plugin would load instead of `mode` if it started now; empty where that is
-        the mode, or the ConfigMap is not known."""
+        """Explain what a plugin that starts now would load instead of `mode`; empty where it would
+        load `mode`, or the ConfigMap is not known."""
         if self._configs is None or self.defines(mode):
             return ""
         if (now := self.resolve(mode)) == mode:
@@ -100,12 +100,12 @@ class PluginDaemonSets:
 
     @cached_property
     def _configs(self) -> PluginConfigs | None:
-        """Those of the one plugin; of two, nobody knows which serves a node."""
+        """Configurations of the one plugin; None for several, since any may serve a node."""
         return self.configs.get(self._plugins[0].config_map) if len(self._plugins) == 1 else None
 
     def _list_nvidias(self, standard: str) -> list[DaemonSet]:
-        found = (each for each in self.nvidia if standard in (each.standard, each.name))
-        return sorted(found, key=lambda each: each.name)
+        matching = (each for each in self.nvidia if standard in (each.standard, each.name))
+        return sorted(matching, key=lambda each: each.name)
 
     def namespace_of(self, daemonset: str) -> str:
         """Return the namespace of the DaemonSet with this standard name."""
@@ -113,15 +113,17 @@ class PluginDaemonSets:
 
     @cached_property
     def standard(self) -> frozenset[str]:
-        """The standard names of those that are there; others by their own."""
+        """Standard names of the existing DaemonSets; others by their own names."""
         nvidias = {each for each in NVIDIA_DAEMONSETS if self._list_nvidias(each)}
-        return frozenset(map(self._get_standard, self.found)) - NVIDIA_DAEMONSETS | nvidias
+        return frozenset(map(self._get_standard, self.daemonsets)) - NVIDIA_DAEMONSETS | nvidias
 
     def find(self, standard: str) -> DaemonSet | None:
         """Find the DaemonSet with this standard name."""
         if nvidias := self._list_nvidias(standard):
             return nvidias[0]
-        return next((each for each in self.found if self._get_standard(each) == standard), None)
+        return next(
+            (each for each in self.daemonsets if self._get_standard(each) == standard), None
+        )
 
     def name_of(self, standard: str) -> str:
         """Return the cluster's name of the DaemonSet with this standard name."""
@@ -130,20 +132,20 @@ class PluginDaemonSets:
         return self.names.get(standard, standard.removeprefix(FORMER))
 
     def suggest(self, standard: str) -> list[str]:
-        """Suggest non-standard DaemonSets that may be this one, by the most signs of it: a name, an
-        image, a node selector for one of its modes."""
+        """Suggest the non-standard DaemonSets that have most in common with `standard`: its words
+        in the name or an image, a node selector for one of its modes."""
         unknown = (
-            each for each in self.found if self._get_standard(each) not in STANDARD_DAEMONSETS
+            each for each in self.daemonsets if self._get_standard(each) not in STANDARD_DAEMONSETS
         )
         marks = {each.name: sum(_compare(each, standard)) for each in unknown}
         most = max(marks.values(), default=0)
         return sorted(name for name, count in marks.items() if most and count == most)[:SUGGESTED]
 
     def list_evictable(self) -> list[str]:
-        """List the cluster's names of plugins whose pods a node evicts where it runs short."""
+        """List the names of plugin DaemonSets whose pods the kubelet evicts under node pressure."""
         return sorted(
             each.name
-            for each in self.found
+            for each in self.daemonsets
             if not each.is_critical and self._get_standard(each) in STANDARD_DAEMONSETS
         )
 

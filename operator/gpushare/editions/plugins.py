@@ -1,7 +1,7 @@
-"""The device plugins on a node: which pods are one, what each serves, and which serve a mode.
+"""Identifies the device plugins on a node, their resources, and those that serve a mode.
 
-Two of them never know of each other: of two that register one resource the kubelet takes the last,
-and two that give out the same cards under different resources each give out all of them.
+Device plugins do not know of each other. If two register one resource, the kubelet uses the last;
+two that give out the same cards under different resources each give out all of them.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,8 +21,8 @@ from gpushare.editions.edition import Mode
 from gpushare.editions.registry import MODES
 
 STATIC_PLUGIN = "static pod nvidia-device-plugin"
-"""Whole cards up to Kubernetes 1.31, and what an upgrade left over of it (vendor's page on updating
-the device plugin): a file on the node, which its kubelet alone starts and ends."""
+"""Plugin for whole cards up to Kubernetes 1.31, also left over by an upgrade (vendor's page on
+updating the device plugin): a manifest on the node, which only its kubelet starts and stops."""
 _WHOLE_CARDS = frozenset({names.RESOURCE_WHOLE_GPU})
 
 
@@ -42,18 +42,18 @@ SERVED: Mapping[str, frozenset[str]] = {
     MIG_DAEMONSET: frozenset(),
     STATIC_PLUGIN: _WHOLE_CARDS,
 }
-"""What each known plugin registers."""
+"""Resources that each known plugin registers."""
 
 
 def identify_plugin(pod: Pod) -> str:
-    """Return the plugin, a key of `SERVED`, that `pod` runs; empty where it runs none."""
+    """Identify the plugin, a key of `SERVED`, that `pod` runs; empty where it runs none."""
     if pod.is_static_plugin:
         return STATIC_PLUGIN
     return pod.daemonset if pod.daemonset in SERVED else ""
 
 
 def is_plugin_of(pod: Pod, mode: Mode) -> bool:
-    """Tell whether `pod` serves `mode`; whole cards may come from a static pod instead."""
+    """Tell whether `pod` runs the plugin of `mode`; for whole cards also a static pod."""
     if not mode.plugin:
         return False
     static = pod.is_static_plugin and mode.resource == names.RESOURCE_WHOLE_GPU
@@ -70,16 +70,17 @@ def find_serving(pods: Sequence[Pod], mode: Mode, replaced: Collection[str] = ()
 
 
 def may_offer(mode: Mode) -> frozenset[str]:
-    """Return what a node in `mode` may offer; without a resource of its own, others' whole cards.
+    """Return the resources that a node in `mode` may offer.
 
-    Those are OpenSource's whole cards, and a plugin that somebody brings to a `disabled` node.
+    Modes without a resource may offer whole cards of another plugin: OpenSource's `default`, and
+    `disabled`, for a plugin that a user installs.
     """
     return frozenset(mode.resources) or _WHOLE_CARDS
 
 
 def find_twins(pods: Sequence[Pod]) -> list[Pod]:
-    """Find Running pods of one plugin that different owners have, such as one that was installed
-    twice: the first such plugin's, one pod of each owner."""
+    """Find Running pods of one plugin with different owners, as after two installations; return one
+    pod of each owner, for the first such plugin."""
     by_plugin: dict[str, dict[str, Pod]] = {}
     serving = [pod for pod in pods if SERVED.get(identify_plugin(pod))]
     for pod in sorted(serving, key=lambda pod: (pod.namespace, pod.name)):
@@ -92,10 +93,10 @@ def find_twins(pods: Sequence[Pod]) -> list[Pod]:
 def find_competing(
     node: Node, pods: Sequence[Pod], mode: Mode, previous_mode: Mode | None = None
 ) -> tuple[str, tuple[str, ...]]:
-    """Find the plugin that serves `mode` on `node`, and others that give out its cards.
+    """Find the plugin that serves `mode` on `node`, and other plugins that give out its cards.
 
-    One that only could do so under another resource, of which the node offers none, does no harm.
-    A plugin that is being deleted, or served `previous_mode`, is leaving and does not count.
+    A plugin of another resource counts only if the node offers that resource. A plugin that is
+    being deleted, or served `previous_mode`, does not count.
     """
     running = {
         identify_plugin(pod)
@@ -110,7 +111,7 @@ def find_competing(
         running = {plugin for plugin in running if not _is_terminating(plugin, previous_mode, mode)}
     offers = may_offer(mode)
     same = {plugin for plugin in running if SERVED[plugin] & offers}
-    # Where no DaemonSet of the edition is it, whoever brought one has its own.
+    # Without a DaemonSet of the edition, any plugin of the resource is the mode's.
     expected = (mode.plugin, STATIC_PLUGIN, *sorted(same))
     own = next((plugin for plugin in expected if plugin in same), mode.plugin)
     twice = {p for p in running - same if any(node.allocatable.get(r) for r in SERVED[p])}
@@ -121,7 +122,7 @@ def _is_terminating(plugin: str, previous_mode: Mode, mode: Mode) -> bool:
     if plugin in (previous_mode.plugin, mode.plugin):
         return plugin != mode.plugin
     if plugin == HAMI_DAEMONSET:
-        # No label of ours takes it away.
+        # Our labels do not remove it.
         return False
     served = SERVED[plugin]
     return not served.isdisjoint(previous_mode.resources) and served.isdisjoint(may_offer(mode))

@@ -23,7 +23,7 @@ _VIA_DEFAULT = (
     f"once it carries no annotation gpushare.io/applied, run: {TO_DEFAULT}",
     "add it to the pool again",
 )
-"""The steps for one node; docs/transitions.md says how each is done."""
+"""Manual steps for one node; docs/transitions.md explains each."""
 
 
 def _mode(schedule: Schedule, resource: str, plugin: str, *components: str, **more: Any) -> Mode:

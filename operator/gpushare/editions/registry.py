@@ -1,4 +1,4 @@
-"""All editions, and what is looked up across them."""
+"""Lists all editions, and looks up their modes, labels and transitions."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ from gpushare.editions.professional import PROFESSIONAL, TO_DEFAULT
 EDITIONS: Mapping[Edition, EditionDescription] = {
     each.edition: each for each in (PROFESSIONAL, BASIC, OPEN_SOURCE, NVIDIA)
 }
-"""Of a node that carries the labels of several, the first goes first."""
+"""Editions by name; the first one counts for a node with the labels of several."""
 
 
 MODES: Mapping[tuple[Edition, ModeName], Mode] = {
@@ -35,7 +35,7 @@ INSTALLERS = frozenset(
     for name in each.installers
     for former in ("", FORMER)
 )
-"""DaemonSets that load the cGPU kernel module where they run, also those left over."""
+"""DaemonSets that load the cGPU kernel module on their nodes, also without their standard name."""
 OLD_MODE_LABELS = frozenset(k for each in EDITIONS.values() if each.successor for k in each.labels)
 """Those of the editions that have a successor."""
 TRANSITIONS: Mapping[tuple[Edition, ModeName, ModeName], Transition] = {
@@ -47,12 +47,12 @@ TRANSITIONS: Mapping[tuple[Edition, ModeName, ModeName], Transition] = {
     for to, need in zip(columns, cells, strict=True)
     if from_mode != to
 }
-"""Every pair of different modes of each edition, as its matrix has it."""
+"""Transitions between all pairs of modes of each edition, from its matrix."""
 UNKNOWN_STEPS = (
     "end or move the node's GPU pods",
     "remove it from the cluster and add it again with another label, or run: " + TO_DEFAULT,
 )
-"""Where the label's value is none that the operator knows: only Professional has such values."""
+"""Manual steps for a node whose label has an unknown value, which only Professional allows."""
 
 
 def find_transition(edition: Edition, from_mode: ModeName, to: ModeName) -> Transition:
@@ -71,7 +71,8 @@ def find_transition(edition: Edition, from_mode: ModeName, to: ModeName) -> Tran
 
 
 def find_edition(labels: Mapping[str, str]) -> Edition | None:
-    """Find the edition whose switch a node carries; NVIDIA's label is on nodes of others, too."""
+    """Find the edition whose switch a node has. NVIDIA's is left out: other editions' nodes may
+    have it, too."""
     return next(
         (e.edition for e in EDITIONS.values() if e.modes and e.switch in labels),
         None,
@@ -102,9 +103,9 @@ def find_schedule(edition: Edition, labels: Mapping[str, str]) -> ModeName:
 
 
 def shows_another(node: Node, mode: Mode) -> bool:
-    """Tell whether a node shows another mode; what is absent or 0 may be on its way."""
+    """Tell whether a node shows another mode; absent or zero amounts may still change."""
     labels, amounts = EDITIONS[mode.edition].find_expected_state(node, mode)
-    # Capacity has what is offered of unhealthy cards, too.
+    # Capacity includes the resources of unhealthy cards.
     listed = {**node.allocatable, **{k: v for k, v in node.capacity.items() if v}}
     return any(node.labels.get(key, value) != value for key, value in labels.items()) or any(
         listed.get(resource) not in (None, 0, amount) and node.allocatable.get(resource)
@@ -133,8 +134,8 @@ def find_other_edition_labels(edition: Edition, labels: Mapping[str, str]) -> di
     Two editions on one node contradict each other: `cgpu=true` keeps isolation on beside
     `ack.node.gpu.schedule=share`. Values that leave whole cards alone do no harm.
     """
-    # Whether NVIDIA's plugin shares the cards, its pods tell (`stacks.py`), not its label.
-    not_told = (edition, Edition.NVIDIA)
-    others = (each.switch for each in EDITIONS.values() if each.edition not in not_told)
+    # NVIDIA's plugin is detected by its pods (`stacks.py`), not by its label.
+    skipped = (edition, Edition.NVIDIA)
+    others = (each.switch for each in EDITIONS.values() if each.edition not in skipped)
     harmless = (None, "false", Schedule.DEFAULT)
     return {key: labels[key] for key in others if labels.get(key) not in harmless}

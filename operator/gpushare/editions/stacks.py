@@ -1,6 +1,6 @@
-"""The stacks that give out a node's cards, by what proves it; labels prove nothing.
+"""Finds the stacks that give out a node's cards, by evidence other than labels.
 
-A stack counts its own allocations only, so two of them on one node give each card out twice.
+A stack counts only its own allocations, so two stacks on one node give each card out twice.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ from gpushare.editions.plugins import SERVED, identify_plugin
 
 
 class Stack(StrEnum):
-    """Whose device plugins or driver give cards out, as messages name it."""
+    """Provider of a device plugin or driver that gives out cards, as named in messages."""
 
     ALIBABA_CLOUD = "Alibaba Cloud's device plugin"
     NVIDIA = "NVIDIA's device plugin"
@@ -23,10 +23,10 @@ class Stack(StrEnum):
 
 
 _STACKS = {NVIDIA_DAEMONSET: Stack.NVIDIA, HAMI_DAEMONSET: Stack.HAMI}
-"""By plugin; all others are Alibaba Cloud's."""
+"""Stacks by plugin; all other plugins are Alibaba Cloud's."""
 FOREIGN = frozenset({Stack.HAMI, Stack.DRA})
-"""Those beside which no mode works that brings a plugin. NVIDIA's is not one of them: it serves the
-whole cards of a node that does not share them, and a change brings one and takes the other away."""
+"""Stacks beside which no mode with a plugin works. NVIDIA's is not one of them: it serves the whole
+cards of a node that does not share them, and a change of mode replaces it."""
 _REMEDIES: Mapping[Stack, str] = {
     Stack.NVIDIA: "NVIDIA: keep its DaemonSet off the node by its node selector; with the GPU "
     "Operator, which can reset the node's label, set devicePlugin.enabled=false",
@@ -35,8 +35,9 @@ _REMEDIES: Mapping[Stack, str] = {
     "kubelet plugin (dra-driver-nvidia-gpu-kubelet-plugin; of the GPU Operator's GPUCluster "
     "nvidia-dra-driver-kubelet-plugin) off it by its node selector",
 }
-"""How a user removes a stack; Alibaba Cloud's goes with the pool. HAMi's plugin selects `gpu=on`.
-Without the DRA driver its pods hang in Terminating (kubernetes/kubernetes, issue 129402)."""
+"""How a user removes a stack; Alibaba Cloud's is removed with the pool. HAMi's plugin selects
+`gpu=on`. Without the DRA driver its pods hang in Terminating (kubernetes/kubernetes, issue
+129402)."""
 
 
 def find_stacks(
@@ -44,34 +45,34 @@ def find_stacks(
 ) -> Mapping[Stack, Sequence[str]]:
     """Find the stacks that give out the cards of `node`, each with its evidence.
 
-    That is a plugin's Running pod, if the node offers a resource that it serves, or one of
-    `slices`, the node's ResourceSlices. HAMi's annotation proves nothing: HAMi never removes it.
+    Evidence is a plugin's Running pod, if the node offers a resource of the plugin, or one of
+    `slices`, the node's ResourceSlices. HAMi's annotation is none: HAMi never removes it.
     """
-    found: defaultdict[Stack, list[str]] = defaultdict(list)
+    stacks: defaultdict[Stack, list[str]] = defaultdict(list)
     for pod in pods:
         plugin = identify_plugin(pod)
         if not plugin or pod.phase != "Running" or pod.deleting:
             continue
         if offered := sorted(r for r in SERVED[plugin] if node.allocatable.get(r)):
             stack = _STACKS.get(plugin, Stack.ALIBABA_CLOUD)
-            found[stack].append(f"pod {pod.namespace}/{pod.name} serves {' and '.join(offered)}")
+            stacks[stack].append(f"pod {pod.namespace}/{pod.name} serves {' and '.join(offered)}")
     if slices:
-        found[Stack.DRA] = [f"ResourceSlice {name}" for name in sorted(slices)]
-    return found
+        stacks[Stack.DRA] = [f"ResourceSlice {name}" for name in sorted(slices)]
+    return stacks
 
 
 def describe_competing(node: str, stacks: Mapping[Stack, Sequence[str]]) -> str:
-    """Tell that these stacks compete, by which evidence, and how a user removes all but one."""
-    found = [stack for stack in Stack if stack in stacks]
-    listed = " and ".join(f"{stack} ({stacks[stack][0]})" for stack in found)
-    remedies = [_REMEDIES[stack].format(node=node) for stack in found if stack in _REMEDIES]
-    told = f"{listed} each allocate all cards of the node, so a card can be allocated twice"
+    """Describe the competition of `stacks`, with evidence and how a user removes all but one."""
+    present = [stack for stack in Stack if stack in stacks]
+    listed = " and ".join(f"{stack} ({stacks[stack][0]})" for stack in present)
+    remedies = [_REMEDIES[stack].format(node=node) for stack in present if stack in _REMEDIES]
+    problem = f"{listed} each allocate all cards of the node, so a card can be allocated twice"
     then = "If the node then offers 0 of a resource, delete the pod of the plugin that stays"
-    return ". ".join([f"{told}. Remove all but one from the node", *remedies, then])
+    return ". ".join([f"{problem}. Remove all but one from the node", *remedies, then])
 
 
 def describe_other(node: str, stack: Stack, evidence: Sequence[str]) -> str:
-    """Tell that another stack has the node, and how a user gives the node to a pool."""
+    """Describe that another stack has the node, and how a user gives the node to a pool."""
     return (
         f"{stack} gives out the node's cards ({', '.join(evidence[:2])}), so no pool changes the "
         "node. To give it to a pool, end its GPU pods and remove the other stack. "

@@ -33,11 +33,11 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 Json = dict[str, Any]
 PAGE = 500
-"""Objects that are asked for at once: a list that is long is neither made nor held whole."""
+"""Objects of one page, so that no side holds a long list as a whole."""
 
 
 class RequestObserver(Protocol):
-    """Called for every answered request; metrics listen here."""
+    """Called for every answered request, for the metrics."""
 
     def __call__(self, verb: str, resource: str, code: int) -> None: ...
 
@@ -47,11 +47,11 @@ def _unobserved(verb: str, resource: str, code: int) -> None:
 
 
 class ApiClient:
-    """The API server, as this process's identity sees it.
+    """Client of the API server; an async context manager that `connect()` opens.
 
-    Use `connect()`; it is an async context manager. Every call names what it is about in its
-    errors (`ApiError`, `MalformedAnswerError`); connection errors are aiohttp's `ClientError` and
-    `TimeoutError`. A call waits where the API server asked for that by Retry-After.
+    Errors (`ApiError`, `MalformedAnswerError`) name the verb and the path of the call; connection
+    errors are aiohttp's `ClientError` and `TimeoutError`. A call waits where the API server asked
+    for that by Retry-After.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class ApiClient:
         await self._session.close()
 
     def only_while(self, may_write: Callable[[], bool]) -> "ApiClient":
-        """Return a client whose writes raise `NotLeaderError` while `may_write` says no."""
+        """Return a client whose writes raise `NotLeaderError` while `may_write` returns False."""
         return ApiClient(self._session, self._observer, may_write, self._throttle)
 
     async def get(self, path: str, **params: str) -> Json:
         return await self._request("GET", path, params=params)
 
     async def find(self, path: str, **params: str) -> Json | None:
-        """Get an object; None where the API server has nothing there."""
+        """Get an object; None where it does not exist."""
         try:
             return await self.get(path, **params)
         except ApiError as error:
@@ -97,7 +97,7 @@ class ApiClient:
         return await self._request("POST", path, params=params, body=body)
 
     async def try_create(self, path: str, body: Json) -> tuple[Json, tuple[str, ...]]:
-        """Create it as a dry run, which stores nothing; return the object and the warnings."""
+        """Create an object as a dry run; return the object and the API server's warnings."""
         warnings: list[str] = []
         created = await self._request(
             "POST", path, params={"dryRun": "All"}, body=body, warnings=warnings
@@ -121,9 +121,9 @@ class ApiClient:
         force: bool = True,
         dry_run: bool = False,
     ) -> Json:
-        """Apply on the server side as a field manager; with `force` it takes over what others own.
+        """Apply on the server side as a field manager; with `force` take over fields of others.
 
-        `body` must carry `metadata.uid`: an apply without it creates what does not exist.
+        `body` must have `metadata.uid`: an apply without it creates a missing object.
         """
         if not body["metadata"].get("uid"):
             raise ValueError(f"apply of {path} without metadata.uid could create it")
@@ -135,7 +135,7 @@ class ApiClient:
         )
 
     async def delete(self, path: str, *, uid: str) -> Json:
-        """Delete just the object with `uid`; one of the same name and another UID is a 409."""
+        """Delete the object with this UID; where the name has another UID, a 409 is raised."""
         return await self._request("DELETE", path, body={"preconditions": {"uid": uid}})
 
     async def watch(
@@ -143,8 +143,8 @@ class ApiClient:
     ) -> AsyncGenerator[Json, None]:
         """Yield the events of a watch, until the server ends it.
 
-        Raises `SilentWatchError` where it does not: a connection that died without a word looks
-        like a quiet one.
+        Raises `SilentWatchError` where the server does not: a dead connection looks like a quiet
+        one.
         """
         params = {
             "watch": "true",
@@ -184,7 +184,7 @@ class ApiClient:
         warnings: list[str] | None = None,
     ) -> Json:
         """Send a request and return the answer; its warnings are added to `warnings`."""
-        # The metrics' verb is that of the API server's own: it counts an apply as APPLY.
+        # The verb of the API server's own metrics, which count an apply as APPLY.
         verb = _name_verb(method, path, content_type)
         await self._throttle.wait(method, path)
 
@@ -200,9 +200,9 @@ class ApiClient:
                 params=params,
                 data=None if body is None else orjson.dumps(body),
                 headers={} if body is None else {"Content-Type": content_type},
-                # Where an answer points to, nobody but its sender has vouched for.
+                # A redirect leads to a server that no CA of ours has vouched for.
                 allow_redirects=False,
-                # Again when there is a connection: opening one, and our turn, take a while.
+                # Checked again once connected: opening a connection, and our turn, take a while.
                 trace_request_ctx=check,
             ) as response:
                 self._observer(verb, _resource(path), response.status)
@@ -219,7 +219,7 @@ class ApiClient:
     async def _refusal(
         self, response: aiohttp.ClientResponse, what: str, method: str, path: str
     ) -> ApiError:
-        """Turn an answer into an error; the pause that it asks for holds for later calls too."""
+        """Build the error of an answer; its Retry-After holds back later calls too."""
         seconds = parse_retry_after(response.headers.get("Retry-After"))
         body = await response.read()
         if response.status < 400:
@@ -239,18 +239,18 @@ def connect(credentials: Credentials, observer: RequestObserver = _unobserved) -
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some of the objects of a list."""
+    """One page of a list."""
 
     version: str
-    """resourceVersion of the list, the same for all of its pages."""
+    """resourceVersion of the list, equal on all of its pages."""
     items: tuple[Json, ...]
 
 
 async def list_pages(api: ApiClient, path: str, **params: str) -> AsyncIterator[Page]:
     """List the objects under `path`, page by page.
 
-    Raises what a call may raise, at any page: what came before it is then no whole list. A list
-    that takes minutes expires (410).
+    Raises what a call may raise, at any page: the pages before it are then no complete list. A
+    list that takes minutes expires (410).
     """
     params = {"limit": str(PAGE), **params}
     while True:
@@ -294,10 +294,9 @@ def _parse_event(line: bytes, path: str) -> Json:
 
 
 def _resource(path: str) -> str:
-    """Return the resource that a path is about, for a metric's label: never a name."""
+    """Return the resource of a path for a metric's label, without the object's name."""
     parts = _split(path)
     if not parts:
-        # What the API server serves.
         return "discovery"
     return f"{parts[0]}/{parts[2]}" if len(parts) > 2 else parts[0]
 
@@ -310,7 +309,7 @@ def _name_verb(method: str, path: str, content_type: str) -> str:
 
 
 def _split(path: str) -> list[str]:
-    """Split off the resource, name and subresource that a path is about, as far as it goes."""
+    """Return the resource, name and subresource of a path, as far as the path has them."""
     parts = path.split("/")
     parts = parts[3:] if parts[0] == "apis" else parts[2:]
     return parts[2:] if parts[:1] == ["namespaces"] and len(parts) > 2 else parts

@@ -10,9 +10,9 @@ from aiohttp import ClientError, ClientResponseError
 from gpushare import names
 
 BUDGET_CAUSE = "DisruptionBudget"
-"""Of the refusal of an eviction: a PodDisruptionBudget does not allow it now."""
+"""Cause in a refused eviction: a PodDisruptionBudget does not allow it now."""
 _OF_WEBHOOK = re.compile(r'admission webhook ".*" denied the request|failed calling webhook "')
-"""How the API server says in any answer that it is a webhook's (apiserver/pkg/admission)."""
+"""Message of an answer that an admission webhook caused (apiserver/pkg/admission)."""
 
 
 class KubeError(Exception):
@@ -20,7 +20,7 @@ class KubeError(Exception):
 
 
 class CredentialsError(KubeError):
-    """No usable credentials; the message says which were tried and what to do."""
+    """No usable credentials; the message names those that were tried, and the remedy."""
 
 
 class CrdMissingError(KubeError):
@@ -44,35 +44,35 @@ class OtherVersionError(KubeError):
 
 
 class PoolsRemainError(KubeError):
-    """Pools are in the way of removing the operator; the message says which, and what to do."""
+    """Pools block the removal of the operator; the message names them, and the remedy."""
 
 
 class NotLeaderError(KubeError):
-    """A write that was held back: another controller may be the active one by now."""
+    """A write was not sent: another controller may be the active one by now."""
 
 
 class SyncLostError(KubeError):
-    """What we know of the cluster is too old to decide by; the message says of what."""
+    """A copy of the cluster's objects is too old to decide by; the message says of which."""
 
 
 class MalformedAnswerError(KubeError):
-    """An answer that the API server can't have meant: cut short, or from something in between."""
+    """The answer is not of the API server's format: cut short, or from a proxy in between."""
 
 
 class EvictionRefusedError(KubeError):
-    """A pod must stay where it is for now; the message names the pod and says who keeps it."""
+    """A pod can't be evicted now; the message names the pod and what keeps it."""
 
 
 class SilentWatchError(KubeError):
-    """A watch that was accepted, and that the server did not end when its time was up."""
+    """The server accepted a watch, and did not end it when its time was up."""
 
 
 class JobTakenError(KubeError):
-    """A Job of our name is there that is not for the node; the message names it."""
+    """A Job with the name of ours exists for another node; the message names it."""
 
 
 class ApiError(KubeError):
-    """An answer other than 2xx; the message is the API server's own sentence."""
+    """An answer other than 2xx; the message is the API server's own."""
 
     def __init__(self, status: int, body: bytes, *, what: str, retry_after: float | None = None):
         self.status = status
@@ -83,7 +83,7 @@ class ApiError(KubeError):
             parsed = None
         fields = parsed if isinstance(parsed, dict) else {}
         self.reason: str = fields.get("reason") or ""
-        # What stands between us and the API server answers in shapes of its own.
+        # A proxy between us and the API server answers in formats of its own.
         details = fields.get("details")
         causes = details.get("causes") if isinstance(details, dict) else None
         self.causes: tuple[dict[str, str], ...] = tuple(
@@ -97,7 +97,7 @@ class ApiError(KubeError):
 
     @classmethod
     def from_status(cls, status: dict[str, Any], *, what: str) -> "ApiError":
-        """Build the error from a Status object, as the ERROR event of a watch carries it."""
+        """Build the error from a Status object, such as that of a watch's ERROR event."""
         code = status.get("code")
         status_code = code if isinstance(code, int) and code >= 400 else 500
         return cls(status_code, orjson.dumps(status), what=what)
@@ -108,38 +108,38 @@ class ApiError(KubeError):
 
     @property
     def is_conflict(self) -> bool:
-        """Whether it is a 409: another writer was first, or another object has the name."""
+        """Whether the status is 409: another writer was first, or another object has the name."""
         return self.status == 409
 
     @property
     def is_invalid(self) -> bool:
-        """Whether it is a 422: among others, a test of a JSON patch failed."""
+        """Whether the status is 422: among others, a test of a JSON patch failed."""
         return self.status == 422
 
     @property
     def is_expired(self) -> bool:
-        """Whether it is a 410: the resourceVersion is too old; list again."""
+        """Whether the status is 410: the resourceVersion is too old; list again."""
         return self.status == 410
 
     @property
     def is_overload(self) -> bool:
-        """Whether the API server can't answer now, whoever asks."""
+        """Whether the API server can't answer any client now."""
         return self.status in (408, 429) or self.status >= 500
 
     @property
     def is_refusal(self) -> bool:
-        """Whether a right is missing or the object is not acceptable, or an admission webhook says
-        so, with whatever code, or can't be called: trying again at once won't help."""
+        """Whether a right is missing, the object is invalid, or an admission webhook refuses it or
+        can't be called, with whatever code: trying again at once won't help."""
         return self.status in (403, 422) or _OF_WEBHOOK.search(self.message) is not None
 
     @property
     def keeps_pod(self) -> str | None:
-        """As the answer to an eviction: why the pod must stay; None for a failure of the call.
+        """Why a pod can't be evicted, in the answer to an eviction; None for a failed call.
 
         A PodDisruptionBudget answers 429 or 403 and gives itself as the cause; two budgets for one
         pod answer 500; a missing right or an admission policy 403 ("API-initiated Eviction" in the
-        Kubernetes documentation). Any other 429 is of an overloaded API server, which says when to
-        come back, or of somebody who keeps the pod.
+        Kubernetes documentation). Any other 429 is of an overloaded API server, if it has a
+        Retry-After, or else of an admission plugin that keeps the pod.
         """
         budgets = [c.get("message", "") for c in self.causes if c.get("reason") == BUDGET_CAUSE]
         if budgets:
@@ -151,19 +151,19 @@ class ApiError(KubeError):
     def is_transient(self) -> bool:
         """Whether another try may succeed without any change.
 
-        403 is among them: an API server that has just started answers it for seconds.
+        403 is included: an API server that has just started answers it for seconds.
         """
         return self.status in (401, 403) or self.is_overload
 
 
 CALL_FAILURES = (ApiError, MalformedAnswerError, SilentWatchError, ClientError, OSError)
-"""What a call to the API server may raise, however it failed; a timeout is an OSError."""
+"""All errors of a failed call to the API server; a timeout is an OSError."""
 
 
 def describe_failure(error: BaseException) -> str:
     """Describe a failure by its message, or else by its type: a timeout has no message."""
     if isinstance(error, ClientResponseError):
-        # Its own text quotes the address, where that of a proxy may have a password.
+        # The error's own text quotes the URL, which may be a proxy's with a password.
         url = error.request_info.real_url.with_user(None)
         return f"{url}: {error.status} {error.message}"
     return str(error) or type(error).__name__

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gpushare import names
+from gpushare.core.message import cut
 from gpushare.core.status.event_correlation import WORDED_BY_TENANTS, EventCorrelator, Key, Series
 from gpushare.kube.client import MERGE_PATCH, ApiClient, Json
 from gpushare.kube.errors import CALL_FAILURES, ApiError, NotLeaderError, describe_failure
@@ -18,15 +19,15 @@ from gpushare.names import Reason
 log = logging.getLogger(__name__)
 
 NAMESPACE = "default"
-"""Where Events of cluster-scoped objects are kept."""
+"""Namespace of Events about cluster-scoped objects."""
 MAX_NOTE = 1024
-"""Bytes."""
+"""Limit of a note in bytes."""
 MAX_NAME = 236
 AT_ONCE = 4
-"""Events must not hold up the writes that matter."""
+"""Limit of parallel calls, so that Events do not hold up other writes."""
 MAX_WAITING = 1000
 COUNT_SECONDS = 10.0
-"""From one writing of a count to the next."""
+"""Time between two updates of an Event's count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +39,15 @@ class ObjectReference:
     name: str
     uid: str
     namespace: str = ""
-    """Empty for what is cluster-scoped."""
+    """Empty for a cluster-scoped object."""
 
 
 class Events:
-    """Posts Events beside the work that they tell of.
+    """Posts Events in the background.
 
-    Best effort: what an Event tells stands in a status or the log too, and nothing waits for it.
-    Callers post where something changed. What is said again within two minutes is counted on the
-    Event that is there, and of an object that has too many to tell less is heard
+    Best effort: a status or the log has an Event's content too, and nothing waits for it. Callers
+    post where something changed. An Event that repeats within two minutes is counted on the
+    existing one, and an object with too many Events gets fewer
     (`core/status/event_correlation.py`).
     """
 
@@ -70,14 +71,13 @@ class Events:
     ) -> None:
         """Post one Event.
 
-        With `once`, the same reason is told of the same object a single time for as long as the
-        API server keeps Events, also by a process that starts anew; for each `occasion`, where
-        there may be several.
+        With `once`, a reason is posted for an object a single time (for each `occasion`, if given)
+        for as long as the API server keeps Events, also by a restarted process.
         """
-        said = "" if reason in WORDED_BY_TENANTS else note
+        text = "" if reason in WORDED_BY_TENANTS else note
         if once:
-            said = f"{reason}{occasion}"
-        key = Key(subject.uid, reason, said)
+            text = f"{reason}{occasion}"
+        key = Key(subject.uid, reason, text)
         series = self._correlator.admit(key, self._clock(), once=once)
         if series is None:
             log.debug("Event %s not posted: too many about %s", reason, subject.name)
@@ -90,13 +90,13 @@ class Events:
             log.warning("Event %s not posted: too many Events are waiting", reason)
             self._correlator.forget(key)
             return
-        unique = f"{subject.uid}/{said}" if once else uuid.uuid4().hex
+        unique = f"{subject.uid}/{text}" if once else uuid.uuid4().hex
         kind = "Warning" if warns else "Normal"
         body = _build_event(
             subject, reason, note, instance=self._instance, kind=kind, unique=unique
         )
         series.is_busy = True
-        task = asyncio.create_task(self._tell(key, series, body), name=f"Event {reason}")
+        task = asyncio.create_task(self._publish(key, series, body), name=f"Event {reason}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -106,8 +106,8 @@ class Events:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _tell(self, key: Key, series: Series, body: Json) -> None:
-        """Post it unless it is there, and show how often it came, for as long as it comes."""
+    async def _publish(self, key: Key, series: Series, body: Json) -> None:
+        """Create the Event unless it exists, and update its count for as long as it repeats."""
         try:
             if not series.path:
                 series.path = await self._create(body)
@@ -127,7 +127,7 @@ class Events:
             try:
                 await self._api.create(path, body)
             except ApiError as error:
-                # Told by a process that ended; no two have the same name by chance.
+                # Created by a process that ended; no two have the same name by chance.
                 if not error.is_conflict:
                     raise
         return f"{path}/{metadata['name']}"
@@ -155,7 +155,7 @@ def _build_event(
         "type": kind,
         "reason": reason,
         "action": "Reconcile",
-        "note": _cut(note),
+        "note": cut(note, MAX_NOTE),
         "reportingController": f"{names.GROUP}/controller",
         "reportingInstance": instance[:128],
         "regarding": {
@@ -170,7 +170,3 @@ def _build_event(
 
 def _format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def _cut(note: str) -> str:
-    return note.encode(errors="replace")[:MAX_NOTE].decode(errors="ignore")

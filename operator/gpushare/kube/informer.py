@@ -1,7 +1,7 @@
 """Keeps a copy of one kind of object in memory, by a list and a watch.
 
-Kopf's index of nodes costs quadratic time and never notices what vanished while a watch was cut;
-this one pages its lists, keeps small records, and after a relist reports exactly the difference.
+Kopf's index of nodes costs quadratic time and never notices objects that vanished while a watch was
+cut. This informer pages its lists, keeps small records, and after a relist reports the difference.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from gpushare.kube.watch_health import WATCH_SECONDS, WatchHealth
 log = logging.getLogger(__name__)
 
 PAGE = 100
-"""Objects that a list asks for at once. A page as parsed is held until the next one is, and Python
-keeps that memory: of 500 Pods 10 MiB and more."""
+"""Objects of one page of a list. A parsed page is held until the next one is parsed, and Python
+keeps that memory: 10 MiB and more for 500 Pods."""
 RETURN_SECONDS = 2.0
-"""The first watch after a failure: where nothing changes, its end alone says that all is well."""
+"""Duration of the first watch after a failure: without changes only its end shows its health."""
 HEALTHY_SECONDS = 1.0
-"""A watch that ends sooner has failed, however politely: else it would be opened in a hot loop."""
+"""A watch that ends sooner counts as failed, so that it is not opened again in a hot loop."""
 REMEMBERED_DELETIONS = 1000
-"""So that an old list does not bring a deleted object back to life; the oldest are forgotten."""
+"""Limit of deletions kept, so that an old list does not bring a deleted object back."""
 BACKOFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 Record = TypeVar("Record")
@@ -48,8 +48,8 @@ class EventHandler(Protocol):
 class Informer(Generic[Record]):
     """Records of the objects under `path`, by `namespace/name` (or name alone).
 
-    `project` makes the record, or None for objects that are of no interest. Records compare by
-    value: an event that changes nothing in the record reaches nobody.
+    `project` makes the record, or None for an object that is not kept. Records compare by value:
+    an event that does not change the record is not reported.
     """
 
     def __init__(
@@ -70,27 +70,26 @@ class Informer(Generic[Record]):
         self._on_alive = on_alive
         self._params = dict(params)
         self._refusal_seconds = refusal_seconds
-        """How long it waits after a refusal, where the right is not sure to be there, else 0; what
-        was known until then is forgotten."""
+        """Pause after a 403 where the right to read is optional, else 0; all records are dropped
+        at such a 403."""
         self.tried = asyncio.Event()
         """Set once the first list is complete, or failed."""
         self._records: dict[str, Record] = {}
         self._versions: dict[str, int] = {}
         self._gone: dict[str, int] = {}
         self._last_event = 0
-        """Whatever was there at this version is known."""
+        """The highest resourceVersion of a list or event: all objects up to it are known."""
         self._version: str | None = None
         self.watch_health = WatchHealth(path)
         self.synced = asyncio.Event()
-        """Set once the first list is complete; never before, and no more after a refusal where
-        the right is not sure to be there."""
+        """Set once the first list is complete; cleared at a 403 where the right is optional."""
 
     @property
     def records(self) -> Mapping[str, Record]:
         return MappingProxyType(self._records)
 
     async def run(self) -> None:
-        """List and watch for ever; after a failure it waits a little and tries again.
+        """List and watch for ever; after a failure wait a little and try again.
 
         Raises `SyncLostError` where etcd was restored from a backup.
         """
@@ -132,7 +131,7 @@ class Informer(Generic[Record]):
         return self._refusal_seconds > 0 and isinstance(error, ApiError) and error.status == 403
 
     def _forget(self) -> None:
-        """Forget everything: objects must be listed again, once that is allowed."""
+        """Drop all records: objects must be listed again, once that is allowed."""
         if self.synced.is_set():
             log.warning(
                 "no right to read %s: its objects are unknown until that right is granted",
@@ -147,9 +146,9 @@ class Informer(Generic[Record]):
             self._on_change(key, record, None)
 
     async def relist(self) -> None:
-        """List all objects again, whatever the watch, which continues, has reported so far.
+        """List all objects again, beside the watch, which continues.
 
-        Tries until it succeeds, or is refused where the right is not sure to be there.
+        Tries until a list succeeds, or is refused where the right is optional.
         """
         failures = 0
         while True:
@@ -166,20 +165,20 @@ class Informer(Generic[Record]):
     def offer(self, raw: Json) -> None:
         """Record an object that a write returned, before the watch reports it.
 
-        Deciding on a copy that does not show our own writes yet would send them again. One that is
-        unknown, and not newer than what the watch told, was deleted meanwhile.
+        Deciding on a copy that does not show our own writes yet would send them again. An unknown
+        object that is not newer than the watch's last event was deleted meanwhile.
         """
         meta = raw["metadata"]
         if _key(meta) in self._versions or int(meta["resourceVersion"]) > self._last_event:
             self._take(raw, deleted=False)
 
     async def _expect_same_history(self, version: int) -> None:
-        """Raise `SyncLostError` where the API server stays behind `version`, which it told us.
+        """Raise `SyncLostError` where the API server stays behind `version`, which it gave us.
 
-        Only a restored etcd makes it so, and no API server outlives that, so it is asked after a
-        watch that was cut. It would accept a watch from a version to come, and be silent until then
-        (kubernetes/kubernetes, issue 107457). One that is only late has caught up when it is asked
-        again.
+        Only an etcd restored from a backup is behind for good, and restoring it restarts the API
+        server, so this is checked after a watch that was cut. A watch from a future version would
+        be accepted, and silent until then (kubernetes/kubernetes, issue 107457). An API server that
+        is only late catches up between the tries.
         """
         for wait in (*BACKOFF_SECONDS, None):
             page = await anext(list_pages(self._api, self._path, **{**self._params, "limit": "1"}))
@@ -197,20 +196,20 @@ class Informer(Generic[Record]):
             await asyncio.sleep(wait)
 
     async def _list(self) -> str:
-        seen: set[str] = set()
+        listed: set[str] = set()
         version = ""
         async for page in list_pages(self._api, self._path, limit=str(PAGE), **self._params):
             self.watch_health.note()
             for raw in page.items:
-                seen.add(_key(raw["metadata"]))
+                listed.add(_key(raw["metadata"]))
                 self._take(raw, deleted=False)
             version = version or page.version
-        for key in self._versions.keys() - seen:
-            # What this process wrote after the list was taken is newer than the list.
+        for key in self._versions.keys() - listed:
+            # An object that this process wrote after the list was taken is newer than the list.
             if self._versions[key] <= int(version):
                 self._drop(key, int(version))
         self._last_event = max(self._last_event, int(version))
-        # Only now: a listener takes the copy for whole.
+        # Only now: listeners expect the copy to be complete.
         self._on_alive()
         return version
 
@@ -245,7 +244,7 @@ class Informer(Generic[Record]):
             self._drop(key, version)
             return
         if version == self._versions.get(key):
-            # The echo of our own write, whose answer was taken in already.
+            # The event of our own write, whose answer was recorded already.
             return
         self._versions[key] = version
         record, previous = self._project(raw), self._records.get(key)
@@ -267,7 +266,7 @@ class Informer(Generic[Record]):
 
 
 def _asks_for_a_list(error: Exception) -> bool:
-    """Tell whether a watch from the same place would always fail: too old, or an event too long."""
+    """Tell whether a watch from this version would fail again: too old, or an event too long."""
     return isinstance(error, MalformedAnswerError) or (
         isinstance(error, ApiError) and error.is_expired
     )

@@ -1,8 +1,8 @@
 """Elects the one active controller by a lock on a Lease.
 
-The rules are those of client-go's leader election: who holds the Lease renews it; others take it
-once it was silent for its duration, measured by their own clock from when they last saw it change.
-A holder gives up well before that, so two never hold it at once.
+The rules are those of client-go's leader election: the holder renews the Lease; another takes it
+once it was not renewed for its duration, measured by the other's own clock since it last observed a
+change. A holder gives up well before that, so two never hold it at once.
 """
 
 import asyncio
@@ -20,25 +20,25 @@ log = logging.getLogger(__name__)
 
 
 RELEASE_SECONDS = 3.0
-"""A stop waits no longer for the API server: then others wait until the Lease has expired."""
+"""Limit of a release at a stop: later, others wait until the Lease has expired."""
 
 
 _MOST_TRANSITIONS = 2**31 - 1
-"""An int32 in the API, which refuses more."""
+"""Largest `leaseTransitions`, an int32 in the API."""
 
 
 class LeaseLostError(KubeError):
-    """We held the Lease and could not renew it in time: stop at once, another may hold it."""
+    """The Lease could not be renewed in time: stop at once, another process may hold it."""
 
 
 def boot_clock() -> float:
-    """Return seconds of a clock that goes on while the machine or the process is suspended."""
+    """Return the seconds of a clock that also runs while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderElectionConfig:
-    """How a Lease is held."""
+    """Name, holder and timing of a Lease."""
 
     namespace: str
     name: str
@@ -48,12 +48,12 @@ class LeaderElectionConfig:
 
     @property
     def deadline_seconds(self) -> float:
-        """A holder stops this long after its last renewal: before others may take over."""
+        """Time after its last renewal at which a holder stops, before others may take over."""
         return self.duration_seconds * 0.7
 
 
 class LeaderElector:
-    """The lock; `acquire`, then `keep` in a task, and check `is_held` before each write."""
+    """Lock on a Lease: `acquire`, then `keep` in a task, and check `is_held` before each write."""
 
     def __init__(
         self, api: ApiClient, config: LeaderElectionConfig, clock: Callable[[], float] = boot_clock
@@ -61,22 +61,24 @@ class LeaderElector:
         self._api = api
         self._config = config
         self._clock = clock
-        self._seen: tuple[str, str] | None = None
-        self._seen_at = 0.0
+        self._observed: tuple[str, str] | None = None
+        """Holder and time of the last renewal that was observed."""
+        self._observed_at = 0.0
         self._renewed_at: float | None = None
         self._has_claimed = False
-        """Nobody has answered our last claim; the API server may have stored it."""
+        """Our last claim has no answer; the API server may have stored it."""
 
     @property
     def is_held(self) -> bool:
-        """Whether we hold it now, by a clock that counts suspended time."""
+        """Whether this process holds the Lease now, by a clock that counts suspended time."""
         return (
             self._renewed_at is not None
             and self._clock() - self._renewed_at < self._config.deadline_seconds
         )
 
     async def acquire(self, find_unsynced: Callable[[], str | None] = lambda: None) -> None:
-        """Wait until it is ours; others get it while `find_unsynced` says why we can't use it."""
+        """Wait until the Lease is ours; while `find_unsynced` returns a reason, it is left to
+        others."""
         waiting_for: str | None = None
         was_unsynced = False
         while True:
@@ -87,7 +89,7 @@ class LeaderElector:
                 was_unsynced = unsynced is not None
                 if not was_unsynced and await self._try():
                     return
-                holder = self._seen[0] if self._seen else None
+                holder = self._observed[0] if self._observed else None
                 if holder != waiting_for:
                     waiting_for = holder
                     log.info("standing by; the Lease is held by %s", holder)
@@ -96,7 +98,7 @@ class LeaderElector:
             await asyncio.sleep(self._config.renew_seconds / 2)
 
     async def keep(self) -> None:
-        """Renew for ever; `LeaseLostError` as soon as it can no longer be ours for sure."""
+        """Renew the Lease for ever. Raises `LeaseLostError` once another process may hold it."""
         while True:
             await asyncio.sleep(self._config.renew_seconds)
             try:
@@ -104,8 +106,8 @@ class LeaderElector:
                     if await self._try():
                         continue
                 if (
-                    self._seen is not None
-                    and self._seen[0] == self._config.identity
+                    self._observed is not None
+                    and self._observed[0] == self._config.identity
                     and self.is_held
                 ):
                     # Somebody else wrote to the Lease meanwhile, and left it ours.
@@ -120,13 +122,13 @@ class LeaderElector:
                 )
 
     async def release(self) -> None:
-        """Let the next one in at once, at a graceful stop; best effort, and soon given up."""
+        """Give the Lease up at a graceful stop; best effort, and soon given up."""
         if not (self.is_held or self._has_claimed):
             return
         self._renewed_at, self._has_claimed = None, False
         try:
             async with asyncio.timeout(RELEASE_SECONDS):
-                # Again where a renewal that was in hand at the stop came in between.
+                # Again where a renewal that was under way at the stop came in between.
                 while not await self._vacate():
                     pass
         except CALL_FAILURES as error:
@@ -145,13 +147,13 @@ class LeaderElector:
         lease = await self._api.find(self._path(self._config.name))
         if lease is None:
             return await self._send_claim(started, self._new(), create=True)
-        # Its last renewal may be as young as the answer: a slow answer must not cut its time short.
+        # The Lease may have been renewed just before a slow answer, so its time counts from there.
         answered = self._clock()
         spec = lease.get("spec") or {}
         holder, renewed = spec.get("holderIdentity") or "", spec.get("renewTime") or ""
-        if (holder, renewed) != self._seen:
-            self._seen, self._seen_at = (holder, renewed), answered
-        silent = answered - self._seen_at
+        if (holder, renewed) != self._observed:
+            self._observed, self._observed_at = (holder, renewed), answered
+        silent = answered - self._observed_at
         duration = spec.get("leaseDurationSeconds") or self._config.duration_seconds
         duration = min(duration, LONGEST_LEASE_SECONDS)
         if holder not in ("", self._config.identity) and silent < duration:
@@ -168,7 +170,7 @@ class LeaderElector:
         return is_ours
 
     async def _write(self, lease: Json, *, create: bool = False) -> bool:
-        """Write the Lease; return whether it went through: another process may have been faster."""
+        """Write the Lease; return False where another process was faster."""
         try:
             if create:
                 await self._api.create(self._path(), lease)

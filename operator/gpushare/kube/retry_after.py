@@ -10,17 +10,17 @@ import time
 from collections.abc import Callable
 
 LONGEST_SECONDS = 60.0
-"""Who asks for more is asked again after this: a mistake must not silence us for good."""
+"""Limit of a Retry-After, so that a wrong header does not stop all requests."""
 _WRITES = "writes"
 _ALONE = re.compile(r"/leases(/|$)")
-"""Writes that wait only for their own answers: the Lease would be lost by waiting for others."""
+"""Paths whose writes wait only for their own Retry-After: else the Lease would be lost."""
 
 
 class RetryAfter:
     """Holds requests back until the time that the API server named is over.
 
-    What it says to one write holds for all of them, since the next would only add to the load;
-    what it says to a read holds for reads of that path.
+    A Retry-After of one write holds for all writes, since the next would only add to the load;
+    that of a read holds for reads of its path.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
@@ -28,7 +28,7 @@ class RetryAfter:
         self._closed_until: dict[str, float] = {}
 
     def close(self, method: str, path: str, seconds: float) -> None:
-        """Hold requests like this one back for so long."""
+        """Hold requests like this one back for `seconds`."""
         flow = _flow(method, path)
         until = self._clock() + seconds
         self._closed_until[flow] = max(until, self._closed_until.get(flow, until))
@@ -36,9 +36,9 @@ class RetryAfter:
     async def wait(self, method: str, path: str) -> None:
         """Return once a request like this one may be sent."""
         flow = _flow(method, path)
-        left = self._closed_until.get(flow, 0.0) - self._clock()
-        if left > 0:
-            await asyncio.sleep(left)
+        remaining = self._closed_until.get(flow, 0.0) - self._clock()
+        if remaining > 0:
+            await asyncio.sleep(remaining)
             # Meanwhile another request may have been told to wait for longer.
             await self.wait(method, path)
         self._closed_until.pop(flow, None)

@@ -1,4 +1,4 @@
-"""HTTP sessions with the API server, and the credentials that they carry."""
+"""HTTP sessions with the API server, with their credentials."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ async def load_credentials(
 ) -> Credentials:
     """Load the credentials of `kubeconfig`, or else those of the Pod's ServiceAccount folder.
 
-    No proxy is looked for in the environment. Raises `CredentialsError` where there are none;
+    A proxy of the environment is not used. Raises `CredentialsError` where there are none;
     nothing is sent to the API server.
     """
     if kubeconfig is not None:
@@ -39,14 +39,12 @@ async def load_credentials(
         ) from error
 
 
-def open_session(
-    credentials: Credentials, *middlewares: aiohttp.ClientMiddlewareType
-) -> aiohttp.ClientSession:
+def open_session(credentials: Credentials) -> aiohttp.ClientSession:
     """Open a session with the API server of `credentials`; relative paths are below its address.
 
-    A function that a request with a body brings along as `trace_request_ctx` is called right
-    before it is sent. What it raises ends the request unsent, and is the cause of the
-    ClientConnectionError that the request then raises.
+    A function that a request with a body has as `trace_request_ctx` is called right before it is
+    sent. An error in it ends the request unsent, and is the cause of the ClientConnectionError
+    that the request then raises.
     """
 
     origin = URL(credentials.host).origin()
@@ -54,7 +52,7 @@ def open_session(
     async def authorize(
         request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        # Kopf's calls follow where an answer points to: not with our token.
+        # Kopf's calls follow redirects; another server must not get our token.
         if request.url.origin() == origin:
             request.server_hostname = credentials.server_name
             if authorization := await credentials.authorize():
@@ -87,7 +85,7 @@ def open_session(
         connector=aiohttp.TCPConnector(
             ssl=credentials.tls or True, limit=0, force_close=credentials.renews_certificate
         ),
-        middlewares=(*middlewares, authorize),
+        middlewares=(authorize,),
         trace_configs=[tracing],
         timeout=aiohttp.ClientTimeout(
             total=REQUEST_TIMEOUT_SECONDS, connect=CONNECT_TIMEOUT_SECONDS

@@ -7,23 +7,12 @@ Concepts). What it does promise is the end of a watch when its time is up.
 """
 
 import time
-from asyncio import CancelledError
 from collections.abc import Callable
-from http import HTTPStatus
-
-from aiohttp import (
-    ClientError,
-    ClientHandlerType,
-    ClientRequest,
-    ClientResponse,
-)
 
 WATCH_SECONDS = 20.0
 """The server ends each watch after this."""
 OVERTIME_SECONDS = 5.0
 """One that goes on for so much longer is cut: a connection that died without a word is noticed."""
-_PATIENCE_SECONDS = WATCH_SECONDS + OVERTIME_SECONDS / 2
-"""Later than any end in time, earlier than any giving up."""
 
 
 class WatchHealth:
@@ -31,22 +20,13 @@ class WatchHealth:
 
     Signs of it are a page of its list, an event, a bookmark, its end. A refusal or a failed
     connection counts as much: the API server is away then, and that no restart of ours would mend.
-    `clock` tells seconds, and never goes back. `on_alive` is called where one that is overheard was
-    really told something: not at a refusal, and not where nobody is there.
+    `clock` tells seconds, and never goes back.
     """
 
-    def __init__(
-        self,
-        what: str,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        on_alive: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._what = what
         self._clock = clock
-        self._on_alive = on_alive
         self._sign_at: float | None = None
-        self._asked_at: float | None = None
 
     def note(self) -> None:
         """Record a sign of life at this time."""
@@ -63,25 +43,3 @@ class WatchHealth:
             f"the watch of {self._what} has been silent for {silent:.0f} s (limit "
             f"{limit_seconds:g} s): no event, bookmark or end"
         )
-
-    async def overhear(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-        """Listen, as a session's middleware, to one watch, its lists, and discovery before.
-
-        Made for a library's watch, which reports events alone. It must ask the server to end each
-        after `WATCH_SECONDS`, and give up itself what is silent for `OVERTIME_SECONDS` longer.
-        """
-        now = self._clock()
-        if self._asked_at is not None and now - self._asked_at < _PATIENCE_SECONDS:
-            # The one before was not given up: it ended by itself, or was cut.
-            self.note()
-        self._asked_at = now
-        try:
-            answer = await handler(request)
-        except (ClientError, OSError, CancelledError):
-            # Given up, with nothing answered at all.
-            self.note()
-            raise
-        answer.content.on_eof(self.note)
-        if answer.status == HTTPStatus.OK:
-            answer.content.on_eof(self._on_alive)
-        return answer

@@ -1,4 +1,4 @@
-"""Keeps a fault from filling the log: the API server may be away for hours."""
+"""Limits repeated log lines: the API server may be away for hours."""
 
 import logging
 from collections.abc import Callable
@@ -6,27 +6,26 @@ from dataclasses import dataclass
 
 PERIOD_SECONDS = 10.0
 BURST = 20
-"""Lines of one kind in a period."""
+"""Limit of lines of one place in the code in a period."""
 
 
 class Flood(logging.Filter):
-    """Holds warnings and errors to `BURST` lines in `PERIOD_SECONDS`, for each place in the code.
+    """Limits warnings and errors to `BURST` lines in `PERIOD_SECONDS`, for each place in the code.
 
-    The last line that is let through says for how long there will be none (`muted_seconds`), and
-    the first one after that how many there would have been (`left_out`). What is said of changes
-    is all let through.
+    The last line of a period has the time without further ones (`muted_seconds`), and the first
+    line after it the number of dropped ones (`left_out`). Lines below WARNING are not limited.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__()
         self._clock = clock
         self._periods: dict[tuple[str, int], _Period] = {}
-        """By file and line."""
+        """Periods by file and line."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING or hasattr(record, "lines"):
             return True
-        # Of a place, not of a sentence: that may name each of 5,000 nodes.
+        # By place in the code, not by message, which may name each of 5,000 nodes.
         place, now = (record.pathname, record.lineno), self._clock()
         period = self._periods.get(place)
         if period is None or now - period.began >= PERIOD_SECONDS:
@@ -44,4 +43,4 @@ class Flood(logging.Filter):
 class _Period:
     began: float
     count: int = 1
-    """Lines."""
+    """Number of lines."""

@@ -1,4 +1,4 @@
-"""Serves /metrics, /livez and /readyz of a process on a port of their own."""
+"""Serves /metrics, /livez and /readyz of a process on their own port."""
 
 import contextlib
 import logging
@@ -13,20 +13,20 @@ from gpushare.observe.connections import Connections, Listener
 log = logging.getLogger(__name__)
 
 Check = Callable[[], str | None]
-"""Says in a sentence what is wrong; None where nothing is."""
+"""Returns a sentence about the problem; None where there is none."""
 MAX_CONNECTIONS = 20
-"""A kubelet and a few Prometheus servers need less than ten. Each may hold a text of some MiB that
-is read slowly."""
+"""Limit of connections: a kubelet and a few Prometheus servers need less than ten. Each may hold
+metrics of some MiB that are read slowly."""
 
 
 class ProcessServer:
-    """Answers every request without authentication.
+    """Serves metrics and probes without authentication.
 
     `generate` writes the metrics. A probe answers 200 `ok`, or 503 with a sentence a line.
-    `liveness` finds what a restart of this process would mend, `readiness` why nobody should rely
-    on it now; that the API server is away is none of the former. A probe's answer is logged when
-    it changes: the kubelet's Events show the status alone. That a process is not ready is no
-    warning before it was, nor once it `is_stopping`.
+    `liveness` finds problems that a restart of this process solves, so not an unreachable API
+    server; `readiness` finds why clients should not use it now. A probe's answer is logged when it
+    changes: the kubelet's Events show only the status. Not being ready is no warning before the
+    process was ready, nor once it `is_stopping`.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ProcessServer:
     def _probe(self, path: str) -> web.Response:
         problems = [problem for check in self._checks[path] if (problem := check())]
         text = "\n".join(problems)
-        # Seconds in it grow from probe to probe: that alone is no change.
+        # Seconds in the text grow from probe to probe: that alone is no change.
         answer = re.sub(r"\d+", "", text)
         if answer != self._logged.get(path, ""):
             is_expected = path == "/readyz" and (not self._was_ready or self._is_stopping())

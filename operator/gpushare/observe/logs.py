@@ -1,7 +1,7 @@
-"""The log: one JSON object a line, on stderr, whatever goes wrong.
+"""Writes the log to stderr, one JSON object a line, whatever goes wrong.
 
-INFO is a change of state, DEBUG what changed nothing. A line has `ts level logger msg`, what the
-work in hand is about (`reporting`), and what its own call adds in `extra`.
+INFO is a change of state; a line at DEBUG changed nothing. A line has `ts level logger msg`, the
+keys of `reporting`, and those of its own call's `extra`.
 """
 
 import contextlib
@@ -26,20 +26,19 @@ if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
 MAX_LINE = 16_000
-"""Characters: container runtimes cut a line at 16 KiB, and half a line is no JSON."""
+"""Limit of a line in characters: container runtimes cut it at 16 KiB, and a cut line is no JSON."""
 _DELETE = b"\x7f"
-"""The one character of ASCII beyond the printable ones that orjson leaves as it is."""
+"""The only unprintable ASCII character that orjson does not escape."""
 _CUTS = (4096, 1024, 256)
-"""Characters of each text on a line that is too long, until it is not."""
+"""Limits in characters for each text of a line that is too long, tried one after another."""
 SUBJECT = ("pool", "node", "reason", "generation", "reconcile_id")
-"""Keys of what a change is about, in their order."""
+"""Keys of the object of a change, in the order of a line."""
 _HIDDEN = re.compile(r"""(?<=://)[^/\s"'@]*(?=@)|(?<=uthorization': ')[^'"\\]*""")
-"""Credentials in an address, and in a request's headers, as errors of libraries quote them: up to
-the end of the line's text at most, which somebody else may have begun so."""
+"""Credentials in a URL or in a request's headers, as errors of libraries quote them."""
 _QUIET = ("aiohttp.access", "kopf", "kubernetes")
 """Loggers whose INFO is no change of ours."""
 _OF_EVERY_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""Attributes that do not come from `extra`; the last one is there from Python 3.12 on."""
+"""Attributes that do not come from `extra`; `taskName` exists from Python 3.12 on."""
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 _WORK: ContextVar[Mapping[str, object]] = ContextVar("work", default=_NOTHING)
 
@@ -48,12 +47,12 @@ log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def reporting(**keys: object) -> Iterator[None]:
-    """Have every line of the block, and of the tasks that it starts, carry these keys too.
+    """Add these keys to every line of the block, and of the tasks that it starts.
 
-    What is None is left out.
+    Keys whose value is None are left out.
     """
-    said = {key: value for key, value in keys.items() if value is not None}
-    token = _WORK.set({**_WORK.get(), **said})
+    known = {key: value for key, value in keys.items() if value is not None}
+    token = _WORK.set({**_WORK.get(), **known})
     try:
         yield
     finally:
@@ -61,32 +60,32 @@ def reporting(**keys: object) -> Iterator[None]:
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as a line of JSON; one whose `extra` has `lines` is as many lines.
+    """Formats a record as a line of JSON, or as several where its `extra` has `lines`.
 
-    Each of those is when it happened (seconds since 1970), and what the line says. Nothing that is
-    logged makes this fail, or breaks a line: names and sentences may be anybody's.
+    Each of `lines` is a time (seconds since 1970), and the line's keys. No logged value makes this
+    fail or breaks a line: names and texts may come from anybody.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        said = {key: vars(record)[key] for key in vars(record) if key not in _OF_EVERY_RECORD}
-        lines = said.pop("lines", None)
+        extra = {key: vars(record)[key] for key in vars(record) if key not in _OF_EVERY_RECORD}
+        lines = extra.pop("lines", None)
         head = {"level": record.levelname, "logger": record.name}
         if lines is not None:
             return "\n".join(
                 _dump({"ts": _format_time(created), **head, **line}) for created, line in lines
             )
         if record.exc_info:
-            said["exc_info"] = self.formatException(record.exc_info)
+            extra["exc_info"] = self.formatException(record.exc_info)
         if record.stack_info:
-            said["stack_info"] = record.stack_info
+            extra["stack_info"] = record.stack_info
         ts, msg = _format_time(record.created), _read_message(record)
-        return _dump({"ts": ts, **head, "msg": msg, **_in_order({**_WORK.get(), **said})})
+        return _dump({"ts": ts, **head, "msg": msg, **_in_order({**_WORK.get(), **extra})})
 
 
 def configure_logs(level: str, stream: TextIO | None = None) -> None:
-    """Send everything that this process logs to `stream` (stderr), from `level` up.
+    """Send all logs of this process to `stream` (stderr), from `level` up.
 
-    Raises ValueError where `level` is no name of a level.
+    Raises ValueError for an unknown `level`.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter())
@@ -97,8 +96,8 @@ def configure_logs(level: str, stream: TextIO | None = None) -> None:
 
 
 def log_what_nobody_caught() -> None:
-    """Have the interpreter's own complaints be lines too: warnings, and errors that ended a thread
-    or that nobody could be told of."""
+    """Log the interpreter's own reports too: warnings, and errors that ended a thread or could not
+    be raised."""
 
     def log_of_thread(args: threading.ExceptHookArgs) -> None:
         if args.exc_value is not None:
@@ -113,16 +112,16 @@ def log_what_nobody_caught() -> None:
     sys.unraisablehook = log_unraisable
 
 
-def _in_order(said: dict[str, object]) -> dict[str, object]:
-    """Put the keys first that say what a change is about."""
-    return {key: said.pop(key) for key in SUBJECT if key in said} | said
+def _in_order(keys: dict[str, object]) -> dict[str, object]:
+    """Put the keys of `SUBJECT` first."""
+    return {key: keys.pop(key) for key in SUBJECT if key in keys} | keys
 
 
 def _read_message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
     except Exception:
-        # Somebody's own __str__, or arguments that don't fit: what is said of it would be no line.
+        # A __str__ that fails, or arguments that don't fit: logging would report it as plain text.
         return str(record.msg)
 
 
@@ -138,7 +137,7 @@ def _dump(line: Mapping[str, object]) -> str:
         if len(text) <= MAX_LINE:
             break
         text = _encode({key: _cut(key, value, limit) for key, value in line.items()})
-    # Looked for first: most lines have neither.
+    # Checked first, since most lines have neither.
     return _HIDDEN.sub("...", text) if "@" in text or "uthorization" in text else text
 
 
@@ -148,10 +147,10 @@ def _encode(line: Mapping[str, object]) -> str:
         if encoded.isascii() and _DELETE not in encoded:
             return encoded.decode()
     except TypeError:
-        # What orjson refuses: an integer beyond 64 bits, a file's name that is no UTF-8.
+        # orjson refuses integers beyond 64 bits, and file names that are no UTF-8.
         pass
-    # Escaped: a terminal obeys some characters, others end a line for some readers, and stderr may
-    # have another encoding.
+    # Escaped: terminals interpret some characters, others end a line for some readers, and stderr
+    # may have another encoding.
     return json.dumps(line, default=_name, skipkeys=True)
 
 
@@ -159,7 +158,7 @@ def _cut(key: str, value: object, limit: int) -> object:
     text = value if isinstance(value, str | int | float | None) else _name(value)
     if not isinstance(text, str) or len(text) <= limit:
         return text
-    # The end of a traceback tells what it was.
+    # The end of a traceback has the error.
     return f"...{text[-limit:]}" if key == "exc_info" else f"{text[:limit]}..."
 
 

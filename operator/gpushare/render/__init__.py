@@ -13,21 +13,20 @@ _LOADER = PackageLoader("gpushare")
 def render(template: str, **values: Any) -> str:
     """Render `template` with `values`.
 
-    Templates put values in with `tojson` only, or in what is for a shell with `quote`, so that no
-    value can break out of its place.
-    Raises jinja2's UndefinedError where the template needs a value that is not given.
+    Templates insert values with `tojson` only, or in shell commands with `quote`, so that no value
+    can break out of its place. Raises jinja2's UndefinedError where a value is missing.
     """
     return _ENVIRONMENT.get_template(template).render(**values)
 
 
 def read_template(name: str) -> str:
-    """Return a file of `templates/` as it is, with nothing put in."""
+    """Read a file of `templates/` without rendering it."""
     source, _, _ = _LOADER.get_source(_ENVIRONMENT, name)
     return source
 
 
 def _dump(value: Any, **options: Any) -> str:
-    """Dump JSON that is YAML too, which allows neither surrogate pairs nor every character."""
+    """Dump JSON that is also YAML, which allows neither surrogate pairs nor every character."""
     text = json.dumps(value, ensure_ascii=False, **options)
     return "".join(c if " " <= c <= "~" else f"\\U{ord(c):08x}" for c in text)
 

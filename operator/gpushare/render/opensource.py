@@ -1,4 +1,4 @@
-"""Renders the components of open-source gpushare, and the scheduler configuration for them."""
+"""Renders the components of open-source gpushare, and its scheduler configuration."""
 
 import re
 from urllib.parse import urlsplit
@@ -8,10 +8,10 @@ from gpushare.editions.edition import GPUSHARE_PLUGIN
 from gpushare.render import render
 
 EXTENDER_PATH = "/gpushare-scheduler"
-"""Under which open-source gpushare-scheduler-extender serves its verbs."""
+"""Path at which open-source gpushare-scheduler-extender serves its verbs."""
 EXTENDER_PORT = 12345
-# As their installations have them: people and tools find their pods by these, and with another
-# selector the Deployment could not be replaced.
+# The labels of their own installations: users and tools find the pods by them, and a Deployment
+# with another selector could not be replaced.
 _PLUGIN_LABELS = {"name": GPUSHARE_PLUGIN, "component": "gpushare-device-plugin", "app": "gpushare"}
 _EXTENDER_LABELS = {"app": "gpushare", "component": names.EXTENDER}
 
@@ -19,11 +19,11 @@ _EXTENDER_LABELS = {"app": "gpushare", "component": names.EXTENDER}
 def render_device_plugin(
     image: str, *, namespace: str = names.PLUGIN_NAMESPACE, memory_unit: str = "GiB"
 ) -> str:
-    """Render its account, rights and DaemonSet, under the name by which the operator knows it, on
-    the nodes on which pools switch sharing on.
+    """Render the device plugin's ServiceAccount, RBAC and DaemonSet, with the name that the
+    operator expects, for nodes on which pools enable sharing.
 
-    What it runs as, and with which rights: its repository's device-plugin-ds.yaml, and the chart
-    gpushare-installer, which gives no rights to kubelets.
+    Sources: device-plugin-ds.yaml of its repository, and the chart gpushare-installer, which gives
+    no rights to kubelets.
     """
     return render(
         "gpushare-device-plugin.yaml.j2",
@@ -37,10 +37,11 @@ def render_device_plugin(
 
 
 def render_scheduler_extender(image: str, *, node_port: int | None = None) -> str:
-    """Render the extender's account, rights, Deployment and Service, named as in its own manifests.
+    """Render the extender's ServiceAccount, RBAC, Deployment and Service.
 
-    Unlike those it runs on the control plane of current clusters, outside the node's network, and
-    is reached from within the cluster only, unless `node_port` opens a port on every node.
+    Names are those of the extender's own manifests. Unlike with those, the extender runs on the
+    control plane of current clusters, outside of the node's network, and is reachable only within
+    the cluster, unless `node_port` opens a port on every node.
     """
     return render(
         "gpushare-scheduler-extender.yaml.j2",
@@ -56,8 +57,8 @@ def render_scheduler_extender(image: str, *, node_port: int | None = None) -> st
 def render_scheduler_config(extender_url: str, kubeconfig: str | None = None) -> str:
     """Render the file for kube-scheduler's --config; `kubeconfig` is the scheduler's own.
 
-    Raises `ValueError` for what kube-scheduler would refuse, or would take without saying what it
-    leaves out.
+    Raises `ValueError` for a URL that kube-scheduler would reject, or of which it would silently
+    ignore a part.
     """
     return render(
         "kube-scheduler-config.yaml.j2",
@@ -68,7 +69,7 @@ def render_scheduler_config(extender_url: str, kubeconfig: str | None = None) ->
 
 
 def _complete_url(text: str) -> str:
-    """Complete a URL without a path by the extender's own. The extender serves no TLS."""
+    """Add the extender's path to a URL without one. The extender serves no TLS."""
     try:
         url = urlsplit(text)
         has_place = bool(url.hostname) and url.port != 0

@@ -1,4 +1,4 @@
-"""Renders a node's teardown: its Jobs, and the commands for a user."""
+"""Renders a node's teardown: Jobs, and commands for a user."""
 
 import hashlib
 from typing import Any
@@ -11,13 +11,14 @@ from gpushare.render import read_template, render
 
 _HASH_CHARACTERS = 32
 _NO_MESH = {"sidecar.istio.io/inject": "false"}
-"""A proxy beside its container would never end, and the chart's admission policy refuses it."""
+"""Label against a sidecar proxy, which would never end, and which the chart's admission policy
+refuses."""
 
 
 def render_teardown_job(job: CreateJob, *, pool: str, namespace: str, image: str) -> dict[str, Any]:
-    """Render the Job that does one phase of the teardown of `job.node`.
+    """Render the Job for one phase of the teardown of `job.node`.
 
-    A node's name may be longer than a label's value: the label has its hash.
+    A label has the hash of the node's name, which may be longer than a label's value.
     """
     digest = hashlib.sha256(job.node.encode()).hexdigest()[:_HASH_CHARACTERS]
     text = render(
@@ -40,9 +41,9 @@ def render_teardown_job(job: CreateJob, *, pool: str, namespace: str, image: str
 
 
 def render_teardown_commands(node: str, runtime: str) -> str:
-    """Render shell commands, with comments, by which a user removes the kernel module from `node`.
+    """Render shell commands, with comments, that remove the kernel module from `node`.
 
-    `runtime` is its container runtime as reported by its kubelet, or containerd.
+    `runtime` is the node's container runtime as reported by its kubelet, or containerd.
     """
     done = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_DONE}"
     return render("teardown-commands.sh.j2", node=node, runtime=runtime, annotation=done)

@@ -1,4 +1,4 @@
-"""Caches the pools and namespaces that the webhook decides by, as two watches report them."""
+"""Caches the pools and namespaces that the webhook decides by, from two watches."""
 
 import asyncio
 import contextlib
@@ -13,15 +13,15 @@ from gpushare.names import Reason
 POOLS = names.PLURAL
 NAMESPACES = "namespaces"
 NAMESPACE_SECONDS = 2.0
-"""A namespace and its pods are often created together. The API server gives up after 3 s, and a
-busy one may take most of them to tell of the namespace."""
+"""Limit of waiting for a namespace that was created together with its pod. The API server gives up
+after 3 s, and a busy one may take most of them to report the namespace."""
 
 
 Record = TypeVar("Record")
 
 
 class UndecidedError(Exception):
-    """Any answer would be a guess: the API server's failurePolicy decides. Says why."""
+    """The cache can't answer, so the API server's failurePolicy decides; the message says why."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class UndecidedError(Exception):
 
 
 class UnknownNamespaceError(UndecidedError):
-    """The namespace, `name`, may come any moment: it and its pods are often created together."""
+    """Namespace `name` is not in the cache yet: it and its pods are often created together."""
 
     def __init__(self, name: str) -> None:
         super().__init__(Reason.UNKNOWN_NAMESPACE, f"namespace {name} is not known yet")
@@ -37,10 +37,10 @@ class UnknownNamespaceError(UndecidedError):
 
 
 class PoolCache:
-    """Pools and namespaces. The watches write it by `put_*` and `note_event`; calls only read.
+    """Pools and namespaces. Watches write them by `put_*` and `note_event`; calls only read.
 
-    Not listed yet is not the same as empty, and what was not heard of for `stale_seconds` may be
-    long gone: both are gaps. `clock` tells seconds, and never goes back.
+    A kind that is not listed yet, or whose watch was silent for `stale_seconds`, can't be used.
+    `clock` returns seconds, and never goes back.
     """
 
     def __init__(self, stale_seconds: float, clock: Callable[[], float]) -> None:
@@ -50,7 +50,7 @@ class PoolCache:
         self._pools: dict[str, PoolView] = {}
         self.pools: tuple[PoolView, ...] = ()
         self._namespaces: dict[str, Namespace] = {}
-        self._came = asyncio.Event()
+        self._namespace_added = asyncio.Event()
 
     def find_unsynced(self) -> UndecidedError | None:
         """Find why the cache can't be used now; None where it can."""
@@ -80,7 +80,7 @@ class PoolCache:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(NAMESPACE_SECONDS):
                 while name not in self._namespaces:
-                    await self._came.wait()
+                    await self._namespace_added.wait()
 
     def note_event(self, kind: str) -> None:
         """Note that the watch of `kind`, whose first list is complete, is alive."""
@@ -95,8 +95,8 @@ class PoolCache:
         """Record a namespace that was added, changed or deleted; a listener of its informer."""
         _put(self._namespaces, key, new)
         if old is None:
-            self._came.set()
-            self._came = asyncio.Event()
+            self._namespace_added.set()
+            self._namespace_added = asyncio.Event()
 
 
 def _put(records: dict[str, Record], key: str, record: Record | None) -> None:

@@ -1,4 +1,4 @@
-"""Holds the calls that a server has in hand, and ends the slowest of too many."""
+"""Counts the calls under way of a server, and ends the slowest of too many."""
 
 import asyncio
 import contextlib
@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 BODY_SECONDS = 5.0
-"""A body comes at once; the API server itself gives up after 3 s."""
+"""Limit of receiving a body; the API server itself gives up after 3 s."""
 DRAIN_SECONDS = 5.0
-"""Calls in hand get this long when the listener has closed; the API server waits 3 s for one."""
+"""Limit of finishing calls after the listener has closed; the API server waits 3 s for one."""
 MAX_BYTES = 32 * 2**20
-"""Of what came of all bodies in hand together."""
+"""Limit of the received bytes of all unfinished bodies together."""
 GRACE_SECONDS = 0.25
-"""Nobody counts as slow before; the API server's calls come whole within milliseconds."""
+"""Age before which no call counts as slow; the API server's are complete within milliseconds."""
 
 
 class CrowdedOutError(TimeoutError):
-    """Too many calls wait, and this one has waited longest."""
+    """Too many calls wait, and this one has waited for longest."""
 
 
 @dataclass(eq=False, slots=True)
@@ -24,37 +24,37 @@ class Wait:
     """A call that waits."""
 
     end: Callable[[TimeoutError], None]
-    """Ends the wait from outside, with what to raise."""
+    """Ends the wait from outside, with the error to raise."""
     since: float
     bytes: int = 0
-    """What came of its body."""
+    """Received bytes of the call's body."""
 
 
 class Calls:
-    """The calls in hand: each waits for the rest of its body, or for its namespace.
+    """The calls that wait for the rest of their body, or for their namespace.
 
-    What comes whole is answered at once, and is never among them. So where they are too many, or
-    hold too many bytes, whoever waits longest is slow, and has to go: no new call is refused.
+    A call that arrives complete is answered at once and does not wait. Where too many calls wait,
+    or hold too many bytes, the one that waits for longest is slow and ends: no new call is refused.
 
-    Waited for before aiohttp is told to stop: from then on it drops what clients still send of a
-    request that has begun.
+    At a stop the calls are finished before aiohttp stops: it drops the rest of a body that is being
+    received.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._waits: dict[Wait, None] = {}
-        """Oldest first, less those that have to go."""
+        """Waits that have not been ended, oldest first."""
         self.held_bytes = 0
-        """What came of their bodies, together."""
+        """Received bytes of all bodies together."""
         self.count = 0
-        """Those in hand now."""
+        """Number of calls that wait now."""
         self._ended = asyncio.Event()
         self.ending = False
-        """The server is about to stop: each connection is closed behind its next answer."""
+        """Whether the server is about to stop: it closes each connection after its next answer."""
 
     @contextlib.contextmanager
     def waiting(self, end: Callable[[TimeoutError], None]) -> Iterator[Wait]:
-        """Let a call wait in this block, for 5 s at most; `end` ends that, with what to raise."""
+        """Let a call wait in this block, for 5 s at most; `end` ends it with the error to raise."""
         loop = asyncio.get_running_loop()
         wait = Wait(end, loop.time())
         timer = loop.call_later(BODY_SECONDS, self._end, wait, TimeoutError())
@@ -70,14 +70,14 @@ class Calls:
             self._ended.set()
 
     def hold(self, wait: Wait, count: int) -> None:
-        """Note that so many bytes of a call came."""
+        """Record `count` received bytes of a call."""
         if wait in self._waits:
             wait.bytes += count
             self.held_bytes += count
             self._make_place()
 
     async def wait_none(self) -> None:
-        """Return when no call is in hand, or after 5 s."""
+        """Return when no call waits any more, or after 5 s."""
         self.ending = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):

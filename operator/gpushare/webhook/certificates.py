@@ -32,16 +32,16 @@ from gpushare.settings import Settings
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
-"""From one check to the next while nothing can be served at all."""
+"""Time between two checks while there is no certificate to serve."""
 _ATTEMPTS = 5
-"""Of one check, each after another process was faster."""
+"""Attempts of one check, each after another process was faster."""
 
 
 class Certificate:
     """The certificate of one process, and the TLS context that serves it.
 
-    Several processes share one Secret: who comes second adopts what the first one wrote. In the
-    modes `cert-manager` and `provided` somebody else writes it, and this only reads.
+    Several processes share one Secret: later ones adopt what the first one wrote. In the modes
+    `cert-manager` and `provided` another writer owns the Secret, and this class only reads it.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Certificate:
         self._metrics = metrics
         self._clock = clock
         self.usable = asyncio.Event()
-        """Set while calls of the API server can succeed, by the last check."""
+        """Set while calls of the API server can succeed, according to the last check."""
         self._identity: Identity | None = None
         self._trust = Trust((), clock())
         self._installed: bool | None = None
@@ -72,18 +72,18 @@ class Certificate:
         service = f"{settings.webhook_service}.{settings.namespace}.svc"
         others = ("127.0.0.1", *settings.webhook_dns_names)
         self.hosts = (service, f"{service}.cluster.local", *others)
-        """Where the API server may reach the webhook, its Service's name first."""
+        """Names by which the API server may reach the webhook, its Service's first."""
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self.tls.sni_callback = self._choose_context
-        """For the listener. Each handshake takes the newest certificate, with its key as one: a
-        context that is loaded twice can pair the old one's with the new. Until there is one,
-        handshakes fail."""
+        """TLS context of the listener. Each handshake takes a new context with the newest
+        certificate and key: one that is loaded twice can pair an old key with the new certificate.
+        Until there is a certificate, handshakes fail."""
 
     @property
     def trust_pem(self) -> bytes | None:
-        """The CAs by which the API server knows us, as it was last seen; None where the
-        configuration names none, so that it takes those of its own machine."""
+        """The CAs in the configuration by which the API server trusts us; None where it has none,
+        so that the API server uses those of its own machine."""
         trusted = self._trust.list_authorities(self._clock())
         return b"".join(ca.public_bytes(Encoding.PEM) for ca in trusted) or None
 
@@ -130,8 +130,8 @@ class Certificate:
         await self._check()
 
     async def _check(self) -> None:
-        # Read before the Secret and written after it, at this version only: whoever reads it newer
-        # reads a newer Secret too, so a bundle never goes back to an older one.
+        # Read before the Secret and written after it, at this version only: a process that reads a
+        # newer configuration reads a newer Secret too, so a bundle is never replaced by an older.
         configuration = await read_configuration(self._api, self._configuration)
         self._observe_configuration(configuration)
         secret = await read_secret(self._api, self._namespace, self._secret)
@@ -144,11 +144,11 @@ class Certificate:
         refusal = self._serve(identity) or refusal
         self._note_refusal(refusal)
         if refusal:
-            # What is held is served on; its CA is put back only where somebody took it away.
-            held = self._identity
-            stored = held if held and self._find_distrust(held) else None
-        # In its mode cert-manager's own injector writes there; where the Secret has no CA, the
-        # chart's value stands.
+            # The process goes on with its certificate; its CA is written only if it is missing.
+            current = self._identity
+            stored = current if current and self._find_distrust(current) else None
+        # In mode `cert-manager` its cainjector writes the bundle; where the Secret has no CA, the
+        # chart's value stays.
         bundle = b"" if stored is None else stored.trust_pem
         if configuration is None or self._mode == "cert-manager" or not bundle:
             return
@@ -157,7 +157,7 @@ class Certificate:
         self._observe_trust((bundle,))
 
     async def _renew(self, secret: Secret | None) -> tuple[Identity | None, str | None]:
-        """Return the identity of mode `self`, stored if it is new, and why it could not be."""
+        """Return the identity of mode `self`, stored if it is new, or why that was refused."""
         stored = Identity.from_secret_data(secret.data) if secret else None
         identity, reason = self._build_renewal().renew(stored)
         if reason is None:
@@ -184,7 +184,7 @@ class Certificate:
         return Renewal(self._identity, self._trust, self.hosts, now, self._lifetimes)
 
     def _adopt(self, secret: Secret | None) -> tuple[Identity | None, str | None]:
-        """Return the identity that another writer stored; the current one if that is of no use."""
+        """Return the identity that another writer stored; the current one if that is invalid."""
         name = f"{self._namespace}/{self._secret}"
         issues, run = self._mode == "cert-manager", f"run: kubectl -n {self._namespace}"
         if secret is None:
@@ -195,7 +195,7 @@ class Certificate:
             )
             return self._identity, f"Secret {name} is missing. {remedy}"
         stored = Identity.from_secret_data(secret.data)
-        # Only what the API server asks for: what others issue need not know this machine's names.
+        # Only the Service's name: certificates of others need not have this machine's names.
         problem = find_foreign_problem(stored, self.hosts[:1], self._clock())
         if problem is None:
             return stored, None
@@ -207,7 +207,7 @@ class Certificate:
         return self._identity, f"Secret {name} is rejected: {problem}. {remedy}"
 
     def _serve(self, identity: Identity | None) -> str | None:
-        """Serve with `identity` from the next handshake on; tell why not, where TLS refuses it."""
+        """Serve with `identity` from the next handshake on; return why not where TLS refuses it."""
         if identity is None or identity == self._identity:
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -275,5 +275,5 @@ class Certificate:
 
 def load_identity(tls: ssl.SSLContext, identity: Identity) -> None:
     """Load the certificate of `identity` into a TLS context. Raises `ssl.SSLError` where it is
-    unusable there."""
+    unusable."""
     load_pair(tls, identity.certificate_pem, identity.key_pem)

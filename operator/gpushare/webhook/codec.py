@@ -1,6 +1,6 @@
 """Decodes an AdmissionReview (admission.k8s.io/v1), and encodes the answer.
 
-Of the object only what decisions read is decoded; a patch names no more, so all else stays.
+Only the fields of the object that decisions read are decoded; a patch leaves all others alone.
 """
 
 import base64
@@ -20,22 +20,22 @@ Object = TypeVar("Object")
 
 
 class MalformedReviewError(ValueError):
-    """Not an AdmissionReview that can be answered; the message says what is wrong with it."""
+    """The body is no valid AdmissionReview; the message says why."""
 
 
 class Review(Shape, Generic[Object], frozen=True):
-    """What the API server asks about."""
+    """The request of an AdmissionReview."""
 
     uid: str
     resource: Resource
     operation: str | None = None
     sub_resource: str | None = None
     namespace: str | None = None
-    """The request's, which is authoritative; the object's own may be empty or a lie."""
+    """Namespace of the request; that in the object may be empty or wrong."""
     dry_run: bool | None = None
-    """Nothing will come of it, whatever the answer."""
+    """Whether the object is not stored, whatever the answer."""
     object: Object | None = None
-    """None where the operation carries none."""
+    """None for an operation without an object."""
 
 
 class _Envelope(Shape, Generic[Object], frozen=True):
@@ -49,12 +49,12 @@ _WORKLOAD = msgspec.json.Decoder(_Envelope[WorkloadShape])
 
 
 def parse_pod_review(body: bytes) -> Review[PodShape]:
-    """Parse a question about a pod from a request's body. Raises `MalformedReviewError`."""
+    """Parse the review of a pod from a request's body. Raises `MalformedReviewError`."""
     return _parse(body, _POD)
 
 
 def parse_workload_review(body: bytes) -> Review[WorkloadShape]:
-    """Parse a question about a workload from a request's body. Raises `MalformedReviewError`."""
+    """Parse the review of a workload from a request's body. Raises `MalformedReviewError`."""
     return _parse(body, _WORKLOAD)
 
 
@@ -62,7 +62,7 @@ def _parse(body: bytes, decoder: msgspec.json.Decoder[_Envelope[Object]]) -> Rev
     try:
         envelope = decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        # Of these none quotes the body.
+        # None of these errors quotes the body.
         raise MalformedReviewError(f"not an {KIND} that can be answered: {error}") from error
     if envelope.api_version != API_VERSION or envelope.kind != KIND:
         raise MalformedReviewError(f"expected an {KIND} of {API_VERSION}")

@@ -1,23 +1,23 @@
-"""Logs decisions, many at a time."""
+"""Logs admission decisions, many at a time."""
 
 import asyncio
 import logging
 import time
 
 from gpushare.core.admission import AdmissionDecision
-from gpushare.core.admission.decision import cut
+from gpushare.core.admission.decision import sanitize
 
 log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 0.1
 MAX_NAME = 253
-"""Bytes of a pod's name, which nobody has checked yet."""
+"""Limit of a pod's name in bytes: the API server has not validated it yet."""
 
 
 class DecisionLog:
     """Writes a line for each decision on a pod, many lines at a time.
 
-    A log record of its own costs more than the decision that it tells of.
+    A log record for each would cost more than the decision.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class DecisionLog:
     def note(self, level: int, namespace: str, pod: str, decision: AdmissionDecision) -> None:
         """Log a decision on `pod` in `namespace`, within a tenth of a second.
 
-        INFO where it changes the pod, WARNING where it refuses it, DEBUG where it does neither.
+        `level` is INFO where it changes the pod, WARNING where it refuses it, else DEBUG.
         """
         if not log.isEnabledFor(level):
             return
@@ -35,7 +35,7 @@ class DecisionLog:
         self._entries.append((time.time(), level, namespace, pod, decision))
 
     def flush(self) -> None:
-        """Write what was noted, in its order."""
+        """Write the recorded decisions, in their order."""
         entries, self._entries = self._entries, []
         if not entries:
             return
@@ -48,7 +48,7 @@ class DecisionLog:
                     **({"pool": decision.pool} if decision.pool else {}),
                     "reason": decision.reason,
                     "namespace": namespace,
-                    "pod": cut(pod, MAX_NAME),
+                    "pod": sanitize(pod, MAX_NAME),
                 },
             )
             for seconds, level, namespace, pod, decision in entries

@@ -1,4 +1,4 @@
-"""Answers the API server's questions about pods and workloads from memory, without any call."""
+"""Answers AdmissionReviews of pods and workloads from memory, without any call."""
 
 import functools
 import logging
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape
 from gpushare.core.admission import AdmissionDecision, PoolView, Rules, Shortlists, decide
-from gpushare.core.admission.decision import cut
+from gpushare.core.admission.decision import sanitize
 from gpushare.core.admission.reservations import Reservations
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook.cache import PoolCache
@@ -24,18 +24,18 @@ def _nothing() -> None:
 
 
 class Answered(NamedTuple):
-    """An answer's body, and what is done after it is sent: counting and logging it."""
+    """An answer's body, and the function that counts and logs it once it is sent."""
 
     body: bytes
     account: Callable[[], object] = _nothing
 
 
 class AdmissionHandler:
-    """Decides on what the API server asks about, from memory.
+    """Decides on pods and workloads, from the cache.
 
-    Its methods take the body of a request and give what is answered. They raise
-    `MalformedReviewError`, `MalformedPodError` and `NoTemplateError` for what is no question, and
-    `UndecidedError` where memory has a gap.
+    Methods take the body of a request and return the answer. They raise `MalformedReviewError`,
+    `MalformedPodError` and `NoTemplateError` for an invalid request, and `UndecidedError` where
+    the cache can't be used.
     """
 
     def __init__(
@@ -107,15 +107,14 @@ class AdmissionHandler:
 
 
 def _name(pod: PodShape) -> str:
-    """Return the pod's name as far as it is known at creation: for a controller's pod, the prefix
-    of a name, which ends with a dash."""
+    """Return the pod's name; for one that a controller creates, its `generateName`."""
     metadata = pod.metadata
     return (metadata.name or metadata.generate_name or "") if metadata is not None else ""
 
 
 def _warn(decision: AdmissionDecision, pools: Sequence[PoolView]) -> tuple[str, ...]:
     if refusal := decision.refusal:
-        return (cut(f"Pods of this workload will be refused: {refusal}"), *decision.warnings)
+        return (sanitize(f"Pods of this workload will be refused: {refusal}"), *decision.warnings)
     if decision.pool is None:
         return decision.warnings
     schedule = next(pool.schedule for pool in pools if pool.name == decision.pool)

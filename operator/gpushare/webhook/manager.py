@@ -1,4 +1,4 @@
-"""The webhook as a process, and as part of the all-in-one process."""
+"""Runs the webhook, as a process or in the all-in-one process."""
 
 import asyncio
 import contextlib
@@ -33,9 +33,9 @@ NAMESPACES_PATH = "api/v1/namespaces"
 
 
 class Webhook:
-    """Everything that answers admission in one process: memory, certificate, server.
+    """Cache, certificate and server of the webhook in one process.
 
-    It is a webhook server as Kopf's `settings.admission.server` takes one.
+    An instance is a webhook server for Kopf's `settings.admission.server`.
     """
 
     def __init__(self, api: ApiClient, settings: Settings, metrics: Metrics):
@@ -73,15 +73,15 @@ class Webhook:
         self._server = AdmissionServer(handler, metrics, settings.max_calls_in_flight)
 
     async def __call__(self, fn: object) -> AsyncIterator[dict[str, str]]:
-        """Yield where the server is, then serve; Kopf's own way of answering, `fn`, is unused."""
+        """Yield the server's URL, then serve; Kopf's own handler, `fn`, is unused."""
         yield {"url": f"https://127.0.0.1:{self._settings.webhook_port}{PODS_PATH}"}
         await self.run()
 
     async def run(self) -> None:
-        """Serve until cancelled; then go on for a while, since whoever sends calls here needs time
-        to hear of it, and finish what is in hand. Cancelled again, it ends at once.
+        """Serve until cancelled, go on for `drain_seconds`, and finish the calls under way.
 
-        Raises OSError where the port is taken.
+        API servers need that time to learn of the stop. Cancelled again, it ends at once. Raises
+        OSError where the port is taken.
         """
         settings, tls = self._settings, self._certificate.tls
         async with asyncio.TaskGroup() as tasks:
@@ -92,23 +92,23 @@ class Webhook:
                     tls, host=settings.webhook_host, port=settings.webhook_port
                 ) as port:
                     try:
-                        # For ever: it ends with the group.
+                        # Runs until the group ends.
                         await tasks.create_task(self._self_call.run(port))
                     except asyncio.CancelledError:
                         self._server.calls.ending = True
                         await asyncio.sleep(settings.drain_seconds)
                         raise
             finally:
-                # Only now: until here calls were finished.
+                # Only now are all calls finished.
                 self._decision_log.flush()
 
     @property
     def is_ending(self) -> bool:
-        """Whether it was told to stop, and goes on for those that have not heard of it."""
+        """Whether the webhook is stopping, and serves on until its callers know."""
         return self._server.calls.ending
 
     def find_unready(self) -> str | None:
-        """Tell why the API server should not call; None where it can. A check for /readyz."""
+        """Find why the API server should not call; None where it can. A check for /readyz."""
         if self.is_ending:
             return "about to stop"
         if unsynced := self._cache.find_unsynced():
@@ -116,7 +116,7 @@ class Webhook:
         return self._certificate.find_problem() or self._self_call.find_problem()
 
     def find_stalled(self) -> str | None:
-        """Return a watch that is open but stalled, if there is one. A check for /livez."""
+        """Find a watch that is open but stalled; None where none is. A check for /livez."""
         limit_seconds = self._settings.stall_seconds
         of_pools = self._pools.watch_health.find_stalled(limit_seconds)
         return of_pools or self._namespaces.watch_health.find_stalled(limit_seconds)
@@ -127,10 +127,10 @@ class Webhook:
 
 
 def spare_collector() -> None:
-    """Have the garbage collector leave alone what is there already, and collect less often.
+    """Exclude all existing objects from garbage collection, and collect less often.
 
-    To be called when everything is imported: that never becomes garbage. A call of the API
-    server leaves next to none, but where a pool changed: what was remembered of pods goes then.
+    To be called when all modules are imported. Admission calls leave next to no garbage, except
+    after a change of a pool, which drops what was remembered of pods.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Builds the JSON patch (RFC 6902) of a decision, with just the paths that it sets in a pod."""
+"""Builds the JSON patch (RFC 6902) that writes a decision into a pod."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,16 +10,16 @@ from gpushare.core.admission import AdmissionDecision
 Operation = dict[str, Any]
 
 MAX_ANNOTATIONS_BYTES = 256 * 1024
-"""Of all keys and values of an object (`TotalAnnotationSizeLimitB`, k8s.io/apimachinery)."""
+"""Limit of all annotations of an object (`TotalAnnotationSizeLimitB`, k8s.io/apimachinery)."""
 
 
 def plan_patch(pod: PodShape, decision: AdmissionDecision) -> list[Operation]:
     """Plan the patch that writes `decision` into `pod`.
 
-    What is there already is not written again, so applied twice it changes nothing more. A value
-    that the pod's owner gave to a key of the selector stays. A pod whose annotations leave no
-    space for one more gets none, since the API server would refuse it. Raises `MalformedPodError`
-    where there is no place for the rest.
+    Existing values are not written again, so a second patch changes nothing. A value that the
+    pod's owner gave to a key of the selector stays. The annotation is left out where the pod's
+    annotations would exceed their limit. Raises `MalformedPodError` for a pod without a spec or
+    metadata.
     """
     patch: list[Operation] = []
     if decision.selector or decision.tolerations:
@@ -46,9 +46,9 @@ def _count_bytes(annotations: Mapping[str, str]) -> int:
 
 
 def _plan_entries(
-    path: str, found: Mapping[str, Any] | None, entries: Mapping[str, str]
+    path: str, existing: Mapping[str, Any] | None, entries: Mapping[str, str]
 ) -> Iterator[Operation]:
-    if found is None:
+    if existing is None:
         # An absent map and null are the same to the API, and nothing can be added inside either.
         if entries:
             yield {"op": "add", "path": path, "value": entries}
@@ -58,13 +58,13 @@ def _plan_entries(
 
 
 def _plan_items(
-    path: str, found: Sequence[Any] | None, items: Sequence[Mapping[str, Any]]
+    path: str, existing: Sequence[Any] | None, items: Sequence[Mapping[str, Any]]
 ) -> Iterator[Operation]:
-    if found is None:
+    if existing is None:
         yield {"op": "add", "path": path, "value": items}
         return
     for item in items:
-        if item not in found:
+        if item not in existing:
             yield {"op": "add", "path": f"{path}/-", "value": item}
 
 

@@ -1,4 +1,4 @@
-"""Finds the pods that a workload will create in its template."""
+"""Builds the pod that a workload will create, from its template."""
 
 from msgspec.structs import replace
 
@@ -7,7 +7,7 @@ from gpushare.api.k8s.pod_shape import Metadata, Owner, PodShape, Shape
 
 
 class Resource(Shape, frozen=True):
-    """A kind of object, as in a URL of the API."""
+    """Group, version and plural name of a kind, as in a URL of the API."""
 
     group: str | None = None
     version: str | None = None
@@ -15,21 +15,21 @@ class Resource(Shape, frozen=True):
 
 
 class WorkloadSpec(Shape, frozen=True):
-    """The template of a workload's pods, or of a CronJob's Jobs."""
+    """Spec with the template of a workload's pods, or of a CronJob's Jobs."""
 
     template: PodShape | None = None
     job_template: "WorkloadShape | None" = None
 
 
 class WorkloadShape(Shape, frozen=True):
-    """What creates pods."""
+    """A workload: the fields that its pods depend on."""
 
     metadata: Metadata | None = None
     spec: WorkloadSpec | None = None
 
 
 class NoTemplateError(ValueError):
-    """A workload must have a template of its pods."""
+    """The workload has no pod template."""
 
 
 PODS = Resource("", "v1", "pods")
@@ -37,7 +37,7 @@ _DAEMONSETS = Resource("apps", "v1", "daemonsets")
 _JOBS = Resource("batch", "v1", "jobs")
 _CRONJOBS = Resource("batch", "v1", "cronjobs")
 _OWNERS = {_DAEMONSETS: "DaemonSet", _JOBS: "Job", _CRONJOBS: "Job"}
-"""What owns their pods, where that matters."""
+"""Kind of the owner of a workload's pods, where decisions depend on it."""
 WORKLOADS = frozenset(
     {
         Resource("apps", "v1", "deployments"),
@@ -50,11 +50,10 @@ WORKLOADS = frozenset(
 
 
 def find_template(resource: Resource, workload: WorkloadShape) -> PodShape | None:
-    """Find a pod as `workload` will create it; None for what is no workload.
+    """Build the pod that `workload` will create; None for another kind of object.
 
-    Its pods are known by more than the template: a DaemonSet owns them and chooses their nodes, and
-    Kueue holds back those of a workload that carries its labels, or the Job itself. Raises
-    `NoTemplateError`.
+    The template gets the owner of the pods (a DaemonSet chooses their nodes) and the workload's
+    labels of Kueue, which holds the pods or the Job back. Raises `NoTemplateError`.
     """
     if resource not in WORKLOADS:
         return None

@@ -1,4 +1,4 @@
-"""Calls our own port as the API server does, to find whether the API server could."""
+"""Calls the webhook's own port as the API server does, to check that the API server can."""
 
 import asyncio
 import ssl
@@ -11,15 +11,15 @@ from gpushare.kube.errors import describe_failure
 PATH = "/healthz"
 PERIOD_SECONDS = 5.0
 RETRY_SECONDS = 0.1
-"""After a failure: who waits for us to be ready waits for the next call."""
+"""Pause after a failed call; short, since a rollout waits for this process to be ready."""
 TIMEOUT_SECONDS = 3.0
 
 
 class ReadinessCall:
-    """Calls our own server again and again, over real TLS, under `server_name`.
+    """Calls the webhook's own server periodically, over TLS, under `server_name`.
 
-    `find_trust` finds the CAs that the API server trusts, as PEM; None where it takes those of its
-    own machine. While `usable` is not set no call can succeed, and none is made.
+    `find_trust` returns the CAs that the API server trusts, as PEM; None where it uses those of
+    its own machine. While `usable` is not set no call is made, since none could succeed.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ReadinessCall:
     async def _call(self, port: int) -> str | None:
         bundle = self._find_trust()
         try:
-            # Without a bundle the machine's own CAs, as the API server takes them then.
+            # Without a bundle the machine's own CAs, as the API server does.
             tls = ssl.create_default_context(cadata=None if bundle is None else bundle.decode())
             async with (
                 aiohttp.ClientSession(

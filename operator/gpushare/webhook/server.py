@@ -1,4 +1,4 @@
-"""The HTTPS server that the API server asks about pods and workloads."""
+"""Serves AdmissionReviews of pods and workloads over HTTPS."""
 
 import asyncio
 import contextlib
@@ -29,36 +29,36 @@ log = logging.getLogger(__name__)
 PODS_PATH = "/mutate-pods"
 WORKLOADS_PATH = "/warn-workloads"
 MAX_BODY_BYTES = 8 * 2**20
-"""Above what etcd takes of an object (1.5 MiB), twice, and what a review adds to it."""
+"""Limit of a body: more than two objects of etcd's limit (1.5 MiB) and the rest of a review."""
 LINGER_SECONDS = 1.0
-"""What is left of a refused body is read for so long, so that its sender sees the answer."""
+"""Time for which the rest of a refused body is read, so that its sender gets the answer."""
 IDLE_SECONDS = 180.0
-"""The API server closes a connection that was idle for 90 s (Go's http.DefaultTransport); one that
-is closed here, it may be about to use."""
+"""Time until an idle connection is closed. The API server closes its own after 90 s (Go's
+http.DefaultTransport), and may be about to use one that is closed here."""
 LOG_SECONDS = 1.0
-"""Between two lines about failures of one kind: who sends nonsense must fill no disk."""
+"""Time between two lines about failures of one kind, so that invalid calls do not fill the disk."""
 
 
 class BodyTooLongError(ValueError):
-    """A body of more than 8 MiB."""
+    """The body is longer than 8 MiB."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question that a path serves."""
+    """The handler and the metric of a path."""
 
     answer: Callable[[bytes], Answered]
     asked: Counter
-    """Its calls by reason."""
+    """Counts the path's calls by reason."""
 
 
 class AdmissionServer:
-    """Serves two paths for AdmissionReviews, and one for the check that it is reachable.
+    """Serves two paths for AdmissionReviews, and one for the check that the server is reachable.
 
-    A body of more than 8 MiB is a 413, one that takes more than 5 s a 408, and what is no review of
-    a pod a 400. Where too many calls wait, the one that has waited longest is a 429. What memory
-    does not tell is a 503, so that the webhook's failurePolicy decides: "no pool" out of an empty
-    memory would be an answer.
+    A body of more than 8 MiB is a 413, one that takes more than 5 s a 408, and an invalid review a
+    400. Where too many calls wait, the one that has waited for longest is a 429. Where the cache
+    can't answer it is a 503, so that the webhook's failurePolicy decides: "no pool" from an empty
+    cache would be a wrong answer.
     """
 
     def __init__(self, handler: AdmissionHandler, metrics: Metrics, max_calls: int) -> None:
@@ -74,11 +74,10 @@ class AdmissionServer:
 
     @contextlib.asynccontextmanager
     async def listening(self, tls: ssl.SSLContext, *, host: str, port: int) -> AsyncIterator[int]:
-        """Serve over TLS within the block, which gets the port; at its end, finish the calls in
-        hand.
+        """Serve over TLS within the block, which gets the port; then finish the calls under way.
 
-        `port` 0 takes a free one. A certificate loaded into `tls` meanwhile holds for the next
-        connection. Raises OSError where the port is taken.
+        `port` 0 takes a free one. A certificate that is loaded into `tls` later is served to the
+        next connection. Raises OSError where the port is taken.
         """
         listener = Listener(
             self.handle,
@@ -143,13 +142,13 @@ class AdmissionServer:
         except (web.RequestPayloadError, ConnectionError):
             return self._fail(question, 400, Reason.MALFORMED_REVIEW, "the body ended too soon")
         except Exception as error:
-            _tell_failure("a decision", error)
+            _log_failure("a decision", error)
             question.asked.labels(Reason.INTERNAL_ERROR).inc()
             return web.Response(status=500, text="internal error; see the webhook's log\n")
 
     async def _decide(self, question: Question, request: web.BaseRequest) -> bytes:
-        """Return the answer's body, timed once the call has arrived: how long that takes is up to
-        its sender, and anybody who reaches the port can make it last."""
+        """Return the answer's body; time it from the received body on, since receiving depends on
+        the sender."""
         body = await self._read(request)
         started = time.perf_counter()
         answered: Answered | None = None
@@ -162,7 +161,7 @@ class AdmissionServer:
             return answered.body
         finally:
             seconds = time.perf_counter() - started
-            # The next turn of the loop: in this one the answer is written, as nothing waits.
+            # In the next iteration of the loop: in this one the answer is written.
             asyncio.get_running_loop().call_soon(self._account, seconds, answered)
 
     def _account(self, seconds: float, answered: Answered | None) -> None:
@@ -171,14 +170,14 @@ class AdmissionServer:
             if answered is not None:
                 answered.account()
         except Exception as error:
-            _tell_failure("counting a decision", error)
+            _log_failure("counting a decision", error)
 
     async def _read(self, request: web.BaseRequest) -> bytes:
-        """Read the body. Raises `BodyTooLongError`, what `Calls.waiting` raises, and what a broken
-        connection raises."""
+        """Read the body. Raises `BodyTooLongError`, and errors of `Calls.waiting` and of a broken
+        connection."""
         content = request.content
         if content.is_eof():
-            # It came with its head, as reviews mostly do.
+            # The body came with the headers, as reviews mostly do.
             return content.read_nowait()
         if (request.content_length or 0) > MAX_BODY_BYTES:
             raise BodyTooLongError
@@ -193,7 +192,7 @@ class AdmissionServer:
         return b"".join(chunks)
 
     async def _wait_for(self, namespace: str, body_bytes: int) -> None:
-        """Return when the namespace is known, or when it has been waited for long enough."""
+        """Return when the namespace is known, or the wait was ended."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None) as limit:
                 with self.calls.waiting(lambda _: limit.reschedule(0)) as wait:
@@ -209,7 +208,7 @@ class AdmissionServer:
         return web.Response(status=status, text=f"{text}\n")
 
 
-def _tell_failure(what: str, error: Exception) -> None:
-    """Say where it was; the error's own text may quote the pod."""
+def _log_failure(what: str, error: Exception) -> None:
+    """Log an error's type and traceback, not its text, which may quote the pod."""
     where = "".join(traceback.format_tb(error.__traceback__))
     log.error("%s failed: %s\n%s", what, type(error).__name__, where)

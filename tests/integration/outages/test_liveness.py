@@ -16,9 +16,8 @@ LATE_SECONDS = 10
 SETTINGS = {"GPUSHARE_STALL_SECONDS": str(STALL_SECONDS)}
 WATCHES = f"/(nodes|gpusharepools)[?].*{WATCH}"
 OF_NODES = "the watch of api/v1/nodes has been silent"
-OF_POOLS_BY_KOPF = "the watch of gpusharepools has been silent"
 OF_POOLS_BY_THE_WEBHOOK = "the watch of apis/gpushare.io/v1alpha1/gpusharepools has been silent"
-SILENT = (OF_NODES, OF_POOLS_BY_KOPF, OF_POOLS_BY_THE_WEBHOOK)
+SILENT = (OF_NODES, OF_POOLS_BY_THE_WEBHOOK)
 
 
 def find_ill(process: OperatorProcess) -> str:

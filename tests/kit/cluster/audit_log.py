@@ -1,4 +1,4 @@
-"""Who wrote what, in which order, by the API server's own word: its audit log."""
+"""Reads the API server's audit log: which client wrote what, in which order."""
 
 import os
 from collections import defaultdict
@@ -13,40 +13,40 @@ import orjson
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _COMPLETE, _STARTED = b'"stage":"ResponseComplete"', b'"stage":"ResponseStarted"'
 OURS = "system:serviceaccount:gpushare-system:"
-"""Prefix of the users that the chart's ServiceAccounts are."""
+"""Prefix of the users of the chart's ServiceAccounts."""
 THIEF = "thief"
-"""The agent of calls with our token that are not ours (see stolen_token.py)."""
+"""User agent of calls of others with our token (see stolen_token.py)."""
 _OUR_POLICIES = (
     "ValidatingAdmissionPolicy 'gpushare-controller-",
     "ValidatingAdmissionPolicy 'gpushare-webhook-",
 )
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
-"""Where the API server tells one token of a ServiceAccount from another ("Managing Service
+"""Annotation by which the API server distinguishes tokens of a ServiceAccount ("Managing Service
 Accounts" in the Kubernetes documentation)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     id: str
-    """The API server's answer has the same in its header Audit-Id."""
+    """ID that the answer has in its header Audit-Id."""
     received_at: datetime
     at: datetime
-    """When it was answered."""
+    """Time of the answer."""
     user: str
     agent: str
-    """What the client calls itself."""
+    """User agent of the client."""
     credential: str
-    """ID of the token that it came with: each process of the operator has one of its own."""
+    """ID of the call's token: each process of the operator has its own."""
     verb: str
     group: str
-    """Of the resource; empty for the core group."""
+    """API group of the resource; empty for the core group."""
     resource: str
-    """With its subresource: `pods`, `nodes/status`."""
+    """Resource with its subresource: `pods`, `nodes/status`."""
     namespace: str
     name: str
     code: int
     message: str
-    """The API server's sentence, of a refusal."""
+    """The API server's message of a refusal."""
     annotations: dict[str, str]
 
     @property
@@ -59,7 +59,7 @@ class Call:
 
     @property
     def is_our_write(self) -> bool:
-        """What the operator writes, the Lease aside."""
+        """Whether this is a write of the operator, except of the Lease."""
         return self.is_ours and self.is_write and self.resource != "leases"
 
     @property
@@ -68,17 +68,17 @@ class Call:
 
 
 class AuditTrail:
-    """The audit log of a cluster; a mark is a place in it."""
+    """The audit log of a cluster; a mark is a position in it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def mark(self) -> int:
-        """The end as it is now, to read on from later."""
+        """Return the current end, to read on from later."""
         return self._path.stat().st_size
 
     def calls(self, since: int = 0, stage: bytes = _COMPLETE) -> Iterator[Call]:
-        """Every answered request since the mark, oldest first."""
+        """Yield every answered request since the mark, oldest first."""
         with self._path.open("rb") as log:
             log.seek(since)
             for line in log:
@@ -87,17 +87,17 @@ class AuditTrail:
                     yield _parse(orjson.loads(line))
 
     def all_calls(self, stage: bytes = _COMPLETE) -> Iterator[Call]:
-        """Every answered request, those of the files that the API server put aside among them."""
+        """Yield every answered request, also of rotated files."""
         for path in sorted(self._path.parent.glob(f"{self._path.stem}-*{self._path.suffix}")):
             yield from AuditTrail(path).calls(stage=stage)
         yield from self.calls(stage=stage)
 
     def our_writes(self, since: int = 0) -> list[Call]:
-        """What the operator wrote since the mark, the Lease aside."""
+        """List the operator's writes since the mark, except of the Lease."""
         return [call for call in self.calls(since) if call.is_our_write]
 
     def our_deletions(self, since: int = 0) -> list[str]:
-        """Names of the pods that the operator deleted since the mark, in order."""
+        """List the names of pods that the operator deleted since the mark, in order."""
         return [
             call.name
             for call in self.our_writes(since)
@@ -106,8 +106,8 @@ class AuditTrail:
 
 
 class AuditTail:
-    """The audit log from its end on, read as it grows. The API server begins a new file every 100
-    MB; the one that was being read is read to its end."""
+    """Reads the audit log from its end on as it grows. The API server begins a new file every 100
+    MB; the previous one is read to its end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -116,8 +116,8 @@ class AuditTail:
         self._rest = b""
 
     def read(self, *, about: Collection[bytes] = ()) -> Iterator[Call]:
-        """The answered requests that came since the last reading, oldest first. `about`: only those
-        whose line has one of these texts; that spares reading all others."""
+        """Yield the answered requests since the last reading, oldest first; with `about` only those
+        whose line has one of these texts, which spares parsing all others."""
         while True:
             # Looked at first: to a file that was put aside nothing is added any more.
             put_aside = self._is_put_aside()
@@ -131,7 +131,7 @@ class AuditTail:
             self._log, self._rest = self._path.open("rb"), b""
 
     def read_our_writes(self) -> list[Call]:
-        """The operator's writes since the last reading, the Lease aside."""
+        """List the operator's writes since the last reading, except of the Lease."""
         return [call for call in self.read(about=(OURS.encode(),)) if call.is_our_write]
 
     def _is_put_aside(self) -> bool:
@@ -146,8 +146,8 @@ class AuditTail:
 
 
 def find_missing_rights(calls: Iterable[Call]) -> set[str]:
-    """What the operator was refused for lack of a right each time it asked. An API server that has
-    just started refuses for seconds what it grants before and after."""
+    """Find the requests that were refused each time for lack of a right. An API server that has
+    just started refuses requests for seconds that it grants before and after."""
     granted: defaultdict[str, set[bool]] = defaultdict(set)
     for call in calls:
         if call.is_ours:
@@ -158,7 +158,7 @@ def find_missing_rights(calls: Iterable[Call]) -> set[str]:
 
 
 def find_held_back(calls: Iterable[Call]) -> set[str]:
-    """What the chart's own policies kept the operator from: nothing that it does is to be there."""
+    """Find the operator's requests that the chart's own policies refused."""
     return {
         f"{call.verb} {call.resource} {call.name}: {call.message}"
         for call in calls
@@ -167,7 +167,7 @@ def find_held_back(calls: Iterable[Call]) -> set[str]:
 
 
 def expect_rights_sufficed(audit: AuditTrail) -> None:
-    """The operator lacked no right, and no policy of the chart refused it a call."""
+    """Check that the operator lacked no right, and no policy of the chart refused a call."""
     calls = list(audit.all_calls())
     # A watch that an API server took along when it ended was granted, and has no end in the log.
     missing = find_missing_rights([*calls, *audit.all_calls(_STARTED)])

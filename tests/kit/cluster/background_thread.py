@@ -1,4 +1,4 @@
-"""Work that goes on in a thread of its own while a test does something else."""
+"""Runs work in a thread beside a test."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -6,7 +6,7 @@ from typing import Self
 
 
 class Background(ABC):
-    """Runs from entering the block until leaving it, which waits for its end."""
+    """Work that runs within a block, whose end waits for it."""
 
     def __init__(self, name: str) -> None:
         self._leaving = threading.Event()
@@ -22,4 +22,4 @@ class Background(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """Do it until `_leaving` is set."""
+        """Work until `_leaving` is set."""

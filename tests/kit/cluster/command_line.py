@@ -1,4 +1,4 @@
-"""The commands, as a person or a script gives them: their two outputs, and their exit code."""
+"""Runs commands as a user or a script does: outputs and exit code."""
 
 import os
 import subprocess
@@ -23,8 +23,8 @@ class CommandResult:
 
 
 def run_command(*arguments: str, kubeconfig: Path | None = None, **environ: str) -> CommandResult:
-    """`gpushare ARGUMENTS`, for somebody whose kubeconfig that is; without one, who has none. In
-    this process: the imports are most of the time that it takes."""
+    """Run `gpushare ARGUMENTS` with a kubeconfig, or without one. Runs in this process, since the
+    imports take most of the time."""
     own = {"KUBECONFIG": str(kubeconfig)} if kubeconfig is not None else {}
     done = CliRunner().invoke(
         app, list(arguments), env=NOBODY | own | environ, prog_name="gpushare"
@@ -33,12 +33,12 @@ def run_command(*arguments: str, kubeconfig: Path | None = None, **environ: str)
 
 
 def start_command(*arguments: str, **environ: str) -> CommandResult:
-    """The same in a process of its own."""
+    """Run `gpushare ARGUMENTS` in its own process."""
     return start_python("-m", "gpushare", *arguments, **environ)
 
 
 def start_python(*arguments: str, **environ: str) -> CommandResult:
-    """A process of Python that finds the program, with few variables of ours."""
+    """Run Python with the program on its path, and few variables of ours."""
     own = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "HOME": "/nonexistent"}
     ended = subprocess.run(
         [sys.executable, *arguments],
@@ -52,7 +52,7 @@ def start_python(*arguments: str, **environ: str) -> CommandResult:
 
 
 def expect_error(ended: CommandResult, code: int, *parts: str) -> None:
-    """It ended so, with one sentence that has these parts, and nothing on standard output."""
+    """Check the exit code, one sentence with these parts, and an empty standard output."""
     assert (ended.code, ended.out) == (code, ""), ended
     (sentence,) = ended.err.splitlines()
     assert sentence.startswith("gpushare: ")

@@ -17,7 +17,7 @@ SENTENCE = "this node is under maintenance"
 
 @contextmanager
 def node_writes_denied(bench: Bench, node: str) -> Iterator[None]:
-    """Within its block, the API server refuses what the operator writes to `node`."""
+    """Make the API server refuse the operator's writes to `node` within the block."""
     rule = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
@@ -44,7 +44,7 @@ def node_writes_denied(bench: Bench, node: str) -> Iterator[None]:
 
 
 def _is_denied(bench: Bench, node: str) -> bool:
-    """Whether the API server has taken the policy up; it does so a moment after its creation."""
+    """Tell whether the policy is in force, as a moment after its creation."""
     try:
         bench.cluster.kubectl(
             "annotate", "node", node, "gpushare.io/drift=probe", "--overwrite",

@@ -1,4 +1,4 @@
-"""Pods that are created and leave no trace, so many a second, and those that admission missed."""
+"""Creates pods as dry runs at a rate, and counts those that admission missed."""
 
 import re
 import time
@@ -21,16 +21,16 @@ _LOST = re.compile(
 
 
 class DryRuns(Background):
-    """Sends `pod` to the API server as long as its block lasts, with `dryRun=All`."""
+    """Creates `pod` with `dryRun=All` again and again within the block."""
 
     def __init__(self, bench: Bench, pod: Json, *, per_second: float) -> None:
         super().__init__("dry runs")
         self._bench, self._pod, self._per_second = bench, pod, per_second
         self.sent = 0
         self.seconds = 0.0
-        """How long pods were sent."""
+        """Time during which pods were created."""
         self.failures: list[str] = []
-        """Of each pod that was refused, or that came back without a pool, what happened."""
+        """Errors of pods that were refused, or that got no pool."""
 
     def _run(self) -> None:
         started = time.monotonic()
@@ -55,15 +55,15 @@ class DryRuns(Background):
 
 
 def count_lost(bench: Bench) -> float:
-    """Calls of webhooks that failed so far, by the API server's own count."""
+    """Count the failed calls of webhooks so far, by the API server's metrics."""
     metrics = bench.cluster.kubectl("get", "--raw", "/metrics")
     return sum(float(value) for value in _LOST.findall(metrics))
 
 
 @contextmanager
 def no_call_lost(bench: Bench, *, per_second: float) -> Iterator[None]:
-    """A block in which so many pods are created a second; each was sent to a pool, and no call of a
-    webhook has failed by the API server's own count."""
+    """Create pods at a rate within the block; check that each got a pool, and that no call of a
+    webhook failed by the API server's metrics."""
     lost = count_lost(bench)
     with DryRuns(bench, build_pod("p"), per_second=per_second) as pods:
         yield
@@ -74,7 +74,7 @@ def no_call_lost(bench: Bench, *, per_second: float) -> Iterator[None]:
 
 
 def expect_routed(bench: Bench) -> None:
-    """Until the API server has heard of the CA, and the webhook of the pool."""
+    """Wait until the API server knows the CA, and the webhook the pool."""
 
     def is_routed() -> bool:
         with DryRuns(bench, build_pod("p"), per_second=_PROBES_PER_SECOND) as probe:

@@ -1,4 +1,4 @@
-"""Verbs that wait for a condition and, where it does not come, say what was there instead."""
+"""Waits for conditions, and describes the actual state where one does not come."""
 
 import json
 import time
@@ -24,29 +24,29 @@ def expect(
     *,
     within_seconds: float = WITHIN_SECONDS,
 ) -> Found:
-    """The first thing that `probe` finds; it may find nothing (None, False, 404) for a while.
+    """Wait for a result of `probe` other than None, False or a 404, and return it.
 
-    What is there once the time is over counts too: the test itself may have been held up.
-    Raises AssertionError with `sentence` and the state of the cluster.
+    A result after the time is over counts too: the test itself may have been delayed. Raises
+    AssertionError with `sentence` and the state of the cluster.
     """
     deadline = time.monotonic() + within_seconds
     while True:
         is_late = time.monotonic() > deadline
         try:
-            found = probe()
+            result = probe()
         except ApiError as error:
             if error.status != 404:
                 raise
-            found = None
-        if found:
-            return found
+            result = None
+        if result:
+            return result
         if is_late:
             raise AssertionError(f"{sentence}: not within {within_seconds:g} s\n{bench.describe()}")
         time.sleep(_POLL_SECONDS)
 
 
 def find_refusal(send: Callable[[], object]) -> str:
-    """What the API server says that refuses this; nothing where it doesn't."""
+    """Return the API server's message of a refusal; empty where it accepts the request."""
     try:
         send()
     except ApiError as error:
@@ -55,7 +55,7 @@ def find_refusal(send: Callable[[], object]) -> str:
 
 
 def expect_quiet(bench: Bench, sentence: str, read: Callable[[], Any]) -> None:
-    """Until what `read` brings has been the same for a second: ten readings in a row."""
+    """Wait until ten results of `read` in a row, over a second, are equal."""
     states: list[Any] = []
 
     def probe() -> bool:
@@ -68,7 +68,7 @@ def expect_quiet(bench: Bench, sentence: str, read: Callable[[], Any]) -> None:
 def expect_pool_ready(
     bench: Bench, name: str = "training", *, nodes: int, within: float = 60
 ) -> Json:
-    """The pool, once its current generation is Ready on exactly so many nodes."""
+    """Wait until the pool's current generation is Ready on exactly `nodes`; return the pool."""
 
     def probe() -> Json | None:
         pool = bench.pool(name)
@@ -83,43 +83,43 @@ def expect_pool_ready(
 
 
 def is_observed(pool: Json) -> bool:
-    """Whether its status is about its spec as it is now."""
+    """Tell whether the status is for the pool's current spec."""
     generation: int = pool["metadata"]["generation"]
     return bool(pool.get("status", {}).get("observedGeneration") == generation)
 
 
 def expect_capacity(bench: Bench, name: str = "training", /, **figures: int) -> None:
-    """Until the pool's status has these figures of its memory and cards."""
+    """Wait until the pool's status has these figures of memory and cards."""
     _expect_figures(bench, name, "capacity", figures)
 
 
 def expect_isolation(bench: Bench, name: str = "training", /, **containers: int) -> None:
-    """Until the pool's status counts so many containers, of each kind that is given."""
+    """Wait until the pool's status has these counts of containers."""
     _expect_figures(bench, name, "isolation", containers)
 
 
 def _expect_figures(bench: Bench, name: str, part: str, figures: Mapping[str, int]) -> None:
     def probe() -> bool:
-        found = bench.pool(name).get("status", {}).get(part) or {}
-        return all(found.get(key) == figure for key, figure in figures.items())
+        actual = bench.pool(name).get("status", {}).get(part) or {}
+        return all(actual.get(key) == figure for key, figure in figures.items())
 
     expect(bench, f"the {part} of pool {name} has {dict(figures)}", probe)
 
 
 def find_condition(pool: Json, kind: str = "Ready") -> Json:
-    """A condition of the pool; empty strings where it has none yet."""
+    """Find a condition of the pool; with empty strings where it has none yet."""
     conditions = pool.get("status", {}).get("conditions", [])
     absent = {"status": "", "reason": "", "message": ""}
     return next((c for c in conditions if c["type"] == kind), absent)
 
 
 def expect_condition(bench: Bench, kind: str, status: str, reason: str = "") -> Json:
-    """A condition of the pool `training`, once it has this status, and this reason if any."""
+    """Wait until a condition of the pool `training` has this status and reason; return it."""
 
     def probe() -> Json | None:
-        found = find_condition(bench.pool(), kind)
-        holds = found["status"] == status and reason in ("", found["reason"])
-        return found if holds else None
+        condition = find_condition(bench.pool(), kind)
+        holds = condition["status"] == status and reason in ("", condition["reason"])
+        return condition if holds else None
 
     return expect(bench, f"{kind} is {status} {reason}", probe)
 
@@ -127,18 +127,18 @@ def expect_condition(bench: Bench, kind: str, status: str, reason: str = "") -> 
 def expect_reason(
     bench: Bench, node: str, reason: str, text: str = "", *, pool: str = "training"
 ) -> Json:
-    """The node's sample in the pool's status, once it gives `reason`, with this text in it."""
+    """Wait until the node's sample in the pool's status has `reason` and the text; return it."""
 
     def probe() -> Json | None:
         samples = bench.pool(pool).get("status", {}).get("samples", [])
-        told = (s for s in samples if (s["node"], s["reason"]) == (node, reason))
-        return next((sample for sample in told if text in sample["message"]), None)
+        matching = (s for s in samples if (s["node"], s["reason"]) == (node, reason))
+        return next((sample for sample in matching if text in sample["message"]), None)
 
     return expect(bench, f"pool {pool} says {reason} of {node} {text!r}", probe)
 
 
 def expect_step(bench: Bench, node: str, phase: str) -> Json:
-    """The record of the node's change, once it is at this step."""
+    """Wait until the node's change is in this phase; return its record."""
 
     def probe() -> Json | None:
         change = read_change(bench.node(node))
@@ -154,29 +154,29 @@ def expect_labels(
     *,
     within: float = WITHIN_SECONDS,
 ) -> Json:
-    """The node, once it has these labels; None stands for one that is absent."""
+    """Wait until the node has these labels, None for an absent one; return the node."""
 
     def probe() -> Json | None:
-        found = bench.node(node)
-        has = found["metadata"]["labels"]
-        return found if all(has.get(key) == value for key, value in labels.items()) else None
+        current = bench.node(node)
+        has = current["metadata"]["labels"]
+        return current if all(has.get(key) == value for key, value in labels.items()) else None
 
     return expect(bench, f"{node} has {dict(labels)}", probe, within_seconds=within)
 
 
 def expect_running(bench: Bench, pod: str) -> Json:
-    """The pod, once it runs; a pod that failed at the kubelet's door fails the test at once."""
+    """Wait until the pod runs; return it. A pod that the kubelet refused fails the test at once."""
 
     def probe() -> Json | None:
-        found = bench.pod(pod)
-        expect_not_lost(found)
-        return found if found["status"].get("phase") == "Running" else None
+        current = bench.pod(pod)
+        expect_not_lost(current)
+        return current if current["status"].get("phase") == "Running" else None
 
     return expect(bench, f"pod {pod} runs", probe)
 
 
 def expect_not_lost(pod: Json) -> None:
-    """No kubelet refused the pod: such a pod is Failed for good."""
+    """Check that no kubelet refused the pod: such a pod is Failed for good."""
     status = pod["status"]
     assert status.get("phase") != "Failed", (
         f"pod {pod['metadata']['name']} was lost: {status.get('reason')}: {status.get('message')}"
@@ -184,7 +184,7 @@ def expect_not_lost(pod: Json) -> None:
 
 
 def list_running(bench: Bench, app: str = "") -> list[Json]:
-    """The pods that run and are not on their way out; of a workload, by the label `app`, if any."""
+    """List the running pods that are not being deleted, optionally by the label `app`."""
     return [
         pod
         for pod in bench.pods()
@@ -199,12 +199,12 @@ def expect_gone(bench: Bench, path: str) -> None:
 
 
 def expect_bound(bench: Bench, pod: str) -> str:
-    found: str = expect(bench, f"{pod} is bound", lambda: bench.pod(pod)["spec"].get("nodeName"))
-    return found
+    node: str = expect(bench, f"{pod} is bound", lambda: bench.pod(pod)["spec"].get("nodeName"))
+    return node
 
 
 def is_unschedulable(pod: Json) -> bool:
-    """Whether the scheduler tried the pod and found no node."""
+    """Tell whether the scheduler tried the pod and found no node."""
     return any(
         each["type"] == "PodScheduled" and each.get("reason") == "Unschedulable"
         for each in pod.get("status", {}).get("conditions", [])
@@ -223,7 +223,7 @@ def expect_offered(bench: Bench, node: str, amount: int = 15, *, resource: str =
 
 
 def is_isolated(pod: Json, container: str = "main") -> bool:
-    """Whether the kernel holds the container to its share, by the simulator's own record."""
+    """Tell whether the kernel limits the container to its share, by the simulator's record."""
     isolated: bool = read_record(pod)[container]["isolated"]
     return isolated
 
@@ -234,13 +234,13 @@ def expect_isolated(pod: Json) -> None:
 
 
 def read_record(pod: Json) -> Json:
-    """What each container of an admitted pod got."""
+    """Read the allocation of each container of an admitted pod."""
     record: Json = json.loads(pod["metadata"]["annotations"][names.CONTAINERS])
     return record
 
 
 def started_at(pod: Json) -> datetime:
-    """When the kubelet took the pod in."""
+    """Return the time of the kubelet's admission of the pod."""
     return datetime.fromisoformat(pod["status"]["startTime"])
 
 
@@ -248,14 +248,14 @@ def started_at(pod: Json) -> datetime:
 
 
 def read_change(node: Json) -> Json:
-    """The change under way on a node; empty where there is none."""
+    """Read the change under way on a node; empty where there is none."""
     change: Json = json.loads(node["metadata"]["annotations"].get("gpushare.io/change", "{}"))
     return change
 
 
 def list_traces(node: Json) -> list[str]:
-    """What of the operator is still on a node: annotations, and fields that it owns. That a kernel
-    module may be loaded is none: it outlives the pool that loaded it."""
+    """List the operator's annotations and owned fields on a node. The annotation of a kernel module
+    is left out: it outlives the pool."""
     meta = node["metadata"]
     managers = {entry["manager"] for entry in meta["managedFields"]}
     notes = {key for key in meta["annotations"] if key.startswith("gpushare.io/")}
@@ -266,13 +266,13 @@ def list_traces(node: Json) -> list[str]:
 
 
 def is_out_of_service(node: Json) -> bool:
-    """Cordoned, or without GPU memory."""
+    """Tell whether the node is cordoned, or without GPU memory."""
     offered = node["status"].get("allocatable", {}).get(GPU_MEM, "0")
     return bool(node["spec"].get("unschedulable")) or offered == "0"
 
 
 def read_events(bench: Bench, about: Json, reason: str | None = None) -> list[Json]:
-    """The operator's Events on this very object, the oldest first; of `reason`, if it is given."""
+    """List the operator's Events on an object, optionally of `reason`, the oldest first."""
     return sorted(
         (
             event

@@ -1,4 +1,4 @@
-"""A cluster of one's own for a release of the chart: Helm refuses what another made."""
+"""Starts a cluster for a release of the chart, since Helm refuses objects of others."""
 
 import os
 from collections.abc import Iterator
@@ -22,13 +22,13 @@ OUTLIVING = {
     "apiservices.apiregistration.k8s.io /v1alpha1.gpushare.io",
     "gpusharepools.gpushare.io /training",
 }
-"""What outlives a release that is uninstalled."""
+"""Objects that outlive the uninstallation of a release."""
 
 
 @contextmanager
 def start_bare_cluster(name: str, folder: Path) -> Iterator[Bench]:
-    """A cluster with two GPU nodes, and nothing of ours but the namespace. At its end nobody of
-    ours has been refused anything."""
+    """Start a cluster with two GPU nodes and only our namespace. At its end, check that none of our
+    processes was refused a request."""
     cluster = Cluster(
         f"{name}-{os.getpid()}", folder, kubelet_period_seconds=KUBELET_PERIOD_SECONDS
     )
@@ -52,10 +52,9 @@ def list_nodes(bench: Bench) -> list[Json]:
 
 @contextmanager
 def no_node_notices(bench: Bench) -> Iterator[None]:
-    """At the end of the block no plugin has been restarted, by anybody, and no label is another.
+    """Check that no plugin was restarted within the block, and no label has changed.
 
-    But for the one that says whether isolation is verified: it comes and goes with an operator that
-    verifies it.
+    The label of verified isolation is left out: it depends on a running operator.
     """
 
     def read_labels() -> dict[str, Json]:
@@ -72,7 +71,7 @@ def no_node_notices(bench: Bench) -> Iterator[None]:
 
 
 def expect_left(bench: Bench, before: set[str], kept: set[str]) -> None:
-    """Until there is what was there before (its inventory), and `kept`."""
+    """Wait until only the objects of the inventory `before`, and `kept`, exist."""
 
     def find_others() -> set[str]:
         return take_inventory(bench.cluster) ^ before ^ kept

@@ -1,4 +1,4 @@
-"""Installations other than the standard one, and the webhook's certificate of an installation."""
+"""Changes the installation within a block, and reads the webhook's certificate."""
 
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,8 @@ SECRET = f"{SECRETS}/{NAME}"
 
 @contextmanager
 def installed_with(bench: Bench, values: Mapping[str, str]) -> Iterator[Bench]:
-    """With one pool and no certificate yet, for a block; then it is the standard one again."""
+    """Install with other values, one pool and no certificate within the block; then restore the
+    standard installation."""
     Installation(bench.cluster, values).apply()
     forget_certificate(bench)
     bench.create_pool(build_pool())
@@ -31,7 +32,7 @@ def installed_with(bench: Bench, values: Mapping[str, str]) -> Iterator[Bench]:
 
 @contextmanager
 def installation_with(bench: Bench, values: Mapping[str, str]) -> Iterator[Installation]:
-    """The chart's objects with these values, for a block; what they add goes with it."""
+    """Apply the chart's objects with these values within the block; remove added ones after it."""
     installation = Installation(bench.cluster, values)
     installation.apply()
     try:
@@ -44,8 +45,8 @@ def installation_with(bench: Bench, values: Mapping[str, str]) -> Iterator[Insta
 
 @contextmanager
 def teardown_jobs_allowed(bench: Bench) -> Iterator[Installation]:
-    """For a block pools may have Jobs remove the kernel module, and processes are told so. What the
-    switch adds to the cluster goes with it, as at an upgrade by Helm."""
+    """Allow teardown Jobs within the block, for pools and processes. Added objects are removed
+    after it, as by an upgrade of Helm."""
     installation = bench.operators.installation
     installation.teardown_jobs = True
     try:
@@ -61,9 +62,9 @@ def teardown_jobs_allowed(bench: Bench) -> Iterator[Installation]:
 
 
 def _delete_added(bench: Bench, rendered: str) -> None:
-    """Delete what the standard installation does not have."""
-    found = yaml.safe_load_all(bench.operators.installation.render())
-    standard = {_identify(item) for item in found if item}
+    """Delete the objects that the standard installation does not have."""
+    manifests = yaml.safe_load_all(bench.operators.installation.render())
+    standard = {_identify(item) for item in manifests if item}
     items = [item for item in yaml.safe_load_all(rendered) if item]
     added = [item for item in items if _identify(item) not in standard]
     bench.cluster.kubectl(
@@ -76,11 +77,11 @@ def _identify(item: Json) -> tuple[str, str, str]:
 
 
 def read_identity(secret: Json) -> Identity:
-    """What a Secret as the API server has it holds."""
+    """Parse the certificate in a Secret."""
     return Identity.from_secret_data({k: b64decode(v) for k, v in secret["data"].items()})
 
 
 def forget_certificate(bench: Bench) -> None:
-    """Have the next webhook begin without a Secret."""
+    """Delete the Secret, so that the next webhook starts without one."""
     if bench.cluster.api.exists(SECRET):
         bench.call("DELETE", SECRET)

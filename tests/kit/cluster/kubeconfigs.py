@@ -1,4 +1,4 @@
-"""Kubeconfigs of one context, and credential plugins for them."""
+"""Writes kubeconfigs of one context, and credential plugins for them."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ SERVER = "https://10.0.0.2:6443"
 def write_kubeconfig(
     path: Path, user: object = None, *, cluster: Mapping[str, Any] | None = None
 ) -> Path:
-    """A kubeconfig whose one context leads this user to this cluster."""
+    """Write a kubeconfig with one context of this user and cluster."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -28,18 +28,18 @@ def write_kubeconfig(
 
 
 def build_plugin_user(command: Path | str, /, **fields: Any) -> dict[str, Any]:
-    """A user whose credentials come from this command."""
+    """Build a user with a credential plugin."""
     plugin = {"apiVersion": PLUGIN_VERSION, "command": str(command), "interactiveMode": "Never"}
     return {"exec": plugin | fields}
 
 
 def build_answer(api_version: str = PLUGIN_VERSION, **status: str) -> str:
-    """What a plugin prints."""
+    """Build the output of a plugin."""
     return json.dumps({"apiVersion": api_version, "kind": "ExecCredential", "status": status})
 
 
 def write_plugin(path: Path, script: str) -> Path:
-    """A plugin that is this shell script; $0.d is a folder beside it for what it keeps."""
+    """Write a plugin as a shell script; $0.d is a folder for its files."""
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     Path(f"{path}.d").mkdir(exist_ok=True)
@@ -47,7 +47,7 @@ def write_plugin(path: Path, script: str) -> Path:
 
 
 def write_printing_plugin(path: Path, answer: str) -> Path:
-    """A plugin that prints this, and counts how often."""
+    """Write a plugin that prints `answer` and counts its runs."""
     plugin = write_plugin(path, 'echo run >> "$0.d/runs"; cat "$0.d/answer"')
     change_answer(path, answer)
     return plugin
@@ -62,6 +62,6 @@ def count_runs(plugin: Path) -> int:
 
 
 def read_kept(plugin: Path, name: str) -> str:
-    """What a plugin has in this file of its folder; empty while there is none."""
+    """Read a file of a plugin's folder; empty where it does not exist."""
     path = Path(f"{plugin}.d", name)
     return path.read_text() if path.exists() else ""

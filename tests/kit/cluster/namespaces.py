@@ -1,4 +1,4 @@
-"""Namespaces of a test's own, with the labels that an administrator gives them."""
+"""Creates namespaces for a test, with an administrator's labels."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,12 +24,12 @@ class Namespace:
         return f"{self.path}/pods"
 
     def create(self, pod: Json) -> Json:
-        """The pod as it is once it is created."""
+        """Create a pod and return it."""
         created: Json = self.bench.call("POST", self.pods, pod)
         return created
 
     def send(self, pod: Json) -> Json:
-        """The pod as it would be created; nothing stays of it."""
+        """Create a pod as a dry run and return it."""
         sent: Json = self.bench.call("POST", f"{self.pods}?dryRun=All", pod)
         return sent
 
@@ -41,7 +41,7 @@ class Namespace:
 def temporary_namespace(
     bench: Bench, labels: Mapping[str, str] | None = None, *, name: str | None = None
 ) -> Iterator[Namespace]:
-    """A new namespace for a block; in its end it goes, with all that is in it."""
+    """Create a namespace for the block; delete it with its objects at the end."""
     naming = {"name": name} if name else {"generateName": "space-"}
     metadata = {**naming, "labels": dict(labels or {})}
     created = bench.call("POST", _SPACES, {"metadata": metadata})
@@ -55,7 +55,7 @@ def temporary_namespace(
 
 
 def expect_account(bench: Bench, namespace: str) -> None:
-    """Until the namespace has its default account: pods are refused before."""
+    """Wait until the namespace has its default ServiceAccount: pods are refused before."""
     account = f"{_SPACES}/{namespace}/serviceaccounts/default"
     expect(bench, f"{account} is there", lambda: bench.cluster.api.exists(account))
 

@@ -1,4 +1,4 @@
-"""What people and machines do to a node in its teardown, and what is expected of it."""
+"""Actions on a node in its teardown, and the expected states."""
 
 import json
 from typing import Any
@@ -11,14 +11,14 @@ from tests.kit.values.manifests import build_pool
 
 
 def given_isolating_pool(bench: Bench, name: str, *nodes: str, **more: Any) -> None:
-    """Nodes of a pool of this name that isolate; what is wrong with them is in `faults`."""
+    """Create isolating nodes of a pool, with `faults`."""
     faults, annotations = more.pop("faults", None), more.pop("annotations", None)
     bench.add_nodes(*nodes, node_pool=name, faults=faults, annotations=annotations)
     bench.create_pool(build_pool(name, schedule="cgpu", node_pool=name, **more))
 
 
 def expect_isolating(bench: Bench, **pools: int) -> None:
-    """Until each pool is Ready on so many nodes, and their module is loaded."""
+    """Wait until each pool is Ready on so many nodes, with loaded modules."""
     for name, nodes in pools.items():
         expect_pool_ready(bench, name, nodes=nodes)
     for node in bench.call("GET", NODES)["items"]:
@@ -26,29 +26,29 @@ def expect_isolating(bench: Bench, **pools: int) -> None:
 
 
 def reboot(bench: Bench, node: str) -> str:
-    """Somebody reboots the node; its new boot ID."""
+    """Reboot the node; return its new boot ID."""
     return reboot_node(bench.cluster, node)
 
 
 def boot_id(bench: Bench, node: str) -> str:
-    found: str = bench.node(node)["status"]["nodeInfo"]["bootID"]
-    return found
+    boot: str = bench.node(node)["status"]["nodeInfo"]["bootID"]
+    return boot
 
 
 def has_module(bench: Bench, node: str) -> bool:
-    """Whether the kernel module is loaded, by the simulator's own record."""
+    """Tell whether the kernel module is loaded, by the simulator's record."""
     return names.MODULE in bench.node(node)["metadata"]["annotations"]
 
 
 def expect_shared_for_good(bench: Bench, node: str) -> None:
-    """Until the node is back in service, without a module, and its record says so."""
+    """Wait until the node is in service, without a module, and recorded as such."""
 
     def probe() -> Json | None:
-        found = bench.node(node)
+        current = bench.node(node)
         applied: Json = json.loads(
-            found["metadata"]["annotations"].get("gpushare.io/applied", "{}")
+            current["metadata"]["annotations"].get("gpushare.io/applied", "{}")
         )
-        is_back = not read_change(found) and "unschedulable" not in found["spec"]
+        is_back = not read_change(current) and "unschedulable" not in current["spec"]
         return applied if is_back and applied.get("schedule") == "share" else None
 
     applied = expect(bench, f"{node} shares for good", probe)
@@ -59,11 +59,11 @@ def expect_shared_for_good(bench: Bench, node: str) -> None:
 
 
 def expect_event(bench: Bench, node: str, reason: str, text: str) -> Json:
-    """The one Event on the node, of this reason and with this text."""
+    """Wait for the one Event on the node with this reason and text; return it."""
 
     def probe() -> list[Json]:
-        told = read_events(bench, bench.node(node), reason)
-        return [event for event in told if text in event["note"]]
+        events = read_events(bench, bench.node(node), reason)
+        return [event for event in events if text in event["note"]]
 
     (event,) = expect(bench, f"an Event on {node} says {reason}: {text!r}", probe)
     return event

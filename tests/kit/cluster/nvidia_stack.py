@@ -1,4 +1,4 @@
-"""Pools, nodes and pods of NVIDIA's stack, which `devcluster.nvidia` installs."""
+"""Builds pools, nodes and pods of NVIDIA's stack, which `devcluster.nvidia` installs."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,9 +21,10 @@ CARDS = 2
 
 @contextmanager
 def nvidia_installed(bench: Bench, default_key: str = "") -> Iterator[None]:
-    """NVIDIA's stack beside ACK's, and the chart's objects for it, for a block; no node is left.
+    """Install NVIDIA's stack beside ACK's, and the chart's objects for it, within the block; remove
+    all nodes at the end.
 
-    A node can share by MPS with the key that is the default alone.
+    A node can share by MPS only with the default key.
     """
     # Of the other editions a static plugin would serve the same cards.
     bench.install("Professional")
@@ -57,7 +58,7 @@ def offered(bench: Bench, node: str, resource: str = GPU) -> int:
 
 
 def expect_stack_gone(bench: Bench) -> None:
-    """Until no pod of nodes that are gone is left: garbage collection takes 40 s for each."""
+    """Wait until all pods of deleted nodes are gone: garbage collection takes 40 s for each."""
 
     def probe() -> bool:
         pods = bench.pods(STACK_PODS)

@@ -1,4 +1,4 @@
-"""What changed: every leaf of an object, with its field owners, and the list of all objects."""
+"""Compares objects with their field owners, and lists of all objects."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,13 +7,13 @@ from devcluster.cluster import Cluster
 from tests.kit.values.manifests import Json
 
 _PASSING = frozenset({"events"})
-"""What goes by itself."""
+"""Resources that are deleted by themselves."""
 
 
 def find_differences(before: Json, after: Json) -> dict[str, tuple[Any, Any]]:
-    """By path, the value before and after; None stands for what is not there.
+    """Return the values before and after by path, with None for absence.
 
-    Of managedFields who owned what is compared, not when it was written: a path
+    Owners in managedFields are compared, but not times: a path
     `managedFields/MANAGER/OPERATION/SUBRESOURCE/FIELD` has the value True.
     """
     old, new = dict(_flatten(before)), dict(_flatten(after))
@@ -47,8 +47,8 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def take_inventory(cluster: Cluster) -> set[str]:
-    """Each object, as RESOURCE.GROUP NAMESPACE/NAME. Without Events, which expire, and pods of
-    DaemonSets: which of those there are follows the labels of nodes."""
+    """List each object as RESOURCE.GROUP NAMESPACE/NAME, without Events, which expire, and pods of
+    DaemonSets, which depend on node labels."""
     return {
         line
         for path, resource in _list_resources(cluster)
@@ -57,7 +57,7 @@ def take_inventory(cluster: Cluster) -> set[str]:
 
 
 def _list_resources(cluster: Cluster) -> Iterator[tuple[str, str]]:
-    """Where each kind is listed, and what it is called: one version of each group."""
+    """Yield the path and the name of each kind, in one version of each group."""
     groups = cluster.api.call("GET", "/apis")["groups"]
     served = (
         (f"/apis/{group['preferredVersion']['groupVersion']}", group["name"]) for group in groups

@@ -1,4 +1,4 @@
-"""The operator's processes in a test: started, killed, stopped, started again."""
+"""Starts, kills, stops and restarts the operator's processes in a test."""
 
 import os
 import urllib.request
@@ -18,13 +18,14 @@ QUICK: Mapping[str, str] = {
     "GPUSHARE_LEASE_RENEW_SECONDS": "1",
     "GPUSHARE_DRAIN_SECONDS": "0",
 }
-"""Settings that keep tests short; none of them takes a step away."""
+"""Settings that keep tests short, without skipping a step."""
 KUBELET_PERIOD_SECONDS = 0.2
-"""Of the simulated kubelets in tests, in place of 10: the shortest settle time of any test is
-longer, as an installation's is."""
+"""Period of simulated kubelets in tests instead of 10 s, which must be shorter than the settle time
+of all tests."""
 
 SOURCE_VARIABLE = "GPUSHARE_SOURCE"
-"""Folder of the operator's source to run instead of the project's own (see tools/mutations.py)."""
+"""Variable with the folder of the operator's source to run instead of the project's (see
+tools/mutations.py)."""
 CONTROLLER_LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/gpushare-controller"
 _READY_SECONDS = 90
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -32,7 +33,7 @@ _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @dataclass
 class Operators:
-    """All processes of the operator on one cluster."""
+    """All processes of the operator on a cluster."""
 
     cluster: Cluster
     installation: Installation = field(init=False)
@@ -43,7 +44,7 @@ class Operators:
         self.installation = Installation(self.cluster)
 
     def standard(self) -> OperatorProcess:
-        """One `gpushare run` with quick settings; it goes on from test to test."""
+        """Start `gpushare run` with short settings, unless it runs; it is shared by tests."""
         if self._standard is None or not self._standard.alive:
             self._standard = None
             self.end()
@@ -59,8 +60,8 @@ class Operators:
         api_url: str | None = None,
         wait: bool = True,
     ) -> OperatorProcess:
-        """Start a process of this test's own; the standard one is stopped before. Returns once it
-        is ready, unless `wait` says otherwise; one that stands by is ready, too."""
+        """Start a process for this test, after stopping the standard one. Returns once it is ready
+        (or standing by), unless `wait` is False."""
         self._stop_standard()
         self._started += 1
         source = os.environ.get(SOURCE_VARIABLE)
@@ -73,11 +74,11 @@ class Operators:
         return process
 
     def restart(self, ended: OperatorProcess) -> OperatorProcess:
-        """Start a process again that has ended, under its name; it may not be ready yet."""
+        """Start an ended process again, under its name; it may not be ready yet."""
         return self.installation.restart(ended)
 
     def end(self) -> None:
-        """Kill every process of a test's own; the standard one goes on."""
+        """Kill the processes of a test; the standard one goes on."""
         if self._standard is not None and not self._standard.alive:
             self._standard = None
         for process in self.installation.processes:
@@ -92,7 +93,7 @@ class Operators:
         self.end()
 
     def tail(self, lines: int = 25) -> str:
-        """The end of the log of each process that was started last."""
+        """Return the end of the log of each process that was started last."""
         logs = {process.log: process for process in self.installation.processes[-2:]}
         return "\n".join(
             f"--- {log.name} ({'alive' if process.alive else 'ended'})\n"
@@ -107,7 +108,7 @@ class Operators:
 
 
 def wait_ready(process: OperatorProcess, *, poll_seconds: float = 0.1) -> None:
-    """Return once /readyz of the process says ok."""
+    """Wait until /readyz of the process answers ok."""
 
     def ready() -> bool:
         if not process.alive:
@@ -134,7 +135,7 @@ def fetch(process: OperatorProcess, path: str) -> str:
 
 
 def read_metric(process: OperatorProcess, name: str, **labels: str) -> float:
-    """A metric's value, summed over all series that have these labels."""
+    """Read a metric's value, summed over all series with these labels."""
     lines = fetch(process, "/metrics").splitlines()
     samples = [line.rsplit(" ", 1) for line in lines if not line.startswith("#")]
     wanted = [f'{key}="{value}"' for key, value in labels.items()]

@@ -1,4 +1,4 @@
-"""What admission does with a pod, as its creator and as the API server see it."""
+"""Creates pods as their owners do, and reads admission's decisions."""
 
 import json
 import re
@@ -26,7 +26,7 @@ _PREFIX = "Warning: "
 
 @dataclass(frozen=True)
 class Answer:
-    """What kubectl says about one manifest."""
+    """kubectl's output for a manifest."""
 
     succeeded: bool
     text: str
@@ -38,7 +38,7 @@ class Answer:
 
 
 def kubectl_create(bench: Bench, manifest: Json) -> Answer:
-    """Create it as a person does; nothing stays of it."""
+    """Create a manifest by kubectl as a dry run."""
     done = subprocess.run(
         [
             str(bench.cluster.binaries / "kubectl"),
@@ -54,7 +54,7 @@ def kubectl_create(bench: Bench, manifest: Json) -> Answer:
 
 
 def given_pools(bench: Bench, **specs: Mapping[str, Any]) -> None:
-    """Pools without nodes, share unless their spec says otherwise, which the webhook knows."""
+    """Create pools without nodes, by default in mode share; wait until the webhook knows them."""
     for name in specs:
         # Of a test before this one: what was heard of it must not pass for the new one.
         expect_known(default_namespace(bench), name, known=False)
@@ -70,13 +70,13 @@ def pool_of(pod: Json) -> str | None:
 
 
 def decision_of(pod: Json) -> Json:
-    """What admission noted on the pod; empty where it noted nothing."""
+    """Read admission's annotation on the pod; empty where there is none."""
     decision: Json = json.loads(pod["metadata"].get("annotations", {}).get(DECISION, "{}"))
     return decision
 
 
 def expect_known(space: Namespace, pool: str, *, known: bool = True) -> None:
-    """Until the webhook has heard of `pool`, whoever it is for, or that there is none."""
+    """Wait until the webhook knows `pool`, or that it does not exist."""
     probe = build_pod("probe", selects={POOL: pool})
     reason = "AlreadySelects" if known else "SelectsNoPool"
     expect(
@@ -87,12 +87,12 @@ def expect_known(space: Namespace, pool: str, *, known: bool = True) -> None:
 
 
 def expect_sent(space: Namespace, pod: Json, pool: str) -> None:
-    """Until such pods go to `pool`; the webhook hears of a change a moment after it."""
+    """Wait until such pods are assigned to `pool`, since the webhook learns of changes later."""
     expect(space.bench, f"pods go to {pool}", lambda: pool_of(space.send(pod)) == pool)
 
 
 def count_calls(bench: Bench) -> Counter[str]:
-    """Calls that the API server has made so far, by the webhook's name in our configuration."""
+    """Count the API server's calls so far, by the webhook's name in our configuration."""
     metrics = bench.cluster.kubectl("get", "--raw", "/metrics")
     calls: Counter[str] = Counter()
     for name, value in _CALLS.findall(metrics):

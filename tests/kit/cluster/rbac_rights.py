@@ -1,4 +1,4 @@
-"""What the chart's Roles grant, right by right, and which of it was used, by the audit log."""
+"""Lists the rights of the chart's Roles, and those that were used, by the audit log."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,27 +13,27 @@ _BINDINGS = ("ClusterRoleBinding", "RoleBinding")
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """One verb on one resource, as one Role grants it."""
+    """A right of a Role: a verb on a resource."""
 
     role: str
     verb: str
     group: str
     resource: str
     namespace: str
-    """Empty where it holds in all of them."""
+    """Namespace; empty for all namespaces."""
     name: str
-    """Empty where it holds for every object."""
+    """Name of the object; empty for all objects."""
     users: frozenset[str]
-    """Whom the Role is bound to."""
+    """Users to whom the Role is bound."""
 
     def __str__(self) -> str:
-        """In one line, which is different for each right."""
+        """Describe the right in a line that differs for each right."""
         resource = f"{self.resource}.{self.group}" if self.group else self.resource
         where = f" in {self.namespace}" if self.namespace else ""
         return f"{self.role}{where}: {self.verb} {resource} {self.name}".rstrip()
 
     def covers(self, call: Call) -> bool:
-        """Whether the API server needed this right, or one like it, to let the call through."""
+        """Tell whether the API server needed this right, or an equivalent one, for a call."""
         return (
             call.user in self.users
             and (call.verb, call.group, call.resource) == (self.verb, self.group, self.resource)
@@ -43,8 +43,8 @@ class Right:
 
 
 def list_rights(objects: Iterable[Json]) -> Iterator[Right]:
-    """Every right that the Roles among the chart's objects grant to those whom they are bound to.
-    Raises KeyError where a Role is bound to nobody."""
+    """List the rights of the bound Roles among the chart's objects. Raises KeyError for a Role
+    without a binding."""
     objects = list(objects)
     users = {
         (each["roleRef"]["kind"], _namespace(each), each["roleRef"]["name"]): frozenset(
@@ -76,13 +76,13 @@ def list_rights(objects: Iterable[Json]) -> Iterator[Right]:
 def find_used(rights: Iterable[Right], calls: Iterable[Call]) -> set[Right]:
     unused, used = set(rights), set()
     # Many calls are alike.
-    seen = {
+    distinct = {
         (c.user, c.verb, c.group, c.resource, c.namespace, c.name): c for c in calls if c.is_ours
     }
-    for call in seen.values():
-        found = {right for right in unused if right.covers(call)}
-        used |= found
-        unused -= found
+    for call in distinct.values():
+        covering = {right for right in unused if right.covers(call)}
+        used |= covering
+        unused -= covering
     return used
 
 

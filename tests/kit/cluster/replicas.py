@@ -1,4 +1,4 @@
-"""What befalls the replicas of a release, and what they are then."""
+"""Disturbs the replicas of a release, and waits until they are back."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,31 +34,31 @@ class Replicas:
         return [name for component in COMPONENTS for name in self.names(component)]
 
     def names(self, component: str) -> list[str]:
-        """The pods of a component that are not being deleted."""
+        """List the pods of a component that are not being deleted."""
         return [pod["metadata"]["name"] for pod in self.release.pods(component)]
 
     def kill(self, name: str) -> None:
-        """SIGKILL for the pod's container; returns once it has been started again, and is ready."""
+        """Send SIGKILL to the pod's container; return once it has restarted and is ready."""
         pod = self._pod(name)
         restarts = _restarts(pod)
         self.release.kill(pod)
 
         def is_back() -> bool:
-            found = self._pod(name)
-            return _restarts(found) > restarts and is_ready(found)
+            current = self._pod(name)
+            return _restarts(current) > restarts and is_ready(current)
 
         expect(self.bench, f"{name} is back", is_back, within_seconds=_WITHIN_SECONDS)
 
     def lose(self, name: str) -> None:
-        """The pod's node dies, and the pod is given up: its process ends without another word."""
+        """Delete the pod without a grace period, as when its node is lost."""
         self.bench.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
 
     def delete(self, name: str) -> None:
-        """As a drain does: the process is asked to end."""
+        """Delete the pod with its grace period, as a drain does."""
         self.bench.call("DELETE", f"{PODS}/{name}")
 
     def expect_whole(self) -> None:
-        """Until there are two ready pods of each component, no other, and an active controller."""
+        """Wait until there are just two ready pods of each component, and an active controller."""
         for component in COMPONENTS:
             try:
                 expect(
@@ -77,8 +77,8 @@ class Replicas:
         )
 
     def _pod(self, name: str) -> Json:
-        found: Json = self.bench.call("GET", f"{PODS}/{name}")
-        return found
+        pod: Json = self.bench.call("GET", f"{PODS}/{name}")
+        return pod
 
     def _is_whole(self, component: str) -> bool:
         pods = self.release.pods(component, leaving=True)
@@ -97,8 +97,8 @@ def _restarts(pod: Json) -> int:
 
 
 def measure_hand_over(bench: Bench, watch: Recording, since: datetime, *, but: str = "") -> float:
-    """Seconds from `since` until the API server told of a Lease that somebody holds. `watch` is one
-    of the Leases; `but` does not count as somebody."""
+    """Measure the seconds from `since` until the Lease has a holder other than `but`, by `watch`, a
+    recording of the Leases."""
 
     def find() -> datetime | None:
         return next(

@@ -1,4 +1,4 @@
-"""A kube-scheduler with a configuration of a test's own."""
+"""Runs a kube-scheduler with a test's configuration."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,8 @@ from tests.kit.bench import Bench
 
 @contextmanager
 def scheduled_by(bench: Bench, text: str, folder: Path) -> Iterator[Path]:
-    """kube-scheduler with this configuration in place of the cluster's, which pauses; its log."""
+    """Run kube-scheduler with this configuration within the block, while the cluster's pauses;
+    return its log."""
     cluster = bench.cluster
     configuration, log = folder / "scheduler.yaml", folder / "scheduler.log"
     configuration.write_text(text)

@@ -1,4 +1,4 @@
-"""Where tests of isolation changes begin, and what they all ask of its end."""
+"""Initial and final states of tests of isolation changes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,8 +20,8 @@ from tests.kit.values.manifests import build_pod, build_pool
 def given_sharing_pool(
     bench: Bench, edition: Edition, *nodes: str, name_label: bool = True, **spec: Any
 ) -> dict[str, str]:
-    """Nodes in the pool `training`, schedule share, Ready; their plugin pods' UIDs by node.
-    Whichever operator runs does it; without one the standard operator is started."""
+    """Create Ready nodes in the pool `training` in mode share; return their plugin pods' UIDs by
+    node. Uses the running operator, or starts the standard one."""
     bench.install(edition, name_label=name_label)
     bench.add_nodes(*nodes)
     if not any(process.alive for process in bench.operators.installation.processes):
@@ -40,10 +40,10 @@ def plugin_names(bench: Bench) -> list[str]:
 
 
 def expect_each_restarted_once(bench: Bench, before: Sequence[str], mark: int) -> None:
-    """Since `mark` the operator deleted exactly the plugin pods `before`.
+    """Check that since `mark` the operator deleted exactly the plugin pods `before`.
 
-    Each once: a second restart would be the deletion of another pod. The same one may be asked for
-    twice, where the first answer was lost.
+    A second restart would delete another pod. The deletion of one pod may be requested twice, where
+    the first answer was lost.
     """
     expect(
         bench,
@@ -58,7 +58,7 @@ def expect_one_node_at_a_time(recording: Recording) -> None:
 
 
 def expect_isolated_from_now_on(bench: Bench, nodes: Sequence[str]) -> None:
-    """A pod that comes now is isolated, on every node, and served by the plugin that runs."""
+    """Check that a new pod on every node is isolated, and served by the running plugin."""
     for node in nodes:
         pod = expect_running(bench, place_pod(bench, f"after-{node}", node))
         expect_isolated(pod)
@@ -66,6 +66,6 @@ def expect_isolated_from_now_on(bench: Bench, nodes: Sequence[str]) -> None:
 
 
 def place_pod(bench: Bench, name: str, node: str, *, pool: str = "training", **options: Any) -> str:
-    """A GPU pod that the scheduler can only bind to `node`, which is of the pool."""
+    """Create a GPU pod that the scheduler can only bind to `node` of the pool."""
     selects: Mapping[str, str] = {"kubernetes.io/hostname": node, POOL: pool}
     return bench.create_pod(build_pod(name, selects=selects, **options))

@@ -1,4 +1,4 @@
-"""Jobs of a node's teardown as people would write them, from the documented contract alone."""
+"""Builds Jobs of a node's teardown as users would, by the documented contract."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ _SELECTED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def pin(**requirement: Any) -> Json:
-    """The affinity that pins a pod to node n1, as a DaemonSet's pods are pinned, or to others."""
+    """Build the affinity that pins a pod to node n1, as for pods of a DaemonSet, or to others."""
     field = {"key": "metadata.name", "operator": "In", "values": ["n1"], **requirement}
     return {"nodeAffinity": {_SELECTED: {"nodeSelectorTerms": [{"matchFields": [field]}]}}}
 
@@ -30,7 +30,7 @@ def build_teardown_job(
     pod: Mapping[str, Any] | None = None,
     container: Mapping[str, Any] | None = None,
 ) -> Json:
-    """A Job for node n1; `spec`, `pod` and `container` go before what is right there."""
+    """Build a Job for node n1; `spec`, `pod` and `container` override its valid fields."""
     runs = {
         "name": "teardown",
         "image": TEARDOWN_IMAGE,

@@ -1,4 +1,4 @@
-"""People with rights of their own, who type commands."""
+"""Creates users with given rights, for commands."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -24,9 +24,8 @@ def as_user(
     name: str = "visitor",
     url: str = "",
 ) -> Iterator[Path]:
-    """The kubeconfig of somebody who has these rights in the whole cluster and no others, once the
-    last of them is in force. It leads to the API server at `url`, if given: a proxy passes tokens
-    on."""
+    """Write the kubeconfig of a user who has only these rights, in the whole cluster, and wait
+    until they are in force. The API server is at `url`, if given, which may be a proxy."""
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
     subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
     meta = {"metadata": {"name": name}}
@@ -47,7 +46,7 @@ def as_user(
 
 
 def as_reader(bench: Bench, folder: Path, *, url: str = "") -> AbstractContextManager[Path]:
-    """The same for somebody who may read all that commands read."""
+    """Write the kubeconfig of a user who may read all that commands read."""
     rules = [
         *(policy_rule(resource, "list") for resource in ("nodes", "pods", "namespaces")),
         policy_rule("gpusharepools", "list", group="gpushare.io"),
@@ -60,13 +59,13 @@ def as_reader(bench: Bench, folder: Path, *, url: str = "") -> AbstractContextMa
 
 
 def policy_rule(resource: str, *verbs: str, group: str = "", of: Sequence[str] = ()) -> Json:
-    """A rule of a Role; `of`: only for the objects of these names."""
+    """Build a rule of a Role; with `of` only for objects of these names."""
     rule: Json = {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
     return rule | {"resourceNames": list(of)} if of else rule
 
 
 def _wait_until_allowed(bench: Bench, name: str, rule: Json) -> None:
-    """Until the API server lets a person of that name do what the rule says."""
+    """Wait until the API server allows a user what the rule grants."""
     asked = {
         "verb": rule["verbs"][0],
         "group": rule["apiGroups"][0],
@@ -83,8 +82,8 @@ def _wait_until_allowed(bench: Bench, name: str, rule: Json) -> None:
 
 
 def write_kubeconfig(bench: Bench, file: Path, account: str, *, server: str = "") -> Path:
-    """That of the ServiceAccount at the path `account`; it leads to `server`, which may be a proxy:
-    that passes tokens on."""
+    """Write the kubeconfig of the ServiceAccount at the path `account`, with `server`, which may be
+    a proxy."""
     own = read_own_kubeconfig(bench.cluster.kubeconfig)
     answer = bench.call("POST", f"{account}/token", {"spec": {}})
     config = build_token_kubeconfig(

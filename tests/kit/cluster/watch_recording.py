@@ -1,4 +1,4 @@
-"""Every state that objects went through while something happened."""
+"""Records every state of objects by a watch."""
 
 import http.client
 import socket
@@ -39,7 +39,7 @@ class Recording:
         self._response: http.client.HTTPResponse | None = None
         self.history: list[Json] = []
         self.last_event_at: list[datetime] = []
-        """When each of them came."""
+        """Times at which the events arrived."""
 
     def __enter__(self) -> Self:
         listed = self._cluster.api.call("GET", self._path)
@@ -60,7 +60,7 @@ class Recording:
         self._connection.close()
 
     def most_at_once(self, holds: Callable[[Json], bool]) -> set[str]:
-        """The largest set of objects, by name, for which `holds` was true at one moment."""
+        """Find the largest set of objects, by name, for which `holds` was true at one moment."""
         current: set[str] = set()
         most: set[str] = set()
         for item in self.history:
@@ -74,7 +74,7 @@ class Recording:
         return most
 
     def _catch_up(self) -> None:
-        """Until every object is seen as it is now."""
+        """Wait until the current version of every object was recorded."""
         present = self._cluster.api.call("GET", self._path)["items"]
         wanted = {item["metadata"]["resourceVersion"] for item in present}
         deadline = time.monotonic() + _CATCH_UP_SECONDS

@@ -1,7 +1,7 @@
-"""Who may have a pod, and which card could take it: by trying them one by one.
+"""Finds the pools of a pod and the cards that could take it, by trying them one by one.
 
-Written from the rules in plain words, so that the operator can be found wrong: nothing of it is
-imported here, and no sums are believed.
+Written from the documented rules, so that the operator can be found wrong: it imports nothing of
+the operator, and uses no sums of it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,19 +28,19 @@ _CHOOSING = (
     "cgpu.disable.isolation",
     "gpushare",
 )
-"""Who speaks of these has chosen a pool by himself, unless he only says where not."""
+"""Labels by which a pod selects its pool itself, unless it only excludes values."""
 _ISOLATED = ("cgpu", "core_mem")
 _NEGATIVE = ("NotIn", "DoesNotExist")
 _ANY_TAINT = {"key": TAINT, "operator": "Exists"}
-"""Tolerated by whoever is sent to a pool: the pool sees to it."""
+"""Toleration that a pool adds to its pods."""
 
 
 class End(Enum):
     LEFT = auto()
-    """As it is: it is not ours to send anywhere."""
+    """The pod is not changed, since it is not for admission to assign."""
     ROUTED = auto()
     UNTAKEN = auto()
-    """Allowed, and sent nowhere."""
+    """The pod is allowed without a pool."""
     REFUSED = auto()
 
 
@@ -48,9 +48,9 @@ class End(Enum):
 class Verdict:
     end: End
     eligible: tuple[GpuPool, ...] = ()
-    """Pools one of which it must be sent to."""
+    """Pools to one of which the pod must be assigned."""
     nodes: frozenset[str] = frozenset()
-    """Nodes of those with a card that could take it."""
+    """Nodes of these pools with a card that could take the pod."""
 
 
 def judge(case: Application) -> Verdict:
@@ -75,7 +75,7 @@ def find_nodes(
     selects: Mapping[str, str],
     tolerations: Iterable[Mapping[str, Any]] = (),
 ) -> frozenset[str]:
-    """Nodes that could take the pod right now, with this node selector and these tolerations."""
+    """Find the nodes that could take the pod now, with this node selector and these tolerations."""
     tolerated = list(tolerations)
     return frozenset(
         node.name
@@ -88,7 +88,7 @@ def find_nodes(
 
 
 def is_isolated_selector(selects: Mapping[str, str]) -> bool:
-    """Whether only nodes in an isolated mode have these labels."""
+    """Tell whether only nodes in an isolating mode have these labels."""
     basic = (selects.get("cgpu"), selects.get("cgpu.disable.isolation"))
     return selects.get("ack.node.gpu.schedule") in _ISOLATED or basic == ("true", "false")
 
@@ -114,7 +114,7 @@ def _is_left(case: Application) -> bool:
 
 
 def _find_candidates(case: Application) -> Iterator[GpuPool]:
-    """What asks by name gets that pool or none; a namespace's default goes before the choice."""
+    """Find candidate pools: only the requested one, else the namespace's default, else all."""
     pod = case.pod
     takers = [pool for pool in case.pools if _may_have(pool, case)]
     if pod.wants_pool:
@@ -160,7 +160,7 @@ def _has_isolation(pool: GpuPool, pod: Applicant) -> bool:
 
 
 def _has_card(pool: GpuPool, node: GpuNode, memory: int) -> bool:
-    """A card whose holders leave it that much; a pod that is ending holds on until it is gone."""
+    """Tell whether a card has that much free memory; a terminating pod holds its memory."""
     if not (node.is_ready and node.has_plugin) or node.is_cordoned or pool.schedule not in SHARING:
         return False
     return any(
@@ -174,7 +174,7 @@ def _matches_labels(
     terms: tuple[tuple[Requirement, ...], ...],
     labels: Mapping[str, str],
 ) -> bool:
-    """As "Assigning Pods to Nodes" in the Kubernetes documentation has it."""
+    """Match requirements by "Assigning Pods to Nodes" in the Kubernetes documentation."""
     if not selects.items() <= labels.items():
         return False
     return not terms or any(term and all(_holds(each, labels) for each in term) for term in terms)

@@ -1,4 +1,4 @@
-"""What people, machines and workloads do to a simulated cluster, as rules of a state machine."""
+"""Actions of users, machines and workloads in a simulated cluster, as rules of a state machine."""
 
 from abc import abstractmethod
 from dataclasses import replace
@@ -22,7 +22,7 @@ NODES = MaintenanceController.NODES
 POOLS = ("training", "inference")
 SCHEDULES = ("default", "share", "cgpu")
 MODES = ("none", *SCHEDULES)
-"""How nodes come; `none`: nobody has labelled them."""
+"""Modes of new nodes; `none`: without a label."""
 _SHARED, _UNISOLATED = names.LABEL_CGPU, names.LABEL_CGPU_DISABLE_ISOLATION
 LABELS: dict[tuple[Edition, str], dict[str, str]] = {
     (Edition.PROFESSIONAL, "none"): {},
@@ -44,7 +44,7 @@ a_mode = st.sampled_from(MODES)
 _NIGHT = {"schedule": "0 22 * * *", "duration": "4h", "time_zone": "Asia/Shanghai"}
 _OFTEN = {"schedule": "*/40 * * * *", "duration": "15m"}
 _SHORT = {"schedule": "*/20 * * * *", "duration": "1m"}
-"""Too short but for a pool whose changes soon count as failed."""
+"""A window that is too short, except for a pool with a short deadline."""
 _AN_HOUR = {"reason": "an incident", "until": NOW + timedelta(hours=1)}
 a_rollout = st.fixed_dictionaries(
     {
@@ -69,18 +69,18 @@ a_consent = st.fixed_dictionaries(
         ),
     }
 )
-"""What a pool lets the operator do to its nodes."""
+"""Settings of a pool that restrict the operator."""
 
 
 class Disturbances(MaintenanceController):
-    """A cluster of nodes in two groups, with up to two pools; rules that miss do nothing."""
+    """A cluster of nodes in two groups, with up to two pools; inapplicable rules do nothing."""
 
     def __init__(self) -> None:
         super().__init__()
         self.cluster = sim.Cluster()
         self.checker = InvariantChecker()
         self.pace = 0
-        """So many passes of the operator follow each rule, besides those that are rules."""
+        """Number of passes of the operator after each rule, besides passes that are rules."""
         self._count = 0
 
     @initialize(
@@ -115,7 +115,7 @@ class Disturbances(MaintenanceController):
         may_evict: bool = True,
         may_tear_down: bool = True,
     ) -> None:
-        """`conflict`: with this priority a pool that is as old comes to claim the same nodes."""
+        """Create a pool; `conflict` is the priority of an equally old pool for the same nodes."""
         self.cluster = sim.Cluster(
             edition=edition,
             returning=timedelta(seconds=returning_seconds),
@@ -140,11 +140,11 @@ class Disturbances(MaintenanceController):
 
     @abstractmethod
     def restart_operator(self) -> None:
-        """Its process ends, and another one starts."""
+        """Restart the operator's process."""
 
     @abstractmethod
     def come_to_rest(self) -> None:
-        """The operator works until nothing is left to do."""
+        """Run the operator until nothing is left to do."""
 
     # People.
 
@@ -168,7 +168,7 @@ class Disturbances(MaintenanceController):
 
     @rule(name=a_pool_name)
     def approve(self, name: str) -> None:
-        """A person reads the plan, and agrees to it."""
+        """Approve the plan as a user."""
         pool = self.cluster.pools.get(name)
         if pool is not None and pool.status.plan is not None and pool.status.plan.hash:
             self.checker.note_approval(pool)
@@ -177,7 +177,7 @@ class Disturbances(MaintenanceController):
 
     @rule(name=a_pool_name, hours=st.sampled_from((0, 0, 0, 2)))
     def start_now(self, name: str, hours: int) -> None:
-        """A person starts the plan that was read; what was said some `hours` ago has no effect."""
+        """Start the plan as a user; an annotation of some `hours` ago has no effect."""
         pool = self.cluster.pools.get(name)
         if pool is not None and pool.status.plan is not None and pool.status.plan.hash:
             said_at = self.cluster.now - timedelta(hours=hours)
@@ -188,7 +188,7 @@ class Disturbances(MaintenanceController):
 
     @rule(minutes=st.sampled_from((0, 0, 5, 60, None)))
     def freeze_all(self, minutes: int | None) -> None:
-        """For so long, or until somebody ends it."""
+        """Freeze all pools for `minutes`, or without an end."""
         until = None if minutes is None else self.cluster.now + timedelta(minutes=minutes)
         self.cluster = replace(self.cluster, freeze=Freeze(reason="an incident", until=until))
 
@@ -244,12 +244,12 @@ class Disturbances(MaintenanceController):
 
     @rule(node=a_node_name, key=st.sampled_from(("group", "rack")), value=a_group)
     def label_for_others(self, node: str, key: str, value: str) -> None:
-        """By the label `group` pools select nodes; nothing reads `rack`."""
+        """Change a label of others: pools select nodes by `group`, nothing reads `rack`."""
         if node in self.cluster.nodes:
             self.cluster = sim.write_node(self.cluster, node, key, value)
 
     def speak_of_teardown(self, node: str, word: str) -> None:
-        """A person annotates the node, also where that is untrue."""
+        """Set the annotation of a teardown as a user, also where it is wrong."""
         if node not in self.cluster.nodes:
             return
         if word == names.TEARDOWN_DONE:
@@ -258,7 +258,7 @@ class Disturbances(MaintenanceController):
         self.cluster = sim.write_node(self.cluster, node, key, word)
 
     def remove_module(self, node: str) -> None:
-        """A person does what is to be typed on the node."""
+        """Run the commands of a teardown as a user."""
         if not any(pod.daemonset == sim.INSTALLER for pod in self.cluster.pods_on(node)):
             self.cluster = sim.remove_module(self.cluster, node)
 
@@ -314,7 +314,7 @@ class Disturbances(MaintenanceController):
         selects=st.sampled_from((names.LABEL_POOL, names.LABEL_SCHEDULE, names.LABEL_CGPU, "")),
     )
     def bind_pod(self, node: str, is_late: bool, is_strict: bool, selects: str) -> None:
-        """`is_late`: the scheduler had decided before the node was cordoned."""
+        """Bind a pod; with `is_late` the scheduler decided before the node was cordoned."""
         known = self.cluster.nodes.get(node)
         if known is None or not known.ready or not known.allocatable:
             return
@@ -341,7 +341,7 @@ class Disturbances(MaintenanceController):
     # What rules are made of.
 
     def mend(self) -> None:
-        """Whatever was in the way is gone; people try again what failed, and give it time."""
+        """Remove all obstacles and faults; users retry what failed."""
         for node in sorted(self.cluster.nodes):
             self.lift_faults(node)
             self.set_ready(node, ready=True)
@@ -372,7 +372,7 @@ class Disturbances(MaintenanceController):
             self.set_fault(node, fault, is_present=False)
 
     def put_pool(self, name: str, **spec: object) -> None:
-        """A pool as it was, but for `spec`; one that is being deleted is beyond changes."""
+        """Update `spec` of a pool, unless the pool is being deleted."""
         known = self.cluster.pools.get(name)
         if self.cluster.edition is Edition.NVIDIA:
             spec = sim.adapt_spec(spec, is_new=known is None)

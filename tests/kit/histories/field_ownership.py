@@ -1,5 +1,5 @@
-"""Who owns which field of a node, as the API server keeps it ("Server-Side Apply"). Labels,
-annotations and the cordon are fields alike: a value, and the managers that own it."""
+"""Simulates the ownership of a node's fields by managers ("Server-Side Apply"), for labels,
+annotations and the cordon."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -17,17 +17,17 @@ _ANNOTATIONS = _RELEASED | names.NODE_ANNOTATIONS | {names.ANNOTATION_TEARDOWN}
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A value, and the managers that own it."""
+    """A value with the managers that own it."""
 
     value: str
     managers: frozenset[str] = frozenset()
     at: datetime | None = None
-    """When somebody wrote that plainly."""
+    """Time of the last write that was no apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedNode:
-    """A node, with the owners of its fields."""
+    """A node with the owners of its fields."""
 
     name: str
     uid: str
@@ -37,7 +37,7 @@ class SimulatedNode:
     boot: int = 1
     allocatable: Mapping[str, int] = field(default_factory=dict)
     capacity: Mapping[str, int] = field(default_factory=dict)
-    """What was ever offered stays there, also with 0."""
+    """Resources that the node has ever offered, also with 0."""
     machine: Machine = ONE_CARD
 
     @property
@@ -57,7 +57,7 @@ class SimulatedNode:
         return {key: offered / self.machine.healthy for key, offered in self.allocatable.items()}
 
     def owners(self, key: str) -> frozenset[str]:
-        """Managers of a field; none where it is absent."""
+        """Return the managers of a field; empty where it is absent."""
         known = self.fields.get(key)
         return known.managers if known is not None else frozenset()
 
@@ -65,10 +65,10 @@ class SimulatedNode:
 def apply_fields(
     node: SimulatedNode, wanted: Mapping[str, str], manager: str = names.FIELD_MANAGER
 ) -> SimulatedNode:
-    """A server-side apply with force: exactly `wanted` is the manager's afterwards.
+    """Apply with force on the server side: the manager owns exactly `wanted` afterwards.
 
-    An equal value is shared with its owners, another one is taken from them; what the manager
-    leaves out goes, unless somebody else owns it too.
+    Ownership of an equal value is shared, that of another one is taken over; a field that the
+    manager leaves out is removed, unless another manager owns it too.
     """
     fields: dict[str, Field] = {}
     for key, known in node.fields.items():
@@ -85,8 +85,8 @@ def apply_fields(
 def write_field(
     node: SimulatedNode, key: str, value: str | None, manager: str, at: datetime | None = None
 ) -> SimulatedNode:
-    """A plain write of one field, as `kubectl label`, `annotate` and `cordon` do (None: away). A
-    value that is there already changes nothing, and makes nobody an owner."""
+    """Write or remove (None) a field, as `kubectl label`, `annotate` and `cordon` do. An equal
+    value changes nothing, also no owner."""
     before = node.fields.get(key)
     if (before.value if before is not None else None) == value:
         return node
@@ -97,8 +97,8 @@ def write_field(
 
 
 def release_fields(node: SimulatedNode, removed: Mapping[str, str]) -> SimulatedNode:
-    """Our manager owns nothing any more: our records go, and the labels in `removed`. Of those only
-    the ones that still are the manager's, with this value; all else stays."""
+    """Release a node: remove our ownership, our records, and those labels in `removed` that our
+    manager still owns with this value."""
     fields: dict[str, Field] = {}
     for key, known in node.fields.items():
         is_removed = removed.get(key) == known.value and names.FIELD_MANAGER in known.managers
@@ -108,12 +108,12 @@ def release_fields(node: SimulatedNode, removed: Mapping[str, str]) -> Simulated
 
 
 def observe_node(node: SimulatedNode) -> Node:
-    """The node as the operator's caches show it."""
+    """Parse the node as the operator's informers do."""
     return parse_node(build_manifest(node))
 
 
 def build_manifest(node: SimulatedNode) -> Json:
-    """The node as the API server has it."""
+    """Build the Node of the API server."""
     machine = node.machine
     return {
         "metadata": {
@@ -146,8 +146,7 @@ def _build_quantities(amounts: Mapping[str, int]) -> dict[str, str]:
 
 
 def _build_managed_fields(node: SimulatedNode) -> Iterator[Json]:
-    """An entry for each manager and time, as if each write had its own; that of the first manager
-    by name comes last."""
+    """Build an entry for each manager and time; that of the first manager by name is the last."""
     owned: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for key, known in node.fields.items():
         for manager in known.managers:

@@ -1,5 +1,5 @@
-"""A cluster that shares GPUs, and a pod that wants in, as plain values. What a test generates, what
-the card oracle judges, and what is written as manifests."""
+"""A cluster that shares GPUs, and a pod at admission, as plain values that a test generates, the
+card oracle judges, and `gpu_cluster_manifests` builds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ MODE_LABEL = "ack.node.gpu.schedule"
 PLACEMENT_LABEL = "ack.node.gpu.placement"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 TAINT = "example.com/gpu"
-"""With the pool's name as value, on all nodes of a pool that has taints."""
+"""Key of the taint of a tainted pool's nodes, whose value is the pool's name."""
 
 MODE_LABELS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "Professional": {
@@ -25,9 +25,9 @@ MODE_LABELS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     },
     "OpenSource": {"default": {"gpushare": "false"}, "share": {"gpushare": "true"}},
 }
-"""By edition and schedule: what stands on a node (the vendor's pages on labels of GPU nodes)."""
+"""Labels of a node by edition and schedule (the vendor's pages on labels of GPU nodes)."""
 SHARING = frozenset({"share", "cgpu", "mps", "core_mem"})
-"""Modes whose nodes offer gpu-mem."""
+"""Schedules whose nodes offer gpu-mem."""
 
 Requirement = tuple[str, str, tuple[str, ...]]
 """Key, operator and values of a requirement on a node's labels."""
@@ -37,7 +37,7 @@ Requirement = tuple[str, str, tuple[str, ...]]
 class Holder:
     name: str
     cards: Mapping[int, int]
-    """Units by card."""
+    """Allocated units by card."""
     is_terminating: bool = False
 
 
@@ -46,7 +46,7 @@ class GpuNode:
     name: str
     cards: int
     card_memory: int
-    """In the device plugin's unit, like every amount here."""
+    """Memory of a card, in the device plugin's unit as all amounts here."""
     holders: tuple[Holder, ...] = ()
     is_ready: bool = True
     is_cordoned: bool = False
@@ -55,7 +55,7 @@ class GpuNode:
 
 @dataclass(frozen=True)
 class GpuPool:
-    """A pool with its nodes, all of which are as it says."""
+    """A pool with its nodes, all in the pool's mode."""
 
     name: str
     nodes: tuple[GpuNode, ...]
@@ -72,18 +72,18 @@ class GpuPool:
     pods: Mapping[str, str] = field(default_factory=dict)
     """Labels that its pods must have."""
     is_tainted: bool = False
-    """Its nodes are, and it has its pods tolerate that."""
+    """Whether the nodes are tainted, and the pool adds a toleration to its pods."""
     waiting: tuple[int, ...] = ()
-    """What pods ask for that were sent here and have no node yet."""
+    """Requests of assigned pods that have no node yet."""
 
     @property
     def is_labelled(self) -> bool:
-        """Whether its nodes carry its labels: Observe writes none."""
+        """Whether the nodes have the pool's labels: Observe writes none."""
         return self.reconcile != "Observe"
 
     @property
     def node_pool(self) -> str:
-        """The node pool that its nodes are of, by which it selects them."""
+        """Name of the node pool that the pool selects."""
         return f"np-{self.name}"
 
     @property
@@ -92,7 +92,7 @@ class GpuPool:
 
     @property
     def node_labels(self) -> dict[str, str]:
-        """What each of its nodes carries, but for its name."""
+        """Labels of each node, without the node's name."""
         labels = {NODE_POOL_LABEL: self.node_pool, **self.mode_labels}
         if self.is_labelled:
             labels[POOL_LABEL] = self.name
@@ -108,29 +108,29 @@ class Applicant:
     """A pod that is being created, as its owner wrote it."""
 
     asks: tuple[int, ...] = (4,)
-    """gpu-mem of each of its containers."""
+    """gpu-mem of each container."""
     core: int = 0
-    """Percent of a card's compute, asked for by its first container."""
+    """Percent of a card's compute that the first container requests."""
     whole_cards: int = 0
     isolation: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Of each of its containers."""
+    """Environment of each container."""
     wants_pool: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     selects: Mapping[str, str] = field(default_factory=dict)
-    """Its nodeSelector."""
+    """nodeSelector of the pod."""
     terms: tuple[tuple[Requirement, ...], ...] = ()
-    """Its required node affinity: terms are ORed, the requirements in one are ANDed."""
+    """Required node affinity: terms are ORed, the requirements in one are ANDed."""
     node: str = ""
     is_daemon: bool = False
     is_queued: bool = False
-    """By Kueue."""
+    """Whether Kueue holds the pod back."""
     scheduler: str = "default-scheduler"
     opts_out: bool = False
 
     @property
     def memory(self) -> int:
-        """What it asks of one card."""
+        """Units that the pod requests of a card."""
         return sum(self.asks)
 
     @property
@@ -143,6 +143,6 @@ class Application:
     pod: Applicant
     pools: tuple[GpuPool, ...]
     namespace: Mapping[str, str] = field(default_factory=dict)
-    """Labels of its namespace."""
+    """Labels of the pod's namespace."""
     denies: bool = False
-    """The installation refuses pods that no pool takes."""
+    """Whether the installation refuses pods that no pool accepts."""

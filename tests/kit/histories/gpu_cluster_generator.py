@@ -1,4 +1,4 @@
-"""Random worlds of pools, nodes and pods, each from a seed of its own."""
+"""Generates random clusters of pools, nodes and pods from a seed."""
 
 from dataclasses import replace
 from random import Random
@@ -27,7 +27,7 @@ MIB_PER_GIB = 1024
 
 
 class GpuClusterGenerator:
-    """Random worlds; the same seed gives the same one. Half of them mix the editions."""
+    """Generates random clusters, equal for equal seeds. Half of them mix the editions."""
 
     def __init__(self, seed: str) -> None:
         self._random = Random(seed)
@@ -40,7 +40,7 @@ class GpuClusterGenerator:
         self._schedule = self._random.choice(("", "", "share", "cgpu"))
 
     def generate_pools(self) -> tuple[GpuPool, ...]:
-        """Up to five pools, most of them alike enough to be rivals."""
+        """Generate up to five pools, most of them similar enough to compete."""
         count = self._random.choice((1, 2, 3, 3, 4, 4, 5))
         pools: list[GpuPool] = []
         rolled = self._random.getstate()
@@ -56,7 +56,7 @@ class GpuClusterGenerator:
         return tuple(pools)
 
     def generate_application(self, pools: tuple[GpuPool, ...]) -> Application:
-        """A pod that wants in, of any kind."""
+        """Generate a pod of any kind."""
         return Application(
             pod=self._generate_pod(pools),
             pools=pools,
@@ -65,13 +65,13 @@ class GpuClusterGenerator:
         )
 
     def generate_booked(self, pools: tuple[GpuPool, ...]) -> dict[str, int]:
-        """What a webhook has just given away of each pool, by its own count."""
+        """Generate the webhook's recent assignments to each pool."""
         if self._chance(0.6):
             return {}
         return {pool.name: self._scale * self._random.randrange(40) for pool in pools}
 
     def generate_plain_pod(self) -> Applicant:
-        """A pod that asks for GPU memory, and perhaps says what isolation it needs."""
+        """Generate a pod that requests GPU memory, some with a required isolation."""
         rolled = self._random.random()
         return Applicant(
             asks=(self._generate_ask(),),
@@ -123,7 +123,7 @@ class GpuClusterGenerator:
     def _generate_holders(
         self, node: str, cards: int, card_memory: int, edition: str
     ) -> list[Holder]:
-        """Pods that fill a part of the cards, none of them beyond what it has."""
+        """Generate pods that fill a part of the cards, without over-commitment."""
         rolled = self._random
         free = [card_memory] * cards
         fullness = rolled.random()
@@ -158,7 +158,7 @@ class GpuClusterGenerator:
         return labels
 
     def _generate_pod(self, pools: tuple[GpuPool, ...]) -> Applicant:
-        """One that asks for GPU memory in most cases; each other kind is one in 48."""
+        """Generate a pod, mostly with a request for GPU memory; each other kind is one in 48."""
         app = self._random.choice(("train", "infer"))
         pod = replace(self.generate_plain_pod(), labels={"app": app})
         match self._random.randrange(48):
@@ -205,7 +205,7 @@ class GpuClusterGenerator:
     def _generate_avoidance(
         self, pools: tuple[GpuPool, ...]
     ) -> tuple[tuple[Requirement, ...], ...]:
-        """Where the pod must not go, in one term or in two of which either will do."""
+        """Generate exclusions of nodes, in one term or in two."""
         not_there: Requirement = (POOL_LABEL, "NotIn", (self._choose_pool_name(pools),))
         not_so: Requirement = (MODE_LABEL, "NotIn", (self._random.choice(("share", "cgpu")),))
         return self._random.choice(

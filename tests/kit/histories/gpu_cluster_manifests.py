@@ -1,4 +1,4 @@
-"""A world of pools, nodes and pods as the API server has it."""
+"""Builds the API server's objects of a generated cluster."""
 
 import json
 from collections import Counter
@@ -24,7 +24,7 @@ _OBSERVED_AT = "2026-01-02T03:04:05Z"
 
 
 def build_shared_pool(pool: GpuPool) -> Json:
-    """The pool as a person writes it."""
+    """Build a user's manifest of the pool."""
     more: Json = {"placement": pool.placement} if pool.placement else {}
     workloads: Json = {
         "selection": pool.selection,
@@ -47,12 +47,12 @@ def build_shared_pool(pool: GpuPool) -> Json:
 
 
 def build_toleration(pool: GpuPool) -> Json:
-    """What lets a pod onto the pool's nodes."""
+    """Build the toleration of the pool's taint."""
     return {"key": TAINT, "operator": "Equal", "value": pool.name, "effect": "NoSchedule"}
 
 
 def build_living_pool(pool: GpuPool) -> Json:
-    """The pool as the API server has it, with a fresh status."""
+    """Build the pool of the API server, with a current status."""
     raw = build_shared_pool(pool)
     raw["metadata"] |= {
         "uid": f"uid-of-{pool.name}",
@@ -70,7 +70,7 @@ def build_living_pool(pool: GpuPool) -> Json:
 
 
 def count_capacity(pool: GpuPool) -> Json:
-    """What of the pool's nodes and pods stands in its status."""
+    """Count the capacity in the pool's status."""
     cards = [card for node in pool.nodes if _offers(pool, node) for card in _list_cards(node)]
     held = sum(sum(holder.cards.values()) for node in pool.nodes for holder in node.holders)
     sizes = [node.card_memory if _offers(pool, node) else 0 for node in pool.nodes]
@@ -95,7 +95,7 @@ def _offers(pool: GpuPool, node: GpuNode) -> bool:
 
 
 def _list_cards(node: GpuNode) -> Iterator[int]:
-    """What each card has free; nothing on a node that takes no pods."""
+    """List the free memory of each card; empty for a node that accepts no pods."""
     takes_pods = node.is_ready and not node.is_cordoned
     for card in range(node.cards):
         held = sum(holder.cards.get(card, 0) for holder in node.holders)
@@ -103,7 +103,7 @@ def _list_cards(node: GpuNode) -> Iterator[int]:
 
 
 def build_node(pool: GpuPool, node: GpuNode) -> Json:
-    """The node as its kubelet reports it."""
+    """Build the node as reported by its kubelet."""
     offered = {MEMORY: str(node.cards * node.card_memory)} if _offers(pool, node) else {}
     status = "True" if node.is_ready else "False"
     return {
@@ -118,7 +118,7 @@ def build_node(pool: GpuPool, node: GpuNode) -> Json:
 
 
 def build_holder(pool: GpuPool, node: GpuNode, holder: Holder) -> Json:
-    """A pod that runs on the node, with what the edition's scheduler wrote on it."""
+    """Build a running pod on the node, with annotations of the edition's scheduler."""
     return build_pod(
         holder.name,
         gib=sum(holder.cards.values()),
@@ -130,7 +130,7 @@ def build_holder(pool: GpuPool, node: GpuNode, holder: Holder) -> Json:
 
 
 def build_ledger(pool: GpuPool, holder: Holder) -> dict[str, str]:
-    """Which cards a pod holds, as the scheduler of the pool's edition writes it."""
+    """Build the ledger entry of a pod as the scheduler of the pool's edition does."""
     if pool.edition == "Professional":
         cards = {str(card): units for card, units in holder.cards.items()}
         return {
@@ -143,7 +143,7 @@ def build_ledger(pool: GpuPool, holder: Holder) -> dict[str, str]:
 
 
 def build_applicant(pod: Applicant, name: str) -> Json:
-    """The pod as its owner wrote it."""
+    """Build the owner's manifest of the pod."""
     notes = {
         "gpushare.io/isolation": pod.isolation,
         "gpushare.io/pool": pod.wants_pool,

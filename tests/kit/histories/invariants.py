@@ -1,7 +1,7 @@
-"""Watches what the operator does to a simulated cluster, and says when a promise is broken.
+"""Checks invariants of the operator's actions on a simulated cluster.
 
-It reads records on nodes as the operator does. What it compares with is its own: who has a node and
-the budget come from `pool_oracle`, labels, plugins and resources from the simulation.
+Records on nodes are parsed as the operator does. Expected values are independent: the pool of a
+node and the budget are from `pool_oracle`, labels, plugins and resources from the simulation.
 """
 
 from collections import Counter, defaultdict
@@ -59,36 +59,36 @@ EXCUSES = frozenset(
     {Reason.REQUIRES_TEARDOWN, Reason.REQUIRES_MANUAL_ACTION, Reason.OWNED_BY_OTHER_POOL}
     | {Reason.WOULD_CHANGE, Reason.PAUSED, Reason.NO_GPU_ON_NODE}
 )
-"""Why a node may not be ready although nothing is in the way."""
+"""Reasons of a node that may not be ready without an obstacle."""
 BRIEF = timedelta(seconds=10)
-"""So soon after somebody changed a label it is put back under pods."""
+"""Time after a change of a label within which it is restored also under pods."""
 TURNS = frozenset({Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY})
 
 
 class InvariantChecker:
-    """What it saw so far, as far as promises depend on it."""
+    """The observed history, as far as invariants depend on it."""
 
     def __init__(self) -> None:
         self._deleted: set[str] = set()
-        """UIDs of the plugins' pods that the operator deleted."""
+        """UIDs of plugin pods that the operator deleted."""
         self._restarts: Counter[tuple[str, datetime, str]] = Counter()
-        """By change, which is the node's UID and since when, and by DaemonSet."""
+        """Numbers of restarts by change (the node's UID and the begin) and DaemonSet."""
         self._renewals: Counter[tuple[str, datetime]] = Counter()
         self._replaced: defaultdict[tuple[str, str, str], list[datetime]] = defaultdict(list)
         self._labelled: defaultdict[str, list[datetime]] = defaultdict(list)
-        """By node's UID, when somebody labelled it by hand."""
+        """Times of manual labelling by the node's UID."""
         self._unknown: set[str] = set()
-        """UIDs of nodes of which nobody can say what their plugin has read."""
+        """UIDs of nodes whose plugin may have read any label."""
         self._misled: set[str] = set()
-        """UIDs of nodes on which somebody said that no kernel module is loaded, and one was."""
+        """UIDs of nodes with a loaded kernel module that a user declared unloaded."""
         self._agreed: defaultdict[str, set[str]] = defaultdict(set)
-        """By a plan's hash, the changes that a person read in it."""
+        """Changes that a user approved, by the plan's hash."""
         self._started: defaultdict[str, set[str]] = defaultdict(set)
-        """By what a person wrote to start a plan now, the same."""
+        """Changes that a user started, by the value of the annotation."""
 
     def note_labelling(self, name: str, cluster: Cluster) -> None:
-        """Somebody is about to label a node by hand. Where its plugin is one that was never
-        recorded, it may have started before or after that."""
+        """Record that a user labels a node. A plugin that was never recorded may have started
+        before or after that."""
         node = cluster.nodes[name]
         self._labelled[node.uid].append(cluster.now)
         applied = parse_records(observe_node(node)).applied
@@ -101,17 +101,17 @@ class InvariantChecker:
             self._unknown.add(node.uid)
 
     def note_approval(self, pool: Pool) -> None:
-        """A person agrees to what stands in the pool's status."""
+        """Record that a user approves the plan in the pool's status."""
         if (plan := pool.status.plan) is not None:
             self._agreed[plan.hash] |= {step.change for step in plan.steps}
 
     def note_start(self, pool: Pool, value: str) -> None:
-        """A person starts what stands in the pool's status now, by writing `value`."""
+        """Record that a user starts the plan in the pool's status by writing `value`."""
         if (plan := pool.status.plan) is not None:
             self._started[value] |= {step.change for step in plan.steps}
 
     def note_word(self, name: str, cluster: Cluster) -> None:
-        """A person says that no kernel module is loaded on a node; that may be untrue."""
+        """Record that a user declares a node's kernel module unloaded, which may be wrong."""
         if name in cluster.modules:
             self._misled.add(cluster.nodes[name].uid)
 
@@ -120,13 +120,15 @@ class InvariantChecker:
     def expect_agreement(
         self, grown: Planner, fresh: Planner, snapshot: ClusterSnapshot, cluster: Cluster
     ) -> None:
-        """Who saw every event, and who starts now, think the same, to the byte, and say it."""
+        """Check that a running planner and a new one have equal plans and statuses."""
         for name, pool in cluster.pools.items():
             expect_equal(_as_bytes(grown.pool_states[name]), _as_bytes(fresh.pool_states[name]))
-            expect_equal(_tell(pool, grown, cluster.now), _tell(pool, fresh, cluster.now))
+            expect_equal(
+                _dump_status(pool, grown, cluster.now), _dump_status(pool, fresh, cluster.now)
+            )
 
     def expect_same_beginnings(self, begun: Mapping[str, Task], plan: Plan, other: Plan) -> None:
-        """And they do the same."""
+        """Check that a running planner and a new one begin equal actions."""
         assert plan.release == other.release
         ending = {pool.name for pool in plan.release}
         wanted = {
@@ -145,8 +147,8 @@ class InvariantChecker:
         blocked: Set[str],
         now: datetime,
     ) -> None:
-        """A node is changed for the pool that has it; its change is within that pool's budget and
-        windows, and it is its turn."""
+        """Check that a node is changed for the pool that has it, within the pool's budget and
+        windows, and in its turn."""
         for name, task in begun.items():
             node, action = snapshot.nodes[name], task.decision.plan.action
             expect_left_alone(node, action)
@@ -191,7 +193,8 @@ class InvariantChecker:
     def _expect_window(
         self, task: Task, pool: Pool, change: Change, freeze: Freeze | None, now: datetime
     ) -> None:
-        """No change begins in a freeze, or outside the windows but one that was started now."""
+        """Check that no change begins in a freeze, or outside the windows unless a user started
+        it."""
         node, rollout, kind = task.decision.plan.node, pool.spec.rollout, task.decision.plan.kind
         assert not is_frozen(pool, freeze, now), f"{node} begins, and {pool.name} is frozen"
         is_new = change.initializing and rollout.new_nodes is NewNodesPolicy.ANYTIME
@@ -202,7 +205,7 @@ class InvariantChecker:
     # Writes.
 
     def expect_fair_write(self, task: Task, before: Cluster, after: Cluster) -> None:
-        """What was carried out is what may be done to that node, and to no other."""
+        """Check that an action changed only its node, and only as allowed."""
         name, action = task.decision.plan.node, task.decision.plan.action
         for other in before.nodes.keys() - {name}:
             assert before.nodes[other] == after.nodes[other]
@@ -236,8 +239,8 @@ class InvariantChecker:
                 self._expect_restart(name, pod, change, before)
 
     def _expect_drained(self, name: str, before: Cluster, after: Cluster) -> None:
-        """NVIDIA's plugin follows its label at once: no pod may hold a card then, unless the
-        label is only put back."""
+        """Check that no pod holds a card when NVIDIA's label changes, since the plugin follows it
+        at once, unless the label is only restored."""
         old, new = before.nodes[name].labels.get(CONFIG), after.nodes[name].labels.get(CONFIG)
         applied = parse_records(observe_node(before.nodes[name])).applied
         known = before.nodes[name].fields.get(CONFIG)
@@ -263,7 +266,8 @@ class InvariantChecker:
             assert CORDON in new.fields, f"{name} is uncordoned, and others had cordoned it"
 
     def _expect_restart(self, name: str, pod: Pod, change: Change, before: Cluster) -> None:
-        """Once per change; once more for each hand that labelled it, and for a silent zero."""
+        """Check the number of restarts: one per change, one for each manual labelling, and one for
+        a resource that stays zero."""
         assert change.restart, change
         assert change.phase is ChangePhase.RESTARTING, change
         uid = pod.uid
@@ -286,15 +290,15 @@ class InvariantChecker:
     # Claims.
 
     def expect_true_claims(self, cluster: Cluster) -> None:
-        """Under which mode a pod was admitted is known as it was, or not at all. Only GPU memory
-        is isolated by a mode, which NVIDIA's plugin does not give out."""
+        """Check that the known mode of a pod's admission is right. Modes isolate only GPU memory,
+        which NVIDIA's plugin does not give out."""
         if cluster.edition is Edition.NVIDIA:
             return
         for simulated in cluster.nodes.values():
             node = observe_node(simulated)
             pods = cluster.pods_on(node.name)
-            seen = NodeSnapshot(node, pods, parse_records(node))
-            admissions = find_admissions(seen)
+            snapshot = NodeSnapshot(node, pods, parse_records(node))
+            admissions = find_admissions(snapshot)
             for pod in pods:
                 if pod.phase == "Running" and not pod.daemonset:
                     known, read = admissions.get(pod.uid), cluster.pods[pod.uid].read
@@ -303,7 +307,7 @@ class InvariantChecker:
     # The end.
 
     def expect_closed(self, cluster: Cluster) -> None:
-        """While nothing is left to do until a window opens, no node is cordoned for a change."""
+        """Check that no node is cordoned for a change while all changes wait for a window."""
         for name in cluster.nodes:
             change = read_change(cluster, name)
             pool = cluster.pools.get(change.pool) if change is not None else None
@@ -317,7 +321,8 @@ class InvariantChecker:
             assert is_free or not is_held, f"{name} stays cordoned: {change}"
 
     def expect_rest(self, cluster: Cluster, planner: Planner) -> None:
-        """Each node is as its pool says, or there is a reason; what nobody claims is let go of."""
+        """Check that at rest each node is as its pool requires, or has a reason; nodes without a
+        pool are released."""
         assert not [pool.name for pool in cluster.pools.values() if pool.deleting]
         for pool in cluster.pools.values():
             plans, started = planner.pool_states[pool.name].plans, pool.status.started_now
@@ -340,7 +345,7 @@ class InvariantChecker:
     def _expect_ownership(
         self, node: Node, pools: Sequence[Pool], pool_states: Mapping[str, PoolState]
     ) -> None:
-        """A node is planned for by the pool that has it; of others that claim it, each is told."""
+        """Check that the pool that has a node plans it, and that other claiming pools report it."""
         pool, owner = find_pool(node, pools), read_owner(node)
         if pool is not None:
             assert node.name in pool_states[pool.name].plans, f"{node} is {pool.name}'s"
@@ -359,7 +364,7 @@ class InvariantChecker:
                 assert (plan.reason not in names.NOT_TAKEN) is is_its, plan
 
     def _expect_truth(self, name: str, pool: Pool, cluster: Cluster) -> None:
-        """A node that is called ready is in service, offers its resource, and serves the mode."""
+        """Check that a ready node is in service, offers its resource, and serves the mode."""
         node, nvidia = observe_node(cluster.nodes[name]), pool.spec.nvidia
         schedule = str(pool.spec.schedule) if nvidia is None else nvidia.config
         assert node.labels.get(names.LABEL_POOL) == pool.name, node
@@ -384,19 +389,19 @@ class InvariantChecker:
 
 
 def needs_user(plan: StepResult) -> bool:
-    """Whether what the node needs next is not done by itself, whatever happened before that."""
+    """Tell whether the node's next step needs a user."""
     return plan.kind is not None and plan.kind.outcome in UNATTENDED
 
 
-def _tell(pool: Pool, planner: Planner, now: datetime) -> bytes:
-    """The status that a process writes."""
+def _dump_status(pool: Pool, planner: Planner, now: datetime) -> bytes:
+    """Dump the status that a process writes."""
     held = planner.releases.count(pool.name)
     status = build_status(pool, planner.pool_states[pool.name], now, held=held)
     return status.model_dump_json(indent=1).encode()
 
 
 def _as_bytes(pool_state: PoolState) -> bytes:
-    """What stands in it, without what depends on when each plan was made."""
+    """Dump a pool's state, without the times at which plans were made."""
     plans = pool_state.plans.items()
     return describe(
         {n: replace(plan, action=None, requeue_after_seconds=None) for n, plan in plans}

@@ -1,4 +1,4 @@
-"""Clusters whose GPU nodes people labelled, as commands read them; and random ones."""
+"""Builds clusters with GPU nodes that users labelled, as commands read them; also random ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,17 +28,17 @@ _WHOLE_CARDS = {
 
 @dataclass(frozen=True)
 class LabelledNode:
-    """A GPU node with one card of 15 GiB, in a mode that people gave it."""
+    """A GPU node with one card of 15 GiB, in a mode that a user set."""
 
     name: str
     edition: str = "Professional"
     schedule: str = "share"
     node_pool: str = "np1"
     labels: Mapping[str, str | None] = field(default_factory=dict)
-    """More of them, or others; None takes one away."""
+    """Added or changed labels; None removes one."""
     extra_plugins: Sequence[str] = ()
     offers: Mapping[str, str] = field(default_factory=dict)
-    """More resources."""
+    """Added resources."""
     has_plugins: bool = True
 
     @property
@@ -61,7 +61,7 @@ class LabelledNode:
 def build_labelled_cluster(
     nodes: Iterable[LabelledNode], *, pods: Iterable[Json] = (), pools: Iterable[Json] | None = None
 ) -> Cluster:
-    """What a command reads of it; without `pools` the operator is not installed."""
+    """Build the cluster that a command reads; without `pools` the operator is not installed."""
     listed = list(nodes)
     plugins = [build_plugin_pod(name, node.name) for node in listed for name in node.plugins]
     daemonsets = sorted({name for node in listed for name in node.plugins})
@@ -78,7 +78,7 @@ def build_labelled_cluster(
 
 
 def build_labelled_node(node: LabelledNode) -> Json:
-    """The node as its kubelet and its plugin report it."""
+    """Build the node as reported by its kubelet and its plugin."""
     offers = {"aliyun.com/gpu-mem": "15"} if node.schedule in SHARING else {"nvidia.com/gpu": "1"}
     if node.schedule == "core_mem":
         offers["aliyun.com/gpu-core.percentage"] = "100"
@@ -92,7 +92,7 @@ def build_labelled_node(node: LabelledNode) -> Json:
 
 
 def build_plugin_pod(daemonset: str, node: str) -> Json:
-    """A Ready pod of a node component."""
+    """Build a Ready pod of a node component."""
     owner = {"kind": "DaemonSet", "name": daemonset, "uid": daemonset, "controller": True}
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": _STARTED}
     return {

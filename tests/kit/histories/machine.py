@@ -1,4 +1,4 @@
-"""What a node's machine is, whatever its labels say."""
+"""The machine of a simulated node, whatever its labels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,36 +6,36 @@ from typing import Any
 
 Json = dict[str, Any]
 CARD_MEMORY = 15
-"""GiB of each card."""
+"""Memory of each card in GiB."""
 CARD_LABELS: Mapping[str, str] = {"aliyun.accelerator/nvidia_count": "1"}
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One card and nothing unusual, unless said."""
+    """A machine, by default with one card and nothing unusual."""
 
     kind: str = "GPU"
-    """How a failure calls it."""
+    """Name in a failure's message."""
     cards: int = 1
     unhealthy: int = 0
-    """So many of its cards are offered by no device plugin."""
+    """Number of cards that no device plugin offers."""
     shows_cards: bool = True
-    """Something on its Node says so before any device plugin has run there."""
+    """Whether the Node shows a card before any device plugin has run."""
     labels: Mapping[str, str] = field(default_factory=lambda: CARD_LABELS)
-    """Those with which its Node comes."""
+    """Labels of the new Node."""
     resources: Mapping[str, int] = field(default_factory=dict)
-    """Offered whatever runs there."""
+    """Resources that the node always offers."""
     taints: tuple[Mapping[str, str], ...] = ()
     operating_system: str = "linux"
     architecture: str = "amd64"
     is_virtual: bool = False
-    """No kubelet runs there, only something that plays one."""
+    """Whether a virtual kubelet runs instead of a kubelet."""
     returning_seconds: float = 0
-    """A plugin's pod that runs takes at least so long to be Ready."""
+    """Least time from a running plugin pod to a Ready one."""
 
     @property
     def healthy(self) -> int:
-        """Cards that a device plugin can offer."""
+        """Number of cards that a device plugin can offer."""
         return self.cards - self.unhealthy
 
     @property
@@ -44,7 +44,7 @@ class Machine:
 
     @property
     def serves_cards(self) -> bool:
-        """Whether a device plugin can ever become Ready there."""
+        """Whether a device plugin can become Ready on the machine."""
         return self.healthy > 0 and self.runs_daemonsets
 
 

@@ -1,8 +1,8 @@
 """Another controller that upgrades the driver of nodes, as NVIDIA's GPU Operator does.
 
-Its label shows that it is at work. It finds a node cordoned or cordons it, and writes nothing to a
-cordon that is there. In the end it uncordons what it found in service; or, as one of its programs
-does, whatever it finds (NVIDIA/k8s-driver-manager, issue 212).
+The controller's label shows that it is at work. It cordons a node, or leaves an existing cordon
+alone. At its end it uncordons nodes that it cordoned; or, as one of NVIDIA's programs does, all
+(NVIDIA/k8s-driver-manager, issue 212).
 """
 
 from hypothesis import strategies as st
@@ -29,28 +29,28 @@ def is_maintained(node: SimulatedNode) -> bool:
 
 
 class MaintenanceController(RuleBasedStateMachine):
-    """What it does at random moments."""
+    """Actions of the controller at random moments."""
 
     NODES = ("n1", "n2", "n3", "n4")
     cluster: sim.Cluster
 
     @rule(node=st.sampled_from(NODES))
     def begin_maintenance(self, node: str) -> None:
-        if (found := self.cluster.nodes.get(node)) is None or is_maintained(found):
+        if (simulated := self.cluster.nodes.get(node)) is None or is_maintained(simulated):
             return
-        if CORDON in found.fields:
+        if CORDON in simulated.fields:
             self._write(node, _WAS_CORDONED, "true")
         self._write(node, STATE, "drain-required")
         self._write(node, CORDON, "true")
 
     @rule(node=st.sampled_from(NODES), is_unconditional=st.booleans(), is_label_first=st.booleans())
     def end_maintenance(self, node: str, is_unconditional: bool, is_label_first: bool) -> None:
-        """`is_label_first`: nothing on the node shows any more why it is uncordoned."""
-        if (found := self.cluster.nodes.get(node)) is None or not is_maintained(found):
+        """End the maintenance; with `is_label_first` the label is removed before the cordon."""
+        if (simulated := self.cluster.nodes.get(node)) is None or not is_maintained(simulated):
             return
         if is_label_first:
             self._write(node, STATE, DONE)
-        if is_unconditional or _WAS_CORDONED not in found.fields:
+        if is_unconditional or _WAS_CORDONED not in simulated.fields:
             self._write(node, CORDON, None)
         self._write(node, STATE, DONE)
         self._write(node, _WAS_CORDONED, None)
@@ -60,12 +60,12 @@ class MaintenanceController(RuleBasedStateMachine):
 
 
 def expect_maintained(before: SimulatedNode, after: SimulatedNode) -> None:
-    """A node under another's maintenance is never given back."""
+    """Check that a node under maintenance of another controller is not uncordoned."""
     is_kept = CORDON in after.fields or CORDON not in before.fields
     assert is_kept or not is_maintained(before), f"{before.name} is uncordoned in its maintenance"
 
 
 def expect_left_alone(node: Node, action: Action | None) -> None:
-    """Nothing on such a node is restarted, evicted or removed."""
+    """Check that nothing on a node under maintenance is restarted, evicted or removed."""
     ends = isinstance(action, RecordPlugins | DeletePlugins | EvictPods | CreateJob)
     assert not (ends and node.labels.get(STATE, DONE) != DONE), f"{node.name}: {action}"

@@ -1,7 +1,7 @@
-"""Which pool has a node, and how many nodes of a pool may be out of service.
+"""Finds the pool of a node, and the number of a pool's nodes that may be out of service.
 
-Written from docs/nodes.md in plain words, so that the operator can be found wrong: nothing of what
-it decides with is imported here.
+Written from docs/nodes.md, so that the operator can be found wrong: imports nothing that the
+operator decides with.
 """
 
 import json
@@ -24,7 +24,7 @@ _SIGN = re.compile(
 
 
 def read_owner(node: Node) -> str | None:
-    """The pool that has `node` now: the operator's own label says it, else its record does."""
+    """Read the pool that has `node` now, from the operator's label, else from its record."""
     if _POOL in node.owned and _POOL in node.labels:
         return node.labels[_POOL]
     records = (json.loads(node.annotations[key]) for key in _RECORDS if node.annotations.get(key))
@@ -32,8 +32,8 @@ def read_owner(node: Node) -> str | None:
 
 
 def find_pool(node: Node, pools: Iterable[Pool], *, also: Pool | None = None) -> Pool | None:
-    """The pool that must have `node`. One that observes has only what it had before; `also` is one
-    of them, as if it acted."""
+    """Find the pool that must have `node`. A pool that observes only keeps its nodes, except for
+    `also`, which counts as one that acts."""
     owner, best = read_owner(node), None
     for pool in pools:
         is_acting = not pool.observes or pool.name == owner or pool is also
@@ -44,8 +44,8 @@ def find_pool(node: Node, pools: Iterable[Pool], *, also: Pool | None = None) ->
 
 
 def shows_card(node: Node, pool: Pool) -> bool:
-    """Whether the pool may take the node: something shows a card, or somebody says that it has one.
-    The signs are those that histories have."""
+    """Tell whether the pool may take the node, by a sign of a card or by the spec. The signs are
+    those of histories."""
     labels, nodes = node.labels, pool.spec.nodes
     if labels.get("type") == "virtual-kubelet" or labels.get("kubernetes.io/os") == "windows":
         return False
@@ -67,14 +67,14 @@ def shows_card(node: Node, pool: Pool) -> bool:
 
 
 def is_within_budget(limit: int | str, out: int, nodes: int) -> bool:
-    """Whether `out` of so many nodes may be out of service: one always may."""
+    """Tell whether `out` of `nodes` may be out of service; one always may."""
     if isinstance(limit, int):
         return out <= limit
     return out <= 1 or 100 * out <= int(limit.removesuffix("%")) * nodes
 
 
 def _claims(pool: Pool, node: Node) -> bool:
-    """As far as histories select nodes: by name, or by labels that are In a list."""
+    """Tell whether the pool selects the node, by name or by labels with In, as in histories."""
     nodes = pool.spec.nodes
     if node.name in nodes.named or node.name in nodes.excluded:
         return node.name not in nodes.excluded
@@ -84,7 +84,7 @@ def _claims(pool: Pool, node: Node) -> bool:
 
 
 def _goes_before(one: Pool, other: Pool, owner: str | None) -> bool:
-    """The higher priority, then who has the node, then the older one, then the alphabet."""
+    """Compare pools by priority, current ownership, age and name."""
     if one.spec.priority != other.spec.priority:
         return one.spec.priority > other.spec.priority
     if owner in (one.name, other.name):

@@ -1,7 +1,7 @@
-"""A cluster in memory, as a value: what people, machines and the operator do to it.
+"""A cluster in memory as a value, with actions of users, machines and the operator.
 
-Nothing happens by itself and nothing is random: each function makes one cluster out of another,
-and `tests.kit.histories.simulated_kubelets` lets time pass.
+Nothing is random: each function makes a cluster out of another, and
+`tests.kit.histories.simulated_kubelets` lets time pass.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ from tests.kit.values.objects import NOW
 INSTALLER = "cgpu-installer"
 MEMORY, WHOLE = names.RESOURCE_GPU_MEMORY, names.RESOURCE_WHOLE_GPU
 AMOUNTS = {MEMORY: CARD_MEMORY, WHOLE: 1}
-"""That a plugin offers of each card."""
+"""Amounts that a plugin offers for each card."""
 NVIDIA_PLUGIN, DISCOVERY = "nvidia-device-plugin-daemonset", "gpu-feature-discovery"
 MPS_DAEMON = "nvidia-device-plugin-mps-control-daemon"
 CONFIG, MPS_CAPABLE = names.LABEL_NVIDIA_CONFIG, "nvidia.com/mps.capable"
@@ -36,7 +36,7 @@ STARTING, STOPPING = timedelta(seconds=2), timedelta(seconds=1)
 
 
 class Fault(StrEnum):
-    """What is wrong with a node, until it is mended."""
+    """A fault of a node, until it is repaired."""
 
     NEVER_READY = "its device plugin starts and never becomes Ready"
     SILENT_ZERO = "its device plugin is Ready and its resource stays 0"
@@ -48,7 +48,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DaemonSet:
-    """A DaemonSet of the edition: where it runs, and the resource that its pods offer."""
+    """A DaemonSet of the edition, with its nodes and the resource that its pods offer."""
 
     key: str
     values: frozenset[str]
@@ -90,9 +90,9 @@ CONFIGS = {
     "share": _build_config("timeSlicing", 4),
     "cgpu": _build_config("mps", 8),
 }
-"""Of NVIDIA's plugin, under the names that modes have here in every edition."""
+"""Entries of NVIDIA's plugin, by the names of modes in all editions here."""
 SHOWN = {"default": ("1", "none"), "share": ("4", "time-slicing"), "cgpu": ("8", "mps")}
-"""The replicas and the strategy that discovery writes."""
+"""Replicas and strategy in labels of GPU feature discovery."""
 DISCOVERED = frozenset(
     {MPS_CAPABLE, *(f"{WHOLE}.{what}" for what in ("count", "replicas", "sharing-strategy"))}
 )
@@ -101,14 +101,14 @@ CONFIG_MODES = {key: parse_config(key, text) for key, text in CONFIGS.items()}
 
 
 def adapt_spec(spec: dict[str, object], *, is_new: bool) -> dict[str, object]:
-    """What a pool of the NVIDIA edition may say of it; keys are called as modes are."""
+    """Adapt a spec to the NVIDIA edition; keys are named like modes."""
     kept = {k: v for k, v in spec.items() if k not in ("device_plugin", "deletion_policy")}
     config = kept.pop("schedule", "share" if is_new else None)
     return kept if config is None else {**kept, "nvidia": {"config": config}}
 
 
 def read_mode(edition: Edition, labels: Mapping[str, str]) -> str:
-    """The mode that a plugin which starts now reads from its node's labels."""
+    """Read the mode of a plugin that starts now from its node's labels."""
     if edition is Edition.PROFESSIONAL:
         return labels.get(_MODE, "default")
     if edition is Edition.NVIDIA:
@@ -120,18 +120,18 @@ def read_mode(edition: Edition, labels: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPod:
-    """A pod, and what its kubelet will do to it next."""
+    """A pod, with the kubelet's next action."""
 
     pod: Pod
     due: datetime | None = None
-    """When its next step is done: it is gone, runs, or is Ready."""
+    """Time of its next state: gone, running, or Ready."""
     read: str = ""
-    """The mode that a device plugin read when it started; of a workload, the one that served it."""
+    """Mode that a device plugin read at its start, or that served a workload."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedJob:
-    """A Job of a teardown, and when its pod has done its work."""
+    """A Job of a teardown, and the time of its completion."""
 
     job: Job
     due: datetime
@@ -139,42 +139,42 @@ class SimulatedJob:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """All that there is, at one moment."""
+    """The state of the cluster at a moment."""
 
     edition: Edition = Edition.PROFESSIONAL
     now: datetime = NOW
     returning: timedelta = timedelta(seconds=5)
-    """A plugin's pod that runs takes so long to be Ready."""
+    """Time from a running plugin pod to a Ready one."""
     reporting: timedelta = timedelta(seconds=3)
-    """Kubelets report what a node offers so much later."""
+    """Delay of the kubelets' reports of resources."""
     working: timedelta = timedelta(seconds=5)
-    """The Jobs of teardowns take so long."""
+    """Duration of the Jobs of teardowns."""
     may_evict: bool = True
-    """The operator's installation allows that pods are evicted."""
+    """Whether the installation allows evictions."""
     may_tear_down: bool = True
-    """It allows the Jobs of teardowns."""
+    """Whether the installation allows the Jobs of teardowns."""
     pools: Mapping[str, Pool] = field(default_factory=dict)
     freeze: Freeze | None = None
-    """Of all pools."""
+    """Freeze of all pools."""
     nodes: Mapping[str, SimulatedNode] = field(default_factory=dict)
     pods: Mapping[str, SimulatedPod] = field(default_factory=dict)
-    """By UID."""
+    """Pods by UID."""
     faults: Mapping[str, frozenset[Fault]] = field(default_factory=dict)
     reports: Mapping[str, datetime] = field(default_factory=dict)
-    """By node whose offer changed, when its kubelet says so."""
+    """Times of the kubelets' next reports, by node with changed resources."""
     jobs: Mapping[str, SimulatedJob] = field(default_factory=dict)
-    """By name."""
+    """Jobs by name."""
     modules: Mapping[str, bool] = field(default_factory=dict)
-    """By node on which the cGPU kernel module is loaded, whether it is loaded in the next boot."""
+    """Nodes with a loaded cGPU kernel module, and whether the next boot loads it."""
     missing: frozenset[str] = frozenset()
-    """DaemonSets that somebody took away."""
+    """Deleted DaemonSets."""
     serial: int = 0
-    """Numbers given out so far: each UID and version is one of its own."""
+    """Last number used for UIDs and versions."""
 
     def pods_on(self, node: str) -> tuple[Pod, ...]:
-        """As the API server shows them, in the order of the operator's caches."""
-        found = (each.pod for each in self.pods.values() if each.pod.node == node)
-        return tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name)))
+        """Return the pods of a node, in the order of the operator's caches."""
+        pods = (each.pod for each in self.pods.values() if each.pod.node == node)
+        return tuple(sorted(pods, key=lambda pod: (pod.namespace, pod.name)))
 
     def suffers(self, node: str, fault: Fault) -> bool:
         return fault in self.faults.get(node, frozenset())
@@ -184,7 +184,7 @@ class Cluster:
 
 
 def put_node(cluster: Cluster, node: SimulatedNode) -> Cluster:
-    """`node` in place of the one of its name; its version moves where anything changed."""
+    """Replace the node of the same name; its version increases where anything changed."""
     if cluster.nodes.get(node.name) == node:
         return cluster
     serial = cluster.serial + 1
@@ -195,7 +195,7 @@ def put_node(cluster: Cluster, node: SimulatedNode) -> Cluster:
 def add_node(
     cluster: Cluster, name: str, labels: Mapping[str, str], machine: Machine = ONE_CARD
 ) -> Cluster:
-    """A new machine that others labelled; its plugins come as the labels say."""
+    """Add a machine with labels of others, and plugins by the labels."""
     node = SimulatedNode(name, uid=f"uid-{cluster.serial}-{name}", machine=machine)
     for key, value in {**machine.labels, **labels}.items():
         node = write_field(node, key, value, "kubelet")
@@ -203,7 +203,7 @@ def add_node(
 
 
 def remove_node(cluster: Cluster, name: str) -> Cluster:
-    """A machine goes, with all that is on it."""
+    """Remove a machine with all its pods."""
     return replace(
         cluster,
         nodes={other: node for other, node in cluster.nodes.items() if other != name},
@@ -218,19 +218,19 @@ def remove_node(cluster: Cluster, name: str) -> Cluster:
 def write_node(
     cluster: Cluster, name: str, key: str, value: str | None, manager: str = "kubectl-edit"
 ) -> Cluster:
-    """Somebody writes one field of a node, or takes it away."""
+    """Write or remove a field of a node as another manager."""
     return put_node(cluster, write_field(cluster.nodes[name], key, value, manager, cluster.now))
 
 
 def cordon_as(cluster: Cluster, name: str, manager: str) -> Cluster:
-    """Another manager applies the cordon, and owns it beside whoever did before."""
+    """Apply the cordon as another manager, which shares its ownership."""
     node = cluster.nodes[name]
     kept = {key: each.value for key, each in node.fields.items() if manager in each.managers}
     return put_node(cluster, apply_fields(node, {**kept, CORDON: "true"}, manager))
 
 
 def lift_cordon(cluster: Cluster, name: str) -> Cluster:
-    """Everybody else gives their cordon up; ours stays."""
+    """Remove the cordon of all other managers; ours stays."""
     node = cluster.nodes[name]
     for manager in node.owners(CORDON) - {names.FIELD_MANAGER}:
         kept = {k: f.value for k, f in node.fields.items() if manager in f.managers}
@@ -241,14 +241,14 @@ def lift_cordon(cluster: Cluster, name: str) -> Cluster:
 
 
 def touch_node(cluster: Cluster, name: str) -> Cluster:
-    """A write to the node that changes nothing of interest, such as a kubelet's."""
+    """Write an irrelevant field of the node, as its kubelet does."""
     node, serial = cluster.nodes[name], cluster.serial + 1
     nodes = {**cluster.nodes, name: replace(node, version=serial)}
     return replace(cluster, nodes=nodes, serial=serial)
 
 
 def set_ready(cluster: Cluster, name: str, *, ready: bool) -> Cluster:
-    """A node's kubelet goes, or comes back; while it is away none of its pods is Ready."""
+    """Stop or start a node's kubelet; without it no pod of the node is Ready."""
     cluster = put_node(cluster, replace(cluster.nodes[name], ready=ready))
     for uid, each in plugins_on(cluster, name):
         if not ready and each.pod.ready:
@@ -258,7 +258,7 @@ def set_ready(cluster: Cluster, name: str, *, ready: bool) -> Cluster:
 
 
 def reboot_node(cluster: Cluster, name: str) -> Cluster:
-    """Workloads end, and the plugins' containers start anew."""
+    """Reboot a node: workloads end, and the plugins' containers start again."""
     node = cluster.nodes[name]
     cluster = put_node(cluster, replace(node, boot=node.boot + 1, ready=True))
     modules = {n: stays for n, stays in cluster.modules.items() if stays or n != name}
@@ -269,7 +269,7 @@ def reboot_node(cluster: Cluster, name: str) -> Cluster:
 
 
 def restart_containers(cluster: Cluster, name: str) -> Cluster:
-    """The node's plugins restart in place, and read its labels again."""
+    """Restart the node's plugins in place, so that they read its labels again."""
     for uid, each in plugins_on(cluster, name):
         if each.pod.phase == "Running" and not each.pod.deleting:
             pod = replace(each.pod, ready=False, ready_since=None, restarts=each.pod.restarts + 1)
@@ -280,13 +280,13 @@ def restart_containers(cluster: Cluster, name: str) -> Cluster:
 
 
 def returning_on(cluster: Cluster, name: str) -> timedelta:
-    """How long a plugin's pod that runs takes on this node to be Ready."""
+    """Return the time from a running plugin pod to a Ready one on this node."""
     machine = cluster.nodes[name].machine
     return max(cluster.returning, timedelta(seconds=machine.returning_seconds))
 
 
 def restart_kubelet(cluster: Cluster, name: str) -> Cluster:
-    """The node's plugins read its labels again, and nothing tells of it."""
+    """Restart the kubelet, so that plugins read the node's labels again without a sign."""
     read = read_mode(cluster.edition, cluster.nodes[name].labels)
     for uid, each in plugins_on(cluster, name):
         if each.pod.phase == "Running" and not each.pod.deleting:
@@ -295,7 +295,7 @@ def restart_kubelet(cluster: Cluster, name: str) -> Cluster:
 
 
 def bind_pod(cluster: Cluster, pod: Pod) -> Cluster:
-    """The scheduler binds a pod, which its kubelet starts a little later."""
+    """Bind a pod, which the kubelet starts a little later."""
     return put_pod(cluster, pod.uid, SimulatedPod(pod, cluster.now + STARTING))
 
 
@@ -304,7 +304,7 @@ def end_pod(cluster: Cluster, uid: str) -> Cluster:
 
 
 def delete_pod(cluster: Cluster, uid: str) -> Cluster:
-    """A pod is asked to go, and goes once its kubelet has seen to it."""
+    """Delete a pod, which is gone once its kubelet has ended it."""
     each = cluster.pods.get(uid)
     if each is None or each.pod.deleting:
         return cluster
@@ -316,13 +316,13 @@ def delete_pod(cluster: Cluster, uid: str) -> Cluster:
 
 
 def remove_module(cluster: Cluster, name: str) -> Cluster:
-    """The files of a node's kernel module are removed; what is loaded stays for this boot."""
+    """Remove the files of a node's kernel module; a loaded module stays for this boot."""
     is_loaded = name in cluster.modules
     return replace(cluster, modules={**cluster.modules, name: False}) if is_loaded else cluster
 
 
 def set_daemonset(cluster: Cluster, name: str, *, present: bool) -> Cluster:
-    """A DaemonSet is taken away, or put back."""
+    """Delete or create a DaemonSet."""
     return replace(
         cluster, missing=cluster.missing - {name} if present else cluster.missing | {name}
     )
@@ -339,7 +339,7 @@ def put_pool(cluster: Cluster, pool: Pool) -> Cluster:
 
 
 def drop_pool(cluster: Cluster, name: str) -> Cluster:
-    """The last finalizer of a deleted pool is gone, and so is the pool."""
+    """Remove a deleted pool whose last finalizer is gone."""
     return replace(cluster, pools={k: pool for k, pool in cluster.pools.items() if k != name})
 
 
@@ -347,7 +347,7 @@ def drop_pool(cluster: Cluster, name: str) -> Cluster:
 
 
 def apply_node(cluster: Cluster, name: str, wanted: Mapping[str, str]) -> Cluster:
-    """The operator's apply; annotations of ours that it leaves out go, whoever wrote them too."""
+    """Apply as the operator; omitted annotations of ours are removed, whoever owns them too."""
     node = apply_fields(cluster.nodes[name], wanted)
     left_over = names.NODE_ANNOTATIONS & node.fields.keys() - wanted.keys()
     for key in sorted(left_over):

@@ -1,4 +1,4 @@
-"""What DaemonSet controller, device plugins and kubelets do to a simulated cluster with time."""
+"""Plays the DaemonSet controller, device plugins and kubelets of a simulated cluster over time."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -33,7 +33,7 @@ from tests.kit.histories.simulated_cluster import (
 
 
 def elapse(cluster: Cluster, seconds: float) -> Cluster:
-    """All that DaemonSet controller, plugins and kubelets do within so many seconds, in order."""
+    """Play all actions that are due within `seconds`, in order."""
     end = cluster.now + timedelta(seconds=seconds)
     cluster = _settle(cluster)
     while (due := next_due(cluster)) is not None and due <= end:
@@ -42,7 +42,7 @@ def elapse(cluster: Cluster, seconds: float) -> Cluster:
 
 
 def next_due(cluster: Cluster) -> datetime | None:
-    """When the next of these things happens; None where nothing is on its way."""
+    """Return the time of the next action; None where there is none."""
     pods = (each.due for each in cluster.pods.values() if each.due and not _is_stuck(cluster, each))
     nodes = (due for name, due in cluster.reports.items() if cluster.nodes[name].ready)
     jobs = (
@@ -54,7 +54,7 @@ def next_due(cluster: Cluster) -> datetime | None:
 
 
 def _is_stuck(cluster: Cluster, each: SimulatedPod) -> bool:
-    """Whether its kubelet is away, or it never becomes Ready."""
+    """Tell whether the kubelet is away, or the pod never becomes Ready."""
     pod, node = each.pod, cluster.nodes[each.pod.node]
     waits = pod.daemonset and pod.phase == "Running" and not pod.deleting
     never = cluster.suffers(pod.node, Fault.NEVER_READY) or not node.machine.serves_cards
@@ -62,7 +62,7 @@ def _is_stuck(cluster: Cluster, each: SimulatedPod) -> bool:
 
 
 def _settle(cluster: Cluster) -> Cluster:
-    """All that is due now."""
+    """Play all actions that are due now."""
     for name, node in sorted(cluster.nodes.items()):
         cluster = _run_daemonsets(cluster, name)
         if not node.ready:
@@ -79,7 +79,7 @@ def _settle(cluster: Cluster) -> Cluster:
 
 
 def _run_daemonsets(cluster: Cluster, name: str) -> Cluster:
-    """A pod of each DaemonSet whose selector fits; the next one comes when the last one is gone."""
+    """Create a pod of each matching DaemonSet, once the previous one is gone."""
     labels, present = cluster.nodes[name].labels, dict(plugins_on(cluster, name))
     if not cluster.nodes[name].machine.runs_daemonsets:
         return cluster
@@ -118,8 +118,8 @@ def _step_pod(cluster: Cluster, uid: str, each: SimulatedPod) -> Cluster:
 
 
 def _follow_label(cluster: Cluster, name: str) -> Cluster:
-    """NVIDIA's plugin and discovery load another configuration at once, in place; the MPS daemon
-    may miss its signal. Discovery says on the node what it has loaded."""
+    """Make NVIDIA's plugin and GPU feature discovery load another configuration at once, in place;
+    the MPS daemon may miss its signal. Discovery labels the node with the loaded one."""
     for uid, each in plugins_on(cluster, name):
         if each.pod.phase != "Running" or each.pod.daemonset not in (NVIDIA_PLUGIN, DISCOVERY):
             continue
@@ -138,7 +138,7 @@ def _follow_label(cluster: Cluster, name: str) -> Cluster:
 
 
 def _end_jobs(cluster: Cluster, name: str) -> Cluster:
-    """A Job that removes the kernel module has done so; one that looks for it fails if it is."""
+    """Complete Jobs: one removes the kernel module, one fails if the module is loaded."""
     for each in cluster.jobs.values():
         job = each.job
         if job.node != name or job.state is not JobState.RUNNING or each.due > cluster.now:
@@ -156,7 +156,7 @@ def _end_jobs(cluster: Cluster, name: str) -> Cluster:
 
 
 def _find_read(cluster: Cluster, pod: Pod) -> str:
-    """The mode that the plugin has read which gives `pod` its devices; one alone can be Ready."""
+    """Find the mode that the pod's plugin has read; only one plugin can be Ready."""
     daemonsets = DAEMONSETS[cluster.edition]
     reads = [
         each.read
@@ -167,7 +167,7 @@ def _find_read(cluster: Cluster, pod: Pod) -> str:
 
 
 def _report(cluster: Cluster, name: str) -> Cluster:
-    """The kubelet tells what the node offers, some time after that changed."""
+    """Report the node's resources, some time after they changed."""
     node, reports = cluster.nodes[name], dict(cluster.reports)
     offer = {} if cluster.suffers(name, Fault.SILENT_ZERO) else _offer(cluster, name)
     if cluster.suffers(name, Fault.MIG) and node.machine.serves_cards:
@@ -183,7 +183,7 @@ def _report(cluster: Cluster, name: str) -> Cluster:
 
 
 def _offer(cluster: Cluster, name: str) -> dict[str, int]:
-    """What the plugins that are Ready serve, of cards that are healthy."""
+    """Count the resources of Ready plugins for healthy cards."""
     daemonsets, cards = DAEMONSETS[cluster.edition], cluster.nodes[name].machine.healthy
     serving = [each for _, each in plugins_on(cluster, name) if each.pod.ready]
     for each in serving:

@@ -1,5 +1,5 @@
-"""The controller without its I/O: it observes a simulated cluster, plans, and carries out. Between
-a decision and its write anything may happen, also that the process ends."""
+"""Runs the controller without I/O on a simulated cluster. Between a decision and its write anything
+may happen, also the end of the process."""
 
 import json
 from collections.abc import Mapping, Set
@@ -11,6 +11,7 @@ from gpushare.api.k8s.job import Job
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition
+from gpushare.core.cause import Cause
 from gpushare.core.nodechange.phases.cordoned import plan_after_recheck
 from gpushare.core.nodechange.phases.labelled import plan_restart
 from gpushare.core.nodechange.phases.teardown import is_job_due
@@ -20,7 +21,6 @@ from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import (
     ApplyNode,
-    Blocker,
     CreateJob,
     DeletePlugins,
     EvictPods,
@@ -55,20 +55,20 @@ from tests.kit.histories.simulated_cluster import (
 from tests.kit.values.objects import installed
 
 MAX_JOINS = 3
-"""Of how many nodes join at once: histories have few."""
+"""Limit of nodes that join at once, small as histories have few nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An action that was decided, and is not carried out yet."""
+    """An action that was decided and not executed yet."""
 
     decision: NodeDecision
     version: tuple[str, int] | None
-    """UID and generation of its pool then."""
+    """UID and generation of the action's pool at the decision."""
 
 
 class SimulatedOperator:
-    """One process of the controller; what it knows ends with it."""
+    """A process of the controller, with its state in memory."""
 
     def __init__(
         self, *, may_evict: bool = True, may_tear_down: bool = True, max_joins: int = MAX_JOINS
@@ -78,24 +78,24 @@ class SimulatedOperator:
             self.timing, may_evict=may_evict, may_tear_down=may_tear_down, max_joins=max_joins
         )
         self.busy: dict[str, Task] = {}
-        """By node, what is being done to it."""
+        """Actions under way by node."""
         self._nodes: Mapping[str, Node] = {}
         self._pods: Mapping[str, tuple[Pod, ...]] = {}
         self._jobs: Mapping[str, Mapping[str, Job]] = {}
         self._touched: set[str] = set()
         self._zeroed: set[str] = set()
-        self._refusals: dict[str, Blocker] = {}
+        self._refusals: dict[str, Cause] = {}
         self._is_new = True
         self._acting_since: dict[str, datetime] = {}
 
     @property
     def blocked(self) -> Set[str]:
-        """Nodes that something else holds up than their own steps."""
+        """Nodes that are blocked by something else than their own steps."""
         plans = (state.plans.values() for state in self.planner.pool_states.values())
         return {plan.node for each in plans for plan in each if plan.state is NodeState.BLOCKED}
 
     def observe(self, cluster: Cluster) -> tuple[ClusterSnapshot, set[str] | None]:
-        """The world as the caches show it, and the nodes that something happened to."""
+        """Build the snapshot of the caches, and the set of changed nodes."""
         acting = [pool.name for pool in cluster.pools.values() if pool.acts]
         self._acting_since = {n: self._acting_since.get(n, cluster.now) for n in acting}
         nodes = {name: observe_node(node) for name, node in cluster.nodes.items()}
@@ -137,7 +137,7 @@ class SimulatedOperator:
         return snapshot, None if was_new else changed
 
     def decide(self, snapshot: ClusterSnapshot, changed: set[str] | None, cluster: Cluster) -> Plan:
-        """One pass; what it decides begins, and is carried out or lost later."""
+        """Run a pass, and begin its actions, which are executed or lost later."""
         plan = self.planner.update(snapshot, changed, cluster.now)
         ending = {pool.name for pool in plan.release}
         for decision in plan.decisions:
@@ -147,8 +147,8 @@ class SimulatedOperator:
             self.busy[node] = Task(decision, _version_of(cluster, decision.pool))
         return plan
 
-    def tell(self, cluster: Cluster) -> Cluster:
-        """Write each pool's status where it says something new."""
+    def write_statuses(self, cluster: Cluster) -> Cluster:
+        """Write each pool's status where it changed."""
         for name, pool in cluster.pools.items():
             pool_state, held = self.planner.pool_states[name], self.planner.releases.count(name)
             status = build_status(pool, pool_state, cluster.now, held=held)
@@ -157,7 +157,7 @@ class SimulatedOperator:
         return cluster
 
     def release(self, plan: Plan, cluster: Cluster) -> Cluster:
-        """Let the pools go that nothing is under way for any more."""
+        """Remove the finalizers of deleted pools without an action under way."""
         busy = {task.decision.pool for task in self.busy.values()}
         for pool in plan.release:
             if pool.name not in busy:
@@ -165,14 +165,14 @@ class SimulatedOperator:
         return cluster
 
     def carry_out(self, node: str, cluster: Cluster) -> Cluster:
-        """What becomes of the action that was decided for `node`; it is not busy after that."""
+        """Execute the action of `node`, which is not busy afterwards."""
         task = self.busy.pop(node)
         self._touched.add(node)
         if node not in cluster.nodes:
             self._refusals.pop(node, None)
             return cluster
         if cluster.suffers(node, Fault.REFUSED):
-            self._refusals[node] = Blocker(Reason.WRITE_REFUSED, "an admission policy says no")
+            self._refusals[node] = Cause(Reason.WRITE_REFUSED, "an admission policy says no")
             return cluster
         self._refusals.pop(node, None)
         match task.decision.plan.action:
@@ -182,7 +182,7 @@ class SimulatedOperator:
                 return self._recheck_pods(node, task, cluster, look)
             case EvictPods(pods=pods):
                 if cluster.suffers(node, Fault.PROTECTED):
-                    self._refusals[node] = Blocker(Reason.EVICTION_REFUSED, "one must be left")
+                    self._refusals[node] = Cause(Reason.EVICTION_REFUSED, "one must be left")
                     return cluster
                 for pod in pods:
                     cluster = delete_pod(cluster, pod.uid)
@@ -190,8 +190,8 @@ class SimulatedOperator:
             case CreateJob() as create:
                 return _make_job(create, cluster)
             case RecordPlugins():
-                seen = _observe_anew(node, cluster, ChangePhase.LABELLED, ChangePhase.REBOOTED)
-                restart = plan_restart(seen, cluster.now) if seen is not None else None
+                snapshot = _observe_anew(node, cluster, ChangePhase.LABELLED, ChangePhase.REBOOTED)
+                restart = plan_restart(snapshot, cluster.now) if snapshot is not None else None
                 return _apply(restart, cluster) if restart is not None else cluster
             case DeletePlugins(plugins=plugins):
                 for plugin in plugins:
@@ -205,16 +205,16 @@ class SimulatedOperator:
                 raise AssertionError(f"nothing was to be done to {node}")
 
     def lose(self, node: str) -> None:
-        """The write did not reach the API server; it is decided anew."""
+        """Lose the write of `node`, which is decided again."""
         del self.busy[node]
         self._touched.add(node)
 
     def _recheck_pods(self, node: str, task: Task, cluster: Cluster, look: RecheckPods) -> Cluster:
-        seen = _observe_anew(node, cluster, ChangePhase.CORDONED)
-        if seen is None:
+        snapshot = _observe_anew(node, cluster, ChangePhase.CORDONED)
+        if snapshot is None:
             return cluster
         action = plan_after_recheck(
-            seen, cluster.now, self.timing, stays=look.stays, may_restart=look.may_restart
+            snapshot, cluster.now, self.timing, stays=look.stays, may_restart=look.may_restart
         )
         is_wanted = _version_of(cluster, task.decision.pool) == task.version
         return _apply(action, cluster) if is_wanted and action is not None else cluster
@@ -229,8 +229,8 @@ def _apply(action: ApplyNode, cluster: Cluster) -> Cluster:
 
 
 def _make_job(create: CreateJob, cluster: Cluster) -> Cluster:
-    seen = _observe_anew(create.node, cluster, ChangePhase.LABELLED, ChangePhase.REBOOTED)
-    if seen is None or create.name in cluster.jobs or not is_job_due(seen, create):
+    snapshot = _observe_anew(create.node, cluster, ChangePhase.LABELLED, ChangePhase.REBOOTED)
+    if snapshot is None or create.name in cluster.jobs or not is_job_due(snapshot, create):
         return cluster
     args = (create.phase, "sentinel") if create.leaves_sentinel else (create.phase,)
     job = Job("gpushare-teardown", create.name, f"uid-of-{create.name}", create.node, args=args)
@@ -239,7 +239,7 @@ def _make_job(create: CreateJob, cluster: Cluster) -> Cluster:
 
 
 def _observe_anew(name: str, cluster: Cluster, *phases: ChangePhase) -> NodeSnapshot | None:
-    """The node as it is now, if its change still is in one of `phases`."""
+    """Build the node's current snapshot, if its change still is in one of `phases`."""
     node = observe_node(cluster.nodes[name])
     records = parse_records(node)
     if records.change is None or records.change.phase not in phases:
@@ -248,8 +248,8 @@ def _observe_anew(name: str, cluster: Cluster, *phases: ChangePhase) -> NodeSnap
 
 
 def _version_of(cluster: Cluster, pool: str) -> tuple[str, int] | None:
-    found = cluster.pools.get(pool)
-    return (found.uid, found.generation) if found is not None else None
+    current = cluster.pools.get(pool)
+    return (current.uid, current.generation) if current is not None else None
 
 
 def _is_restarting(node: Node) -> bool:
@@ -261,13 +261,13 @@ def _find_daemonsets(cluster: Cluster) -> PluginDaemonSets:
     present = DAEMONSETS[cluster.edition].keys() - cluster.missing
     if cluster.edition is not Edition.NVIDIA:
         return installed(present)
-    found = (
+    daemonsets = (
         DaemonSet(name, standard=name, config_map="configs" if name == NVIDIA_PLUGIN else "")
         for name in present
     )
     configs = {"configs": PluginConfigs("configs", CONFIGS, read_entry)}
     return PluginDaemonSets(
-        nvidia=frozenset(found), nvidia_namespace="kube-system", configs=configs
+        nvidia=frozenset(daemonsets), nvidia_namespace="kube-system", configs=configs
     )
 
 
@@ -282,7 +282,7 @@ def _shows_zero(node: Node) -> bool:
 def plan_from_nothing(
     snapshot: ClusterSnapshot, cluster: Cluster, timing: Timing
 ) -> tuple[Planner, Plan]:
-    """What a process decides that starts now, and lists everything in another order."""
+    """Plan with a new process that lists all objects in another order."""
     turned = replace(
         snapshot,
         pools=tuple(reversed(snapshot.pools)),
@@ -298,6 +298,6 @@ def plan_from_nothing(
 
 
 def describe(plans: Mapping[str, StepResult]) -> bytes:
-    """Plans as bytes: what two processes must agree on to the letter."""
+    """Dump plans as bytes, to compare those of two processes."""
     listed = {node: asdict(plan) for node, plan in plans.items()}
     return json.dumps(listed, default=str, sort_keys=True, indent=1).encode()

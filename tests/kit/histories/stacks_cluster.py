@@ -1,4 +1,4 @@
-"""A cluster as commands read it whose nodes HAMi, NVIDIA's DRA driver and its plugin serve."""
+"""Builds a cluster with nodes of HAMi, NVIDIA's DRA driver and its plugin, as commands read it."""
 
 from collections.abc import Iterator, Mapping
 
@@ -22,12 +22,12 @@ _STACK = {
     "nvidia-device-plugin-daemonset": "nvidia-device-plugin",
     "gpu-feature-discovery": "gpu-feature-discovery",
 }
-"""DaemonSets of the GPU Operator, with what it calls their containers."""
+"""DaemonSets of the GPU Operator, with the names of their containers."""
 
 
 def build_stacks_cluster() -> Cluster:
-    """A pool of mode share that selects a node of HAMi, one that says a configuration of NVIDIA's
-    plugin, and nodes in none: of HAMi, of DRA, of two stacks, and of NVIDIA's plugin."""
+    """Build a pool of mode share with a node of HAMi, one with a configuration of NVIDIA's plugin,
+    and nodes without a pool: of HAMi, of DRA, of two stacks, and of NVIDIA's plugin."""
     training = {"selector": {"matchLabels": {"team": "training"}}}
     sliced = build_found_pool("slices", nodes={"names": ["nv-1"]}, edition="NVIDIA")
     del sliced["spec"]["schedule"]
@@ -78,7 +78,7 @@ def build_stacks_cluster() -> Cluster:
 
 
 def _build_discovered(name: str, key: str, strategy: str, replicas: int) -> Json:
-    """A node with two cards, with the labels of GPU feature discovery."""
+    """Build a node with two cards and the labels of GPU feature discovery."""
     labels: Mapping[str, str] = {
         "nvidia.com/device-plugin.config": key,
         f"{WHOLE}.count": "2",
@@ -89,7 +89,7 @@ def _build_discovered(name: str, key: str, strategy: str, replicas: int) -> Json
 
 
 def _build_foreign(daemonset: str, node: str, namespace: str, container: str) -> Json:
-    """A Ready pod of another stack."""
+    """Build a Ready pod of another stack."""
     pod = build_plugin_pod(daemonset, node)
     pod["metadata"]["namespace"] = namespace
     pod["spec"] |= {"containers": [{"name": container}], "volumes": [_FOLDER]}

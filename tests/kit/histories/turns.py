@@ -1,4 +1,4 @@
-"""Where the change of a node is, and whether it is its turn: by its records and the oracle."""
+"""Checks the order of nodes' changes, by their records and the oracle."""
 
 from collections.abc import Mapping, Sequence, Set
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ from tests.kit.histories.simulated_operator import MAX_JOINS, Task
 
 
 def read_change(cluster: Cluster, name: str) -> Change | None:
-    """The change that is under way on a node, if there is one."""
+    """Read the change under way on a node, if there is one."""
     if name not in cluster.nodes:
         return None
     change = parse_records(observe_node(cluster.nodes[name])).change
@@ -27,7 +27,7 @@ def read_change(cluster: Cluster, name: str) -> Change | None:
 
 
 def read_phase(cluster: Cluster, name: str) -> str:
-    """The phase of a node's change, as docs/nodes.md calls it."""
+    """Read the phase of a node's change, named as in docs/nodes.md."""
     change = read_change(cluster, name)
     if change is None:
         return "Stable"
@@ -35,7 +35,7 @@ def read_phase(cluster: Cluster, name: str) -> str:
 
 
 def read_beginning(action: object, before: Change | None) -> Change | None:
-    """The change that an action begins, and that a node did not have `before`."""
+    """Read the change that an action begins, other than the one `before`."""
     if not isinstance(action, ApplyNode) or names.ANNOTATION_CHANGE not in action.annotations:
         return None
     change = Change.model_validate_json(action.annotations[names.ANNOTATION_CHANGE])
@@ -47,7 +47,7 @@ def read_beginning(action: object, before: Change | None) -> Change | None:
 def expect_turn(
     name: str, pool: Pool, members: set[str], busy: Mapping[str, Task], snapshot: ClusterSnapshot
 ) -> None:
-    """Canaries first, and nothing after a failure."""
+    """Check that canaries change first, and that nothing begins after a failure."""
     others = {other: parse_records(snapshot.nodes[other]) for other in members if other != name}
     for other, records in others.items():
         failure, attempt = _find_failure(records), _name_attempt(pool, snapshot.nodes[other])
@@ -69,8 +69,8 @@ def expect_join(
     snapshot: ClusterSnapshot,
     blocked: Set[str],
 ) -> None:
-    """Few nodes join at once, over all pools, and none after three that failed. The `blocked` count
-    in their own pool alone."""
+    """Check the limit of joining nodes over all pools, and that none joins after three failures.
+    The `blocked` nodes count only in their own pool."""
     every = {other: parse_records(node) for other, node in snapshot.nodes.items()}
     own = {other: every[other] for other in members}
     at_once = {other for other in every if other == name or _is_joining(other, busy, snapshot)}
@@ -98,7 +98,7 @@ def expect_join(
 
 
 def _is_joining(name: str, busy: Mapping[str, Task], snapshot: ClusterSnapshot) -> bool:
-    """Cordoned to join, or about to be; one that failed does not count."""
+    """Tell whether a node is cordoned to join, or about to be; a failed one does not count."""
     change = parse_records(snapshot.nodes[name]).change
     if change is not None and change.is_under_way:
         return change.initializing and change.failure is None
@@ -113,23 +113,23 @@ def _find_failed_join(records: NodeRecords) -> Failure | None:
 
 
 def _name_attempt(pool: Pool, node: Node) -> str:
-    """The spec, and what people's annotations say: what a failure must name to count now."""
+    """Name the attempt by the spec and users' annotations, which a current failure must have."""
     spec = f"{pool.name}/{pool.generation}"
     if pool.retry == node.retry == "":
         return spec
-    said = f"{pool.retry}\n{node.retry}"
-    return f"{spec}/{sha256(said.encode()).hexdigest()[:8]}"
+    retries = f"{pool.retry}\n{node.retry}"
+    return f"{spec}/{sha256(retries.encode()).hexdigest()[:8]}"
 
 
 def find_members(pool: Pool, snapshot: ClusterSnapshot) -> set[str]:
-    """Nodes that the pool claims and has."""
+    """Find the nodes that the pool claims and has."""
     return {
         name for name, node in snapshot.nodes.items() if find_pool(node, snapshot.pools) is pool
     }
 
 
 def find_leaving(pool: Pool, snapshot: ClusterSnapshot) -> set[str]:
-    """Nodes that no pool claims and this one still has."""
+    """Find the nodes that no pool claims and this one still has."""
     return {
         name
         for name, node in snapshot.nodes.items()
@@ -146,7 +146,7 @@ def _is_changing(name: str, busy: Mapping[str, Task], snapshot: ClusterSnapshot)
 
 
 def is_out(name: str, pool: Pool, busy: Mapping[str, Task], snapshot: ClusterSnapshot) -> bool:
-    """Out of service; one that joins never was in service."""
+    """Tell whether a node is out of service; a joining node never was in service."""
     if _is_changing(name, busy, snapshot):
         return True
     node = snapshot.nodes[name]
@@ -167,7 +167,7 @@ def _is_verified(records: NodeRecords, pool: Pool) -> bool:
 
 
 def _find_failure(records: NodeRecords) -> Failure | None:
-    """What failed on a node last; one that joined fails alone."""
+    """Find the last failure of a node, except of joining, which halts no pool."""
     change, applied = records.change, records.applied
     if change is not None and change.is_under_way:
         return None if change.initializing else change.failure or change.rolls_back
@@ -177,8 +177,8 @@ def _find_failure(records: NodeRecords) -> Failure | None:
 def expect_rate(
     node: str, restarts: list[datetime], now: datetime, hands: Sequence[datetime]
 ) -> None:
-    """Of one plugin at most six restarts an hour, with this one, whatever is written to pools and
-    to the node's labels; once more for each hand that changed labels in the middle of a change."""
+    """Check that a plugin has at most six restarts an hour, whatever is written to pools and node
+    labels, and one more for each manual labelling in the middle of a change."""
     restarts.append(now)
     hour_ago = now - timedelta(hours=1)
     recent, excused = (sum(each > hour_ago for each in times) for times in (restarts, hands))

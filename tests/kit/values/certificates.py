@@ -1,5 +1,5 @@
-"""Certificates: as another issuer makes them, with any kind of key and intermediates; and both
-sides of TLS with the webhook."""
+"""Builds certificates of other issuers, with any kind of key and intermediates, and TLS contexts
+of the webhook and its client."""
 
 import ssl
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _Signer = tuple[x509.Name, PrivateKey]
 def issue_foreign(
     hosts: Sequence[str], now: datetime, *, kind: str = "rsa", intermediates: int = 0
 ) -> Identity:
-    """A chain of a new CA, as cert-manager's Secret has it: the CA's key is not in it."""
+    """Issue a chain of a new CA, as in cert-manager's Secret: without the CA's key."""
     name, key = _name("root"), _build_key(kind, 0)
     root = _sign(name, key, (name, key), now, is_ca=True)
     signer, chain = (name, key), [b""]
@@ -43,7 +43,7 @@ def issue_foreign(
 
 @cache
 def _build_key(kind: str, number: int) -> PrivateKey:
-    """The key of this number, each time the same: making RSA's takes a while."""
+    """Build the key of this number once, since an RSA key takes a while."""
     if kind in _RSA_BITS:
         return rsa.generate_private_key(public_exponent=65537, key_size=_RSA_BITS[kind])
     if kind == "ec":
@@ -94,7 +94,7 @@ def _encode(key: PrivateKey) -> bytes:
 
 
 def build_tls() -> tuple[ssl.SSLContext, ssl.SSLContext, Any]:
-    """A server's context with a certificate, a client's that trusts only its CA, and the CA."""
+    """Build a server's context, a client's that trusts only the server's CA, and that CA."""
     authority = issue_authority(datetime.now(UTC))
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     load_identity(server, issue_identity(authority, (HOST, "127.0.0.1"), datetime.now(UTC)))
@@ -103,7 +103,7 @@ def build_tls() -> tuple[ssl.SSLContext, ssl.SSLContext, Any]:
 
 
 def find_problem(identity: Identity, hosts: Sequence[str], now: datetime) -> str | None:
-    """Why an identity of ours needs replacing at `now`; None where it does not."""
+    """Find why an identity of ours must be replaced at `now`; None where it must not."""
     return find_authority_problem(identity.authority, now) or find_certificate_problem(
         identity, hosts, now
     )

@@ -1,8 +1,8 @@
-"""Seconds as a test sets them."""
+"""A clock for tests."""
 
 
 class Clock:
-    """Stands still until its `now` is set."""
+    """A clock that stands still until its `now` is set."""
 
     def __init__(self) -> None:
         self.now = 1000.0

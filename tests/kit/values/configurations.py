@@ -1,4 +1,4 @@
-"""Nodes of NVIDIA's plugin that have loaded an entry of its ConfigMap."""
+"""Builds nodes of NVIDIA's plugin that have loaded an entry of its ConfigMap."""
 
 from typing import Any
 
@@ -32,8 +32,8 @@ def context(
     config_map: str = "configs",
     namespace: str = "kube-system",
 ) -> ReconcileContext:
-    """An installation with this entry in the plugin's ConfigMap."""
-    found = {
+    """Build the context of an installation with this entry in the plugin's ConfigMap."""
+    daemonsets = {
         DaemonSet("nvdp", standard=PLUGIN, config_map=config_map),
         DaemonSet("gfd", standard=DISCOVERY),
     }
@@ -41,7 +41,7 @@ def context(
     return ReconcileContext(
         NOW,
         plugin_daemonsets=PluginDaemonSets(
-            nvidia=frozenset(found), nvidia_namespace=namespace, configs=configs
+            nvidia=frozenset(daemonsets), nvidia_namespace=namespace, configs=configs
         ),
     )
 
@@ -67,9 +67,9 @@ def member(schedule: ModeName = LOADED, /, **labels: str) -> Node:
 def step(
     node: Node, *pods: Pod, pool: Pool | None = None, ctx: ReconcileContext | None = None
 ) -> StepResult:
-    seen = NodeSnapshot(node, (*PODS, *pods), parse_records(node))
+    snapshot = NodeSnapshot(node, (*PODS, *pods), parse_records(node))
     return plan_node(
-        seen, pool or a_pool(edition="NVIDIA", nvidia={"config": "a"}), ctx or context()
+        snapshot, pool or a_pool(edition="NVIDIA", nvidia={"config": "a"}), ctx or context()
     )
 
 

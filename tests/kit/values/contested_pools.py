@@ -1,4 +1,4 @@
-"""Pools whose spec was written several times, as their status remembers it."""
+"""Builds pools whose spec was written several times, with their status."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,7 +9,7 @@ from tests.kit.values.objects import NOW, a_pool
 
 
 def write_spec(pool: Pool, at: datetime, writer: str = "", **spec: Any) -> Pool:
-    """The pool with this in its spec, once the operator has read and recorded it."""
+    """Update the pool's spec, and record the change in its status as the operator does."""
     changed = a_pool(pool.name, **{"schedule": pool.spec.schedule, **spec}).spec
     writers = dict.fromkeys(("schedule", "placement", "nodes"), writer)
     update = {"spec": changed, "writers": writers, "generation": pool.generation + 1}
@@ -19,7 +19,7 @@ def write_spec(pool: Pool, at: datetime, writer: str = "", **spec: Any) -> Pool:
 
 
 def flip_schedule(*schedules: str, every: timedelta = timedelta(seconds=5)) -> Pool:
-    """A pool that got these modes one after the other, the last of them now."""
+    """Build a pool whose mode was set to these values one after the other, the last one now."""
     pool = a_pool(schedule=schedules[0])
     for count, schedule in enumerate(schedules):
         at = NOW - every * (len(schedules) - 1 - count)
@@ -28,5 +28,5 @@ def flip_schedule(*schedules: str, every: timedelta = timedelta(seconds=5)) -> P
 
 
 def build_contested(one: str, other: str) -> Pool:
-    """A pool to which two writers each give their mode."""
+    """Build a pool whose mode two writers keep setting."""
     return flip_schedule(one, other, one, other)

@@ -1,4 +1,4 @@
-"""The documentation's pages as programs read them: their code, headings, links and tables."""
+"""Parses the documentation's pages: code, headings, links and tables."""
 
 import re
 import textwrap
@@ -17,20 +17,20 @@ _FILE_NAME = re.compile(r"# ([\w-]+\.yaml)\n")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Code between two fences."""
+    """A fenced code block."""
 
     language: str
     text: str
 
     @property
     def file_name(self) -> str | None:
-        """What the page calls the file, in a comment on its first line; None where it does not."""
+        """Name of the file in a comment on the first line; None where there is none."""
         found = _FILE_NAME.match(self.text)
         return found[1] if found else None
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Each command; one that goes on over several lines is one."""
+        """Commands, each with its continued lines."""
         lines = re.sub(r"\\\n\s*", "", self.text).splitlines()
         return tuple(line.strip() for line in lines if line.strip())
 
@@ -55,23 +55,23 @@ class Page:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """What a person is to type, in order."""
+        """Commands for the reader, in order."""
         return tuple(c for block in self.blocks if block.language == "sh" for c in block.commands)
 
     @property
     def headings(self) -> tuple[int, ...]:
-        """The levels of the headings, in order."""
+        """Levels of the headings, in order."""
         return tuple(len(marks) for marks, _ in _HEADING.findall(self.prose))
 
     @property
     def anchors(self) -> frozenset[str]:
-        """What its headings are linked by, as GitHub makes it of them."""
+        """Anchors of the headings, as GitHub generates them."""
         titles = (title.lower() for _, title in _HEADING.findall(self.prose))
         return frozenset(re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles)
 
     @property
     def links(self) -> tuple[str, ...]:
-        """Places of the repository that it leads to, as they are written there."""
+        """Links into the repository, as written."""
         return tuple(_LINK.findall(self.prose))
 
     @property
@@ -81,11 +81,11 @@ class Page:
 
     @property
     def missing(self) -> list[str]:
-        """Links that lead nowhere: to no file, or to no heading of a page."""
+        """Broken links: to no file, or to no heading of a page."""
         return [link for link in self.links if not self._leads_somewhere(link)]
 
     def find_rows(self, heading: str) -> list[tuple[str, ...]]:
-        """The cells of the table under a heading, less its head; KeyError where there is none."""
+        """Find the cells of the table under a heading, without its head. Raises KeyError."""
         _, found, rest = self.text.partition(f"\n{heading}\n")
         if not found:
             raise KeyError(f"{self.path.name} has no heading {heading!r}")

@@ -1,5 +1,5 @@
-"""An API server's memory of a few objects, over real HTTP: names, versions, conflicts, 404. Of some
-kinds there is nothing, and nothing comes."""
+"""A fake API server with a few objects, over real HTTP: names, versions, conflicts, 404. Some kinds
+are always empty."""
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,8 +23,8 @@ def _ignore(verb: str, resource: str, code: int) -> None:
 
 
 class FakeApi:
-    """Objects by path. `writes` lists each write as `VERB path`, `conflicts` those refused so.
-    Lists and watches of the paths `empty` find nothing; what is `forbidden` is refused."""
+    """Objects by path. `writes` lists each write as `VERB path`, `conflicts` those with a conflict.
+    Lists and watches of the paths `empty` are empty; paths `forbidden` are refused."""
 
     def __init__(self, *empty: str) -> None:
         self._empty = empty
@@ -35,14 +35,14 @@ class FakeApi:
         self._version = 0
 
     def put(self, path: str, body: dict[str, Any]) -> None:
-        """Store `body` under `path`, as a write of somebody else."""
+        """Store `body` under `path`, as a write of another client."""
         self._version += 1
         metadata = {**body.get("metadata", {}), "resourceVersion": str(self._version)}
         self.objects[path] = {**body, "metadata": metadata}
 
     @contextlib.asynccontextmanager
     async def connected(self, observer: RequestObserver = _ignore) -> AsyncIterator[ApiClient]:
-        """The API server that is asked about these objects; `observer` is told of each call."""
+        """Serve these objects within the block; `observer` is called for each request."""
         async with served_by(self._answer, observer) as api:
             yield api
 
@@ -74,10 +74,10 @@ class FakeApi:
             self.put(path, body)
         if request.method != "GET":
             self.writes.append(f"{request.method} {path}")
-        found = self.objects[path]
+        stored = self.objects[path]
         if request.method == "DELETE":
             del self.objects[path]
-        return web.json_response(found)
+        return web.json_response(stored)
 
     def _conflict(self, request: web.Request, path: str) -> web.Response:
         self.conflicts.append(f"{request.method} {path}")
@@ -88,7 +88,7 @@ class FakeApi:
 async def served_by(
     answer: Answer, observer: RequestObserver = _ignore
 ) -> AsyncIterator[ApiClient]:
-    """An API server that answers everything so; `observer` is told of each call."""
+    """Serve this answer to every request; `observer` is called for each request."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
     async with TestServer(app) as server:
@@ -98,7 +98,7 @@ async def served_by(
 
 
 def says(body: bytes = b"{}", status: int = 200) -> Answer:
-    """The same answer to everything."""
+    """Build an answer that is equal for every request."""
 
     async def answer(request: web.Request) -> web.Response:
         return web.Response(body=body, status=status)
@@ -111,7 +111,7 @@ async def be_anybody() -> None:
 
 
 def _merge(stored: Any, patch: Any) -> Any:
-    """As RFC 7386 says."""
+    """Apply a JSON merge patch (RFC 7386)."""
     if not isinstance(patch, dict):
         return patch
     merged = {**stored} if isinstance(stored, dict) else {}

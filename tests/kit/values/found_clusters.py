@@ -1,4 +1,4 @@
-"""Clusters as commands read them, from objects as the API server has them."""
+"""Builds clusters as commands read them, from objects of the API server."""
 
 import json
 from collections.abc import Iterable
@@ -16,14 +16,14 @@ READ_AT = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 def build_found_pool(name: str = "training", **spec: Any) -> Json:
-    """A pool that the API server has stored."""
+    """Build a pool as stored by the API server."""
     pool = build_pool(name, **spec)
     pool["metadata"] |= {"uid": name, "creationTimestamp": "2026-02-01T00:00:00Z", "generation": 1}
     return pool
 
 
 def build_found_webhook(**variables: str) -> Json:
-    """The webhook's Deployment, with these variables of its container."""
+    """Build the webhook's Deployment with these variables of its container."""
     env = [{"name": f"{SETTINGS_PREFIX}{key}", "value": text} for key, text in variables.items()]
     containers = [{"name": "gpushare", "env": env}]
     return {
@@ -33,7 +33,7 @@ def build_found_webhook(**variables: str) -> Json:
 
 
 def build_found_cluster(**kinds: Iterable[Json]) -> Cluster:
-    """What is kept of these objects."""
+    """Build a cluster of the kept fields of these objects."""
     kept: Any = {
         kind: tuple(found for raw in items if (found := keep_object(Kind(kind), raw)) is not None)
         for kind, items in kinds.items()
@@ -42,7 +42,7 @@ def build_found_cluster(**kinds: Iterable[Json]) -> Cluster:
 
 
 class Asked:
-    """What a command says of a cluster, whose snapshot is in that folder meanwhile."""
+    """Runs a command for a cluster, whose snapshot is written into a folder."""
 
     def __init__(self, folder: Path, *command: str) -> None:
         self._file, self._command = folder / "cluster.json", command
@@ -54,7 +54,7 @@ class Asked:
         return ended.out
 
     def tell(self, cluster: Cluster, *arguments: str) -> Any:
-        """The same as data."""
+        """Run the command with `-o json` and return the document."""
         return json.loads(self.say(cluster, "-o", "json", *arguments))
 
     def __call__(self, *arguments: str, **kinds: Iterable[Json]) -> str:

@@ -1,6 +1,5 @@
-"""Manifests as JSON: pools, pods and workloads as users write them, nodes and pods as the API
-server has them, and AdmissionReviews.
-"""
+"""Builds manifests as JSON: users' pools, pods and workloads, the API server's nodes and pods, and
+AdmissionReviews."""
 
 import json
 from collections.abc import Mapping
@@ -28,7 +27,7 @@ def build_pool(
     nodes: Json | None = None,
     **spec: Any,
 ) -> Json:
-    """A pool of the nodes of `node_pool`, or of `nodes` as in its spec."""
+    """Build a pool of the nodes of `node_pool`, or of `nodes` as in its spec."""
     members = (
         {"selector": {"matchLabels": {NODE_POOL_LABEL: node_pool}}} if nodes is None else nodes
     )
@@ -52,8 +51,8 @@ def build_pod(
     owner: str = "",
     **spec: Any,
 ) -> Json:
-    """A pod that asks for `gib` GiB of GPU memory, and `core` percent of a card's compute. `owner`
-    is the kind of what controls it, if anything does."""
+    """Build a pod that requests `gib` GiB of GPU memory, and `core` percent of a card's compute.
+    `owner` is the kind of its controller, if any."""
     asked = {
         key: str(value) for key, value in (("memory", gib), ("core", core)) if value is not None
     }
@@ -82,8 +81,8 @@ def build_whole_card_pod(name: str, *, cards: int = 1, **spec: Any) -> Json:
 
 
 def build_workload(kind: str, name: str, *, replicas: int = 1, pod: Json) -> Json:
-    """A Deployment, StatefulSet, DaemonSet, Job or CronJob of `pod`. Its pods carry the label `app:
-    NAME`."""
+    """Build a Deployment, StatefulSet, DaemonSet, Job or CronJob of `pod`, whose pods have the
+    label `app: NAME`."""
     labels = {"app": name}
     template = {
         "metadata": {"labels": labels, "annotations": pod["metadata"]["annotations"]},
@@ -122,8 +121,8 @@ def build_node(
     offers: Mapping[str, str] | None = None,
     ready: bool = False,
 ) -> Json:
-    """A node that offers `total` units of GPU memory on so many cards, and `offers`; None: it says
-    nothing. Its kubelet reports that it is Ready only where `ready` says so."""
+    """Build a node that offers `total` units of GPU memory on its cards, and `offers`; with None it
+    offers nothing. It has the condition Ready only with `ready`."""
     amounts = {
         key: str(value) for key, value in ((COUNT, gpus), (MEMORY, total)) if value is not None
     }
@@ -152,7 +151,7 @@ def build_bound_pod(
     namespace: str = "default",
     phase: str = "Running",
 ) -> Json:
-    """A pod on `node` whose containers have these limits, with what a scheduler wrote on it."""
+    """Build a pod on `node` whose containers have these limits, with a scheduler's annotations."""
     annotations: dict[str, str] = {}
     if card is not None:
         annotations[CARD] = card
@@ -179,7 +178,7 @@ def build_bound_pod(
 
 
 def build_container(name: str = "main", *, env: Any = None, **quantities: str) -> dict[str, Any]:
-    """A container; `memory` and `core` are its limits of gpu-mem and gpu-core.percentage."""
+    """Build a container; `memory` and `core` are its limits of gpu-mem and gpu-core.percentage."""
     keys = {"memory": MEMORY, "core": CORE}
     limits = {keys[key]: quantity for key, quantity in quantities.items()}
     container: dict[str, Any] = {
@@ -193,7 +192,7 @@ def build_container(name: str = "main", *, env: Any = None, **quantities: str) -
 
 
 def build_gpu_pod(**spec: Any) -> dict[str, Any]:
-    """A pod that asks for 3 GiB, unless `spec` says otherwise; its name is still to be made."""
+    """Build a pod that requests 3 GiB by default, without a generated name."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -209,7 +208,7 @@ def build_affinity(key: str, *, part: str = "matchExpressions", operator: str = 
 
 
 def build_preference(*wishes: tuple[int, str, str, str]) -> Json:
-    """Preferred node affinity: by wish a weight, a label, an operator and a value."""
+    """Build a preferred node affinity of weights, labels, operators and values."""
     terms = [
         {"weight": weight, "preference": {"matchExpressions": [requirement]}}
         for weight, key, operator, value in wishes
@@ -241,7 +240,7 @@ def encode(review: Any) -> bytes:
 
 
 def list_places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a JSON document, as keys and indices."""
+    """List every place in a JSON document, as keys and indices."""
     inner: Any = ()
     if isinstance(value, dict):
         inner = value.items()
@@ -254,7 +253,7 @@ def list_places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]
 
 
 def put_at(value: Any, place: tuple[Any, ...], new: Any) -> None:
-    """Put `new` into that place of a JSON document."""
+    """Put `new` into a place of a JSON document."""
     *path, last = place
     for key in path:
         value = value[key]

@@ -1,4 +1,4 @@
-"""What collectors read in a unit test: pools, nodes and pods, judged by the planner."""
+"""Builds and reads the metrics of pools, nodes and pods that a planner has planned."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -23,20 +23,20 @@ WEB = Workload("Deployment", "web")
 
 
 def a_member(name: str = "gpu-1", *, cards: int = 2, gib: int = 15, **more: Any) -> Node:
-    """A ready member in mode share."""
+    """Build a ready member in mode share."""
     values: dict[str, Any] = {"records": applied(Schedule.SHARE), "gpu_count": cards, **more}
     return a_node(name, {**SHARE, **OURS}, allocatable={MEMORY: cards * gib}, **values)
 
 
 def a_holder(name: str, cards: dict[int, int], *, node: str = "gpu-1", **more: Any) -> Pod:
-    """A pod of the application web that holds so many GiB of each card."""
+    """Build a pod of the application web with so many GiB of each card."""
     values: dict[str, Any] = {"workload": WEB, "cards": cards, **more}
     asks = values.pop("asks", sum(cards.values()))
     return a_gpu_pod(name, node=node, requests={MEMORY: asks}, **values)
 
 
 def a_waiting(name: str, gib: int, pool: str = "training") -> Pod:
-    """A pod that has no node yet."""
+    """Build a pod without a node."""
     selects = frozenset({(names.LABEL_POOL, pool)})
     return a_holder(name, {}, node="", asks=gib, selects=selects, phase="Pending")
 
@@ -46,7 +46,7 @@ def build_sight(
     nodes: Iterable[Node],
     pods: Iterable[Pod] = (),
 ) -> Sight:
-    """What an active controller knows of these."""
+    """Build an active controller's view of these objects."""
     snapshot = a_snapshot(pools=tuple(pools), nodes=tuple(nodes), pods=tuple(pods))
     planner = Planner(Timing())
     planner.update(snapshot, None, NOW)
@@ -61,19 +61,19 @@ def build_sight(
 def measure(
     sight: Sight, *, per_application: bool = True, per_node: bool = True
 ) -> ControllerMetrics:
-    """The metrics of a controller that knows this."""
+    """Build the metrics of a controller with this view."""
     metrics = ControllerMetrics(per_application=per_application, per_node=per_node)
     metrics.look = lambda: sight
     return metrics
 
 
 def list_families(metrics: ControllerMetrics) -> Iterator[Metric]:
-    """All of them, as a Prometheus that asks now reads them."""
+    """List all metrics as Prometheus parses them."""
     return iter(text_string_to_metric_families(metrics.generate().decode()))
 
 
 def read(metrics: ControllerMetrics, series: str, **labels: str) -> float | None:
-    """The value of the series `gpushare_SERIES` with exactly these labels; None without one."""
+    """Read the series `gpushare_SERIES` with exactly these labels; None where there is none."""
     return next(
         (
             sample.value
@@ -86,7 +86,7 @@ def read(metrics: ControllerMetrics, series: str, **labels: str) -> float | None
 
 
 def read_all(metrics: ControllerMetrics, name: str) -> dict[tuple[str, ...], float]:
-    """All series of the metric `gpushare_NAME`, by their labels' values."""
+    """Read all series of the metric `gpushare_NAME`, by their labels' values."""
     (ours,) = (family for family in metrics.families if family.name == name)
     (found,) = (f for f in list_families(metrics) if f.name == ours.full_name)
     return {tuple(s.labels[label] for label in ours.labels): s.value for s in found.samples}

@@ -1,4 +1,4 @@
-"""Plans for one member of a pool."""
+"""Builds members of a pool and their records, and plans for them."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.api.rollout import WorkloadPolicy
 from gpushare.api.status import Approval, PoolPlan, PoolStatus
-from gpushare.core.deviceplugin.findings import NotYet
+from gpushare.core.cause import Cause
 from gpushare.core.nodechange.phases.cordoned import plan_after_recheck
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.releasing import plan_release
@@ -45,7 +45,7 @@ VERIFIED = {names.LABEL_ISOLATION_VERIFIED: "true"}
 UNVERIFIED = {names.LABEL_ISOLATION_VERIFIED: "false"}
 INSTALLER = a_plugin_pod("installer-1", daemonset="cgpu-installer")
 LEFT_INSTALLER = replace(INSTALLER, daemonset=f"{FORMER}{INSTALLER.daemonset}")
-"""Of a DaemonSet whose standard name was given to another."""
+"""Pod of a DaemonSet whose standard name was given to another."""
 NEVER = a_pool(device_plugin={"restart": "Never"})
 
 
@@ -63,7 +63,7 @@ def plan_of(
     acting_since: datetime | None = None,
     slices: Collection[str] = (),
 ) -> StepResult:
-    seen = NodeSnapshot(
+    snapshot = NodeSnapshot(
         node,
         pods,
         parse_records(node),
@@ -78,7 +78,7 @@ def plan_of(
         may_tear_down=may_tear_down,
         acting_since=acting_since,
     )
-    plan = plan_node(seen, pool, ctx)
+    plan = plan_node(snapshot, pool, ctx)
     return plan.begin() if slot_free or plan.initializes else plan
 
 
@@ -97,14 +97,14 @@ def applied(
 
 
 def replaced(times: int, *, minutes_ago: int = 1, retry: str = "") -> NodeRecords:
-    """In mode share, by the last of so many changes, one a minute."""
+    """Build records in mode share after so many restarts of the plugin, one a minute."""
     moments = tuple(NOW - timedelta(minutes=minutes_ago + each) for each in reversed(range(times)))
     restarts = Restarts(retry=retry, at=moments)
     return applied(Schedule.SHARE).model_copy(update={"restarts": restarts})
 
 
 def record_removed(times: int, claim: str = "training/1", retry: str = "") -> NodeRecords:
-    """In mode share; the record of its change was removed so often, a second apart."""
+    """Build records in mode share after so many removals of the change's record, one a second."""
     removals = tuple(NOW - timedelta(seconds=each + 1) for each in reversed(range(times)))
     drift = Drift(claim=claim, retry=retry, removals=removals)
     return applied(Schedule.SHARE).model_copy(update={"drift": drift})
@@ -120,18 +120,18 @@ def expect_change(plan: StepResult) -> Change:
 
 
 def expect_applied(plan: StepResult) -> LastApplied:
-    """What the plan says of the mode that is in force."""
+    """Return the applied mode in the plan's record."""
     return LastApplied.model_validate_json(expect_apply(plan).annotations[names.ANNOTATION_APPLIED])
 
 
 def expect_idle(plan: StepResult | None, state: NodeState, reason: Reason) -> StepResult:
-    """Nothing is done to the node, and this is what it says of itself."""
+    """Check that the plan has no action, and this state and reason."""
     assert plan is not None
     assert (plan.state, plan.reason, plan.action) == (state, reason, None)
     return plan
 
 
-def expect_not_yet(missing: NotYet | None, reason: Reason, *words: str) -> NotYet:
+def expect_cause(missing: Cause | None, reason: Reason, *words: str) -> Cause:
     """What a node lacks for its mode; its message has these words in it."""
     assert missing is not None
     assert missing.reason is reason
@@ -152,7 +152,7 @@ def written(node: Node, action: object) -> Node:
 
 
 def follow(node: Node, plan: StepResult) -> Node:
-    """The node once this has been written to it; but for its group no label of others stays."""
+    """Return the node after the plan's write; of labels of others only its group stays."""
     apply = expect_apply(plan)
     return replace(written(node, apply), labels={"group": "gpu", **apply.labels})
 
@@ -160,7 +160,7 @@ def follow(node: Node, plan: StepResult) -> Node:
 def observe(
     node: Node, pods: Sequence[Pod] = (), change: Change | None = None, **more: Any
 ) -> NodeSnapshot:
-    """The node with these pods; in this change, whatever its annotations say."""
+    """Build a snapshot of the node with these pods and this change."""
     records = parse_records(node) if change is None else NodeRecords(change=change)
     return NodeSnapshot(node, pods, records, **more)
 
@@ -168,9 +168,9 @@ def observe(
 def recheck(
     node: Node, *pods: Pod, now: datetime = NOW, slices: Collection[str] = (), **more: bool
 ) -> ApplyNode | None:
-    """What is written to a cordoned node once its pods were looked at again."""
-    seen = NodeSnapshot(node, pods, parse_records(node), resource_slices=slices)
-    return plan_after_recheck(seen, now, Timing(), **more)
+    """Plan the write to a cordoned node after its pods were read again."""
+    snapshot = NodeSnapshot(node, pods, parse_records(node), resource_slices=slices)
+    return plan_after_recheck(snapshot, now, Timing(), **more)
 
 
 def expect_recheck(
@@ -182,7 +182,7 @@ def expect_recheck(
 
 
 def plan_once_noted(node: Node, pool: Pool, *pods: Pod, now: datetime = NOW) -> StepResult:
-    """What is planned once all is written that leaves the node in service."""
+    """Plan after all writes that leave the node in service."""
     plan = plan_of(node, pool, *pods, now=now)
     for _ in range(3):
         if isinstance(plan.action, ApplyNode) and plan.action.cordon is node.owns_cordon:
@@ -192,7 +192,7 @@ def plan_once_noted(node: Node, pool: Pool, *pods: Pod, now: datetime = NOW) -> 
 
 
 def under_way(phase: ChangePhase, **more: Any) -> NodeRecords:
-    """A change from share to cgpu, labelled at NOW."""
+    """Build records of a change from share to cgpu, labelled at NOW."""
     change = deferred(0).change
     assert change is not None
     labelled_at = None if phase is ChangePhase.CORDONED else NOW
@@ -201,7 +201,7 @@ def under_way(phase: ChangePhase, **more: Any) -> NodeRecords:
 
 
 def on_basic(of: Schedule, to: Schedule, phase: ChangePhase, **more: Any) -> NodeRecords:
-    """A change on the Basic edition that restarts the plugin, of a node that was in share."""
+    """Build records of a change on the Basic edition that restarts the plugin."""
     way = {"edition": Edition.BASIC, "from_mode": of, "to": to, "restart": True, "labelled_at": NOW}
     records = under_way(phase, **{**way, **more})
     before = applied(Schedule.SHARE, edition=Edition.BASIC)
@@ -216,15 +216,15 @@ def change_of(records: NodeRecords) -> Change:
 def plan_leave_of(
     node: Node, *pods: Pod, pool: Pool | None = None, now: datetime = NOW
 ) -> StepResult | None:
-    seen = NodeSnapshot(node, pods, parse_records(node))
-    plan = plan_release(seen, pool, ReconcileContext(now, plugin_daemonsets=PRO_INSTALLED))
+    snapshot = NodeSnapshot(node, pods, parse_records(node))
+    plan = plan_release(snapshot, pool, ReconcileContext(now, plugin_daemonsets=PRO_INSTALLED))
     return plan.begin() if plan is not None else None
 
 
 def expect_release(
     node: Node, *pods: Pod, pool: Pool | None = None, now: datetime = NOW
 ) -> StepResult:
-    """What is planned for a node on which something is ours."""
+    """Plan a node that has something of ours."""
     plan = plan_leave_of(node, *pods, pool=pool, now=now)
     assert plan is not None
     return plan
@@ -241,19 +241,19 @@ def a_kind(
 
 
 def agreed(*kinds: ChangeKind, to: str = "") -> PoolStatus:
-    """The status of a pool for which these kinds were agreed to, under the hash `to`."""
+    """Build the status of a pool whose plan `to` with these kinds was approved."""
     listed = tuple(sorted(map(str, kinds)))
     approval = Approval(hash=to or hash_kinds(kinds), kinds=listed)
     return PoolStatus(plan=PoolPlan(approved=approval))
 
 
 def a_settled(name: str = "gpu-1", *, records: NodeRecords | None = None, **more: Any) -> Node:
-    """A member that is in mode share, as the operator left it."""
+    """Build a member in mode share after its change."""
     return a_node(name, {**SHARE, **OURS}, records=records or applied(Schedule.SHARE), **more)
 
 
 def an_isolating(name: str = "gpu-1", *, records: NodeRecords | None = None, **more: Any) -> Node:
-    """A member that is in mode cgpu, as the operator left it."""
+    """Build a member in mode cgpu after its change."""
     return a_node(name, {**CGPU, **OURS}, records=records or applied(), **more)
 
 
@@ -268,7 +268,7 @@ def a_failure(attempt: str = "training/1") -> Failure:
 
 
 def failed(attempt: str = "training/1", **more: Any) -> NodeRecords:
-    """A change from share to cgpu that failed in this attempt."""
+    """Build records of a change from share to cgpu that failed in this attempt."""
     values: dict[str, Any] = {
         "labelled_at": NOW - timedelta(hours=1),
         "plugins": (PluginPod(name="old", uid="old"),),
@@ -283,14 +283,14 @@ def changing(name: str = "gpu-0", *, initializing: bool = False, **more: Any) ->
 
 
 def unlabelled(records: NodeRecords | None = None, **more: Any) -> Node:
-    """A member that is cordoned for its change from share to cgpu, and is labelled share yet."""
+    """Build a member that is cordoned for its change to cgpu, still with the labels of share."""
     records = records or under_way(ChangePhase.CORDONED)
     values: dict[str, Any] = {"unschedulable": True, "owns_cordon": True, **more}
     return a_node(labels={**SHARE, **OURS}, records=records, **values)
 
 
 def cordoned(records: NodeRecords, *, offered: int = 0, **more: Any) -> Node:
-    """A member that is labelled cgpu, and out of service by us."""
+    """Build a member with the labels of cgpu that we cordoned."""
     values: dict[str, Any] = {"gpu_count": 1, "unschedulable": True, "owns_cordon": True, **more}
     offers = {MEMORY: offered}
     return a_node(labels={**CGPU, **OURS}, records=records, allocatable=offers, **values)
@@ -301,7 +301,7 @@ def has_failed(name: str = "gpu-0", **more: Any) -> Node:
 
 
 def done(name: str, **more: Any) -> Node:
-    """A node that its change brought to cgpu."""
+    """Build a node after its change to cgpu."""
     records = applied(from_mode="share", plugins={f"plugin-{name}": 0}, **more)
     return a_node(name, {**CGPU, **OURS}, records=records, allocatable={MEMORY: 15})
 

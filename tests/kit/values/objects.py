@@ -1,4 +1,4 @@
-"""Frozen values for unit tests: a node, a pod, a pool, with what a test cares about."""
+"""Builds nodes, pods and pools for unit tests."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ PRO_DAEMONSETS = frozenset(
 def a_pool(
     name: str = "training", schedule: str = "cgpu", *, edition: str = "Professional", **more: Any
 ) -> Pool:
-    """A pool of all nodes labelled `pool-of: NAME`, unless `nodes` says otherwise."""
+    """Build a pool of all nodes labelled `pool-of: NAME`, or of `nodes`."""
     top: dict[str, Any] = {
         key: more.pop(key)
         for key in (
@@ -60,11 +60,11 @@ _ISOLATING: dict[tuple[str, str], dict[str, str]] = {
     ("Professional", "core_mem"): {"ack.node.gpu.schedule": "core_mem"},
     ("Basic", "cgpu"): {"cgpu": "true", "cgpu.disable.isolation": "false"},
 }
-"""Labels by edition and mode, of the modes that isolate by the kernel."""
+"""Labels of the modes that isolate by the kernel, by edition and mode."""
 
 
 def _say_isolation(labels: Mapping[str, str], records: NodeRecords) -> dict[str, str]:
-    """The label for pods that require isolation, on a node that is as these records say."""
+    """Build the label of verified isolation of a node with these records."""
     change, applied = records.change, records.applied
     mode, is_verified = ("", ""), False
     if change is not None and change.is_under_way and change.labelled_at is not None:
@@ -88,8 +88,8 @@ def a_node(
     owned: frozenset[str] | None = None,
     **more: Any,
 ) -> Node:
-    """A ready GPU node in the group `gpu`; labels of ours that it has are owned by us if `records`.
-    What those say of its isolation is on it, unless nothing is ours."""
+    """Build a ready GPU node in the group `gpu`; with `records` our labels are owned by us, and the
+    label of verified isolation is set."""
     all_labels = {"group": "gpu", **(labels or {})}
     verified = _say_isolation(all_labels, records) if records else {}
     if owned != frozenset():
@@ -110,7 +110,7 @@ def a_node(
 
 
 def a_gpu_pod(name: str = "train-1", *, node: str = "gpu-1", **more: Any) -> Pod:
-    """A running pod that holds 4 GiB of GPU memory."""
+    """Build a running pod with 4 GiB of GPU memory."""
     values: dict[str, Any] = {"phase": "Running", "requests": {MEMORY: 4}, **more}
     return Pod("default", name, f"uid-of-{name}", node=node, **values)
 
@@ -118,13 +118,13 @@ def a_gpu_pod(name: str = "train-1", *, node: str = "gpu-1", **more: Any) -> Pod
 def a_plugin_pod(
     uid: str = "plugin-1", *, node: str = "gpu-1", daemonset: str = GPUSHARE_PLUGIN, **more: Any
 ) -> Pod:
-    """A Ready pod of a node component."""
+    """Build a Ready pod of a node component."""
     values: dict[str, Any] = {"phase": "Running", "ready": True, "ready_since": NOW, **more}
     return Pod("kube-system", f"{daemonset}-{uid}", uid, node=node, daemonset=daemonset, **values)
 
 
 def a_static_plugin(uid: str = "static-1", *, node: str = "gpu-1", **more: Any) -> Pod:
-    """The Ready mirror pod of a whole-card plugin that is a file on its node."""
+    """Build the Ready mirror pod of a whole-card plugin, a static pod."""
     values: dict[str, Any] = {"phase": "Running", "ready": True, "ready_since": NOW, **more}
     name = f"nvidia-device-plugin-{node}"
     return Pod(
@@ -133,9 +133,9 @@ def a_static_plugin(uid: str = "static-1", *, node: str = "gpu-1", **more: Any) 
 
 
 def installed(daemonsets: Iterable[str]) -> PluginDaemonSets:
-    """These, under the names that ACK's charts give them, as the vendor recommends them."""
-    found = frozenset(DaemonSet(name, is_critical=True) for name in daemonsets)
-    return PluginDaemonSets(found=found)
+    """Build the DaemonSets with their names in ACK's charts."""
+    present = frozenset(DaemonSet(name, is_critical=True) for name in daemonsets)
+    return PluginDaemonSets(daemonsets=present)
 
 
 PRO_INSTALLED = installed(PRO_DAEMONSETS)
@@ -144,7 +144,7 @@ PRO_INSTALLED = installed(PRO_DAEMONSETS)
 def a_snapshot(
     *, pools: tuple[Pool, ...], nodes: tuple[Node, ...], pods: tuple[Pod, ...] = ()
 ) -> ClusterSnapshot:
-    """A world with the Professional edition's DaemonSets installed."""
+    """Build a snapshot with the Professional edition's DaemonSets."""
     by_node: dict[str, list[Pod]] = {}
     for pod in pods:
         by_node.setdefault(pod.node, []).append(pod)

@@ -1,4 +1,4 @@
-"""Pools as admission sees them, and pods that go through it."""
+"""Builds pools for admission, and applies decisions to pods."""
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -18,21 +18,21 @@ CARD = 16
 
 
 def a_view(name: str = "training", schedule: str = "cgpu", **more: Any) -> PoolView:
-    """A pool of the Professional edition with one node and room for anything, unless said."""
+    """Build a pool of the Professional edition, by default with one node and room for any pod."""
     edition = Edition(more.pop("edition", "Professional"))
     defaults: Json = {"nodes": 1, "room": a_room([(CARD, 8)])}
     return PoolView(name, Schedule(schedule), edition=edition, **(defaults | more))
 
 
 def a_labelled_view(name: str, *combinations: Mapping[str, str], **more: Any) -> PoolView:
-    """A pool whose nodes have these combinations of labels, and to which no others are added."""
+    """Build a pool whose nodes have these combinations of labels, without autoscaling."""
     keys = {key for each in combinations for key in each} | set(more.pop("keys", ()))
     defaults: Json = {"published_keys": tuple(sorted(keys)), "is_open": False}
     return a_view(name, combinations=combinations, **(defaults | more))
 
 
 def a_room(free: Sequence[tuple[int, int]], *, cards: int = 8, pending: int = 0) -> Room:
-    """Room on `cards` cards of `CARD` units; `free` are (units, number of cards)."""
+    """Build the room on `cards` cards of `CARD` units; `free` are (units, number of cards)."""
     return Room(tuple(free), pending, total=cards * CARD, largest_card=CARD)
 
 
@@ -47,7 +47,7 @@ def admit(
 
 
 def apply_decision(pod: Json, decision: AdmissionDecision) -> Json:
-    """The pod as it is after what the decision writes on it."""
+    """Return the pod after the decision's patch."""
     written = deepcopy(pod)
     spec, metadata = written["spec"], written["metadata"]
     if decision.selector:

@@ -1,4 +1,4 @@
-"""Nodes in their teardown, the Jobs of it, and what is planned for them."""
+"""Builds nodes in their teardown with their Jobs, and plans for them."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -28,17 +28,17 @@ from tests.kit.values.node_plans import (
 from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool
 
 LONG_AFTER = NOW + timedelta(days=3)
-"""Any deadline has passed."""
+"""A time after any deadline."""
 PLUGIN = a_plugin_pod("plugin-1")
 
 
 def manual_pool(**more: Any) -> Pool:
-    """A pool that wants share, and leaves the module to a person."""
+    """Build a pool in mode share with a manual teardown."""
     return a_pool(schedule="share", **more)
 
 
 def job_pool(reboot: str = "Manual", **more: Any) -> Pool:
-    """A pool that wants share, and leaves the module to Jobs."""
+    """Build a pool in mode share with a teardown by Jobs."""
     teardown = {"policy": "Job", "reboot": reboot}
     return a_pool(schedule="share", isolation_teardown=teardown, **more)
 
@@ -46,7 +46,7 @@ def job_pool(reboot: str = "Manual", **more: Any) -> Pool:
 def a_teardown(
     phase: ChangePhase, attempt: int = 1, *, not_ready: bool = False, **more: Any
 ) -> NodeRecords:
-    """The records of a node that leaves cgpu for share for good, labelled at NOW in boot-1."""
+    """Build the records of a node that changes from cgpu to share, labelled at NOW in boot-1."""
     way = {
         "from_mode": Schedule.CGPU,
         "to": Schedule.SHARE,
@@ -60,7 +60,7 @@ def a_teardown(
 def teardown_node(
     phase: ChangePhase, *, boot: str = "boot-1", records: NodeRecords | None = None, **more: Any
 ) -> Node:
-    """A node at this step, cordoned; its resource is there."""
+    """Build a cordoned node in this phase, which offers its resource."""
     labels = CGPU if phase is ChangePhase.CORDONED else SHARE
     values: dict[str, Any] = {
         "unschedulable": True,
@@ -98,7 +98,7 @@ def plan_teardown(
     now: datetime = NOW,
     may_tear_down: bool = True,
 ) -> StepResult:
-    """What is planned for it; the same on every look."""
+    """Plan a node, and check that a second plan is equal."""
     plans = [
         plan_of(node, pool, *pods, jobs=jobs, now=now, may_tear_down=may_tear_down)
         for _ in range(2)
@@ -108,11 +108,11 @@ def plan_teardown(
 
 
 def write(node: Node, plan: StepResult) -> Node:
-    """The node once this was written to it; what others say of it stays."""
+    """Return the node after the plan's write; labels of others stay."""
     return written(node, plan.action)
 
 
 def expect_written(plan: StepResult) -> Change:
-    """The change as the plan leaves it; the cordon stays."""
+    """Return the change in the plan's write, and check that the cordon stays."""
     assert expect_apply(plan).cordon
     return expect_change(plan)

@@ -1,4 +1,4 @@
-"""The webhook's application over pools and namespaces that a test makes up."""
+"""Builds the webhook's server, handler and cache with a test's pools and namespaces."""
 
 import asyncio
 import itertools
@@ -25,7 +25,7 @@ def build_memory(
     namespaces: Iterable[Namespace] = (DEFAULT,),
     clock: Callable[[], float] = time.monotonic,
 ) -> PoolCache:
-    """A memory that has just heard of all this."""
+    """Build a cache with these pools and namespaces."""
     cache = PoolCache(_STALE_SECONDS, clock)
     for pool in pools:
         cache.put_pool(pool.name, None, pool)
@@ -43,7 +43,7 @@ def build_webhook(
     replicas: int = 1,
     max_calls: int = 256,
 ) -> AdmissionServer:
-    """What `gpushare webhook` serves, out of this memory."""
+    """Build the server of `gpushare webhook` with this cache."""
     metrics = metrics or Metrics()
     handler = build_handler(cache, metrics=metrics, replicas=replicas)
     return AdmissionServer(handler, metrics, max_calls)
@@ -56,7 +56,7 @@ def build_handler(
     metrics: Metrics | None = None,
     replicas: int = 1,
 ) -> AdmissionHandler:
-    """What decides there, without a server."""
+    """Build the handler, without a server."""
     return AdmissionHandler(
         cache or build_memory(),
         DecisionLog(),
@@ -67,7 +67,7 @@ def build_handler(
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Let the others go on until it holds; a test's own time limit ends what never does."""
+    """Yield to other tasks until the condition holds, without a limit of its own."""
     for _ in itertools.count():
         if condition():
             return

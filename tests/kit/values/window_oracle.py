@@ -1,4 +1,4 @@
-"""Whether windows are open, by looking at each minute of their zone's clock."""
+"""Tells whether windows are open, by each minute of their zone's clock."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ _MINUTE = timedelta(minutes=1)
 
 
 def is_open(windows: Sequence[MaintenanceWindow], now: datetime) -> bool:
-    """Whether one of them started until now, and has not ended."""
+    """Tell whether one of the windows has started and not ended."""
     return any(_is_open(window, now) for window in windows)
 
 
@@ -64,6 +64,6 @@ def _fits(field: str, value: int) -> bool:
 
 
 def is_frozen(pool: Pool, of_all: Freeze | None, now: datetime) -> bool:
-    """Whether the pool, or all pools, are frozen then."""
+    """Tell whether the pool, or all pools, are frozen at a time."""
     freezes = (pool.spec.rollout.freeze, of_all)
     return any(freeze is not None and freeze.holds(now) for freeze in freezes)

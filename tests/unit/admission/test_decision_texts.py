@@ -9,9 +9,9 @@ from gpushare.api.k8s.namespace import Namespace
 from gpushare.core.admission import Rules
 from gpushare.core.admission.decision import (
     build_annotation,
-    cut,
     join_advice,
     list_causes,
+    sanitize,
 )
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod
@@ -87,7 +87,7 @@ def test_a_warning_shows_as_many_causes_as_it_holds_and_what_to_do() -> None:
 def test_text_is_cut_between_characters_and_carries_no_control_characters(
     text: str, limit: int, expected: str
 ) -> None:
-    assert cut(text, limit) == expected
+    assert sanitize(text, limit) == expected
 
 
 LONG = "x\n" + "ü" * 300

@@ -25,7 +25,7 @@ SEED = token_hex(4) if CASES else "admission"
 PODS_PER_CLUSTER = 10
 ENOUGH = min(100, (CASES or 10_000) // 100)
 
-pytestmark = pytest.mark.timeout(400 + CASES // 100)
+pytestmark = pytest.mark.timeout(1200 + CASES // 100)
 
 REASONS = tuple(Reason)
 AT_ADMISSION = REASONS[REASONS.index(Reason.ROUTED) : REASONS.index(Reason.LATER_NAME) + 1]

@@ -44,7 +44,7 @@ CLUSTERS = int(os.environ.get("GPUSHARE_HISTORIES", "0"))
 SEED = token_hex(4) if CLUSTERS else "wild"
 PODS_PER_CLUSTER = 10
 
-pytestmark = pytest.mark.timeout(400 + CLUSTERS)
+pytestmark = pytest.mark.timeout(1200 + CLUSTERS)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench import labels, load, rollout
-from bench.core.figure import Figure, find_median_range, find_misses, is_steady, tell
+from bench.core.figure import Figure, find_median_range, find_misses, is_steady, report_figures
 from bench.core.stream import LOST, judge_pods
 from bench.core.waiting import BenchError
 from tests.kit.values.doc_pages import PROJECT
@@ -47,7 +47,7 @@ def test_a_figure_beyond_its_bound_is_a_miss(figures: list[Figure], missed: list
 
 def test_a_miss_ends_the_run_as_failed() -> None:
     with pytest.raises(SystemExit, match=r"ratio_300=1\.40"):
-        tell("labels", measure_labels(14))
+        report_figures("labels", measure_labels(14))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from typer.main import get_command
 
 from gpushare.cli.main import app
-from gpushare.cli.program_name import CALLED, NAME, NAMED, name_program
 from tests.kit.cluster.command_line import CommandResult, run_command, start_command, start_python
 
 PROCESSES = {"controller", "webhook", "run", "uninstall"}
@@ -96,52 +95,14 @@ def test_kubectl_offers_files_only_where_an_option_wants_one(words: list[str], a
     assert start_plugin("__complete", *words).out == answer
 
 
-PLUGIN = "kubectl gpushare"
-
-
-@pytest.fixture
-def by_kubectl() -> Iterator[None]:
-    token = CALLED.set(PLUGIN)
-    yield
-    CALLED.reset(token)
-
-
-def test_all_commands_but_those_that_start_a_process_are_known() -> None:
-    assert set(NAMED) | PROCESSES == set(get_command(app).commands)  # type: ignore[attr-defined]
-
-
-@pytest.mark.usefixtures("by_kubectl")
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        (
-            "to approve it, run: gpushare approve p",
-            "to approve it, run: kubectl gpushare approve p",
-        ),
-        ("`gpushare render teardown n`", "`kubectl gpushare render teardown n`"),
-        ("(gpushare explain node n)", "(kubectl gpushare explain node n)"),
-        ("kubectl gpushare plan pool p", "kubectl gpushare plan pool p"),
-        ("kubectl-gpushare plan", "kubectl-gpushare plan"),
-        ("vision/gpushare plan-b", "vision/gpushare plan-b"),
-        ("the gpushare webhook is away", "the gpushare webhook is away"),
-        ("gpushare: there is no pool p", "gpushare: there is no pool p"),
-    ],
-)
-def test_a_hint_is_for_kubectl_where_kubectl_called_us(text: str, named: str) -> None:
-    assert name_program(text) == named
-
-
-def test_else_it_is_as_it_stands() -> None:
-    assert CALLED.get() == NAME
-    assert name_program("gpushare approve p") == "gpushare approve p"
-
-
-def test_the_plugin_names_itself_in_errors_too() -> None:
+def test_commands_have_the_name_that_the_user_typed_and_all_else_is_as_it_is() -> None:
     script = (
         "import sys\n"
+        "from gpushare.analysis.program_name import name_command\n"
         "from gpushare.cli import main\n"
         "from gpushare.cli.output.answer import print_note\n"
-        "main.app = lambda prog_name: print_note('first: gpushare plan pool p')\n"
-        "main.kubectl_gpushare()"
+        "main.app = lambda prog_name: print_note(f'gpushare plan: {name_command(\"plan\")}')\n"
+        "getattr(main, sys.argv[1])()"
     )
-    assert start_python("-c", script).err == "first: kubectl gpushare plan pool p\n"
+    for name, called in (("gpushare", "gpushare"), ("kubectl_gpushare", "kubectl gpushare")):
+        assert start_python("-c", script, name).err == f"gpushare plan: {called} plan\n"

@@ -62,7 +62,7 @@ def test_what_is_no_text_is_escaped_and_all_else_stays() -> None:
 
 def test_a_cell_can_not_make_another_line(capsys: pytest.CaptureFixture[str]) -> None:
     table = lay_out(("NAME", "WHY"), [(HOSTILE, "x"), ("n", HOSTILE)])
-    print_answer(Answer({}, build=lambda wide: table), Format.TABLE)
+    print_answer(Answer({}, lambda document, wide: table), Format.TABLE)
     width = len(HARMLESS) + 2
     shown = [f"{'NAME':<{width}}WHY", f"{HARMLESS:<{width}}x", f"{'n':<{width}}{HARMLESS}"]
     assert capsys.readouterr().out.splitlines() == shown
@@ -96,7 +96,7 @@ def test_data_is_the_same_with_its_controls_escaped(
     shown_as: Format, parse: Callable[[str], Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = {"a": HOSTILE, HOSTILE: [TEXT, r"\x41 \u0041 \\x9b", "x" * 200 + HOSTILE]}
-    print_answer(Answer(document, build=lambda wide: []), shown_as)
+    print_answer(Answer(document, lambda document, wide: []), shown_as)
     printed = capsys.readouterr().out
     assert parse(printed) == document
     assert escape_controls(printed, but="\n") == printed
@@ -129,7 +129,7 @@ def test_a_part_of_an_answer_is_not_printed(capsys: pytest.CaptureFixture[str]) 
         raise KeyError("second")
 
     with pytest.raises(KeyError):
-        print_answer(Answer({}, build=lambda wide: [("first",), *fail()]), Format.TABLE)
+        print_answer(Answer({}, lambda document, wide: [("first",), *fail()]), Format.TABLE)
     assert capsys.readouterr().out == ""
 
 
@@ -152,7 +152,7 @@ def print_on_terminal(**environ: str) -> bytes:
     script = (
         "from gpushare.cli.output.answer import *\n"
         "line = ('plain ' * 5, Styled('red', 'red'))\n"
-        "print_answer(Answer({}, build=lambda wide: [line]), Format.TABLE)"
+        "print_answer(Answer({}, lambda document, wide: [line]), Format.TABLE)"
     )
     ours, theirs = pty.openpty()
     environ = {"PYTHONPATH": str(SOURCE), "TERM": "xterm", "COLUMNS": "20", **environ}
@@ -213,7 +213,7 @@ def test_where_a_character_is_lacking_people_see_its_number_and_data_is_utf_8_al
 
 def test_wide_characters_keep_columns_in_line(capsys: pytest.CaptureFixture[str]) -> None:
     table = lay_out(("NAME", "N"), [("节点四", "1"), ("n", "2")])
-    print_answer(Answer({}, build=lambda wide: table), Format.TABLE)
+    print_answer(Answer({}, lambda document, wide: table), Format.TABLE)
     assert capsys.readouterr().out == "NAME    N\n节点四  1\nn       2\n"
 
 

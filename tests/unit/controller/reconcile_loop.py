@@ -158,6 +158,11 @@ def build_reconciler(
     return reconciler
 
 
+def list_pools_anew(reconciler: Reconciler) -> None:
+    """The next pass lists the pools."""
+    reconciler.pools._list_at = 0.0
+
+
 def put_node(reconciler: Reconciler, node: Node) -> None:
     """It comes, or changes."""
     reconciler.informers.nodes._records[node.name] = node

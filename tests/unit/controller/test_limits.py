@@ -23,6 +23,7 @@ from tests.unit.controller.reconcile_loop import (
     SlowApi,
     build_cordoned,
     build_reconciler,
+    list_pools_anew,
     pass_and_settle,
     put_node,
     start_work,
@@ -174,7 +175,7 @@ async def test_a_node_that_waits_is_not_written_to_for_a_pool_that_is_gone_by_it
     await reconciler._pass_safely()
     await until_quiet(api)
     api.pools.clear()
-    reconciler.pools.list_anew()
+    list_pools_anew(reconciler)
     await reconciler._pass_safely()
     api.go_on.set()
     for _ in range(3):

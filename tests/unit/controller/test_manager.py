@@ -36,6 +36,7 @@ async def running(cluster: EmptyCluster, folder: Path) -> AsyncIterator[asyncio.
             identity="this",
             metrics_host="127.0.0.1",
             metrics_port=0,
+            resync_seconds=0.5,
         )
         controller = asyncio.create_task(run_controller(settings))
         await cluster.is_watched.wait()
@@ -112,6 +113,7 @@ async def test_one_that_hears_nothing_of_a_kind_for_long_gives_the_lease_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     """Its connection is good, so it would renew the Lease for ever, and know nothing."""
+    monkeypatch.setattr("gpushare.controller.pool_store.LIST_SECONDS", 0.0)
     patience, find_unsynced = [3600.0], Reconciler.find_unsynced
     monkeypatch.setattr(
         Reconciler, "find_unsynced", lambda reconciler, _: find_unsynced(reconciler, patience[0])

@@ -28,7 +28,6 @@ class Server:
     def __init__(self, *pool_names: str) -> None:
         self.version = 0
         self.pools: dict[str, Json] = {}
-        self.lists = 0
         self.down = False
         self.meanwhile: Callable[[], Awaitable[None]] = nothing
         for name in pool_names:
@@ -54,7 +53,6 @@ class Server:
         return gone
 
     async def get(self, path: str, **params: str) -> Json:
-        self.lists += 1
         if self.down:
             raise ApiError(503, b"{}", what="list")
         answer = {
@@ -83,6 +81,8 @@ class Copy(Pools):
         self.wakes += 1
 
     async def pass_(self) -> list[str]:
+        """A pass that lists."""
+        self._list_at = 0.0
         await self.refresh()
         return [pool.name for pool in self.all]
 
@@ -97,11 +97,12 @@ async def a_copy(*pool_names: str) -> tuple[Server, Copy]:
     server = Server(*pool_names)
     copy = Copy(server)
     await copy.pass_()
+    copy.take_changed()
     return server, copy
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["echo first", "answer first"])
-async def test_the_echo_of_our_status_causes_neither_a_list_nor_a_pass(is_first: bool) -> None:
+async def test_the_echo_of_our_status_causes_no_pass(is_first: bool) -> None:
     server, copy = await a_copy("a")
 
     async def echo() -> None:
@@ -115,7 +116,6 @@ async def test_the_echo_of_our_status_causes_neither_a_list_nor_a_pass(is_first:
     await copy.pass_()
     assert copy.only.status == READY
     assert copy.take_changed() == set()
-    assert server.lists == 1
 
 
 async def test_a_status_that_somebody_else_wrote_causes_a_pass() -> None:
@@ -175,7 +175,6 @@ async def test_what_events_say_during_a_list_is_newer_than_the_list() -> None:
         copy.take(server.store("new"))
 
     server.meanwhile = change
-    copy.list_anew()
     assert await copy.pass_() == ["changed", "new"]
     assert copy.all[0].generation == 5
 
@@ -191,18 +190,27 @@ async def test_the_successor_under_a_name_is_not_taken_for_the_pool_before() -> 
     assert copy.only.uid == "another"
 
 
-async def test_a_list_that_is_made_now_and_then_and_fails_holds_no_pass_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("gpushare.controller.pool_store.LIST_SECONDS", 0.0)
+async def test_a_list_finds_what_no_event_said_and_names_what_changed() -> None:
+    server, copy = await a_copy("changed", "gone", "stays")
+    server.delete("gone")
+    server.store("changed", metadata={"generation": 2})
+    server.store("new")
+    assert await copy.pass_() == ["changed", "new", "stays"]
+    assert copy.take_changed() == {"changed", "gone", "new"}
+
+
+async def test_a_later_list_that_fails_holds_no_pass_up_and_is_told_of_when_it_fails_for_long() -> (
+    None
+):
     server, copy = await a_copy("a")
     server.down = True
     copy.take(server.store("b"))
     assert await copy.pass_() == ["a", "b"]
-    assert copy.find_unsynced(-1.0) is None
+    assert copy.find_unsynced(-1.0) is not None
     server.down = False
     server.delete("b")
     assert await copy.pass_() == ["a"]
+    assert copy.find_unsynced(-1.0) is None
 
 
 async def test_a_list_of_a_restored_etcd_is_believed_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +218,6 @@ async def test_a_list_of_a_restored_etcd_is_believed_later(monkeypatch: pytest.M
     server.delete("b")
     server.version = 1
     server.store("a", metadata={"generation": 0})
-    copy.list_anew()
     server.version = 1
     assert await copy.pass_() == ["a", "b"]
     assert copy.must_retry

@@ -21,6 +21,7 @@ from tests.unit.controller.reconcile_loop import (
     LoopApi,
     SlowApi,
     build_reconciler,
+    list_pools_anew,
     pass_and_settle,
     put_node,
     settle,
@@ -159,7 +160,7 @@ async def test_a_pool_is_released_after_its_status_arrived(monkeypatch: pytest.M
     reconciler = build_reconciler(api, [a_pool()])
     await reconciler._pass_safely()
     api.pools = [a_pool(deleting=True)]
-    reconciler.pools.list_anew()
+    list_pools_anew(reconciler)
     await reconciler._pass_safely()
     assert released == []
     api.go_on.set()
@@ -206,7 +207,7 @@ def become_unreadable(api: LoopApi, reconciler: Reconciler, error: str) -> None:
     """Of the one pool, the next list says that its spec can't be read."""
     pool = a_pool()
     api.pools = [UnreadablePool(pool.name, pool.uid, 2, pool.status, error)]
-    reconciler.pools.list_anew()
+    list_pools_anew(reconciler)
 
 
 async def test_when_the_loop_ends_nothing_is_being_written() -> None:

@@ -20,7 +20,7 @@ class EmptyStage:
 
     def __init__(self) -> None:
         self.view = self
-        self.said: list[str] = []
+        self.output: list[str] = []
         self.ends: list[str] = []
 
     def open(self, report: object) -> None:

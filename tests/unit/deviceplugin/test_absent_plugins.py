@@ -8,13 +8,13 @@ import pytest
 from gpushare.api.k8s.daemonset import DaemonSet, parse_daemonset
 from gpushare.api.k8s.pod import Pod, parse_pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.deviceplugin.findings import NotYet
+from gpushare.core.cause import Cause
 from gpushare.core.deviceplugin.verification import verify_mode
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
-from tests.kit.values.node_plans import INSTALLER, expect_not_yet, observe
+from tests.kit.values.node_plans import INSTALLER, expect_cause, observe
 from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, installed
 
 CGPU = MODES[Edition.PROFESSIONAL, Schedule.CGPU]
@@ -63,7 +63,7 @@ def test_the_end_of_a_long_message_is_read() -> None:
     assert len(pod.crash) < 250
 
 
-def explain(pods: list[Pod], daemonsets: PluginDaemonSets, **node: Any) -> NotYet | None:
+def explain(pods: list[Pod], daemonsets: PluginDaemonSets, **node: Any) -> Cause | None:
     ctx = ReconcileContext(NOW, plugin_daemonsets=daemonsets)
     return verify_mode(observe(a_node(allocatable={MEMORY: 15}, **node), pods), CGPU, ctx)
 
@@ -74,22 +74,22 @@ def test_a_plugin_that_crash_loops_is_told_with_the_log_and_the_kubelets_restart
     told = explain([INSTALLER, plugin], installed([plugin.daemonset]))
     logs = f"kubectl -n kube-system logs {plugin.name} --previous"
     words = (crash, logs, "already connected", "systemctl restart kubelet")
-    expect_not_yet(told, Reason.PLUGIN_RESTARTING, *words)
+    expect_cause(told, Reason.PLUGIN_RESTARTING, *words)
     refused = explain(
         [INSTALLER, replace(plugin, crash=f"{crash}: {REFUSED}")], installed([plugin.daemonset])
     )
     # A status shows the beginning.
-    shown = expect_not_yet(refused, Reason.PLUGIN_RESTARTING).message[:240]
+    shown = expect_cause(refused, Reason.PLUGIN_RESTARTING).message[:240]
     assert "CrashLoopBackOff" in shown
     assert "systemctl restart kubelet" in shown
     leaving = [INSTALLER, replace(plugin, deleting=True)]
     told = explain(leaving, installed([plugin.daemonset]))
-    assert crash not in expect_not_yet(told, Reason.PLUGIN_RESTARTING).message
+    assert crash not in expect_cause(told, Reason.PLUGIN_RESTARTING).message
 
 
 def of_daemonset(name: str, **spec: Any) -> PluginDaemonSets:
     raw = {"metadata": {"name": name}, "spec": {"template": {"spec": spec}}}
-    return PluginDaemonSets(found=frozenset({parse_daemonset(raw)}))
+    return PluginDaemonSets(daemonsets=frozenset({parse_daemonset(raw)}))
 
 
 def affinity(*terms: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def test_where_a_daemonset_does_not_select_the_node_the_missing_label_is_told(
 ) -> None:
     ctx = ReconcileContext(NOW, plugin_daemonsets=of_daemonset(RECOVER, **spec))
     told = verify_mode(observe(a_node(labels={"zone": "c"}), []), BASIC_DEFAULT, ctx)
-    expect_not_yet(told, Reason.COMPONENT_NOT_READY, RECOVER, lacks)
+    expect_cause(told, Reason.COMPONENT_NOT_READY, RECOVER, lacks)
 
 
 @pytest.mark.parametrize("spec", [{}, {"nodeSelector": {"group": "gpu"}}], ids=["all", "by label"])
@@ -127,7 +127,7 @@ def test_where_a_daemonset_selects_the_node_its_pods_are_to_be_looked_at(
     ctx = ReconcileContext(NOW, plugin_daemonsets=of_daemonset(RECOVER, **spec))
     told = verify_mode(observe(a_node(), []), BASIC_DEFAULT, ctx)
     words = (f"-n kube-system describe daemonset {RECOVER}", "Pending")
-    expect_not_yet(told, Reason.COMPONENT_NOT_READY, *words)
+    expect_cause(told, Reason.COMPONENT_NOT_READY, *words)
 
 
 def test_a_pod_that_is_there_is_looked_at_whatever_its_daemonset_selects() -> None:
@@ -135,7 +135,7 @@ def test_a_pod_that_is_there_is_looked_at_whatever_its_daemonset_selects() -> No
     ctx = ReconcileContext(NOW, plugin_daemonsets=of_daemonset(RECOVER, nodeSelector={"a": "b"}))
     pod = a_plugin_pod(daemonset=RECOVER, ready=False, ready_since=None)
     told = verify_mode(observe(a_node(), [pod]), BASIC_DEFAULT, ctx)
-    expect_not_yet(told, Reason.COMPONENT_NOT_READY, "get pods -o wide")
+    expect_cause(told, Reason.COMPONENT_NOT_READY, "get pods -o wide")
 
 
 GPU_PRESENT = [
@@ -148,7 +148,7 @@ GPU_PRESENT = [
 
 @pytest.mark.parametrize("labels", [{}, {"nvidia.com/gpu.present": "true"}])
 def test_of_nvidias_affinity_one_term_is_enough(labels: dict[str, str]) -> None:
-    (found,) = of_daemonset("nvdp", affinity=affinity(*GPU_PRESENT)).found
+    (found,) = of_daemonset("nvdp", affinity=affinity(*GPU_PRESENT)).daemonsets
     unmet = found.selection.describe_unmet("gpu-1", labels)
     expected = () if labels else ("feature.node.kubernetes.io/pci-10de.present in (true)",)
     assert unmet == expected
@@ -167,7 +167,7 @@ def test_of_nvidias_affinity_one_term_is_enough(labels: dict[str, str]) -> None:
 def test_an_unmet_requirement_is_told_as_a_label_selector(
     demand: dict[str, Any], told: str
 ) -> None:
-    (found,) = of_daemonset("x", affinity=affinity({"key": "k", **demand})).found
+    (found,) = of_daemonset("x", affinity=affinity({"key": "k", **demand})).daemonsets
     labels = {"k": "a"} if demand["operator"] in ("DoesNotExist", "NotIn") else {}
     assert found.selection.describe_unmet("gpu-1", labels) == (told,)
 

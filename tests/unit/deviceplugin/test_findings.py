@@ -10,7 +10,8 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.deviceplugin.findings import NotYet, find_competing_plugins, find_plugin_problem
+from gpushare.core.cause import Cause
+from gpushare.core.deviceplugin.findings import find_competing_plugins, find_plugin_problem
 from gpushare.core.deviceplugin.verification import verify_mode, verify_return
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.snapshot.actions import NodeState, ReleaseNode
@@ -26,9 +27,9 @@ from tests.kit.values.node_plans import (
     change_of,
     cordoned,
     expect_apply,
+    expect_cause,
     expect_change,
     expect_idle,
-    expect_not_yet,
     expect_release,
     observe,
     plan_of,
@@ -58,7 +59,7 @@ def _offering(gpu_count: int = 1, **more: int) -> Node:
     )
 
 
-def _compete(node: Node, *pods: Pod, schedule: str = "share", **more: Any) -> NotYet | None:
+def _compete(node: Node, *pods: Pod, schedule: str = "share", **more: Any) -> Cause | None:
     return find_competing_plugins(node, pods, _mode(schedule, **more), AT)
 
 
@@ -80,7 +81,7 @@ def test_two_daemonsets_that_serve_one_resource_compete(
     schedule: str, own: Pod, conflict: Pod
 ) -> None:
     trouble = _compete(_offering(memory=15), own, conflict, schedule=schedule)
-    expect_not_yet(
+    expect_cause(
         trouble,
         Reason.COMPETING_PLUGINS,
         f"{own.daemonset} and {conflict.daemonset} both serve",
@@ -134,7 +135,7 @@ def test_whoever_gives_out_what_another_does_too_competes(
     node: Node, pods: tuple[Pod, ...], mode: tuple[str, str], words: tuple[str, ...]
 ) -> None:
     trouble = _compete(node, *pods, schedule=mode[0], edition=mode[1])
-    expect_not_yet(trouble, Reason.COMPETING_PLUGINS, *words)
+    expect_cause(trouble, Reason.COMPETING_PLUGINS, *words)
 
 
 @pytest.mark.parametrize(
@@ -151,14 +152,14 @@ def test_plugins_of_two_stacks_are_told_as_such(
 ) -> None:
     trouble = _compete(node, *pods, schedule=mode[0], edition=mode[1])
     words = (f"pod kube-system/{pods[1].name} serves {WHOLE}", "Remove all but one")
-    expect_not_yet(trouble, Reason.COMPETING_STACKS, *words)
+    expect_cause(trouble, Reason.COMPETING_STACKS, *words)
 
 
 def test_hami_leaves_with_no_change() -> None:
     missing = verify_mode(
         observe(BOTH, [PLUGIN, HAMI]), _mode("share"), AT, previous_mode=_mode("default")
     )
-    expect_not_yet(missing, Reason.COMPETING_STACKS)
+    expect_cause(missing, Reason.COMPETING_STACKS)
 
 
 def test_competing_plugins_hold_a_node_at_rest_up() -> None:
@@ -189,7 +190,7 @@ def test_a_change_is_not_over_while_a_third_plugin_serves_its_resource() -> None
     way = {"from_mode": Schedule.DEFAULT, "to": Schedule.SHARE}
     change, pods = change_of(under_way(ChangePhase.LABELLED, **way)), [PLUGIN, CORE_PLUGIN]
     missing = verify_return(observe(MEMORY_ALONE, pods, change, was_zero=True), AT)
-    expect_not_yet(missing, Reason.COMPETING_PLUGINS, CORE_PLUGIN.daemonset)
+    expect_cause(missing, Reason.COMPETING_PLUGINS, CORE_PLUGIN.daemonset)
     assert verify_return(observe(MEMORY_ALONE, pods[:1], change, was_zero=True), AT) is None
 
 
@@ -210,7 +211,7 @@ def test_a_resource_of_another_mode_is_left_over(
     if left is None:
         assert trouble is None
     else:
-        found = expect_not_yet(trouble, Reason.LEFT_OVER_RESOURCE, left, "restart the kubelet")
+        found = expect_cause(trouble, Reason.LEFT_OVER_RESOURCE, left, "restart the kubelet")
         assert found.wait is None
 
 
@@ -227,7 +228,7 @@ def test_a_resource_may_still_be_on_its_way_out_when_the_plugin_has_just_started
 def test_a_resource_goes_with_the_plugin_that_is_being_deleted() -> None:
     previous_mode = replace(WHOLE_PLUGIN, deleting=True)
     trouble = find_plugin_problem(observe(BOTH, [PLUGIN, previous_mode]), _mode("share"), AT)
-    assert expect_not_yet(trouble, Reason.LEFT_OVER_RESOURCE).wait is not None
+    assert expect_cause(trouble, Reason.LEFT_OVER_RESOURCE).wait is not None
 
 
 @pytest.mark.parametrize(
@@ -251,7 +252,7 @@ def test_a_plugin_that_counts_in_another_unit_than_the_installation_is_told(
     trouble = find_plugin_problem(observe(node, [PLUGIN]), _mode("share"), at)
     if counted:
         words = (f"plugin counts {counted}", f"--memory-unit={told}")
-        expect_not_yet(trouble, Reason.MEMORY_UNIT_DIFFERS, *words)
+        expect_cause(trouble, Reason.MEMORY_UNIT_DIFFERS, *words)
     else:
         assert trouble is None
 
@@ -279,7 +280,7 @@ def test_a_plugin_that_is_ready_and_found_no_card_is_told_from_a_silent_one(
 ) -> None:
     node = _offering(memory=0, gpu_count=cards)
     words = (f"logs {pod.name}`",) if reason is Reason.RESOURCE_NOT_READY else ()
-    expect_not_yet(verify_mode(observe(node, [pod]), _mode(schedule), AT), reason, *words)
+    expect_cause(verify_mode(observe(node, [pod]), _mode(schedule), AT), reason, *words)
 
 
 @pytest.mark.parametrize("restarted_again", [None, True])
@@ -307,7 +308,7 @@ UNKNOWN = a_plugin_pod("unknown-1", daemonset="unknown device plugin")
 def test_a_copy_of_the_plugin_competes_with_it_and_is_told_by_its_pod(schedule: str) -> None:
     trouble = _compete(MEMORY_ALONE, PLUGIN, COPY, schedule=schedule)
     words = (f"pod kube-system/{COPY.name}", MEMORY, "pluginDaemonSets")
-    expect_not_yet(trouble, Reason.COMPETING_PLUGINS, *words)
+    expect_cause(trouble, Reason.COMPETING_PLUGINS, *words)
     assert _compete(MEMORY_ALONE, PLUGIN, replace(COPY, deleting=True)) is None
 
 
@@ -318,7 +319,7 @@ def test_a_copy_alone_serves_its_node() -> None:
 
 def test_a_copy_of_the_plugin_competes_with_whole_cards() -> None:
     trouble = _compete(BOTH, WHOLE_PLUGIN, COPY, schedule="default")
-    expect_not_yet(trouble, Reason.COMPETING_PLUGINS, COPY.name, "allocated twice")
+    expect_cause(trouble, Reason.COMPETING_PLUGINS, COPY.name, "allocated twice")
 
 
 def test_what_an_unknown_plugin_serves_is_not_known_so_it_competes_with_nobody() -> None:
@@ -331,7 +332,7 @@ def test_a_plugin_that_is_installed_twice_competes_with_itself() -> None:
     """As by two manifests of the same plugin (NVIDIA/k8s-device-plugin, issue 255)."""
     first, second = (a_plugin_pod(name, owner=f"of-{name}") for name in ("first", "second"))
     trouble = _compete(MEMORY_ALONE, first, second)
-    expect_not_yet(trouble, Reason.COMPETING_PLUGINS, first.name, second.name)
+    expect_cause(trouble, Reason.COMPETING_PLUGINS, first.name, second.name)
     rolling = a_plugin_pod("second", owner="of-first")
     assert _compete(MEMORY_ALONE, first, rolling) is None
     assert _compete(MEMORY_ALONE, first, replace(second, deleting=True)) is None

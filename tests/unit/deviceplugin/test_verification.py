@@ -28,8 +28,8 @@ from tests.kit.values.node_plans import (
     applied,
     change_of,
     expect_applied,
+    expect_cause,
     expect_change,
-    expect_not_yet,
     observe,
     plan_of,
     plan_once_noted,
@@ -58,7 +58,7 @@ def test_open_source_default_without_whole_cards_is_reported_and_complete(
 ) -> None:
     node = a_node(allocatable=allocatable)
     missing = find_missing_whole_card(node, OPEN_DEFAULT)
-    expect_not_yet(missing, Reason.WHOLE_CARD_PLUGIN_MISSING, WHOLE)
+    expect_cause(missing, Reason.WHOLE_CARD_PLUGIN_MISSING, WHOLE)
     assert verify_mode(observe(node, []), OPEN_DEFAULT, ReconcileContext(NOW)) is None
 
 
@@ -74,7 +74,7 @@ def test_a_recorded_plugin_pod_that_is_still_there_is_not_its_own_successor() ->
     node, old, new = a_node(allocatable={MEMORY: 15}), a_plugin_pod("old"), a_plugin_pod("new")
     ctx = ReconcileContext(NOW)
     missing = verify_return(observe(node, [INSTALLER, old], change, was_zero=True), ctx)
-    expect_not_yet(missing, Reason.PLUGIN_RESTARTING)
+    expect_cause(missing, Reason.PLUGIN_RESTARTING)
     pods = [INSTALLER, old, new]
     assert verify_return(observe(node, pods, change, was_zero=True), ctx) is None
 
@@ -154,7 +154,7 @@ MISSING: dict[str, tuple[Node, list[Pod], Mode, ReconcileContext, Reason, str]] 
 def test_what_a_mode_still_lacks_on_a_node_is_told(
     node: Node, pods: list[Pod], mode: Mode, ctx: ReconcileContext, reason: Reason, told: str
 ) -> None:
-    expect_not_yet(verify_mode(observe(node, pods), mode, ctx), reason, told)
+    expect_cause(verify_mode(observe(node, pods), mode, ctx), reason, told)
 
 
 def test_of_two_plugins_the_one_that_came_last_has_its_time_to_settle() -> None:
@@ -169,7 +169,7 @@ def test_of_two_plugins_the_one_that_came_last_has_its_time_to_settle() -> None:
 def test_a_static_plugin_that_has_just_started_has_its_time() -> None:
     ctx = ReconcileContext(NOW + timedelta(seconds=20))
     missing = verify_mode(observe(OFFERS_NONE, [STATIC]), DEFAULT, ctx)
-    assert expect_not_yet(missing, ABSENT).wait == timedelta(seconds=40)
+    assert expect_cause(missing, ABSENT).wait == timedelta(seconds=40)
 
 
 @pytest.mark.parametrize("ready", [True, False], ids=["ready", "its kubelet is away"])
@@ -202,7 +202,7 @@ def test_a_change_to_shared_cards_is_over_once_the_static_plugin_gives_nothing_o
     missing = verify_return(observe(node, [PLUGIN, STATIC], change, was_zero=True), AT)
     if gives:
         told = "Move /etc/kubernetes/manifests/nvidia-device-plugin.yml"
-        expect_not_yet(missing, ABSENT, told)
+        expect_cause(missing, ABSENT, told)
     else:
         assert missing is None
 
@@ -256,7 +256,7 @@ def test_a_stale_extender_is_told_with_the_first_three_pods_on_cards_that_are_no
         observe(node, [PLUGIN, *pods]), MODES[Edition.OPEN_SOURCE, Schedule.SHARE], AT
     )
     words = ("deployment/gpushare-schd-extender", "2 more")
-    told = expect_not_yet(trouble, Reason.EXTENDER_STALE, *words).message
+    told = expect_cause(trouble, Reason.EXTENDER_STALE, *words).message
     assert re.findall(r"p\d \(card \d\)", told) == [f"p{card} (card {card})" for card in (2, 3, 4)]
 
 

@@ -9,8 +9,9 @@ from gpushare.analysis.adoption.notes import AdoptionCode
 from gpushare.analysis.finding import FindingCode
 from gpushare.analysis.migration.finding import MigrationCode
 from gpushare.names import Reason
-from tests.kit.values.doc_pages import DOCS
+from tests.kit.values.doc_pages import DOCS, PROJECT
 from tools.generated_pages import PAGES, render
+from tools.program_messages import render_messages
 
 ROW = r"^\| `([A-Z]\w+)` \| .+ \|$"
 HEADING = r"^### (\w+)$"
@@ -62,3 +63,8 @@ def test_what_the_page_on_migration_says_is_left_as_it_is_is_so() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_says_what_the_program_says(page: str) -> None:
     assert (DOCS / f"{page}.md").read_text() == render(page), "run `make program-docs`"
+
+
+def test_the_list_of_messages_is_that_of_the_program() -> None:
+    listed = (PROJECT / "tests/golden/messages.txt").read_text()
+    assert listed == render_messages(), "run `make golden`"

@@ -179,7 +179,7 @@ def build(name: str = "some", image: str = "some", **spec: Any) -> DaemonSet:
     ids=["name", "image", "node selector", "node affinity"],
 )
 def test_a_daemonset_that_may_be_it_is_suggested(found: DaemonSet) -> None:
-    daemonsets = PluginDaemonSets(found=frozenset({found, BYSTANDER}))
+    daemonsets = PluginDaemonSets(daemonsets=frozenset({found, BYSTANDER}))
     assert daemonsets.suggest(GPUSHARE_PLUGIN) == [found.name]
     assert daemonsets.suggest("ack-mps-control") == []
 
@@ -188,7 +188,7 @@ def test_the_likeliest_are_suggested_and_none_that_is_another_component() -> Non
     likely = build("gpushare-plugin", IMAGE, affinity=AFFINITY)
     exporter = build("exporter", affinity=AFFINITY)
     core = build("gpushare-core-device-plugin-ds", IMAGE, affinity=AFFINITY)
-    daemonsets = PluginDaemonSets(found=frozenset({likely, exporter, core}))
+    daemonsets = PluginDaemonSets(daemonsets=frozenset({likely, exporter, core}))
     assert daemonsets.suggest(GPUSHARE_PLUGIN) == ["gpushare-plugin"]
 
 

@@ -37,7 +37,8 @@ def a_file(**spec: Any) -> Json:
 
 
 def find(live: Json, **spec: Any) -> list[str]:
-    return [str(each) for each in find_kept_fields(live, a_file(**spec))]
+    kept = find_kept_fields(live, a_file(**spec))
+    return [f"spec.{'.'.join(each.path)} (owned by {each.manager})" for each in kept]
 
 
 @pytest.mark.parametrize("operation", ["Apply", "Update"])

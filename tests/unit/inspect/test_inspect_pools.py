@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpushare.analysis.inspect.pools import PoolNode
 from gpushare.api.k8s.node import MAX_CARDS
 from gpushare.api.pruned.cluster import Cluster
 from gpushare.cli.inspect.pools_view import _note
-from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.snapshot.actions import NodeState, StepResult
-from gpushare.core.snapshot.isolation import NOTHING_SHARED
 from gpushare.names import Reason
 from tests.kit.values.found_clusters import Asked, build_found_cluster, build_found_pool
 from tests.kit.values.manifests import (
@@ -24,7 +20,6 @@ from tests.kit.values.manifests import (
     build_pod,
     build_whole_card_pod,
 )
-from tests.kit.values.objects import a_node
 
 MODE = {NODE_POOL_LABEL: NODE_POOL, "ack.node.gpu.schedule": "share"}
 
@@ -112,8 +107,7 @@ def test_a_card_that_an_entry_names_and_the_node_has_not_is_shown(shown: Shown) 
 
 
 def test_a_node_that_is_ready_with_a_warning_says_which() -> None:
-    plan = StepResult("n1", NodeState.READY, Reason.EXTENDER_STALE, "card 2")
-    node = PoolNode(a_node("n1"), (), plan, "share", NodeRecords(), NOTHING_SHARED)
+    node = {"state": "ready", "reason": "ExtenderStale", "untoleratedTaints": [], "takesPods": True}
     assert _note(node).text == Reason.EXTENDER_STALE
 
 

@@ -8,10 +8,10 @@ import pytest
 from aiohttp import web
 
 from gpushare import names
-from gpushare.core.snapshot.actions import ApplyNode, NamedPod
+from gpushare.core.snapshot.actions import ApplyNode, NamedPod, ReleaseNode
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError
-from gpushare.kube.resources.nodes import apply_node, build_release
+from gpushare.kube.resources.nodes import apply_node, build_release, release_node
 from gpushare.kube.resources.pods import delete_plugin
 from tests.kit.values.fake_api import says, served_by
 
@@ -151,3 +151,10 @@ def test_a_release_fails_where_that_was_written_meanwhile(
 
 def test_nothing_is_released_of_another_node_with_the_same_name() -> None:
     assert build_release(_node(OURS), "2") == []
+
+
+async def test_a_release_whose_node_can_not_be_read_says_what_was_refused() -> None:
+    async with served_by(says(status=403)) as api:
+        with pytest.raises(ApiError) as raised:
+            await release_node(api, ReleaseNode("gpu-1", "1"))
+    assert raised.value.status == 403

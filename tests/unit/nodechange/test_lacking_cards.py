@@ -35,9 +35,9 @@ from tests.kit.values.configurations import (
 )
 from tests.kit.values.node_plans import (
     a_settled,
+    expect_cause,
     expect_change,
     expect_idle,
-    expect_not_yet,
     plan_of,
 )
 from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool
@@ -216,4 +216,4 @@ def test_cards_that_the_extenders_config_map_calls_unhealthy_are_told(
     told = find_unhealthy_cards(found, MODES[edition, "share"], reported)
     assert (told is not None) is is_told
     if told is not None:
-        expect_not_yet(told, Reason.UNHEALTHY_CARDS, "kube-system/unhealthy-gpu-gpu-1")
+        expect_cause(told, Reason.UNHEALTHY_CARDS, "kube-system/unhealthy-gpu-gpu-1")

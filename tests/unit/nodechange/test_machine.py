@@ -12,13 +12,13 @@ from gpushare.api.k8s.job import Job, JobState
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, Schedule
+from gpushare.core.cause import Cause
 from gpushare.core.nodechange.machine import MACHINE, Phase, find_rule
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.ownership.drift import WRITES_PER_PACE
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.drift_record import Drift, DriftRevert
 from gpushare.core.records.node_records import NodeRecords, parse_records
-from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.snapshot.actions import JobPhase, StepResult
 from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
@@ -164,7 +164,7 @@ SITUATIONS: dict[str, MemberStep] = {
     "Cordoned: node-not-ready": _step(unlabelled(ready=False)),
     "Cordoned: rollout-halted": _step(unlabelled(), is_halted=True),
     "Cordoned: window-closed": _step(
-        unlabelled(), closed=Refusal(Reason.WAITING_FOR_WINDOW, "Waiting for a window")
+        unlabelled(), closed=Cause(Reason.WAITING_FOR_WINDOW, "Waiting for a window")
     ),
     "Cordoned: pods-unreadable": _step(unlabelled(), is_refused=True, now=LATER),
     "Cordoned: pods-remain": _step(unlabelled(), HOLD, a_gpu_pod()),

@@ -12,8 +12,8 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.cli.exit_codes import CommandError
 from gpushare.cli.render.teardown import expect_commands_due
+from gpushare.core.cause import Cause
 from gpushare.core.deviceplugin.findings import (
-    NotYet,
     explain_still_offered,
     find_competing_plugins,
     find_plugin_problem,
@@ -201,7 +201,7 @@ def _say(node: Node, pool: Pool, *jobs: Job) -> str:
     return plan_teardown(node, pool, *jobs, may_tear_down=bool(jobs)).message
 
 
-def _tell(trouble: NotYet | None) -> str:
+def _tell(trouble: Cause | None) -> str:
     assert trouble is not None
     return trouble.message
 

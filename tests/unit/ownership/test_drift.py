@@ -9,12 +9,13 @@ import pytest
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Schedule
+from gpushare.core.cause import Cause
 from gpushare.core.nodechange.member_step import find_enforced_labels
 from gpushare.core.ownership.drift import PACE, WRITES_PER_PACE, Enforcement, Verdict, judge_drift
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
 from gpushare.core.records.node_records import NodeRecords, parse_records
-from gpushare.core.snapshot.actions import Blocker, NodeState
+from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.core.status.pool_status import MAX_MESSAGE_BYTES
 from gpushare.names import Reason
@@ -300,7 +301,7 @@ def test_a_pool_that_turned_to_observing_keeps_its_nodes() -> None:
 
 def test_a_node_that_is_refused_takes_nobodys_turn() -> None:
     snapshot = a_snapshot(pools=(a_pool(),), nodes=(a_settled("a"), a_settled("b")))
-    snapshot = replace(snapshot, refusals={"a": Blocker(Reason.WRITE_REFUSED, "denied")})
+    snapshot = replace(snapshot, refusals={"a": Cause(Reason.WRITE_REFUSED, "denied")})
     decided = plan_snapshot(snapshot).decided
     assert [node for node, plan in decided.items() if plan.uses_budget] == ["b"]
 

@@ -9,11 +9,12 @@ import pytest
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
+from gpushare.core.cause import Cause
 from gpushare.core.planner.joins import JoinEnd, Joins, find_next
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.snapshot.actions import Blocker, NodeState
+from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.pool_status import MAX_SAMPLE_BYTES, build_status
@@ -231,7 +232,7 @@ def test_one_that_is_starting_has_its_place_until_its_record_shows() -> None:
 
 def test_a_node_that_the_api_server_refuses_goes_last() -> None:
     snapshot = snapshot_of(*some_new(MOST + 1))
-    refusals = {"new-000": Blocker(Reason.WRITE_REFUSED, "an admission policy says no")}
+    refusals = {"new-000": Cause(Reason.WRITE_REFUSED, "an admission policy says no")}
     assert "new-000" not in list_cordoned(replace(snapshot, refusals=refusals))
 
 

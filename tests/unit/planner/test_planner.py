@@ -10,11 +10,12 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.selector import LabelSelector, Nodes, matches_selector
 from gpushare.api.status import PoolStatus, Releasing
+from gpushare.core.cause import Cause
 from gpushare.core.ownership.claims import decide_claim, find_owner, is_member
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.suppressed import suppress
 from gpushare.core.records.node_records import NodeRecords, parse_records
-from gpushare.core.snapshot.actions import ApplyNode, Blocker, NodeState, RecheckPods, ReleaseNode
+from gpushare.core.snapshot.actions import ApplyNode, NodeState, RecheckPods, ReleaseNode
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
 from gpushare.names import Reason
@@ -359,6 +360,6 @@ def test_a_node_whose_pool_is_gone_is_released() -> None:
 
 def test_a_write_that_was_refused_is_told_instead_of_what_was_to_be_written() -> None:
     snapshot = a_snapshot(pools=(a_pool(),), nodes=(a_node(labels=CGPU),))
-    snapshot = replace(snapshot, refusals={"gpu-1": Blocker(Reason.WRITE_REFUSED, "denied")})
+    snapshot = replace(snapshot, refusals={"gpu-1": Cause(Reason.WRITE_REFUSED, "denied")})
     (plan,) = plan_snapshot(snapshot).members["training"]
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.WRITE_REFUSED)

@@ -304,7 +304,7 @@ class Histories(Disturbances):
         self.checker.expect_turns(begun, busy, snapshot, blocked, self.cluster.now)
         self.cluster = self.operator.release(plan, self.cluster)
         if is_told:
-            self.cluster = self.operator.tell(self.cluster)
+            self.cluster = self.operator.write_statuses(self.cluster)
         return plan.requeue_at
 
     def _carry_out(self, node: str) -> None:
@@ -315,7 +315,7 @@ class Histories(Disturbances):
             expect_to_lead(of, read_phase(before, node), read_phase(self.cluster, node))
 
 
-@pytest.mark.timeout(400 + 5 * EXAMPLES)
+@pytest.mark.timeout(1200 + 5 * EXAMPLES)
 def test_whatever_happens_every_promise_holds_and_all_comes_to_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -347,7 +347,7 @@ def _draw_spec(chance: random.Random) -> dict[str, object]:
     }
 
 
-@pytest.mark.timeout(400 + 5 * EXAMPLES)
+@pytest.mark.timeout(1200 + 5 * EXAMPLES)
 def test_in_rollouts_that_are_interrupted_every_promise_holds_and_many_reach_every_rule(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

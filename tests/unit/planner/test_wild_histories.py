@@ -61,7 +61,7 @@ def play(seed: object) -> None:
     history.teardown()
 
 
-@pytest.mark.timeout(400 + 2 * HISTORIES)
+@pytest.mark.timeout(1200 + 2 * HISTORIES)
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_on_untidy_clusters_every_promise_holds_and_all_comes_to_rest(batch: int) -> None:
     run = random.randrange(2**32)

@@ -10,12 +10,12 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import Rollout as Spec
+from gpushare.core.cause import Cause
 from gpushare.core.planner import planner as planning
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.rollout.budget import RolloutProgress, count_max_unavailable, find_start_refusal
-from gpushare.core.rollout.refusal import Refusal
-from gpushare.core.snapshot.actions import Blocker, RecheckPods, StepResult
+from gpushare.core.snapshot.actions import RecheckPods, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.plan_status import judge_rollout
@@ -118,9 +118,7 @@ def _progress(**more: int | str) -> RolloutProgress:
     return replace(none, **more)  # type: ignore[arg-type]
 
 
-def _refuse(
-    rollout: Spec, progress: RolloutProgress, *, initializes: bool = False
-) -> Refusal | None:
+def _refuse(rollout: Spec, progress: RolloutProgress, *, initializes: bool = False) -> Cause | None:
     pool = a_pool(rollout=rollout.model_dump())
     return find_start_refusal(pool, progress, initializes=initializes)
 
@@ -244,7 +242,7 @@ def test_nodes_that_are_only_cordoned_are_let_go_of_when_the_pool_halts() -> Non
 
 def test_a_node_whose_pods_cannot_be_read_stays_cordoned_and_other_cordoned_ones_go_on() -> None:
     nodes = [replace(_at(ChangePhase.CORDONED), name=name) for name in ("gpu-1", "gpu-2")]
-    refused = Blocker(Reason.WRITE_REFUSED, "pods is forbidden")
+    refused = Cause(Reason.WRITE_REFUSED, "pods is forbidden")
     snapshot = a_snapshot(pools=(a_pool(rollout=WIDE),), nodes=(*nodes, a_settled("gpu-3")))
     snapshot = replace(snapshot, refusals={"gpu-1": refused})
     planner, later = Planner(Timing()), NOW + timedelta(minutes=20)
@@ -274,7 +272,7 @@ def test_cordoned_nodes_go_on_in_the_pass_in_which_a_freeze_ends_and_ends_the_ha
 def test_where_a_node_has_failed_a_retry_is_told_whatever_else_halts_the_pool() -> None:
     held = replace(_at(ChangePhase.CORDONED), name="gpu-1")
     waiting = a_settled("gpu-3")
-    refused = {"gpu-1": Blocker(Reason.WRITE_REFUSED, "pods is forbidden")}
+    refused = {"gpu-1": Cause(Reason.WRITE_REFUSED, "pods is forbidden")}
     pool = a_pool(rollout=WIDE)
     snapshot = a_snapshot(pools=(pool,), nodes=(held, has_failed("gpu-2"), waiting))
     planner = Planner(Timing())

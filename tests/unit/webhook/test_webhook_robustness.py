@@ -33,7 +33,7 @@ EXAMPLES = int(os.environ.get("GPUSHARE_REVIEWS", "0"))
 SECRET = "hunter2"
 """What a container is told: no answer and no log line may repeat it."""
 
-pytestmark = pytest.mark.timeout(180 + EXAMPLES)
+pytestmark = pytest.mark.timeout(600 + EXAMPLES)
 
 fuzzing = settings(
     max_examples=EXAMPLES or 25, suppress_health_check=[HealthCheck.function_scoped_fixture]

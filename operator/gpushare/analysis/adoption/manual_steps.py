@@ -8,6 +8,7 @@ from shlex import quote
 from gpushare import names
 from gpushare.analysis.adoption.grouping import split
 from gpushare.analysis.adoption.upgrade import Upgrade
+from gpushare.analysis.program_name import name_command
 from gpushare.api.pool import DeletionPolicy, Pool
 from gpushare.editions.registry import EDITIONS, get_mode
 
@@ -38,7 +39,7 @@ def list_steps(
     left = [each for edition, each in EDITIONS.items() if edition in present and each.successor]
     yield ManualStep(
         "Save the pools to a file before you change anything",
-        (f"gpushare migrate pools{chosen}{by} -o yaml > professional.yaml",),
+        (name_command(f"migrate pools{chosen}{by} -o yaml > professional.yaml"),),
     )
     yield ManualStep(
         "If this is a dedicated cluster, migrate it to ACK Pro. The Professional edition runs on "
@@ -77,7 +78,7 @@ def list_steps(
         f"Migrate workloads whose pods select removed labels ({selecting} now), in their owners' "
         f"templates. Quotas on {names.RESOURCE_GPU_MEMORY} stay valid: both editions count the "
         "same",
-        (f"gpushare migrate workloads -A{chosen}",),
+        (name_command(f"migrate workloads -A{chosen}"),),
     )
 
 

@@ -15,6 +15,7 @@ from gpushare.analysis.adoption.existing_labels import Carried, read_carried
 from gpushare.analysis.adoption.grouping import AdoptedPool, group_nodes
 from gpushare.analysis.adoption.notes import AdoptionCode, Note, gather, note
 from gpushare.analysis.adoption.simulation import simulate
+from gpushare.analysis.program_name import name_command
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.snapshot.cluster import ClusterSnapshot
@@ -92,7 +93,7 @@ def plan_upgrade(
         note(
             AdoptionCode.ALREADY_PROFESSIONAL,
             node,
-            "already has labels of the Professional edition: use `gpushare adopt`",
+            f"already has labels of the Professional edition: use `{name_command('adopt')}`",
         )
         for node in sorted(to.keys() - in_adopted.keys())
     ]

@@ -12,6 +12,7 @@ from gpushare.analysis.node_findings import (
     list_switches,
     name_node,
 )
+from gpushare.analysis.program_name import name_command
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Schedule
 from gpushare.core.capacity.node_capacity import observe_node_capacity, tell_unit
@@ -57,7 +58,8 @@ def judge_nodes(
             serving += _SERVE.issuperset(each.code for each in told)
         if pool is None and knows_pools and _shares(node):
             said = f"The node has {list_switches(node)}, but no pool selects it"
-            remedy = "To get the pools that describe such nodes, run: gpushare adopt"
+            adopt = name_command("adopt")
+            remedy = f"To get the pools that describe such nodes, run: {adopt}"
             found.append(find(FindingCode.LABELLED_MANUALLY, name_node(node), said, remedy))
     yield from group_by_code(found)
     yield from judge_units(labelled)
@@ -74,7 +76,8 @@ def judge_nodes(
 def _lead_to_node(finding: Finding) -> Finding:
     """Add the command that shows all of its node, after the remedy for its code."""
     more = look_up(finding.code) if isinstance(finding.code, Reason) else finding.remedy
-    return replace(finding, remedy=f"{more}. For details, run: gpushare explain {finding.object}")
+    command = name_command(f"explain {finding.object}")
+    return replace(finding, remedy=f"{more}. For details, run: {command}")
 
 
 def _shares(node: Node) -> bool:

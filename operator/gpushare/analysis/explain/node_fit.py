@@ -12,6 +12,7 @@ from shlex import quote
 from msgspec import structs
 
 from gpushare import names
+from gpushare.analysis.program_name import name_command
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.node_selection import NodeSelection
 from gpushare.api.k8s.pod import Pod
@@ -147,7 +148,8 @@ def _find_state_rejections(tolerations: Tolerations, place: Place) -> Iterator[R
     node, plan = place.node, place.plan
     if plan is not None and place.is_changing and plan.state is NodeState.FAILED:
         told = f"the node's isolation change failed: {plan.message}"
-        remedy = f"fix the failed isolation change (gpushare explain node {node.name})"
+        command = name_command(f"explain node {node.name}")
+        remedy = f"fix the failed isolation change ({command})"
         yield Rejection(plan.reason, told, remedy, _MEND)
     elif plan is not None and place.is_changing:
         told = f"the node's isolation change is in progress: {plan.message}"
@@ -275,7 +277,8 @@ def _explain_not_offered(resource: str, place: Place) -> Rejection:
     held_up = plan is not None and plan.state in (NodeState.BLOCKED, NodeState.FAILED)
     why = f" ({plan.reason}: {plan.message})" if plan is not None and held_up else ""
     told = f"the node does not offer {resource}{why}"
-    remedy = f"get its device plugin to serve {resource} (gpushare explain node {place.node.name})"
+    command = name_command(f"explain node {place.node.name}")
+    remedy = f"get its device plugin to serve {resource} ({command})"
     return Rejection(Reason.RESOURCE_NOT_OFFERED, told, remedy, _MEND)
 
 

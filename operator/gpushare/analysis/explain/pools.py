@@ -30,12 +30,6 @@ class ConditionLine:
     def is_healthy(self) -> bool:
         return self.now.status == _HEALTHY.get(self.now.type, "True")
 
-    @property
-    def is_told(self) -> bool:
-        """Whether the controller wrote the same."""
-        told = self.told
-        return told is not None and (told.status, told.reason) == (self.now.status, self.now.reason)
-
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:

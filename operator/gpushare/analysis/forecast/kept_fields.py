@@ -28,9 +28,6 @@ class KeptField:
     manager: str
     value: Any
 
-    def __str__(self) -> str:
-        return f"spec.{'.'.join(self.path)} (owned by {self.manager})"
-
 
 def find_kept_fields(live: Json, given: Json) -> tuple[KeptField, ...]:
     """Find those of the pool `live` that an apply of the manifest `given` keeps."""

@@ -14,6 +14,7 @@ from gpushare.core.nodechange.releasing import find_left, plan_release
 from gpushare.core.nodechange.step import transition_of
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.records.change_record import Change, ChangePhase
+from gpushare.core.rollout.budget import TURNS
 from gpushare.core.rollout.change_kinds import ChangeKind
 from gpushare.core.snapshot.actions import ApplyNode, NamedPod, NodeState, StepResult
 from gpushare.core.snapshot.change_policy import build_policy
@@ -24,11 +25,8 @@ from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Outcome, Transitio
 from gpushare.editions.registry import find_transition, get_mode, settled_labels
 from gpushare.names import Reason
 
-_TURNS = frozenset(
-    {Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY, Reason.WAITING_FOR_WINDOW}
-    | {Reason.WAITING_FOR_JOINS}
-)
-"""Nothing is wrong: other nodes come first."""
+_WAVES = TURNS | {Reason.WAITING_FOR_WINDOW}
+"""Nothing is wrong: other nodes come first, or a window starts later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ class NodeForecast:
     def blocker(self) -> str:
         """Reason code of what it waits for; empty where that is only its wave."""
         waits = self.plan.state not in (NodeState.READY, NodeState.UPDATING)
-        comes = self.plan.reason in _TURNS and self.wave is not None
+        comes = self.plan.reason in _WAVES and self.wave is not None
         return str(self.plan.reason) if waits and not comes else ""
 
 

@@ -15,12 +15,13 @@ from gpushare.api.status import PoolCapacity
 from gpushare.core.capacity.cards import count_used, measure_cards
 from gpushare.core.capacity.demand import NoDemand, NodeSize, find_no_demand
 from gpushare.core.capacity.pool_capacity import find_own, list_sizes
+from gpushare.core.cause import Cause
 from gpushare.core.decision_settings import build_planner
 from gpushare.core.nodechange.blockers import find_other_stack
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.snapshot.actions import Blocker, StepResult
+from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.core.status.unschedulable_pods import (
@@ -78,7 +79,7 @@ class NodeCards:
 class OutsideNode(NodeCards):
     """A node that is in no pool."""
 
-    stacks: Blocker | None
+    stacks: Cause | None
     """The other stack that gives out its cards, or those that compete; None where a pool may have
     it."""
 

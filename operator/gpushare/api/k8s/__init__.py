@@ -1,1 +1,1 @@
-"""Kubernetes objects, as far as they are read."""
+"""Parsers of Kubernetes objects, for the fields that decisions need."""

@@ -1,6 +1,6 @@
-"""The scheduler's ledger of GPU memory: the cards that a pod holds, by its annotations.
+"""Parses the scheduler's ledger of GPU memory: the cards of a pod, in its annotations.
 
-Anybody who may write pods can write these, so nothing in them is believed to be well-formed.
+Anybody who may write pods can write these annotations, so they may be malformed.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ import orjson
 from gpushare import names
 
 MAX_TEXT = 4096
-"""An entry of ten containers on sixteen cards is a third of this; what is longer is no entry."""
+"""Limit of an entry in characters, three times that of ten containers on sixteen cards."""
 MAX_DIGITS = 8
-"""Of a count or an amount; a card of a tebibyte, counted in MiB, has seven."""
+"""Limit of the digits of a count or an amount; a card of a tebibyte has seven in MiB."""
 _MAX_NUMBER_DIGITS = 18
-"""With more a number may not fit into 64 bits."""
+"""Limit of digits of a number that fits into 64 bits."""
 _KEPT = 1024
 
 NO_CARDS: Mapping[int, int] = MappingProxyType({})
@@ -25,12 +25,11 @@ NO_CARDS: Mapping[int, int] = MappingProxyType({})
 def parse_ledger(annotations: Mapping[str, str], memory: int, limit: int) -> Mapping[int, int]:
     """Return units of GPU memory by card index; empty where no entry can be parsed.
 
-    The Professional scheduler's entry, `{container: {card: units}}`, goes first, unless it gives
-    more than `limit`: what the pod's containers, init containers included, may have together. Else
-    the older one of the Basic and open-source schedulers: one card, which holds all of `memory`,
-    the limits of the containers alone. The scheduler extender wrote that amount on the pod as well,
-    and does not look at it again before it restarts. Never raises. Equal entries are one object,
-    kept once.
+    The Professional scheduler's entry, `{container: {card: units}}`, counts unless it exceeds
+    `limit`, the sum of the limits of all containers, init containers included. Otherwise the entry
+    of the Basic and open-source schedulers counts: one card, with all of `memory`, the sum without
+    init containers. The scheduler extender's own amount on the pod is not read, since the extender
+    reads it only when it restarts. Never raises. Equal entries are one object.
     """
     allocation = annotations.get(names.ANNOTATION_ALLOCATION, "")
     cards = _parse_allocation(allocation) if 0 < len(allocation) <= MAX_TEXT else NO_CARDS
@@ -44,8 +43,8 @@ def parse_ledger(annotations: Mapping[str, str], memory: int, limit: int) -> Map
 def _parse_allocation(text: str) -> Mapping[int, int]:
     cards: dict[int, int] = {}
     try:
-        for held in orjson.loads(text).values():
-            for card, units in held.items():
+        for units_by_card in orjson.loads(text).values():
+            for card, units in units_by_card.items():
                 index = parse_count(card)
                 if index is None or type(units) is not int or not 0 <= units < 10**MAX_DIGITS:
                     return NO_CARDS
@@ -61,7 +60,7 @@ def _hold(card: int, units: int) -> Mapping[int, int]:
 
 
 def parse_number(text: str) -> int | None:
-    """Parse a whole number as Go's `strconv.Atoi` does, with or without a sign; None for others."""
+    """Parse a whole number as Go's `strconv.Atoi` does, also with a sign; None for other text."""
     sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
     if not (digits.isascii() and digits.isdigit()):
         return None

@@ -1,9 +1,10 @@
-"""DaemonSets of device plugins: those of the plugins' namespace, whose standard names are given to
-renamed ones, and those of NVIDIA and HAMi, in any namespace and under any name. Besides, those
-that install NVIDIA's driver.
+"""Identifies DaemonSets of device plugins, and of NVIDIA's driver, by standard names.
 
-Everything that is decided knows the DaemonSets by their standard names, those of ACK's charts. What
-a cluster calls them is translated where pods and DaemonSets are read, and nowhere else.
+DaemonSets of the plugins' namespace may be renamed by the installation's settings; those of NVIDIA
+and HAMi are found in any namespace and under any name.
+
+Decisions use only standard names, which are those of ACK's charts. Names of the cluster are
+translated only where pods and DaemonSets are read.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -18,11 +19,11 @@ from gpushare.api.k8s.node_selection import ANYWHERE, NodeSelection, read_node_s
 from gpushare.api.k8s.pod_shape import Container, Spec
 
 NONE_RENAMED: Mapping[str, str] = MappingProxyType({})
-"""Of a cluster that has renamed none."""
+"""Standard names of a cluster that has renamed no DaemonSet."""
 FORMER = "former "
-"""Before the standard name of a DaemonSet that has lost it; no DaemonSet is called like that."""
+"""Prefix for a DaemonSet whose standard name was given to another one; no valid name has it."""
 NVIDIA_DAEMONSET = "nvidia-device-plugin-daemonset"
-"""As NVIDIA's manifest and its GPU Operator name it."""
+"""Name in NVIDIA's manifest and its GPU Operator."""
 GFD_DAEMONSET = "gpu-feature-discovery"
 NVIDIA_MPS_DAEMONSET = "nvidia-device-plugin-mps-control-daemon"
 NVIDIA_DAEMONSETS = frozenset({NVIDIA_DAEMONSET, GFD_DAEMONSET, NVIDIA_MPS_DAEMONSET})
@@ -32,26 +33,26 @@ NVIDIA_CONTAINERS = {
     "gpu-feature-discovery": GFD_DAEMONSET,
     "mps-control-daemon-ctr": NVIDIA_MPS_DAEMONSET,
 }
-"""Of NVIDIA's chart, but for one of the GPU Operator. The chart's DaemonSets have the release's
-name, and all the same pod labels (NVIDIA/k8s-device-plugin, issue 982)."""
+"""Standard names by containers of NVIDIA's chart and of the GPU Operator. The chart's DaemonSets
+have the release's name, and all the same pod labels (NVIDIA/k8s-device-plugin, issue 982)."""
 CONFIGS_FOLDER = "/available-configs"
-"""Where config-manager finds the entries of the ConfigMap, by chart and by GPU Operator."""
+"""Mount path of the ConfigMap in config-manager, in the chart and the GPU Operator."""
 GPUSHARE_DAEMONSET = "gpushare-device-plugin-ds"
 UNNAMED = "another "
-"""Before the standard name of gpushare's plugin: of a pod that runs it under no known DaemonSet."""
+"""Prefix of the standard name of gpushare's plugin, for a pod without a known DaemonSet."""
 UNKNOWN_PLUGIN = "unknown device plugin"
-"""Of a pod that may register anything with the kubelet; no DaemonSet is called like that."""
+"""Name for a pod that may register any resource with the kubelet; no valid DaemonSet name."""
 _KUBELETS_FOLDER = "/var/lib/kubelet/device-plugins"
 _OTHER_DEVICES = ("sriov", "sr-iov", "rdma", "fuse", "kvm", "fpga", "qat", "sgx")
-"""In the names of plugins that serve no GPU."""
+"""Words in the names of plugins for other devices than GPUs."""
 HAMI_DAEMONSET = "hami-device-plugin"
-"""The name in HAMi's documentation, and the component of its pods under any name."""
+"""Name in HAMi's documentation, and the component label of its pods under any name."""
 DRIVER_DAEMONSET = "nvidia-driver-daemonset"
-"""As the GPU Operator names it; that of an NVIDIADriver has another name. Its pod is Ready once the
-driver is loaded (NVIDIA/gpu-operator, assets/state-driver)."""
+"""Name in the GPU Operator, except for NVIDIADrivers. Its pod is Ready once the driver is loaded
+(NVIDIA/gpu-operator, assets/state-driver)."""
 _DRIVER_LABELS = frozenset(
     {
-        # The GPU Operator's pods: older versions have the first alone, an NVIDIADriver the second.
+        # The GPU Operator's pods: older versions have only the first, an NVIDIADriver the second.
         ("app", DRIVER_DAEMONSET),
         (names.LABEL_COMPONENT, "nvidia-driver"),
         # On GKE, where users install it (GoogleCloudPlatform/container-engine-accelerators).
@@ -59,28 +60,28 @@ _DRIVER_LABELS = frozenset(
     }
 )
 MIG_DAEMONSET = "migparted-device-plugin"
-"""ACK's for MIG devices: of the resources that are known here it serves none."""
+"""ACK's plugin for MIG devices, which serves none of `names.GPU_RESOURCES`."""
 _ACKS = names.STANDARD_DAEMONSETS | {MIG_DAEMONSET}
 _OTHERS = NVIDIA_DAEMONSETS | {HAMI_DAEMONSET}
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonSet:
-    """A DaemonSet, as far as it shows which plugin it runs."""
+    """A DaemonSet, with the fields that show which plugin it runs."""
 
     name: str
-    """What the cluster calls it."""
+    """Name in the cluster."""
     images: frozenset[str] = frozenset()
-    """The last part of each, without tag and digest."""
+    """Names of the images, without registry, tag and digest."""
     selection: NodeSelection = ANYWHERE
-    """On which nodes its pods run, taints aside."""
+    """Nodes of the pods, taints aside."""
     is_critical: bool = False
-    """Its pods have a system priority: no node that runs short evicts them ("Pod Priority and
-    Preemption" in the Kubernetes documentation)."""
+    """Whether the pods have a system priority, so that node pressure evicts none ("Pod Priority
+    and Preemption" in the Kubernetes documentation)."""
     standard: str = ""
-    """Standard name, where its containers tell it."""
+    """Standard name by the containers, if any."""
     config_map: str = ""
-    """The ConfigMap from which its config-manager, if it has one, takes the configuration."""
+    """ConfigMap of the config-manager, if the DaemonSet has one."""
 
 
 def parse_daemonset(raw: Mapping[str, Any]) -> DaemonSet:
@@ -120,12 +121,11 @@ def find_standard_name(
     *,
     is_plugins: bool,
 ) -> str:
-    """Find the standard name of the DaemonSet that owns a pod; empty for one of no interest.
+    """Find the standard name of the DaemonSet that owns a pod; empty for any other DaemonSet.
 
-    One that `is_plugins`, of the device plugins' namespace, keeps the `name` that it is known by.
-    `paths` are those of the host that it mounts. Elsewhere anybody may imitate a plugin but for its
-    mount of the kubelet's folder, and what installs a driver but for a folder of the node: the Pod
-    Security Standard `baseline` forbids both.
+    In the device plugins' namespace (`is_plugins`) a known `name` counts. Elsewhere anybody may
+    imitate a plugin's name and labels, but not its mount of the kubelet's folder, nor a driver's
+    mount of the host, among `paths`: the Pod Security Standard `baseline` forbids them.
     """
     if is_plugins and (name in _ACKS or name.startswith(FORMER)):
         return name
@@ -144,11 +144,12 @@ def find_standard_name(
 def identify_plugin_by_folder(
     known: str, owner: str, containers: Iterable[Mapping[str, Any]], paths: Iterable[str]
 ) -> str:
-    """Identify a device plugin that is none of the known ones; empty for a pod that is none.
+    """Identify the device plugin that a pod runs without a known DaemonSet; empty for none.
 
-    `known` is the standard name of the DaemonSet that has it, `owner` its own. `paths` are those of
-    the host that it mounts: without the kubelet's folder none can register. gpushare's is known by
-    its image; of the others nobody knows what they serve, if it is no other kind of device.
+    `known` is the standard name of the pod's DaemonSet, if any, `owner` the name of its owner. A
+    plugin needs the kubelet's folder among `paths`, the mounted paths of the host. gpushare's
+    plugin is identified by its image; another is `UNKNOWN_PLUGIN`, unless its names show that it
+    serves other devices.
     """
     if known in _ACKS or known in _OTHERS or known.startswith(FORMER):
         return known
@@ -167,7 +168,7 @@ def identify_plugin_by_folder(
 
 
 def _is_plugins_folder(path: str) -> bool:
-    """Tell whether a folder of the host holds the sockets of device plugins."""
+    """Tell whether a folder of the host is that of device plugins' sockets."""
     return path.rstrip("/").endswith("/device-plugins")
 
 
@@ -175,7 +176,7 @@ def list_standard_names(given: Mapping[str, str]) -> Mapping[str, str]:
     """Map the cluster's DaemonSet names to standard names; `given` maps the other way.
 
     A DaemonSet whose standard name was given to another is `FORMER`: it may still run that plugin,
-    and nobody said that this one may be restarted.
+    but the settings do not allow a restart of it.
     """
     former = {name: f"{FORMER}{name}" for name in given}
     return {**former, **{actual: name for name, actual in given.items()}}

@@ -1,4 +1,4 @@
-"""Counts what a pod requests, as kube-scheduler counts it, and what of GPUs it may hold unasked."""
+"""Counts a pod's requests as kube-scheduler does, and finds GPUs that it may use without them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,22 +11,22 @@ from gpushare.api.k8s.resources.host import HostResources, parse_scaled
 from gpushare.api.k8s.resources.quantity import is_count, parse_exactly, parse_quantity
 
 _ON = ("true", "1")
-"""Values of CGPU_DISABLE that count (vendor's guide on cGPU)."""
+"""Values of CGPU_DISABLE that disable isolation (vendor's guide on cGPU)."""
 _NO_DEVICES = ("none", "void", "")
 """Values of NVIDIA_VISIBLE_DEVICES that give no card (NVIDIA Container Toolkit)."""
 _FROM_ELSEWHERE = "?"
-"""Of a variable that is read from somewhere: it may be anything."""
+"""Value for a variable with `valueFrom`, whose value is unknown."""
 _DEVICES = "/dev/nvidia"
-"""How the paths of cards on their node begin."""
+"""Prefix of the paths of cards on a node."""
 DEVICES_FOLDER = "/var/run/nvidia-container-devices"
-"""Each path that a container mounts below it names a card (NVIDIA Container Toolkit, with
+"""Folder in which each mounted path of a container names a card (NVIDIA Container Toolkit, with
 `accept-nvidia-visible-devices-as-volume-mounts`)."""
 _RUNTIME_CLASS = "nvidia"
-"""RuntimeClass of the GPU Operator; its others begin like that (nvidia-cdi, nvidia-legacy)."""
+"""RuntimeClass of the GPU Operator, and prefix of its others (nvidia-cdi, nvidia-legacy)."""
 ALL_DEVICES = "privileged, with all of /dev"
-"""What shows that a pod may use every device, as many do that use no card."""
+"""Sign of a pod that may use every device, though most such pods use no card."""
 _REFERENCE = "$("
-"""Begins a reference to another variable, which the kubelet resolves."""
+"""Begin of a reference to another variable, which the kubelet resolves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,15 @@ class GpuEnvironment:
     """The GPU variables of a container; of two with one name the last counts."""
 
     disables_isolation: bool = False
-    """CGPU_DISABLE turns isolation off."""
+    """Whether CGPU_DISABLE turns isolation off."""
     may_disable_isolation: bool = False
-    """It does, or its value is only known when the container starts."""
+    """Whether CGPU_DISABLE turns isolation off, or has a value that is only known at the start."""
     names_cards: bool = False
-    """NVIDIA_VISIBLE_DEVICES says which cards it sees, whatever it is given."""
+    """Whether NVIDIA_VISIBLE_DEVICES names the visible cards, whatever is allocated."""
     hides_cards: bool = False
-    """NVIDIA_VISIBLE_DEVICES says that it sees none, whatever its image says."""
+    """Whether NVIDIA_VISIBLE_DEVICES hides all cards, whatever the image sets."""
     means_gpu: bool = False
-    """It sets one of both, and not to say that it wants no card."""
+    """Whether one of both variables is set, to a value other than for no card."""
 
 
 NO_GPU_ENVIRONMENT = GpuEnvironment()
@@ -68,22 +68,21 @@ def read_gpu_environment(container: Container) -> GpuEnvironment:
 
 
 Amounts = Mapping[str, int]
-"""By GPU resource."""
+"""Amounts by GPU resource."""
 NO_AMOUNTS: Amounts = MappingProxyType({})
 _VENDOR = "nvidia.com/"
 _VENDORS = (_VENDOR, "aliyun.com/")
 _HOST_SCALES = {"cpu": 1000, "memory": 1}
-"""Of what is counted: thousandths of a CPU, and bytes."""
+"""Units of counted requests: thousandths of a CPU, and bytes."""
 SIDECAR = "Always"
-"""Restart policy of an init container that keeps running beside the others."""
+"""Restart policy of a sidecar, an init container that keeps running."""
 
 
 def count_gpu_requests(spec: Spec) -> Amounts:
-    """Count the GPU resources that a pod spec asks for.
+    """Count the GPU resources that a pod spec requests, as kube-scheduler does.
 
-    As kube-scheduler counts: containers and sidecars run together; an init container runs beside
-    the sidecars started before it; the larger of the two is needed ("Sidecar Containers" in the
-    Kubernetes documentation).
+    Containers and sidecars run together; an init container runs beside the sidecars started before
+    it; the larger sum counts ("Sidecar Containers" in the Kubernetes documentation).
     """
     starting = spec.init_containers or ()
     running = spec.containers or ()
@@ -91,7 +90,7 @@ def count_gpu_requests(spec: Spec) -> Amounts:
 
 
 def count_host_requests(spec: Spec) -> HostResources:
-    """Count the CPU and the memory that a pod spec requests, in the same way."""
+    """Count the CPU and the memory that a pod spec requests, as kube-scheduler does."""
     starting = spec.init_containers or ()
     running = [_count_host(container) for container in spec.containers or ()]
     asked = add_up(running, starting, map(_count_host, starting))
@@ -104,10 +103,10 @@ def _count_host(container: Container) -> Amounts:
 
 
 def count_card_memory(running: Iterable[Amounts]) -> int:
-    """Count the units of GPU memory that a pod with these containers needs of its cards.
+    """Count the units of GPU memory of these containers, as the scheduler extender does.
 
-    As the scheduler extender counts: init containers are left out, sidecars too (`pkg/utils/pod.go`
-    of AliyunContainerService/gpushare-scheduler-extender). kube-scheduler may count more.
+    Init containers are left out, sidecars too (`pkg/utils/pod.go` of
+    AliyunContainerService/gpushare-scheduler-extender). kube-scheduler may count more.
     """
     return sum([each.get(names.RESOURCE_GPU_MEMORY, 0) for each in running])
 
@@ -115,10 +114,10 @@ def count_card_memory(running: Iterable[Amounts]) -> int:
 def count_per_card(
     memory: int, card_memory: int, cards: int, *, is_extended: bool
 ) -> tuple[int, int]:
-    """Count the units that a pod needs of one card, and of how many cards.
+    """Count the units that a pod needs of one card, and its cards.
 
-    `memory` is by `count_gpu_requests`, `card_memory` by `count_card_memory`; `cards` is what the
-    pod's label says, which a scheduler extender (`is_extended`) does not read.
+    `memory` is by `count_gpu_requests`, `card_memory` by `count_card_memory`; `cards` is the value
+    of the pod's label, which a scheduler extender (`is_extended`) does not read.
     """
     return (card_memory or memory, 1) if is_extended else (memory // cards, cards)
 
@@ -157,7 +156,7 @@ def count_container(container: Container) -> Amounts:
         if resource not in names.GPU_RESOURCES or quantity is None:
             continue
         amount = parse_quantity(quantity)
-        # What is not understood is not nothing: it must hold a change up like any other request.
+        # An invalid quantity counts as a request, so that it blocks a change like any other.
         if amount is None or amount > 0:
             amounts[resource] = 1 if amount is None else amount
     return amounts
@@ -165,7 +164,7 @@ def count_container(container: Container) -> Amounts:
 
 def find_invalid_requests(spec: Spec) -> Iterator[str]:
     """Find GPU requests for which the API server refuses a pod ("Extended resources" in the
-    Kubernetes documentation). The template in a custom resource is not checked before."""
+    Kubernetes documentation), such as in the pod template of a custom resource."""
     for container in (*(spec.init_containers or ()), *(spec.containers or ())):
         resources = container.resources or Resources()
         limits, requests = resources.limits or {}, resources.requests or {}
@@ -187,9 +186,9 @@ def _find_invalid(limit: object, request: object) -> str | None:
 
 
 def asks_for_other_gpu(container: Container) -> bool:
-    """Tell whether a container asks for a GPU by another name, such as `nvidia.com/mig-1g.5gb`.
+    """Tell whether a container requests another GPU resource, such as `nvidia.com/mig-1g.5gb`.
 
-    Of extended resources there is no request without a limit.
+    Only limits are read: extended resources have no request without a limit.
     """
     limits = (container.resources and container.resources.limits) or {}
     return any(
@@ -198,19 +197,19 @@ def asks_for_other_gpu(container: Container) -> bool:
 
 
 def asks_for_card_count(container: Container) -> bool:
-    """Tell whether it asks for `aliyun.com/gpu-count`, which nodes offer but gives no card."""
+    """Tell whether a container requests `aliyun.com/gpu-count`, which gives no card."""
     asked = container.resources
     return asked is not None and names.RESOURCE_GPU_COUNT in (asked.limits or ())
 
 
 def list_running(spec: Spec) -> tuple[Container, ...]:
-    """List the containers that live as long as the pod: sidecars, then those of the pod."""
+    """List the containers that live as long as the pod: sidecars, then regular containers."""
     sidecars = (each for each in spec.init_containers or () if each.restart_policy == SIDECAR)
     return (*sidecars, *(spec.containers or ()))
 
 
 def list_host_paths(raw: Mapping[str, Any]) -> list[str]:
-    """List the paths of its node that a pod mounts, from the JSON of its spec."""
+    """List the paths of the node that a pod mounts, from the JSON of its spec."""
     return [
         mounted.get("path") or ""
         for volume in raw.get("volumes") or ()
@@ -219,15 +218,15 @@ def list_host_paths(raw: Mapping[str, Any]) -> list[str]:
 
 
 def find_unrequested_cards(raw: Mapping[str, Any], spec: Spec, paths: Sequence[str]) -> str:
-    """Find what shows that a pod which asks for no card may hold some; empty where nothing does.
+    """Find a sign that a pod without GPU requests may use cards; empty where there is none.
 
-    `raw` is the JSON of its `spec`, and `paths` are those of the host that it mounts. A runtime of
-    NVIDIA's gives the cards that NVIDIA_VISIBLE_DEVICES names (NVIDIA Container Toolkit), also
-    where an image sets it or `envFrom` does, which no Pod shows.
+    `raw` is the JSON of the pod's `spec`, `paths` its mounted paths of the host. NVIDIA's runtime
+    gives the cards that NVIDIA_VISIBLE_DEVICES names (NVIDIA Container Toolkit), also where an
+    image or `envFrom` sets it, which no Pod shows.
     """
     runtime = raw.get("runtimeClassName") or ""
     if not (paths or runtime or _sets_visible_devices(spec)):
-        # As nearly all pods of a cluster, each of whose events comes through here.
+        # Nearly all pods of a cluster, each of whose events is parsed.
         return ""
     running = list_running(spec)
     if any(map(asks_for_other_gpu, running)):

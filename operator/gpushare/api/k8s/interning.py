@@ -1,7 +1,7 @@
-"""Keeps equal values of many objects once: tens of thousands of records live in memory.
+"""Shares equal values of tens of thousands of records in memory.
 
-Only small values: a client that writes a node or a pod could fill the memory with large ones, which
-stay when the object is gone.
+Only small values are shared, since they stay in memory when their objects are gone: clients could
+fill it with large values of nodes or pods.
 """
 
 from collections.abc import Hashable, Mapping, Sized
@@ -10,23 +10,23 @@ from types import MappingProxyType
 from typing import TypeVar
 
 MAX_ITEMS = 16
-"""Of a collection that is kept once."""
+"""Limit of the items of a shared collection."""
 _KEPT = 4096
-"""Different values of one kind that are kept once; the rest are kept per object."""
+"""Limit of different shared values of one kind; others are kept per object."""
 
 Item = TypeVar("Item", bound=Hashable)
 Key = TypeVar("Key", bound=Hashable)
 
 
 def share(value: Item) -> Item:
-    """Return the first value that was equal to this one, where it is small."""
+    """Return one object for all small values that are equal to `value`."""
     is_large = isinstance(value, Sized) and len(value) > MAX_ITEMS
     shared: Item = value if is_large else _share(value)
     return shared
 
 
 def share_mapping(items: tuple[tuple[Key, Item], ...]) -> Mapping[Key, Item]:
-    """Return the mapping of these items, one for all that have the same few."""
+    """Return one mapping for all small equal `items`."""
     return _share_mapping(items) if len(items) <= MAX_ITEMS else MappingProxyType(dict(items))
 
 

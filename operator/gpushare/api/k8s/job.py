@@ -1,4 +1,4 @@
-"""A Job of a node's teardown, as far as decisions need it."""
+"""Parses the Job of a node's teardown."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ NODE_FIELD = "metadata.name"
 
 
 class JobState(StrEnum):
-    """How far a Job is."""
+    """State of a Job."""
 
     RUNNING = "Running"
     COMPLETE = "Complete"
@@ -18,7 +18,7 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A projection of a Job that is pinned to one node."""
+    """The fields of a Job for one node that decisions need."""
 
     namespace: str
     name: str
@@ -26,9 +26,9 @@ class Job:
     node: str
     state: JobState = JobState.RUNNING
     message: str = ""
-    """Why it failed, as the Job controller says it."""
+    """Message of the condition Complete or Failed."""
     args: tuple[str, ...] = ()
-    """What its container is told to do."""
+    """Arguments of the container."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -51,7 +51,7 @@ def parse_job(raw: Mapping[str, Any]) -> Job | None:
 
 
 def _find_node(spec: Mapping[str, Any]) -> str:
-    """Find the node to which required affinity pins a pod, as the DaemonSet controller does it."""
+    """Find the node to which required affinity pins a pod, as for pods of a DaemonSet."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     for term in required.get("nodeSelectorTerms") or ():

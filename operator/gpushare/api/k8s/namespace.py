@@ -1,4 +1,4 @@
-"""A Namespace, as far as admission needs it."""
+"""Parses a Namespace for admission."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,17 +19,17 @@ class Namespace:
 
     @property
     def opts_out(self) -> bool:
-        """Whether its pods are left alone."""
+        """Whether admission does not change the namespace's pods."""
         return self.labels.get(names.LABEL_INJECT) == names.INJECT_DISABLED
 
     @property
     def default_pool(self) -> str:
-        """Name of the pool that its pods go to unless they ask for another; empty for none."""
+        """Name of the pool of pods that request none; empty where the namespace has none."""
         return self.labels.get(names.LABEL_DEFAULT_POOL, "")
 
     @property
     def on_no_pool(self) -> str:
-        """`allow` or `deny`, where it says so; else empty, and the installation's word counts."""
+        """`allow` or `deny` by the namespace's label; empty: the installation's setting counts."""
         return self.labels.get(names.LABEL_ON_NO_POOL, "")
 
 

@@ -1,4 +1,4 @@
-"""A Node, and its unhealthy cards, as far as decisions need them."""
+"""Parses a Node, and the ConfigMap of its unhealthy cards."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,80 +14,80 @@ from gpushare.api.k8s.resources.quantity import parse_quantity
 from gpushare.api.k8s.taint import MIRRORED_KEYS, Taint, parse_taints
 
 MAX_CARDS = 1024
-"""Of a node; what says more is mistaken, and must not cost more."""
+"""Limit of the cards of a node, against the cost of wrong numbers."""
 MAX_UNHEALTHY_TEXT = 8192
-"""Characters of a list of unhealthy cards: the indexes of a thousand cards are half of this."""
+"""Limit of a list of unhealthy cards in characters, twice that of a thousand cards."""
 _MIG_CONFIG = "nvidia.com/mig.config"
 _PRODUCT = "nvidia.com/gpu.product"
-"""Of GPU feature discovery; with `-MIG-` where MIG devices are offered as cards."""
+"""Label of GPU feature discovery; with `-MIG-` where MIG devices are offered as cards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A projection of a Node: small, and equal when nothing that matters changed."""
+    """The fields of a Node that decisions need; equal when none of them changed."""
 
     name: str
     uid: str
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Those of ours only (`names.NODE_ANNOTATIONS`)."""
+    """Our annotations (`names.NODE_ANNOTATIONS`)."""
     ready: bool = True
     ready_since: datetime | None = None
-    """When it last became Ready, by the API server's clock; None while it is not."""
+    """Time of the last transition to Ready, by the API server's clock; None while not Ready."""
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
-    """Those that keep pods away, without what `ready` and `unschedulable` say already."""
+    """Taints that keep pods away, except those of `ready` and `unschedulable`."""
     boot_id: str = ""
     os_image: str = ""
     operating_system: str = ""
-    """As the kubelet reports it: `linux` or `windows`."""
+    """Operating system reported by the kubelet: `linux` or `windows`."""
     provider_id: str = ""
-    """Its machine, as the cloud controller manager names it; empty outside of a cloud."""
+    """ID of the machine, set by the cloud controller manager; empty outside of a cloud."""
     machine_id: str = ""
     kernel_version: str = ""
     container_runtime: str = ""
-    """Its name and version, as `containerd://2.1.0`."""
+    """Name and version of the container runtime, such as `containerd://2.1.0`."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
     """GPU resources, in the device plugin's units."""
     host: HostResources = UNLIMITED
     """CPU and memory for pods."""
     capacity: Mapping[str, int] = field(default_factory=dict)
-    """The same with those of cards that are unhealthy, which `allocatable` leaves out; a resource
+    """GPU resources with those of unhealthy cards, which `allocatable` leaves out; a resource
     stays, with 0, when its device plugin leaves."""
     gpu_count: int = 0
-    """Cards, as the device plugin wrote them; they stay when it leaves."""
+    """Number of cards reported by the device plugin; it stays when the plugin leaves."""
     resource_version: str = field(default="", compare=False)
     """Version that was read; a write that was decided on it fails once there is a newer one."""
     owned: frozenset[str] = frozenset()
     """Keys of labels and annotations that our field manager owns."""
     managers: Mapping[str, str] = field(default_factory=dict)
-    """By each label of ours that another field manager owns, that manager's name."""
+    """Other field managers of our labels, by label."""
     written_at: Mapping[str, datetime] = field(default_factory=dict)
-    """By each mode label that another field manager owns, when that last wrote to the node, by the
-    API server's clock; where nothing tells, it is left out."""
+    """Times of the last write of other field managers of mode labels, by label and the API
+    server's clock, where known."""
     retry: str = ""
-    """What a person wrote to have us try again."""
+    """Value of the annotation `names.ANNOTATION_RETRY`, set by users."""
     teardown: str = ""
-    """What a person wrote about its teardown."""
+    """Value of the annotation `names.ANNOTATION_TEARDOWN`, set by users."""
     maintenance_annotations: Mapping[str, str] = field(default_factory=dict)
-    """Those in `names.MAINTENANCE_ANNOTATIONS`, of other controllers."""
+    """Annotations of other controllers (`names.MAINTENANCE_ANNOTATIONS`)."""
     deleting: bool = False
-    """It is being deleted; a finalizer keeps it until its machine has ended."""
+    """Whether the Node is being deleted; a finalizer keeps it until its machine has ended."""
     owns_cordon: bool = False
-    """It is cordoned, and our field manager is among the owners of `spec.unschedulable`."""
+    """Whether the node is cordoned and our field manager among the owners of the cordon."""
     cordoned_by: frozenset[str] = frozenset()
-    """The other owners."""
+    """Other owners of `spec.unschedulable`."""
 
     @property
     def carries_ours(self) -> bool:
-        """Whether anything is left on it that must be given up before the node is nobody's."""
+        """Whether the node has labels, records or a cordon of ours, so that it must be released."""
         records = self.annotations.keys() & names.RELEASED_ANNOTATIONS
         return bool(self.owned or self.owns_cordon or records)
 
     def has_kept(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether nobody else wrote one of these labels of ours.
+        """Tell whether no other manager wrote one of these labels of ours.
 
-        Each is ours, or has our value and no owner that wrote it, since managedFields were emptied.
+        Each label is ours, or has our value and no manager since managedFields were cleared.
         """
         lost = {key: ours for key, ours in labels.items() if key not in self.owned}
         first = names.BEFORE_FIRST_APPLY
@@ -101,23 +101,23 @@ class Node:
 
     @property
     def has_gpus(self) -> bool:
-        """Whether it has cards: by its inventory, or by what a device plugin says."""
+        """Whether the node has cards, by a label of ACK or resources of a device plugin."""
         inventory = names.LABEL_CARDS in self.labels
         return inventory or any(self.allocatable.values()) or self.gpu_count > 0
 
     @property
     def mig_labels(self) -> list[str]:
-        """Keys of labels that tell of MIG devices, also under the name of whole cards (strategy
-        `single` of NVIDIA's device plugin)."""
-        told = {
+        """Keys of labels that show MIG devices, also named as whole cards (strategy `single` of
+        NVIDIA's device plugin)."""
+        shows_mig = {
             _MIG_CONFIG: self.labels.get(_MIG_CONFIG, "") not in ("", "all-disabled"),
             _PRODUCT: "-MIG-" in self.labels.get(_PRODUCT, ""),
         }
-        return [key for key, is_told in told.items() if is_told]
+        return [key for key, is_shown in shows_mig.items() if is_shown]
 
     @property
     def offers_mig(self) -> bool:
-        """Whether MIG devices are offered, by its labels or its resources."""
+        """Whether the node offers MIG devices, by its labels or its resources."""
         by_resource = any(r.startswith(names.RESOURCE_MIG_PREFIX) for r in self.allocatable)
         return by_resource or bool(self.mig_labels)
 
@@ -191,8 +191,8 @@ def _find_ready(status: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _find_taints(raw: Mapping[str, Any]) -> tuple[Taint, ...]:
-    """Find the taints that say more than whether the node is Ready or cordoned: Kubernetes makes
-    those of that, and takes them away, a moment later."""
+    """Find the taints except those of readiness and cordon, which Kubernetes adds and removes a
+    moment later than the condition or the cordon."""
     return share(tuple(taint for taint in parse_taints(raw) if taint.key not in MIRRORED_KEYS))
 
 
@@ -203,8 +203,8 @@ def _parse_resources(amounts: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
 def _read_managers(
     meta: Mapping[str, Any],
 ) -> tuple[dict[str, Any], dict[str, str], dict[str, datetime], frozenset[str]]:
-    """Return our fields, the other owners of our labels, the earliest time of each label, and the
-    other owners of the cordon."""
+    """Return our fields, other managers of our labels, the earliest times of mode labels, and other
+    managers of the cordon."""
     ours: dict[str, Any] = {}
     cordoned_by: set[str] = set()
     managers: dict[str, str] = {}
@@ -226,7 +226,7 @@ def _read_managers(
 
 
 def _parse_moment(value: object) -> datetime | None:
-    """Parse a time as Kubernetes writes it; None for anything else."""
+    """Parse a time of the API; None for an invalid one."""
     try:
         moment = datetime.fromisoformat(str(value))
     except ValueError:
@@ -254,8 +254,8 @@ class UnhealthyCards:
 def parse_unhealthy_cards(raw: Mapping[str, Any]) -> UnhealthyCards | None:
     """Parse the ConfigMap of a node's unhealthy cards; None for any other ConfigMap.
 
-    Read as the extender reads it: an index that is no number, such as ` 1` after a comma and a
-    blank, stands for card 0 (`getUnhealthyGPUs`, pkg/cache/nodeinfo.go of
+    An index that is no number, such as ` 1` after a comma and a blank, stands for card 0, as in the
+    extender (`getUnhealthyGPUs`, pkg/cache/nodeinfo.go of
     AliyunContainerService/gpushare-scheduler-extender).
     """
     name = raw["metadata"]["name"]

@@ -1,7 +1,7 @@
-"""The nodes on which a pod's owner lets it run, and which it prefers: node selector and affinity.
+"""Evaluates a pod's node selector and node affinity, as kube-scheduler does.
 
-As kube-scheduler reads them ("Assigning Pods to Nodes" in the Kubernetes documentation): all of the
-node selector must hold, and one of the affinity's terms; of a term every requirement.
+The node selector must match, and one of the affinity's terms with all of its requirements
+("Assigning Pods to Nodes" in the Kubernetes documentation).
 """
 
 import re
@@ -18,23 +18,22 @@ _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """All requirements on one label together, as kube-scheduler reads each of them.
+    """All requirements on one label together, evaluated as in kube-scheduler.
 
-    "Assigning Pods to Nodes" in the Kubernetes documentation. NotIn and DoesNotExist also hold
-    where the label is absent; the others need it.
+    NotIn and DoesNotExist also match where the label is absent; other operators need it.
     """
 
     among: frozenset[str] | None = None
-    """In: the values that all of them allow; None where any will do."""
+    """Values that all requirements with In allow; None without such a requirement."""
     not_among: frozenset[str] = frozenset()
-    """NotIn."""
+    """Values that NotIn excludes."""
     above: int | None = None
     below: int | None = None
     is_present: bool = False
     is_absent: bool = False
 
     def admits(self, value: str | None) -> bool:
-        """Tell whether a node with this value of the label will do; None: without the label."""
+        """Tell whether a node with this value of the label matches; None: without the label."""
         if value is None:
             return not self.is_present
         if self.is_absent or value in self.not_among:
@@ -50,21 +49,21 @@ class Demand:
         )
 
     def describe(self, key: str) -> str:
-        """Describe it for the label `key`, in the notation of label selectors."""
-        told = [f"!{key}"] if self.is_absent else []
+        """Describe the demand on the label `key`, in the notation of label selectors."""
+        parts = [f"!{key}"] if self.is_absent else []
         if self.among is not None:
-            told.append(f"{key} in ({', '.join(sorted(self.among))})")
+            parts.append(f"{key} in ({', '.join(sorted(self.among))})")
         elif self.is_present and self.above is None and self.below is None:
-            told.append(key)
+            parts.append(key)
         if self.not_among:
-            told.append(f"{key} notin ({', '.join(sorted(self.not_among))})")
-        told += [f"{key} > {self.above}"] if self.above is not None else []
-        told += [f"{key} < {self.below}"] if self.below is not None else []
-        return ",".join(told)
+            parts.append(f"{key} notin ({', '.join(sorted(self.not_among))})")
+        parts += [f"{key} > {self.above}"] if self.above is not None else []
+        parts += [f"{key} < {self.below}"] if self.below is not None else []
+        return ",".join(parts)
 
     @property
     def contradicts_itself(self) -> bool:
-        """Whether no value can satisfy it, nor the label's absence."""
+        """Whether no value can satisfy the demand, nor the label's absence."""
         if not self.is_present:
             return False
         if self.is_absent:
@@ -73,7 +72,7 @@ class Demand:
             return not any(map(self.admits, self.among))
         if self.above is None or self.below is None:
             return False
-        # A number has many spellings (5, 05, +5): NotIn can't name them all.
+        # NotIn can't exclude a number: it has many spellings (5, 05, +5).
         return self.below - self.above < 2
 
 
@@ -83,9 +82,9 @@ _NEVER = Demand(among=frozenset(), is_present=True)
 
 
 def parse_demand(operator: object, values: Iterable[str]) -> Demand:
-    """Parse one requirement into the demand that it makes on its label.
+    """Parse one requirement into a demand on its label.
 
-    One that Kubernetes will refuse, such as one with an unknown operator, is never satisfied.
+    An invalid requirement, such as one with an unknown operator, is never satisfied.
     """
     match operator:
         case "In":
@@ -115,7 +114,7 @@ def _parse_number(text: str) -> int | None:
 
 
 def join_demands(demands: Sequence[Demand]) -> Demand:
-    """Combine demands on one label into a demand that satisfies all of them."""
+    """Combine demands on one label into one that is satisfied where all of them are."""
     if len(demands) == 1:
         return demands[0]
     among = [demand.among for demand in demands if demand.among is not None]
@@ -130,58 +129,58 @@ def join_demands(demands: Sequence[Demand]) -> Demand:
 
 
 CHOOSING = names.MODE_LABELS | {names.LABEL_POOL}
-"""Labels by which a pod chooses its pool; placement is about cards, not about pools."""
+"""Labels by which a pod selects its pool; the placement label selects cards, not pools."""
 MAX_REQUIREMENTS = 1000
-"""Of a pod's node affinity: who writes more must not hold up the pods of others."""
+"""Limit of requirements of a pod's node affinity, against slow evaluation."""
 _NODE_NAME = "metadata.name"
-"""The one field of a node, besides its labels, that a term can ask about."""
+"""The only field of a node, besides its labels, that a term can select."""
 _HOSTNAME = "kubernetes.io/hostname"
 _NAMES = (_NODE_NAME, _HOSTNAME)
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 Term = Mapping[str, Demand]
-"""By label key; all must hold."""
+"""Demands by label key, all of which must be satisfied."""
 Known = Mapping[str, tuple[str | None, ...]]
-"""What is known of nodes' labels: by key the values that one may have, None for its absence. A
-label that is not listed may have any."""
+"""Possible values of nodes' labels by key, with None for absence. A label that is not listed may
+have any value."""
 Columns = Mapping[str, Mapping[str | None, int]]
-"""Combinations of labels: by key and value, None for its absence, those that have it, as bits."""
+"""Combinations of labels as bits, by key and value, with None for absence."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSelection:
-    """What must hold of a node: all of `labels`, and one of the `terms`."""
+    """A pod's selection of nodes: all of `labels`, and one of the `terms`."""
 
     labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS, hash=False)
-    """The node selector."""
+    """Node selector."""
     terms: tuple[Term, ...] | None = field(default=None, hash=False)
-    """Required node affinity, where there is any; of an empty one no term can hold."""
+    """Terms of the required node affinity; None without one. An empty one matches no node."""
     is_too_long: bool = False
-    """The affinity was not read: nobody needs so many requirements."""
+    """Whether the affinity was not read, since it has too many requirements."""
 
     @property
     def keys(self) -> frozenset[str]:
-        """Label keys that it asks for, and `metadata.name`."""
+        """Keys of all labels in the selection, and `metadata.name`."""
         return frozenset(self.labels).union(*(self.terms or ()))
 
     @property
     def requirements(self) -> int:
-        """How many labels its terms ask for, each term counted by itself."""
+        """Number of demands of all terms."""
         return sum(map(len, self.terms or ()))
 
     @property
     def needed_keys(self) -> tuple[str, ...]:
-        """Labels that it needs, whatever their values; to avoid a value is not to need the key."""
+        """Keys of labels that a matching node must have; to exclude a value needs no label."""
         return tuple(sorted(key for key in self.keys - {_NODE_NAME} if self._asks_for(key)))
 
     @property
     def chosen_keys(self) -> tuple[str, ...]:
-        """Labels of ours that it asks for; to avoid a value of one is not to choose."""
+        """Keys of our labels that a matching node must have."""
         return tuple(sorted(key for key in CHOOSING if self._asks_for(key)))
 
     @property
     def names_node(self) -> bool:
-        """Whether it asks for nodes by their names; to avoid one is not to choose."""
+        """Whether the selection selects nodes by name; to exclude a node does not count."""
         return _HOSTNAME in self.labels or any(
             key in term and term[key].among is not None
             for term in self.terms or ()
@@ -190,27 +189,27 @@ class NodeSelection:
 
     @property
     def contradicts_itself(self) -> bool:
-        """Whether no node could ever satisfy it."""
+        """Whether no node could ever match."""
         return self.terms is not None and all(
             any(self._contradicts(key, asked) for key, asked in term.items()) for term in self.terms
         )
 
     def find_values(self, key: str) -> frozenset[str]:
-        """Return the values of a label that the selection accepts by name."""
+        """Find the values of a label that the selection lists."""
         named = {self.labels[key]} if key in self.labels else set()
         return frozenset(named).union(
             *(term[key].among or () for term in self.terms or () if key in term)
         )
 
     def match(self, known: Known) -> bool | None:
-        """Tell whether a node with these known labels satisfies the selection; None: that depends
-        on labels, or on values, that are not known."""
+        """Tell whether a node with these known labels matches; None: that depends on unknown labels
+        or values."""
         matching, possible = self.find_matching({}, known, 1)
         return True if matching else None if possible else False
 
     def find_matching(self, columns: Columns, known: Known, all_bits: int) -> tuple[int, int]:
-        """Find which combinations of labels satisfy the selection, and which may, as bits of
-        `all_bits`. What is `known` holds for each; a key among the `columns` goes before that."""
+        """Find the combinations of labels that match, and those that may match, as bits of
+        `all_bits`. `known` holds for all combinations, except for keys of the `columns`."""
         matching = possible = all_bits
         for key, value in self.labels.items():
             if (column := columns.get(key)) is not None:
@@ -233,15 +232,15 @@ class NodeSelection:
         return matching & by_one, possible & may_by_one
 
     def admits(self, name: str, labels: Mapping[str, str], ignored: Set[str] = frozenset()) -> bool:
-        """Tell whether the node with this name and these labels satisfies the selection, apart from
-        its demands on the `ignored` labels."""
+        """Tell whether a node with this name and these labels matches, apart from demands on
+        `ignored` labels."""
         asked = self.keys - ignored
         known = {key: (name if key == _NODE_NAME else labels.get(key),) for key in asked}
         return self.match(known) is not False
 
     def describe_unmet(self, name: str, labels: Mapping[str, str]) -> tuple[str, ...]:
         """Describe each label that a node lacks, in the notation of label selectors; of the
-        affinity's terms that of which it lacks least."""
+        affinity's terms the one of which the node lacks least."""
         has = {**labels, _NODE_NAME: name}
         unmet = [f"{key}={value}" for key, value in self.labels.items() if has.get(key) != value]
         of_terms = (
@@ -256,7 +255,7 @@ class NodeSelection:
         )
 
     def _contradicts(self, key: str, asked: Demand) -> bool:
-        """Tell whether no value satisfies both the demand and the node selector's label."""
+        """Tell whether no value satisfies both the demand and the node selector."""
         if key in self.labels:
             return not asked.admits(self.labels[key])
         return asked.contradicts_itself
@@ -267,7 +266,7 @@ class NodeSelection:
         matching = possible = all_bits
         for key, asked in term.items():
             if key in self.labels:
-                # Which of the values a node has, the node selector settles.
+                # The node selector determines the value.
                 if not asked.admits(self.labels[key]):
                     return 0, 0
             elif (column := columns.get(key)) is not None:
@@ -276,7 +275,7 @@ class NodeSelection:
                 matching &= bits
                 possible &= bits
             elif (values := known.get(key)) is None:
-                # To avoid a node by its name leaves the others.
+                # The exclusion of a node by name still allows others.
                 if asked.is_present or key not in _NAMES:
                     matching = 0
             elif not all(admitted := [asked.admits(value) for value in values]):
@@ -287,11 +286,11 @@ class NodeSelection:
 
 
 ANYWHERE = NodeSelection()
-"""The selection of a pod that says nothing."""
+"""Selection of all nodes."""
 Preferences = tuple[tuple[int, NodeSelection], ...]
-"""Weights, and the nodes that get them."""
+"""Weights with their selections of nodes."""
 _MAX_PREFERRED = 50
-"""Requirements of preferred node affinity: each is compared with each pool."""
+"""Limit of requirements of preferred node affinity: each is compared with each pool."""
 
 
 def read_node_selection(spec: Spec) -> NodeSelection:
@@ -307,18 +306,18 @@ def read_node_selection(spec: Spec) -> NodeSelection:
 
 
 def read_preferences(spec: Spec) -> Preferences:
-    """Read the preferred node affinity from a pod's spec; none of it where it is too long."""
+    """Read the preferred node affinity from a pod's spec; empty where it is too long."""
     affinity = spec.affinity
     if affinity is None or (nodes := affinity.node_affinity) is None or not nodes.preferred:
         return ()
-    found = [
+    terms = [
         (each.weight or 0, _list_requirements(each.preference))
         for each in nodes.preferred
         if each.preference is not None
     ]
-    if sum(len(requirements) for _, requirements in found) > _MAX_PREFERRED:
+    if sum(len(requirements) for _, requirements in terms) > _MAX_PREFERRED:
         return ()
-    return tuple((weight, NodeSelection(terms=(_join(term),))) for weight, term in found if term)
+    return tuple((weight, NodeSelection(terms=(_join(term),))) for weight, term in terms if term)
 
 
 def _list_requirements(term: ShapeOfTerm) -> Sequence[Requirement]:

@@ -1,7 +1,7 @@
-"""A Pod, with its ResourceClaims, as far as decisions about nodes, and the pod itself, need it.
+"""Parses a Pod, with its ResourceClaims, for decisions about nodes and the pod itself.
 
-Tens of thousands live in memory, and each pod event of the cluster comes through here: what pods
-have in common is kept once, and what is of no interest is left at the first look.
+Tens of thousands of pods are in memory, and each pod event of the cluster is parsed here: common
+values are shared, and pods without GPUs are skipped early.
 """
 
 import re
@@ -45,14 +45,14 @@ from gpushare.api.k8s.pod_shape import Container, PodShape, Spec, parse_pod_shap
 from gpushare.api.k8s.resources.host import NO_REQUEST, HostResources
 
 _MESSAGES = 1024
-"""Of the scheduler that are not read again: pods that are alike have the same."""
+"""Limit of the scheduler's messages that are cached, since similar pods have equal ones."""
 MAX_MESSAGE = 300
-"""Of the scheduler's message; it lists every node's refusal, the first ones tell."""
+"""Limit of the scheduler's message in characters; it lists the refusals of all nodes."""
 
 MAX_LAST_WORDS = 120
-"""Of the message with which a container ended: its end tells why."""
+"""Limit of a container's termination message in characters; its end has the cause."""
 NO_CARD = "no-gpu-has-"
-"""Begins the name of the card that a container is given by a plugin that found none for it."""
+"""Prefix of the card's name that a plugin sets for a container if it found no card."""
 REFUSED_BY_RUNTIME = ("StartError", "ContainerCannotRun")
 """Reasons of containerd and of Docker for a container whose program never ran."""
 CRASH_LOOP = "CrashLoopBackOff"
@@ -60,9 +60,9 @@ NOTHING: Mapping[Any, int] = MappingProxyType({})
 NOT_LOOKED_AT = ("", "")
 _NO_SELECTION: frozenset[tuple[str, str]] = frozenset()
 _SELECTED = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
-"""What a mode that is given up breaks."""
+"""Labels in a pod's selection that a change of mode breaks."""
 SCHEDULER_ERROR = "SchedulerError"
-"""Reason of a pod that the scheduler failed on, as where its extender does not answer."""
+"""Reason of a pod on which the scheduler failed, such as by an extender that does not answer."""
 _REFUSED = "Unschedulable"
 """Reason of a pod for which the scheduler found no node."""
 _UNSCHEDULABLE = (_REFUSED, SCHEDULER_ERROR)
@@ -70,12 +70,13 @@ _LACKS_GPU = re.compile(
     rf"Insufficient (?:GPU|{'|'.join(map(re.escape, names.SHARED_RESOURCES))})(?=[,.]?(?:\s|$))",
     re.IGNORECASE,
 )
-"""Of a node that lacks what shared cards give (kube-scheduler, plugins/noderesources/fit.go), or
-GPU Memory on one card (gpushare-scheduler-extender). Anybody may ask for `example.com/gpu`."""
+"""The scheduler's message for a node that lacks resources of shared cards (kube-scheduler,
+plugins/noderesources/fit.go), or GPU Memory on one card (gpushare-scheduler-extender), but not
+another resource such as `example.com/gpu`."""
 _MIRROR = "kubernetes.io/config.mirror"
-"""On the API server's image of a static pod, which its kubelet alone starts and ends."""
+"""Annotation of a mirror pod, which stands for a static pod."""
 _SOURCE = "kubernetes.io/config.source"
-"""From where the kubelet has the pod: `file` is a static one."""
+"""Annotation with the kubelet's source of the pod: `file` for a static pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +85,13 @@ class SharingContainer:
 
     name: str
     opts_out: bool | None = False
-    """CGPU_DISABLE in its own environment takes isolation off; None where its value is read from
-    somewhere when the container starts."""
+    """Whether CGPU_DISABLE in its environment turns isolation off; None where the value is only
+    known when the container starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A projection of a Pod that asks for GPUs, selects a mode, or runs a node component."""
+    """The fields of a Pod that requests GPUs, selects a mode, or runs a node component."""
 
     namespace: str
     name: str
@@ -102,63 +103,61 @@ class Pod:
     ready_since: datetime | None = None
     restarts: int = 0
     crash: str = ""
-    """Of a node component: its container that the kubelet keeps restarting, and how that ended last
-    time; empty where there is none."""
+    """Container of a node component in CrashLoopBackOff, and how it ended last; else empty."""
     requests: Mapping[str, int] = field(default_factory=lambda: NOTHING)
-    """GPU resources that it asks for, as kube-scheduler counts them."""
+    """Requested GPU resources, as kube-scheduler counts them."""
     card_memory: int = 0
-    """Units of GPU memory that it needs of its cards, as the scheduler extender counts them."""
+    """Requested units of GPU memory of cards, as the scheduler extender counts them."""
     claims: tuple[str, ...] = ()
-    """Its ResourceClaims by `namespace/name`, once it is bound; one that is not made yet has no
-    name."""
+    """ResourceClaims of a bound pod by `namespace/name`; one that is not made yet has no name."""
     has_claimed_cards: bool | None = False
-    """Whether it holds cards by its ResourceClaims; None where nobody knows."""
+    """Whether the pod holds cards by ResourceClaims; None where that is unknown."""
     selects: frozenset[tuple[str, str]] = _NO_SELECTION
-    """Pool and mode labels, with the values that it needs its node to have."""
+    """Pool and mode labels that the pod selects, with their values."""
     containers: tuple[SharingContainer, ...] = ()
-    """Those that share a card; init containers, which end, are left out."""
+    """Containers that share a card, without init containers, which end."""
     requires_isolation: bool = False
     daemonset: str = ""
-    """Standard name of the owning DaemonSet, where it is one of the plugins' namespace, or runs
-    NVIDIA's or HAMi's plugin, in any namespace. Of any other pod that runs gpushare's plugin
-    `UNNAMED` before its name; `UNKNOWN_PLUGIN` of one that may be a device plugin."""
+    """Standard name of the owning DaemonSet, if it is in the plugins' namespace, or runs NVIDIA's
+    or HAMi's plugin in any namespace. For another pod with gpushare's plugin `UNNAMED` and its
+    name; `UNKNOWN_PLUGIN` for one that may be a device plugin."""
     unrequested: str = ""
-    """What shows that it may hold cards, although it asks for none; empty where nothing does, and
-    for the pods of DaemonSets, which belong to the node."""
+    """Sign that the pod may hold cards without requesting any; empty where there is none, and for
+    pods of DaemonSets, which belong to the node."""
     is_static_plugin: bool = False
-    """The whole-card plugin as a static pod: nothing but its node's kubelet can restart it."""
+    """Whether this is the whole-card plugin as a static pod, which only its kubelet can restart."""
     cards: Mapping[int, int] = field(default_factory=lambda: NOTHING)
-    """Units of GPU memory that the scheduler's ledger gives it, by index of the card."""
+    """Units of GPU memory allocated in the scheduler's ledger, by index of the card."""
     has_card: bool | None = True
     """False: a container can't start, because the plugin gave it no card. None: the plugin has not
     marked the card of the scheduler's ledger as given."""
     card_count: int = 1
-    """Cards over which its label spreads its GPU memory evenly (Professional)."""
+    """Number of cards over which the label spreads the GPU memory evenly (Professional)."""
     created: datetime | None = None
     started: datetime | None = None
-    """When its kubelet admitted it, by the node's clock; of pods that ask for whole cards or for
-    replicas of them alone."""
+    """Time of the kubelet's admission, by the node's clock; only for pods that request whole cards
+    or replicas of them."""
     unschedulable: str = ""
     """The scheduler's message, cut, where it found no node, or failed."""
     unscheduled: tuple[str, str] = field(default=NOT_LOOKED_AT, compare=False)
-    """Why it has no node: the reason and the message, cut, of its condition PodScheduled."""
+    """Reason and message, cut, of the condition PodScheduled."""
     lacks_gpu: bool | None = None
-    """Whether the scheduler's message names shared GPU that some node lacks; None where the
-    scheduler has refused it no node."""
+    """Whether the scheduler's message names shared GPU that some node lacks; None without a
+    refusal of the scheduler."""
     host: HostResources = NO_REQUEST
-    """CPU and memory that it requests; of pods without a node that ask for GPU memory alone."""
+    """Requested CPU and memory; only for pods without a node that request GPU memory."""
     gates: tuple[str, ...] = ()
-    """Scheduling gates: no scheduler looks at it before they are removed."""
+    """Scheduling gates, which keep the scheduler from the pod until they are removed."""
     owner: str = ""
-    """UID of what controls it, such as a ReplicaSet: its pods are all alike."""
+    """UID of the controller, such as a ReplicaSet, whose pods are all alike."""
     workload: Workload | None = None
-    """What it is one of; of pods that ask for GPU memory alone."""
+    """Workload of the pod; only for pods that request GPU memory."""
     ranked_pools: tuple[str, ...] = ()
-    """Of a pod without a node: other pools that could take it, too, when it was created."""
+    """Other pools that could take a pod without a node when it was created."""
     unrouted: bool = False
-    """It asks for shared GPU, and neither its owner nor anything else says on which nodes."""
+    """Whether the pod requests shared GPU without any selection of nodes."""
     is_evictable: bool = True
-    """Evicting it frees its node: not so for a DaemonSet's pods, which come back to a cordoned
+    """Whether an eviction frees the node: not for pods of DaemonSets, which return to a cordoned
     node at once, nor for mirror pods ("Safely Drain a Node" in the Kubernetes documentation)."""
 
     @property
@@ -167,24 +166,24 @@ class Pod:
 
     @property
     def may_hold_cards(self) -> bool:
-        """Whether it may hold cards that nobody counts; those that may use any device hardly do."""
+        """Whether the pod may hold cards that are not counted; `ALL_DEVICES` is too weak a sign."""
         is_sign = self.unrequested not in ("", ALL_DEVICES)
         return is_sign and self.is_live and not self.has_claimed_cards
 
     @property
     def gpu_memory(self) -> int:
-        """Units of GPU memory that it asks its node for."""
+        """Requested units of GPU memory."""
         return self.requests.get(names.RESOURCE_GPU_MEMORY, 0)
 
     def gpu_memory_per_card(self, *, is_extended: bool) -> int:
-        """Units of GPU memory that each of its cards must have free; `is_extended` is whether a
-        scheduler extender allocates them."""
+        """Count the units of GPU memory that each card must have free; `is_extended` tells whether
+        a scheduler extender allocates them."""
         counts = self.gpu_memory, self.card_memory, self.card_count
         return count_per_card(*counts, is_extended=is_extended)[0]
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """Names of the pools that it selects: one, unless its affinity lists several."""
+        """Names of the selected pools: one, unless the affinity lists several."""
         return tuple(sorted(value for key, value in self.selects if key == names.LABEL_POOL))
 
 
@@ -198,16 +197,16 @@ def parse_pod(
 ) -> Pod | None:
     """Parse a Pod from the API server's JSON; None where no decision depends on it.
 
-    `standard_names` maps names of DaemonSets in the cluster to the standard ones. `schedulers` give
-    out GPU memory card by card: pods of others are never unrouted. With `for_users` pods are parsed
-    too on which no decision depends, but that a user wants to know of.
+    `standard_names` maps names of DaemonSets in the cluster to the standard ones. `schedulers` are
+    those that allocate GPU memory by card: pods of others are never unrouted. With `for_users` also
+    pods are parsed that only matter to a user.
     """
     meta, shape = raw["metadata"], parse_pod_shape(raw)
     spec = shape.spec or Spec()
     requests = count_gpu_requests(spec)
     owner = _find_controller(meta)
     by_daemonset = owner.get("kind") == "DaemonSet"
-    # A DaemonSet's pods come and go with the label that they select; nobody has to wait for them.
+    # A DaemonSet's pods follow the label that they select, so they block no change.
     selects = _NO_SELECTION if by_daemonset else _find_selected(spec)
     is_routed = any(key in CHOOSING for key, _ in selects)
     namespace = meta["namespace"]
@@ -267,7 +266,7 @@ def parse_pod(
         unrequested=intern(unrequested),
         owner=intern(str(owner.get("uid", ""))),
         workload=share(name_workload(meta, owner)) if shares else None,
-        # A binding that failed leaves its entry behind, on a pod that holds nothing.
+        # A failed binding leaves its entry on a pod that holds no card.
         cards=_read_cards(spec, annotations, card_memory) if shares and node else NOTHING,
         has_card=_find_card(annotations, status) if shares else True,
         card_count=_count_cards(meta) if shares else 1,
@@ -287,15 +286,15 @@ def parse_pod(
 def judge_claims(pod: Pod, claims: Mapping[str, bool | None] | None) -> Pod:
     """Return `pod` with `has_claimed_cards` set.
 
-    `claims` has what `allocates_cards` tells, by `namespace/name`; None where claims can't be read.
-    A kubelet starts no pod with a claim that is not allocated.
+    `claims` has the results of `allocates_cards` by `namespace/name`; None where claims can't be
+    read. A kubelet starts no pod with a claim that is not allocated.
     """
     if not pod.claims:
         return pod
     is_waiting = claims is not None and pod.phase == "Pending"
-    told = {(claims or {}).get(key) for key in pod.claims}
-    unknown = None in told and not is_waiting
-    return replace(pod, has_claimed_cards=True if True in told else None if unknown else False)
+    results = {(claims or {}).get(key) for key in pod.claims}
+    unknown = None in results and not is_waiting
+    return replace(pod, has_claimed_cards=True if True in results else None if unknown else False)
 
 
 def _read_cards(spec: Spec, annotations: Mapping[str, str], card_memory: int) -> Mapping[int, int]:
@@ -308,27 +307,27 @@ def _sum_card_memory(containers: Iterable[Container] | None) -> int:
 
 
 def _find_selected(spec: Spec) -> frozenset[tuple[str, str]]:
-    """Find our labels that the node selector or required affinity (In) asks for: all of them, even
-    where no node could have them together, or there are too many to be evaluated."""
-    found = {(key, each) for key, each in (spec.node_selector or {}).items() if key in _SELECTED}
+    """Find our labels in the node selector or required affinity (In), also where no node could
+    match, or the affinity is too long to be evaluated."""
+    selected = {(key, each) for key, each in (spec.node_selector or {}).items() if key in _SELECTED}
     affinity = spec.affinity and spec.affinity.node_affinity
     for term in (affinity and affinity.required and affinity.required.node_selector_terms) or ():
         for wanted in term.match_expressions or ():
             if wanted.operator == "In" and wanted.key in _SELECTED:
-                found.update((wanted.key, value) for value in wanted.values or ())
-    return frozenset(found)
+                selected.update((wanted.key, value) for value in wanted.values or ())
+    return frozenset(selected)
 
 
 def _find_sharing(spec: Spec) -> tuple[SharingContainer, ...]:
-    found = []
+    sharing = []
     for container in list_running(spec):
         if names.RESOURCE_GPU_MEMORY in count_container(container):
-            said = read_gpu_environment(container)
-            opts_out: bool | None = said.disables_isolation
-            if said.may_disable_isolation and not opts_out:
+            environment = read_gpu_environment(container)
+            opts_out: bool | None = environment.disables_isolation
+            if environment.may_disable_isolation and not opts_out:
                 opts_out = None
-            found.append(SharingContainer(intern(container.name or ""), opts_out))
-    return tuple(found)
+            sharing.append(SharingContainer(intern(container.name or ""), opts_out))
+    return tuple(sharing)
 
 
 @lru_cache(_MESSAGES)
@@ -341,8 +340,8 @@ def _list_gates(spec: Spec) -> tuple[str, ...]:
 
 
 def _is_static_plugin(meta: Mapping[str, Any], annotations: Mapping[str, str]) -> bool:
-    """Recognize a plugin's static pod by the label that the DaemonSet's pods carry too, and by the
-    source that only the kubelet sets (vendor's page on updating the device plugin)."""
+    """Tell whether this is the plugin's static pod, by the label that the DaemonSet's pods have too
+    and the source that only the kubelet sets (vendor's page on updating the device plugin)."""
     if (meta.get("labels") or {}).get("component") != "nvidia-device-plugin":
         return False
     return annotations.get(_SOURCE) == "file" or _MIRROR in annotations
@@ -383,11 +382,11 @@ def _describe_crash(status: Mapping[str, Any]) -> str:
         if waiting.get("reason") != CRASH_LOOP:
             continue
         ended = (container.get("lastState") or {}).get("terminated") or {}
-        said = " ".join((ended.get("message") or "").split())[-MAX_LAST_WORDS:]
+        message = " ".join((ended.get("message") or "").split())[-MAX_LAST_WORDS:]
         return (
             f"container {container['name']} is in {CRASH_LOOP} "
             f"({container.get('restartCount', 0)} restarts, last exit code "
-            f"{ended.get('exitCode', 'unknown')}){f': {said}' if said else ''}"
+            f"{ended.get('exitCode', 'unknown')}){f': {message}' if message else ''}"
         )
     return ""
 
@@ -396,7 +395,7 @@ def _find_card(annotations: Mapping[str, str], status: Mapping[str, Any]) -> boo
     for container in status.get("containerStatuses") or ():
         waiting = (container.get("state") or {}).get("waiting") or {}
         ended = (container.get("lastState") or {}).get("terminated") or {}
-        # The message of a container that ran is what its program wrote.
+        # The message of a container that ran is its program's.
         was_refused = ended.get("reason") in REFUSED_BY_RUNTIME
         for message in (waiting.get("message"), ended.get("message") if was_refused else ""):
             if NO_CARD in (message or ""):
@@ -410,10 +409,10 @@ def _count_cards(meta: Mapping[str, Any]) -> int:
 
 
 def _is_unrouted(pod: PodShape, schedulers: Collection[str]) -> bool:
-    """Tell whether the webhook would route the pod, leaving out the node that the scheduler set."""
+    """Tell whether the webhook would route the pod, apart from the node that the scheduler set."""
     spec = pod.spec or Spec()
     if spec.scheduling_gates:
-        # Held back by somebody who may still say where it goes.
+        # The owner of the gate may still select nodes for it.
         return False
     unbound = PodShape(pod.metadata, msgspec.structs.replace(spec, node_name=None))
     return read_pod_request(unbound).is_left_to_admission(schedulers)

@@ -1,4 +1,4 @@
-"""Names the workload of a pod: its Deployment, its Job, or whatever a user created."""
+"""Names the workload of a pod, such as its Deployment or CronJob."""
 
 import re
 from collections.abc import Mapping
@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 
 _TEMPLATE_HASH = "pod-template-hash"
 _BY_CRONJOB = re.compile(r"(.+)-\d{8}", re.ASCII)
-"""A CronJob names its Jobs by the minute that each is for (`getJobName` in kubernetes,
+"""Name of a CronJob's Job, which ends in its minute (`getJobName` in kubernetes,
 pkg/controller/cronjob)."""
 
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,252}", re.ASCII)
-"""The API server takes any text for the kind and the name of an owner, of any length."""
+"""Valid name of an owner: the API server accepts any text for its kind and name."""
 
 
 class Workload(NamedTuple):
-    """An application: what a user created, in the namespace of its pods."""
+    """Kind and name of the object that a user created for pods, in their namespace."""
 
     kind: str
     name: str
@@ -33,6 +33,6 @@ def name_workload(meta: Mapping[str, Any], controller: Mapping[str, Any]) -> Wor
     template = (meta.get("labels") or {}).get(_TEMPLATE_HASH)
     if kind == "ReplicaSet" and template and name.endswith(f"-{template}"):
         return Workload("Deployment", name.removesuffix(f"-{template}"))
-    if kind == "Job" and (found := _BY_CRONJOB.fullmatch(name)):
-        return Workload("CronJob", found[1])
+    if kind == "Job" and (match := _BY_CRONJOB.fullmatch(name)):
+        return Workload("CronJob", match[1])
     return Workload(kind, name)

@@ -1,4 +1,4 @@
-"""Reads what a Pod that is being created asks for, and what its owner already decided."""
+"""Reads the requests of a Pod that is being created, and its owner's choices."""
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
@@ -44,7 +44,7 @@ _NO_SPEC = Spec()
 
 
 class Placer(StrEnum):
-    """What chooses the node of a pod, as a clause."""
+    """Object that chooses the node of a pod, as a clause."""
 
     DAEMONSET = "the pod's DaemonSet chooses the node"
     NODE_NAME = "the pod's nodeName sets the node"
@@ -53,55 +53,55 @@ class Placer(StrEnum):
 
 
 class PodRequest(msgspec.Struct, frozen=True):
-    """All of a pod that the choice of its pool depends on."""
+    """The fields of a pod that the choice of its pool depends on."""
 
     requests: Amounts = NO_AMOUNTS
-    """GPU resources, as kube-scheduler counts them."""
+    """Requested amounts of GPU resources, as kube-scheduler counts them."""
     shares: tuple[int, ...] = ()
-    """Units of gpu-mem of each container that asks for it."""
+    """Units of gpu-mem of each container that requests it."""
     cores: tuple[int, ...] = ()
-    """Percent of a card's computing power of each container that asks for it."""
+    """Percent of a card's computing power of each container that requests it."""
     asked: frozenset[str] = frozenset()
-    """Those resources."""
+    """Names of the requested GPU resources."""
     asks_for_share: bool = False
-    """It asks for a part of a card."""
+    """Whether the pod requests a part of a card."""
     memory: int = 0
-    """Units of gpu-mem in all, as kube-scheduler counts them."""
+    """Units of gpu-mem of the whole pod, as kube-scheduler counts them."""
     card_memory: int = 0
-    """Units of gpu-mem that it needs of its cards, as the scheduler extender counts them."""
+    """Units of gpu-mem of its cards, as the scheduler extender counts them."""
     card_count: int | None = 1
-    """Cards over which its label spreads the memory (Professional); None where that is none."""
+    """Number of cards over which the label spreads the memory (Professional); None if invalid."""
     wants_whole_card: bool = False
-    """It wants a card that nobody shares (Professional)."""
+    """Whether the pod requires a card that no other pod shares (Professional)."""
     labels: Mapping[str, str] = _NO_LABELS
     inject: str = ""
     """Value of the annotation `gpushare.io/inject`; empty where there is none."""
     pool: str = ""
-    """Name of the pool that it asks for; empty where it asks for none."""
+    """Name of the requested pool; empty where there is none."""
     isolation: str = ""
     """Value of the annotation `gpushare.io/isolation`; empty where there is none."""
     decided_pool: str = ""
-    """Where our annotation says that it was sent, if anybody wrote one."""
+    """Name of the pool in the annotation of a past decision; empty where there is none."""
     placer: Placer | None = None
-    """What puts it on a certain node; None where the scheduler is free."""
+    """Object that chooses the pod's node; None where the scheduler is free."""
     scheduler: str = names.DEFAULT_SCHEDULER
     selection: NodeSelection = ANYWHERE
     preferences: Preferences = ()
     disables_isolation: bool = False
-    """Every container that asks for shared GPU sets CGPU_DISABLE (vendor's guide on cGPU)."""
+    """Whether all containers that request shared GPU set CGPU_DISABLE (vendor's guide on cGPU)."""
     may_disable_isolation: bool = False
-    """One of them does, or to a value that is only known when it starts."""
+    """Whether one such container sets it, or to a value that is only known when it starts."""
     uses_gpu_unasked: bool = False
-    """A container means to use a GPU, by its environment, and the pod asks for none at all."""
+    """Whether a container's environment shows a GPU, and the pod requests none."""
     names_cards: bool = False
-    """A container says itself which cards it sees, by NVIDIA_VISIBLE_DEVICES."""
+    """Whether a container names its visible cards by NVIDIA_VISIBLE_DEVICES."""
     is_gated: bool = False
-    """A scheduling gate holds it back."""
+    """Whether the pod has a scheduling gate."""
     asks_for_card_count: bool = False
-    """It asks for the resource `aliyun.com/gpu-count`, which gives no card."""
+    """Whether the pod requests the resource `aliyun.com/gpu-count`, which gives no card."""
     host_ipc: bool = False
     is_of_queued_job: bool = False
-    """Kueue holds its Job back, and may add node labels to its node selector."""
+    """Whether Kueue holds the Job of the pod back, and may add to the pod's node selector."""
 
     @property
     def opts_out(self) -> bool:
@@ -112,9 +112,9 @@ class PodRequest(msgspec.Struct, frozen=True):
         return self.isolation == names.ISOLATION_REQUIRED
 
     def is_left_to_admission(self, schedulers: Collection[str]) -> bool:
-        """Tell whether the pod asks for shared GPU and nobody else chooses its nodes.
+        """Tell whether the pod requests shared GPU and admission chooses its nodes.
 
-        `schedulers` are those that give out GPU memory card by card.
+        `schedulers` are those that allocate GPU memory by card.
         """
         return (
             self.asks_for_share
@@ -128,7 +128,7 @@ class PodRequest(msgspec.Struct, frozen=True):
 def parse_pod_request(raw: Mapping[str, Any]) -> PodRequest:
     """Parse a PodRequest from the JSON of a Pod under admission.
 
-    Raises `MalformedPodError` where a field has another shape than the API gives it.
+    Raises `MalformedPodError` for a field of another type than in the API.
     """
     return read_pod_request(parse_pod_shape(raw))
 
@@ -214,8 +214,8 @@ def _find_placer(metadata: Metadata, spec: Spec, selection: NodeSelection) -> Pl
 
 
 def _is_admitted_by_kueue(metadata: Metadata, marks: Sequence[str]) -> bool:
-    """Tell whether the pod has its node labels of Kueue already; of a Job that holds back the Job
-    itself."""
+    """Tell whether Kueue has admitted the pod and set its node selector; for a pod of a Job, Kueue
+    holds back the Job itself."""
     labels = metadata.labels or _NO_LABELS
     if _is_of_job(metadata):
         return labels.keys() >= set(marks)

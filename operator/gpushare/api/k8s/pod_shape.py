@@ -1,7 +1,6 @@
-"""The shape of a Pod's JSON, as far as decisions about its pool read it.
+"""Declares the fields of a Pod's JSON that decisions about its pool read.
 
-Fields that are not listed are skipped, whatever is in them, so that those of a newer Kubernetes do
-no harm. null may stand for any field.
+Other fields are skipped, so that fields of a newer Kubernetes do no harm. Any field may be null.
 """
 
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ Strings = dict[str, str]
 
 
 class Shape(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Some fields of an object of the Kubernetes API, each of the kind that the API gives it."""
+    """Base of the declared fields of an object of the Kubernetes API, with the API's types."""
 
 
 class Resources(Shape, frozen=True):
@@ -69,7 +68,7 @@ class RequiredNodes(Shape, frozen=True):
 
 
 class Preferred(Shape, frozen=True):
-    """A term that a pod prefers, and how much."""
+    """A preferred term with its weight."""
 
     weight: int | None = None
     preference: Term | None = None
@@ -103,7 +102,7 @@ class Metadata(Shape, frozen=True):
 
     name: str | None = None
     generate_name: str | None = None
-    """What the API server makes its name of, where it has none."""
+    """Prefix of the name that the API server generates for an object without one."""
     labels: Strings | None = None
     annotations: Strings | None = None
     owner_references: tuple[Owner, ...] | None = None
@@ -132,7 +131,7 @@ class PodShape(Shape, frozen=True):
 
 
 class MalformedPodError(ValueError):
-    """Not a Pod: the message says which field is not what the API has there."""
+    """The object is no valid Pod; the message names the field."""
 
 
 def parse_pod_shape(raw: Mapping[str, Any]) -> PodShape:

@@ -1,27 +1,24 @@
-"""Taints of nodes, and the pods that tolerate them.
-
-"Taints and Tolerations" in the Kubernetes documentation.
-"""
+"""Taints and tolerations ("Taints and Tolerations" in the Kubernetes documentation)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 PREFER = "PreferNoSchedule"
-"""The one effect that keeps nobody away."""
+"""The only effect that keeps no pod away."""
 CONDITION_PREFIX = "node.kubernetes.io/"
-"""Of taints that Kubernetes makes of a node's conditions, and of its cordon."""
+"""Prefix of taints that Kubernetes adds for a node's conditions and cordon."""
 CORDON = "node.kubernetes.io/unschedulable"
 MIRRORED_KEYS = frozenset(
     {CORDON, "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 )
-"""Of taints that the node lifecycle controller keeps as the node's cordon and condition Ready are
-(pkg/controller/nodelifecycle)."""
+"""Keys of taints that the node lifecycle controller derives from the node's cordon and its
+condition Ready (pkg/controller/nodelifecycle)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A taint, which keeps pods off a node that do not tolerate it."""
+    """A taint, which keeps pods without a matching toleration off a node."""
 
     key: str
     effect: str = "NoSchedule"
@@ -34,7 +31,7 @@ class Taint:
 
 
 class Toleration(NamedTuple):
-    """Taints that a pod tolerates; without a key or an effect, those with any."""
+    """A toleration of taints; without a key or an effect it matches any."""
 
     key: str = ""
     operator: str = "Equal"
@@ -42,7 +39,7 @@ class Toleration(NamedTuple):
     effect: str = ""
 
     def matches(self, taint: Taint) -> bool:
-        """Tell whether this tolerates `taint`."""
+        """Tell whether the toleration matches `taint`."""
         if self.effect not in ("", taint.effect):
             return False
         if self.operator == "Exists":
@@ -56,12 +53,12 @@ Tolerations = tuple[Toleration, ...]
 def parse_taints(raw: Mapping[str, Any]) -> tuple[Taint, ...]:
     """Parse the taints in a Node's JSON that keep pods away."""
     taints = (raw.get("spec") or {}).get("taints") or ()
-    found = (Taint(taint["key"], taint["effect"], taint.get("value") or "") for taint in taints)
-    return tuple(taint for taint in found if taint.effect != PREFER)
+    parsed = (Taint(taint["key"], taint["effect"], taint.get("value") or "") for taint in taints)
+    return tuple(taint for taint in parsed if taint.effect != PREFER)
 
 
 def parse_tolerations(raws: Iterable[Mapping[str, Any]]) -> Tolerations:
-    """Parse tolerations as in a pod's spec."""
+    """Parse the tolerations in a pod's spec."""
     return tuple(
         [
             Toleration(
@@ -76,5 +73,5 @@ def parse_tolerations(raws: Iterable[Mapping[str, Any]]) -> Tolerations:
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    """Tell whether a pod with these `tolerations` may run on a node with `taint`."""
+    """Tell whether one of the tolerations matches `taint`."""
     return any(toleration.matches(taint) for toleration in tolerations)

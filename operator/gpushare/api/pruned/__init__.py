@@ -1,8 +1,8 @@
-"""The fields that are kept of each object that commands read, and no others.
+"""Cuts the objects that commands read to the fields that a snapshot keeps.
 
-No Secret is read, and of ConfigMaps only what tells of unhealthy cards is kept. Of a pod stays
-where it may run and what it asks of GPUs: no image, command, volume, nor any variable but the two
-that concern GPUs. Of a DaemonSet's images stay the names, without registry and tag; of the
-operator's own Deployments the variables that decisions depend on. docs/cli.md lists the fields,
-from here.
+No Secret is read, and of ConfigMaps only those of unhealthy cards and of NVIDIA's device plugin. A
+pod keeps its node selection and GPU requests, but no image (except gpushare's plugin), command or
+volume (except host paths), and no variables except those for GPUs. DaemonSets keep the names of
+their images, without registry and tag; the operator's own Deployments keep the variables that
+decisions depend on. docs/cli.md lists the fields, generated from this package.
 """

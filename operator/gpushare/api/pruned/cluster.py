@@ -1,6 +1,6 @@
-"""A cluster as commands read it: objects as JSON, cut to the fields that a snapshot keeps.
+"""The objects of a cluster that commands read, as JSON, cut to the fields that a snapshot keeps.
 
-A command never sees more than that, so what it says of a cluster it says of its snapshot too.
+Commands never read more than that, so their answers for a cluster and its snapshot are equal.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 class Kind(StrEnum):
-    """What can be read of a cluster; the keys of a snapshot."""
+    """Kinds of objects that commands read; the keys of a snapshot."""
 
     NODES = "nodes"
     PODS = "pods"
@@ -38,24 +38,24 @@ class Kind(StrEnum):
 
 
 REFUSABLE = (Kind.CONFIGMAPS, Kind.RESOURCESLICES, Kind.RESOURCECLAIMS, Kind.PLUGINCONFIGS)
-"""Those without which answers are still useful: they say what they lack."""
+"""Kinds without which answers are still useful, and mention what is missing."""
 _PLANNED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
 
 
 class MalformedObjectError(ValueError):
-    """Not what the API has of that kind: the message says which field is not."""
+    """The object is invalid for its kind; the message names the field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An object that is asked about."""
+    """The object of a user's question."""
 
     kind: Kind
     name: str
     namespace: str = ""
 
     def is_it(self, raw: Json) -> bool:
-        """Tell whether `raw` is the object."""
+        """Tell whether `raw` is this object."""
         meta = raw["metadata"]
         return (meta["name"], meta.get("namespace") or "") == (self.name, self.namespace)
 
@@ -70,35 +70,35 @@ class Cluster:
     taken_at: datetime
     nodes: tuple[Json, ...] = ()
     pods: tuple[Json, ...] = ()
-    """Those that have to do with GPUs, and those of the device plugins' DaemonSets."""
+    """Pods that concern GPUs, and those of the device plugins' DaemonSets."""
     pools: tuple[Json, ...] | None = ()
-    """None where the cluster has no such API: the operator is not installed."""
+    """GPUSharePools; None where the CRD, and so the operator, is not installed."""
     daemonsets: tuple[Json, ...] = ()
-    """Of the device plugins' namespaces."""
+    """DaemonSets of the device plugins' namespaces."""
     namespaces: tuple[Json, ...] = ()
     deployments: tuple[Json, ...] | None = ()
-    """The operator's; None where they may not be read."""
+    """Deployments of the operator; None where the right to read them is missing."""
     configmaps: tuple[Json, ...] = ()
-    """Those that tell the scheduler extender of unhealthy cards."""
+    """ConfigMaps with the unhealthy cards of nodes, for the scheduler extender."""
     resourceslices: tuple[Json, ...] = ()
-    """Those by which NVIDIA's DRA driver gives out a node's cards."""
+    """ResourceSlices by which NVIDIA's DRA driver gives out cards."""
     resourceclaims: tuple[Json, ...] = ()
-    """Those of all pods, by which drivers give out devices."""
+    """ResourceClaims of all pods."""
     pluginconfigs: tuple[Json, ...] = ()
-    """The ConfigMaps beside NVIDIA's device plugin, in the namespace that the operator's
-    Deployments name; their DaemonSets and pods are among the others."""
+    """ConfigMaps in the namespace of NVIDIA's device plugin, which the operator's Deployments
+    name; `daemonsets` and `pods` include those of the plugin."""
     unread: Mapping[Kind, str] = field(default_factory=dict)
-    """The API server's refusal, by kind that may not be listed; of such a kind there are only
-    objects that were read by name."""
+    """The API server's refusals by kind that could not be listed; such a kind has only objects that
+    were read by name."""
 
     @property
     def can_be_planned(self) -> bool:
-        """Whether everything was listed that the planner needs."""
+        """Whether all kinds that the planner needs were listed."""
         return self.unread.keys().isdisjoint(_PLANNED)
 
 
 def keep_object(kind: Kind, raw: Any) -> Json | None:
-    """Cut `raw` to what is kept of its kind; None for what has nothing to do with GPUs.
+    """Cut an object to the kept fields of its kind; None for one that does not concern GPUs.
 
     Raises `MalformedObjectError`.
     """
@@ -119,12 +119,12 @@ def _concerns_gpus(pod: Json) -> bool:
     shape = parse_pod_shape(pod)
     containers = (shape.spec and shape.spec.containers) or ()
     is_nvidias = any(each.name in NVIDIA_CONTAINERS for each in containers)
-    # In which namespace NVIDIA's plugin is to be, is not known here.
+    # The namespace of NVIDIA's plugin is not known here.
     of_plugins = (names.PLUGIN_NAMESPACE, pod["metadata"]["namespace"] if is_nvidias else "")
     if parse_pod(pod, plugin_namespaces=of_plugins, for_users=True) is not None:
         return True
     request = read_pod_request(shape)
-    # Who asks for a pool and forgot to ask for a GPU wants to know.
+    # A pod that requests a pool without a GPU is a mistake that a user wants to know.
     return request.uses_gpu_unasked or bool(request.pool)
 
 

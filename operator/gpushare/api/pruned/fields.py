@@ -1,4 +1,4 @@
-"""The fields that are kept, by kind of object."""
+"""Declares the kept fields of each kind of object."""
 
 import json
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ def _amounts(value: Any) -> dict[str, Any] | None:
 
 
 def _hide_source(value: Any) -> dict[str, Any] | None:
-    """Keep that a variable is read from elsewhere, such as a Secret, but not from which one."""
-    found = keep_entries(value, ("",), object)
-    return {kind: {} for kind in found} if found else None
+    """Keep the kind of a variable's source, such as a Secret, but not the source."""
+    sources = keep_entries(value, ("",), object)
+    return {kind: {} for kind in sources} if sources else None
 
 
 def _image_name(value: Any) -> str | None:
@@ -32,7 +32,7 @@ def _image_name(value: Any) -> str | None:
 
 
 def _plugin_image(value: Any) -> str | None:
-    """Keep the image of gpushare's plugin alone, by which that is known under any name."""
+    """Keep only the image of gpushare's plugin, which identifies it under any name."""
     name = _image_name(value)
     return name if name is not None and "gpushare" in name else None
 
@@ -44,12 +44,12 @@ def _card_mounts(value: Any) -> list[dict[str, str]] | None:
 
 
 def _no_card_message(value: Any) -> str | None:
-    """Keep alone that a container was given no card: messages of programs may hold anything."""
+    """Keep only the sign that a container got no card: programs' messages may contain secrets."""
     return NO_CARD if isinstance(value, str) and NO_CARD in value else None
 
 
 def _last_spec(value: Any) -> str:
-    """Keep the spec alone: a manifest has whatever labels and annotations its owner put there."""
+    """Keep only the spec of a manifest, without its owner's labels and annotations."""
     try:
         return json.dumps({"spec": orjson.loads(value)["spec"]})
     except (ValueError, TypeError, KeyError):
@@ -259,4 +259,4 @@ KEPT: Mapping[str, Shape] = {
         "status": {"allocation": {"devices": {"results": [_RESULT]}}},
     },
 }
-"""By kind, as in `gpushare.api.pruned.cluster`."""
+"""Kept fields by kind, as in `gpushare.api.pruned.cluster`."""

@@ -1,4 +1,4 @@
-"""Cuts an object to the fields that are kept of it."""
+"""Cuts an object to its kept fields."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Any
 
 Shape = Mapping[str, Any]
-"""By field what is kept of it: a type (its value as it is), a shape, a list
-with one shape (of each item that), `Items`, or a function that returns what is kept."""
+"""Kept parts by field: a type (the whole value), a shape, a list with one shape for its items,
+`Items`, or a function that returns the kept part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """The items of a list whose `field` has one of these values; nothing where there are none."""
+    """The items of a list whose `field` has one of these values; None where there are none."""
 
     shape: Shape
     field: str
@@ -20,11 +20,11 @@ class Items:
 
 
 class MalformedFieldError(ValueError):
-    """A value that the API does not have there; the message says which, from the object on."""
+    """A value is invalid; the message has its path from the object on."""
 
 
 def keep(value: Any, kept: Any) -> Any:
-    """Cut a value to what is kept of it; None for nothing. null counts as left out.
+    """Cut a value to its kept part; None where nothing is kept, or for null.
 
     Raises `MalformedFieldError`.
     """
@@ -38,7 +38,7 @@ def keep(value: Any, kept: Any) -> Any:
         case [shape]:
             return _keep_items(_expect(value, list), shape)
         case Items(shape, field, values):
-            # Others may have what nobody reads, and what the API server lets pass all the same.
+            # Other items may be invalid, since nobody reads them and the API server accepts them.
             items = [item for item in _expect(value, list) if _has(item, field, values)]
             return _keep_items(items, shape) or None
     try:
@@ -48,15 +48,15 @@ def keep(value: Any, kept: Any) -> Any:
 
 
 def _keep_fields(value: Any, shape: Shape) -> dict[str, Any]:
-    found = {}
+    fields = {}
     for name, part in shape.items():
         try:
             field = keep(value.get(name), part)
         except MalformedFieldError as error:
             raise MalformedFieldError(f".{name}{error}") from error
         if field is not None:
-            found[name] = field
-    return found
+            fields[name] = field
+    return fields
 
 
 def _keep_items(items: Any, shape: Any) -> list[Any]:
@@ -66,7 +66,7 @@ def _keep_items(items: Any, shape: Any) -> list[Any]:
 
 
 def _has(item: Any, field: str, values: Collection[str]) -> bool:
-    """Tell whether the field has one of `values`; True for what is no object, to show the fault."""
+    """Tell whether a field has one of `values`; True for an invalid item, to report it."""
     if not isinstance(item, dict):
         return True
     value = item.get(field)
@@ -74,37 +74,37 @@ def _has(item: Any, field: str, values: Collection[str]) -> bool:
 
 
 def _expect(value: Any, kind: type) -> Any:
-    # To isinstance true is a number.
+    # Not isinstance, to which true is a number.
     if type(value) is not kind:
         raise MalformedFieldError(f": expected {kind.__name__}, got {type(value).__name__}")
     return value
 
 
 def required(value: Any) -> str:
-    """Check text that every such object must have."""
+    """Check a required text. Raises ValueError."""
     if not isinstance(value, str) or not value:
         raise ValueError("expected text that is not empty")
     return value
 
 
 def time(value: Any) -> str:
-    """Check text that is a time."""
+    """Check a time with its zone. Raises ValueError."""
     if not isinstance(value, str) or datetime.fromisoformat(value).tzinfo is None:
         raise ValueError("expected a time with its zone")
     return value
 
 
 def texts(value: Any) -> dict[str, str] | None:
-    """Check a map of texts, such as labels."""
+    """Check a map of texts, such as labels. Raises ValueError."""
     return keep_entries(value, ("",), str)
 
 
 def keep_entries(
     value: Any, prefixes: tuple[str, ...], kinds: type | tuple[type, ...]
 ) -> dict[str, Any] | None:
-    """Keep the entries of a map with these prefixes; their values must be of these types."""
-    found = {key: each for key, each in _expect(value, dict).items() if key.startswith(prefixes)}
-    for key, each in found.items():
+    """Keep the entries with these prefixes. Raises ValueError for a value of other `kinds`."""
+    kept = {key: each for key, each in _expect(value, dict).items() if key.startswith(prefixes)}
+    for key, each in kept.items():
         if not isinstance(each, kinds):
             raise ValueError(f"{key} has the invalid value {each!r}")
-    return found or None
+    return kept or None

@@ -46,7 +46,7 @@ def adopt(access: Access, *, node_pool_label: str, observe: bool) -> Answer:
             "nodes": [_describe_node(each) for each in proof.simulated],
             "notes": [describe_note(note) for note in notes],
         },
-        lambda wide: _build_page(described.pools, conclusion, changes, notes, wide=wide),
+        lambda document, wide: _build_page(described.pools, conclusion, changes, notes, wide=wide),
         manifests=render_manifests(
             head, manifests, _build_comments(described.pools, changes, notes)
         ),

@@ -25,21 +25,22 @@ OF_STACKS: Lacks = {
 
 
 def build_answer(
-    document: dict[str, Any],
-    page: Callable[[bool], Iterable[Line]],
+    document: Json,
+    build_page: Callable[[Json, bool], Iterable[Line]],
     cluster: Cluster,
     lacks: Lacks,
     known: KnownSetup,
     about: Sequence[Variable],
 ) -> Answer:
-    """Build the answer with this document and this page, which may be wide.
+    """Build the answer with this document and its page, which may be wide.
 
     `about` are the settings that it depends on.
     """
 
-    def build(wide: bool) -> list[Line]:
-        unread = build_unread_lines(cluster, lacks, wide=wide)
-        return [*page(wide), *unread, *build_setup_lines(known, about, wide=wide)]
+    def build(document: Json, wide: bool) -> Iterator[Line]:
+        yield from build_page(document, wide)
+        yield from build_unread_lines(document["unread"], wide=wide)
+        yield from build_setup_lines(known, about, wide=wide)
 
     setup, unread = describe_setup(known), describe_unread(cluster, lacks)
     return Answer({**document, "setup": setup, "unread": unread}, build)
@@ -54,9 +55,8 @@ def describe_unread(cluster: Cluster, lacks: Lacks) -> list[Json]:
     ]
 
 
-def build_unread_lines(cluster: Cluster, lacks: Lacks, *, wide: bool) -> Iterator[Line]:
+def build_unread_lines(unread: Sequence[Json], *, wide: bool) -> Iterator[Line]:
     """Yield a line for each kind that could not be listed; wide, with the API server's refusal."""
-    unread = describe_unread(cluster, lacks)
     if not unread:
         return
     yield ()

@@ -137,7 +137,7 @@ def build_answer(findings: Sequence[Finding]) -> Answer:
             "findings": [_describe(finding) for finding in findings],
             "counts": {str(severity): counts[severity] for severity in reversed(Severity)},
         },
-        build=lambda wide: _build_table(findings, counts, wide),
+        build_page=_build_page,
         exit_code=Exit.ERRORS_FOUND if counts[Severity.ERROR] else Exit.OK,
     )
 
@@ -146,22 +146,21 @@ def _describe(finding: Finding) -> Json:
     return {field: str(value) for field, value in asdict(finding).items()}
 
 
-def _build_table(
-    findings: Sequence[Finding], counts: Counter[Severity], wide: bool
-) -> Iterator[Line]:
+def _build_page(document: Json, wide: bool) -> Iterator[Line]:
     """Build a line for each finding, with what to do below it, or beside it where it is `wide`."""
+    findings = document["findings"]
     header = ["SEVERITY", "CODE", "OBJECT", "FINDING"]
     rows: list[Line] = []
     for finding in findings:
-        severity = Styled(finding.severity, _STYLES[finding.severity])
-        row = (severity, finding.code, finding.object, finding.message)
-        rows.append((*row, finding.remedy or "-") if wide else row)
+        severity = Styled(finding["severity"], _STYLES[finding["severity"]])
+        row = (severity, finding["code"], finding["object"], finding["message"])
+        rows.append((*row, finding["remedy"] or "-") if wide else row)
     title, *lines = lay_out([*header, "TO DO"] if wide else header, rows)
     yield title
     for finding, line in zip(findings, lines, strict=True):
         yield line
-        is_wrong = finding.severity in (Severity.WARNING, Severity.ERROR)
-        if is_wrong and finding.remedy and not wide:
-            yield ("  to do: ", finding.remedy)
+        is_wrong = finding["severity"] in (Severity.WARNING, Severity.ERROR)
+        if is_wrong and finding["remedy"] and not wide:
+            yield ("  to do: ", finding["remedy"])
     yield ()
-    yield (", ".join(f"{counts[severity]} {severity}" for severity in reversed(Severity)),)
+    yield (", ".join(f"{count} {severity}" for severity, count in document["counts"].items()),)

@@ -20,10 +20,10 @@ from gpushare.cli.output.facts import (
     describe_isolation,
     describe_plan,
     tell_allocated,
-    tell_stale,
 )
-from gpushare.cli.output.tables import build_section, describe, tell_time
+from gpushare.cli.output.tables import build_section, describe
 from gpushare.core.ownership.drift import describe_conflict
+from gpushare.core.records.change_record import ChangePhase
 
 Json = dict[str, Any]
 
@@ -59,10 +59,9 @@ def explain_one_node(access: Access, name: str) -> Answer:
     # A user who may not list pools can't know whether there are any.
     installed = None if Kind.POOLS in cluster.unread else cluster.pools is not None
 
-    document = _describe(explained, taints, installed=installed)
     return build_answer(
-        document,
-        lambda wide: _build_page(explained, document),
+        _describe(explained, taints, installed=installed),
+        lambda document, wide: _build_page(explained, document),
         cluster,
         _LACKS,
         seen.known,
@@ -119,31 +118,28 @@ def _describe(
 
 
 def _build_page(explained: NodeExplanation, document: Json) -> Iterator[Line]:
-    yield (Styled(f"Node {explained.node.name}", "bold"), f"  {_tell_state(document)}")
+    yield (Styled(f"Node {document['name']}", "bold"), f"  {_tell_state(document)}")
     if document["operatorInstalled"] is False:
         text = f"  The cluster has no {names.PLURAL}.{names.GROUP}, so no pool has the node"
         yield (Styled(text, "yellow"),)
-    if not (explained.has_gpus or explained.claimants):
+    if not (explained.has_gpus or document["claimants"]):
         # Without its pods its plugins are unknown.
-        plugin = ", no device plugin" if explained.isolation is not None else ""
+        plugin = ", no device plugin" if document["isolation"] is not None else ""
         yield (f"  The node has nothing of GPUs: no label, no resource{plugin}",)
         return
     yield from lay_out_facts(_build_facts(explained, document))
-    claimants = document["claimants"] or ()
-    yield from build_section("Pools that claim it", _CLAIMANTS, claimants)
+    yield from build_section("Pools that claim it", _CLAIMANTS, document["claimants"] or ())
     yield from build_section("Labels", _LABELS, map(_mark_label, document["labels"]))
     yield from build_section("What it offers", _RESOURCES, document["resources"])
     yield from build_section("Plugins and components", _PLUGINS, document["plugins"])
-    cards = [
-        {**each, "allocated": tell_allocated(card)}
-        for card, each in zip(explained.cards, document["cards"], strict=True)
-    ]
+    cards = ({**card, "allocated": tell_allocated(card)} for card in document["cards"])
     yield from build_section("Cards", _CARDS, cards)
     yield from build_section("Findings", _FINDINGS, document["findings"], {"reason": "yellow"})
     if not document["findings"]:
         yield ()
         yield (Styled("Findings", "bold"),)
-        yield ("  none" if explained.claimants is not None else "  none by its labels and records",)
+        is_planned = document["claimants"] is not None
+        yield ("  none" if is_planned else "  none by its labels and records",)
 
 
 def _tell_state(document: Json) -> str:
@@ -159,10 +155,10 @@ def _tell_who(document: Json) -> str:
 
 
 def _build_facts(explained: NodeExplanation, document: Json) -> Iterator[Fact]:
-    plan, change, isolation = explained.plan, explained.records.change, explained.isolation
-    yield "Pool", explained.pool or ("none" if explained.pool is None else "none (deleted)")
-    if explained.edition is not None:
-        said = f"{explained.labelled} ({explained.edition})"
+    pool, change, isolation = document["pool"], document["change"], document["isolation"]
+    yield "Pool", pool or ("none" if pool is None else "none (deleted)")
+    if document["edition"] is not None:
+        said = f"{document['modeByLabels'] or ''} ({document['edition']})"
         known = said if explained.mode is not None else Styled(f"{said}, unknown", "red")
         yield "Mode by labels", known
     if (applied := explained.records.applied) is not None:
@@ -170,39 +166,39 @@ def _build_facts(explained: NodeExplanation, document: Json) -> Iterator[Fact]:
         told = f"{applied.schedule} ({applied.edition}) by pool {applied.pool}{waits}"
         yield "Mode applied", told
     if change is not None:
-        under_way = "in progress" if change.is_under_way else "not started"
-        if change.failure is not None:
+        under_way = "not started" if change["phase"] == ChangePhase.DEFERRED else "in progress"
+        if change["failed"] is not None:
             under_way = "failed"
         told = (
-            f"{change.from_mode} -> {change.to} for pool {change.pool}, {under_way}, in phase "
-            f"{change.phase} since {tell_time(change.since)}"
+            f"{change['from']} -> {change['to']} for pool {change['pool']}, {under_way}, in phase "
+            f"{change['phase']} since {change['since']}"
         )
         yield "Change", Styled(told, "yellow")
-        if plan is not None:
-            end = tell_time(plan.deadline)
-            yield "Waits for", f"{plan.message} (fails at {end})" if end else plan.message
-        elif change.failure is not None:
-            yield "Failed", Styled(change.failure.message, "red")
+        if (waits := change["waitsFor"]) is not None:
+            end = change["deadline"]
+            yield "Waits for", f"{waits} (fails at {end})" if end else waits
+        elif change["failed"] is not None:
+            yield "Failed", Styled(change["failed"], "red")
     for conflict in document["conflicts"]:
         yield "Conflict", Styled(conflict, "red")
-    if explained.records.module:
+    if document["moduleMayBeLoaded"]:
         yield "Kernel module", "the cGPU module may be loaded: its removal is not verified"
-    if explained.stacks:
-        yield "Cards given by", " and ".join(explained.stacks)
-    if isolation is None or not isolation.containers:
+    if document["stacks"]:
+        yield "Cards given by", " and ".join(stack["name"] for stack in document["stacks"])
+    if isolation is None or not isolation["containers"]:
         return
     sharing = "1 container shares a card"
-    if isolation.containers > 1:
-        sharing = f"{isolation.containers} containers share cards"
+    if isolation["containers"] > 1:
+        sharing = f"{isolation['containers']} containers share cards"
     yield (
         "Isolation",
-        f"{sharing}: {isolation.isolated} isolated, {isolation.stale} stale, "
-        f"{isolation.opted_out} opted out, {isolation.unknown} unknown",
+        f"{sharing}: {isolation['isolated']} isolated, {isolation['stale']} stale, "
+        f"{isolation['optedOut']} opted out, {isolation['unknown']} unknown",
     )
-    for each in isolation.samples:
-        yield "Stale", Styled(tell_stale(each), "yellow")
-    if explained.unknown_pods:
-        yield "Unknown", Styled(", ".join(explained.unknown_pods), "yellow")
+    for each in isolation["samples"]:
+        yield "Stale", Styled(each, "yellow")
+    if isolation["unknownPods"]:
+        yield "Unknown", Styled(", ".join(isolation["unknownPods"]), "yellow")
 
 
 def _mark_label(label: Json) -> Json:

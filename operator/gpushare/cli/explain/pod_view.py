@@ -70,7 +70,7 @@ def explain_pod(access: Access, name: str, namespace: str | None) -> Answer:
     document = describe_pod("Pod", explained, notes, stale, is_asked=_is_asked(cluster, where))
     return build_answer(
         document,
-        lambda wide: build_pod_page(document, found, wide=wide),
+        lambda document, wide: build_pod_page(document, found, wide=wide),
         cluster,
         _LACKS,
         seen.known,
@@ -93,7 +93,7 @@ def explain_manifests(access: Access, given: Sequence[Given], namespace: str | N
     document = {"objects": objects, "skipped": [each.shown for each in skipped]}
     return build_answer(
         document,
-        lambda wide: _build_pages(document, wide=wide),
+        _build_pages,
         cluster,
         _LACKS,
         seen.known,
@@ -161,7 +161,7 @@ def _is_asked(cluster: Cluster, namespace: str) -> bool:
     return cluster.pools is not None and namespace != names.EXEMPT_NAMESPACE
 
 
-def _build_pages(document: Json, *, wide: bool) -> Iterator[Line]:
+def _build_pages(document: Json, wide: bool) -> Iterator[Line]:
     for number, each in enumerate(document["objects"]):
         if number:
             yield ()

@@ -50,11 +50,12 @@ def explain_one_pool(access: Access, name: str) -> Answer:
     every = find_waiting(seen, planner.pool_states, cluster.taken_at)
     waiting = [each for each in every if name in each.pod.pools]
     adopted = _is_adopted(cluster, explained)
+    plan = explained.status.plan
+    summary = plan.summary if plan is not None else ""
 
-    document = _describe(explained, waiting, is_adopted=adopted)
     return build_answer(
-        document,
-        lambda wide: _build_page(explained, document, wide=wide),
+        _describe(explained, waiting, is_adopted=adopted),
+        lambda document, wide: _build_page(document, summary, wide=wide),
         cluster,
         OF_STACKS,
         seen.known,
@@ -75,11 +76,12 @@ def _is_adopted(cluster: Cluster, explained: PoolExplanation) -> bool:
 def _explain_unreadable(pool: UnreadablePool, now: datetime) -> Answer:
     ready, *_ = build_unreadable_status(pool, now).conditions
     document = {"name": pool.name, "reason": ready.reason, "message": ready.message}
-    lines: list[Line] = [
-        (Styled(f"Pool {pool.name}", "bold"),),
-        (Styled(f"  {ready.reason}: {ready.message}", "red"),),
-    ]
-    return Answer(document, lambda wide: lines)
+    return Answer(document, _build_unreadable_page)
+
+
+def _build_unreadable_page(document: Json, wide: bool) -> Iterator[Line]:
+    yield (Styled(f"Pool {document['name']}", "bold"),)
+    yield (Styled(f"  {document['reason']}: {document['message']}", "red"),)
 
 
 def _describe(
@@ -125,14 +127,15 @@ def _describe_group(group: NodeGroup) -> Json:
     return {"state": str(group.state), "reason": str(group.reason), "nodes": nodes}
 
 
-def _build_page(explained: PoolExplanation, document: Json, *, wide: bool) -> Iterator[Line]:
-    spec = explained.pool.spec
-    head = f"  {spec.schedule} ({spec.edition}), priority {spec.priority}, {spec.reconcile}"
-    yield (Styled(f"Pool {explained.pool.name}", "bold"), head)
-    yield from lay_out_facts(_build_facts(explained, is_adopted=document["adopted"]))
+def _build_page(document: Json, summary: str, *, wide: bool) -> Iterator[Line]:
+    """Build the page of that document; `summary` is that of what is left to do."""
+    mode = f"{document['schedule']} ({document['edition']})"
+    head = f"  {mode}, priority {document['priority']}, {document['reconcile']}"
+    yield (Styled(f"Pool {document['name']}", "bold"), head)
+    yield from lay_out_facts(_build_facts(document, summary))
     conditions = [
-        {**each, "said": _tell_said(line), "status": _mark_status(line)}
-        for line, each in zip(explained.conditions, document["conditions"], strict=True)
+        {**each, "said": _tell_said(each), "status": _mark_status(each)}
+        for each in document["conditions"]
     ]
     yield from build_section("Conditions", _CONDITIONS, conditions)
     nodes = [row for group in document["groups"] for row in _list_nodes(group, wide=wide)]
@@ -143,18 +146,19 @@ def _build_page(explained: PoolExplanation, document: Json, *, wide: bool) -> It
     yield from build_section("Pods that wait for it", _WAITING, waiting, {"reason": "yellow"})
 
 
-def _mark_status(line: ConditionLine) -> Styled:
-    return Styled(line.now.status, "green" if line.is_healthy else "yellow")
+def _mark_status(condition: Json) -> Styled:
+    return Styled(condition["status"], "green" if condition["healthy"] else "yellow")
 
 
 def _mark_state(state: str) -> Styled:
     return Styled(state, _STATES.get(state, "yellow"))
 
 
-def _tell_said(line: ConditionLine) -> str:
-    if line.told is None:
+def _tell_said(condition: Json) -> str:
+    if (told := condition["told"]) is None:
         return "nothing"
-    return "the same" if line.is_told else f"{line.told.status}, {line.told.reason}"
+    is_same = all(told[key] == condition[key] for key in ("status", "reason"))
+    return "the same" if is_same else f"{told['status']}, {told['reason']}"
 
 
 def _list_nodes(group: Json, *, wide: bool) -> Iterator[Json]:
@@ -167,24 +171,23 @@ def _list_nodes(group: Json, *, wide: bool) -> Iterator[Json]:
     yield {**group, "nodes": f"{listed}{more}", "message": nodes[0]["message"]}
 
 
-def _build_facts(explained: PoolExplanation, *, is_adopted: bool) -> Iterator[Fact]:
-    nodes = explained.status.nodes
+def _build_facts(document: Json, summary: str) -> Iterator[Fact]:
+    nodes = document["nodes"]
     states = ("updating", "waiting", "blocked", "failed")
-    counts = [f"{count} {state}" for state in states if (count := getattr(nodes, state))]
-    yield "Nodes", ", ".join([f"{nodes.ready} of {nodes.matched} ready", *counts])
+    counts = [f"{nodes[state]} {state}" for state in states if nodes[state]]
+    yield "Nodes", ", ".join([f"{nodes['ready']} of {nodes['matched']} ready", *counts])
     trouble = ""
-    if explained.pool.deleting:
-        nodes_are = "node is" if explained.releasing == 1 else "nodes are"
-        told = f"{explained.releasing} {nodes_are} not released yet"
+    if document["deleting"]:
+        nodes_are = "node is" if nodes["releasing"] == 1 else "nodes are"
+        told = f"{nodes['releasing']} {nodes_are} not released yet"
         yield "Deleted", Styled(told, "yellow")
-    elif not is_adopted:
+    elif not document["adopted"]:
         trouble = "no controller has adopted the pool yet: run `kubectl gpushare doctor`"
-    elif explained.hears_nothing:
+    elif document["controllerIsBehind"]:
         trouble = "the current spec has not been processed yet"
     if trouble:
         yield "Controller", Styled(trouble, "yellow")
-    if explained.out_of_service:
-        yield "Unavailable", ", ".join(explained.out_of_service)
-    plan = explained.status.plan
-    if plan is not None and plan.hash:
-        yield "Left to do", f"{plan.summary} (plan {plan.hash})"
+    if document["outOfService"]:
+        yield "Unavailable", ", ".join(document["outOfService"])
+    if document["planHash"]:
+        yield "Left to do", f"{summary} (plan {document['planHash']})"

@@ -6,6 +6,7 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from gpushare import names
+from gpushare.analysis.program_name import name_command
 from gpushare.api.windows import Freeze
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.deployments import find_namespace, list_deployments
@@ -40,7 +41,8 @@ async def freeze_all(
             if not error.is_conflict:
                 raise
             await _patch(api, f"{path}/{names.FREEZE_CONFIGMAP}", {"data": {"until": None} | data})
-    told = f"All pools are frozen{_tell_until(until)}. To end that, run: gpushare unfreeze --all"
+    command = name_command("unfreeze --all")
+    told = f"All pools are frozen{_tell_until(until)}. To end that, run: {command}"
     if is_elsewhere:
         told = (
             f"ConfigMap {names.FREEZE_CONFIGMAP} is in namespace {place}, which has no Deployment "
@@ -54,7 +56,8 @@ async def freeze_pool(access: Access, name: str, reason: str, until: datetime | 
     data = _build_freeze(reason, until)
     # A merge: an end that was there goes.
     await _patch_pool(access, name, {"until": None} | data)
-    told = f"Pool {name} is frozen{_tell_until(until)}. To end that, run: gpushare unfreeze {name}"
+    command = name_command(f"unfreeze {name}")
+    told = f"Pool {name} is frozen{_tell_until(until)}. To end that, run: {command}"
     return _answer(f"pool/{name}", told, data)
 
 
@@ -125,4 +128,4 @@ def _answer(target: str, told: str, freeze: Json | None, *, namespace: str = "")
         "freeze": freeze,
         "fieldManager": names.COMMAND_MANAGER,
     }
-    return Answer(document, lambda wide: [(told,)])
+    return Answer(document, lambda document, wide: [(told,)])

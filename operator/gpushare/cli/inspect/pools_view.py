@@ -5,9 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpushare.analysis.inspect.pools import (
-    Card,
     OutsideNode,
-    PoolCards,
     PoolNode,
     PoolsView,
     view_pools,
@@ -28,7 +26,7 @@ from gpushare.cli.output.facts import (
     tell_allocated,
 )
 from gpushare.cli.output.tables import build_section, build_table
-from gpushare.core.snapshot.actions import NodeState
+from gpushare.core.snapshot.actions import READY_WITH_WARNING, NodeState
 
 Json = dict[str, Any]
 
@@ -44,13 +42,7 @@ def inspect_pools(access: Access, namespace: str | None) -> Answer:
     view = view_pools(seen, cluster.taken_at)
     waiting = (w for w in view.waiting if namespace is None or w.pod.namespace == namespace)
     view = replace(view, waiting=tuple(waiting))
-    document = describe_pools(view, seen.unreadable, cluster)
-
-    def build(wide: bool) -> list[Line]:
-        page = _build_page(view, document, wide=wide)
-        return [*page, *build_unread_lines(cluster, OF_STACKS, wide=wide)]
-
-    return Answer(document, build)
+    return Answer(describe_pools(view, seen.unreadable, cluster), _build_page)
 
 
 def describe_pools(view: PoolsView, unreadable: Sequence[UnreadablePool], cluster: Cluster) -> Json:
@@ -110,10 +102,10 @@ def _describe_node(view: PoolNode) -> Json:
     }
 
 
-def _build_page(view: PoolsView, document: Json, *, wide: bool) -> Iterator[Line]:
-    if not view.pools and not document["unreadable"]:
+def _build_page(document: Json, wide: bool) -> Iterator[Line]:
+    if not document["pools"] and not document["unreadable"]:
         yield ("No pools found",)
-    for number, pool in enumerate(view.pools):
+    for number, pool in enumerate(document["pools"]):
         if number:
             yield ()
         yield from _build_pool(pool, wide=wide)
@@ -130,7 +122,7 @@ def _build_page(view: PoolsView, document: Json, *, wide: bool) -> Iterator[Line
         {**each, "requested": each["requested"] or None, "pools": " or ".join(each["pools"])}
         for each in document["waiting"]
     ]
-    columns = f"GPU-MEM({view.unit}):requested,POOL:pools"
+    columns = f"GPU-MEM({document['unit']}):requested,POOL:pools"
     yield from build_section(
         "Pods that wait",
         f"NAMESPACE:namespace,POD:name,{columns},REASON:reason,WHY:message",
@@ -142,6 +134,7 @@ def _build_page(view: PoolsView, document: Json, *, wide: bool) -> Iterator[Line
         f"NAMESPACE:namespace,PODS:pods,{columns},GATES:gates",
         _sum_gated(each for each in waiting if each["gates"]),
     )
+    yield from build_unread_lines(document["unread"], wide=wide)
 
 
 def _sum_gated(gated: Iterable[Json]) -> list[Json]:
@@ -156,53 +149,53 @@ def _sum_gated(gated: Iterable[Json]) -> list[Json]:
     return list(sums.values())
 
 
-def _build_pool(view: PoolCards, *, wide: bool) -> Iterator[Line]:
-    capacity = view.capacity
+def _build_pool(pool: Json, *, wide: bool) -> Iterator[Line]:
+    nodes = pool["nodes"]
     yield (
-        Styled(view.pool.name, "bold"),
-        f"  {view.pool.spec.schedule}, {view.ready}/{len(view.nodes)} nodes ready, "
-        f"{capacity.gpus} GPUs, {capacity.memory_allocated}/{capacity.memory_total} GiB allocated, "
-        f"largest free block {capacity.largest_free_block} GiB, "
-        f"stranded {capacity.stranded_memory} GiB",
+        Styled(pool["name"], "bold"),
+        f"  {pool['schedule']}, {pool['nodesReady']}/{len(nodes)} nodes ready, "
+        f"{pool['gpus']} GPUs, {pool['memoryAllocatedGiB']}/{pool['memoryTotalGiB']} GiB "
+        f"allocated, largest free block {pool['largestFreeBlockGiB']} GiB, "
+        f"stranded {pool['strandedMemoryGiB']} GiB",
     )
-    columns = f"NODE:node,GPU:gpu,USED:used,ALLOCATED({capacity.unit}):allocated,STATE:state"
+    columns = f"NODE:node,GPU:gpu,USED:used,ALLOCATED({pool['unit']}):allocated,STATE:state"
     columns += ",PODS:pods" if wide else ""
-    yield from build_table(columns, (row for node in view.nodes for row in _list_cards(node)))
+    yield from build_table(columns, (row for node in nodes for row in _list_cards(node)))
 
 
-def _list_cards(node: PoolNode) -> Iterator[Json]:
+def _list_cards(node: Json) -> Iterator[Json]:
     """Yield a row for each card, of which the first names the node and its state."""
-    head: Json = {"node": node.node.name, "state": _note(node)}
-    for card in node.cards:
-        row = {"gpu": card.index, "used": _draw_bar(card), "allocated": tell_allocated(card)}
-        yield {**head, **row, "pods": ", ".join(card.pods) or " "}
+    head: Json = {"node": node["name"], "state": _note(node)}
+    for card in node["cards"]:
+        row = {"gpu": card["index"], "used": _draw_bar(card), "allocated": tell_allocated(card)}
+        yield {**head, **row, "pods": ", ".join(card["pods"]) or " "}
         head = {"node": " ", "state": " "}
-    if not node.cards:
-        told = [f"{n}/{node.node.allocatable[name]} {name}" for name, n in node.requested.items()]
+    if not node["cards"]:
+        told = [f"{r['requested']}/{r['allocatable']} {r['name']}" for r in node["resources"]]
         yield {**head, "used": " ", "allocated": ", ".join(told) or None, "pods": " "}
 
 
-def _note(node: PoolNode) -> Styled:
+def _note(node: Json) -> Styled:
     noted = _note_state(node)
-    if not node.taints:
+    if not node["untoleratedTaints"]:
         return noted
-    return Styled(f"{noted.text}, taint {node.taints[0]}", noted.style)
+    return Styled(f"{noted.text}, taint {node['untoleratedTaints'][0]}", noted.style)
 
 
-def _note_state(node: PoolNode) -> Styled:
-    plan = node.plan
-    if plan.state is not NodeState.READY:
-        failed = plan.state in (NodeState.FAILED, NodeState.BLOCKED)
-        return Styled(str(plan.reason), "red" if failed else "yellow")
-    if plan.warns:
-        return Styled(str(plan.reason), "yellow")
-    return Styled("ready", "green") if node.takes_pods else Styled("takes no pods", "yellow")
+def _note_state(node: Json) -> Styled:
+    state, reason = node["state"], node["reason"]
+    if state != NodeState.READY:
+        failed = state in (NodeState.FAILED, NodeState.BLOCKED)
+        return Styled(reason, "red" if failed else "yellow")
+    if reason in READY_WITH_WARNING:
+        return Styled(reason, "yellow")
+    return Styled("ready", "green") if node["takesPods"] else Styled("takes no pods", "yellow")
 
 
-def _draw_bar(card: Card) -> Styled:
+def _draw_bar(card: Json) -> Styled:
     """Draw a card's allocation as a bar, in which any allocation at all shows."""
-    if not card.total:
+    if not card["total"]:
         return Styled("?" * BAR, "red")
-    filled = min(-(-card.allocated * BAR // card.total), BAR)
-    colour = "red" if card.is_overcommitted or card.is_unhealthy else "cyan"
+    filled = min(-(-card["allocated"] * BAR // card["total"]), BAR)
+    colour = "red" if card["overcommitted"] or card["unhealthy"] else "cyan"
     return Styled("#" * filled + "." * (BAR - filled), colour)

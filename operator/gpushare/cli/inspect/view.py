@@ -33,7 +33,7 @@ def inspect_nodes(access: Access, node: str, *, details: bool) -> Answer:
     if Kind.PODS in cluster.unread:
         return _offer_alone(cluster, nodes)
 
-    def build(wide: bool) -> list[Line]:
+    def build_page(document: Json, wide: bool) -> list[Line]:
         if wide:
             return list(_build_wide(nodes))
         shown = [_escape_node(node) for node in nodes]
@@ -41,7 +41,7 @@ def inspect_nodes(access: Access, node: str, *, details: bool) -> Answer:
         # The last line's end is the printer's.
         return [(line,) for line in text.removesuffix("\n").split("\n")]
 
-    return Answer(_build_document(nodes), build)
+    return Answer(_build_document(nodes), build_page)
 
 
 def _offer_alone(cluster: Cluster, nodes: Sequence[InspectedNode]) -> Answer:
@@ -62,10 +62,10 @@ def _offer_alone(cluster: Cluster, nodes: Sequence[InspectedNode]) -> Answer:
         "unread": describe_unread(cluster, _LACKS),
     }
 
-    def build(wide: bool) -> list[Line]:
-        return [*lay_out(header, rows), *build_unread_lines(cluster, _LACKS, wide=wide)]
+    def build_page(document: Json, wide: bool) -> list[Line]:
+        return [*lay_out(header, rows), *build_unread_lines(document["unread"], wide=wide)]
 
-    return Answer(document, build)
+    return Answer(document, build_page)
 
 
 def _escape_node(node: InspectedNode) -> InspectedNode:

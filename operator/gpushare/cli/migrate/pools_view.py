@@ -7,7 +7,7 @@ from shlex import quote
 from gpushare import names
 from gpushare.analysis.adoption.existing_labels import Carried
 from gpushare.analysis.adoption.grouping import build_manifest, wrap_spec
-from gpushare.analysis.adoption.manual_steps import ManualStep, list_steps
+from gpushare.analysis.adoption.manual_steps import list_steps
 from gpushare.analysis.adoption.notes import Note, list_names
 from gpushare.analysis.adoption.upgrade import (
     Upgrade,
@@ -48,17 +48,18 @@ def migrate_pools(access: Access, *, node_pool_label: str, unisolated: Schedule)
     chosen = "" if unisolated is Schedule.CGPU else f" --unisolated {unisolated}"
     is_usual = node_pool_label == names.LABEL_NODE_POOL
     by = "" if is_usual else f" --node-pool-label {quote(node_pool_label)}"
-    steps = tuple(list_steps(upgrades, replaced, waiting=waiting, chosen=chosen, by=by))
-    head = [*_tell_steps(steps), *map(str, upgraded.notes)]
+    steps = list_steps(upgrades, replaced, waiting=waiting, chosen=chosen, by=by)
+    document: Json = {
+        "pools": {"apiVersion": "v1", "kind": "List", "items": manifests},
+        "nodes": [_describe_node(upgrade) for upgrade in upgrades],
+        "byHand": [{"what": s.what, "commands": list(s.commands)} for s in steps],
+        "notes": [describe_note(note) for note in upgraded.notes],
+    }
+    head = [*_tell_steps(document["byHand"]), *map(str, upgraded.notes)]
     return Answer(
-        {
-            "pools": {"apiVersion": "v1", "kind": "List", "items": manifests},
-            "nodes": [_describe_node(upgrade) for upgrade in upgrades],
-            "byHand": [{"what": s.what, "commands": list(s.commands)} for s in steps],
-            "notes": [describe_note(note) for note in upgraded.notes],
-        },
-        lambda wide: _build_page(upgrades, steps, upgraded.notes, wide=wide),
-        manifests=render_manifests(head, manifests, _build_comments(upgrades)),
+        document,
+        lambda document, wide: _build_page(document, upgraded.notes, wide=wide),
+        manifests=render_manifests(head, manifests, _build_comments(document["nodes"])),
         notes=tuple(map(str, upgraded.notes)),
     )
 
@@ -95,61 +96,59 @@ def _name_pods(pods: Sequence[Pod]) -> list[str]:
     return sorted(f"{pod.namespace}/{pod.name}" for pod in pods)
 
 
-def _build_page(
-    upgrades: Sequence[Upgrade], steps: Sequence[ManualStep], notes: Sequence[Note], *, wide: bool
-) -> Iterator[Line]:
-    if upgrades:
+def _build_page(document: Json, notes: Sequence[Note], *, wide: bool) -> Iterator[Line]:
+    if document["nodes"]:
         header = ["NODE", "POOL", "FROM", "TO", "PODS", "WHAT IT GOES THROUGH"]
-        rows = [_build_row(upgrade, wide=wide) for upgrade in upgrades]
+        rows = [_build_row(node, wide=wide) for node in document["nodes"]]
         yield from lay_out([*header, "POD NAMES"] if wide else header, rows)
-    for line in _tell_steps(steps):
-        if not line.startswith(" ") and steps:
+    for line in _tell_steps(document["byHand"]):
+        if not line.startswith(" ") and document["byHand"]:
             yield ()
         yield (line,)
     yield from build_notes(notes)
 
 
-def _tell_steps(steps: Sequence[ManualStep]) -> Iterator[str]:
+def _tell_steps(steps: Sequence[Json]) -> Iterator[str]:
     """Yield each step, and below it its commands."""
     if not steps:
         yield NOTHING
     for number, step in enumerate(steps, start=1):
-        yield f"{number}. {step.what}"
-        yield from (f"   {command}" for command in step.commands)
+        yield f"{number}. {step['what']}"
+        yield from (f"   {command}" for command in step["commands"])
 
 
-def _build_comments(upgrades: Sequence[Upgrade]) -> dict[str, list[str]]:
+def _build_comments(nodes: Sequence[Json]) -> dict[str, list[str]]:
     """Build the comments above each pool: its nodes, grouped by what the upgrade does to them."""
     alike: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for upgrade in upgrades:
-        told = f"{_name_mode(upgrade.from_mode)}: {_tell_cost(upgrade)}"
-        alike[upgrade.pool, told].append(upgrade.node)
+    for node in nodes:
+        told = f"{_name_mode(node['from'])}: {_tell_cost(node)}"
+        alike[node["pool"], told].append(node["name"])
     comments: defaultdict[str, list[str]] = defaultdict(list)
-    for (pool, told), nodes in alike.items():
-        comments[pool].append(f"{list_names(tuple(nodes))}: {told}")
+    for (pool, told), named in alike.items():
+        comments[pool].append(f"{list_names(tuple(named))}: {told}")
     return comments
 
 
-def _build_row(upgrade: Upgrade, *, wide: bool) -> Line:
+def _build_row(node: Json, *, wide: bool) -> Line:
     row = (
-        upgrade.node,
-        upgrade.pool,
-        _name_mode(upgrade.from_mode),
-        _name_mode(upgrade.to),
-        str(len(upgrade.pods)),
-        Styled(_tell_cost(upgrade), "red" if upgrade.reboots else ""),
+        node["name"],
+        node["pool"],
+        _name_mode(node["from"]),
+        _name_mode(node["to"]),
+        str(len(node["podsToFinish"])),
+        Styled(_tell_cost(node), "red" if node["reboots"] else ""),
     )
-    return (*row, ", ".join(_name_pods(upgrade.pods)) or "-") if wide else row
+    return (*row, ", ".join(node["podsToFinish"]) or "-") if wide else row
 
 
-def _name_mode(mode: Carried) -> str:
-    return f"{mode.edition} {mode.schedule}"
+def _name_mode(mode: Json) -> str:
+    return f"{mode['edition']} {mode['schedule']}"
 
 
-def _tell_cost(upgrade: Upgrade) -> str:
-    told = ["plugin replaced" if upgrade.restarts else "labels only"]
-    if upgrade.begins_to_isolate:
+def _tell_cost(node: Json) -> str:
+    told = ["plugin replaced" if node["restartsPlugin"] else "labels only"]
+    if node["beginsToIsolate"]:
         told.append("isolation begins for later pods")
-    if upgrade.reboots:
+    if node["reboots"]:
         told.append("kernel module removed, node reboots")
     return ", ".join(told)

@@ -9,7 +9,6 @@ from typing import Any
 
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.output.control_characters import escape_controls
-from gpushare.cli.program_name import name_program
 
 _GAP = 2
 
@@ -40,12 +39,12 @@ Fact = tuple[str, Cell]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a command, as data and as a table."""
+    """The result of a command, as data and as a page."""
 
     document: Any
     """Lists, mappings, strings and numbers."""
-    build: Callable[[bool], Iterable[Line]]
-    """The table; where it is asked for that, wide: with more in it."""
+    build_page: Callable[[Any, bool], Iterable[Line]]
+    """Builds the page of the document; where the second argument says so, wide: with more in it."""
     manifests: str = ""
     """Where it has them, what is printed as YAML in place of the document."""
     notes: Sequence[str] = ()
@@ -68,10 +67,8 @@ def print_answer(answer: Answer, shown_as: Format) -> None:
             from gpushare.cli.output.data import format_yaml
 
             print_text(format_yaml(answer.document))
-        case Format.TABLE:
-            _print(answer.build(False))
-        case Format.WIDE:
-            _print(answer.build(True))
+        case Format.TABLE | Format.WIDE:
+            _print(answer.build_page(answer.document, shown_as is Format.WIDE))
 
 
 def print_text(text: str) -> None:
@@ -86,7 +83,7 @@ def print_text(text: str) -> None:
 def print_note(text: str) -> None:
     """Print a line on standard error; whatever it has in it stays one line."""
     if sys.stderr is not None:
-        sys.stderr.write(f"{name_program(escape_controls(text))}\n")
+        sys.stderr.write(f"{escape_controls(text)}\n")
         sys.stderr.flush()
 
 
@@ -143,7 +140,7 @@ def lay_out_facts(facts: Iterable[Fact], *, indent: int = 2) -> list[Line]:
 
 
 def _text(cell: Cell) -> str:
-    return name_program(escape_controls(cell if isinstance(cell, str) else cell.text))
+    return escape_controls(cell if isinstance(cell, str) else cell.text)
 
 
 def _measure(cell: Cell) -> int:

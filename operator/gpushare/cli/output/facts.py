@@ -68,11 +68,6 @@ def describe_waiting(waiting: UnschedulablePod) -> Json:
     }
 
 
-def tell_allocated(card: Card) -> str:
-    """Say how much of a card is allocated, and whether the scheduler allocates the rest."""
-    return f"{card.allocated}/{card.total}{' unhealthy' * card.is_unhealthy}"
-
-
 def describe_card(card: Card) -> Json:
     """Describe a card; amounts in the plugin's unit."""
     return {
@@ -84,6 +79,11 @@ def describe_card(card: Card) -> Json:
         "overcommitted": card.is_overcommitted,
         "unhealthy": card.is_unhealthy,
     }
+
+
+def tell_allocated(card: Json) -> str:
+    """Say how much of a card is allocated, and whether the scheduler allocates the rest."""
+    return f"{card['allocated']}/{card['total']}{' unhealthy' * card['unhealthy']}"
 
 
 def tell_stale(stale: ContainerIsolation) -> str:

@@ -262,5 +262,5 @@ def _answer(
             "dryRun": write.dry_run,
             "fieldManager": names.COMMAND_MANAGER,
         },
-        lambda wide: [(told,), *([(more,)] if more else [])],
+        lambda document, wide: [(told,), *([(more,)] if more else [])],
     )

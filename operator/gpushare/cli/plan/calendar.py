@@ -6,6 +6,7 @@ from typing import Any
 
 from gpushare.analysis.forecast.calendar import Calendar, WindowForecast
 from gpushare.analysis.forecast.pools import PoolForecast
+from gpushare.analysis.program_name import name_command
 from gpushare.cli.output.answer import Line
 from gpushare.cli.output.tables import build_table
 from gpushare.core.rollout.start_now import find_active
@@ -58,7 +59,7 @@ def build_calendar(forecast: PoolForecast) -> Iterator[Line]:
         yield (f"  {what} {describe_moment(last, calendar.done_at)}",)
     is_there = told is not None and not find_active(pool)
     if is_there and window is not None and window.state == "Closed" and forecast.plan.hash:
-        command = f"gpushare start-now {quote(pool.name)} --plan {forecast.plan.hash}"
+        command = name_command(f"start-now {quote(pool.name)} --plan {forecast.plan.hash}")
         yield (f"  to start it outside the windows, run: {command}",)
 
 

@@ -12,6 +12,7 @@ from gpushare.analysis.forecast.kept_fields import KeptField
 from gpushare.analysis.forecast.pools import PoolForecast, forecast_pools
 from gpushare.analysis.forecast.steps import NodeForecast
 from gpushare.analysis.node_findings import group_by_code
+from gpushare.analysis.program_name import name_command
 from gpushare.api.manifest import ManifestError, check_update
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.basis import build_setup_lines, describe_setup
@@ -89,19 +90,17 @@ def _answer(
         "setup": describe_setup(known),
     }
 
-    def build(wide: bool) -> Iterator[Line]:
-        for number, forecast in enumerate(forecasts):
+    def build_page(document: Json, wide: bool) -> Iterator[Line]:
+        for number, (forecast, pool) in enumerate(zip(forecasts, document["pools"], strict=True)):
             if number:
                 yield ()
-            pool = document["pools"][number]
-            own = kept.get(forecast.pool.name, ())
-            yield from _build_pool(forecast, pool, own, is_there=is_there, wide=wide)
-        if others:
+            yield from _build_pool(forecast, pool, is_there=is_there, wide=wide)
+        if document["skipped"]:
             yield ()
-            yield (f"Skipped, because they are not pools: {', '.join(others)}",)
+            yield (f"Skipped, because they are not pools: {', '.join(document['skipped'])}",)
         yield from build_setup_lines(known, PLANNED_BY, wide=wide)
 
-    return Answer(document, build, exit_code=Exit.OK if is_empty else Exit.CHANGES)
+    return Answer(document, build_page, exit_code=Exit.OK if is_empty else Exit.CHANGES)
 
 
 def _describe(forecast: PoolForecast, kept: Sequence[KeptField], *, is_new: bool) -> Json:
@@ -165,58 +164,53 @@ def _to_minutes(time: timedelta | None) -> float | None:
 
 
 def _build_pool(
-    forecast: PoolForecast,
-    document: Json,
-    kept: Sequence[KeptField],
-    *,
-    is_there: bool,
-    wide: bool,
+    forecast: PoolForecast, document: Json, *, is_there: bool, wide: bool
 ) -> Iterator[Line]:
-    pool, plan = forecast.pool, forecast.plan
+    """Build the page of a pool's document; the forecast has limits, times and calendar."""
+    name, plan_hash = document["name"], document["hash"]
     what = "new, " if document["new"] else ""
-    matched = forecast.status.nodes.matched
+    matched = document["nodes"]["matched"]
     nodes = f"{matched} node{'' if matched == 1 else 's'}"
-    yield (Styled(pool.name, "bold"), f"  {what}{pool.spec.schedule} on {nodes}")
+    yield (Styled(name, "bold"), f"  {what}{document['schedule']} on {nodes}")
     if not matched:
         yield (Styled("  spec.nodes matches no node of this cluster", "yellow"),)
-    for condition in forecast.status.conditions if is_there else ():
-        if condition.type in (Condition.READY, Condition.ROLLOUT_COMPLETE):
-            said = f"{condition.type} {condition.status}, {condition.reason}"
-            yield (f"  {said}: {condition.message}",)
-    if kept:
-        listed = ", ".join(map(str, kept))
-        yield (f"  kept, because the file does not set it: {listed}",)
+    for condition in document["conditions"] if is_there else ():
+        if condition["type"] in (Condition.READY, Condition.ROLLOUT_COMPLETE):
+            said = f"{condition['type']} {condition['status']}, {condition['reason']}"
+            yield (f"  {said}: {condition['message']}",)
+    if document["kept"]:
+        kept = (f"{each['field']} (owned by {each['manager']})" for each in document["kept"])
+        yield (f"  kept, because the file does not set it: {', '.join(kept)}",)
     if forecast.is_empty:
         yield ("  nothing to do",)
-    if not pool.acts:
-        yield (f"  reconcile is {pool.spec.reconcile}: nothing of this begins",)
-    if plan.hash:
-        yield (f"  plan {plan.hash}: {plan.summary}",)
-    if plan.approved is not None:
-        agreed = "; ".join(plan.approved.kinds)
-        yield (f"  already approved by rollout.approvedPlan {plan.approved.hash}: {agreed}",)
-    if forecast.steps:
-        rows = map(_build_row, forecast.steps, document["steps"])
-        columns = _STEPS_WIDE if wide else _STEPS
-        yield from build_table(columns, rows, {"waits": "yellow"})
+    if not forecast.pool.acts:
+        yield (f"  reconcile is {document['reconcile']}: nothing of this begins",)
+    if plan_hash:
+        yield (f"  plan {plan_hash}: {document['summary']}",)
+    if (approved := document["approved"]) is not None:
+        agreed = "; ".join(approved["kinds"])
+        yield (f"  already approved by rollout.approvedPlan {approved['hash']}: {agreed}",)
+    rows = map(_build_row, forecast.steps, document["steps"])
+    yield from build_table(_STEPS_WIDE if wide else _STEPS, rows, {"waits": "yellow"})
     for limit in group_by_code(forecast.limits):
         said = f"{limit.object}: {limit.message}. {limit.remedy}"
         yield ("  ", Styled(f"{limit.severity}: {said}", "yellow"))
     if forecast.duration is not None:
         yield from _describe_duration(forecast.duration)
     yield from build_calendar(forecast)
-    if forecast.waits_for_approval:
-        yield (f"  to approve it, run: gpushare approve {quote(pool.name)} --hash {plan.hash}",)
+    if document["waitsForApproval"]:
+        command = name_command(f"approve {quote(name)} --hash {plan_hash}")
+        yield (f"  to approve it, run: {command}",)
 
 
 def _build_row(step: NodeForecast, document: Json) -> Json:
     written = [f"{key}={value}" for key, value in document["labels"].items()]
     return document | {
-        "wave": "now" if step.wave == 0 else step.wave,
+        "wave": "now" if document["wave"] == 0 else document["wave"],
         "does": _tell(step),
-        "count": len(step.pods) or None,
-        "written": ",".join([*written, *(f"{key}-" for key in step.removed)]),
-        "waits": f"{step.blocker}: {step.plan.message}" if step.blocker else " ",
+        "count": len(document["pods"]) or None,
+        "written": ",".join([*written, *(f"{key}-" for key in document["removedLabels"])]),
+        "waits": f"{document['blocker']}: {document['message']}" if document["blocker"] else " ",
     }
 
 

@@ -14,9 +14,9 @@ from gpushare.core.admission.decision import (
     MAX_WARNING,
     AdmissionDecision,
     build_annotation,
-    cut,
     join_advice,
     list_causes,
+    sanitize,
 )
 from gpushare.core.admission.filter import explain_rejection, find_selected_misfit
 from gpushare.core.admission.node_match import explain_doubt
@@ -80,7 +80,7 @@ def decide(
     if (warning := find_unit_warning(pod, pools)) is not None:
         added.append(warning)
     if added:
-        decision = replace(decision, warnings=(*decision.warnings, *map(cut, added)))
+        decision = replace(decision, warnings=(*decision.warnings, *map(sanitize, added)))
     return decision
 
 
@@ -135,7 +135,7 @@ def _skip_without_request(pod: PodRequest) -> AdmissionDecision:
             f"sees every card, and its use is not counted. Request {names.RESOURCE_GPU_MEMORY}, "
             f"or set {names.ENV_VISIBLE_DEVICES}=none"
         )
-        return AdmissionDecision(Reason.UNACCOUNTED_GPU, message, warnings=(cut(message),))
+        return AdmissionDecision(Reason.UNACCOUNTED_GPU, message, warnings=(sanitize(message),))
     warning = (
         f"Annotation {names.ANNOTATION_POOL} has no effect: the pod requests no GPU resource of a "
         f"pool. Request {names.RESOURCE_GPU_MEMORY}"
@@ -248,5 +248,5 @@ def _respect(request: AdmissionRequest, keys: Sequence[str]) -> AdmissionDecisio
         message,
         selector=selector,
         annotation=build_annotation(Reason.ALREADY_SELECTS),
-        warnings=tuple([cut(warning) for warning in (*warnings, *find_warnings(pod))]),
+        warnings=tuple([sanitize(warning) for warning in (*warnings, *find_warnings(pod))]),
     )

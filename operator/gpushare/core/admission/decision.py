@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 
 from gpushare.api.decision_annotation import MAX_DECISION
+from gpushare.core.message import cut
 from gpushare.names import Reason
 
 MAX_WARNING = 256
 """Bytes of a warning; the API server may cut what is longer ("Dynamic Admission Control")."""
 MAX_MESSAGE = 2048
 """Bytes of a refusal, which the API server does not cut."""
-_ELLIPSIS = "..."
 _encode = msgspec.json.Encoder().encode
-Cause = tuple[Sequence[str], str]
+RejectedPools = tuple[Sequence[str], str]
 """Names of pools, and what keeps them from taking the pod."""
 Lost = Mapping[Reason, Sequence[str]]
 """By reason, the names of pools that did not get the pod."""
@@ -49,25 +49,23 @@ class AdmissionDecision(msgspec.Struct, frozen=True):
         return f"{self.reason}: {self.message}" if self.is_refused else None
 
 
-def cut(text: str, limit: int = MAX_WARNING) -> str:
+def sanitize(text: str, limit: int = MAX_WARNING) -> str:
     """Cut `text` to what a header can carry: `limit` bytes of UTF-8, no control characters.
 
     Names in it may come from the pod, where Kubernetes has not checked them yet.
     """
     if not text.isprintable():
         text = "".join([char if char.isprintable() else "?" for char in text])
-    if len(encoded := text.encode()) <= limit:
-        return text
-    return encoded[: limit - len(_ELLIPSIS)].decode(errors="ignore") + _ELLIPSIS
+    return cut(text, limit, "...")
 
 
 def join_advice(told: str, advice: str, limit: int) -> str:
     """Join both to at most `limit` bytes; what is told is cut, and the advice stays whole."""
     advice = f". {advice}" if advice else ""
-    return cut(told, limit - len(advice)) + advice
+    return sanitize(told, limit - len(advice)) + advice
 
 
-def list_causes(head: str, causes: Sequence[Cause], advice: str) -> tuple[str, str]:
+def list_causes(head: str, causes: Sequence[RejectedPools], advice: str) -> tuple[str, str]:
     """Build a message, and a warning with as many of the causes as it has space for."""
     in_full, in_short = [], []
     for pools, why in causes:
@@ -78,8 +76,8 @@ def list_causes(head: str, causes: Sequence[Cause], advice: str) -> tuple[str, s
             in_full.append((f"Pools {', '.join(pools)}: {why}", len(pools)))
             in_short.append((f"Pools {pools[0]} and {more} more: {why}", len(pools)))
     return (
-        cut(_list(head, in_full, advice, MAX_MESSAGE), MAX_MESSAGE),
-        cut(_list(head, in_short, advice, MAX_WARNING)),
+        sanitize(_list(head, in_full, advice, MAX_MESSAGE), MAX_MESSAGE),
+        sanitize(_list(head, in_short, advice, MAX_WARNING)),
     )
 
 

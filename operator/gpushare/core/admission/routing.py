@@ -8,11 +8,11 @@ from gpushare.api.k8s.pod_request import PodRequest
 from gpushare.api.pool import Schedule
 from gpushare.core.admission.decision import (
     AdmissionDecision,
-    Cause,
     Lost,
+    RejectedPools,
     build_annotation,
-    cut,
     list_causes,
+    sanitize,
 )
 from gpushare.core.admission.filter import explain_rejection, find_rejection
 from gpushare.core.admission.node_match import explain_doubt
@@ -114,7 +114,7 @@ def _send(
         request.missing(select(pool, request.pod)),
         pool.tolerations,
         ranking.annotation,
-        tuple(map(cut, pod_warnings)),
+        tuple(map(sanitize, pod_warnings)),
         reserved=_count_reserved(request.pod, ranking),
         lost=ranking.lost,
     )
@@ -133,7 +133,7 @@ def _tell_assigned(pool: PoolView) -> str:
     return f"Assigned to pool {pool.name} ({pool.schedule})"
 
 
-def _group_causes(request: AdmissionRequest, lost: Lost) -> list[Cause]:
+def _group_causes(request: AdmissionRequest, lost: Lost) -> list[RejectedPools]:
     """Group the pools by the cause that rejects them."""
     pools = {pool.name: pool for pool in request.pools}
     kept_away: dict[str, list[str]] = {}
@@ -171,7 +171,7 @@ def _leave_without(
     request: AdmissionRequest,
     reason: Reason,
     head: str,
-    causes: Sequence[Cause],
+    causes: Sequence[RejectedPools],
     advice: str,
     lost: Lost,
     warnings: Sequence[str] = (),
@@ -184,6 +184,6 @@ def _leave_without(
         reason,
         message,
         annotation=build_annotation(reason, lost=lost),
-        warnings=tuple(map(cut, (*warnings, warning))),
+        warnings=tuple(map(sanitize, (*warnings, warning))),
         lost=lost,
     )

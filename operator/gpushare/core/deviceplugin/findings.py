@@ -6,7 +6,6 @@ be on its way is not called a trouble before it had its time.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gpushare import names
@@ -15,6 +14,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import CRASH_LOOP, Pod
 from gpushare.api.pool import Schedule
 from gpushare.core.capacity.node_capacity import tell_unit
+from gpushare.core.cause import Cause
 from gpushare.core.deviceplugin.scheduler_errors import RESTART
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import Mode
@@ -52,22 +52,13 @@ REMOVE_STATIC_PLUGIN = (
 RETURN_STATIC_PLUGIN = f"move nvidia-device-plugin.yml back to {STATIC_MANIFEST} on the node"
 
 
-@dataclass(frozen=True, slots=True)
-class NotYet:
-    """What a node lacks, in a sentence; `wait` is when to look again without an event."""
-
-    reason: Reason
-    message: str
-    wait: timedelta | None = None
-
-
 TOLD = frozenset(
     {Reason.WHOLE_CARD_PLUGIN_MISSING, Reason.LEFT_OVER_RESOURCE, Reason.MEMORY_UNIT_DIFFERS}
 )
 """Reported of nodes that are in their mode nevertheless: only a user has to act."""
 
 
-def find_plugin_problem(seen: NodeSnapshot, mode: Mode, ctx: ReconcileContext) -> NotYet | None:
+def find_plugin_problem(seen: NodeSnapshot, mode: Mode, ctx: ReconcileContext) -> Cause | None:
     """Find the first problem of a node at rest that has all that `mode` needs.
 
     With a `wait` it is too early to report it.
@@ -83,7 +74,7 @@ def find_plugin_problem(seen: NodeSnapshot, mode: Mode, ctx: ReconcileContext) -
     )
 
 
-def find_missing_whole_card(node: Node, mode: Mode) -> NotYet | None:
+def find_missing_whole_card(node: Node, mode: Mode) -> Cause | None:
     """Check whether a node that no longer shares its cards offers no whole cards either.
 
     Open-source gpushare brings no whole-card plugin: leaving share is complete without it (pods
@@ -92,7 +83,7 @@ def find_missing_whole_card(node: Node, mode: Mode) -> NotYet | None:
     is_expected = bool(mode.resource) or mode.schedule is not Schedule.DEFAULT
     if is_expected or node.allocatable.get(names.RESOURCE_WHOLE_GPU):
         return None
-    return NotYet(
+    return Cause(
         Reason.WHOLE_CARD_PLUGIN_MISSING,
         f"Sharing is off, but no plugin offers {names.RESOURCE_WHOLE_GPU} on the node. Install the "
         "whole-card plugin again",
@@ -101,7 +92,7 @@ def find_missing_whole_card(node: Node, mode: Mode) -> NotYet | None:
 
 def find_left_over(
     node: Node, pods: Sequence[Pod], mode: Mode, ctx: ReconcileContext
-) -> NotYet | None:
+) -> Cause | None:
     """Find a resource of another mode that the node still offers, served by no known plugin."""
     left = [
         resource
@@ -117,12 +108,13 @@ def find_left_over(
     plugins = [pod for pod in pods if identify_plugin(pod)]
     if any(pod.deleting and SERVED[identify_plugin(pod)].intersection(left) for pod in plugins):
         # It goes with its plugin, and that is an event.
-        return NotYet(Reason.LEFT_OVER_RESOURCE, message, ctx.timing.settle)
+        return Cause(Reason.LEFT_OVER_RESOURCE, message, wait=ctx.timing.settle)
     since = [pod.ready_since for pod in plugins if pod.ready_since]
-    return NotYet(Reason.LEFT_OVER_RESOURCE, message, _left_of(ctx.timing.settle, since, ctx))
+    wait = _left_of(ctx.timing.settle, since, ctx)
+    return Cause(Reason.LEFT_OVER_RESOURCE, message, wait=wait)
 
 
-def find_other_unit(node: Node, ctx: ReconcileContext) -> NotYet | None:
+def find_other_unit(node: Node, ctx: ReconcileContext) -> Cause | None:
     """Check whether the node's plugin counts memory in another unit than the installation."""
     memory = node.allocatable.get(names.RESOURCE_GPU_MEMORY)
     if not memory or not node.gpu_count:
@@ -131,7 +123,7 @@ def find_other_unit(node: Node, ctx: ReconcileContext) -> NotYet | None:
     unit = tell_unit(per_card)
     if unit == ctx.memory_unit:
         return None
-    return NotYet(
+    return Cause(
         Reason.MEMORY_UNIT_DIFFERS,
         f"The node's plugin counts {unit} (a card offers {per_card} {names.RESOURCE_GPU_MEMORY}), "
         f"the installation {ctx.memory_unit}. Run the plugins of all nodes with "
@@ -140,7 +132,7 @@ def find_other_unit(node: Node, ctx: ReconcileContext) -> NotYet | None:
     )
 
 
-def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet | None:
+def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> Cause | None:
     """Check whether pods hold cards that the node does not have, where an extender allocates."""
     is_extended = EDITIONS[mode.edition].has_scheduler_extender
     if not is_extended or names.RESOURCE_GPU_MEMORY not in mode.resources:
@@ -154,7 +146,7 @@ def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet |
     )
     if not named:
         return None
-    return NotYet(
+    return Cause(
         Reason.EXTENDER_STALE,
         f"Pods hold cards that the node, which has {node.gpu_count}, does not have. Delete them, "
         f"then restart the scheduler extender (`{RESTART}`): {list_few(named)}. The node lost "
@@ -163,7 +155,7 @@ def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet |
     )
 
 
-def find_unhealthy_cards(node: Node, mode: Mode, reported: Collection[int]) -> NotYet | None:
+def find_unhealthy_cards(node: Node, mode: Mode, reported: Collection[int]) -> Cause | None:
     """Check whether the node offers less than its cards have, or some are `reported` as unhealthy.
 
     The kubelet takes devices out of allocatable that their plugin calls unhealthy, and leaves them
@@ -174,7 +166,7 @@ def find_unhealthy_cards(node: Node, mode: Mode, reported: Collection[int]) -> N
     _, amounts = edition.find_expected_state(node, mode)
     expected = max(amounts.get(resource, 0), node.capacity.get(resource, 0))
     if 0 < offered < expected:
-        return NotYet(
+        return Cause(
             Reason.UNHEALTHY_CARDS,
             f"The node offers {offered} of {expected} {resource}: its other cards are unhealthy, "
             f"or its plugin does not find them. Check `kubectl describe node {node.name}` and the "
@@ -184,17 +176,17 @@ def find_unhealthy_cards(node: Node, mode: Mode, reported: Collection[int]) -> N
     if not (cards and offered and edition.has_scheduler_extender):
         return None
     config_map = f"{names.EXTENDER_NAMESPACE}/{names.UNHEALTHY_PREFIX}{node.name}"
-    return NotYet(
+    return Cause(
         Reason.UNHEALTHY_CARDS,
         f"ConfigMap {config_map} calls cards of the node unhealthy, which the scheduler extender "
         f"gives to no pod: {', '.join(map(str, cards))}. Delete it when they are repaired",
     )
 
 
-def find_changed_config(mode: Mode, ctx: ReconcileContext) -> NotYet | None:
+def find_changed_config(mode: Mode, ctx: ReconcileContext) -> Cause | None:
     """Check whether the plugin would load something else than `mode` if it started now."""
     told = ctx.plugin_daemonsets.explain_edit(mode)
-    return NotYet(Reason.CONFIG_CHANGED, told) if told else None
+    return Cause(Reason.CONFIG_CHANGED, told) if told else None
 
 
 def find_competing_plugins(
@@ -203,7 +195,7 @@ def find_competing_plugins(
     mode: Mode,
     ctx: ReconcileContext,
     previous_mode: Mode | None = None,
-) -> NotYet | None:
+) -> Cause | None:
     """Find other plugins that allocate the node's cards, but for that of `previous_mode`.
 
     Those of one stack are `CompetingPlugins`, those of two `CompetingStacks`: with the latter a
@@ -213,7 +205,7 @@ def find_competing_plugins(
     if not competing:
         return _find_twins(pods)
     if len(stacks := find_stacks(node, pods)) > 1:
-        return NotYet(Reason.COMPETING_STACKS, describe_competing(node.name, stacks))
+        return Cause(Reason.COMPETING_STACKS, describe_competing(node.name, stacks))
     other, served = _name_plugin(competing[0], pods, ctx), SERVED[competing[0]]
     if same := sorted(served & may_offer(mode)):
         what = (
@@ -225,12 +217,12 @@ def find_competing_plugins(
             f"{other} serves {' and '.join(sorted(served))} on a node in mode {mode.schedule}: "
             "its cards can be allocated twice"
         )
-    return NotYet(Reason.COMPETING_PLUGINS, f"{what}. {_tell_how_to_remove(competing, pods, ctx)}")
+    return Cause(Reason.COMPETING_PLUGINS, f"{what}. {_tell_how_to_remove(competing, pods, ctx)}")
 
 
 def explain_zero(
     node: Node, serving: Sequence[Pod], mode: Mode, resource: str, ctx: ReconcileContext
-) -> NotYet:
+) -> Cause:
     """Explain why a node whose plugin is Ready (`serving`, if any) offers no `resource`.
 
     The plugin writes the number of cards on the node before it registers, and one that finds none
@@ -239,12 +231,12 @@ def explain_zero(
     """
     unclear = f"The node does not offer {resource} (allocatable is 0)"
     if serving and all(pod.is_static_plugin for pod in serving):
-        cause = NotYet(
+        cause = Cause(
             Reason.STATIC_PLUGIN,
             f"{unclear}, although {STATIC_PLUGIN} is Ready. To restart it, {RESTART_STATIC_PLUGIN}",
         )
     elif serving and names.RESOURCE_GPU_MEMORY in mode.resources and not node.gpu_count:
-        cause = NotYet(
+        cause = Cause(
             Reason.NO_CARDS,
             f"DaemonSet {ctx.name_of(mode.plugin)} is Ready but found no card "
             f"({names.RESOURCE_GPU_COUNT} and {resource} are 0). Fix the node's driver, then run "
@@ -256,7 +248,7 @@ def explain_zero(
             f"{unclear}, because {STATIC_PLUGIN} is missing. Check the log of DaemonSet "
             f"{ctx.name_of(mode.recoverer)}, or {RETURN_STATIC_PLUGIN}"
         )
-        return NotYet(Reason.RESOURCE_NOT_READY, message)
+        return Cause(Reason.RESOURCE_NOT_READY, message)
     else:
         advice = f". {advise_pods(node, ctx, mode.plugin)}"
         if serving:
@@ -264,20 +256,20 @@ def explain_zero(
                 f", although its plugin is Ready. To see why, run {tell_logs(serving)}. If it "
                 "stays, drain the node and delete that pod"
             )
-        return NotYet(Reason.RESOURCE_NOT_READY, f"{unclear}{advice}")
+        return Cause(Reason.RESOURCE_NOT_READY, f"{unclear}{advice}")
     since = [pod.ready_since for pod in serving if pod.ready_since]
     left = _left_of(ctx.timing.zero_patience, since, ctx)
-    return cause if left is None else NotYet(Reason.RESOURCE_NOT_READY, unclear, left)
+    return cause if left is None else Cause(Reason.RESOURCE_NOT_READY, unclear, wait=left)
 
 
-def explain_still_offered(pods: Sequence[Pod], of: Mode, resource: str) -> NotYet:
+def explain_still_offered(pods: Sequence[Pod], of: Mode, resource: str) -> Cause:
     """Explain why a node that has left mode `of` still offers its `resource`."""
     message = f"The node still offers {resource}: its cards could be allocated twice"
     if any(pod.is_static_plugin and is_plugin_of(pod, of) for pod in pods):
         message = f"{message}, because {STATIC_PLUGIN} is Ready. {REMOVE_STATIC_PLUGIN}"
     else:
         message = f"{message}. If it stays, {_REMOVE_UNKNOWN_PLUGIN}"
-    return NotYet(Reason.RESOURCE_NOT_READY, message)
+    return Cause(Reason.RESOURCE_NOT_READY, message)
 
 
 def explain_no_ready_pod(
@@ -324,12 +316,12 @@ def tell_logs(serving: Sequence[Pod]) -> str:
     return f"`kubectl -n {serving[0].namespace} logs {serving[0].name}`"
 
 
-def _find_twins(pods: Sequence[Pod]) -> NotYet | None:
+def _find_twins(pods: Sequence[Pod]) -> Cause | None:
     twins = find_twins(pods)
     if not twins:
         return None
     listed = " and ".join(f"{pod.namespace}/{pod.name}" for pod in twins)
-    return NotYet(
+    return Cause(
         Reason.COMPETING_PLUGINS,
         f"Pods {listed} of different owners run the same device plugin on the node: its kubelet "
         "uses the one that registered last. Remove all but one, with its owner or by the owner's "

@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from datetime import timedelta
 
+from gpushare.core.cause import Cause
 from gpushare.core.deviceplugin.findings import (
-    NotYet,
     advise_pods,
     explain_no_ready_pod,
     explain_still_offered,
@@ -27,7 +27,7 @@ def verify_mode(
     *,
     replaced: Collection[str] = (),
     previous_mode: Mode | None = None,
-) -> NotYet | None:
+) -> Cause | None:
     """Find what a node still lacks to be in `mode`; pods with a UID in `replaced` do not count.
 
     If it is not Ready, that comes first: nothing else is known of it, or makes progress.
@@ -36,7 +36,7 @@ def verify_mode(
     if missing is None or seen.node.ready:
         return missing
     message = f"The node is not Ready. Check its kubelet. {missing.message}"
-    return NotYet(Reason.NODE_NOT_READY, message, missing.wait)
+    return Cause(Reason.NODE_NOT_READY, message, wait=missing.wait)
 
 
 def _find_missing(
@@ -45,7 +45,7 @@ def _find_missing(
     ctx: ReconcileContext,
     replaced: Collection[str],
     previous_mode: Mode | None,
-) -> NotYet | None:
+) -> Cause | None:
     """Find the first thing that the node lacks to serve `mode`.
 
     A plugin's pod that is Ready proves nothing: the resource must be allocatable, and nobody else
@@ -59,17 +59,17 @@ def _find_missing(
     for component in (*mode.components, *recoverer):
         if component not in ready:
             message = explain_no_ready_pod(node, pods, component, ctx)
-            return NotYet(Reason.COMPONENT_NOT_READY, message)
+            return Cause(Reason.COMPONENT_NOT_READY, message)
     if mode.plugin and not serving and not by_recoverer:
         message = explain_no_ready_pod(node, pods, mode.plugin, ctx)
-        return NotYet(Reason.PLUGIN_RESTARTING, message)
+        return Cause(Reason.PLUGIN_RESTARTING, message)
     for resource in mode.resources:
         if not node.allocatable.get(resource):
             return explain_zero(node, serving, mode, resource, ctx)
     if (competing := find_competing_plugins(node, pods, mode, ctx, previous_mode)) is not None:
         return competing
     if difference := EDITIONS[mode.edition].find_difference(node, pods, mode, lacking):
-        return find_changed_config(mode, ctx) or NotYet(
+        return find_changed_config(mode, ctx) or Cause(
             Reason.RESOURCE_NOT_READY,
             f"{difference}. To see why, run {tell_logs(serving)}. If it stays, drain the node and "
             "delete that pod: then it loads its configuration again",
@@ -77,7 +77,7 @@ def _find_missing(
     return None
 
 
-def verify_return(seen: NodeSnapshot, ctx: ReconcileContext) -> NotYet | None:
+def verify_return(seen: NodeSnapshot, ctx: ReconcileContext) -> Cause | None:
     """Find what a node still lacks for its change to be complete; None when nothing does.
 
     The kubelet reports a resource late, so a value that could be left from the old plugin is
@@ -96,11 +96,11 @@ def verify_return(seen: NodeSnapshot, ctx: ReconcileContext) -> NotYet | None:
         settle = ctx.timing.settle
         ready_since = max(pod.ready_since for pod in serving if pod.ready_since)
         if (left := ready_since + settle - ctx.now) > timedelta():
-            return NotYet(
+            return Cause(
                 Reason.RESOURCE_NOT_READY,
                 f"Waiting until DaemonSet {ctx.name_of(to.plugin)} has been Ready for "
                 f"{settle.total_seconds():g} s: {to.resource} may still be the former plugin's",
-                left,
+                wait=left,
             )
     if (
         from_mode.plugin
@@ -108,7 +108,7 @@ def verify_return(seen: NodeSnapshot, ctx: ReconcileContext) -> NotYet | None:
         and any(pod.daemonset == from_mode.plugin for pod in pods)
     ):
         message = f"DaemonSet {ctx.name_of(from_mode.plugin)} still has a pod on the node"
-        return NotYet(
+        return Cause(
             Reason.PLUGIN_RESTARTING, f"{message}. {advise_pods(node, ctx, from_mode.plugin)}"
         )
     for resource in from_mode.resources:

@@ -7,11 +7,12 @@ from gpushare.api.k8s.daemonset import DRIVER_DAEMONSET, FORMER
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Schedule
+from gpushare.core.cause import Cause
 from gpushare.core.deviceplugin.findings import list_few
-from gpushare.core.snapshot.actions import Blocker, NamedPod
+from gpushare.core.snapshot.actions import NamedPod
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
+from gpushare.editions.cards import describe_mig
 from gpushare.editions.edition import Mode, Outcome, Transition
-from gpushare.editions.gpu_operator import describe_mig
 from gpushare.editions.plugin_daemonsets import CHART_VALUE
 from gpushare.editions.plugins import STATIC_PLUGIN, is_plugin_of
 from gpushare.editions.registry import EDITIONS, find_other_edition_labels
@@ -28,7 +29,7 @@ _VERIFIED = (names.LABEL_ISOLATION_VERIFIED, names.VERIFIED)
 
 def find_blocking_pods(
     transition: Transition, from_mode: Mode, to: Mode, pods: Iterable[Pod]
-) -> Blocker | None:
+) -> Cause | None:
     """Find the first kind of pod on the node that the change would harm.
 
     In every change: pods that select what the node will not have, and pods that are bound but not
@@ -86,7 +87,7 @@ def find_evictable_pods(transition: Transition, pods: Iterable[Pod]) -> tuple[Na
     )
 
 
-def find_pods_of_another_mode(to: Mode, pods: Iterable[Pod]) -> Blocker | None:
+def find_pods_of_another_mode(to: Mode, pods: Iterable[Pod]) -> Cause | None:
     """Find live pods that hold GPUs which the labels of `to` would allocate a second time.
 
     The labels alone need not tell: deleting one switches no mode off.
@@ -100,7 +101,7 @@ def find_pods_of_another_mode(to: Mode, pods: Iterable[Pod]) -> Blocker | None:
     return _wait_for("use another mode's GPUs", users, users) if to.resource else None
 
 
-def find_pods_of_another_pool(node: Node, pool: str, pods: Iterable[Pod]) -> Blocker | None:
+def find_pods_of_another_pool(node: Node, pool: str, pods: Iterable[Pod]) -> Cause | None:
     """Find live pods that select the pool that the node would leave for `pool`.
 
     A kubelet that restarts rejects pods whose node selector its node does not match any more.
@@ -110,7 +111,7 @@ def find_pods_of_another_pool(node: Node, pool: str, pods: Iterable[Pod]) -> Blo
     return _wait_for(f"select pool {current}", users, ()) if current != pool else None
 
 
-def find_reason_to_stay_away(seen: NodeSnapshot, to: Mode, pool: str) -> Blocker | None:
+def find_reason_to_stay_away(seen: NodeSnapshot, to: Mode, pool: str) -> Cause | None:
     """Find why a pool must not change the node to this mode, or at all."""
     return (
         find_mig(seen.node)
@@ -121,7 +122,7 @@ def find_reason_to_stay_away(seen: NodeSnapshot, to: Mode, pool: str) -> Blocker
     )
 
 
-def _find_users_of_configuration(seen: NodeSnapshot, to: Mode) -> Blocker | None:
+def _find_users_of_configuration(seen: NodeSnapshot, to: Mode) -> Cause | None:
     """Find pods on a node that leaves an edition whose plugin follows its label at once: with the
     label, which is ours, their devices go."""
     applied = seen.records.applied
@@ -131,7 +132,7 @@ def _find_users_of_configuration(seen: NodeSnapshot, to: Mode) -> Blocker | None
     return _wait_for("use GPUs", users, users)
 
 
-def find_other_stack(seen: NodeSnapshot, to: Mode | None = None) -> Blocker | None:
+def find_other_stack(seen: NodeSnapshot, to: Mode | None = None) -> Cause | None:
     """Find stacks that give out the node's cards twice, or one beside which mode `to` can't work.
 
     Mode `disabled` brings no plugin: it hands a node to such a stack.
@@ -147,39 +148,39 @@ def find_other_stack(seen: NodeSnapshot, to: Mode | None = None) -> Blocker | No
         is_on_its_way = change is not None and change.is_under_way and not change.is_only_cordoned
         if is_on_its_way and FOREIGN.isdisjoint(stacks):
             return None
-        return Blocker(Reason.COMPETING_STACKS, describe_competing(node.name, stacks))
+        return Cause(Reason.COMPETING_STACKS, describe_competing(node.name, stacks))
     other = next((stack for stack in stacks if stack in FOREIGN), None)
     if other is None or (to is not None and to.schedule is Schedule.DISABLED):
         return None
-    return Blocker(Reason.OTHER_STACK, describe_other(node.name, other, stacks[other]))
+    return Cause(Reason.OTHER_STACK, describe_other(node.name, other, stacks[other]))
 
 
-def find_mig(node: Node) -> Blocker | None:
+def find_mig(node: Node) -> Cause | None:
     """Check whether the node's cards are split into MIG devices, which can't be shared."""
     told = describe_mig(node)
-    return Blocker(Reason.MIG_NODE, told) if told else None
+    return Cause(Reason.MIG_NODE, told) if told else None
 
 
-def find_unready(seen: NodeSnapshot) -> Blocker | None:
+def find_unready(seen: NodeSnapshot) -> Cause | None:
     """Find why no device plugin can serve the node yet: it is not Ready, or its driver is not."""
     if not seen.node.ready:
-        return Blocker(Reason.NODE_NOT_READY, "The node is not Ready")
+        return Cause(Reason.NODE_NOT_READY, "The node is not Ready")
     for pod in seen.pods:
         if pod.daemonset == DRIVER_DAEMONSET and not pod.ready:
             message = f"Pod {pod.namespace}/{pod.name}, which installs the GPU driver, is not Ready"
-            return Blocker(Reason.DRIVER_NOT_READY, message)
+            return Cause(Reason.DRIVER_NOT_READY, message)
     return None
 
 
-def find_missing_config(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext) -> Blocker | None:
+def find_missing_config(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext) -> Cause | None:
     """Find why a plugin that starts now can't load a mode that a ConfigMap defines."""
     plugins, missing = ctx.plugin_daemonsets, find_missing_daemonset(to, pods, ctx)
     if missing is not None or plugins.defines(to):
         return missing
-    return Blocker(Reason.CONFIG_MISSING, plugins.explain_unresolved(to))
+    return Cause(Reason.CONFIG_MISSING, plugins.explain_unresolved(to))
 
 
-def find_other_edition(node: Node, edition: Edition) -> Blocker | None:
+def find_other_edition(node: Node, edition: Edition) -> Cause | None:
     """Find labels of another edition by which the node's GPUs are shared too."""
     others = find_other_edition_labels(edition, node.labels)
     if not others:
@@ -191,10 +192,10 @@ def find_other_edition(node: Node, edition: Edition) -> Blocker | None:
         f"its components run, recreate the pool with spec.edition {' or '.join(theirs)} (the "
         "edition cannot be changed). If they are gone, remove these labels"
     )
-    return Blocker(Reason.OTHER_EDITION_LABELS, message)
+    return Cause(Reason.OTHER_EDITION_LABELS, message)
 
 
-def find_missing_daemonset(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext) -> Blocker | None:
+def find_missing_daemonset(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext) -> Cause | None:
     """Find a DaemonSet without which the node would never reach the mode.
 
     A plugin that runs on the node as a static pod needs none, and none but the recoverer where one
@@ -225,12 +226,12 @@ def find_missing_daemonset(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext)
             f"Install {install} ({EDITIONS[to.edition].installed_by}){_suggest(missing, ctx)}. The "
             "node is not changed until then"
         )
-    return Blocker(Reason.COMPONENT_MISSING, message)
+    return Cause(Reason.COMPONENT_MISSING, message)
 
 
 def find_left_over_plugin(
     node: Node, to: Mode, wanted: Mapping[str, str], pods: Iterable[Pod], ctx: ReconcileContext
-) -> Blocker | None:
+) -> Cause | None:
     """Find a DaemonSet of the name that the plugin of `to` had before, which would run beside it.
 
     It stays on the node, or comes to it, with the labels `wanted`. One that the labels admit now
@@ -243,7 +244,7 @@ def find_left_over_plugin(
     runs, name = any(pod.daemonset == former for pod in pods), ctx.name_of(former)
     if not runs and left.selection.admits(node.name, node.labels):
         return None
-    return Blocker(
+    return Cause(
         Reason.COMPETING_PLUGINS,
         f"DaemonSet {name}, replaced by {ctx.name_of(to.plugin)}, would serve {to.resource} on the "
         f"node too. Delete {name}, or keep {name} off the node by its node selector. The node is "
@@ -268,13 +269,13 @@ def _selects_lost(pod: Pod, from_mode: Mode, to: Mode) -> bool:
     )
 
 
-def _wait_for(what: str, users: Sequence[Pod], pods: Iterable[Pod]) -> Blocker | None:
+def _wait_for(what: str, users: Sequence[Pod], pods: Iterable[Pod]) -> Cause | None:
     """Block by `pods`, of which `users` are named; None where there are no `users`."""
     if not users:
         return None
     listed = list_few(sorted(map(_describe, users)))
     message = f"Pods that {what} must finish or be moved first: {listed}"
-    return Blocker(Reason.WORKLOADS_PRESENT, message, tuple(pods))
+    return Cause(Reason.WORKLOADS_PRESENT, message, tuple(pods))
 
 
 def _describe(pod: Pod) -> str:

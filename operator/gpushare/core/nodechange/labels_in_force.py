@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from gpushare import names
 from gpushare.api.pool import Pool
-from gpushare.core.deviceplugin.findings import NotYet, find_plugin_problem
+from gpushare.core.cause import Cause
+from gpushare.core.deviceplugin.findings import find_plugin_problem
 from gpushare.core.deviceplugin.verification import verify_mode
 from gpushare.core.nodechange.blockers import find_pods_of_another_mode
 from gpushare.core.nodechange.configuration import has_doubtful_pods
@@ -29,7 +30,7 @@ LABELS_RESTORED = "Labels that another field manager changed are restored"
 
 def update_last_applied(
     seen: NodeSnapshot, pool: Pool, mode: Mode, ctx: ReconcileContext
-) -> tuple[LastApplied | None, NotYet | None]:
+) -> tuple[LastApplied | None, Cause | None]:
     """Return `applied` as it should be now that the labels are right, and what it still lacks.
 
     A mode is recorded only once it is verified. A plugin that starts under the right labels reads
@@ -158,7 +159,7 @@ def plan_labels(
     ):
         return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
     applied: LastApplied | None
-    missing: NotYet | None = None
+    missing: Cause | None = None
     if restart_pending:
         applied = build_last_applied(seen, pool.name, mode, restart_pending=True)
     else:

@@ -6,6 +6,7 @@ from functools import cached_property
 from gpushare import names
 from gpushare.api.nvidia_plugin import ConfigChangePolicy
 from gpushare.api.pool import ModeName, Pool, RestartPolicy, Schedule
+from gpushare.core.cause import Cause
 from gpushare.core.nodechange.blockers import (
     find_blocking_pods,
     find_missing_config,
@@ -19,9 +20,8 @@ from gpushare.core.ownership.drift import Verdict, judge_drift, note_removal
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.drift_record import Drift
 from gpushare.core.rollout.change_kinds import ChangeKind
-from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.rollout.window_state import lift_if_started
-from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult
+from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Outcome, Transition
@@ -50,14 +50,14 @@ class MemberStep(Step):
         return change if has_failed else None
 
     @cached_property
-    def window_refusal(self) -> Refusal | None:
+    def window_refusal(self) -> Cause | None:
         """Why the change under way would not begin now, by windows and freezes."""
         change = self.change
         kind = self.policy.kind_of(change.from_mode, change.to, transition_of(change).outcome)
         return lift_if_started(self.ctx.closed, self.pool, kind)
 
     @cached_property
-    def reason_to_stay_away(self) -> Blocker | None:
+    def reason_to_stay_away(self) -> Cause | None:
         """Why the node must not be changed at all."""
         seen, wanted = self.seen, self.wanted
         away = find_reason_to_stay_away(seen, wanted, self.pool.name)
@@ -184,7 +184,7 @@ class MemberStep(Step):
         return self.policy.kind_of(self.leaves, self.wanted.schedule, self.transition.outcome)
 
     @cached_property
-    def workloads(self) -> Blocker | None:
+    def workloads(self) -> Cause | None:
         """Pods that the change would harm."""
         left = get_mode(self.pool.spec.edition, self.leaves)
         return find_blocking_pods(self.transition, left, self.wanted, self.seen.pods)

@@ -14,8 +14,6 @@ from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.failed import describe_failure
 from gpushare.core.nodechange.phases.teardown import agree_on_policy
 from gpushare.core.nodechange.step import EVICTION_DISABLED
-from gpushare.core.records.change_record import Failure
-from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import EvictPods, NodeState, Start, StepResult
 from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.isolation import find_stale_pods
@@ -37,7 +35,10 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResu
     if seen.reading is not None:
         waits.append(find_brief_end(seen.reading, ctx))
     wakes = [plan.requeue_after_seconds, *(w.total_seconds() for w in waits if w is not None)]
-    change, failure = seen.records.change, _find_failure(seen.records)
+    change = seen.records.change
+    joins = change is not None and change.is_under_way and change.initializing
+    # A node that joins fails alone, and halts nothing.
+    failure = None if joins else seen.records.failure
     halts, applied = failure is not None and failure.attempt == policy.attempt, seen.records.applied
     # Where nothing is written, nothing is ever ours.
     held = pool.observes or wanted.keys() <= seen.node.owned
@@ -58,17 +59,6 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResu
         return plan
     evicts = pool.spec.rollout.stale_workloads is StaleWorkloadPolicy.EVICT
     return plan_stale(seen, plan, ctx) if evicts else plan
-
-
-def _find_failure(records: NodeRecords) -> Failure | None:
-    """Find what failed on the node last; one that joins fails alone, and halts nothing."""
-    change, applied = records.change, records.applied
-    if change is not None and change.is_under_way:
-        if change.initializing:
-            return None
-        if (failure := change.failure or change.rolls_back) is not None:
-            return failure
-    return applied.failure if applied is not None else None
 
 
 def plan_stale(seen: NodeSnapshot, plan: StepResult, ctx: ReconcileContext) -> StepResult:

@@ -7,6 +7,7 @@ from functools import cached_property
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.rollout import WorkloadPolicy
+from gpushare.core.cause import Cause
 from gpushare.core.nodechange.blockers import (
     find_blocking_pods,
     find_evictable_pods,
@@ -16,7 +17,6 @@ from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import (
     Action,
     ApplyNode,
-    Blocker,
     EvictPods,
     NodeState,
     StepResult,
@@ -64,7 +64,7 @@ class Step:
         return self.change.mode
 
     @cached_property
-    def late_pods(self) -> Blocker | None:
+    def late_pods(self) -> Cause | None:
         """Pods that came although the node is cordoned, and that the change would harm."""
         return find_late_pods(self.seen, self.change)
 
@@ -78,11 +78,11 @@ class Step:
         """Plan the next step of the change."""
         return self.seen.plan(NodeState.UPDATING, reason, message, action)
 
-    def blocked(self, blocker: Blocker) -> StepResult:
+    def blocked(self, blocker: Cause) -> StepResult:
         """Plan nothing until a user removes what blocks the node."""
         return self.seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
 
-    def wait_for_pods(self, blocker: Blocker) -> StepResult:
+    def wait_for_pods(self, blocker: Cause) -> StepResult:
         """Wait for pods on the cordoned node, without a deadline, and use up the budget.
 
         They are evicted where the pool wants that.
@@ -96,7 +96,7 @@ class Step:
         pods = find_evictable_pods(transition_of(self.change), blocker.pods)
         return replace(plan, action=EvictPods(self.seen.node.name, pods)) if pods else plan
 
-    def eviction_disabled(self, blocker: Blocker) -> StepResult:
+    def eviction_disabled(self, blocker: Cause) -> StepResult:
         """Report that the pool wants pods evicted, and the installation does not allow it."""
         message = f"{blocker.message}. rollout.workloads {EVICTION_DISABLED}"
         return self.seen.plan(NodeState.BLOCKED, Reason.EVICTION_DISABLED, message)
@@ -152,7 +152,7 @@ def transition_of(change: Change) -> Transition:
     return find_transition(change.edition, change.from_mode, change.to)
 
 
-def find_late_pods(seen: NodeSnapshot, change: Change) -> Blocker | None:
+def find_late_pods(seen: NodeSnapshot, change: Change) -> Cause | None:
     """Find pods that came to the node although it was cordoned, and that it would harm."""
     from_mode, to = get_mode(change.edition, change.from_mode), change.mode
     return find_blocking_pods(transition_of(change), from_mode, to, seen.pods)

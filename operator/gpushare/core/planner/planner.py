@@ -13,6 +13,7 @@ from functools import partial
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.core.capacity.node_labels import PUBLISHED_KEYS
+from gpushare.core.cause import Cause
 from gpushare.core.nodechange.releasing import has_stalled
 from gpushare.core.ownership.pool_index import PoolIndex
 from gpushare.core.ownership.releases import Releases
@@ -30,7 +31,6 @@ from gpushare.core.planner.suppressed import (
 )
 from gpushare.core.planner.task import Task, list_tasks
 from gpushare.core.rollout.budget import refuse_join
-from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.rollout.start_now import find_active
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
@@ -92,7 +92,9 @@ class Planner:
         self.seen = set()
         if changed is None or basis != self._basis:
             self._basis = basis
-            self._label_keys = list_label_keys(snapshot.pools, plugins.found, self._published_keys)
+            self._label_keys = list_label_keys(
+                snapshot.pools, plugins.daemonsets, self._published_keys
+            )
             self.seen.update(self._entered)
             self._begin_anew()
             changed = snapshot.nodes.keys()
@@ -191,12 +193,14 @@ class Planner:
         refresh_windows(pool_state, found, snapshot, self._timing, ctx.now)
         acts = found is not None and found.acts and not found.deleting
         windows = pool_state.windows
+        closed = windows if windows is not None and windows.lets_go else None
         return replace(
             ctx,
             acting_since=snapshot.acting_since.get(pool),
             # One that ends automatically aborts nothing: else a refusal would abort itself.
             is_halted=acts and any(not plan.resumes for plan in pool_state.halting.values()),
-            closed=windows.refusal if windows is not None and windows.lets_go else None,
+            closed=closed.refusal if closed is not None else None,
+            closed_until=closed.until if closed is not None else None,
         )
 
     def _plan_and_enter(self, task: Task, name: str, ctx: ReconcileContext) -> StepResult | None:
@@ -285,7 +289,7 @@ class Planner:
                 yield NodeDecision(name, plan)
             joins.arrived.clear()
 
-    def _keep_waiting(self, name: str, plan: StepResult, refusal: Refusal) -> StepResult:
+    def _keep_waiting(self, name: str, plan: StepResult, refusal: Cause) -> StepResult:
         pool_state, plan = self.pool_states[name], keep_waiting(plan, refusal)
         pool_state.queue(plan, is_queued=True)
         pool_state.record(plan)

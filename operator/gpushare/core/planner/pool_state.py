@@ -7,10 +7,10 @@ from statistics import median
 
 from gpushare.core.capacity.node_capacity import NodeCapacity
 from gpushare.core.capacity.node_labels import LabelSums
+from gpushare.core.cause import Cause
 from gpushare.core.planner.joins import Joins
 from gpushare.core.rollout.budget import RolloutProgress
 from gpushare.core.rollout.change_kinds import ChangeKind
-from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.rollout.window_state import WindowState
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
@@ -67,9 +67,9 @@ class PoolState:
     """Nodes whose change has begun, and can still be aborted without a trace."""
     windows: WindowState | None = None
     """What windows, freezes and contests say; None where there are none."""
-    last_stops: tuple[bool, Refusal | None] = (False, None)
+    last_stops: tuple[bool, Cause | None] = (False, None)
     """Whether it was halted, and closed, when that was last planned by."""
-    last_refusals: tuple[Refusal | None, ...] | None = None
+    last_refusals: tuple[Cause | None, ...] | None = None
     """Why those that are queued and in service may not start: for as long as it is the same they
     need not be asked again."""
     last_progress: RolloutProgress | None = None
@@ -78,12 +78,12 @@ class PoolState:
     """Something changed since the status was built from it."""
 
     @property
-    def refusal(self) -> Refusal | None:
+    def refusal(self) -> Cause | None:
         """Why no change may begin by its windows."""
         return self.windows.refusal if self.windows is not None else None
 
     @property
-    def contest(self) -> Refusal | None:
+    def contest(self) -> Cause | None:
         """Why nothing begins where writers contest the pool's spec."""
         refusal = self.refusal
         return refusal if refusal and refusal.reason is Reason.SPEC_CONTESTED else None

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from gpushare.api.pool import Pool
+from gpushare.core.cause import Cause
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.rollout.budget import RolloutProgress, find_start_refusal
-from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.snapshot.actions import StepResult
 
 
@@ -29,7 +29,7 @@ def count_progress(
 
 def find_shared_refusals(
     pool: Pool | None, pool_state: PoolState, releasing: int
-) -> tuple[Refusal | None, ...]:
+) -> tuple[Cause | None, ...]:
     """Find why one more node that needs no approval may not start, in service or joining, and what
     its windows say: as long as all are the same, nodes that wait need not be asked again."""
     progress = count_progress(pool, pool_state, releasing)
@@ -39,7 +39,7 @@ def find_shared_refusals(
 
 def find_refusal_of(
     plan: StepResult, pool: Pool | None, pool_state: PoolState, releasing: int, *, is_leaving: bool
-) -> Refusal | None:
+) -> Cause | None:
     """Find why a queued node may not start. What it takes up itself is not counted; one that is out
     of service for a change that failed takes nothing more: nodes that failed together must not wait
     for each other's place."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from gpushare import names
 from gpushare.api.pool import Pool
-from gpushare.core.rollout.refusal import Refusal
+from gpushare.core.cause import Cause
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.node import ReconcileContext
@@ -39,7 +39,7 @@ def suppress(
         return plan
     elif contest is not None:
         # What starts is refused as by a freeze; what is written at once has to wait here.
-        wake = ((contest.until or ctx.now) - ctx.now).total_seconds()
+        wake = ((ctx.closed_until or ctx.now) - ctx.now).total_seconds()
         return replace(keep_waiting(plan, contest), action=None, requeue_after_seconds=wake)
     else:
         reason = Reason.PAUSED
@@ -99,7 +99,7 @@ def plan_cardless(node: str, why: str) -> StepResult:
     return StepResult(node, NodeState.BLOCKED, Reason.NO_GPU_ON_NODE, why)
 
 
-def keep_waiting(plan: StepResult, refusal: Refusal) -> StepResult:
+def keep_waiting(plan: StepResult, refusal: Cause) -> StepResult:
     """Return the plan of a node whose start is not admitted, with the reason."""
     if plan.state is NodeState.BLOCKED:
         # The API server refuses even what is to be written down until then.

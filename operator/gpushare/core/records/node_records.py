@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.core.records.applied_record import LastApplied
-from gpushare.core.records.change_record import Change
+from gpushare.core.records.change_record import Change, Failure
 from gpushare.core.records.drift_record import Drift
 from gpushare.core.records.record import RecordError
 from gpushare.core.records.restart_record import NO_RESTARTS, Restarts
@@ -57,6 +57,15 @@ class NodeRecords(BaseModel):
         is_changing = self.change is not None and self.change.is_labelled
         found = self.change if is_changing else self.applied
         return (found.lacking_cards if found is not None else None) or 0
+
+    @property
+    def failure(self) -> Failure | None:
+        """What failed on the node last: its change, or one that was rolled back."""
+        change, applied = self.change, self.applied
+        of_change = None
+        if change is not None and change.is_under_way:
+            of_change = change.failure or change.rolls_back
+        return of_change or (applied.failure if applied is not None else None)
 
     def find_loaded(self, mode: Mode) -> Mode:
         """Find what a node has loaded whose labels say `mode`: where a ConfigMap defines that, what

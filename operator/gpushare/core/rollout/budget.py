@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import Rollout
+from gpushare.core.cause import Cause
 from gpushare.core.rollout.approval import is_approved
 from gpushare.core.rollout.change_kinds import ChangeKind
-from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.rollout.window_state import WindowState
 from gpushare.names import Reason
+
+TURNS = frozenset({Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY, Reason.WAITING_FOR_JOINS})
+"""Reasons of a node that waits for nothing but its turn: other nodes come first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ def find_start_refusal(
     initializes: bool,
     is_given_back: bool = False,
     windows: WindowState | None = None,
-) -> Refusal | None:
+) -> Cause | None:
     """Find why one more node of `pool` may not start its change; None where it may.
 
     A change of a `kind` needs approval; None is one that needs none, as one that `is_given_back`. A
@@ -55,7 +58,7 @@ def find_start_refusal(
     if pool is not None and windows is not None:
         closed = windows.find_refusal(pool, kind, initializes=initializes)
     if pool is not None and kind is not None and not (is_given_back or is_approved(pool, kind)):
-        return Refusal(
+        return Cause(
             Reason.WAITING_FOR_APPROVAL,
             "Waiting for approval: rollout.approval is Manual. To review the plan and approve it, "
             f"run: kubectl gpushare plan pool {pool.name}",
@@ -64,21 +67,21 @@ def find_start_refusal(
         is_halted = pool is not None and progress.joins_halted_by and not is_given_back
         if closed is None and pool is not None and is_halted:
             message = explain_joins_halt(pool.name, progress.joins_halted_by)
-            return Refusal(Reason.JOINS_HALTED, message)
+            return Cause(Reason.JOINS_HALTED, message)
         return closed
     if pool is None or pool.deleting:
         rollout = pool.spec.rollout if pool is not None else Rollout()
         return closed or (None if _has_room(rollout, progress) else _budget_used_up(pool, rollout))
     if progress.halted_by:
         message = explain_halt(pool.name, progress.halted_by, resumes=progress.resumes)
-        return Refusal(Reason.ROLLOUT_HALTED, message)
+        return Cause(Reason.ROLLOUT_HALTED, message)
     if closed is not None:
         return closed
     rollout = pool.spec.rollout
     if not _has_room(rollout, progress):
         return _budget_used_up(pool, rollout)
     if progress.verified < rollout.canary <= progress.verified + progress.changing:
-        return Refusal(
+        return Cause(
             Reason.WAITING_FOR_CANARY,
             f"Waiting for the canary: {progress.verified} of {rollout.canary} nodes have "
             f"succeeded. Run `kubectl gpushare explain pool {pool.name}`",
@@ -104,12 +107,12 @@ def explain_joins_halt(pool: str, halted_by: str) -> str:
     )
 
 
-def refuse_join(pool: str, most: int) -> Refusal:
+def refuse_join(pool: str, most: int) -> Cause:
     """Refuse a place to a node that joins, where `most` are taken.
 
     It counts no nodes: with each that ends, all that wait would be looked at again.
     """
-    return Refusal(
+    return Cause(
         Reason.WAITING_FOR_JOINS,
         f"Waiting for other nodes that join: at most {most} are changed at once over all pools "
         "(chart value controller.maxJoins), and in a pool those that are blocked or failed count "
@@ -117,14 +120,14 @@ def refuse_join(pool: str, most: int) -> Refusal:
     )
 
 
-def _budget_used_up(pool: Pool | None, rollout: Rollout) -> Refusal:
+def _budget_used_up(pool: Pool | None, rollout: Rollout) -> Cause:
     """Tell that the budget is used up, and how to see by which nodes.
 
     It neither counts nor names them: with each that comes back, or is given back, all that wait
     would be looked at again.
     """
     label = names.LABEL_POOL if pool is None else f"{names.LABEL_POOL}={pool.name}"
-    return Refusal(
+    return Cause(
         Reason.WAITING_FOR_BUDGET,
         f"Waiting for budget: rollout.maxUnavailable ({rollout.max_unavailable}) is used up by "
         f"nodes that are changing, cordoned or NotReady. Run `kubectl get nodes -l {label}`",

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from gpushare.api.pool import Pool
 from gpushare.api.status import SpecChange
-from gpushare.core.rollout.refusal import Refusal
+from gpushare.core.cause import Cause
 from gpushare.names import Reason
 
 KEPT = 4
@@ -62,11 +62,11 @@ def is_unrecorded(pool: Pool, now: datetime) -> bool:
 
 def judge_contest(
     pool: Pool, changes: Sequence[SpecChange], now: datetime, window: timedelta
-) -> Refusal | None:
-    """Find why nothing begins in a contested pool, by the first such field; None where none is.
+) -> tuple[Cause, datetime] | None:
+    """Find why nothing begins in a contested pool, and until when; None where it is not contested.
 
-    It has returned to an earlier value twice within `window`, the last time by its last change, and
-    that is not `window` ago.
+    The first field counts that has returned to an earlier value twice within `window`, the last
+    time by its last change, and that is not `window` ago.
     """
     for field in {each.field: None for each in changes}:
         of_field = _of_field(changes, field)
@@ -75,11 +75,12 @@ def judge_contest(
         if not last.returns or len(returns) < 2:
             continue
         if last.at - returns[-2].at < window and abs(now - last.at) < window:
-            return _refuse(pool, of_field, last.at + window)
+            until = last.at + window
+            return _refuse(pool, of_field, until), until
     return None
 
 
-def _refuse(pool: Pool, changes: Sequence[SpecChange], until: datetime) -> Refusal:
+def _refuse(pool: Pool, changes: Sequence[SpecChange], until: datetime) -> Cause:
     """Name the command first: the end of a long message is cut in a status."""
     listed = ", ".join(
         f"{each.value or 'not set'} at {each.at:%H:%M:%S} by {each.manager or 'an unknown manager'}"
@@ -90,7 +91,7 @@ def _refuse(pool: Pool, changes: Sequence[SpecChange], until: datetime) -> Refus
         f"{until:%H:%M:%S} UTC. Stop all writers but one, and wait, or run `kubectl gpushare retry "
         f"pool/{pool.name}`. Last values: {listed}"
     )
-    return Refusal(Reason.SPEC_CONTESTED, message, until)
+    return Cause(Reason.SPEC_CONTESTED, message)
 
 
 def _list_values(pool: Pool) -> Iterator[tuple[str, str]]:

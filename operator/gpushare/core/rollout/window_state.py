@@ -6,14 +6,16 @@ from datetime import datetime, timedelta
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import NewNodesPolicy
 from gpushare.api.windows import Freeze
+from gpushare.core.cause import Cause
 from gpushare.core.rollout.change_kinds import ChangeKind
 from gpushare.core.rollout.contest import judge_contest, record_changes
-from gpushare.core.rollout.refusal import Refusal
 from gpushare.core.rollout.start_now import find_active
 from gpushare.core.rollout.windows import Opening, find_opening, find_opening_for
 from gpushare.names import FREEZE_CONFIGMAP, Reason
 
 _TICK = timedelta(microseconds=1)
+HOLDS_ALL = frozenset({Reason.ROLLOUT_FROZEN, Reason.SPEC_CONTESTED})
+"""Reasons that also hold what a user has started now, and what joins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class WindowState:
     until: datetime | None
     needed: timedelta
     """Time that a change must have left in a window."""
-    refusal: Refusal | None = None
+    refusal: Cause | None = None
     """Why no change may begin; None where it may."""
     lets_go: bool = False
     """A node that is only cordoned is let go: what is left to do there does not fit any more."""
@@ -38,22 +40,22 @@ class WindowState:
 
     def find_refusal(
         self, pool: Pool, kind: ChangeKind | None, *, initializes: bool
-    ) -> Refusal | None:
+    ) -> Cause | None:
         """Find why a change of this `kind` may not begin; None where it may.
 
         A freeze or contest holds for all. A node that `initializes` waits for a window only if the
         pool says so, and what a user started now for none.
         """
         refusal = lift_if_started(self.refusal, pool, kind)
-        if refusal is None or refusal.holds_all:
+        if refusal is None or refusal.reason in HOLDS_ALL:
             return refusal
         is_anytime = initializes and pool.spec.rollout.new_nodes is NewNodesPolicy.ANYTIME
         return None if is_anytime else refusal
 
 
-def lift_if_started(refusal: Refusal | None, pool: Pool, kind: ChangeKind | None) -> Refusal | None:
+def lift_if_started(refusal: Cause | None, pool: Pool, kind: ChangeKind | None) -> Cause | None:
     """Return None where a user has started changes of this `kind` now, and that is enough."""
-    if refusal is None or refusal.holds_all:
+    if refusal is None or refusal.reason in HOLDS_ALL:
         return refusal
     return refusal if str(kind) not in find_active(pool) else None
 
@@ -75,15 +77,16 @@ def judge_windows(
     if pool.acts and not pool.deleting:
         contest = judge_contest(pool, record_changes(pool, now), now, contest_window)
         if contest is not None:
-            return WindowState(now, contest.until, needed, contest, lets_go=True)
+            cause, until = contest
+            return WindowState(now, until, needed, cause, lets_go=True)
     if pool.invalid_windows:
-        refusal = Refusal(Reason.ROLLOUT_FROZEN, pool.invalid_windows)
+        refusal = Cause(Reason.ROLLOUT_FROZEN, pool.invalid_windows)
         return WindowState(now, None, needed, refusal, lets_go=True)
     own, windows = pool.spec.rollout.freeze, pool.spec.rollout.windows
     holding = [each for each in (own, freeze) if each is not None and each.holds(now)]
     if holding:
         ends = [each.until for each in holding if each.until is not None]
-        refusal = Refusal(
+        refusal = Cause(
             Reason.ROLLOUT_FROZEN, _tell_freeze(pool, holding[0], is_own=holding[0] is own)
         )
         return WindowState(now, min(ends, default=None), needed, refusal, lets_go=True)
@@ -105,13 +108,13 @@ def judge_windows(
             f"Waiting for a maintenance window. The next one starts {describe_start(fitting)}. To "
             f"start without one, run `kubectl gpushare plan pool {pool.name}` for the command"
         )
-        refusal = Refusal(Reason.WAITING_FOR_WINDOW, message)
+        refusal = Cause(Reason.WAITING_FOR_WINDOW, message)
     else:
         message = (
             f"No maintenance window is as long as a change may take ({needed.total_seconds():g} "
             "s). Lengthen a duration in spec.rollout.windows"
         )
-        refusal = Refusal(Reason.WINDOW_TOO_SHORT, message)
+        refusal = Cause(Reason.WINDOW_TOO_SHORT, message)
     return WindowState(
         now, min(edges, default=None), needed, refusal, lets_go=lets_go, opening=fitting
     )

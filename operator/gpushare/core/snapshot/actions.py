@@ -7,7 +7,6 @@ from enum import StrEnum
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.k8s.pod import Pod
 from gpushare.core.records.drift_record import LabelConflict
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.rollout.change_kinds import ChangeKind
@@ -19,16 +18,6 @@ READY_WITH_WARNING = frozenset(
 )
 """Reasons that hold no node up: it is ready, and a person should know of it all the same. Whoever
 may edit pods can forge the sign of a stale extender."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blocker:
-    """Why a node can't change now, and a sentence that says what would unblock it."""
-
-    reason: Reason
-    message: str
-    pods: tuple[Pod, ...] = ()
-    """Those that hold the change up; empty where it is something else."""
 
 
 class NodeState(StrEnum):

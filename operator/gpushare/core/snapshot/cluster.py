@@ -9,10 +9,11 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.api.windows import Freeze
+from gpushare.core.cause import Cause
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.record import RecordError
-from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult
+from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.names import Reason
@@ -37,7 +38,7 @@ class ClusterSnapshot:
     """Those of them whose change begins with that, and whether they use the budget up already."""
     zeroed: Collection[str] = frozenset()
     """Nodes whose resource was seen at zero during their change."""
-    refusals: Mapping[str, Blocker] = field(default_factory=dict)
+    refusals: Mapping[str, Cause] = field(default_factory=dict)
     """By node, what the API server says to our last write, for as long as it does."""
     mode_unsaved: Collection[str] = frozenset()
     """Nodes on which a write is not stored yet that says that their mode is unknown."""
@@ -63,7 +64,7 @@ class NodeContext:
     """Its change begins just now, within the budget."""
     is_join_starting: bool = False
     """The change by which it joins begins just now."""
-    refusal: Blocker | None = None
+    refusal: Cause | None = None
     unreadable: StepResult | None = None
 
     @property

@@ -9,10 +9,10 @@ from gpushare import names
 from gpushare.api.k8s.job import Job
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
+from gpushare.core.cause import Cause
 from gpushare.core.ownership.drift import WRITES_PER_PACE, Verdict
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.rollout.refusal import Refusal
-from gpushare.core.snapshot.actions import Action, Blocker, NodeState, StepResult
+from gpushare.core.snapshot.actions import Action, NodeState, StepResult
 from gpushare.core.snapshot.plugin_reading import PluginReading
 from gpushare.editions.maintenance import describe_maintenance
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
@@ -58,9 +58,11 @@ class ReconcileContext:
     is_halted: bool = False
     """Another change of the pool failed and waits for a user: one that has only cordoned its node
     is aborted."""
-    closed: Refusal | None = None
+    closed: Cause | None = None
     """Too little time is left in the pool's window, or it is frozen or contested: a change that has
     only cordoned its node is aborted."""
+    closed_until: datetime | None = None
+    """When that is judged again without an event."""
     acting_since: datetime | None = None
     """Of what others wrote to the pool's nodes before that, nobody saw what followed."""
 
@@ -131,10 +133,10 @@ class NodeSnapshot:
         return is_own and is_lost and node.unschedulable
 
     @cached_property
-    def maintenance(self) -> Blocker | None:
+    def maintenance(self) -> Cause | None:
         """Work of another controller on the node, which cordons and uncordons it by itself."""
         told = describe_maintenance(self.node)
-        return Blocker(Reason.UNDER_MAINTENANCE, told) if told else None
+        return Cause(Reason.UNDER_MAINTENANCE, told) if told else None
 
     @property
     def is_ours_to_change(self) -> bool:

@@ -11,7 +11,7 @@ from gpushare.api.pool import Pool
 from gpushare.api.status import PlanStep, PoolPlan
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.rollout.approval import find_approval, is_approved
-from gpushare.core.rollout.budget import explain_halt, explain_joins_halt
+from gpushare.core.rollout.budget import TURNS, explain_halt, explain_joins_halt
 from gpushare.core.rollout.change_kinds import ChangeKind, hash_kinds
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.editions.edition import Outcome
@@ -23,17 +23,13 @@ MAX_STEP_BYTES = 4096
 MAX_KINDS = 4
 """In the summary: nodes may carry any number of modes that nobody knows."""
 Model = TypeVar("Model", bound=BaseModel)
-_TURNS = frozenset(
-    {
-        Reason.WAITING_FOR_BUDGET,
-        Reason.WAITING_FOR_CANARY,
-        Reason.WAITING_FOR_JOINS,
-        Reason.JOINS_HALTED,
-        Reason.WAITING_FOR_APPROVAL,
-        Reason.ROLLOUT_HALTED,
-        Reason.SPEC_CONTESTED,
-    }
-)
+_OF_ROLLOUT = TURNS | {
+    Reason.JOINS_HALTED,
+    Reason.WAITING_FOR_APPROVAL,
+    Reason.ROLLOUT_HALTED,
+    Reason.SPEC_CONTESTED,
+}
+"""Reasons that the rollout gives, and not the node itself."""
 
 
 def build_plan(
@@ -102,7 +98,7 @@ def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]
     if changing:
         return False, Reason.UPDATING, message
     first = pool_state.pending[min(pool_state.pending)]
-    reason = Reason.UPDATING if first.reason in _TURNS else first.reason
+    reason = Reason.UPDATING if first.reason in _OF_ROLLOUT else first.reason
     return False, reason, f"{message}. Node {first.node}: {first.message}"
 
 
@@ -145,5 +141,5 @@ def _build_steps(plans: Iterable[StepResult]) -> Iterator[PlanStep]:
             reboots=plan.kind.reboots,
             pods=plan.pods,
             # Not by its action: that goes while it is carried out.
-            blocker="" if plan.reason in _TURNS or begins else plan.reason,
+            blocker="" if plan.reason in _OF_ROLLOUT or begins else plan.reason,
         )

@@ -19,8 +19,10 @@ from gpushare.api.status import (
     StaleSample,
 )
 from gpushare.core.capacity.pool_capacity import sum_capacity
+from gpushare.core.message import cut
 from gpushare.core.ownership.drift import END_CONFLICT, describe_conflict
 from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.rollout.budget import TURNS
 from gpushare.core.rollout.contest import record_changes
 from gpushare.core.rollout.start_now import find_started
 from gpushare.core.snapshot.actions import NodeState, StepResult
@@ -41,6 +43,7 @@ CAPACITY_PERIOD = timedelta(seconds=2)
 """Pods come and go all the time: their sums are written no more often than this."""
 CLOSED_PERIOD = timedelta(minutes=1)
 """While nothing may begin, so often it is noted that a pool being deleted has not stalled."""
+_CUT = "…"
 SHOWN = 3
 NO_NODES = "No node matches spec.nodes. Nodes that match later are added automatically"
 URGENCY = (
@@ -177,10 +180,7 @@ def _judge_ready(
         return True, Reason.NO_NODES, NO_NODES
     if first_plan is None:
         return True, Reason.ALL_NODES_READY, f"{total} of {total} nodes are ready"
-    waits_for_others = first_plan.state is NodeState.UPDATING or (
-        first_plan.reason
-        in (Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY, Reason.WAITING_FOR_JOINS)
-    )
+    waits_for_others = first_plan.state is NodeState.UPDATING or first_plan.reason in TURNS
     reason = Reason.UPDATING if waits_for_others else first_plan.reason
     message = (
         f"{ready} of {total} nodes are ready. Node {first_plan.node}: "
@@ -299,7 +299,7 @@ def _condition(
         observed_generation=pool.generation,
         last_transition_time=since.get((kind, status), _to_second(now)),
         reason=reason,
-        message=_cut(message, MAX_MESSAGE_BYTES),
+        message=cut(message, MAX_MESSAGE_BYTES, _CUT),
     )
 
 
@@ -312,7 +312,7 @@ def _build_samples(
             node=plan.node,
             reason=plan.reason,
             since=since.get((plan.node, plan.reason), _to_second(now)),
-            message=_cut(_tell(plan, pool_state), MAX_SAMPLE_BYTES),
+            message=cut(_tell(plan, pool_state), MAX_SAMPLE_BYTES, _CUT),
             deadline=_to_second(plan.deadline) if plan.deadline is not None else None,
         )
         for plan in plans
@@ -349,12 +349,6 @@ def _build_releasing(
     if previous is not None and held >= previous.nodes and (is_recent or not is_closed):
         return previous.model_copy(update={"nodes": held})
     return Releasing(nodes=held, since=_to_second(now))
-
-
-def _cut(text: str, limit: int) -> str:
-    """Cut `text` to at most `limit` bytes of UTF-8, with a sign where it was cut."""
-    raw = text.encode(errors="replace")
-    return text if len(raw) <= limit else raw[: limit - 3].decode(errors="ignore") + "…"
 
 
 def _to_second(moment: datetime) -> datetime:

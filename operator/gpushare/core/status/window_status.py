@@ -4,7 +4,12 @@ from gpushare.api.pool import Pool
 from gpushare.api.status import PoolStatus, WindowStatus
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.rollout.budget import count_max_unavailable
-from gpushare.core.rollout.window_state import WindowState, describe_moment, describe_start
+from gpushare.core.rollout.window_state import (
+    HOLDS_ALL,
+    WindowState,
+    describe_moment,
+    describe_start,
+)
 from gpushare.core.snapshot.actions import NodeState
 
 
@@ -13,7 +18,7 @@ def build_window(windows: WindowState | None) -> WindowStatus | None:
     if windows is None:
         return None
     opening = windows.opening
-    if windows.refusal is not None and windows.refusal.holds_all:
+    if windows.refusal is not None and windows.refusal.reason in HOLDS_ALL:
         return WindowStatus(summary="frozen", state="Frozen")
     if windows.refusal is None and opening is not None:
         summary = f"open until {describe_moment(opening, opening.end)}"

@@ -12,38 +12,38 @@ from pathlib import Path
 from gpushare.kube.errors import CredentialsError
 
 Header = tuple[str, str]
-"""Name and value."""
+"""Name and value of an HTTP header."""
 TOKEN_SECONDS = 60.0
-"""A token is read again after so long: the kubelet replaces it well before it ends."""
+"""Time until a token is read again: the kubelet replaces it well before it expires."""
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a session with the API server needs."""
+    """Address of the API server, and the credentials of a session with it."""
 
     host: str
-    """A URL."""
+    """URL of the API server."""
     tls: ssl.SSLContext | None
-    """None for plain HTTP."""
+    """TLS context of connections; None for plain HTTP."""
     authorize: Callable[[], Awaitable[str | None]]
-    """Returns the header Authorization for the next request; None where there is none."""
+    """Returns the Authorization header of the next request; None where there is none."""
     forget: Callable[[], None] = lambda: None
-    """To be called when the API server answers 401: what it does not know is not given again."""
+    """Drops a token that the API server answered with 401, so that it is not sent again."""
     renew_trust: Callable[[], None] = lambda: None
-    """To be called when no CA in `tls` vouches for the API server: there may be a new one."""
+    """Reads the CAs again; called where none in `tls` vouches for the API server."""
     renews_certificate: bool = False
     """Whether the client certificate in `tls` changes: a connection goes on with its first one."""
     server_name: str | None = None
-    """The name in the API server's certificate, where it is not that of `host`."""
+    """Name in the API server's certificate, where it differs from that of `host`."""
     proxy: str | None = None
-    """A URL."""
+    """URL of the proxy; None for direct connections."""
     headers: tuple[Header, ...] = ()
-    """Of each request: whom it is made as."""
+    """Headers of each request, for impersonation."""
 
 
 def build_bearer(token: str, source: object = "the token") -> str:
-    """Build the header Authorization for a token. Raises ValueError for what can't be one."""
+    """Build the Authorization header for a token. Raises ValueError for an invalid token."""
     if not token or not token.isascii() or not token.isprintable():
         # It is not shown: it may be a good part of a secret.
         raise ValueError(f"{source} is empty, or not one line of ASCII")
@@ -53,7 +53,7 @@ def build_bearer(token: str, source: object = "the token") -> str:
 class TokenFile:
     """Reads a token from a file that the kubelet or another writer replaces before it expires.
 
-    Raises OSError or ValueError where there is none at first.
+    Raises OSError or ValueError where the file holds no token at first.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -61,15 +61,15 @@ class TokenFile:
         self._read()
 
     async def authorize(self) -> str:
-        """Return the header Authorization."""
+        """Return the Authorization header."""
         if self._clock() >= self._next:
-            # The older one may still do, and else the API server says so.
+            # The older token may still be valid; if not, the API server answers 401.
             with contextlib.suppress(OSError, ValueError):
                 self._read()
         return self._bearer
 
     def forget(self) -> None:
-        """Have the file read at the next call."""
+        """Read the file again at the next call."""
         self._next = self._clock()
 
     def _read(self) -> None:
@@ -78,7 +78,7 @@ class TokenFile:
 
 
 def is_pod(environ: Mapping[str, str]) -> bool:
-    """Tell whether the kubelet says where the API server is."""
+    """Tell whether the kubelet's variables with the API server's address are set."""
     return bool(environ.get(_HOST) and environ.get(_PORT))
 
 
@@ -88,7 +88,7 @@ def read_service_account(
     """Read the credentials that the kubelet put into `folder`, for the API server that `environ`
     names.
 
-    Raises `CredentialsError` where something is not there, or is of no use.
+    Raises `CredentialsError` where a part is missing or unusable.
     """
     start = f"cannot use the ServiceAccount in {folder}"
     if not is_pod(environ):
@@ -113,8 +113,7 @@ def read_service_account(
 def build_client_tls(
     authorities_pem: bytes | None = None, *, verify: bool = True
 ) -> ssl.SSLContext:
-    """Build a TLS context for connections to a server that one of these CAs vouches for; without
-    CAs, one of this machine's.
+    """Build a TLS context that trusts `authorities_pem`, or without it this machine's CAs.
 
     Raises ssl.SSLError (an OSError) or ValueError where these are no certificates.
     """
@@ -132,8 +131,8 @@ def build_client_tls(
 
 
 def load_pair(tls: ssl.SSLContext, certificate_pem: bytes, key_pem: bytes) -> None:
-    """Put a certificate with its key into a TLS context. Raises ssl.SSLError (an OSError) where
-    they are of no use there."""
+    """Load a certificate and its key into a TLS context. Raises ssl.SSLError (an OSError) where
+    they are unusable."""
     # OpenSSL's loader takes files only; this one is readable by this user, and gone at the end.
     with tempfile.NamedTemporaryFile(prefix="gpushare-") as file:
         file.write(certificate_pem + b"\n" + key_pem)

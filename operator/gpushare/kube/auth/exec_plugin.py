@@ -1,7 +1,7 @@
 """Runs credential plugins: commands that print a token or a client certificate.
 
-Run as kubectl does it ("client-go credential plugins" in the Kubernetes documentation), and not by
-`kubernetes`, which tells them nothing of the cluster, and hides what they ask a person.
+Plugins run as under kubectl ("client-go credential plugins" in the Kubernetes documentation), not
+by `kubernetes`, which passes them no cluster information and hides their prompts.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ from gpushare.kube.auth.credentials import build_bearer, load_pair
 from gpushare.kube.errors import CredentialsError
 
 Fields = dict[str, Any]
-_TOLD = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
+_CLUSTER_FIELDS = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
 _EXTENSION = "client.authentication.k8s.io/exec"
 
 
 class CredentialPlugin:
-    """Runs the plugin of a user again when its credentials have expired or are rejected.
+    """Runs a user's plugin, and again when its credentials have expired or are rejected.
 
-    Client certificates that it gives are put into `tls`. It is told of `cluster` unless
-    that is empty. Raises KeyError for a `spec` without a command.
+    Client certificates of the plugin are loaded into `tls`. The plugin gets `cluster` unless that
+    is empty. Raises KeyError for a `spec` without a command.
     """
 
     gives_certificates = False
@@ -36,13 +36,13 @@ class CredentialPlugin:
     def __init__(self, origin: str, spec: Fields, cluster: Fields, tls: ssl.SSLContext) -> None:
         self._what = f"{origin}: credential plugin {spec['command']}"
         self._spec, self._tls = spec, tls
-        self._told = {"cluster": cluster} if cluster else {}
+        self._cluster_info = {"cluster": cluster} if cluster else {}
         self._turn = asyncio.Lock()
         self._bearer: str | None = None
         self._end = 0.0
 
     async def authorize(self) -> str | None:
-        """Return the header Authorization, None where it gave a certificate alone.
+        """Return the Authorization header; None where the plugin gave only a certificate.
 
         Raises `CredentialsError`.
         """
@@ -55,7 +55,7 @@ class CredentialPlugin:
         return self._bearer
 
     def forget(self) -> None:
-        """Have the plugin run at the next call."""
+        """Run the plugin again at the next call."""
         self._end = 0.0
 
     def _take(self, status: Fields) -> None:
@@ -70,13 +70,13 @@ class CredentialPlugin:
         self._end = datetime.fromisoformat(end).timestamp() if end else math.inf
 
     async def _run(self) -> bytes:
-        """Run the command and return what it prints."""
+        """Run the command and return its output."""
         spec = self._spec
         is_interactive = spec.get("interactiveMode") != "Never" and sys.stdin.isatty()
         info = {
             "apiVersion": spec["apiVersion"],
             "kind": "ExecCredential",
-            "spec": {"interactive": is_interactive, **self._told},
+            "spec": {"interactive": is_interactive, **self._cluster_info},
         }
         env = {each["name"]: each.get("value", "") for each in spec.get("env") or ()}
         process = await asyncio.create_subprocess_exec(
@@ -84,20 +84,20 @@ class CredentialPlugin:
             env=os.environ | env | {"KUBERNETES_EXEC_INFO": orjson.dumps(info).decode()},
             stdin=None if is_interactive else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
-            # Who is asked must see it.
+            # A prompt must reach the terminal.
             stderr=None if is_interactive else asyncio.subprocess.PIPE,
         )
         printed, complaint = await process.communicate()
         if process.returncode:
-            said = " ".join((complaint or b"").decode(errors="replace").split())
-            raise ValueError(f"exit code {process.returncode}: {said}")
+            text = " ".join((complaint or b"").decode(errors="replace").split())
+            raise ValueError(f"exit code {process.returncode}: {text}")
         return printed
 
 
 def build_cluster_info(cluster: Fields, authorities: bytes | None) -> Fields:
-    """Build what a plugin gets about the cluster if its user sets `provideClusterInfo`."""
-    told = {field: cluster[field] for field in _TOLD if field in cluster}
+    """Build the cluster information that a plugin gets if its user sets `provideClusterInfo`."""
+    info = {field: cluster[field] for field in _CLUSTER_FIELDS if field in cluster}
     if authorities:
-        told["certificate-authority-data"] = base64.b64encode(authorities).decode()
+        info["certificate-authority-data"] = base64.b64encode(authorities).decode()
     extensions = {each["name"]: each["extension"] for each in cluster.get("extensions", ())}
-    return {**told, "config": extensions.get(_EXTENSION)}
+    return {**info, "config": extensions.get(_EXTENSION)}

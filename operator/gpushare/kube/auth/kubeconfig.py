@@ -1,11 +1,13 @@
-"""Finds the context that is meant in kubeconfigs, and loads its credentials. Outside of the cluster
-only: the image has no `kubernetes`, which says how the server is reached, and what is sent to it.
+"""Finds a context in kubeconfigs and loads its credentials, by the Python package `kubernetes`.
 
-What that reads otherwise than kubectl is read here. It takes the last of several current-contexts
-instead of the first, takes no empty file, looks for a user's files beside those of the cluster, and
-quotes secrets of an entry that it can't read. It drops `as`, reads a token file once, only logs
-that a credential plugin failed, and leaves private keys in temporary files. To renew a token of
-OpenID Connect it sends the client's secret to a server that it does not verify.
+Used outside of the cluster only: the image does not include that package.
+
+This module reads itself what the package reads otherwise than kubectl. The package takes the last
+of several current-contexts instead of the first, rejects an empty file, looks for a user's files
+beside those of the cluster, and quotes secrets of an entry that it can't read. It drops `as`, reads
+a token file once, only logs that a credential plugin failed, and leaves private keys in temporary
+files. To renew a token of OpenID Connect it sends the client's secret to a server that it does not
+verify.
 """
 
 import base64
@@ -46,7 +48,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _KINDS = ("context", "cluster", "user")
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _HEADER_CHARACTERS = "!#$&'*+-.^_`|~"
-"""That a header's name may have besides letters and digits (RFC 9110), but for the percent sign,
+"""Characters of a header's name besides letters and digits (RFC 9110), without the percent sign,
 which escapes all others."""
 _PACKAGES = ("kubernetes", "kubernetes.aio", "kubernetes.aio.client")
 _READER = "kubernetes.aio.config.kube_config"
@@ -54,10 +56,10 @@ _READER = "kubernetes.aio.config.kube_config"
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context with what it names; their paths start from the working directory."""
+    """A context with its cluster and user; their paths start from the working directory."""
 
     origin: str
-    """Its files and its name, for messages."""
+    """The kubeconfigs and the context's name, for messages."""
     name: str
     namespace: str
     cluster: Fields
@@ -67,10 +69,10 @@ class Context:
 def find_context(
     kubeconfig: Path | None, asked: str | None, environ: Mapping[str, str] = os.environ
 ) -> Context | None:
-    """Find the context `asked`, or else the current one: of this file, else of those of KUBECONFIG,
-    else of the default one; None where that does not exist.
+    """Find the context `asked`, or else the current one; None where there is no kubeconfig.
 
-    Raises `CredentialsError`: the message says what is missing.
+    Reads `kubeconfig`, else the files of KUBECONFIG, else the default file. Raises
+    `CredentialsError`: the message says what is missing.
     """
     source, named = ("--kubeconfig", [kubeconfig]) if kubeconfig else ("", [DEFAULT_PATH])
     if not kubeconfig and (value := environ.get(VARIABLE)):
@@ -87,8 +89,8 @@ def find_own_namespace(kubeconfig: Path | None, context: str | None) -> str:
 
     Raises `CredentialsError`.
     """
-    if found := find_context(kubeconfig, context):
-        return found.namespace
+    if chosen := find_context(kubeconfig, context):
+        return chosen.namespace
     try:
         return (SERVICE_ACCOUNT / "namespace").read_text().strip() or "default"
     except (OSError, UnicodeDecodeError):
@@ -101,14 +103,13 @@ async def load_own_credentials(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Credentials:
-    """Load credentials as kubectl finds them: the file asked for, else those of KUBECONFIG, the
-    default one, the Pod's ServiceAccount. Outside of a Pod with the proxy that the environment
-    names, unless the kubeconfig names one.
+    """Load credentials from where kubectl would: a kubeconfig, else the Pod's ServiceAccount.
 
-    Raises `CredentialsError`; nothing is sent to the API server.
+    With a kubeconfig that names no proxy, the environment's is used. Raises `CredentialsError`;
+    nothing is sent to the API server.
     """
-    if found := find_context(kubeconfig, context, environ):
-        credentials = await load_kubeconfig(found)
+    if chosen := find_context(kubeconfig, context, environ):
+        credentials = await load_kubeconfig(chosen)
         proxy = credentials.proxy or find_proxy(credentials.host, environ)
         return replace(credentials, proxy=proxy)
     if context is not None or not is_pod(environ):
@@ -120,8 +121,8 @@ async def load_own_credentials(
 
 
 async def load_kubeconfig(context: Context) -> Credentials:
-    """Load the credentials of `context`. A credential plugin is run once; nothing is sent to the
-    API server.
+    """Load the credentials of `context`. Runs a credential plugin once; sends nothing to the API
+    server.
 
     Raises `CredentialsError`: the message names the files and the context, and quotes no secret.
     """
@@ -133,7 +134,8 @@ async def load_kubeconfig(context: Context) -> Credentials:
 
 def _find(shown: str, files: list[Fields], asked: str | None) -> Context:
     known = {kind: ChainMap(*(file[kind] for file in files)) for kind in _KINDS}
-    name = asked or next((str(said) for file in files if (said := file["current-context"])), "")
+    current = next((str(value) for file in files if (value := file["current-context"])), "")
+    name = asked or current
     if name not in known["context"]:
         fault = (
             f"no context {name}{suggest(name, known['context'])}" if name else "no current-context"
@@ -150,7 +152,7 @@ def _find(shown: str, files: list[Fields], asked: str | None) -> Context:
 
 
 def _read_file(path: Path) -> Fields:
-    """Read each kind's entries by name, and the current-context."""
+    """Read the entries of each kind by name, and the current-context."""
     try:
         content = yaml.safe_load(path.read_text()) or {}
         entries = {
@@ -164,7 +166,7 @@ def _read_file(path: Path) -> Fields:
     except (OSError, UnicodeDecodeError) as error:
         raise CredentialsError(f"cannot read {path}: {error}") from error
     except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
-        # Not in its own words: they may quote a secret.
+        # The error's own text may quote a secret.
         raise CredentialsError(
             f"{path} is not a kubeconfig, or has an entry without name"
         ) from error
@@ -172,11 +174,11 @@ def _read_file(path: Path) -> Fields:
 
 def _resolve(entry: Fields, folder: Path) -> Fields:
     """Resolve paths from the file's folder; a command without a slash stays one in PATH."""
-    said = {field: value for field, value in entry.items() if value}
-    said |= {field: str(folder / said[field]) for field in _PATHS if field in said}
-    if os.sep in (command := said.get("exec", {}).get("command") or ""):
-        said["exec"] = {**said["exec"], "command": str(folder / command)}
-    return said
+    fields = {field: value for field, value in entry.items() if value}
+    fields |= {field: str(folder / fields[field]) for field in _PATHS if field in fields}
+    if os.sep in (command := fields.get("exec", {}).get("command") or ""):
+        fields["exec"] = {**fields["exec"], "command": str(folder / command)}
+    return fields
 
 
 async def _load(context: Context) -> Credentials:
@@ -184,7 +186,7 @@ async def _load(context: Context) -> Credentials:
     server = URL(str(cluster.get("server", "")))
     if server.scheme not in ("https", "http") or not server.host:
         raise ValueError("server must begin with https://HOST or http://HOST")
-    # As kubectl: over plain HTTP nothing of a user is sent.
+    # kubectl too sends no credentials over plain HTTP.
     is_tls = server.scheme == "https"
     user = context.user if is_tls else {}
     read = await _read(cluster, user)
@@ -203,28 +205,29 @@ async def _load(context: Context) -> Credentials:
         return header
 
     names = {"server_name": read.tls_server_name, "proxy": read.proxy}
-    found = Credentials(read.host, tls, authorize, **names, headers=headers)
+    credentials = Credentials(read.host, tls, authorize, **names, headers=headers)
     if "tokenFile" in user:
         file = TokenFile(Path(user["tokenFile"]))
-        return replace(found, authorize=file.authorize, forget=file.forget)
+        return replace(credentials, authorize=file.authorize, forget=file.forget)
     if "exec" in user and not header:
         spec = user["exec"]
-        told = build_cluster_info(cluster, authorities) if spec.get("provideClusterInfo") else {}
-        plugin = CredentialPlugin(context.origin, spec, told, tls)
+        info = build_cluster_info(cluster, authorities) if spec.get("provideClusterInfo") else {}
+        plugin = CredentialPlugin(context.origin, spec, info, tls)
         await plugin.authorize()
         return replace(
-            found,
+            credentials,
             authorize=plugin.authorize,
             forget=plugin.forget,
             renews_certificate=plugin.gives_certificates,
         )
     if is_tls and not header and not certificate:
         raise ValueError("the user has no token, client certificate or credential plugin")
-    return found
+    return credentials
 
 
 async def _read(cluster: Fields, user: Fields) -> Any:
-    """Have `kubernetes` read them, but for files and commands, into its Configuration's fields."""
+    """Have `kubernetes` read a cluster and a user, without files and commands, as its
+    Configuration."""
     sent: Fields = {
         field: user[field] for field in ("token", "username", "password") if field in user
     }
@@ -251,14 +254,14 @@ async def _read(cluster: Fields, user: Fields) -> Any:
 
 
 def _read_pem(entry: Fields, field: str) -> bytes | None:
-    """Read what the entry holds, or else the file that it names."""
+    """Read a field's PEM data from the entry, or else from the file that the entry names."""
     if data := entry.get(f"{field}-data"):
         return base64.b64decode(data)
     return Path(entry[field]).read_bytes() if field in entry else None
 
 
 def _list_impersonation(user: Fields) -> Iterator[Header]:
-    """List the headers of "User impersonation" in the Kubernetes documentation."""
+    """List the headers for "User impersonation" (Kubernetes documentation)."""
     for field, name in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid")):
         if field in user:
             yield name, str(user[field])
@@ -271,13 +274,13 @@ def _list_impersonation(user: Fields) -> Iterator[Header]:
 
 @cache
 def import_reader() -> Any:
-    """Import what reads kubeconfigs in `kubernetes`, without its 1,400 other modules: they take a
-    third of a second of every command.
+    """Import the reader of kubeconfigs in `kubernetes` without its 1,400 other modules, which take
+    a third of a second of every command.
 
     Raises `ModuleNotFoundError` where the package is not installed.
     """
-    found = find_spec("kubernetes")
-    if found is None or not found.submodule_search_locations:
+    spec = find_spec("kubernetes")
+    if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(
             "the Python package kubernetes is not installed. The image does not include it, since "
             "a Pod uses its ServiceAccount"
@@ -285,7 +288,7 @@ def import_reader() -> Any:
     if "kubernetes" not in sys.modules:
         # A release that is laid out otherwise takes longer.
         with contextlib.suppress(Exception):
-            return _import_alone(found.submodule_search_locations[0])
+            return _import_alone(spec.submodule_search_locations[0])
     return import_module(_READER)
 
 

@@ -1,7 +1,7 @@
 """Finds the proxy for a server in the environment, as kubectl does.
 
-aiohttp's `trust_env`, by which `kubernetes` goes, takes no HOST:PORT, knows no CIDRs, sends what is
-local to a proxy too, and takes credentials from ~/.netrc.
+aiohttp's `trust_env`, which `kubernetes` uses, takes no HOST:PORT, knows no CIDRs, uses the proxy
+for local addresses too, and takes credentials from ~/.netrc.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ def find_proxy(server: str, environ: Mapping[str, str]) -> str | None:
         return None
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     if not is_supported(proxy):
-        # It is not shown: it may hold a password.
+        # The proxy's URL is not shown: it may hold a password.
         raise CredentialsError(
             f"{variable} must be http://HOST:PORT: other proxies are not supported. NO_PROXY "
             "exempts servers from it"
@@ -38,7 +38,7 @@ def find_proxy(server: str, environ: Mapping[str, str]) -> str | None:
 
 
 def is_supported(proxy: str) -> bool:
-    """Tell whether the proxy uses plain HTTP. What aiohttp says of others quotes a password."""
+    """Tell whether the proxy uses plain HTTP. aiohttp's errors for others quote a password."""
     with contextlib.suppress(ValueError):
         url = URL(proxy)
         host = (url.host or "").strip().encode("idna")
@@ -47,7 +47,7 @@ def is_supported(proxy: str) -> bool:
 
 
 def _is_excepted(host: str, port: int, no_proxy: str) -> bool:
-    """Tell whether an entry is the host or its domain, with its port or without, or its network."""
+    """Tell whether NO_PROXY names the host or its domain, with or without port, or its network."""
     entries = [entry.strip().removeprefix("*.") for entry in no_proxy.lower().split(",")]
     if host == "localhost" or "*" in entries:
         return True

@@ -1,1 +1,1 @@
-"""The objects that the operator reads and writes, a module a kind."""
+"""The kinds of objects that the operator reads and writes, one module each."""

@@ -1,4 +1,4 @@
-"""Finds where the API server has ResourceSlices and ResourceClaims: in which version, if any."""
+"""Finds the version in which the API server has ResourceSlices and ResourceClaims, if any."""
 
 from collections.abc import Mapping
 
@@ -8,13 +8,13 @@ from gpushare.kube.errors import ApiError
 
 GROUP = "resource.k8s.io"
 VERSIONS = ("v1", "v1beta2", "v1beta1")
-"""Kubernetes 1.34, 1.33 and 1.32, the newest first; the fields that are read are the same."""
+"""Versions of Kubernetes 1.34, 1.33 and 1.32; the fields that we read are equal in all."""
 OF_DRIVER: Mapping[str, str] = {"fieldSelector": f"spec.driver={DRA_DRIVER}"}
-"""Selects the slices of NVIDIA's DRA driver that gives cards out; claims have no such field."""
+"""Selects the ResourceSlices of NVIDIA's DRA driver; ResourceClaims have no such field."""
 
 
 async def find_group_path(api: ApiClient) -> str | None:
-    """Find the path of both; None where the server does not serve them, or does not say so.
+    """Find the path of both kinds; None where the API server does not serve them or answers 403.
 
     Raises what a call may raise.
     """

@@ -10,9 +10,9 @@ def jobs_path(namespace: str) -> str:
 
 
 async def create_job(api: ApiClient, manifest: Json) -> tuple[Json, bool]:
-    """Create a Job; return it as it is now, and whether it is new. Raises `ApiError`.
+    """Create a Job; return the current Job, and whether it is new. Raises `ApiError`.
 
-    An existing one may have been made by a process that did not live to say so.
+    An existing Job may be of a process that ended before it recorded it.
     """
     path = jobs_path(manifest["metadata"]["namespace"])
     try:

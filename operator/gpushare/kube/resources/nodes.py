@@ -1,4 +1,4 @@
-"""Nodes: what we write on them."""
+"""Writes labels, records and cordons on Nodes, and releases Nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ class Released:
     """The outcome of releasing a node."""
 
     node: Json | None = None
-    """As it is now; None where it is gone."""
+    """The current Node; None where it is gone."""
     is_changed: bool = False
-    """There was something to give up."""
+    """Whether the node had anything of ours."""
 
 
 async def apply_node(api: ApiClient, action: ApplyNode) -> Json:
-    """Write labels, records and cordon in one server-side apply; return the Node as it is then.
+    """Write labels, records and cordon in one server-side apply; return the resulting Node.
 
-    Raises `ApiError`: a conflict where the node changed since it was read, is gone, or another
-    of the same name has come.
+    Raises `ApiError`: a conflict where the node changed since it was read, is gone, or was
+    replaced by another of the same name.
     """
     body: Json = {
         "apiVersion": "v1",
@@ -49,7 +49,7 @@ async def apply_node(api: ApiClient, action: ApplyNode) -> Json:
     node = await api.apply(f"{PATH}/{action.node}", body)
     present = names.NODE_ANNOTATIONS & node["metadata"].get("annotations", {}).keys()
     if left_over := sorted(present - action.annotations.keys()):
-        # An annotation that somebody else wrote too stays when we let go of it.
+        # An annotation that another manager owns too stays when we give it up.
         patch = [{"op": "test", "path": "/metadata/uid", "value": action.uid}]
         for key in left_over:
             patch += _remove_annotation(key, node["metadata"]["annotations"][key])
@@ -58,18 +58,18 @@ async def apply_node(api: ApiClient, action: ApplyNode) -> Json:
 
 
 async def release_node(api: ApiClient, action: ReleaseNode) -> Released:
-    """Give up our ownership, keep every label, take our records away.
+    """Give up our ownership, keep every label but those of `action.remove`, remove our records.
 
-    What is known of the kernel module stays too: whoever has the node next must know of it.
+    The records of the kernel module stay too: the node's next owner needs them.
 
-    One JSON patch on our own managedFields entry ("Clearing managedFields" in the Kubernetes
-    documentation is the same for all entries): an apply could only remove what it gives up.
+    One JSON patch removes our own managedFields entry, as "Clearing managedFields" in the
+    Kubernetes documentation does for all entries: an apply would remove the labels it gives up.
     """
-    seen = None
+    previous = version = None
     for attempt in range(_ATTEMPTS):
         try:
             node = await api.get(f"{PATH}/{action.node}")
-            version, seen = seen, node["metadata"].get("resourceVersion")
+            previous, version = version, node["metadata"].get("resourceVersion")
             patch = build_release(node, action.uid, action.remove)
             if not patch:
                 return Released(node)
@@ -79,18 +79,18 @@ async def release_node(api: ApiClient, action: ReleaseNode) -> Released:
         except ApiError as error:
             if error.is_not_found:
                 return Released()
-            # A test of the patch failed: somebody wrote meanwhile. If nobody did, it is refused.
-            tried = attempt == _ATTEMPTS - 1 or (version is not None and version == seen)
-            if not (error.is_invalid or error.is_conflict) or tried:
+            # A test of the patch failed: another writer was faster. If not, the patch is refused.
+            gives_up = attempt == _ATTEMPTS - 1 or (previous is not None and previous == version)
+            if not (error.is_invalid or error.is_conflict) or gives_up:
                 raise
     return Released()
 
 
 def build_release(node: Json, uid: str, remove: Mapping[str, str] = NOTHING) -> list[Json]:
-    """Build the JSON patch that releases `node` and removes the labels `remove`; empty if it has.
+    """Build the JSON patch that releases `node` and removes the labels `remove`; empty if done.
 
     A label with another value, or not ours any more, belongs to another manager and stays, except
-    the one that says that isolation is verified, which is always ours.
+    the label of verified isolation, which is always ours.
     """
     meta = node["metadata"]
     if meta["uid"] != uid:
@@ -120,7 +120,7 @@ def build_release(node: Json, uid: str, remove: Mapping[str, str] = NOTHING) -> 
 
 
 def _remove_annotation(key: str, value: str) -> list[Json]:
-    """Remove an annotation only while it says what we read: another controller's record stays."""
+    """Remove an annotation only while it has `value`: another controller's record stays."""
     path = f"/metadata/annotations/{_escape(key)}"
     return [{"op": "test", "path": path, "value": value}, {"op": "remove", "path": path}]
 

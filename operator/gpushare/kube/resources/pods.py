@@ -1,4 +1,4 @@
-"""Pods: read anew where a copy in memory would not do, deleted or evicted one by one."""
+"""Lists the pods of a node from the API server, and deletes or evicts single pods."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ PATH = "api/v1/pods"
 async def list_pods_on_node(
     api: ApiClient, node: str, parse: Callable[[Json], Pod | None]
 ) -> tuple[Pod, ...]:
-    """List the pods bound to `node` that decisions depend on, as the API server has them now.
+    """List the pods bound to `node` that `parse` keeps, as the API server has them now.
 
     Without a resourceVersion the answer is up to date, not from a cache.
     """
@@ -22,9 +22,9 @@ async def list_pods_on_node(
 
 
 async def delete_plugin(api: ApiClient, plugin: NamedPod) -> Json:
-    """Delete just this pod; a pod of the same name that came after it is left alone.
+    """Delete the pod with this UID; a later pod of the same name stays.
 
-    Raises `ApiError`: not found or conflict mean that it is gone already.
+    Raises `ApiError`: not found or conflict mean that the pod is gone already.
     """
     return await api.delete(
         f"api/v1/namespaces/{plugin.namespace}/pods/{plugin.name}", uid=plugin.uid
@@ -32,10 +32,10 @@ async def delete_plugin(api: ApiClient, plugin: NamedPod) -> Json:
 
 
 async def evict_pod(api: ApiClient, pod: NamedPod) -> bool:
-    """Evict just this pod, as `kubectl drain` would; False where it is gone already.
+    """Evict the pod with this UID, as `kubectl drain` would; return False where it is gone.
 
     Raises `EvictionRefusedError` where a PodDisruptionBudget, a policy or a missing right keeps
-    it, and `ApiError` where the call failed for another reason.
+    the pod, and `ApiError` where the call failed for another reason.
     """
     body = {
         "apiVersion": "policy/v1",
@@ -47,7 +47,7 @@ async def evict_pod(api: ApiClient, pod: NamedPod) -> bool:
     try:
         await api.create(path, body)
     except ApiError as error:
-        # A pod of the same name that came after it is a conflict.
+        # A later pod of the same name is a conflict.
         if error.is_not_found or error.is_conflict:
             return False
         if (why := error.keeps_pod) is None:

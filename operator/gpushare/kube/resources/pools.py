@@ -16,21 +16,21 @@ PATH = f"apis/{names.API_VERSION}/{names.PLURAL}"
 
 
 async def check_crd(api: ApiClient) -> None:
-    """Raise `CrdMissingError` where the API server does not serve GPUSharePools, or tells nobody.
+    """Raise `CrdMissingError` where the API server does not serve or not yet list GPUSharePools.
 
-    Asked for pools, not for the CRD: one that was just created is not served yet. And asked what it
-    serves, each part of which follows by itself: by that Kopf finds what it watches, once.
+    Lists pools rather than the CRD: a CRD that was just created is not served yet. Reads discovery
+    too, whose parts follow one by one: Kopf reads it once to find what it watches.
     """
     await _get(api, PATH, limit="1")
     groups = (await _get(api, "apis"))["groups"]
     resources = (await _get(api, f"apis/{names.API_VERSION}"))["resources"]
-    told = {item["name"] for item in (*groups, *resources)}
-    if not {names.GROUP, names.PLURAL} <= told:
+    served = {item["name"] for item in (*groups, *resources)}
+    if not {names.GROUP, names.PLURAL} <= served:
         raise CrdMissingError
 
 
 async def _list(api: ApiClient) -> tuple[int, list[Json]]:
-    """Return the version of the list, and the pools."""
+    """Return the resourceVersion of the list, and the pools."""
     try:
         pages = [page async for page in list_pages(api, PATH)]
     except ApiError as error:
@@ -41,14 +41,14 @@ async def _list(api: ApiClient) -> tuple[int, list[Json]]:
 
 
 async def _get(api: ApiClient, path: str, **params: str) -> Json:
-    found = await api.find(path, **params)
-    if found is None:
+    answer = await api.find(path, **params)
+    if answer is None:
         raise CrdMissingError
-    return found
+    return answer
 
 
 _NO_SPEC = PoolSpec(nodes=Nodes(), schedule=Schedule.DEFAULT)
-"""In place of the spec of a pool that is being deleted: it claims nothing, and retains labels."""
+"""Spec for a pool that is being deleted and can't be read: claims no nodes, retains labels."""
 
 
 _METADATA = "metadata"
@@ -58,15 +58,15 @@ _PARTS = {PoolSpec.__name__: "spec", PoolStatus.__name__: "status"}
 
 @dataclass(frozen=True, slots=True)
 class PoolList:
-    """All pools at one moment: those that can be read, and the others."""
+    """All pools of one list, readable or not."""
 
     version: int
-    """resourceVersion of the list; a later list has none that is lower."""
+    """resourceVersion of the list; that of a later list is not lower."""
     pools: tuple[Pool | UnreadablePool, ...]
 
 
 async def list_pools(api: ApiClient) -> PoolList:
-    """List the pools as the API server has them now. Raises `CrdMissingError`."""
+    """List the pools from the API server. Raises `CrdMissingError`."""
     version, items = await _list(api)
     return PoolList(version, tuple(map(parse_pool, items)))
 
@@ -74,7 +74,7 @@ async def list_pools(api: ApiClient) -> PoolList:
 def parse_pools(
     items: Iterable[Json],
 ) -> tuple[tuple[Pool, ...], tuple[UnreadablePool, ...]]:
-    """Parse the pools in these objects: those that can be read, and the others."""
+    """Parse pools; return the readable ones, and the others."""
     parsed = [parse_pool(raw) for raw in items]
     return (
         tuple(pool for pool in parsed if isinstance(pool, Pool)),
@@ -83,9 +83,9 @@ def parse_pools(
 
 
 def parse_pool(raw: Json) -> Pool | UnreadablePool:
-    """Parse the pool in this object, or what can be read of it.
+    """Parse a pool, or the readable part of it.
 
-    Raises `MalformedAnswerError` where it is no object: from such a list nothing is concluded.
+    Raises `MalformedAnswerError` for an object without name or UID, so that its list is not used.
     """
     meta = raw.get("metadata") if isinstance(raw, dict) else None
     if not (isinstance(meta, dict) and meta.get("name") and meta.get("uid")):
@@ -103,7 +103,7 @@ def parse_pool(raw: Json) -> Pool | UnreadablePool:
 
 
 async def list_pools_for_removal(api: ApiClient) -> tuple[Pool, ...]:
-    """List every pool, whichever version wrote it: what can't be read of one is left out.
+    """List every pool, whichever version wrote it; an unreadable spec is left out.
 
     Raises `CrdMissingError`.
     """
@@ -120,28 +120,28 @@ def _parse_without_spec(raw: Json) -> Pool:
 
 
 def _parse_without_windows(raw: Json, why: str) -> Pool | None:
-    """Parse all but the windows: a change that is under way must be finished all the same."""
+    """Parse a pool without its windows, so that a change under way is still finished."""
     rollout = {k: v for k, v in raw["spec"]["rollout"].items() if k != "windows"}
     try:
         pool = Pool.parse({**raw, "spec": {**raw["spec"], "rollout": rollout}})
     except ValidationError:
         return None
-    told = f"No change begins until the windows are valid. {why}"
-    return pool.model_copy(update={"invalid_windows": told})
+    message = f"No change begins until the windows are valid. {why}"
+    return pool.model_copy(update={"invalid_windows": message})
 
 
 def _describe_unreadable(raw: Json, error: ValidationError) -> UnreadablePool:
     meta, (first, *_) = raw["metadata"], error.errors()
     part = _PARTS.get(error.title, _METADATA)
     where = ".".join((part, *map(str, first["loc"])))
-    # Of a check of ours the words alone.
-    told = first["ctx"]["error"] if first["type"] == "value_error" else first["msg"]
+    # For a check of ours its text without pydantic's prefix.
+    message = first["ctx"]["error"] if first["type"] == "value_error" else first["msg"]
     return UnreadablePool(
         name=meta["name"],
         uid=meta["uid"],
         generation=meta.get("generation", 0),
         status=_parse_status(raw),
-        error=f"{where}: {told}",
+        error=f"{where}: {message}",
         resource_version=int(meta.get("resourceVersion", 0)),
     )
 
@@ -154,17 +154,18 @@ def _parse_status(raw: Json) -> PoolStatus:
 
 
 async def apply_finalizer(api: ApiClient, pool: Pool) -> Json:
-    """Add our finalizer; those of others stay. Return the pool as it is then."""
+    """Add our finalizer; those of others stay. Return the resulting pool."""
     body = _identify(pool)
     body["metadata"]["finalizers"] = [names.FINALIZER]
     return await api.apply(f"{PATH}/{pool.name}", body)
 
 
 async def drop_finalizer(api: ApiClient, pool: Pool) -> bool:
-    """Take our finalizer away, whoever put it there: a restored pool brings it along.
+    """Remove our finalizer; return whether the pool had it.
 
-    Whether it was there. An apply could only drop what it owns. Raises `ApiError`: a conflict or
-    an invalid patch where the pool changed meanwhile.
+    A patch, since an apply removes only fields that it owns, and a restored pool has a finalizer
+    that it does not own. Raises `ApiError`: a conflict or an invalid patch where the pool changed
+    meanwhile.
     """
     raw = await api.find(f"{PATH}/{pool.name}")
     if raw is None:
@@ -183,7 +184,7 @@ async def drop_finalizer(api: ApiClient, pool: Pool) -> bool:
 
 
 async def delete_pool(api: ApiClient, pool: Pool) -> None:
-    """Have the pool deleted, unless it is gone. Raises `ApiError`, a conflict for a later one."""
+    """Delete the pool unless it is gone. Raises `ApiError`: a conflict for a later pool."""
     try:
         await api.delete(f"{PATH}/{pool.name}", uid=pool.uid)
     except ApiError as error:
@@ -192,7 +193,7 @@ async def delete_pool(api: ApiClient, pool: Pool) -> None:
 
 
 async def apply_status(api: ApiClient, pool: Pool | UnreadablePool, status: PoolStatus) -> Json:
-    """Write the whole status; what is left out is removed. Return the pool as it is then."""
+    """Write the whole status; omitted fields are removed. Return the resulting pool."""
     body = _identify(pool) | {
         "status": status.model_dump(mode="json", by_alias=True, exclude_none=True)
     }

@@ -1,4 +1,4 @@
-"""Secrets with one owner: read, created and replaced as a whole."""
+"""Reads, creates and replaces Secrets."""
 
 import base64
 import binascii
@@ -11,14 +11,14 @@ from gpushare.kube.client import ApiClient, Json
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A Secret as it was read, so that a replacement meets just that version."""
+    """A Secret as it was read; a replacement is sent for this resourceVersion only."""
 
     data: dict[str, bytes] = field(repr=False)
     raw: Json = field(repr=False)
 
 
 async def read_secret(api: ApiClient, namespace: str, name: str) -> Secret | None:
-    """Read the Secret; None where there is none. A value that is not base64 reads as empty."""
+    """Read a Secret; None where it does not exist. A value that is not base64 reads as empty."""
     raw = await api.find(_path(namespace, name))
     if raw is None:
         return None
@@ -36,7 +36,7 @@ async def create_secret(
     kind: str,
     labels: Mapping[str, str],
 ) -> None:
-    """Create a Secret of type `kind`; a 409 says that another process was first."""
+    """Create a Secret of type `kind`. Raises `ApiError`: a 409 where another process was first."""
     await api.create(
         _path(namespace),
         {
@@ -52,7 +52,7 @@ async def create_secret(
 async def replace_secret(
     api: ApiClient, namespace: str, name: str, secret: Secret, data: Mapping[str, bytes]
 ) -> None:
-    """Replace the data of `secret`, not its type or metadata; a 409 says that it has changed."""
+    """Replace the data of `secret`. Raises `ApiError`: a 409 where the Secret has changed."""
     await api.replace(_path(namespace, name), {**secret.raw, "data": _encode(data)})
 
 
@@ -65,7 +65,7 @@ def _encode(data: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def decode_base64(value: Any) -> bytes:
-    """Decode the bytes; empty where the value is unset, or no base64."""
+    """Decode base64; empty where the value is unset or invalid."""
     try:
         return base64.b64decode(value or b"", validate=True)
     except (binascii.Error, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The caBundle of our MutatingWebhookConfiguration: the one field of it that a process writes."""
+"""Reads our MutatingWebhookConfiguration, and writes its caBundle."""
 
 import base64
 
@@ -14,10 +14,10 @@ async def read_configuration(api: ApiClient, name: str) -> Json | None:
 
 
 async def apply_ca_bundle(api: ApiClient, name: str, raw: Json, ca_pem: bytes) -> bool:
-    """Make every webhook of the configuration `raw` trust exactly `ca_pem`; True where it wrote.
+    """Set the caBundle of every webhook of `raw` to `ca_pem`; return whether that was a change.
 
-    Raises `ApiError`: a 409 where the configuration changed since it was read. A process that was
-    held up must not put back a bundle that others have replaced meanwhile.
+    Raises `ApiError`: a 409 where the configuration changed since it was read, so that a delayed
+    process does not put back a bundle that others have replaced.
     """
     bundle = base64.b64encode(ca_pem).decode()
     changes = [

@@ -1,4 +1,4 @@
-"""Reports the GPU memory that each application's pods hold and request."""
+"""Reports the GPU memory that is allocated to and requested by each application's pods."""
 
 from collections.abc import Callable, Container, Iterator
 from typing import TypeVar
@@ -24,29 +24,29 @@ _REQUESTED = Family(
 )
 
 Place = tuple[str, str]
-"""A pool and what its device plugin counts in; empty where there is none, or nobody knows."""
+"""A pool and its device plugin's unit; empty where there is none, or it is unknown."""
 NOWHERE: Place = ("", "")
 _Sums = tuple[int, int, int]
-"""How many pods, what they hold, and what they ask for, in the plugin's unit."""
+"""Number of pods, their allocated and their requested memory in the plugin's unit."""
 _ByApplication = dict[str, _Sums]
-"""By the application's labels, as text."""
+"""Sums by the application's labels, as text."""
 
 
 class ApplicationFigures:
-    """Three series for each workload that asks for GPU memory, in each pool where it runs."""
+    """Three series for each workload that requests GPU memory, in each pool where it runs."""
 
     families = (_PODS, _ALLOCATED, _REQUESTED)
 
     def __init__(self) -> None:
         self._places: dict[str, Place] = {}
-        """By node that is in a pool."""
+        """Pool and unit by node, of nodes in a pool."""
         self._on_node: dict[str, _ByApplication] = {}
         self._bound: dict[Place, _ByApplication] = {}
         self._waiting: dict[Place, _ByApplication] = {}
-        """By the one pool that the pods select; nowhere for none, or several."""
+        """Sums by the one pool that the pods select; `NOWHERE` for none, or several."""
 
     def count(self, pod: Pod, times: int) -> None:
-        """Count a live pod that asks for GPU memory, or with -1 no more."""
+        """Add a live pod that requests GPU memory, or with -1 remove it."""
         if pod.workload is None:
             return
         kind, name = pod.workload
@@ -60,7 +60,7 @@ class ApplicationFigures:
             _add(self._waiting, wanted, application, sums)
 
     def place(self, node: str, place: Place) -> None:
-        """Count the pods on a node where that is now."""
+        """Count the pods of a node in its current pool."""
         old = self._places.pop(node, NOWHERE)
         if place != NOWHERE:
             self._places[node] = place
@@ -71,23 +71,23 @@ class ApplicationFigures:
             _add(self._bound, place, application, (pods, allocated, requested))
 
     def write(self, known: Container[str], find_bytes: Callable[[str, str], int]) -> Iterator[str]:
-        """Write the metrics as text; `known` are the pools that there are."""
-        found: dict[str, _Sums] = {}
+        """Write the metrics as text; `known` are the existing pools."""
+        totals: dict[str, _Sums] = {}
         for groups, counts in ((self._bound, True), (self._waiting, False)):
             for (selected, unit), group in groups.items():
-                # Anybody can think of names.
+                # A pod may select any name.
                 pool = selected if selected in known else ""
                 size = find_bytes(pool, unit)
                 for application, (pods, allocated, requested) in group.items():
                     labels = f'{{pool="{pool}",{application}}}'
                     more = (pods if counts else 0, allocated * size, requested * size)
-                    if (sums := found.get(labels)) is not None:
+                    if (sums := totals.get(labels)) is not None:
                         more = (sums[0] + more[0], sums[1] + more[1], sums[2] + more[2])
-                    found[labels] = more
+                    totals[labels] = more
         for index, family in enumerate(self.families):
             name = family.full_name
             yield family.head
-            yield "".join([f"{name}{labels} {sums[index]}\n" for labels, sums in found.items()])
+            yield "".join([f"{name}{labels} {sums[index]}\n" for labels, sums in totals.items()])
 
 
 def _add(groups: dict[Key, _ByApplication], key: Key, application: str, more: _Sums) -> None:

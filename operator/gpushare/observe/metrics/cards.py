@@ -6,8 +6,8 @@ from gpushare.observe.metrics.family import Family
 from gpushare.observe.metrics.figures import Figures
 
 UNKNOWN = "unknown"
-"""All cards of a node that only the ledger knows, as one: whoever may write a pod may name in its
-entry as many as they like, and each would be a series. The sums count them all the same."""
+"""Value of the label `card` for all cards of a node that only the ledger has: a pod's annotation
+may name any number of them, and each would be a series. The sums count them too."""
 _CARD = ("pool", "node", "card")
 _NODE = Family(
     "node_info",
@@ -26,7 +26,7 @@ FAMILIES = (_NODE, _TOTAL, _ALLOCATED)
 def write_cards(figures: Figures) -> Iterator[str]:
     """Write one series for each node and two for each of its cards, as text.
 
-    All that the labels say are names, which need no escapes.
+    All values of labels are names, which need no escapes.
     """
     nodes, totals, allocated = [_NODE.head], [_TOTAL.head], [_ALLOCATED.head]
     for node, (pool, capacity, _, plan) in figures.members.items():
@@ -36,11 +36,11 @@ def write_cards(figures: Figures) -> Iterator[str]:
             nodes.append(f"{_NODE.full_name}{where}{says}}} 1\n")
         cards = range(capacity.gpus if capacity.total else 0)
         size = figures.find_bytes(pool, capacity.unit) if cards or used else 0
-        told = [(str(card), capacity.card_total, used.get(card, 0)) for card in cards]
+        rows = [(str(card), capacity.card_total, used.get(card, 0)) for card in cards]
         if rest := sum(units for card, units in used.items() if card not in cards):
-            told.append((UNKNOWN, 0, rest))
-        for card, total, held in told:
+            rows.append((UNKNOWN, 0, rest))
+        for card, total, units in rows:
             totals.append(f'{_TOTAL.full_name}{where}card="{card}"}} {total * size}\n')
-            allocated.append(f'{_ALLOCATED.full_name}{where}card="{card}"}} {held * size}\n')
+            allocated.append(f'{_ALLOCATED.full_name}{where}card="{card}"}} {units * size}\n')
     for lines in (nodes, totals, allocated):
         yield from lines

@@ -10,28 +10,28 @@ from gpushare.observe.metrics.pools import PoolCollector, Sight
 
 RECONCILE_BUCKETS_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 CHANGE_BUCKETS_SECONDS = (5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0)
-"""A plugin is back within a minute, unless its image must be pulled; a teardown waits for people.
-The deadline is 600 s."""
+"""Buckets of changes: a plugin restarts within a minute, unless its image is pulled; a teardown
+waits for users. The deadline is 600 s."""
 
 
 class ControllerMetrics(Metrics):
     """The metrics of a controller, also of one with a webhook in its process.
 
-    What happens is counted as it happens; what is, the controller's view says when somebody asks.
-    A process that is a webhook alone does not load what these need.
+    Events are counted as they happen; states are read from the controller at a scrape. A process
+    with only a webhook does not import this module, which would cost it memory.
     """
 
     def __init__(self, *, per_application: bool = True, per_node: bool = False) -> None:
         super().__init__()
         self.look: Callable[[], Sight] = Sight
-        """What the controller knows; it puts its own view here."""
+        """Returns the controller's view; the controller sets this function."""
         self._add_controllers()
         self.registry.register(PoolCollector(lambda: self.look()))
         self._per_application, self._per_node = per_application, per_node
 
     @property
     def families(self) -> tuple[Family, ...]:
-        """All metrics of ours; the registry has those of the process besides."""
+        """All metrics of ours, without those of the process, which are in the registry too."""
         return (
             *super().families,
             *PoolCollector.families,
@@ -40,7 +40,7 @@ class ControllerMetrics(Metrics):
         )
 
     def generate(self) -> bytes:
-        """Return all metrics as they are now, in Prometheus' text format."""
+        """Return all current metrics, in Prometheus' text format."""
         sight, written = self.look(), list[str]()
         figures = sight.figures
         if self._per_application:

@@ -11,26 +11,26 @@ from gpushare import names
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric, with all its series."""
+    """A metric with all its series."""
 
     name: str
-    """Without the prefix of all of ours."""
+    """Name without `names.METRIC_PREFIX`."""
     text: str
     labels: tuple[str, ...] = ()
     kind: str = "gauge"
 
     @property
     def full_name(self) -> str:
-        """As Prometheus knows it; a histogram's series end in _bucket, _sum and _count."""
+        """Name in Prometheus; a histogram's series have the suffixes _bucket, _sum and _count."""
         return f"{names.METRIC_PREFIX}_{self.name}"
 
     @property
     def head(self) -> str:
-        """The lines that go before its series in Prometheus' text format."""
+        """The lines before the metric's series in Prometheus' text format."""
         return f"# HELP {self.full_name} {self.text}\n# TYPE {self.full_name} {self.kind}\n"
 
     def fill(self, series: Mapping[tuple[str, ...], float]) -> GaugeMetricFamily:
-        """Build the metric with a value for each of these label values, for a collector."""
+        """Build the metric for a collector, from values by the values of its labels."""
         filled = GaugeMetricFamily(self.full_name, self.text, labels=self.labels)
         for values, value in series.items():
             filled.add_metric(values, value)
@@ -38,7 +38,7 @@ class Family:
 
 
 class Shelf:
-    """Makes metrics in a registry, and keeps the list of them."""
+    """Creates metrics in a registry, and keeps the list of them."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.families: list[Family] = []

@@ -22,16 +22,16 @@ from gpushare.observe.metrics.figures import UNIT_BYTES, Figures, PoolFigures
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What the active controller knows, as collectors read it when they are asked: views of what is
-    there, not copies. A pool that is gone leaves no series behind."""
+    """The active controller's state at a scrape: views, not copies, so that a deleted pool leaves
+    no series behind."""
 
     pools: Collection[Pool] = ()
     pool_states: Mapping[str, PoolState] = field(default_factory=dict)
-    """By the pool's name; none of a pool that no pass has looked at."""
+    """States by the pool's name, of pools that a pass has reconciled."""
     unschedulable: Collection[UnschedulablePod] = ()
-    """The pods without a place that were judged, with why."""
+    """Pods without a node, with the reason."""
     figures: Figures = field(default_factory=Figures)
-    """Of nothing in a process that stands by."""
+    """Figures of the active controller; empty in one that stands by."""
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
@@ -48,7 +48,7 @@ class _PoolView(NamedTuple):
 
 
 _Measure = Callable[[_PoolView], Mapping[tuple[str, ...], float]]
-"""The values of a pool, by those of the labels that come after the pool's."""
+"""Returns the values of a pool by the values of the labels after `pool`."""
 
 
 def _measure_next_start(of: _PoolView) -> dict[tuple[str, ...], float]:
@@ -175,7 +175,7 @@ class PoolCollector(Collector):
         yield from _measure(self._look())
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the metrics without a series, by which the registry finds names that are taken."""
+        """Yield the metrics without series; the registry checks their names for duplicates."""
         yield from _measure(Sight())
 
 
@@ -196,7 +196,7 @@ def _view(pool: Pool, sight: Sight) -> _PoolView:
 
 
 def _count_unschedulable(sight: Sight) -> Counter[tuple[str, ...]]:
-    """Count by pool and reason; without pool there is a number for each reason, be it 0."""
+    """Count pods by pool and reason; without a pool each reason has a value, also 0."""
     counts: Counter[tuple[str, ...]] = Counter()
     if sight.pools:
         counts.update({("", reason): 0 for reason in REASONS})

@@ -14,17 +14,14 @@ ADMISSION_BUCKETS_SECONDS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
     *(0.25, 0.5, 1.0, 3.0),
 )
-"""A decision takes well under a millisecond; the API server gives up after 3 s."""
+"""Buckets of admission: it takes well under a millisecond; the API server gives up after 3 s."""
 
 
 class Metrics:
-    """The metrics of a process, in a registry of their own: a webhook has no others.
-
-    They are counted as things happen, by whoever holds this.
-    """
+    """The metrics of a process, in their own registry: a webhook has no others."""
 
     def __init__(self) -> None:
-        # Else each counter brings a second series that nobody asks for.
+        # Each counter would have a second series, with its time of creation.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -34,23 +31,23 @@ class Metrics:
 
     @property
     def families(self) -> tuple[Family, ...]:
-        """All metrics of ours; the registry has those of the process besides."""
+        """All metrics of ours, without those of the process, which are in the registry too."""
         return tuple(self._shelf.families)
 
     def generate(self) -> bytes:
-        """Return all metrics as they are now, in Prometheus' text format."""
+        """Return all current metrics, in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def observe_api_request(self, verb: str, resource: str, code: int) -> None:
-        """Count a request; the `RequestObserver` of `kube.client.connect`."""
+        """Count a request; a `RequestObserver` for `kube.client.connect`."""
         self.api_requests.labels(verb, resource, str(code)).inc()
 
     def observe_watch(self, resource: str) -> None:
-        """Note that the watch of `resource` was heard of just now."""
+        """Record the current time as that of the last event of a watch."""
         self.watch_last_event.labels(resource).set(time.time())
 
     def forget_watches(self) -> None:
-        """Note that nothing is watched any more, on purpose: that is no silence."""
+        """Remove the times of watches that ended on purpose, so that none looks stalled."""
         self.watch_last_event.clear()
 
     def _add_webhooks(self) -> None:

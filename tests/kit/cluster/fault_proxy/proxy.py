@@ -1,5 +1,5 @@
-"""The proxy itself. It speaks TLS with the control plane's own certificate, so a kubeconfig needs
-only its address."""
+"""Serves the proxy, over TLS with the control plane's own certificate, so that a kubeconfig needs
+only the proxy's address."""
 
 import asyncio
 import contextlib
@@ -34,22 +34,22 @@ _BACKLOG = 128
 
 @dataclass(eq=False)
 class _Exchange:
-    """A request that is being dealt with."""
+    """A request that is being processed."""
 
     request: web.Request
     body: bytes
-    seen: Request
+    received: Request
     silent: bool = False
 
     def reset(self) -> web.Response:
-        """End the connection without a word; what is returned never arrives."""
+        """Reset the connection; the returned response is never sent."""
         if self.request.transport is not None:
             self.request.transport.abort()
         return web.Response()
 
 
 class FaultProxy:
-    """The proxy, listening within its block, in a thread of its own."""
+    """The proxy, which listens within its block in a thread."""
 
     def __init__(self, cluster: Cluster) -> None:
         server = read_own_kubeconfig(cluster.kubeconfig)["clusters"][0]["cluster"]
@@ -66,26 +66,26 @@ class FaultProxy:
         self._thread = threading.Thread(target=self._run, name="fault proxy", daemon=True)
         self.url = ""
         self.requests: list[Request] = []
-        """Every request that came by, in order."""
+        """All requests, in order."""
 
     def add(self, rule: Rule) -> Rule:
-        """From now on; rules added earlier are asked first."""
+        """Add a rule; earlier rules are applied first."""
         self._rules.append(rule)
         return rule
 
     def remove_all(self) -> None:
-        """Nothing more goes wrong."""
+        """Remove all rules."""
         for rule in self._rules:
             rule.remove()
         self._rules = []
 
     def cut(self, path: str) -> None:
-        """Reset the connections of the requests that are open now and fit, watches above all."""
+        """Reset the connections of matching open requests, mostly watches."""
         self._on_open(path, _Exchange.reset)
 
     def silence(self, path: str) -> None:
-        """Let nothing more through for the requests that are open now and fit, not even their end.
-        The connection stays: it looks as if nothing happened."""
+        """Stop the answers of matching open requests, also their ends. The connections stay, as if
+        nothing happened."""
 
         def hush(exchange: _Exchange) -> None:
             exchange.silent = True
@@ -93,7 +93,7 @@ class FaultProxy:
         self._on_open(path, hush)
 
     def matching(self, method: str, path: str, *, since: int = 0) -> list[Request]:
-        """The requests that came by and fit, from the `since`-th of all on."""
+        """List the matching requests, from the `since`-th of all on."""
         return [request for request in self.requests[since:] if request.fits(method, path)]
 
     def __enter__(self) -> Self:
@@ -131,8 +131,8 @@ class FaultProxy:
 
     @contextlib.asynccontextmanager
     async def _accept(self, server: web.Server | None) -> AsyncIterator[None]:
-        """Listen within the block; who still shakes hands at its end is hung up on. A site of
-        aiohttp's goes on with them, and the loop ends with their sockets open."""
+        """Listen within the block; close connections in their TLS handshake at its end. A site of
+        aiohttp continues with them, and the loop would end with open sockets."""
         assert server is not None, "the runner is set up"
         loop, shaking = asyncio.get_running_loop(), set[asyncio.Task[None]]()
 
@@ -165,17 +165,17 @@ class FaultProxy:
     def _on_open(self, path: str, act: Callable[[_Exchange], object]) -> None:
         async def act_on_all() -> None:
             for exchange in list(self._open):
-                if re.search(path, exchange.seen.target):
+                if re.search(path, exchange.received.target):
                     act(exchange)
 
         asyncio.run_coroutine_threadsafe(act_on_all(), self._loop).result(_WAIT_SECONDS)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         arrived, body = time.monotonic(), await request.read()
-        seen = Request(arrived, request.method, unquote(request.path_qs), body)
-        self.requests.append(seen)
-        exchange = _Exchange(request, body, seen)
-        rule = next((rule for rule in list(self._rules) if rule.takes(seen)), Rule("", ""))
+        received = Request(arrived, request.method, unquote(request.path_qs), body)
+        self.requests.append(received)
+        exchange = _Exchange(request, body, received)
+        rule = next((rule for rule in list(self._rules) if rule.takes(received)), Rule("", ""))
         self._open.add(exchange)
         try:
             return await self._follow(rule, exchange)
@@ -236,7 +236,7 @@ class FaultProxy:
 
 
 async def _read(answer: aiohttp.ClientResponse, rule: Rule) -> AsyncIterator[bytes]:
-    """The answer as it comes; by lines where each may be altered, until the rule is removed."""
+    """Yield the answer as it arrives; by lines if the rule alters them, until it is removed."""
     if rule.alter is None:
         async for part in answer.content.iter_any():
             yield part
@@ -248,7 +248,7 @@ async def _read(answer: aiohttp.ClientResponse, rule: Rule) -> AsyncIterator[byt
 
 
 def _build_status(code: int) -> bytes:
-    """What an API server answers with; `reason` is what clients tell failures apart by."""
+    """Build a Status object as the API server does, with the `reason` that clients check."""
     reasons = {HTTPStatus.GONE: "Expired", HTTPStatus.TOO_MANY_REQUESTS: "TooManyRequests"}
     reason = reasons.get(HTTPStatus(code), HTTPStatus(code).phrase.replace(" ", ""))
     return orjson.dumps(

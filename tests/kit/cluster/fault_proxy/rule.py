@@ -1,4 +1,4 @@
-"""Which requests something happens to, and what."""
+"""Rules that select requests and define their faults."""
 
 import contextlib
 import random
@@ -15,66 +15,66 @@ _WAIT_SECONDS = 60
 @dataclass(frozen=True, slots=True)
 class Request:
     at: float
-    """On the monotonic clock."""
+    """Time on the monotonic clock."""
     method: str
     target: str
     """Path and query, unquoted."""
     body: bytes = b""
 
     def fits(self, method: str, path: str) -> bool:
-        """Both are regular expressions: all of the method, any part of the target."""
+        """Tell whether regular expressions match the whole method and a part of the target."""
         return bool(re.fullmatch(method, self.method) and re.search(path, self.target))
 
 
 @dataclass
 class Rule:
-    """What happens to requests whose method and path fit; of several rules the first that acts. The
-    parts can be combined; they happen in the order in which they stand here."""
+    """Faults of requests with a matching method and path; of several rules the first one applies.
+    Faults can be combined; they happen in the order of the fields."""
 
     method: str
-    """A regular expression for all of it: `PATCH`, `.*`."""
+    """Regular expression for the whole method: `PATCH`, `.*`."""
     path: str
-    """A regular expression, searched in path and query."""
+    """Regular expression that is searched in path and query."""
 
     # Which of the requests that fit.
     where: Callable[[Request], bool] | None = None
-    """Says of each whether it is meant, by its body say."""
+    """Tells whether the rule applies to a request, for example by its body."""
     nth: int = 1
-    """The first of them that it acts on."""
+    """Number of the first matching request to which the rule applies."""
     times: int | None = 1
-    """How many it acts on; None: all, until it is removed."""
+    """Number of requests to which the rule applies; None: all, until it is removed."""
     probability: float = 1.0
     seed: int = 0
 
     # On the way there.
     hold: bool = False
-    """Kept back until `release`."""
+    """Hold the request until `release`."""
     before: Callable[[], object] | None = None
-    """Called instead of sending the request on: to kill who sent it."""
+    """Called instead of forwarding the request, for example to kill its sender."""
     status: int | None = None
-    """Answered so by the proxy, with `headers` and `body`; the API server never hears of it."""
+    """Status of the proxy's own answer, with `headers` and `body`, without the API server."""
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
-    """Without one, a Status that says the same as the status."""
+    """Body of the answer; None: a Status object for the status."""
     cut: Literal["request", "answer"] | None = None
-    """The connection is reset: before the API server hears of it, or once it has done its part."""
+    """Reset the connection before forwarding the request, or after the API server's answer."""
     stall: bool = False
-    """Never answered, never ended: a black hole."""
+    """Never answer or end the request."""
     query: Mapping[str, str] = field(default_factory=dict)
-    """Parameters that take the place of those of the same name."""
+    """Parameters that replace those of the request."""
 
     # On the way back.
     after: Callable[[], object] | None = None
-    """Called when the API server has answered, before the answer goes back."""
+    """Called between the API server's answer and its return."""
     alter: Callable[[bytes], bytes | None] | None = None
-    """What becomes of each line of the answer; None: it is dropped. A watch has a line an event."""
+    """Changes each line of the answer, or drops it (None). A watch has a line for each event."""
     mute: bool = False
-    """Its headers come, and nothing after them, not even the end: a watch that is deaf."""
+    """Send only the headers of the answer, and never its end, as for a stalled watch."""
 
-    seen: int = field(default=0, init=False)
+    matched: int = field(default=0, init=False)
     acted_on: list[Request] = field(default_factory=list, init=False)
     answered: int = field(default=0, init=False)
-    """The API server's last status for one of them."""
+    """The API server's last status for a matching request."""
     reached: threading.Event = field(default_factory=threading.Event, init=False)
     removed: bool = field(default=False, init=False)
     released: Future[None] = field(default_factory=Future, init=False, repr=False)
@@ -84,29 +84,29 @@ class Rule:
         self._chance = random.Random(self.seed)
 
     def takes(self, request: Request) -> bool:
-        """Whether it acts on this request; each is to be asked about once."""
+        """Tell whether the rule applies to a request; to be called once for each."""
         if self.removed or not request.fits(self.method, self.path):
             return False
         if self.where is not None and not self.where(request):
             return False
-        self.seen += 1
+        self.matched += 1
         spent = self.times is not None and len(self.acted_on) >= self.times
-        if self.seen < self.nth or spent or self._chance.random() >= self.probability:
+        if self.matched < self.nth or spent or self._chance.random() >= self.probability:
             return False
         self.acted_on.append(request)
         self.reached.set()
         return True
 
     def wait_reached(self) -> None:
-        """Until it acts on a request; AssertionError if none comes."""
+        """Wait until the rule applies to a request. Raises AssertionError if none comes."""
         assert self.reached.wait(_WAIT_SECONDS), f"no {self.method} {self.path} came by"
 
     def release(self) -> None:
-        """Let what is held go on."""
+        """Forward the held requests."""
         with contextlib.suppress(InvalidStateError):
             self.released.set_result(None)
 
     def remove(self) -> None:
-        """It acts on nothing from now on; what it holds goes on."""
+        """End the rule, and forward the held requests."""
         self.removed = True
         self.release()

@@ -1,5 +1,5 @@
-"""Random clusters with pools that cover machines of every kind, as the API server has them, and
-what each node of them can take: by its machine, and by what its holders leave of each card."""
+"""Generates clusters with machines of every kind as the API server's objects, and finds the pods
+that each node can take, by its machine and the free memory of its cards."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,9 +25,9 @@ class WildNode:
     node: SimulatedNode
     pool: str
     is_ours: bool
-    """It is as its pool wants it; else the pool only selects it."""
+    """Whether the node is in the pool's mode; else the pool only selects it."""
     held: tuple[int, ...] = ()
-    """Units that pods hold of each card."""
+    """Allocated units of each card."""
 
     @property
     def name(self) -> str:
@@ -39,7 +39,7 @@ class WildPool:
     name: str
     schedule: str
     tolerations: tuple[Mapping[str, str], ...]
-    """Given to the pods that are sent there."""
+    """Tolerations that the pool adds to its pods."""
 
     @property
     def isolates(self) -> bool:
@@ -60,16 +60,16 @@ class WildCluster:
     pods: tuple[Json, ...]
 
     def of(self, pool: WildPool) -> list[WildNode]:
-        """The nodes that are as the pool wants them, not what else it selects."""
+        """Return the nodes in the pool's mode, without other selected ones."""
         return [node for node in self.nodes if node.pool == pool.name and node.is_ours]
 
     def matches(self, pod: WildPod, pool: WildPool) -> bool | None:
-        """Whether a node of the pool has the labels that the pod wants; None without any node."""
+        """Tell whether a node of the pool has the pod's labels; None without any node."""
         nodes = self.of(pool)
         return any(may_match(pod, node) for node in nodes) if nodes else None
 
     def describe(self, pool: WildPool) -> str:
-        """For a failure's message."""
+        """Describe the pool for a failure's message."""
         nodes = (
             f"{each.name}: {each.node.machine.kind}, {dict(each.node.machine.labels)}, "
             f"{each.node.machine.taints}, holds {each.held}, ready {each.node.ready}, "
@@ -81,7 +81,7 @@ class WildCluster:
 
 
 def generate_cluster(chance: Random) -> WildCluster:
-    """Two to four pools of the Professional edition, each with none to four nodes."""
+    """Generate two to four pools of the Professional edition, each with up to four nodes."""
     pods = WildPodGenerator(chance)
     pools = tuple(_generate_pools(chance))
     nodes: list[WildNode] = []
@@ -170,7 +170,7 @@ def build_nodes(cluster: WildCluster) -> list[Json]:
 
 
 def may_match(pod: WildPod, each: WildNode) -> bool:
-    """Whether the node has the labels that the pod wants ("Assigning Pods to Nodes")."""
+    """Tell whether the node has the labels that the pod selects ("Assigning Pods to Nodes")."""
     labels = each.node.labels
     if not pod.selects.items() <= labels.items():
         return False
@@ -180,14 +180,13 @@ def may_match(pod: WildPod, each: WildNode) -> bool:
 
 
 def could_take(pod: WildPod, pool: WildPool, each: WildNode) -> bool:
-    """Whether it could run there once everything else has left, for as long as nobody changes the
-    node."""
+    """Tell whether the pod could run on the unchanged node without any other pod."""
     is_tolerated = tolerates_taints(pod, pool, each)
     return is_tolerated and may_match(pod, each) and pod.units <= CARD_MEMORY
 
 
 def tolerates_taints(pod: WildPod, pool: WildPool, each: WildNode) -> bool:
-    """Whether the node's taints let the pod in that the pool was chosen for."""
+    """Tell whether the pod, with the pool's tolerations, tolerates the node's taints."""
     tolerations = [*pod.tolerations, *pool.tolerations]
     return all(
         taint["effect"] == "PreferNoSchedule" or _tolerates(tolerations, taint)
@@ -196,7 +195,7 @@ def tolerates_taints(pod: WildPod, pool: WildPool, each: WildNode) -> bool:
 
 
 def takes_now(pod: WildPod, pool: WildPool, each: WildNode) -> bool:
-    """Whether a card of it is free for the pod."""
+    """Tell whether a card of the node is free for the pod."""
     is_open = each.node.ready and CORDON not in each.node.fields
     free = (CARD_MEMORY - held for held in each.held[: each.node.machine.healthy])
     return is_open and could_take(pod, pool, each) and any(left >= pod.units for left in free)

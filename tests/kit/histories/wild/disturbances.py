@@ -1,5 +1,5 @@
-"""What happens on clusters that nobody tidied up: machines of any kind, which come back under
-their names, and writers that flip, rename themselves, prune, or maintain nodes themselves."""
+"""Disturbances of untidy clusters: machines of any kind that return under their names, and writers
+that flip, rename themselves, prune, or maintain nodes."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -27,12 +27,12 @@ _UNREQUESTED: tuple[Mapping[str, Any], ...] = (
     {"runtimeClassName": "nvidia"},
     {"volumes": [{"name": "card", "hostPath": {"path": "/dev/nvidia0"}}]},
 )
-"""What gives a pod cards that it does not ask for."""
+"""Fields that give a pod cards without a request."""
 _OWNERS = ("", "ReplicaSet", "Job", "RayCluster", "DaemonSet")
 
 
 class WildDisturbances(Disturbances):
-    """A cluster of machines of all kinds, all drawn from one generator of random numbers."""
+    """A cluster of machines of all kinds, from one random generator."""
 
     checker: WildInvariantChecker
 
@@ -42,7 +42,7 @@ class WildDisturbances(Disturbances):
         self.checker = WildInvariantChecker()
 
     def begin_wild(self, seed: object, editions: Sequence[Edition]) -> None:
-        """Nodes in two groups, one pool on the first of them, and perhaps a rival."""
+        """Create nodes in two groups, a pool on the first, and in some cases a competing one."""
         chance = self.chance = Random(str(seed))
         self.cluster = sim.Cluster(
             edition=chance.choice(editions),
@@ -74,7 +74,7 @@ class WildDisturbances(Disturbances):
         return {"schedule": chance.choice(SCHEDULES), "rollout": rollout}
 
     def draw_nodes(self) -> dict[str, Any]:
-        """A selector that covers whatever has the label; seldom some by name."""
+        """Draw a selector by the label, or in few cases by names."""
         chance = self.chance
         groups = chance.choice((("a",), ("a",), ("b",), ("a", "b")))
         selector = {"match_expressions": [{"key": "group", "operator": "In", "values": groups}]}
@@ -84,7 +84,7 @@ class WildDisturbances(Disturbances):
     # Machines.
 
     def add_machine(self, node: str) -> None:
-        """A machine of any kind; only where cards are has somebody labelled it with a mode."""
+        """Add a machine of any kind; only machines with cards may have a mode's label."""
         if node in self.cluster.nodes:
             return
         machine = generate_machine(self.chance)
@@ -94,7 +94,7 @@ class WildDisturbances(Disturbances):
         self.cluster = sim.add_node(self.cluster, node, labels, machine)
 
     def recreate(self, node: str) -> None:
-        """The machine comes back under its name, as another object; or another one does."""
+        """Replace the Node by one of the same name, for the same machine or another one."""
         known = self.cluster.nodes.get(node)
         self.remove_node(node)
         if known is None or self.chance.random() < 0.3:
@@ -106,7 +106,7 @@ class WildDisturbances(Disturbances):
     # Workloads.
 
     def bind_any(self, node: str) -> None:
-        """A pod of any owner is bound, with a request for what the node offers, or with none."""
+        """Bind a pod of any owner, with a request for a resource of the node, or without one."""
         known = self.cluster.nodes.get(node)
         if known is None:
             return
@@ -125,7 +125,7 @@ class WildDisturbances(Disturbances):
     # Writers.
 
     def prune(self, node: str) -> None:
-        """Who knows nothing of a label takes it away, each time under another name."""
+        """Remove a label as another manager, with a new name each time."""
         if node in self.cluster.nodes:
             manager = f"pruner-{self._next()}"
             # With the records goes what tells of the changes of late.
@@ -134,11 +134,11 @@ class WildDisturbances(Disturbances):
                 self.cluster = sim.write_node(self.cluster, node, key, None, manager)
 
     def relabel_renamed(self, node: str) -> None:
-        """Somebody labels the node with a mode, and calls himself differently each time."""
+        """Label the node with a mode, as a manager with a new name each time."""
         self.label_by_hand(node, self.chance.choice(MODES), f"autoscaler-{self._next()}")
 
     def flip(self, _: str) -> None:
-        """Two applications own one pool, and each writes what it has."""
+        """Write a pool alternately as two applications."""
         name, times = self.chance.choice(POOLS), self.chance.choice((2, 6, 12))
         key, values = self.chance.choice(self._list_flips())
         rest = self.chance.choice((1, 5, 12, 60))
@@ -157,7 +157,7 @@ class WildDisturbances(Disturbances):
         ]
 
     def rewrite(self, _: str) -> None:
-        """Somebody writes anything to pools again and again, never the same, or deletes them."""
+        """Write ever new values to pools, or delete them."""
         chance, rest = self.chance, self.chance.choice((5, 12))
         for turn in range(chance.choice((4, 12))):
             name = chance.choice(POOLS)
@@ -177,12 +177,12 @@ class WildDisturbances(Disturbances):
 
     @abstractmethod
     def work(self, rounds: int, seconds: float, is_slow: bool) -> None:
-        """The operator goes on for a while."""
+        """Run the operator for a while."""
 
     # Another controller.
 
     def maintain(self, node: str) -> None:
-        """It begins its maintenance of the node, or ends it."""
+        """Begin or end another controller's maintenance of the node."""
         if node in self.cluster.nodes and is_maintained(self.cluster.nodes[node]):
             self.end_maintenance(node, self.chance.random() < 0.3, self.chance.random() < 0.5)
         else:
@@ -199,15 +199,14 @@ class WildDisturbances(Disturbances):
         self.checker.note_request()
 
     def edit(self, _: str) -> None:
-        """Another spec; perhaps other nodes."""
+        """Change a pool's spec, in some cases its nodes."""
         name = self.chance.choice(POOLS)
         more = {"nodes": self.draw_nodes()} if self.chance.random() < 0.5 else {}
         self.put_pool(name, **self.draw_spec(), **more)
 
     def mend(self) -> None:
-        """The same, where a machine is taken away of which somebody said that it had cards, and a
-        card is replaced where the plugin's offer is too small: a node that came with it unhealthy
-        has never shown how many it has."""
+        """Remove all obstacles; also remove machines that were wrongly declared to have cards, and
+        replace unhealthy cards: a node that joined with one has never shown its number of cards."""
         for name, node in sorted(self.cluster.nodes.items()):
             if node.machine.unhealthy and read_phase(self.cluster, name) == "Failed":
                 mended = replace(node.machine, unhealthy=0)

@@ -1,7 +1,7 @@
-"""What is promised on any cluster, however untidy, whatever is written to pools and nodes.
+"""Checks invariants of any cluster, however untidy, whatever is written to pools and nodes.
 
-Whether a node has cards is known of its machine, and who asserted it is watched: nothing of what
-the operator decides by is used.
+The cards of a node are those of its machine, and assertions of users are recorded: nothing that the
+operator decides by is used.
 """
 
 from collections import defaultdict
@@ -17,32 +17,33 @@ from tests.kit.histories.simulated_operator import Task
 from tests.kit.histories.turns import read_phase
 
 MOST_RESTARTS = 6
-"""Of one plugin on one node within `HOUR`."""
+"""Limit of restarts of a plugin on a node within `HOUR`."""
 HOUR = timedelta(hours=1)
 _LABELS = "the plugins that its labels select"
 _ABSENT = ("", "false")
-"""A label of a mode with such a value says that no card is shared."""
+"""Values of a mode's label for whole cards."""
 
 
 class WildInvariantChecker(InvariantChecker):
-    """Watches, beside the promises of all histories, those about nodes that are not tidy."""
+    """Checks, besides the invariants of all histories, those of untidy nodes."""
 
     def __init__(self) -> None:
         super().__init__()
         self._asserted: set[str] = set()
-        """UIDs of nodes of which a person said that they have cards."""
+        """UIDs of nodes that a user declared to have cards."""
         self._restarted: defaultdict[tuple[str, str], list[datetime]] = defaultdict(list)
-        """By a node's UID and a DaemonSet, or `_LABELS`, since a person last asked for more."""
+        """Times of restarts since a user's last request, by the node's UID and a DaemonSet, or
+        `_LABELS`."""
         self._most: defaultdict[tuple[str, str], int] = defaultdict(int)
 
     @property
     def most_restarts(self) -> int:
-        """Of one plugin on one node within an hour, so far."""
+        """Most restarts of a plugin on a node within an hour so far."""
         return max(self._most.values(), default=0)
 
     def note_request(self, uids: set[str] | None = None) -> None:
-        """A person retries, starts or approves changes of these nodes, or labels them (None: any):
-        that may restart their plugins once more."""
+        """Record that a user retries, starts or approves changes of these nodes, or labels them
+        (None: any), which may restart their plugins once more."""
         for uid, what in list(self._restarted):
             if uids is None or uid in uids:
                 del self._restarted[uid, what]
@@ -63,8 +64,7 @@ class WildInvariantChecker(InvariantChecker):
     # Decisions.
 
     def note_assertions(self, cluster: Cluster) -> None:
-        """A person names a node in a pool, writes a mode's label on it, or says that all nodes of
-        a pool have cards."""
+        """Record nodes that a user names in a pool, labels, or declares to have cards."""
         for node in cluster.nodes.values():
             is_named = any(node.name in pool.spec.nodes.named for pool in cluster.pools.values())
             if is_named or _is_labelled(node):
@@ -83,7 +83,7 @@ class WildInvariantChecker(InvariantChecker):
         super().expect_fair_write(task, before, after)
 
     def _expect_cards(self, name: str, before: Cluster, after: Cluster) -> None:
-        """No node without cards is cordoned, labelled or restarted."""
+        """Check that no node without cards is cordoned, labelled or restarted."""
         node = before.nodes[name]
         if self._may_have_cards(node):
             return
@@ -93,7 +93,7 @@ class WildInvariantChecker(InvariantChecker):
         assert not deleted, f"{name} ({node.machine.kind}) has no card: {deleted} are deleted"
 
     def _may_have_cards(self, node: SimulatedNode) -> bool:
-        """As far as its Node shows, or a person says."""
+        """Tell whether the Node or a user shows cards."""
         if not node.machine.runs_daemonsets:
             return False
         is_discovered = f"{names.RESOURCE_WHOLE_GPU}.count" in node.labels
@@ -101,8 +101,8 @@ class WildInvariantChecker(InvariantChecker):
         return shows or self.is_asserted(node)
 
     def _expect_few_restarts(self, name: str, before: Cluster, after: Cluster) -> None:
-        """Whatever is written to a pool, a plugin restarts at most six times an hour; where its
-        DaemonSet selects the mode's label, that label restarts it."""
+        """Check that a plugin restarts at most six times an hour, whatever is written to a pool; a
+        change of the mode's label counts where the DaemonSet selects it."""
         phases = read_phase(before, name), read_phase(after, name)
         labelled = [_LABELS] if phases == ("Cordoned", "Labelled") else []
         for what in filter(None, [*_list_deleted(name, before, after), *labelled]):
@@ -115,7 +115,7 @@ class WildInvariantChecker(InvariantChecker):
 
 
 def _is_labelled(node: SimulatedNode) -> bool:
-    """Whether somebody else wrote a mode's label on it."""
+    """Tell whether another manager wrote a mode's label on the node."""
     return any(
         node.labels.get(key, "") not in _ABSENT and node.owners(key) - {names.FIELD_MANAGER}
         for key in names.MODE_LABELS
@@ -127,7 +127,7 @@ def _read_ours(node: SimulatedNode) -> dict[str, object]:
 
 
 def _list_deleted(name: str, before: Cluster, after: Cluster) -> list[str]:
-    """DaemonSets of the node's pods that are deleted by this write; empty for any other pod."""
+    """List the DaemonSets of the node's pods that a write deleted; empty for other pods."""
     return [
         each.pod.daemonset
         for uid, each in after.pods.items()

@@ -1,4 +1,4 @@
-"""Random machines as clusters have them that nobody tidied up."""
+"""Generates random machines of untidy clusters."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ _SIGNS: tuple[Mapping[str, str], ...] = (
     {"feature.node.kubernetes.io/pci-10de.present": "true"},
     {INSTANCE_TYPE: "ecs.gn7i-c8g1.2xlarge"},
 )
-"""Of cards: of the platform, of NVIDIA's operator, of node feature discovery, of the cloud."""
+"""Labels for cards of the platform, NVIDIA's operator, node feature discovery and the cloud."""
 _TAINTS: tuple[Mapping[str, str], ...] = (
     {"key": "dedicated", "value": "batch", "effect": "NoSchedule"},
     {"key": "example.com/gpu-unhealthy", "effect": "NoExecute"},
@@ -27,7 +27,7 @@ _TAINTS: tuple[Mapping[str, str], ...] = (
 
 
 def generate_machine(chance: Random) -> Machine:
-    """A machine of any kind, two thirds of them with cards."""
+    """Generate a machine of any kind; two thirds have cards."""
     labels = {
         OS: "linux",
         ARCH: "amd64",
@@ -74,7 +74,7 @@ def _windows(chance: Random, bare: Machine) -> Machine:
 
 
 def _virtual(chance: Random, bare: Machine) -> Machine:
-    """As of Elastic Container Instance: it says that it has cards, any number of them."""
+    """Generate a virtual node of Elastic Container Instance, which claims any number of cards."""
     labels = {**bare.labels, "type": "virtual-kubelet"}
     taint = {"key": "virtual-kubelet.io/provider", "value": "alibabacloud", "effect": "NoSchedule"}
     offered = {"nvidia.com/gpu": 1000} if chance.random() < 0.5 else {}

@@ -1,4 +1,4 @@
-"""Random pods as tenants write them: with suffixes, gates, sidecars, selectors of any label."""
+"""Generates random pods of tenants: with suffixes, gates, sidecars, selectors of any label."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _QUANTITIES: Mapping[str, int] = {
     "5k": 5000,
 }
 _SMALL = ("1", "2", "3", "4", "8", "15", "1e1")
-"""What a card of any machine here has."""
+"""Quantities that a card of any machine has."""
 _SELECTED: Mapping[str, tuple[str, ...]] = {
     CARD_MODEL: (*MODELS, "A100"),
     PRODUCT: MODELS,
@@ -38,13 +38,13 @@ _TOLERATIONS: tuple[tuple[Mapping[str, str], ...], ...] = (
 
 @dataclass(frozen=True)
 class WildPod:
-    """A pod as its owner wrote it."""
+    """A pod's manifest as values."""
 
     name: str
     quantities: tuple[str, ...]
-    """Of GPU memory, of each of its containers."""
+    """GPU memory of each container."""
     sidecar: str = ""
-    """The same, of an init container that is restarted; empty: it has none."""
+    """GPU memory of a sidecar; empty: the pod has none."""
     selects: Mapping[str, str] = field(default_factory=dict)
     terms: tuple[tuple[Requirement, ...], ...] = ()
     tolerations: tuple[Mapping[str, str], ...] = ()
@@ -54,17 +54,17 @@ class WildPod:
 
     @property
     def units(self) -> int:
-        """What it asks of one card."""
+        """Units that the pod requests of a card."""
         asked = (*self.quantities, *([self.sidecar] if self.sidecar else []))
         return sum(_QUANTITIES[quantity] for quantity in asked)
 
     @property
     def disables_isolation(self) -> bool:
-        """Each container that asks for GPU memory says so; a sidecar here never does."""
+        """Whether all containers with GPU memory, none a sidecar, set CGPU_DISABLE."""
         return self.environment.get("CGPU_DISABLE") == "true" and not self.sidecar
 
     def build(self, **spec: Any) -> Json:
-        """The pod as the API server has it; `spec` stands in its spec beside."""
+        """Build the API server's pod, with additional fields of `spec`."""
         raw = build_pod(self.name, selects=self.selects, owner=self.owner, **spec)
         raw["metadata"] |= {"namespace": "default", "uid": f"uid-of-{self.name}"}
         raw["spec"]["containers"] = [*_build_containers(self)]
@@ -85,7 +85,7 @@ class WildPod:
 
 
 def _build_containers(pod: WildPod) -> Iterator[Json]:
-    """A LimitRange may have given a container what its owner did not write."""
+    """Build the containers, with the quantities of their owner or of a LimitRange."""
     for index, quantity in enumerate(pod.quantities):
         yield build_container(f"main-{index}", env=pod.environment or None, memory=quantity)
     if not pod.quantities:
@@ -98,14 +98,14 @@ def _build(requirement: Requirement) -> Json:
 
 
 class WildPodGenerator:
-    """Draws pods from one generator of random numbers."""
+    """Generates pods from one random generator."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
         self._count = 0
 
     def generate(self) -> WildPod:
-        """A pod of any kind that wants in."""
+        """Generate a pod of any kind."""
         chance = self._chance
         quantity = chance.choice(_SMALL) if chance.random() < 0.8 else chance.choice([*_QUANTITIES])
         more = (chance.choice(_SMALL[:3]),) if chance.random() < 0.1 else ()
@@ -122,7 +122,7 @@ class WildPodGenerator:
         )
 
     def generate_small(self) -> WildPod:
-        """One that a card of any machine could take."""
+        """Generate a pod that a card of any machine could take."""
         return WildPod(self._name(), (self._chance.choice(_SMALL),))
 
     def _draw_selector(self) -> dict[str, str]:

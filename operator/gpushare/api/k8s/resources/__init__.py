@@ -1,1 +1,1 @@
-"""Amounts of resources, as nodes have them and pods request them."""
+"""Amounts of resources of nodes, and of requests of pods."""

@@ -1,10 +1,10 @@
-"""Quantities, as the API server reads them ("Quantity" in the Kubernetes API reference)."""
+"""Parses quantities as the API server does ("Quantity" in the Kubernetes API reference)."""
 
 import re
 from decimal import Decimal
 
 MAX_QUANTITY = 2**40
-"""Anybody may ask for any number; many of them must have a sum of 64 bits."""
+"""Limit of a parsed quantity, so that sums of many fit into 64 bits."""
 _SCALES = {"": Decimal(1)}
 _SCALES |= {suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)}
 _SCALES |= {f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)}
@@ -17,11 +17,11 @@ _MOST_DIGITS = 19
 
 
 def parse_exactly(quantity: object) -> Decimal | None:
-    """Parse a quantity, fractions and negative ones included; None for anything else."""
-    found = _QUANTITY.fullmatch(str(quantity))
-    if found is None:
+    """Parse a quantity, also a fraction or a negative one; None for an invalid one."""
+    match = _QUANTITY.fullmatch(str(quantity))
+    if match is None:
         return None
-    number, suffix, exponent = found.groups()
+    number, suffix, exponent = match.groups()
     return Decimal(number) * (Decimal(10) ** int(exponent or 0)) * _SCALES[suffix or ""]
 
 
@@ -31,10 +31,10 @@ def is_count(amount: Decimal) -> bool:
 
 
 def parse_quantity(quantity: object) -> int | None:
-    """Parse an extended resource's quantity, capped at `MAX_QUANTITY`; None if it is none."""
+    """Parse an extended resource's quantity, capped at `MAX_QUANTITY`; None for an invalid one."""
     text = str(quantity)
     if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS:
-        # As most are, and without what it takes to match.
+        # The usual case, without the cost of a match.
         return min(int(text), MAX_QUANTITY)
     amount = parse_exactly(text)
     return (

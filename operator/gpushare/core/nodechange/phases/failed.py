@@ -11,6 +11,7 @@ from gpushare.core.nodechange.phases.labelled import is_completion
 from gpushare.core.nodechange.phases.teardown import MODULE_FAILURES, find_removing_job, resume
 from gpushare.core.nodechange.step import Step
 from gpushare.core.records.change_record import Change, ChangePhase, Failure
+from gpushare.core.rollout.window_state import HOLDS_ALL
 from gpushare.core.snapshot.actions import ApplyNode, EvictPods, NodeState, StepResult
 from gpushare.editions.edition import Outcome, Transition
 from gpushare.editions.registry import find_transition
@@ -37,7 +38,7 @@ class FailedStep:
         """Whether it is tried again now: not while the pool is frozen or contested, and a teardown,
         which ends with a reboot, in a window only."""
         refusal, is_teardown = self.member.window_refusal, self.member.change.teardown is not None
-        is_held = refusal is not None and (refusal.holds_all or is_teardown)
+        is_held = refusal is not None and (refusal.reason in HOLDS_ALL or is_teardown)
         return self.is_of_another_attempt and not is_held
 
     @property

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from gpushare import names
 from gpushare.api.rollout import WorkloadPolicy
+from gpushare.core.cause import Cause
 from gpushare.core.deviceplugin.verification import verify_mode
 from gpushare.core.nodechange.blockers import (
     find_left_over_plugin,
@@ -25,7 +26,6 @@ from gpushare.core.nodechange.step import (
 from gpushare.core.ownership.drift import PATIENCE, is_removed_again
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.snapshot.actions import (
-    Blocker,
     NodeState,
     Start,
     StepResult,
@@ -214,12 +214,12 @@ def refuse(step: MemberStep) -> StepResult | None:
     return replace(step.seen.plan(NodeState.BLOCKED, refusal.reason, message), kind=step.kind)
 
 
-def _find_refusal(step: MemberStep) -> Blocker | None:
+def _find_refusal(step: MemberStep) -> Cause | None:
     transition = step.transition
     if transition.refusal is None:
         return None
     if transition.outcome is not Outcome.REQUIRES_TEARDOWN:
-        return Blocker(transition.refusal, transition.instructions)
+        return Cause(transition.refusal, transition.instructions)
     refusal = find_teardown_refusal(step.seen.node, step.policy, step.ctx)
     return refusal and replace(refusal, message=f"{transition.message}. {refusal.message}")
 

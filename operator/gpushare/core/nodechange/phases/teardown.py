@@ -16,12 +16,12 @@ from gpushare.api.k8s.job import Job, JobState
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import RebootPolicy, TeardownPolicy
+from gpushare.core.cause import Cause
 from gpushare.core.deviceplugin.findings import advise_pods
 from gpushare.core.nodechange.step import Step, find_late_pods
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.rollout.approval import is_approved
 from gpushare.core.snapshot.actions import (
-    Blocker,
     CreateJob,
     JobPhase,
     NodeState,
@@ -54,16 +54,16 @@ _NOT_READY = "The node is not Ready: it reboots, or it is down"
 _NO_JOB_AGAIN = "The Job failed and is not created again automatically"
 
 
-def find_teardown_refusal(node: Node, policy: Policy, ctx: ReconcileContext) -> Blocker | None:
+def find_teardown_refusal(node: Node, policy: Policy, ctx: ReconcileContext) -> Cause | None:
     """Find why no teardown may begin on `node`; None where it may."""
     if policy.teardown is TeardownPolicy.MANUAL:
         if node.teardown == names.TEARDOWN_START:
             return None
-        return Blocker(
+        return Cause(
             Reason.REQUIRES_TEARDOWN,
             f"To start, run {_annotate(node, _START)}{_tell_word(node)}",
         )
-    return None if ctx.may_tear_down else Blocker(Reason.TEARDOWN_DISABLED, _SWITCH)
+    return None if ctx.may_tear_down else Cause(Reason.TEARDOWN_DISABLED, _SWITCH)
 
 
 def agree_on_policy(seen: NodeSnapshot, pool: Pool, policy: Policy) -> Policy:
