@@ -15,7 +15,7 @@ import typer
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
-from gpushare.api.nvidia_plugin import CONFIG_PREFIX
+from gpushare.api.nvidia_plugin import NvidiaConfig, SharingStrategy
 from gpushare.api.pool import Edition, Schedule
 from gpushare.api.pruned.fields import GPU_PREFIXES, KEPT
 from gpushare.api.pruned.keep import Items, Shape
@@ -23,8 +23,7 @@ from gpushare.cli.exit_codes import Exit
 from gpushare.cli.main import app
 from gpushare.core.nodechange.machine import MACHINE
 from gpushare.editions.edition import Mode, Outcome
-from gpushare.editions.nvidia import MPS, NONE, TIME_SLICING
-from gpushare.editions.registry import EDITIONS, MODES, UNKNOWN_STEPS
+from gpushare.editions.registry import EDITIONS, MODES, UNKNOWN_STEPS, get_mode
 from gpushare.observe.metrics import cards
 from gpushare.observe.metrics.applications import ApplicationFigures
 from gpushare.observe.metrics.controller import ControllerMetrics
@@ -57,12 +56,14 @@ _ISOLATION = {
 }
 """How a mode isolates, in English and in Chinese."""
 _ENTRIES = {
-    "whole cards": NONE,
-    "4 time slices": f"{TIME_SLICING}=4",
-    "4 time slices, with `renameByDefault`": f"{TIME_SLICING}=4,renamed",
-    "8 MPS clients": f"{MPS}=8",
+    "whole cards": NvidiaConfig("", SharingStrategy.NONE),
+    "4 time slices": NvidiaConfig("", SharingStrategy.TIME_SLICING, 4),
+    "4 time slices, with `renameByDefault`": NvidiaConfig(
+        "", SharingStrategy.TIME_SLICING, 4, renamed=True
+    ),
+    "8 MPS clients": NvidiaConfig("", SharingStrategy.MPS, 8),
 }
-"""Of NVIDIA's ConfigMap, by what the name of their mode says."""
+"""The configurations that entries of NVIDIA's ConfigMap stand for."""
 _PART = re.compile(r"(?<=<!-- from the program: )([\w ]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _SNAPSHOT = """\
 Of `limits`, `requests`, `allocatable` and `capacity` what begins with {prefixes}; of `env`
@@ -257,8 +258,8 @@ def _list_entries() -> Iterator[str]:
     node = Node(name="", uid="", labels={f"{names.RESOURCE_WHOLE_GPU}.count": "2"})
     yield "\n| to an entry for | pods that are replaced | a node with 2 cards is ready with |\n"
     yield "|---|---|---|\n"
-    for entry, said in _ENTRIES.items():
-        mode = MODES[Edition.NVIDIA, f"{CONFIG_PREFIX},{said},hash={'0' * 8}"]
+    for entry, config in _ENTRIES.items():
+        mode = get_mode(Edition.NVIDIA, config)
         labels, amounts = find_state(node, mode)
         shown = [f"{key}: {value}" for key, value in (*amounts.items(), *labels.items())]
         yield f"| {entry} | {_code(mode.replaced)} | {_code(shown)} |\n"

@@ -136,9 +136,10 @@ class CrashRuns(ABC):
 
 
 def is_done(node: Json, mode: str) -> bool:
-    """In service, and by its record in the mode that was wanted."""
+    """In service, and by its record in the mode that was wanted; NVIDIA's is named by its key."""
     notes = node["metadata"]["annotations"]
     applied = orjson.loads(notes.get("gpushare.io/applied", "{}"))
     in_change = "gpushare.io/change" in notes or node["spec"].get("unschedulable")
-    # What a mode of NVIDIA's loads stands behind its name.
-    return str(applied.get("schedule")).partition(",")[0] == mode and not in_change
+    schedule = applied.get("schedule")
+    recorded = schedule["key"] if isinstance(schedule, dict) else schedule
+    return bool(recorded == mode) and not in_change

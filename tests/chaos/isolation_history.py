@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from devcluster import names
 from devcluster.nodes import reboot_node, restart_kubelet
-from gpushare.api.pool import Edition, Schedule
+from gpushare.api.pool import Edition, ModeName, Schedule
 from gpushare.editions.registry import INSTALLERS
 from tests.chaos.isolation_crashes import BRIEF_SECONDS, Crashes
 from tests.chaos.isolation_judge import Finding, is_running
@@ -73,9 +73,9 @@ class History:
     events: Counter[Event] = field(default_factory=Counter)
     log: list[str] = field(default_factory=list)
     untold: list[str] = field(default_factory=list)
-    mode: str = field(init=False)
+    mode: ModeName = field(init=False)
     """The mode that the node is in, as far as the history brought it there."""
-    wanted: str = field(init=False)
+    wanted: ModeName = field(init=False)
     """What its pool says."""
     _meanwhile: int = 0
     _next_pod: int = 0
@@ -97,7 +97,7 @@ class History:
         """Create the pool; the node is there."""
         self._note(f"pool {self.mode}")
         pool = build_pool(
-            self.name, edition=self.edition, schedule=self.mode, nodes={"names": [self.name]}
+            self.name, edition=self.edition, schedule=str(self.mode), nodes={"names": [self.name]}
         )
         self.bench.create_pool(pool)
 
@@ -249,7 +249,7 @@ class History:
         self._happened(Event.MODE_CHANGE, f"{of} -> {self.wanted}")
 
     def _change_pool(self) -> None:
-        spec = build_spec(self.edition, self.wanted)
+        spec = build_spec(self.wanted)
         self.bench.change_again(self.name, pool=self.name, **spec)
 
     def _finish_change(self) -> Iterator[Until]:

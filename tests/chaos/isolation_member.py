@@ -7,9 +7,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from devcluster import names
-from gpushare.api.pool import Edition
+from gpushare.api.pool import Edition, ModeName
+from gpushare.core.records.applied_record import LastApplied
 from gpushare.editions.edition import Mode
-from gpushare.editions.registry import MODES
+from gpushare.editions.registry import get_mode
 from tests.chaos.isolation_judge import (
     find_daemonset,
     find_sharing,
@@ -99,9 +100,9 @@ class Member:
         """It was deleted after the last look."""
         self.sight.pods.pop(name, None)
 
-    def plugins(self, mode: str) -> list[Json]:
+    def plugins(self, mode: ModeName) -> list[Json]:
         """The Ready pods of a mode's plugin, on the node."""
-        return self._find_ready(MODES[self.edition, mode].plugin)
+        return self._find_ready(get_mode(self.edition, mode).plugin)
 
     def _find_ready(self, daemonset: str) -> list[Json]:
         return [pod for pod in self.find_pods({daemonset}) if _is_true(pod, "Ready")]
@@ -126,7 +127,7 @@ class Member:
     @property
     def mode(self) -> Mode:
         """The mode in force, which may be of the edition before."""
-        return MODES[Edition(self.applied["edition"]), self.applied["schedule"]]
+        return LastApplied.model_validate(self.applied).mode
 
     @property
     def resource(self) -> str:
@@ -209,15 +210,16 @@ class Member:
             _is_admitted(pod, boot) if pod["spec"].get("nodeName") else waiting for pod in self.pods
         )
 
-    def rests_in(self, mode: str) -> bool:
+    def rests_in(self, mode: ModeName) -> bool:
         """Whether it is in that mode, by its record and in truth, and everything runs. NVIDIA's
         edition records what the mode's entry says, too."""
-        node, recorded = self.view.node, self.applied.get("schedule", "")
-        if recorded.partition(",")[0] != mode or not self.is_unchanging:
+        if not self.applied or not self.is_unchanging:
             return False
-        has, labels = self.mode, node["metadata"]["labels"]
+        node, has = self.view.node, self.mode
+        labels = node["metadata"]["labels"]
         return (
-            self.is_recorded
+            has.labels == get_mode(self.edition, mode).labels
+            and self.is_recorded
             and not node["spec"].get("unschedulable")
             and has.labels.items() <= labels.items()
             and (labels.get(VERIFIED) == "true") is has.isolated

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from devcluster import names
 from devcluster.nvidia import load_nvidia
-from gpushare.api.nvidia_plugin import CONFIG_PREFIX
+from gpushare.api.nvidia_plugin import NvidiaConfig
 from gpushare.api.pool import Edition, Schedule
 from tests.chaos.isolation_history import History, Until
 from tests.chaos.isolation_script import CONFIG_MODES, Event
@@ -52,7 +52,7 @@ class ConfigHistory(History):
         self._note(f"pool {self.mode}, {policy}")
         nodes = {"names": [self.name]}
         self.bench.create_pool(
-            build_pool(self.name, schedule=self.mode, nodes=nodes, deletionPolicy=policy)
+            build_pool(self.name, schedule=str(self.mode), nodes=nodes, deletionPolicy=policy)
         )
 
     def _play(self) -> Iterator[Until]:
@@ -69,10 +69,11 @@ class ConfigHistory(History):
         yield Until("the pool is gone", lambda: self.name not in self.member.sight.pools)
         self._user.write_labels({MODE: None, names.GPU_PRESENT: "true"})
         self.member = replace(self.member, edition=Edition.NVIDIA)
-        self.mode = self.wanted = self._chance.choice(CONFIG_MODES)
+        config = self._chance.choice(CONFIG_MODES)
+        self.mode = self.wanted = config
         self.bench.create_pool(
             build_nvidia_pool(
-                self.mode.removeprefix(CONFIG_PREFIX),
+                config.key,
                 name=self.name,
                 nodes={"names": [self.name]},
                 nvidia={"onConfigChange": "RollOut"},
@@ -84,7 +85,7 @@ class ConfigHistory(History):
         """Of a key that no other node has."""
         yield from self._finish_change()
         self._write_own_key()
-        self.wanted = f"{CONFIG_PREFIX}{self.name}"
+        self.wanted = NvidiaConfig(self.name)
         self._change_pool()
         if self._chance.random() < _RESTS_BEFORE_EDIT:
             yield from self._finish_change()
@@ -126,13 +127,15 @@ class ConfigHistory(History):
     def _is_loaded(self) -> bool:
         """Whether the plugin has loaded what is recorded of the mode in force, and no edited
         content is still to be rolled out."""
-        recorded = self.member.applied["schedule"].partition(",hash=")[0]
+        config = self.member.mode.schedule
+        if not isinstance(config, NvidiaConfig):
+            return False
         (plugin,) = self.member.plugins(self.mode)
         read = json.loads(plugin["metadata"]["annotations"][names.READ])["config"]
-        loaded = f"{CONFIG_PREFIX}{read['key']},{read['strategy']}"
-        loaded += f"={read['replicas']}" if read["replicas"] > 1 else ""
-        is_last = read["key"] != self.name or recorded.endswith(f",{self._content}")
-        return is_last and bool(recorded == loaded + ",renamed" * read["renamed"])
+        loaded = [read[each] for each in ("key", "strategy", "replicas", "renamed")]
+        recorded = [config.key, config.strategy, config.replicas, config.renamed]
+        is_last = config.key != self.name or f"{config.strategy}={config.replicas}" == self._content
+        return is_last and loaded == recorded
 
     _STEPS: ClassVar[Mapping[Event, Callable[[Any], Iterator[Until]]]] = {
         **History._STEPS,

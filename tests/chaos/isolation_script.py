@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from gpushare.api.nvidia_plugin import CONFIG_PREFIX
-from gpushare.api.pool import Edition, Schedule
+from gpushare.api.nvidia_plugin import NvidiaConfig
+from gpushare.api.pool import Edition, ModeName, Schedule
 from gpushare.editions.edition import Outcome, Transition
-from gpushare.editions.registry import MODES, find_schedule, find_transition
+from gpushare.editions.registry import find_schedule, find_transition, get_mode
 
 
 class Event(StrEnum):
@@ -71,15 +71,17 @@ def write_script(chance: random.Random, *, crashes: bool) -> list[Event]:
     return [Event.POD_START, *steps]
 
 
-CONFIG_MODES = tuple(f"{CONFIG_PREFIX}{key}" for key in ("whole", "slices-4", "mps-8", "shared-4"))
-_PLAYED: Mapping[Edition, tuple[str, ...]] = {
+CONFIG_MODES = tuple(map(NvidiaConfig, ("whole", "slices-4", "mps-8", "shared-4")))
+_PLAYED: Mapping[Edition, tuple[ModeName, ...]] = {
     Edition.PROFESSIONAL: (Schedule.DEFAULT, Schedule.SHARE, Schedule.CGPU, Schedule.CORE_MEM),
     Edition.BASIC: (Schedule.DEFAULT, Schedule.SHARE, Schedule.CGPU),
     Edition.NVIDIA: CONFIG_MODES,
 }
 
 
-def choose_mode(chance: random.Random, edition: Edition, of: str, *, has_module: bool) -> str:
+def choose_mode(
+    chance: random.Random, edition: Edition, of: ModeName, *, has_module: bool
+) -> ModeName:
     """Another mode that a node in `of` can be brought to without being replaced."""
     by_hand = Outcome.REQUIRES_MANUAL_ACTION
     left = {of, Schedule.CGPU} if has_module else {of}
@@ -93,20 +95,22 @@ def choose_mode(chance: random.Random, edition: Edition, of: str, *, has_module:
     )
 
 
-def build_spec(edition: Edition, mode: str) -> dict[str, Any]:
+def build_spec(mode: ModeName) -> dict[str, Any]:
     """What a pool's spec says for that mode."""
-    if edition is Edition.NVIDIA:
-        return {"nvidia": {"config": mode.removeprefix(CONFIG_PREFIX)}}
+    if isinstance(mode, NvidiaConfig):
+        return {"nvidia": {"config": mode.key}}
     return {"schedule": mode}
 
 
-def find_change(edition: Edition, of: str, to: str) -> Transition:
+def find_change(edition: Edition, of: ModeName, to: ModeName) -> Transition:
     return find_transition(edition, of, to)
 
 
-def choose_drift(chance: random.Random, edition: Edition, of: str, wanted: str) -> dict[str, str]:
+def choose_drift(
+    chance: random.Random, edition: Edition, of: ModeName, wanted: ModeName
+) -> dict[str, str]:
     """A mode label with a value of neither mode, from which a way leads back."""
-    ours = (MODES[edition, of].labels, MODES[edition, wanted].labels)
+    ours = (get_mode(edition, of).labels, get_mode(edition, wanted).labels)
     spared = is_spared(chance, edition, of)
     found = [
         {key: value}
@@ -114,30 +118,30 @@ def choose_drift(chance: random.Random, edition: Edition, of: str, wanted: str) 
         if all(
             to is other or find_change(edition, other, to).refusal is None for to in (of, wanted)
         )
-        for key, value in MODES[edition, other].labels.items()
-        if not (spared and MODES[edition, other].isolated)
+        for key, value in get_mode(edition, other).labels.items()
+        if not (spared and get_mode(edition, other).isolated)
         if all(labels.get(key) != value for labels in ours)
         if find_schedule(edition, {**ours[0], key: value}) != of
     ]
     return chance.choice(found) if found else {}
 
 
-def choose_foreign(chance: random.Random, edition: Edition, of: str) -> dict[str, str]:
+def choose_foreign(chance: random.Random, edition: Edition, of: ModeName) -> dict[str, str]:
     """A mode label with which the plugin of `of` stays, and reads another mode."""
-    plugin = MODES[edition, of].plugin
+    plugin = get_mode(edition, of).plugin
     return chance.choice(
         [
             {key: value}
             for other in _PLAYED[edition]
-            if other != of and MODES[edition, other].plugin == plugin
-            for key, value in MODES[edition, other].labels.items()
-            if MODES[edition, of].labels.get(key) != value
+            if other != of and get_mode(edition, other).plugin == plugin
+            for key, value in get_mode(edition, other).labels.items()
+            if get_mode(edition, of).labels.get(key) != value
         ]
         or [{}]
     )
 
 
-def is_spared(chance: random.Random, edition: Edition, of: str) -> bool:
+def is_spared(chance: random.Random, edition: Edition, of: ModeName) -> bool:
     """Whether a node in `of` is not labelled for isolation.
 
     An installer that runs for a moment loads the kernel module, and what a plugin that reads
@@ -147,7 +151,7 @@ def is_spared(chance: random.Random, edition: Edition, of: str) -> bool:
     return share and chance.random() >= _LOADS_MODULE
 
 
-def swaps_plugin(edition: Edition, of: str, drift: Mapping[str, str]) -> bool:
+def swaps_plugin(edition: Edition, of: ModeName, drift: Mapping[str, str]) -> bool:
     """Whether another DaemonSet's plugin takes the cards of a node in `of` that drifts so."""
-    said = find_schedule(edition, {**MODES[edition, of].labels, **drift})
-    return MODES[edition, said].plugin != MODES[edition, of].plugin
+    said = find_schedule(edition, {**get_mode(edition, of).labels, **drift})
+    return get_mode(edition, said).plugin != get_mode(edition, of).plugin

@@ -159,8 +159,8 @@ def _parse_change(record: Json) -> ChangeSeen | None:
     if record.get("phase", "Deferred") == "Deferred":
         return None
     return ChangeSeen(
-        from_mode=record["from"],
-        to=record["to"],
+        from_mode=str(record["from"]),
+        to=str(record["to"]),
         since=record["since"],
         initializing=record.get("initializing", False),
         restarted_again=record.get("restartedAgain", False),

@@ -93,12 +93,12 @@ class ConfigRuns(CrashRuns):
     def _change(self) -> None:
         bench, end = self.bench, self.change.end
         bench.change_pool(nvidia={"config": end})
-        self._expect_done([FIRST], f"config={end}")
+        self._expect_done([FIRST], end)
         expect_running(bench, "blocker")
         bench.delete_pod("blocker")
         bench.create_pod(ask_for(GPU, "next", FIRST))
         expect_running(bench, "next")
-        self._expect_done(MEMBERS, f"config={end}")
+        self._expect_done(MEMBERS, end)
 
     def is_found(self, config: str) -> bool:
         """Whether plugin and GPU feature discovery of every node have loaded it."""

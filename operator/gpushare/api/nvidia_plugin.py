@@ -1,13 +1,12 @@
-"""What a pool says of NVIDIA's device plugin."""
+"""What a pool says of NVIDIA's device plugin, and which configuration that loads."""
 
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from gpushare.api.model import ApiModel, rule
-
-CONFIG_PREFIX = "config="
-"""Of the names of NVIDIA's modes; then the key of the plugin's ConfigMap."""
 
 FOLLOWING_LABELS = (
     "nvidia.com/gpu.product",
@@ -33,6 +32,41 @@ def refuse_following_labels(condition: str) -> list[dict[str, str]]:
         )
         for part, key in (("matchLabels", "k"), ("matchExpressions", "k.key"))
     ]
+
+
+class SharingStrategy(StrEnum):
+    """How NVIDIA's device plugin shares cards; the values of `nvidia.com/gpu.sharing-strategy`."""
+
+    NONE = "none"
+    TIME_SLICING = "time-slicing"
+    MPS = "mps"
+
+
+@dataclass(frozen=True, slots=True)
+class NvidiaConfig:
+    """A configuration of NVIDIA's device plugin, which is a mode of the NVIDIA edition.
+
+    Records on nodes contain it. Its text is for display.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="ignore")
+
+    key: Annotated[str, Field(max_length=63)]
+    """Key of the plugin's ConfigMap; empty where a node has no label."""
+    strategy: SharingStrategy | None = None
+    """None as long as the entry under the key has not been read."""
+    replicas: Annotated[int, Field(ge=1, le=9999)] = 1
+    renamed: bool = False
+    """The resource of shared cards has a name of its own."""
+    digest: Annotated[str, Field(pattern="^([0-9a-f]{8})?$")] = ""
+    """Of the entry's text: an edited entry is another configuration."""
+
+    def __str__(self) -> str:
+        if self.strategy is None:
+            return f"config={self.key}"
+        replicas = "" if self.strategy is SharingStrategy.NONE else f"={self.replicas}"
+        renamed = ",renamed" if self.renamed else ""
+        return f"config={self.key},{self.strategy}{replicas}{renamed},hash={self.digest}"
 
 
 class ConfigChangePolicy(StrEnum):

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 from gpushare import names
 from gpushare.api.field_managers import find_manager, find_writers
 from gpushare.api.model import ApiModel, rule, rules
-from gpushare.api.nvidia_plugin import CONFIG_PREFIX, NvidiaPlugin, refuse_following_labels
+from gpushare.api.nvidia_plugin import NvidiaConfig, NvidiaPlugin, refuse_following_labels
 from gpushare.api.rollout import IsolationTeardown, Rollout
 from gpushare.api.selector import Nodes
 from gpushare.api.status import PoolStatus
@@ -40,8 +40,8 @@ class Schedule(StrEnum):
 
 
 _Name = Annotated[str, Field(max_length=128)]
-ModeName = Annotated[Schedule | _Name, Field(union_mode="left_to_right")]
-"""A Schedule, or what the edition NVIDIA calls a mode (`editions/nvidia.py`)."""
+ModeName = Annotated[Schedule | NvidiaConfig | _Name, Field(union_mode="left_to_right")]
+"""A Schedule, in the NVIDIA edition a configuration, or a label's own value that is unknown."""
 
 
 class Placement(StrEnum):
@@ -224,10 +224,10 @@ class PoolSpec(ApiModel):
 
     @model_validator(mode="after")
     def _has_mode(self) -> Self:
-        """Name the mode of an NVIDIA pool by its key. Raises ValueError without a mode."""
+        """Set the mode of an NVIDIA pool by its key. Raises ValueError without a mode."""
         if self.nvidia is not None and self.edition is Edition.NVIDIA:
             # Frozen, but for this moment.
-            object.__setattr__(self, "schedule", f"{CONFIG_PREFIX}{self.nvidia.config}")
+            object.__setattr__(self, "schedule", NvidiaConfig(self.nvidia.config))
         elif self.nvidia is not None or self.edition in EDITIONS_WITH_CONFIG:
             raise ValueError(_HAS_MODE)
         elif not isinstance(self.schedule, Schedule):

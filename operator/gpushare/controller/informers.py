@@ -22,7 +22,7 @@ from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.plugin_config_map import parse_configs
 from gpushare.editions.plugin_configs import PluginConfigs
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
-from gpushare.editions.registry import MODES
+from gpushare.editions.registry import get_mode
 from gpushare.kube.client import ApiClient, Json
 from gpushare.kube.informer import EventHandler, Informer, Record
 from gpushare.kube.resources.jobs import jobs_path
@@ -241,7 +241,7 @@ class Informers:
             return
         restarting = _find_restart(new) if new is not None else None
         if new is not None and restarting is not None:
-            resource = MODES[restarting.edition, restarting.to].resource
+            resource = get_mode(restarting.edition, restarting.to).resource
             if resource and not new.allocatable.get(resource):
                 self._zeroed.add(key)
         else:

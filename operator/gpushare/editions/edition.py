@@ -9,6 +9,7 @@ from gpushare import names
 from gpushare.api.k8s.daemonset import GPUSHARE_DAEMONSET
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.nvidia_plugin import NvidiaConfig
 from gpushare.api.pool import EDITIONS_WITH_PLACEMENT, Edition, ModeName, Schedule
 from gpushare.names import Reason
 
@@ -160,15 +161,15 @@ class EditionDescription:
     edition: Edition
     switch: str
     """The label by which its modes are switched on and off."""
-    find_schedule: Callable[[Mapping[str, str]], str]
-    """The mode that a node's labels stand for: a Schedule, or the label's own unknown value."""
+    find_schedule: Callable[[Mapping[str, str]], ModeName]
+    """The mode that a node's labels stand for, or the label's own unknown value."""
     modes: tuple[Mode, ...]
     needs: Mapping[str, Transition]
     """Transitions by name, as in `docs/transitions.md`."""
     matrix: str
     """A row for the mode that is left, a column for the one that is wanted, in each cell a need."""
-    build_mode: Callable[[str], Mode | None] = lambda name: None
-    """Builds a mode that is not in `modes`, where users name them. `modes` is empty then."""
+    build_mode: Callable[[NvidiaConfig], Mode | None] = lambda config: None
+    """Builds the mode of a configuration, where users name modes. `modes` is empty then."""
     every_change: str = ""
     """Transition between any two modes that users name."""
     find_expected_state: Callable[[Node, Mode], tuple[Mapping[str, str], Mapping[str, int]]] = (

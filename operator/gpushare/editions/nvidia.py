@@ -1,13 +1,12 @@
 """The NVIDIA edition: NVIDIA's device plugin with its config-manager, by chart or GPU Operator.
 
 A node label names a key of the plugin's ConfigMap, whose entry says how cards are shared. So a mode
-has no fixed name: it is `config=KEY` as long as nobody has read the entry, and then
-`config=KEY,STRATEGY=REPLICAS,hash=HASH`, which names what was loaded also when the entry is edited.
+has no fixed name: it is a `NvidiaConfig`, with the key alone as long as nobody has read the entry,
+and then with what the entry says, which tells what was loaded also when the entry is edited.
 
 Source: NVIDIA/k8s-device-plugin (api/config/v1, cmd/config-manager, internal/lm).
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -19,16 +18,10 @@ from gpushare.api.k8s.daemonset import (
 )
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.nvidia_plugin import CONFIG_PREFIX
+from gpushare.api.nvidia_plugin import NvidiaConfig, SharingStrategy
 from gpushare.api.pool import Edition
 from gpushare.editions.edition import EditionDescription, Mode, Outcome, Transition
 
-NONE, TIME_SLICING, MPS = "none", "time-slicing", "mps"
-_NAME = re.compile(
-    rf"{CONFIG_PREFIX}(?P<key>[^,]*)"
-    rf"(,(?P<strategy>{NONE}|{TIME_SLICING}|{MPS})(=(?P<replicas>[0-9]{{1,4}}))?"
-    r"(?P<renamed>,renamed)?,hash=[0-9a-f]{8})?"
-)
 _CARDS, _RENAMED = names.RESOURCE_WHOLE_GPU, names.RESOURCE_SHARED_GPU
 _COUNT, _REPLICAS = f"{_CARDS}.count", names.LABEL_REPLICAS
 _STRATEGY = f"{_CARDS}.sharing-strategy"
@@ -36,27 +29,24 @@ _STRATEGY = f"{_CARDS}.sharing-strategy"
 
 
 @lru_cache(maxsize=4096)
-def build_mode(name: str) -> Mode | None:
-    """Build the mode of this name; None for a name of another edition."""
-    found = _NAME.fullmatch(name)
-    if found is None:
-        return None
-    is_mps = found["strategy"] == MPS
-    resource, other = (_RENAMED, _CARDS) if found["renamed"] else (_CARDS, _RENAMED)
+def build_mode(config: NvidiaConfig) -> Mode:
+    """Build the mode of a node that has loaded `config`."""
+    is_mps = config.strategy is SharingStrategy.MPS
+    resource, other = (_RENAMED, _CARDS) if config.renamed else (_CARDS, _RENAMED)
     return Mode(
         Edition.NVIDIA,
-        name,
-        {names.LABEL_NVIDIA_CONFIG: found["key"]} if found["key"] else {},
+        config,
+        {names.LABEL_NVIDIA_CONFIG: config.key} if config.key else {},
         resource,
         NVIDIA_DAEMONSET,
         (GFD_DAEMONSET, NVIDIA_MPS_DAEMONSET) if is_mps else (GFD_DAEMONSET,),
         also_used=(other,),
-        config=found["key"],
+        config=config.key,
         restarts_components=True,
         # It follows its label while it runs, so that nobody has to restart it when that is put
         # back; and a restart of the MPS daemon ends its clients.
         reads_label=False,
-        is_resolved=found["strategy"] is not None,
+        is_resolved=config.strategy is not None,
     )
 
 
@@ -67,12 +57,11 @@ def find_expected_state(node: Node, mode: Mode) -> tuple[Mapping[str, str], Mapp
     The plugin is the first witness, discovery the second: 4 time slices and 4 MPS clients are
     offered alike. Each reads the configuration by itself.
     """
-    found = _NAME.fullmatch(mode.schedule)
-    if found is None or found["strategy"] is None:
+    config, count = mode.schedule, node.labels.get(_COUNT, "")
+    if not isinstance(config, NvidiaConfig) or config.strategy is None:
         return {}, {}
-    replicas, count = int(found["replicas"] or 1), node.labels.get(_COUNT, "")
-    labels = {_STRATEGY: found["strategy"], _REPLICAS: str(replicas)}
-    amounts = {mode.resource: int(count) * replicas} if count.isdecimal() else {}
+    labels = {_STRATEGY: str(config.strategy), _REPLICAS: str(config.replicas)}
+    amounts = {mode.resource: int(count) * config.replicas} if count.isdecimal() else {}
     return labels, {**amounts, **dict.fromkeys(mode.also_used, 0)}
 
 
@@ -127,7 +116,7 @@ def find_difference(node: Node, pods: Sequence[Pod], mode: Mode, lacking_cards: 
 NVIDIA = EditionDescription(
     edition=Edition.NVIDIA,
     switch=names.LABEL_NVIDIA_CONFIG,
-    find_schedule=lambda labels: f"{CONFIG_PREFIX}{labels.get(names.LABEL_NVIDIA_CONFIG, '')}",
+    find_schedule=lambda labels: NvidiaConfig(labels.get(names.LABEL_NVIDIA_CONFIG, "")),
     modes=(),
     build_mode=build_mode,
     find_expected_state=find_expected_state,

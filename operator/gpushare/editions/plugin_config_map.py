@@ -11,8 +11,7 @@ from typing import Any
 import yaml
 
 from gpushare import names
-from gpushare.api.nvidia_plugin import CONFIG_PREFIX
-from gpushare.editions.nvidia import MPS, NONE, TIME_SLICING
+from gpushare.api.nvidia_plugin import NvidiaConfig, SharingStrategy
 from gpushare.editions.plugin_configs import Entry, PluginConfigs
 
 _CARDS = names.RESOURCE_WHOLE_GPU
@@ -20,7 +19,7 @@ MAX_CHARACTERS = 4_096
 """Of an entry that is read: one of the plugin's has a few hundred."""
 _MAX_ERROR = 120
 _ALIKE = "all cards of a node must have the same replicas"
-_FIELDS = {TIME_SLICING: "timeSlicing", MPS: "mps"}
+_FIELDS = {SharingStrategy.TIME_SLICING: "timeSlicing", SharingStrategy.MPS: "mps"}
 
 
 def parse_configs(raw: Mapping[str, Any]) -> PluginConfigs:
@@ -33,7 +32,7 @@ def parse_configs(raw: Mapping[str, Any]) -> PluginConfigs:
 def read_entry(key: str, text: str) -> Entry:
     """Read an entry, whatever is in it: who may write it must not stop the operator."""
     try:
-        return Entry(name_mode(key, text))
+        return Entry(parse_config(key, text))
     except (yaml.YAMLError, ValueError, TypeError, AttributeError) as error:
         why = " ".join(str(error).split())
     except (LookupError, ArithmeticError, RecursionError) as error:
@@ -41,8 +40,8 @@ def read_entry(key: str, text: str) -> Entry:
     return Entry(error=why[:_MAX_ERROR])
 
 
-def name_mode(key: str, text: str) -> str:
-    """Name the mode that the entry `text` of the ConfigMap stands for.
+def parse_config(key: str, text: str) -> NvidiaConfig:
+    """Parse the configuration that the entry `text` of the ConfigMap stands for.
 
     Raises ValueError where the plugin would not start with it, or shares other than whole cards,
     and what YAML raises.
@@ -58,13 +57,11 @@ def name_mode(key: str, text: str) -> str:
     config = config or {}
     if config.get("version") not in (None, "", "v1"):
         raise ValueError("its version is not v1")
-    strategy, replicas, renamed = _read_sharing(config)
-    shared = "" if strategy == NONE else f"={replicas}{',renamed' if renamed else ''}"
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-    return f"{CONFIG_PREFIX}{key},{strategy}{shared},hash={digest}"
+    return NvidiaConfig(key, *_read_sharing(config), digest)
 
 
-def _read_sharing(config: Mapping[str, Any]) -> tuple[str, int, bool]:
+def _read_sharing(config: Mapping[str, Any]) -> tuple[SharingStrategy, int, bool]:
     """Read strategy, replicas and whether the resource is renamed (api/config/v1/sharing.go).
 
     The plugin loads both sections, and then MPS counts.
@@ -76,10 +73,10 @@ def _read_sharing(config: Mapping[str, Any]) -> tuple[str, int, bool]:
         for strategy, section in sections.items()
         if _FIELDS[strategy] in sharing
     }
-    for strategy in (MPS, TIME_SLICING):
+    for strategy in (SharingStrategy.MPS, SharingStrategy.TIME_SLICING):
         if strategy in found:
             return strategy, *found[strategy]
-    return NONE, 1, False
+    return SharingStrategy.NONE, 1, False
 
 
 def _read_section(field: str, section: Mapping[str, Any]) -> tuple[int, bool]:

@@ -3,15 +3,17 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from gpushare.api.nvidia_plugin import NvidiaConfig
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """What an entry of the ConfigMap stands for."""
 
-    mode: str = ""
-    """The name of the mode; empty where it is none."""
+    config: NvidiaConfig | None = None
+    """None where the entry can't be used."""
     error: str = ""
-    """Why it is none."""
+    """Why it can't be used."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from gpushare.api.k8s.daemonset import (
 )
 from gpushare.editions.edition import Mode
 from gpushare.editions.plugin_configs import Entry, PluginConfigs
-from gpushare.editions.registry import MODES
+from gpushare.editions.registry import MODES, get_mode
 from gpushare.names import PLUGIN_NAMESPACE, STANDARD_DAEMONSETS
 
 CHART_VALUE = "pluginDaemonSets"
@@ -46,12 +46,13 @@ class PluginDaemonSets:
         Only modes of the NVIDIA edition have one.
         """
         entry = self._find_entry(mode)
-        return MODES[mode.edition, entry.mode] if entry is not None and entry.mode else mode
+        config = entry.config if entry is not None else None
+        return get_mode(mode.edition, config) if config is not None else mode
 
     def defines(self, mode: Mode) -> bool:
         """Tell whether a plugin that starts now loads `mode` by its label."""
         entry = self._find_entry(mode)
-        return not mode.config or (entry is not None and entry.mode == mode.schedule)
+        return not mode.config or (entry is not None and entry.config == mode.schedule)
 
     def explain_unresolved(self, mode: Mode) -> str:
         """Explain why `resolve` finds no configuration of a mode."""

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from gpushare import names
 from gpushare.api.k8s.daemonset import FORMER
 from gpushare.api.k8s.node import Node
-from gpushare.api.pool import Edition, PoolSpec, Schedule
+from gpushare.api.nvidia_plugin import NvidiaConfig
+from gpushare.api.pool import Edition, ModeName, PoolSpec, Schedule
 from gpushare.editions.basic import BASIC
 from gpushare.editions.edition import (
     LABELS_PAGE,
@@ -24,21 +25,10 @@ EDITIONS: Mapping[Edition, EditionDescription] = {
 """Editions by name; the first one counts for a node with the labels of several."""
 
 
-class _Modes(dict[tuple[Edition, str], Mode]):
-    """The modes of all editions; those that users name are built when they are asked for."""
-
-    def __missing__(self, key: tuple[Edition, str]) -> Mode:
-        edition, name = key
-        mode = EDITIONS[edition].build_mode(name)
-        if mode is None:
-            raise KeyError(key)
-        return mode
-
-
-MODES: Mapping[tuple[Edition, str], Mode] = _Modes(
-    ((mode.edition, mode.schedule), mode) for each in EDITIONS.values() for mode in each.modes
-)
-"""Not complete where it is iterated over: `find_mode` tells whether there is one."""
+MODES: Mapping[tuple[Edition, ModeName], Mode] = {
+    (mode.edition, mode.schedule): mode for each in EDITIONS.values() for mode in each.modes
+}
+"""The modes that have a fixed name: `find_mode` finds those of configurations, too."""
 INSTALLERS = frozenset(
     f"{former}{name}"
     for each in EDITIONS.values()
@@ -48,7 +38,7 @@ INSTALLERS = frozenset(
 """DaemonSets that load the cGPU kernel module on their nodes, also without their standard name."""
 OLD_MODE_LABELS = frozenset(k for each in EDITIONS.values() if each.successor for k in each.labels)
 """Those of the editions that have a successor."""
-TRANSITIONS: Mapping[tuple[Edition, str, str], Transition] = {
+TRANSITIONS: Mapping[tuple[Edition, ModeName, ModeName], Transition] = {
     (each.edition, from_mode, to): each.needs[need]
     for each in EDITIONS.values()
     if each.modes
@@ -65,7 +55,7 @@ UNKNOWN_STEPS = (
 """Manual steps for a node whose label has an unknown value, which only Professional allows."""
 
 
-def find_transition(edition: Edition, from_mode: str, to: str) -> Transition:
+def find_transition(edition: Edition, from_mode: ModeName, to: ModeName) -> Transition:
     """Find what the change needs; from an unknown value of `from_mode` it is done by hand.
 
     So does `mig`: nothing leads out of it by label (vendor's page on labels that control GPUs).
@@ -89,13 +79,23 @@ def find_edition(labels: Mapping[str, str]) -> Edition | None:
     )
 
 
-def find_mode(edition: Edition, schedule: str) -> Mode | None:
-    """Return the mode that `find_schedule` found; None for a value unknown to that edition."""
-    return MODES.get((edition, schedule)) or EDITIONS[edition].build_mode(schedule)
+def find_mode(edition: Edition, schedule: ModeName) -> Mode | None:
+    """Find a mode of the edition; None for a value unknown to it."""
+    if isinstance(schedule, NvidiaConfig):
+        return EDITIONS[edition].build_mode(schedule)
+    return MODES.get((edition, schedule))
 
 
-def find_schedule(edition: Edition, labels: Mapping[str, str]) -> str:
-    """Find the mode that a node's labels stand for: a Schedule, or the label's own unknown value.
+def get_mode(edition: Edition, schedule: ModeName) -> Mode:
+    """Return a mode that the edition is known to have. Raises KeyError where it lacks it."""
+    mode = find_mode(edition, schedule)
+    if mode is None:
+        raise KeyError((edition, schedule))
+    return mode
+
+
+def find_schedule(edition: Edition, labels: Mapping[str, str]) -> ModeName:
+    """Find the mode that a node's labels stand for, or the label's own unknown value.
 
     No label of the edition means whole cards, as on clusters that label no new node.
     """
@@ -115,7 +115,7 @@ def shows_another(node: Node, mode: Mode) -> bool:
 
 def desired_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
     """Return all labels that a member of `pool` gets."""
-    labels = {**MODES[spec.edition, spec.schedule].labels, names.LABEL_POOL: pool}
+    labels = {**get_mode(spec.edition, spec.schedule).labels, names.LABEL_POOL: pool}
     if spec.placement is not None:
         labels[names.LABEL_PLACEMENT] = str(spec.placement)
     return labels
@@ -123,7 +123,7 @@ def desired_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
 
 def settled_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
     """Return all labels that a member of `pool` has once its mode is verified."""
-    is_isolated = MODES[spec.edition, spec.schedule].isolated
+    is_isolated = get_mode(spec.edition, spec.schedule).isolated
     verified = {names.LABEL_ISOLATION_VERIFIED: names.VERIFIED} if is_isolated else {}
     return desired_labels(pool, spec) | verified
 

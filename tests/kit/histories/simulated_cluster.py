@@ -14,7 +14,7 @@ from gpushare.api.k8s.job import Job
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool
 from gpushare.api.windows import Freeze
-from gpushare.editions.plugin_config_map import name_mode
+from gpushare.editions.plugin_config_map import parse_config
 from tests.kit.histories.field_ownership import (
     CORDON,
     SimulatedNode,
@@ -97,7 +97,7 @@ DISCOVERED = frozenset(
     {MPS_CAPABLE, *(f"{WHOLE}.{what}" for what in ("count", "replicas", "sharing-strategy"))}
 )
 """The labels that it writes."""
-CONFIG_MODES = {key: name_mode(key, text) for key, text in CONFIGS.items()}
+CONFIG_MODES = {key: parse_config(key, text) for key, text in CONFIGS.items()}
 
 
 def adapt_spec(spec: dict[str, object], *, is_new: bool) -> dict[str, object]:

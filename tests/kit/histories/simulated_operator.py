@@ -36,7 +36,7 @@ from gpushare.core.status.pool_status import build_status
 from gpushare.editions.plugin_config_map import read_entry
 from gpushare.editions.plugin_configs import PluginConfigs
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
-from gpushare.editions.registry import MODES
+from gpushare.editions.registry import get_mode
 from gpushare.names import Reason
 from tests.kit.histories.field_ownership import CORDON, observe_node
 from tests.kit.histories.simulated_cluster import (
@@ -275,7 +275,7 @@ def _shows_zero(node: Node) -> bool:
     change = parse_records(node).change
     if change is None or change.phase is not ChangePhase.RESTARTING:
         return False
-    resource = MODES[change.edition, change.to].resource
+    resource = get_mode(change.edition, change.to).resource
     return bool(resource) and not node.allocatable.get(resource)
 
 

@@ -5,13 +5,13 @@ from typing import Any
 from gpushare.api.k8s.daemonset import DaemonSet
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import Edition, Pool
+from gpushare.api.pool import Edition, ModeName, Pool
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.plugin_config_map import name_mode, read_entry
+from gpushare.editions.plugin_config_map import parse_config, read_entry
 from gpushare.editions.plugin_configs import PluginConfigs
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from tests.kit.values.objects import NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
@@ -22,7 +22,7 @@ EDITED = SLICES.replace("4", "8")
 PLUGIN, DISCOVERY = "nvidia-device-plugin-daemonset", "gpu-feature-discovery"
 PODS = (a_plugin_pod("p", daemonset=PLUGIN), a_plugin_pod("d", daemonset=DISCOVERY))
 SHOWN = {f"{GPU}.count": "2", f"{GPU}.replicas": "4", f"{GPU}.sharing-strategy": "time-slicing"}
-LOADED = name_mode("a", SLICES)
+LOADED = parse_config("a", SLICES)
 
 
 def context(
@@ -55,7 +55,7 @@ def node(labels: dict[str, str] | None = None, offered: int = 8, **more: Any) ->
     return a_node(labels={**SHOWN, **(labels or {})}, allocatable={GPU: offered}, **more)
 
 
-def member(schedule: str = LOADED, **labels: str) -> Node:
+def member(schedule: ModeName = LOADED, /, **labels: str) -> Node:
     """A node of the pool that has loaded this."""
     applied = LastApplied(
         pool="training", edition=Edition.NVIDIA, schedule=schedule, plugins={"p": 0}

@@ -68,9 +68,9 @@ def _say_isolation(labels: Mapping[str, str], records: NodeRecords) -> dict[str,
     change, applied = records.change, records.applied
     mode, is_verified = ("", ""), False
     if change is not None and change.is_under_way and change.labelled_at is not None:
-        mode = (change.edition, change.to)
+        mode = (change.edition, str(change.to))
     elif applied is not None:
-        mode = (applied.edition, applied.schedule)
+        mode = (applied.edition, str(applied.schedule))
         is_verified = not applied.restart_pending and not applied.mode_unknown
     if mode in _ISOLATING:
         is_true = is_verified and _ISOLATING[mode].items() <= labels.items()

@@ -10,6 +10,7 @@ import pytest
 from gpushare import names
 from gpushare.api.k8s.daemonset import FORMER, DaemonSet, parse_daemonset
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.nvidia_plugin import NvidiaConfig
 from gpushare.api.pool import EDITION_SCHEDULES, Edition, Schedule
 from gpushare.core.nodechange.blockers import find_missing_daemonset
 from gpushare.core.nodechange.reconcile_node import plan_node
@@ -26,6 +27,7 @@ from gpushare.editions.registry import (
     find_other_edition_labels,
     find_schedule,
     find_transition,
+    get_mode,
 )
 from gpushare.names import Reason
 from tests.kit.values.objects import NOW, a_node, a_plugin_pod, a_pool, installed
@@ -44,7 +46,7 @@ def test_a_modes_labels_are_read_back_as_that_mode(edition: Edition, schedule: S
 
 
 def test_every_modes_labels_and_resources_are_among_those_that_are_read() -> None:
-    modes = [*MODES.values(), MODES[Edition.NVIDIA, "config=a"]]
+    modes = [*MODES.values(), get_mode(Edition.NVIDIA, NvidiaConfig("a"))]
     assert {key for mode in modes for key in mode.labels} == names.MODE_LABELS
     held = {each for mode in modes for each in (*mode.resources, *mode.also_used)}
     assert held == names.GPU_RESOURCES

@@ -11,12 +11,13 @@ from gpushare.api.k8s.daemonset import (
     DaemonSet,
     parse_daemonset,
 )
+from gpushare.api.nvidia_plugin import NvidiaConfig
 from gpushare.api.pool import Edition
 from gpushare.editions.edition import Mode, Outcome
 from gpushare.editions.nvidia import find_difference
-from gpushare.editions.plugin_config_map import name_mode, parse_configs
+from gpushare.editions.plugin_config_map import parse_config, parse_configs
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
-from gpushare.editions.registry import MODES, find_mode, find_schedule, find_transition
+from gpushare.editions.registry import find_mode, find_schedule, find_transition, get_mode
 from tests.kit.values.objects import a_node, a_plugin_pod
 
 GPU, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
@@ -27,7 +28,7 @@ RENAMED = SLICES.replace("timeSlicing: {", "timeSlicing: {renameByDefault: true,
 
 
 def load(text: str, key: str = "a") -> Mode:
-    mode = find_mode(Edition.NVIDIA, name_mode(key, text))
+    mode = find_mode(Edition.NVIDIA, parse_config(key, text))
     assert mode is not None
     return mode
 
@@ -56,7 +57,7 @@ def shows(
 )
 def test_an_entry_names_the_mode_that_the_plugin_loads(text: str, says: str, resource: str) -> None:
     mode = load(text)
-    assert mode.schedule.startswith(says)
+    assert str(mode.schedule).startswith(says)
     assert mode.resource == resource
     assert mode.labels == {"nvidia.com/device-plugin.config": "a"}
 
@@ -78,9 +79,9 @@ def test_a_hostile_entry_is_no_mode_and_the_others_are_read(text: str) -> None:
     broken, fine = configs.find("a"), configs.find("b")
     assert broken is not None
     assert broken.error
-    assert not broken.mode
+    assert broken.config is None
     assert fine is not None
-    assert fine.mode == name_mode("b", WHOLE)
+    assert fine.config == parse_config("b", WHOLE)
 
 
 def test_edited_content_is_another_mode_with_the_same_label() -> None:
@@ -91,14 +92,14 @@ def test_edited_content_is_another_mode_with_the_same_label() -> None:
 
 def test_a_label_alone_names_a_mode_that_is_not_complete() -> None:
     said = find_schedule(Edition.NVIDIA, {"nvidia.com/device-plugin.config": "a"})
-    assert not MODES[Edition.NVIDIA, said].is_resolved
-    nothing = MODES[Edition.NVIDIA, find_schedule(Edition.NVIDIA, {})]
+    assert not get_mode(Edition.NVIDIA, said).is_resolved
+    nothing = get_mode(Edition.NVIDIA, find_schedule(Edition.NVIDIA, {}))
     assert nothing.labels == {}
     assert not nothing.is_resolved
 
 
-@pytest.mark.parametrize("name", ["share", "default", "", "config", "x=config=a", "config=a,b"])
-def test_a_name_of_another_edition_is_no_mode(name: str) -> None:
+@pytest.mark.parametrize("name", ["share", "default", "", "config=a", str(NvidiaConfig("a"))])
+def test_a_text_is_no_mode(name: str) -> None:
     assert find_mode(Edition.NVIDIA, name) is None
 
 
@@ -154,7 +155,7 @@ def find_plugins(daemonset: DaemonSet, **data: str) -> PluginDaemonSets:
 
 
 def test_the_plugins_configuration_is_that_of_the_config_map_that_it_mounts() -> None:
-    named = MODES[Edition.NVIDIA, "config=a"]
+    named = get_mode(Edition.NVIDIA, NvidiaConfig("a"))
     plugins = find_plugins(build_daemonset(config_map="configs"), a=SLICES)
     assert plugins.resolve(named) == load(SLICES)
     assert plugins.resolve(load(WHOLE)) == load(SLICES)
@@ -175,5 +176,5 @@ def test_why_a_configuration_is_unknown_is_told(
     daemonset: DaemonSet, data: dict[str, str], word: str
 ) -> None:
     assert word in find_plugins(daemonset, **data).explain_unresolved(
-        MODES[Edition.NVIDIA, "config=a"]
+        get_mode(Edition.NVIDIA, NvidiaConfig("a"))
     )

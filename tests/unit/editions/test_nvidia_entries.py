@@ -1,9 +1,12 @@
 """What the simulated plugin loads of a ConfigMap's entry, and what the operator reads in it."""
 
+from dataclasses import replace
+
 import pytest
 
 from devcluster import names
 from devcluster.simulator.sharing import load_text
+from gpushare.api.nvidia_plugin import NvidiaConfig, SharingStrategy
 from gpushare.editions.plugin_config_map import read_entry
 from tests.kit.values.nvidia_entries import ENTRIES, ONE, slices
 
@@ -35,13 +38,10 @@ def test_the_operator_reads_in_an_entry_what_nvidias_plugin_loads_but_for_the_re
     entry, loaded = read_entry("key", text), ENTRIES[text]
 
     if loaded is None or text in REFUSED:
-        assert (bool(entry.error), entry.mode) == (True, "")
+        assert (bool(entry.error), entry.config) == (True, None)
     else:
-        assert tells(entry.mode, loaded)
-
-
-def tells(mode: str, loaded: tuple[str, str, int]) -> bool:
-    strategy, resource, replicas = loaded
-    renamed = ",renamed" if resource == names.SHARED_CARD else ""
-    shared = "" if strategy == "none" else f"={replicas}{renamed}"
-    return mode.startswith(f"config=key,{strategy}{shared},hash=")
+        strategy, resource, replicas = loaded
+        assert entry.config is not None
+        assert replace(entry.config, digest="") == NvidiaConfig(
+            "key", SharingStrategy(strategy), replicas, resource == names.SHARED_CARD
+        )

@@ -17,6 +17,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.api.k8s.taint import Taint, parse_taints, parse_tolerations, tolerates
+from gpushare.api.nvidia_plugin import NvidiaConfig
 from gpushare.api.pool import Edition
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.snapshot.actions import NodeState, StepResult
@@ -269,7 +270,7 @@ def test_the_smallest_change_is_the_one_with_the_least_ado(
 def test_a_pod_is_told_to_ask_for_the_resource_that_a_configuration_offers() -> None:
     raw = build_pod("a", gib=None)
     raw["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
-    pool = PoolView("training", "config=a", edition=Edition.NVIDIA)
+    pool = PoolView("training", NvidiaConfig("a"), edition=Edition.NVIDIA)
     node = a_node(labels=LABELS, allocatable={"nvidia.com/gpu.shared": 8})
     (told,) = judge_place(parse_pod_request(raw), (), Place(node, (), pool)).rejections
     assert told.reason is Reason.RESOURCE_NOT_OFFERED

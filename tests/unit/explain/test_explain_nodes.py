@@ -13,6 +13,7 @@ from gpushare.analysis.inspect.pools import plan_snapshot
 from gpushare.api.k8s.daemonset import NVIDIA_DAEMONSET
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod, SharingContainer
+from gpushare.api.nvidia_plugin import NvidiaConfig, SharingStrategy
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.stacks import Stack
@@ -176,7 +177,7 @@ def test_gpu_feature_discovery_is_listed_by_its_pod_and_by_its_labels() -> None:
 
 
 def test_plugins_and_resources_are_compared_with_what_the_node_has_loaded() -> None:
-    renamed = "config=a,mps=4,renamed,hash=00000000"
+    renamed = NvidiaConfig("a", SharingStrategy.MPS, 4, renamed=True)
     found = replace(configurations.member(renamed), allocatable={"nvidia.com/gpu.shared": 8})
     daemon = a_plugin_pod("m", daemonset="nvidia-device-plugin-mps-control-daemon")
     explained = explain_configured(found, configurations.SLICES, daemon)

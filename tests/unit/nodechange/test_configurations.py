@@ -8,6 +8,7 @@ import pytest
 
 from gpushare.api.k8s.daemonset import NVIDIA_MPS_DAEMONSET as MPS_DAEMON
 from gpushare.api.k8s.node import Node
+from gpushare.api.nvidia_plugin import NvidiaConfig
 from gpushare.api.pool import Edition
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.records.change_record import Change, ChangePhase, Failure, PluginPod
@@ -15,7 +16,7 @@ from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, RecordPlugins, StepResult
 from gpushare.core.snapshot.change_policy import build_attempt
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.plugin_config_map import name_mode, read_entry
+from gpushare.editions.plugin_config_map import parse_config, read_entry
 from gpushare.editions.plugin_configs import PluginConfigs
 from gpushare.names import Reason
 from tests.kit.values.configurations import (
@@ -58,7 +59,7 @@ def test_a_node_that_does_not_waits_for_its_pods(found: Node) -> None:
 @pytest.mark.parametrize("resource", [GPU, "nvidia.com/gpu.shared"])
 def test_pods_of_either_name_hold_a_change_up(resource: str) -> None:
     plan = step(
-        member(name_mode("a", EDITED)),
+        member(parse_config("a", EDITED)),
         a_gpu_pod(requests={resource: 1}),
         pool=build_pool(on_config_change="RollOut"),
     )
@@ -76,7 +77,7 @@ def test_edited_content_is_rolled_out_where_the_pool_says_so() -> None:
     assert plan.start is not None
     assert plan.kind is not None
     assert plan.kind.from_mode == LOADED
-    assert plan.kind.to == name_mode("a", EDITED)
+    assert plan.kind.to == parse_config("a", EDITED)
 
 
 @pytest.mark.parametrize("policy", ["Report", "RollOut"])
@@ -165,12 +166,12 @@ def test_a_node_whose_plugin_is_not_back_yet_is_waited_for() -> None:
     assert plan.start is None
 
 
-def under_change(phase: ChangePhase, *, to: str = LOADED, **more: Any) -> Node:
+def under_change(phase: ChangePhase, *, to: NvidiaConfig = LOADED, **more: Any) -> Node:
     """A member whose plugin has loaded `b` and is to load something else."""
     change = Change(
         pool="training",
         edition=Edition.NVIDIA,
-        from_mode=more.pop("from_mode", name_mode("b", SLICES)),
+        from_mode=more.pop("from_mode", parse_config("b", SLICES)),
         to=to,
         phase=phase,
         since=NOW,
@@ -187,7 +188,7 @@ def test_a_change_leads_to_the_content_that_its_plugin_will_load() -> None:
     plan = step(under_change(ChangePhase.LABELLED), ctx=context(EDITED))
     assert isinstance(plan.action, ApplyNode)
     written = Change.model_validate_json(plan.action.annotations["gpushare.io/change"])
-    assert written.to == name_mode("a", EDITED)
+    assert written.to == parse_config("a", EDITED)
     assert isinstance(step(under_change(ChangePhase.LABELLED)).action, RecordPlugins)
 
 
@@ -225,7 +226,7 @@ def test_a_change_that_failed_is_rolled_back_to_what_the_config_map_still_has() 
 
 
 def test_a_change_from_a_label_that_was_removed_has_nothing_to_be_rolled_back_to() -> None:
-    assert "no former mode" in failed(with_both(), from_mode="config=").message
+    assert "no former mode" in failed(with_both(), from_mode=NvidiaConfig("")).message
 
 
 def test_a_rollback_waits_for_the_gpu_operator() -> None:
@@ -244,7 +245,7 @@ def test_an_aborted_change_keeps_its_kind() -> None:
     change = Change(
         pool="training",
         edition=Edition.NVIDIA,
-        from_mode=name_mode("b", SLICES),
+        from_mode=parse_config("b", SLICES),
         to=LOADED,
         phase=ChangePhase.DEFERRED,
         since=NOW,
@@ -275,7 +276,7 @@ def test_no_plugin_is_replaced_whose_successor_would_find_nothing(phase: ChangeP
     plan = step(under_change(phase), old, ctx=context(EDITED))
     assert isinstance(plan.action, ApplyNode)
     written = Change.model_validate_json(plan.action.annotations["gpushare.io/change"])
-    assert written.to == name_mode("a", EDITED)
+    assert written.to == parse_config("a", EDITED)
 
 
 def test_who_loaded_former_content_meanwhile_is_replaced_too() -> None:
@@ -298,7 +299,7 @@ def test_a_plugin_that_offers_nothing_has_its_time_from_when_the_mps_daemon_is_r
 ) -> None:
     mps = SLICES.replace("timeSlicing", "mps")
     labelled_at = NOW - timedelta(minutes=6)
-    found = under_change(ChangePhase.RESTARTING, to=name_mode("a", mps), labelled_at=labelled_at)
+    found = under_change(ChangePhase.RESTARTING, to=parse_config("a", mps), labelled_at=labelled_at)
     changing = replace(found, allocatable={GPU: 0}, owns_cordon=True)
     since = NOW - timedelta(seconds=seconds)
     daemon = a_plugin_pod("m", daemonset=MPS_DAEMON, ready_since=since)

@@ -17,7 +17,7 @@ from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
 from gpushare.core.snapshot.change_policy import Policy
 from gpushare.core.snapshot.node import NodeSnapshot
-from gpushare.editions.plugin_config_map import name_mode
+from gpushare.editions.plugin_config_map import parse_config
 from gpushare.editions.registry import MODES
 from gpushare.names import Reason
 from tests.kit.values.configurations import (
@@ -59,7 +59,7 @@ def _change(lacking_cards: int | None, offered: int, listed: int) -> Node:
         {
             "pool": "training",
             "edition": "NVIDIA",
-            "from": name_mode("b", "version: v1\n"),
+            "from": parse_config("b", "version: v1\n"),
             "to": LOADED,
             "phase": ChangePhase.RESTARTING,
             "since": NOW,
@@ -133,7 +133,8 @@ def test_a_plugin_that_may_still_be_coming_up_is_waited_for(
 def test_what_a_node_lacks_when_its_change_begins_is_recorded(
     labels: dict[str, str], offered: int, lacking_cards: int | None
 ) -> None:
-    found = replace(member(name_mode("b", SLICES), **EIGHT, **labels), allocatable={GPU: offered})
+    loaded = member(parse_config("b", SLICES), **EIGHT, **labels)
+    found = replace(loaded, allocatable={GPU: offered})
     seen = NodeSnapshot(found, PODS, parse_records(found))
     plan = plan_node(seen, build_pool(), context()).begin()
     assert expect_change(plan).lacking_cards == lacking_cards
@@ -163,7 +164,7 @@ def test_a_node_in_its_mode_stays_ready_with_a_warning(
 def test_a_card_that_was_lacking_before_may_be_lacking_once_a_person_restarts_the_plugin() -> None:
     never = build_pool(device_plugin={"restart": "Never"})
     labels = {KEY: "a", POOL: "training", **EIGHT}
-    found = _offer(member(name_mode("b", SLICES), **EIGHT), 28, 28)
+    found = _offer(member(parse_config("b", SLICES), **EIGHT), 28, 28)
     pending = step(found, pool=never).action
     assert isinstance(pending, ApplyNode)
     applied = LastApplied.model_validate_json(pending.annotations["gpushare.io/applied"])

@@ -7,6 +7,7 @@ import pytest
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
+from gpushare.api.nvidia_plugin import NvidiaConfig, SharingStrategy
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, Failure, PluginPod
@@ -48,6 +49,14 @@ FAILURE = Failure(
 )
 
 
+CONFIG = NvidiaConfig("a", SharingStrategy.MPS, 4, renamed=True, digest="0" * 8)
+CONFIGURED = LastApplied(
+    pool="training",
+    edition=Edition.NVIDIA,
+    schedule=CONFIG,
+    admitted={"2": CONFIG},
+    from_mode=NvidiaConfig("b"),
+)
 LATE = APPLIED.model_copy(update={"from_mode": Schedule.CGPU, "failure": FAILURE})
 ODD = FAILURE.model_copy(update={"reason": "Sulks"})
 _SINCE = NOW.isoformat(timespec="milliseconds")
@@ -66,11 +75,32 @@ def _with(annotation: str, text: str) -> Node:
         NodeRecords(change=CHANGE.model_copy(update={"rolls_back": FAILURE})),
         NodeRecords(change=CHANGE.model_copy(update={"failure": ODD})),
         NodeRecords(applied=LATE),
+        NodeRecords(applied=CONFIGURED),
     ],
-    ids=["none", "at rest", "failed", "taken back", "for an unknown reason", "came too late"],
+    ids=[
+        "none",
+        "at rest",
+        "failed",
+        "taken back",
+        "for an unknown reason",
+        "came too late",
+        "with a configuration",
+    ],
 )
 def test_records_survive_the_way_to_the_node_and_back(records: NodeRecords) -> None:
     assert parse_records(a_node(records=records)) == records
+
+
+def test_a_configuration_is_recorded_as_a_value() -> None:
+    recorded = json.loads(CONFIGURED.dump())
+    assert recorded["schedule"] == {
+        "key": "a",
+        "strategy": "mps",
+        "replicas": 4,
+        "renamed": True,
+        "digest": "00000000",
+    }
+    assert recorded["admitted"] == {"2": recorded["schedule"]}
 
 
 # Written by the operator before there were failures, rollbacks and second restarts.
@@ -234,10 +264,22 @@ def test_a_change_that_can_not_be_is_refused(text: str, instead: str) -> None:
     [
         ('"schedule":"share"', '"schedule":"mps"', "no mode mps"),
         # Names of modes are kept in memory.
-        ('"schedule":"share"', f'"schedule":"config={"x" * 128}"', "cannot be read"),
+        ('"schedule":"share"', f'"schedule":"{"x" * 129}"', "cannot be read"),
+        ('"schedule":"share"', f'"schedule":{{"key":"{"x" * 64}"}}', "cannot be read"),
+        (
+            '"edition":"Basic","schedule":"share"',
+            '"edition":"NVIDIA","schedule":"config=a,mps=4,hash=00000000"',
+            "no mode config",
+        ),
         ('"v":2', '"v":3', "another version"),
     ],
-    ids=["a mode that the edition lacks", "a name that is too long", "a newer version"],
+    ids=[
+        "a mode that the edition lacks",
+        "a name that is too long",
+        "a key that is too long",
+        "a configuration as text",
+        "a newer version",
+    ],
 )
 def test_what_was_never_applied_by_this_version_is_refused(
     text: str, instead: str, told: str

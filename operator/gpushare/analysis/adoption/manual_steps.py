@@ -10,7 +10,7 @@ from gpushare.analysis.adoption.grouping import split
 from gpushare.analysis.adoption.upgrade import Upgrade
 from gpushare.analysis.program_name import name_command
 from gpushare.api.pool import DeletionPolicy, Pool
-from gpushare.editions.registry import EDITIONS, MODES
+from gpushare.editions.registry import EDITIONS, get_mode
 
 NODES_IN_ONE = 50
 """Names in one command."""
@@ -92,7 +92,7 @@ def _delete(pool: Pool) -> Iterator[str]:
 def _relabel(upgrades: Sequence[Upgrade]) -> Iterator[str]:
     alike: defaultdict[str, list[str]] = defaultdict(list)
     for upgrade in upgrades:
-        wanted = MODES[upgrade.to.edition, upgrade.to.schedule].labels
+        wanted = get_mode(upgrade.to.edition, upgrade.to.schedule).labels
         written = [f"{key}={value}" for key, value in wanted.items()]
         removed = [f"{key}-" for key in upgrade.remove]
         alike[" ".join((*written, *removed))].append(upgrade.node)

@@ -19,7 +19,7 @@ from gpushare.analysis.program_name import name_command
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.snapshot.cluster import ClusterSnapshot
-from gpushare.editions.registry import EDITIONS, INSTALLERS, MODES, OLD_MODE_LABELS
+from gpushare.editions.registry import EDITIONS, INSTALLERS, OLD_MODE_LABELS, get_mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Upgrade:
     @property
     def begins_to_isolate(self) -> bool:
         """Whether later pods are isolated, which earlier ones were not."""
-        from_mode = MODES[self.from_mode.edition, self.from_mode.schedule]
-        return MODES[self.to.edition, self.to.schedule].isolated and not from_mode.isolated
+        from_mode = get_mode(self.from_mode.edition, self.from_mode.schedule)
+        return get_mode(self.to.edition, self.to.schedule).isolated and not from_mode.isolated
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def plan_nodes(
     reboots = _find_reboots(snapshot, upgraded, pools, now)
     upgrades = []
     for node, (pool, from_mode) in sorted(upgraded.members.items()):
-        resources = MODES[from_mode.edition, from_mode.schedule].resources
+        resources = get_mode(from_mode.edition, from_mode.schedule).resources
         shares = from_mode.schedule is not Schedule.DEFAULT
         live = [pod for pod in snapshot.pods.get(node, ()) if pod.is_live]
         upgrades.append(
@@ -157,12 +157,12 @@ def _find_reboots(
     Basic loads the kernel module wherever `cgpu=true` (its installer selects that label), also
     where isolation is off; that it may be loaded stands on the node then.
     """
-    targets = {pool.name: MODES[pool.spec.edition, pool.spec.schedule] for pool in pools}
+    targets = {pool.name: get_mode(pool.spec.edition, pool.spec.schedule) for pool in pools}
     nodes = {}
     for name, (pool, from_mode) in upgraded.members.items():
         node = snapshot.nodes[name]
         kept = {key: value for key, value in node.labels.items() if key not in OLD_MODE_LABELS}
-        components = MODES[from_mode.edition, from_mode.schedule].components
+        components = get_mode(from_mode.edition, from_mode.schedule).components
         loaded = EDITIONS[from_mode.edition].successor and not INSTALLERS.isdisjoint(components)
         nodes[name] = replace(
             node,

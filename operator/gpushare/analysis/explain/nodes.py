@@ -11,7 +11,7 @@ from gpushare.analysis.node_findings import judge_node
 from gpushare.api.k8s.daemonset import NVIDIA_DAEMONSETS, UNKNOWN_PLUGIN
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.pool import Edition, Pool
+from gpushare.api.pool import Edition, ModeName, Pool
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.node_records import NodeRecords
@@ -100,7 +100,7 @@ class NodeExplanation:
     """Who has it first, then by name; None where what is planned is not known."""
     edition: Edition | None
     """Of its pool, or else of its labels; None where nothing says."""
-    labelled: str
+    labelled: ModeName
     """The mode that its labels stand for in that edition; empty where nothing says."""
     mode: Mode | None
     """That mode; None where it is unknown."""

@@ -13,7 +13,7 @@ from gpushare.core.decision_settings import build_timing
 from gpushare.core.planner.change_duration import find_longest
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.edition import Outcome
-from gpushare.editions.registry import MODES
+from gpushare.editions.registry import get_mode
 from gpushare.settings import Settings
 
 
@@ -61,7 +61,7 @@ def forecast_duration(
         each = timing.recheck + timedelta(seconds=median(taken))
         basis += f". Each takes {each.total_seconds():g} s (median of the pool's last changes)"
         return DurationForecast(waves, waves * each, longest, basis)
-    mode = MODES[pool.spec.edition, pool.spec.schedule]
+    mode = get_mode(pool.spec.edition, pool.spec.schedule)
     starts = _measure_starts(mode.daemonsets, snapshot.pods)
     if missing := [name_of(name) for name in mode.daemonsets if name not in starts]:
         basis += f". No pod of {' and '.join(missing)} runs here to measure its start"

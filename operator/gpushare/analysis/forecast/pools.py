@@ -28,7 +28,7 @@ from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.core.status.plan_status import build_plan
 from gpushare.core.status.pool_status import build_status
-from gpushare.editions.registry import MODES
+from gpushare.editions.registry import get_mode
 from gpushare.names import Reason
 from gpushare.settings import Settings
 
@@ -118,7 +118,7 @@ def _tell(pool: Pool, planner: Planner, now: datetime) -> tuple[PoolStatus, Pool
 def _find_limits(
     pool: Pool, steps: Iterable[NodeForecast], snapshot: ClusterSnapshot
 ) -> Iterator[Finding]:
-    isolates = MODES[pool.spec.edition, pool.spec.schedule].isolated
+    isolates = get_mode(pool.spec.edition, pool.spec.schedule).isolated
     for step in steps:
         if isolates and step.pool == pool.name and not step.leaves:
             yield from judge_cgpu(snapshot.nodes[step.node])

@@ -22,7 +22,7 @@ from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.isolation import find_stale_pods
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
 from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Outcome, Transition
-from gpushare.editions.registry import MODES, find_transition, settled_labels
+from gpushare.editions.registry import find_transition, get_mode, settled_labels
 from gpushare.names import Reason
 
 _WAVES = TURNS | {Reason.WAITING_FOR_WINDOW}
@@ -170,10 +170,10 @@ def _with_change(
         stale = find_evictable_pods(REPAIR, find_stale_pods(seen)) if evicts_stale else ()
         return replace(forecast, kind=kind, evicted=_name(stale))
     edition = _find_edition(change, pool)
-    if change is not None and (str(change.from_mode), str(change.to)) != (kind.from_mode, kind.to):
+    if change is not None and (change.from_mode, change.to) != (kind.from_mode, kind.to):
         # Another one is planned in its place, such as the reverse of one that failed.
         change = None
-    from_mode, to = MODES[edition, kind.from_mode], MODES[edition, kind.to]
+    from_mode, to = get_mode(edition, kind.from_mode), get_mode(edition, kind.to)
     transition = _find_transition(kind, edition)
     is_labelled = change is not None and change.is_labelled
     blocker = None if is_labelled else find_blocking_pods(transition, from_mode, to, seen.pods)

@@ -19,7 +19,7 @@ from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.node_records import NodeRecords, extend_initial_values
 from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
-from gpushare.editions.registry import EDITIONS, MODES, settled_labels
+from gpushare.editions.registry import EDITIONS, get_mode, settled_labels
 
 MOST_ASKED = 20
 """Waves for which the planner is asked; those after are alike, and as large as the last."""
@@ -88,7 +88,7 @@ def _finish(
             nodes[name] = _release(nodes[name])
             continue
         pool = pools[each.pool]
-        mode = snapshot.plugin_daemonsets.resolve(MODES[pool.spec.edition, pool.spec.schedule])
+        mode = snapshot.plugin_daemonsets.resolve(get_mode(pool.spec.edition, pool.spec.schedule))
         pods[name] = tuple(_build_component(name, daemonset) for daemonset in mode.daemonsets)
         nodes[name] = _finish_member(snapshot, name, pool, each.plan)
     return replace(snapshot, nodes=nodes, pods=pods)
@@ -103,7 +103,7 @@ def _release(node: Node) -> Node:
 def _finish_member(snapshot: ClusterSnapshot, name: str, pool: Pool, plan: StepResult) -> Node:
     seen, wanted = build_node_context(snapshot, name).seen, settled_labels(pool.name, pool.spec)
     node = seen.node
-    mode = snapshot.plugin_daemonsets.resolve(MODES[pool.spec.edition, pool.spec.schedule])
+    mode = snapshot.plugin_daemonsets.resolve(get_mode(pool.spec.edition, pool.spec.schedule))
     witness, amounts = EDITIONS[mode.edition].find_expected_state(node, mode)
     kept = {k: v for k, v in node.labels.items() if k not in names.NODE_LABELS & node.owned}
     applied = LastApplied(

@@ -148,7 +148,7 @@ class Translation:
                 if mode == each.unisolated:
                     mode = self.unisolated
                     self.begins_to_isolate = mode is Schedule.CGPU
-                found.add(mode)
+                found.add(str(mode))
         if len(found) > 1:
             raise _UntranslatableError(f"{shown} matches two modes ({' and '.join(sorted(found))})")
         return str(found.pop())

@@ -21,6 +21,7 @@ from gpushare.api.k8s.node_selection import (
 from gpushare.api.pool import (
     DEFAULT_EDITION,
     Edition,
+    ModeName,
     PoolSpec,
     ReconcilePolicy,
     Schedule,
@@ -30,7 +31,7 @@ from gpushare.api.status import NodeLabels, PoolCapacity
 from gpushare.api.workloads import Binding, Selection
 from gpushare.core.capacity.node_capacity import MIB_PER_GIB
 from gpushare.editions.edition import Mode
-from gpushare.editions.registry import MODES, find_mode
+from gpushare.editions.registry import find_mode, get_mode
 from gpushare.names import Reason
 
 Labels = tuple[tuple[str, str], ...]
@@ -68,7 +69,7 @@ class PoolView:
     """All of a pool that the choice for a pod depends on; what follows is worked out once."""
 
     name: str
-    schedule: str
+    schedule: ModeName
     priority: int = 100
     edition: Edition = DEFAULT_EDITION
     closed: Reason | None = None
@@ -108,7 +109,7 @@ class PoolView:
 
     @property
     def mode(self) -> Mode:
-        return MODES[self.edition, self.schedule]
+        return get_mode(self.edition, self.schedule)
 
     @cached_property
     def offers(self) -> frozenset[str]:

@@ -16,7 +16,7 @@ from gpushare.core.deviceplugin.findings import (
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import Mode
 from gpushare.editions.plugins import find_serving
-from gpushare.editions.registry import EDITIONS, MODES
+from gpushare.editions.registry import EDITIONS, get_mode
 from gpushare.names import Reason
 
 
@@ -86,7 +86,7 @@ def verify_return(seen: NodeSnapshot, ctx: ReconcileContext) -> Cause | None:
     """
     node, pods, change = seen.node, seen.pods, seen.records.change
     assert change is not None
-    from_mode, to = MODES[change.edition, change.from_mode], change.mode
+    from_mode, to = get_mode(change.edition, change.from_mode), change.mode
     replaced = {plugin.uid for plugin in change.plugins}
     missing = verify_mode(seen, to, ctx, replaced=replaced, previous_mode=from_mode)
     if missing is not None:

@@ -8,6 +8,7 @@ while pods came is left as a mode is: without pods.
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from gpushare.api.pool import ModeName
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.core.snapshot.plugin_reading import PluginReading
 from gpushare.editions.registry import EDITIONS, find_schedule
@@ -16,7 +17,7 @@ _SKEW = timedelta(seconds=5)
 """By which the clocks of a node and of the operator may differ."""
 
 
-def find_doubtful_mode(reading: PluginReading, ctx: ReconcileContext) -> str | None:
+def find_doubtful_mode(reading: PluginReading, ctx: ReconcileContext) -> ModeName | None:
     """Find the mode that a node's label says, where pods may hold devices of another configuration
     than the recorded one; None where they do not, or the label is put back at once.
 

@@ -16,7 +16,7 @@ from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.admissions import find_admissions, write_admissions
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import Mode
-from gpushare.editions.registry import EDITIONS, INSTALLERS, MODES, find_mode, find_schedule
+from gpushare.editions.registry import EDITIONS, INSTALLERS, find_mode, find_schedule, get_mode
 
 
 def may_have_module(seen: NodeSnapshot, mode: Mode) -> bool:
@@ -90,7 +90,7 @@ def _is_known(seen: NodeSnapshot, edition: Edition) -> bool:
         return found is not None and found.isolated
     modes = [] if applied is None else [applied.mode]
     if change is not None:
-        modes.append(MODES[change.edition, change.from_mode])
+        modes.append(get_mode(change.edition, change.from_mode))
         if change.is_labelled:
             modes.append(change.mode)
     return any(mode.isolated for mode in modes)

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from gpushare import names
 from gpushare.api.nvidia_plugin import ConfigChangePolicy
-from gpushare.api.pool import Pool, RestartPolicy, Schedule
+from gpushare.api.pool import ModeName, Pool, RestartPolicy, Schedule
 from gpushare.core.cause import Cause
 from gpushare.core.nodechange.blockers import (
     find_blocking_pods,
@@ -26,11 +26,11 @@ from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Outcome, Transition
 from gpushare.editions.registry import (
-    MODES,
     TRANSITIONS,
     desired_labels,
     find_schedule,
     find_transition,
+    get_mode,
     shows_another,
 )
 from gpushare.names import Reason
@@ -66,7 +66,7 @@ class MemberStep(Step):
         return find_missing_config(wanted, seen.pods, self.ctx)
 
     @cached_property
-    def current(self) -> str:
+    def current(self) -> ModeName:
         """The mode that is in force, or that was written by the change that failed."""
         if self.failed_change is not None:
             return self.failed_change.to
@@ -111,7 +111,7 @@ class MemberStep(Step):
     def resolved(self) -> Mode:
         """The pool's mode; where a ConfigMap defines it, with the content that it has now."""
         spec = self.pool.spec
-        return self.ctx.plugin_daemonsets.resolve(MODES[spec.edition, spec.schedule])
+        return self.ctx.plugin_daemonsets.resolve(get_mode(spec.edition, spec.schedule))
 
     @cached_property
     def wanted(self) -> Mode:
@@ -165,7 +165,7 @@ class MemberStep(Step):
         return transition
 
     @cached_property
-    def leaves(self) -> str:
+    def leaves(self) -> ModeName:
         """The mode that a change to the pool's leaves."""
         applied = self.seen.records.applied
         is_known = applied is not None and applied.edition is self.wanted.edition
@@ -186,7 +186,7 @@ class MemberStep(Step):
     @cached_property
     def workloads(self) -> Cause | None:
         """Pods that the change would harm."""
-        left = MODES[self.pool.spec.edition, self.leaves]
+        left = get_mode(self.pool.spec.edition, self.leaves)
         return find_blocking_pods(self.transition, left, self.wanted, self.seen.pods)
 
     @cached_property
@@ -213,7 +213,7 @@ class MemberStep(Step):
         return replace(self.seen.plan(state, reason, message), kind=self.kind, pods=affected)
 
 
-def find_enforced_labels(seen: NodeSnapshot, pool: Pool, from_mode: str) -> dict[str, str]:
+def find_enforced_labels(seen: NodeSnapshot, pool: Pool, from_mode: ModeName) -> dict[str, str]:
     """Return the labels that must be there now.
 
     While a node waits for a change, those are not the pool's yet, but of the mode in force; a value

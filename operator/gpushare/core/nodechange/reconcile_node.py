@@ -19,7 +19,7 @@ from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.isolation import find_stale_pods
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import REPAIR
-from gpushare.editions.registry import MODES, desired_labels
+from gpushare.editions.registry import desired_labels, get_mode
 from gpushare.names import Reason
 
 
@@ -30,7 +30,7 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResu
     step = MemberStep(seen, policy, ctx, pool)
     _, _, plan = find_rule(step)
     if seen.node.carries_ours and step.reason_to_stay_away is None:
-        plan = plan_module_noted(seen, plan, MODES[pool.spec.edition, pool.spec.schedule])
+        plan = plan_module_noted(seen, plan, get_mode(pool.spec.edition, pool.spec.schedule))
     waits = [find_unknown_mode_wait(seen, ctx)] if plan.action is None else []
     if seen.reading is not None:
         waits.append(find_brief_end(seen.reading, ctx))

@@ -25,7 +25,7 @@ from gpushare.core.snapshot.actions import (
 from gpushare.core.snapshot.change_policy import Policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Transition
-from gpushare.editions.registry import MODES, find_transition
+from gpushare.editions.registry import find_transition, get_mode
 from gpushare.names import Reason
 
 EVICTION_DISABLED = (
@@ -56,7 +56,7 @@ class Step:
     @property
     def from_mode(self) -> Mode:
         """The mode that the change leaves."""
-        return MODES[self.change.edition, self.change.from_mode]
+        return get_mode(self.change.edition, self.change.from_mode)
 
     @property
     def to(self) -> Mode:
@@ -154,5 +154,5 @@ def transition_of(change: Change) -> Transition:
 
 def find_late_pods(seen: NodeSnapshot, change: Change) -> Cause | None:
     """Find pods that came to the node although it was cordoned, and that it would harm."""
-    from_mode, to = MODES[change.edition, change.from_mode], change.mode
+    from_mode, to = get_mode(change.edition, change.from_mode), change.mode
     return find_blocking_pods(transition_of(change), from_mode, to, seen.pods)

@@ -10,7 +10,7 @@ from gpushare.api.pool import Edition, ModeName
 from gpushare.core.records.change_record import Failure
 from gpushare.core.records.record import Moment, PoolName, Record
 from gpushare.editions.edition import Mode
-from gpushare.editions.registry import MODES, find_mode
+from gpushare.editions.registry import find_mode, get_mode
 
 
 class LastApplied(Record):
@@ -55,7 +55,7 @@ class LastApplied(Record):
     @property
     def mode(self) -> Mode:
         """The mode that was applied."""
-        return MODES[self.edition, self.schedule]
+        return get_mode(self.edition, self.schedule)
 
     @property
     def needs_restart(self) -> bool:

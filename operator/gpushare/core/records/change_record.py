@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from gpushare.api.pool import Edition, ModeName
 from gpushare.core.records.record import Moment, PoolName, Record
 from gpushare.editions.edition import Mode
-from gpushare.editions.registry import MODES, find_mode
+from gpushare.editions.registry import find_mode, get_mode
 
 MAX_MESSAGE = 400
 """Characters."""
@@ -132,7 +132,7 @@ class Change(Record):
     @property
     def mode(self) -> Mode:
         """The mode that it leads to."""
-        return MODES[self.edition, self.to]
+        return get_mode(self.edition, self.to)
 
     @property
     def is_under_way(self) -> bool:

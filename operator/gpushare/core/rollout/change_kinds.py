@@ -5,18 +5,19 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gpushare.api.pool import ModeName
 from gpushare.api.rollout import WorkloadPolicy
 from gpushare.editions.edition import Outcome
 
 _HASH_CHARACTERS = 12
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class ChangeKind:
     """One kind of change."""
 
-    from_mode: str
-    to: str
+    from_mode: ModeName
+    to: ModeName
     outcome: Outcome
     workloads: WorkloadPolicy
     """What is done about pods that hold it up."""

@@ -8,7 +8,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from gpushare.api.nvidia_plugin import CONFIG_PREFIX
 from gpushare.api.pool import Pool
 from gpushare.api.status import SpecChange
 from gpushare.core.cause import Cause
@@ -97,8 +96,10 @@ def _refuse(pool: Pool, changes: Sequence[SpecChange], until: datetime) -> Cause
 
 def _list_values(pool: Pool) -> Iterator[tuple[str, str]]:
     spec = pool.spec
-    field = "schedule" if spec.nvidia is None else "nvidia.config"
-    yield field, _shorten(spec.schedule.removeprefix(CONFIG_PREFIX))
+    if spec.nvidia is None:
+        yield "schedule", str(spec.schedule)
+    else:
+        yield "nvidia.config", _shorten(spec.nvidia.config)
     yield "placement", spec.placement or ""
     yield "nodes", spec.nodes.digest
 

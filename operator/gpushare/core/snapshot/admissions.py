@@ -8,13 +8,14 @@ clocks differ.
 
 from collections.abc import Mapping
 
+from gpushare.api.pool import ModeName
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.core.snapshot.plugin_reading import IsBrief
 from gpushare.editions.edition import Mode
-from gpushare.editions.registry import MODES
+from gpushare.editions.registry import get_mode
 
-Admissions = Mapping[str, str | None]
+Admissions = Mapping[str, ModeName | None]
 """By a pod's UID; None where nobody knows."""
 
 
@@ -62,7 +63,7 @@ def _read_records(seen: NodeSnapshot, is_brief: IsBrief | None) -> tuple[Admissi
     # Of the boot before, they are dead, and only listed still.
     is_stale = applied.is_of_another_boot(seen.node)
     admitted = {} if is_stale or applied.admitted is None else applied.admitted
-    mode = MODES[applied.edition, served] if served is not None else None
+    mode = get_mode(applied.edition, served) if served is not None else None
     return {uid: admitted.get(uid) for uid in applied.before}, mode
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from gpushare.api.k8s.node import Node
-from gpushare.api.pool import ConflictPolicy, Pool, RestartPolicy
+from gpushare.api.pool import ConflictPolicy, ModeName, Pool, RestartPolicy
 from gpushare.api.rollout import FailurePolicy, RebootPolicy, TeardownPolicy, WorkloadPolicy
 from gpushare.core.ownership.drift import Enforcement
 from gpushare.core.rollout.change_kinds import ChangeKind
@@ -34,7 +34,7 @@ class Policy:
         """Whether pods that hold a change up are waited for under the cordon, not before it."""
         return self.workloads is not WorkloadPolicy.WAIT
 
-    def kind_of(self, from_mode: str, to: str, outcome: Outcome) -> ChangeKind:
+    def kind_of(self, from_mode: ModeName, to: ModeName, outcome: Outcome) -> ChangeKind:
         """Return the kind of a change: approving one by hand does not approve privileged Jobs."""
         teardown = ""
         if outcome is Outcome.REQUIRES_TEARDOWN:

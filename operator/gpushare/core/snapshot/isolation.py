@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gpushare.api.k8s.pod import Pod, SharingContainer
-from gpushare.api.pool import Schedule
+from gpushare.api.pool import ModeName, Schedule
 from gpushare.core.snapshot.admissions import find_admissions
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.editions.edition import Mode
@@ -24,9 +24,9 @@ class ContainerIsolation:
     node: str
     pod: Pod
     container: str
-    mode: str | None
+    mode: ModeName | None
     """That of its node; None while no record says."""
-    admitted: str | None
+    admitted: ModeName | None
     """The mode under which its pod was admitted; None where nobody knows."""
     isolated: bool | None
     """Whether it is kept to its share of GPU memory; None where nobody knows."""
@@ -129,7 +129,11 @@ def sum_isolation(nodes: Iterable[NodeIsolation]) -> NodeIsolation:
 
 
 def _observe_container(
-    node: str, mode: Mode | None, pod: Pod, container: SharingContainer, admitted: str | None
+    node: str,
+    mode: Mode | None,
+    pod: Pod,
+    container: SharingContainer,
+    admitted: ModeName | None,
 ) -> ContainerIsolation:
     if mode is None:
         return ContainerIsolation(node, pod, container.name, None, None, None)
@@ -151,7 +155,7 @@ def _observe_container(
     )
 
 
-def _isolates(mode: str, container: SharingContainer) -> bool | None:
+def _isolates(mode: ModeName, container: SharingContainer) -> bool | None:
     """Tell whether a mode isolates a container that is admitted under it; None: unknown.
 
     CGPU_DISABLE is read by cGPU alone (vendor's guide on cGPU), not by the MPS daemon. MPS isolates

@@ -19,6 +19,7 @@ from typing import Literal
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import ModeName
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.editions.edition import Mode
 from gpushare.editions.registry import find_mode, find_schedule
@@ -97,7 +98,7 @@ class PluginReading:
         return self.may_have_misread() or bool(self.applied.mode_unknown and not self.is_replaced)
 
     @cached_property
-    def effective_mode(self) -> str:
+    def effective_mode(self) -> ModeName:
         """The mode that the node is in: the recorded one, unless a plugin that is not recorded
         serves the one that the labels say."""
         recorded, said = self.applied.schedule, self._said
@@ -110,7 +111,7 @@ class PluginReading:
         is_served = running_plugins(pods, said).items() - self._recorded.items()
         return said.schedule if is_served else recorded
 
-    def find_served(self, is_brief: IsBrief | None) -> str | None:
+    def find_served(self, is_brief: IsBrief | None) -> ModeName | None:
         """Find the mode that pods get which come now; None where that is unknown."""
         # Also in another boot, until that is noted: who is listed may have come before it.
         if self.applied.needs_restart or self.may_have_misread(is_brief):

@@ -108,7 +108,7 @@ def _summarise(pool_state: PoolState) -> str:
     held_up = Counter(
         plan.kind for plan in pool_state.pending.values() if plan.reason is Reason.WORKLOADS_PRESENT
     )
-    kinds = sorted(pool_state.kinds, key=lambda kind: (not kind.is_done, kind))
+    kinds = sorted(pool_state.kinds, key=lambda kind: (not kind.is_done, str(kind)))
     told = [
         _summarise_kind(kind, pool_state.kinds[kind], held_up[kind]) for kind in kinds[:MAX_KINDS]
     ]

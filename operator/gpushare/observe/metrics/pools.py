@@ -65,7 +65,9 @@ _MEASURES = (
     _of_pool(
         "pool_info",
         "1 for each pool, with its mode. The placement is empty if the pool sets none.",
-        lambda of: {(of.pool.spec.edition, of.pool.spec.schedule, of.pool.spec.placement or ""): 1},
+        lambda of: {
+            (of.pool.spec.edition, str(of.pool.spec.schedule), of.pool.spec.placement or ""): 1
+        },
         *("edition", "schedule", "placement"),
     ),
     _of_pool(

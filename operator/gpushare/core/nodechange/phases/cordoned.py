@@ -34,7 +34,7 @@ from gpushare.core.snapshot.admissions import record_boot
 from gpushare.core.snapshot.node import NodeSnapshot, Timing
 from gpushare.core.snapshot.plugin_reading import running_plugins
 from gpushare.editions.edition import Outcome
-from gpushare.editions.registry import MODES, find_schedule, find_transition
+from gpushare.editions.registry import find_schedule, find_transition, get_mode
 from gpushare.names import Reason
 
 
@@ -215,7 +215,7 @@ def _has_come_early(seen: NodeSnapshot, change: Change) -> bool:
     It serves nothing yet. One that is recorded for that mode has read it; in a rollback, it may
     never have left. A reboot restarts it anyway.
     """
-    from_mode, to = MODES[change.edition, change.from_mode], change.mode
+    from_mode, to = get_mode(change.edition, change.from_mode), change.mode
     if change.teardown is not None or from_mode.plugin == to.plugin or not to.reads_label:
         return False
     said, reading = find_schedule(change.edition, seen.node.labels), seen.reading
@@ -269,7 +269,7 @@ def _may_serve_another(seen: NodeSnapshot, change: Change) -> bool:
 
     The change that wrote them failed, and nothing says whether before the restart or after it.
     """
-    reading, from_mode = seen.reading, MODES[change.edition, change.from_mode]
+    reading, from_mode = seen.reading, get_mode(change.edition, change.from_mode)
     if reading is None or reading.applied.edition is not change.edition:
         # No record says what the plugin that runs has read.
         return bool(running_plugins(seen.pods, from_mode))

@@ -33,7 +33,7 @@ from gpushare.core.snapshot.actions import (
 )
 from gpushare.core.snapshot.plugin_reading import describe_unknown
 from gpushare.editions.edition import REPAIR, Outcome
-from gpushare.editions.registry import EDITIONS, MODES, desired_labels
+from gpushare.editions.registry import EDITIONS, desired_labels, get_mode
 from gpushare.names import Reason
 
 
@@ -364,7 +364,7 @@ def start(step: MemberStep) -> StepResult:
     )
     update = {"change": change, "drift": step.removals}
     records = step.seen.records.model_copy(update=update)
-    noted = note_module(step.seen, records, MODES[change.edition, change.from_mode])
+    noted = note_module(step.seen, records, get_mode(change.edition, change.from_mode))
     # The cordon and the record of the change, in one write.
     cordon = build_apply(
         node,
