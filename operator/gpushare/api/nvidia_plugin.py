@@ -14,8 +14,8 @@ FOLLOWING_LABELS = (
     "nvidia.com/gpu.sharing-strategy",
     "nvidia.com/mps.capable",
 )
-"""Of GPU feature discovery, and another value in another mode: `gpu.product` ends with `-SHARED`
-where cards are shared (internal/lm of NVIDIA/k8s-device-plugin)."""
+"""Labels of GPU feature discovery whose values depend on the mode: `gpu.product` ends with
+`-SHARED` where cards are shared (internal/lm of NVIDIA/k8s-device-plugin)."""
 
 
 def refuse_following_labels(condition: str) -> list[dict[str, str]]:

@@ -160,14 +160,14 @@ class EditionDescription:
 
     edition: Edition
     switch: str
-    """The label by which its modes are switched on and off."""
+    """Label that selects the mode."""
     find_schedule: Callable[[Mapping[str, str]], ModeName]
     """The mode that a node's labels stand for, or the label's own unknown value."""
     modes: tuple[Mode, ...]
     needs: Mapping[str, Transition]
     """Transitions by name, as in `docs/transitions.md`."""
     matrix: str
-    """A row for the mode that is left, a column for the one that is wanted, in each cell a need."""
+    """Names of transitions, in a row for the old mode and a column for the new mode."""
     build_mode: Callable[[NvidiaConfig], Mode | None] = lambda config: None
     """Builds the mode of a configuration, where users name modes. `modes` is empty then."""
     every_change: str = ""

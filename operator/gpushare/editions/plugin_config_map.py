@@ -16,7 +16,7 @@ from gpushare.editions.plugin_configs import Entry, PluginConfigs
 
 _CARDS = names.RESOURCE_WHOLE_GPU
 MAX_CHARACTERS = 4_096
-"""Of an entry that is read: one of the plugin's has a few hundred."""
+"""Limit of an entry in characters; one of the plugin has a few hundred."""
 _MAX_ERROR = 120
 _ALIKE = "all cards of a node must have the same replicas"
 _FIELDS = {SharingStrategy.TIME_SLICING: "timeSlicing", SharingStrategy.MPS: "mps"}

@@ -8,7 +8,7 @@ from gpushare.api.nvidia_plugin import NvidiaConfig
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What an entry of the ConfigMap stands for."""
+    """An entry of the ConfigMap, parsed."""
 
     config: NvidiaConfig | None = None
     """None where the entry can't be used."""
@@ -22,7 +22,7 @@ class PluginConfigs:
 
     name: str
     texts: Mapping[str, str]
-    """Its entries, by key."""
+    """Entries by key."""
     read: Callable[[str, str], Entry] = field(compare=False)
     """Reads an entry by its key and text."""
 

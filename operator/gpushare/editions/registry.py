@@ -37,7 +37,7 @@ INSTALLERS = frozenset(
 )
 """DaemonSets that load the cGPU kernel module on their nodes, also without their standard name."""
 OLD_MODE_LABELS = frozenset(k for each in EDITIONS.values() if each.successor for k in each.labels)
-"""Those of the editions that have a successor."""
+"""Labels of the editions that have a successor."""
 TRANSITIONS: Mapping[tuple[Edition, ModeName, ModeName], Transition] = {
     (each.edition, from_mode, to): each.needs[need]
     for each in EDITIONS.values()
@@ -56,9 +56,9 @@ UNKNOWN_STEPS = (
 
 
 def find_transition(edition: Edition, from_mode: ModeName, to: ModeName) -> Transition:
-    """Find what the change needs; from an unknown value of `from_mode` it is done by hand.
+    """Find the transition between two modes; from an unknown mode it is manual.
 
-    So does `mig`: nothing leads out of it by label (vendor's page on labels that control GPUs).
+    `mig` is such a mode: no label leads out of it (vendor's page on labels that control GPUs).
     """
     if need := EDITIONS[edition].every_change:
         return EDITIONS[edition].needs[need]
@@ -114,7 +114,7 @@ def shows_another(node: Node, mode: Mode) -> bool:
 
 
 def desired_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
-    """Return all labels that a member of `pool` gets."""
+    """Return all labels of a member of `pool`."""
     labels = {**get_mode(spec.edition, spec.schedule).labels, names.LABEL_POOL: pool}
     if spec.placement is not None:
         labels[names.LABEL_PLACEMENT] = str(spec.placement)
@@ -122,7 +122,7 @@ def desired_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
 
 
 def settled_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
-    """Return all labels that a member of `pool` has once its mode is verified."""
+    """Return all labels of a member of `pool` with a verified mode."""
     is_isolated = get_mode(spec.edition, spec.schedule).isolated
     verified = {names.LABEL_ISOLATION_VERIFIED: names.VERIFIED} if is_isolated else {}
     return desired_labels(pool, spec) | verified

@@ -12,15 +12,15 @@ from collections.abc import Callable
 WATCH_SECONDS = 20.0
 """The server ends each watch after this."""
 OVERTIME_SECONDS = 5.0
-"""One that goes on for so much longer is cut: a connection that died without a word is noticed."""
+"""Time after which a watch that the server did not end is cut: its connection may be dead."""
 
 
 class WatchHealth:
-    """Records when there was last a sign of one watch, or a sign that it can't be opened.
+    """Records the last sign of life of a watch.
 
-    Signs of it are a page of its list, an event, a bookmark, its end. A refusal or a failed
-    connection counts as much: the API server is away then, and that no restart of ours would mend.
-    `clock` tells seconds, and never goes back.
+    Signs are a page of its list, an event, a bookmark, and its end. A refusal or a failed
+    connection counts too: the API server is away then, which no restart of ours would solve.
+    `clock` returns seconds, and never goes back.
     """
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:

@@ -96,7 +96,7 @@ SHOWN = {"default": ("1", "none"), "share": ("4", "time-slicing"), "cgpu": ("8",
 DISCOVERED = frozenset(
     {MPS_CAPABLE, *(f"{WHOLE}.{what}" for what in ("count", "replicas", "sharing-strategy"))}
 )
-"""The labels that it writes."""
+"""Labels that GPU feature discovery writes."""
 CONFIG_MODES = {key: parse_config(key, text) for key, text in CONFIGS.items()}
 
 

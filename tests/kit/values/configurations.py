@@ -56,7 +56,7 @@ def node(labels: dict[str, str] | None = None, offered: int = 8, **more: Any) ->
 
 
 def member(schedule: ModeName = LOADED, /, **labels: str) -> Node:
-    """A node of the pool that has loaded this."""
+    """Build a node of the pool that has loaded this configuration."""
     applied = LastApplied(
         pool="training", edition=Edition.NVIDIA, schedule=schedule, plugins={"p": 0}
     )

@@ -132,7 +132,7 @@ def expect_idle(plan: StepResult | None, state: NodeState, reason: Reason) -> St
 
 
 def expect_cause(missing: Cause | None, reason: Reason, *words: str) -> Cause:
-    """What a node lacks for its mode; its message has these words in it."""
+    """Check what a node lacks for its mode, with these words in the message."""
     assert missing is not None
     assert missing.reason is reason
     assert [word for word in words if word not in missing.message] == []
