@@ -340,6 +340,18 @@ def test_the_labels_that_would_come_and_those_that_would_go_are_named() -> None:
     assert removed == "ack.node.gpu.placement"
 
 
+def test_a_contest_wakes_no_node_later_than_its_own_plan_does() -> None:
+    """A change that failed is completed where its plugin comes back, also by time alone."""
+    pool, node = a_pool(), a_settled()
+    seen = NodeContext(NodeSnapshot(node, (), parse_records(node)), is_busy=False)
+    contest = Cause(Reason.SPEC_CONTESTED, "spec.schedule keeps returning")
+    ctx = ReconcileContext(NOW, closed=contest, closed_until=NOW + timedelta(seconds=600))
+    for own, wake in ((6.0, 6.0), (None, 600.0)):
+        plan = replace(plan_of(node, pool), requeue_after_seconds=own)
+        held = suppress(plan, seen, pool, ctx)
+        assert (held.action, held.requeue_after_seconds) == (None, wake)
+
+
 @pytest.mark.parametrize(
     ("nodes", "reasons"),
     [(["gpu-9"], []), (["gpu-1"], [Reason.OWNED_BY_OTHER_POOL])],

@@ -39,8 +39,10 @@ def suppress(
         return plan
     elif contest is not None:
         # What starts is refused as by a freeze; what is written at once has to wait here.
-        wake = ((ctx.closed_until or ctx.now) - ctx.now).total_seconds()
-        return replace(keep_waiting(plan, contest), action=None, requeue_after_seconds=wake)
+        wakes = [wake for wake in (plan.requeue_after_seconds, _find_end(ctx)) if wake is not None]
+        return replace(
+            keep_waiting(plan, contest), action=None, requeue_after_seconds=min(wakes, default=None)
+        )
     else:
         reason = Reason.PAUSED
     reading = context.seen.reading
@@ -56,6 +58,11 @@ def suppress(
         start=None,
         uses_budget=False,
     )
+
+
+def _find_end(ctx: ReconcileContext) -> float | None:
+    """Return the seconds until what closes the pool ends by itself."""
+    return (ctx.closed_until - ctx.now).total_seconds() if ctx.closed_until is not None else None
 
 
 def _list_labels(context: NodeContext, pool: Pool) -> str:
