@@ -97,10 +97,10 @@ class Renewal:
         served = self.served
         if served is None or served.certificate_pem == wanted.certificate_pem:
             return wanted
-        issuer, trusted = _find_issuer(wanted), _find_issuer(served)
-        if issuer == trusted or self._is_settled(issuer):
+        issuer, current = _find_issuer(wanted), _find_issuer(served)
+        if issuer == current or self._is_settled(issuer):
             return wanted
-        if not self._is_usable(served) or trusted not in self.trust.list_authorities(self.now):
+        if not self._is_usable(served) or current not in self.trust.list_authorities(self.now):
             return wanted
         if self._find_problem(served) and self._can_issue_again(served):
             return self._issue(served)

@@ -108,7 +108,7 @@ async def _run_with_crd(
         readiness: list[http.Check] = [lambda: crd.problem, reconciler.informers.find_unlisted]
         if webhook is None:
             # Beside a webhook this would take it out of its Service.
-            readiness.append(partial(reconciler.find_unsynced, patience))
+            readiness.append(partial(reconciler.informers.find_unsynced, patience))
         else:
             liveness.append(webhook.find_stalled)
             readiness.append(webhook.find_unready)
@@ -221,7 +221,7 @@ async def _be_active(
 
     Raises `SyncLostError` after `patience_seconds` without word of something: another may see it.
     """
-    find_unsynced = partial(reconciler.find_unsynced, patience_seconds)
+    find_unsynced = partial(reconciler.informers.find_unsynced, patience_seconds)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(reconciler.informers.run())
         await reconciler.informers.wait_synced()

@@ -151,10 +151,6 @@ class Reconciler:
         limit = self._settings.resync_seconds + STANDSTILL_SECONDS
         return f"no pass has begun for {age:.0f} s" if age > limit else None
 
-    def find_unsynced(self, limit_seconds: float) -> str | None:
-        """Tell of what nothing was received for longer than this; None where all is known."""
-        return self.informers.find_unsynced(limit_seconds)
-
     async def run(self) -> None:
         """Reconcile for ever, from caches that have synced.
 

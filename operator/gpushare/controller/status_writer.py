@@ -105,10 +105,10 @@ class StatusWriter:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def mark_stale(self, pools: Collection[str] | None = None) -> None:
-        """Note that the status of these pools (None: all) may be out of date."""
-        for name, pool_state in self._planner.pool_states.items():
-            pool_state.is_stale |= pools is None or name in pools
+    def mark_stale(self, pools: Collection[str]) -> None:
+        """Note that the status of these pools may be out of date."""
+        for name in self._planner.pool_states.keys() & pools:
+            self._planner.pool_states[name].is_stale = True
 
     def _is_due(self, pool: Pool | UnreadablePool) -> bool:
         rests = self._not_before.get(pool.uid, 0.0) > time.monotonic()

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from gpushare.controller.pool_store import LIST_SECONDS
 from tests.integration.outages.fault_scenario import (
     MEMBERS,
     TOO_OLD,
@@ -14,6 +15,7 @@ from tests.integration.outages.fault_scenario import (
 from tests.kit.bench import POOLS
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.fault_proxy import Rule
+from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.values.manifests import build_pool
 
 KINDS = ("nodes", "pods", "daemonsets", "gpusharepools")
@@ -108,6 +110,30 @@ def test_a_pool_that_was_replaced_under_its_name_unseen_goes_on(scenario: Scenar
         lost.remove()
         scenario.proxy.add(Rule("GET", watch_of("gpusharepools"), status=200, body=TOO_OLD))
         scenario.proxy.cut(watch_of("gpusharepools"))
+        expect(bench, "it is adopted", lambda: bench.pool()["metadata"].get("finalizers"))
+
+
+def test_a_pool_that_is_gone_unseen_is_found_missing_by_the_list_of_the_next_minute(
+    scenario: Scenario,
+) -> None:
+    """Its finalizer was taken away by hand, and no watch shows that it went."""
+    bench = scenario.bench
+
+    def count_known() -> float:
+        return read_metric(scenario.process, "gpushare_pool_info", pool="training")
+
+    with scenario.at_rest():
+        lost = Rule("GET", watch_of("gpusharepools"), times=None, alter=lambda line: None)
+        scenario.proxy.add(lost)
+        scenario.proxy.cut(watch_of("gpusharepools"))
+        lost.wait_reached()
+        bench.call("PATCH", f"{POOLS}/training", {"metadata": {"finalizers": None}})
+        bench.delete_pool()
+        assert count_known() == 1
+        seconds = LIST_SECONDS + LATE_SECONDS
+        expect(bench, "it is known no more", lambda: not count_known(), within_seconds=seconds)
+        lost.remove()
+        bench.create_pool(build_pool(edition="Basic", schedule=scenario.mode))
         expect(bench, "it is adopted", lambda: bench.pool()["metadata"].get("finalizers"))
 
 

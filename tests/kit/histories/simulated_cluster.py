@@ -347,7 +347,7 @@ def drop_pool(cluster: Cluster, name: str) -> Cluster:
 
 
 def apply_node(cluster: Cluster, name: str, wanted: Mapping[str, str]) -> Cluster:
-    """Apply as the operator; omitted annotations of ours are removed, whoever owns them too."""
+    """Apply as the operator; omitted annotations of ours go, also where others own them."""
     node = apply_fields(cluster.nodes[name], wanted)
     left_over = names.NODE_ANNOTATIONS & node.fields.keys() - wanted.keys()
     for key in sorted(left_over):

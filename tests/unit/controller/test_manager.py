@@ -113,9 +113,9 @@ async def test_one_that_hears_nothing_of_a_kind_for_long_gives_the_lease_up(
 ) -> None:
     """Its connection is good, so it would renew the Lease for ever, and know nothing."""
     monkeypatch.setattr("gpushare.controller.pool_store.LIST_SECONDS", 0.0)
-    patience, find_unsynced = [3600.0], Reconciler.find_unsynced
+    patience, find_unsynced = [3600.0], Informers.find_unsynced
     monkeypatch.setattr(
-        Reconciler, "find_unsynced", lambda reconciler, _: find_unsynced(reconciler, patience[0])
+        Informers, "find_unsynced", lambda informers, _: find_unsynced(informers, patience[0])
     )
     cluster = EmptyCluster()
     cluster.may_vacate.set()

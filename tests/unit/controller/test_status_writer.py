@@ -64,7 +64,7 @@ async def test_a_status_that_says_the_same_is_not_written_again() -> None:
     api = LoopApi()
     reconciler = build_reconciler(api, [a_pool()])
     for _ in range(2):
-        reconciler._status_writer.mark_stale()
+        reconciler._status_writer.mark_stale({"training"})
         await pass_and_settle(reconciler)
     assert api.written("/status") == ["APPLY"]
 
@@ -123,7 +123,7 @@ async def test_what_was_started_now_is_told_once(
     api, pool = LoopApi(), a_pool(rollout={"windows": windows}, start_now=said)
     reconciler = build_reconciler(api, [pool], a_settled())
     for _ in range(3):
-        reconciler._status_writer.mark_stale()
+        reconciler._status_writer.mark_stale({"training"})
         reconciler._status_writer._not_before.clear()
         await pass_and_settle(reconciler)
     await asyncio.gather(*reconciler._events._tasks)

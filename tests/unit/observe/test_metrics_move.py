@@ -37,11 +37,11 @@ async def lead(metrics: ControllerMetrics, monkeypatch: pytest.MonkeyPatch) -> N
     async def at_once(*_: object) -> None:
         return None
 
-    informers = SimpleNamespace(run=at_once, wait_synced=at_once, relist=at_once)
-    # What ends it.
-    reconciler: Any = SimpleNamespace(
-        informers=informers, run=at_once, find_unsynced=lambda limit: "deaf"
+    informers = SimpleNamespace(
+        run=at_once, wait_synced=at_once, relist=at_once, find_unsynced=lambda limit: "deaf"
     )
+    # What ends it.
+    reconciler: Any = SimpleNamespace(informers=informers, run=at_once)
     lease: Any = SimpleNamespace(acquire=at_once, keep=at_once)
     with pytest.raises(ExceptionGroup):
         await _be_active(lease, reconciler, metrics, 1.0)

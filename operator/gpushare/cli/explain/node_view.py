@@ -15,11 +15,11 @@ from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.output.answer import Answer, Fact, Line, Styled, lay_out_facts
 from gpushare.cli.output.facts import (
+    describe_allocated,
     describe_card,
     describe_change,
     describe_isolation,
     describe_plan,
-    tell_allocated,
 )
 from gpushare.cli.output.tables import build_section, describe
 from gpushare.core.ownership.drift import describe_conflict
@@ -132,7 +132,7 @@ def _build_page(explained: NodeExplanation, document: Json) -> Iterator[Line]:
     yield from build_section("Labels", _LABELS, map(_mark_label, document["labels"]))
     yield from build_section("What it offers", _RESOURCES, document["resources"])
     yield from build_section("Plugins and components", _PLUGINS, document["plugins"])
-    cards = ({**card, "allocated": tell_allocated(card)} for card in document["cards"])
+    cards = ({**card, "allocated": describe_allocated(card)} for card in document["cards"])
     yield from build_section("Cards", _CARDS, cards)
     yield from build_section("Findings", _FINDINGS, document["findings"], {"reason": "yellow"})
     if not document["findings"]:

@@ -17,13 +17,13 @@ from gpushare.cli.cluster.basis import OF_STACKS, build_unread_lines, describe_u
 from gpushare.cli.cluster.snapshot import observe_pools
 from gpushare.cli.output.answer import Answer, Line, Styled
 from gpushare.cli.output.facts import (
+    describe_allocated,
     describe_capacity,
     describe_card,
     describe_change,
     describe_isolation,
     describe_plan,
     describe_waiting,
-    tell_allocated,
 )
 from gpushare.cli.output.tables import build_section, build_table
 from gpushare.core.snapshot.actions import READY_WITH_WARNING, NodeState
@@ -167,7 +167,7 @@ def _list_cards(node: Json) -> Iterator[Json]:
     """Yield a row for each card, of which the first names the node and its state."""
     head: Json = {"node": node["name"], "state": _note(node)}
     for card in node["cards"]:
-        row = {"gpu": card["index"], "used": _draw_bar(card), "allocated": tell_allocated(card)}
+        row = {"gpu": card["index"], "used": _draw_bar(card), "allocated": describe_allocated(card)}
         yield {**head, **row, "pods": ", ".join(card["pods"]) or " "}
         head = {"node": " ", "state": " "}
     if not node["cards"]:

@@ -81,7 +81,7 @@ def describe_card(card: Card) -> Json:
     }
 
 
-def tell_allocated(card: Json) -> str:
+def describe_allocated(card: Json) -> str:
     """Say how much of a card is allocated, and whether the scheduler allocates the rest."""
     return f"{card['allocated']}/{card['total']}{' unhealthy' * card['unhealthy']}"
 
