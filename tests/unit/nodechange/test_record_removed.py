@@ -27,7 +27,9 @@ from tests.kit.values.node_plans import (
 from tests.kit.values.objects import NOW, a_node, a_plugin_pod, a_pool
 
 POOL, PLUGIN = a_pool(schedule="cgpu"), a_plugin_pod()
+UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
 CORDONED: dict[str, Any] = {"unschedulable": True, "owns_cordon": True}
+OFFERED: dict[str, Any] = {"allocatable": {names.RESOURCE_GPU_MEMORY: 15}}
 
 
 def count_removals(node: Node) -> int:
@@ -101,3 +103,17 @@ def test_a_node_that_joins_is_uncordoned_where_it_has_no_label_yet(labels: dict[
     plan = plan_of(node, POOL, PLUGIN)
     assert plan.reason is Reason.RECORD_REMOVED
     assert expect_apply(plan).cordon is bool(labels)
+
+
+def test_a_cordon_without_its_record_stays_until_another_controller_is_done() -> None:
+    """What it drained relies on a cordon that is ours, and nothing else says so."""
+    node, pool = a_settled(**CORDONED, **OFFERED), a_pool(schedule="share")
+    assert not expect_apply(plan_of(node, pool, PLUGIN)).cordon
+    at_work = replace(node, labels={**node.labels, UPGRADE: "drain-required"})
+    plan = plan_of(at_work, pool, PLUGIN)
+    if plan.action is not None:
+        assert expect_apply(plan).cordon
+        at_work = written(at_work, plan.action)
+    expect_idle(plan_of(at_work, pool, PLUGIN), NodeState.BLOCKED, Reason.UNDER_MAINTENANCE)
+    done = replace(at_work, labels={**at_work.labels, UPGRADE: "upgrade-done"})
+    assert not expect_apply(plan_of(done, pool, PLUGIN)).cordon

@@ -164,6 +164,9 @@ def plan_labels(
         applied = build_last_applied(seen, pool.name, mode, restart_pending=True)
     else:
         applied, missing = update_last_applied(seen, pool, mode, ctx)
+    if seen.node.owns_cordon:
+        # The change's record is gone, and another controller may rely on the cordon.
+        missing = missing or seen.maintenance
     found = extend_initial_values(seen.records.initial_values, seen.node, frozenset(labels))
     if names.LABEL_PLACEMENT not in wanted:
         # The pool has given it up: a manager that writes it next conflicts with nothing.
