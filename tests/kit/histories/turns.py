@@ -41,7 +41,11 @@ def read_beginning(action: object, before: Change | None) -> Change | None:
     change = Change.model_validate_json(action.annotations[names.ANNOTATION_CHANGE])
     if change.phase is not ChangePhase.CORDONED or change.rolls_back is not None:
         return None
-    return change if before is None or before.since != change.since else None
+    if before is None or before.since == change.since:
+        return change if before is None else None
+    # Its deadline runs anew once another controller is done: that begins nothing.
+    resumed = before.model_copy(update={"since": change.since, "maintenance": None})
+    return None if before.maintenance is not None and resumed == change else change
 
 
 def expect_turn(

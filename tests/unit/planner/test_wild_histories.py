@@ -20,7 +20,7 @@ from tests.unit.planner.test_planner_histories import EVENTS, PHASES, Histories
 
 HISTORIES = int(os.environ.get("GPUSHARE_HISTORIES", "0"))
 """By `make fuzz`: so many new ones; else the same forty every time."""
-FIXED = (*range(40), "d2-209", "e1-217")
+FIXED = (*range(40), "d2-209", "e1-217", "g1-34")
 BATCHES = 8
 EDITIONS = (*[Edition.PROFESSIONAL] * 2, Edition.BASIC, Edition.NVIDIA)
 STEPS = 8
