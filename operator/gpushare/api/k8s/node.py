@@ -1,10 +1,10 @@
 """Parses a Node, and the ConfigMap of its unhealthy cards."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from sys import intern
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from gpushare import names
 from gpushare.api.k8s.card_annotations import parse_number
@@ -129,7 +129,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
     annotations, capacity = meta.get("annotations") or {}, status.get("capacity") or {}
     allocatable = status.get("allocatable") or {}
     info = status.get("nodeInfo") or {}
-    ours, managers, written_at, cordoned_by = _read_managers(meta)
+    ownership = _read_ownership(meta.get("managedFields") or ())
     condition = _find_ready(status)
     ready = condition.get("status") == "True"
     return Node(
@@ -150,36 +150,19 @@ def parse_node(raw: dict[str, Any]) -> Node:
         machine_id=info.get("machineID", ""),
         kernel_version=intern(info.get("kernelVersion", "")),
         container_runtime=intern(info.get("containerRuntimeVersion", "")),
-        allocatable=_parse_resources(
-            (resource, amount)
-            for resource, amount in allocatable.items()
-            if resource in names.GPU_RESOURCES or resource.startswith(names.RESOURCE_MIG_PREFIX)
-        ),
+        allocatable=_parse_resources(allocatable, names.RESOURCE_MIG_PREFIX, names.GPU_RESOURCES),
         host=parse_allocatable(str(allocatable.get("cpu")), str(allocatable.get("memory"))),
-        capacity=_parse_resources(
-            (resource, amount)
-            for resource, amount in capacity.items()
-            if resource.startswith(names.CARD_RESOURCE_PREFIXES)
-        ),
+        capacity=_parse_resources(capacity, names.CARD_RESOURCE_PREFIXES),
         gpu_count=min(parse_quantity(capacity.get(names.RESOURCE_GPU_COUNT, 0)) or 0, MAX_CARDS),
-        owned=share(
-            frozenset(
-                key.removeprefix("f:")
-                for part in ("f:labels", "f:annotations")
-                for key in ours.get("f:metadata", {}).get(part, {})
-                if key != "."
-            )
-        ),
-        managers=share_mapping(tuple(managers.items())),
-        written_at=share_mapping(tuple(written_at.items())),
+        owned=ownership.owned,
+        managers=ownership.managers,
+        written_at=ownership.written_at,
         retry=annotations.get(names.ANNOTATION_RETRY, ""),
         teardown=annotations.get(names.ANNOTATION_TEARDOWN, ""),
-        maintenance_annotations=share_mapping(
-            tuple((k, annotations[k]) for k in names.MAINTENANCE_ANNOTATIONS if k in annotations)
-        ),
+        maintenance_annotations=_read_maintenance(annotations),
         deleting="deletionTimestamp" in meta,
-        owns_cordon=bool(spec.get("unschedulable")) and "f:unschedulable" in ours.get("f:spec", {}),
-        cordoned_by=share(cordoned_by),
+        owns_cordon=bool(spec.get("unschedulable")) and ownership.owns_cordon,
+        cordoned_by=ownership.cordoned_by,
     )
 
 
@@ -196,20 +179,34 @@ def _find_taints(raw: Mapping[str, Any]) -> tuple[Taint, ...]:
     return share(tuple(taint for taint in parse_taints(raw) if taint.key not in MIRRORED_KEYS))
 
 
-def _parse_resources(amounts: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
-    return share_mapping(tuple((each, parse_quantity(amount) or 0) for each, amount in amounts))
+def _read_maintenance(annotations: Mapping[str, str]) -> Mapping[str, str]:
+    keys = names.MAINTENANCE_ANNOTATIONS
+    return share_mapping(tuple([(key, annotations[key]) for key in keys if key in annotations]))
 
 
-def _read_managers(
-    meta: Mapping[str, Any],
-) -> tuple[dict[str, Any], dict[str, str], dict[str, datetime], frozenset[str]]:
-    """Return our fields, other managers of our labels, the earliest times of mode labels, and other
-    managers of the cordon."""
+def _parse_resources(
+    amounts: Mapping[str, Any], prefixes: str | tuple[str, ...], full_names: Collection[str] = ()
+) -> Mapping[str, int]:
+    kept = [each for each in amounts if each in full_names or each.startswith(prefixes)]
+    return share_mapping(tuple([(each, parse_quantity(amounts[each]) or 0) for each in kept]))
+
+
+class _Ownership(NamedTuple):
+    """Fields of a `Node` that are read from its managedFields."""
+
+    owned: frozenset[str]
+    owns_cordon: bool
+    managers: Mapping[str, str]
+    written_at: Mapping[str, datetime]
+    cordoned_by: frozenset[str]
+
+
+def _read_ownership(entries: Iterable[Mapping[str, Any]]) -> _Ownership:
     ours: dict[str, Any] = {}
     cordoned_by: set[str] = set()
     managers: dict[str, str] = {}
     written_at: dict[str, datetime] = {}
-    for entry in meta.get("managedFields") or ():
+    for entry in entries:
         fields = entry.get("fieldsV1") or {}
         if is_our_entry(entry):
             ours = fields
@@ -222,7 +219,19 @@ def _read_managers(
                 managers[key] = entry.get("manager") or ""
                 if key in names.MODE_LABELS and (moment := _parse_moment(entry.get("time"))):
                     written_at[key] = min(moment, written_at.get(key, moment))
-    return ours, managers, written_at, frozenset(cordoned_by)
+    return _Ownership(
+        share(_list_owned(ours)),
+        "f:unschedulable" in ours.get("f:spec", {}),
+        share_mapping(tuple(managers.items())),
+        share_mapping(tuple(written_at.items())),
+        share(frozenset(cordoned_by)),
+    )
+
+
+def _list_owned(ours: Mapping[str, Any]) -> frozenset[str]:
+    metadata = ours.get("f:metadata", {})
+    keys = (*metadata.get("f:labels", ()), *metadata.get("f:annotations", ()))
+    return frozenset([key.removeprefix("f:") for key in keys if key != "."])
 
 
 def _parse_moment(value: object) -> datetime | None:

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import lru_cache
 from sys import intern
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -73,6 +73,8 @@ _LACKS_GPU = re.compile(
 """The scheduler's message for a node that lacks resources of shared cards (kube-scheduler,
 plugins/noderesources/fit.go), or GPU Memory on one card (gpushare-scheduler-extender), but not
 another resource such as `example.com/gpu`."""
+_PLUGIN = "nvidia-device-plugin"
+"""Value of the label `component` of the whole-card plugin's pods."""
 _MIRROR = "kubernetes.io/config.mirror"
 """Annotation of a mirror pod, which stands for a static pod."""
 _SOURCE = "kubernetes.io/config.source"
@@ -202,62 +204,33 @@ def parse_pod(
     pods are parsed that only matter to a user.
     """
     meta, shape = raw["metadata"], parse_pod_shape(raw)
-    spec = shape.spec or Spec()
-    requests = count_gpu_requests(spec)
-    owner = _find_controller(meta)
-    by_daemonset = owner.get("kind") == "DaemonSet"
-    # A DaemonSet's pods follow the label that they select, so they block no change.
-    selects = _NO_SELECTION if by_daemonset else _find_selected(spec)
-    is_routed = any(key in CHOOSING for key, _ in selects)
-    namespace = meta["namespace"]
-    raw_spec, daemonset, unrequested = raw.get("spec") or {}, "", ""
-    paths = list_host_paths(raw_spec)
-    if by_daemonset:
-        daemonset = _find_daemonset(meta, owner, spec, paths, plugin_namespaces, standard_names)
-    annotations = meta.get("annotations") or {}
-    static = namespace in plugin_namespaces and _is_static_plugin(meta, annotations)
-    status = raw.get("status") or {}
-    node = spec.node_name or ""
-    if paths and not static:
-        named, containers = str(owner.get("name", "")), raw_spec.get("containers") or ()
-        daemonset = identify_plugin_by_folder(daemonset, named, containers, paths)
-    if node and not (requests or by_daemonset or static):
-        unrequested = find_unrequested_cards(raw_spec, spec, paths)
+    spec, status = shape.spec or Spec(), raw.get("status") or {}
+    owner, annotations = _find_controller(meta), meta.get("annotations") or {}
+    role = _find_role(raw, spec, owner, plugin_namespaces, standard_names)
+    requests, selects, daemonset, unrequested, static, claims = role
     if not for_users:
-        unrequested = "" if unrequested == ALL_DEVICES else unrequested
         daemonset = "" if daemonset == UNKNOWN_PLUGIN else daemonset
-    claims = list_claims(namespace, spec, status) if node else ()
-    if not (requests or selects or daemonset or static or claims or unrequested):
+        unrequested = "" if unrequested == ALL_DEVICES else unrequested
+    if not (requests or selects or daemonset or unrequested or static or claims):
         return None
-    ready = _find_condition(status, "Ready")
-    since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
-    created, started = meta.get("creationTimestamp"), status.get("startTime")
     shares = names.RESOURCE_GPU_MEMORY in requests
-    asks_for_cards = bool(requests) and not shares
-    card_memory = _sum_card_memory(spec.containers) if shares else 0
-    scheduled = _find_condition(status, "PodScheduled")
-    reason = intern(scheduled.get("reason") or "")
-    in_full = scheduled.get("message") or ""
-    message = intern(in_full[:MAX_MESSAGE])
-    past = None if node else parse_past_decision(annotations)
+    gpu_share = _read_gpu_share(meta, spec, status, owner) if shares else _NO_GPU_SHARE
+    ready_since = _find_ready_since(status)
+    unschedulable, unscheduled, lacks_gpu = _read_scheduling(status)
     return Pod(
-        namespace=intern(namespace),
+        namespace=intern(meta["namespace"]),
         name=meta["name"],
         uid=meta["uid"],
-        node=intern(node),
+        node=intern(spec.node_name or ""),
         phase=intern(status.get("phase") or "Pending"),
         deleting="deletionTimestamp" in meta,
-        ready=since is not None,
-        ready_since=datetime.fromisoformat(since) if since else None,
-        restarts=sum(
-            container.get("restartCount", 0) for container in status.get("containerStatuses") or ()
-        ),
+        ready=ready_since is not None,
+        ready_since=ready_since,
+        restarts=_count_restarts(status),
         crash=_describe_crash(status) if daemonset or static else "",
         requests=share_mapping(tuple(requests.items())) if requests else NOTHING,
-        card_memory=card_memory,
         claims=claims,
         selects=share(selects) if selects else _NO_SELECTION,
-        containers=share(_find_sharing(spec)) if shares else (),
         requires_isolation=(
             annotations.get(names.ANNOTATION_ISOLATION) == names.ISOLATION_REQUIRED
         ),
@@ -265,21 +238,22 @@ def parse_pod(
         is_static_plugin=static,
         unrequested=intern(unrequested),
         owner=intern(str(owner.get("uid", ""))),
-        workload=share(name_workload(meta, owner)) if shares else None,
-        # A failed binding leaves its entry on a pod that holds no card.
-        cards=_read_cards(spec, annotations, card_memory) if shares and node else NOTHING,
-        has_card=_find_card(annotations, status) if shares else True,
-        card_count=_count_cards(meta) if shares else 1,
-        created=datetime.fromisoformat(created) if created else None,
-        started=datetime.fromisoformat(started) if started and asks_for_cards else None,
-        unschedulable=message if reason in _UNSCHEDULABLE else "",
-        unscheduled=share((reason, message)),
-        lacks_gpu=_finds_lack(in_full) if in_full and reason == _REFUSED else None,
-        host=NO_REQUEST if node or not shares else count_host_requests(spec),
+        created=_parse_time(meta.get("creationTimestamp")),
+        started=_parse_time(status.get("startTime")) if requests and not shares else None,
+        unschedulable=unschedulable,
+        unscheduled=unscheduled,
+        lacks_gpu=lacks_gpu,
         gates=_list_gates(spec) if spec.scheduling_gates else (),
-        ranked_pools=share(past.ranked_pools) if past is not None else (),
-        unrouted=bool(requests) and not is_routed and _is_unrouted(shape, schedulers),
-        is_evictable=not by_daemonset and _MIRROR not in annotations,
+        ranked_pools=() if spec.node_name else _list_ranked_pools(annotations),
+        unrouted=_is_unrouted(shape, spec, requests, selects, schedulers),
+        is_evictable=owner.get("kind") != "DaemonSet" and _MIRROR not in annotations,
+        card_memory=gpu_share.card_memory,
+        containers=gpu_share.containers,
+        workload=gpu_share.workload,
+        cards=gpu_share.cards,
+        has_card=gpu_share.has_card,
+        card_count=gpu_share.card_count,
+        host=gpu_share.host,
     )
 
 
@@ -295,6 +269,76 @@ def judge_claims(pod: Pod, claims: Mapping[str, bool | None] | None) -> Pod:
     results = {(claims or {}).get(key) for key in pod.claims}
     unknown = None in results and not is_waiting
     return replace(pod, has_claimed_cards=True if True in results else None if unknown else False)
+
+
+class _Role(NamedTuple):
+    """Fields of a `Pod` of which one at least is set where decisions depend on the pod."""
+
+    requests: Mapping[str, int]
+    selects: frozenset[tuple[str, str]]
+    daemonset: str
+    unrequested: str
+    is_static_plugin: bool
+    claims: tuple[str, ...]
+
+
+def _find_role(
+    raw: Mapping[str, Any],
+    spec: Spec,
+    owner: Mapping[str, Any],
+    plugin_namespaces: Collection[str],
+    standard_names: Mapping[str, str],
+) -> _Role:
+    meta, raw_spec = raw["metadata"], raw.get("spec") or {}
+    by_daemonset, static = (
+        owner.get("kind") == "DaemonSet",
+        _is_static_plugin(meta, plugin_namespaces),
+    )
+    requests, paths = count_gpu_requests(spec), list_host_paths(raw_spec)
+    daemonset = unrequested = ""
+    if by_daemonset:
+        daemonset = _find_daemonset(meta, owner, spec, paths, plugin_namespaces, standard_names)
+    if paths and not static:
+        named, containers = str(owner.get("name", "")), raw_spec.get("containers") or ()
+        daemonset = identify_plugin_by_folder(daemonset, named, containers, paths)
+    if spec.node_name and not (requests or by_daemonset or static):
+        unrequested = find_unrequested_cards(raw_spec, spec, paths)
+    # A DaemonSet's pods follow the label that they select, so they block no change.
+    selects = _NO_SELECTION if by_daemonset else _find_selected(spec)
+    claims = list_claims(meta["namespace"], spec, raw.get("status") or {}) if spec.node_name else ()
+    return _Role(requests, selects, daemonset, unrequested, static, claims)
+
+
+class _GpuShare(NamedTuple):
+    """Fields of a `Pod` that requests GPU memory, and their values for any other."""
+
+    card_memory: int = 0
+    containers: tuple[SharingContainer, ...] = ()
+    workload: Workload | None = None
+    cards: Mapping[int, int] = NOTHING
+    has_card: bool | None = True
+    card_count: int = 1
+    host: HostResources = NO_REQUEST
+
+
+_NO_GPU_SHARE = _GpuShare()
+
+
+def _read_gpu_share(
+    meta: Mapping[str, Any], spec: Spec, status: Mapping[str, Any], owner: Mapping[str, Any]
+) -> _GpuShare:
+    annotations, is_bound = meta.get("annotations") or {}, bool(spec.node_name)
+    card_memory = _sum_card_memory(spec.containers)
+    return _GpuShare(
+        card_memory,
+        share(_find_sharing(spec)),
+        share(name_workload(meta, owner)),
+        # A failed binding leaves its entry on a pod that holds no card.
+        _read_cards(spec, annotations, card_memory) if is_bound else NOTHING,
+        _find_card(annotations, status),
+        _count_cards(meta),
+        NO_REQUEST if is_bound else count_host_requests(spec),
+    )
 
 
 def _read_cards(spec: Spec, annotations: Mapping[str, str], card_memory: int) -> Mapping[int, int]:
@@ -330,6 +374,15 @@ def _find_sharing(spec: Spec) -> tuple[SharingContainer, ...]:
     return tuple(sharing)
 
 
+def _read_scheduling(status: Mapping[str, Any]) -> tuple[str, tuple[str, str], bool | None]:
+    """Return `unschedulable`, `unscheduled` and `lacks_gpu` of a `Pod`."""
+    condition = _find_condition(status, "PodScheduled")
+    reason, in_full = intern(condition.get("reason") or ""), condition.get("message") or ""
+    message = intern(in_full[:MAX_MESSAGE])
+    lacks_gpu = _finds_lack(in_full) if in_full and reason == _REFUSED else None
+    return message if reason in _UNSCHEDULABLE else "", share((reason, message)), lacks_gpu
+
+
 @lru_cache(_MESSAGES)
 def _finds_lack(message: str) -> bool:
     return _LACKS_GPU.search(message) is not None
@@ -339,10 +392,18 @@ def _list_gates(spec: Spec) -> tuple[str, ...]:
     return share(tuple([each.name or "" for each in spec.scheduling_gates or ()]))
 
 
-def _is_static_plugin(meta: Mapping[str, Any], annotations: Mapping[str, str]) -> bool:
+def _list_ranked_pools(annotations: Mapping[str, str]) -> tuple[str, ...]:
+    past = parse_past_decision(annotations)
+    return share(past.ranked_pools) if past is not None else ()
+
+
+def _is_static_plugin(meta: Mapping[str, Any], plugin_namespaces: Collection[str]) -> bool:
     """Tell whether this is the plugin's static pod, by the label that the DaemonSet's pods have too
     and the source that only the kubelet sets (vendor's page on updating the device plugin)."""
-    if (meta.get("labels") or {}).get("component") != "nvidia-device-plugin":
+    if meta["namespace"] not in plugin_namespaces:
+        return False
+    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    if labels.get("component") != _PLUGIN:
         return False
     return annotations.get(_SOURCE) == "file" or _MIRROR in annotations
 
@@ -373,6 +434,19 @@ def _find_condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
         if condition.get("type") == kind:
             return cast(Mapping[str, Any], condition)
     return {}
+
+
+def _find_ready_since(status: Mapping[str, Any]) -> datetime | None:
+    ready = _find_condition(status, "Ready")
+    return _parse_time(ready.get("lastTransitionTime")) if ready.get("status") == "True" else None
+
+
+def _parse_time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _count_restarts(status: Mapping[str, Any]) -> int:
+    return sum(each.get("restartCount", 0) for each in status.get("containerStatuses") or ())
 
 
 def _describe_crash(status: Mapping[str, Any]) -> str:
@@ -408,9 +482,16 @@ def _count_cards(meta: Mapping[str, Any]) -> int:
     return parse_count((meta.get("labels") or {}).get(names.LABEL_CARD_COUNT, "")) or 1
 
 
-def _is_unrouted(pod: PodShape, schedulers: Collection[str]) -> bool:
+def _is_unrouted(
+    pod: PodShape,
+    spec: Spec,
+    requests: Mapping[str, int],
+    selects: Iterable[tuple[str, str]],
+    schedulers: Collection[str],
+) -> bool:
     """Tell whether the webhook would route the pod, apart from the node that the scheduler set."""
-    spec = pod.spec or Spec()
+    if not requests or any(key in CHOOSING for key, _ in selects):
+        return False
     if spec.scheduling_gates:
         # The owner of the gate may still select nodes for it.
         return False
