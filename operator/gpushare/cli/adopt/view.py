@@ -14,11 +14,15 @@ from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster, with_pools
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
 from gpushare.cli.output.data import Json, render_manifests
+from gpushare.cli.output.tables import build_table
 
 EMPTY = (
     f"The plan is empty: nodes get only the operator's labels and annotations ({names.GROUP}/), no "
     "other label, no cordon, no restart and no reboot"
 )
+_POOLS = "POOL:name,EDITION:edition,MODE:schedule,PLACEMENT:placement,NODES:count,MEMBERS:selects"
+_POOLS_WIDE = f"{_POOLS},NAMES:nodes"
+_CHANGES = "NODE:name,POOL:pool,LABELS:labelChanges,CHANGE:does"
 NOTHING = "Nothing to adopt: no node outside a pool carries a mode's label"
 
 
@@ -37,22 +41,33 @@ def adopt(access: Access, *, node_pool_label: str, observe: bool) -> Answer:
     if observe:
         for manifest in manifests:
             manifest["spec"]["reconcile"] = "Observe"
-    changes, conclusion = proof.changes, _conclude(described.pools, proof.changes)
-    head = [conclusion, *(str(note) for note in notes if not note.is_of_pool)]
+    document: Json = {
+        "pools": {"apiVersion": "v1", "kind": "List", "items": manifests},
+        "adopted": [_describe_pool(pool) for pool in described.pools],
+        "planIsEmpty": not proof.changes,
+        "nodes": [_describe_node(each) for each in proof.simulated],
+        "notes": [describe_note(note) for note in notes],
+    }
+    head = [_conclude(document), *(str(note) for note in notes if not note.is_of_pool)]
     return Answer(
-        {
-            "pools": {"apiVersion": "v1", "kind": "List", "items": manifests},
-            "planIsEmpty": not changes,
-            "nodes": [_describe_node(each) for each in proof.simulated],
-            "notes": [describe_note(note) for note in notes],
-        },
-        lambda document, wide: _build_page(described.pools, conclusion, changes, notes, wide=wide),
-        manifests=render_manifests(
-            head, manifests, _build_comments(described.pools, changes, notes)
-        ),
+        document,
+        _build_page,
+        manifests=render_manifests(head, manifests, _build_comments(document, notes)),
         notes=tuple(map(str, notes)),
-        exit_code=Exit.CHANGES if changes else Exit.OK,
+        exit_code=Exit.CHANGES if proof.changes else Exit.OK,
     )
+
+
+def _describe_pool(pool: AdoptedPool) -> Json:
+    carried = pool.carried
+    return {
+        "name": pool.name,
+        "edition": str(carried.edition),
+        "schedule": str(carried.schedule),
+        "placement": str(carried.placement or "") or None,
+        "selects": _describe_membership(pool.membership),
+        "nodes": list(pool.nodes),
+    }
 
 
 def _describe_node(each: Simulated) -> Json:
@@ -67,6 +82,8 @@ def _describe_node(each: Simulated) -> Json:
         "restartsPlugin": each.restarts,
         "reboots": each.reboots,
         "planIsEmpty": each.is_empty,
+        "labelChanges": _describe_labels(each),
+        "does": _describe_change(each),
     }
 
 
@@ -75,74 +92,60 @@ def describe_note(note: Note) -> Json:
     return {
         "code": str(note.code),
         "pools" if note.is_of_pool else "nodes": list(note.names),
+        "about": note.about,
         "message": note.message,
+        "text": note.text,
         "leftOut": note.code.leaves_out,
     }
 
 
-def _conclude(pools: Sized, changes: Sized) -> str:
-    if not pools:
+def _conclude(document: Json) -> str:
+    if not document["adopted"]:
         return NOTHING
+    changes = _list_changes(document)
     return f"The plan is not empty: {_count(changes)} would change" if changes else EMPTY
 
 
-def _build_page(
-    pools: Sequence[AdoptedPool],
-    conclusion: str,
-    changes: Sequence[Simulated],
-    notes: Sequence[Note],
-    *,
-    wide: bool,
-) -> Iterator[Line]:
+def _list_changes(document: Json) -> list[Json]:
+    return [node for node in document["nodes"] if not node["planIsEmpty"]]
+
+
+def _build_page(document: Json, wide: bool) -> Iterator[Line]:
+    pools = [{**pool, "count": len(pool["nodes"])} for pool in document["adopted"]]
     if pools:
-        header = ["POOL", "EDITION", "MODE", "PLACEMENT", "NODES", "MEMBERS"]
-        rows: list[Line] = [_build_row(pool, wide=wide) for pool in pools]
-        yield from lay_out([*header, "NAMES"] if wide else header, rows)
+        yield from build_table(_POOLS_WIDE if wide else _POOLS, pools, indent=0)
         yield ()
-    yield (conclusion,)
-    if changes:
+    yield (_conclude(document),)
+    if changes := build_table(_CHANGES, _list_changes(document)):
         yield ()
-        told = [(c.node, c.pool, _tell_labels(c) or "-", _tell_change(c)) for c in changes]
-        yield from lay_out(("NODE", "POOL", "LABELS", "CHANGE"), told, indent=2)
-    yield from build_notes(notes)
+        yield from changes
+    yield from build_notes(document["notes"])
 
 
-def _build_comments(
-    pools: Sequence[AdoptedPool], changes: Sequence[Simulated], notes: Sequence[Note]
-) -> dict[str, list[str]]:
+def _build_comments(document: Json, notes: Sequence[Note]) -> dict[str, list[str]]:
     """Build the comments that stand above each pool."""
-    comments = {pool.name: [f"{_count(pool.nodes)}: {list_names(pool.nodes)}"] for pool in pools}
+    comments = {
+        pool["name"]: [f"{_count(pool['nodes'])}: {list_names(tuple(pool['nodes']))}"]
+        for pool in document["adopted"]
+    }
     for note in notes:
         for name in note.names if note.is_of_pool else ():
             comments[name].append(f"{note.code}: {note.message}")
-    for change in changes:
-        told = "; ".join(filter(None, (_tell_labels(change), _tell_change(change))))
-        comments[change.pool].append(f"would change {change.node}: {told}")
+    for change in _list_changes(document):
+        changes = "; ".join(filter(None, (change["labelChanges"], change["does"])))
+        comments[change["pool"]].append(f"would change {change['name']}: {changes}")
     return comments
 
 
-def build_notes(notes: Sequence[Note]) -> Iterator[Line]:
-    """Build the table of notes; nothing where there are none."""
+def build_notes(notes: Sequence[Json]) -> Iterator[Line]:
+    """Build the table of described notes; nothing where there are none."""
     rows: list[Line] = []
     for note in notes:
-        code = Styled(note.code, "red" if note.code.leaves_out else "yellow")
-        rows.append((code, note.about, note.text))
+        code = Styled(note["code"], "red" if note["leftOut"] else "yellow")
+        rows.append((code, note["about"], note["text"]))
     if rows:
         yield from ((), (Styled("Notes", "bold"),))
         yield from lay_out(("CODE", "ABOUT", "WHAT"), rows, indent=2)
-
-
-def _build_row(pool: AdoptedPool, *, wide: bool) -> Line:
-    carried = pool.carried
-    row = (
-        pool.name,
-        str(carried.edition),
-        str(carried.schedule),
-        str(carried.placement or "-"),
-        str(len(pool.nodes)),
-        _describe_membership(pool.membership),
-    )
-    return (*row, ", ".join(pool.nodes)) if wide else row
 
 
 def _describe_membership(nodes: Nodes) -> str:
@@ -163,15 +166,15 @@ def _count(nodes: Sized) -> str:
     return "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
 
 
-def _tell_labels(change: Simulated) -> str:
-    told = []
+def _describe_labels(change: Simulated) -> str:
+    changes = []
     for key, (of, to) in change.changed_labels.items():
         new = f"{key}={to}" if to is not None else f"{key} removed"
-        told.append(f"{new} (absent)" if of is None else f"{new} (was {of})")
-    return ", ".join(told)
+        changes.append(f"{new} (absent)" if of is None else f"{new} (was {of})")
+    return ", ".join(changes)
 
 
-def _tell_change(change: Simulated) -> str:
+def _describe_change(change: Simulated) -> str:
     plan = change.plan
     if not change.changes_mode:
         return "mode unchanged, no restart"

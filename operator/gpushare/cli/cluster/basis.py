@@ -40,10 +40,10 @@ def build_answer(
     def build(document: Json, wide: bool) -> Iterator[Line]:
         yield from build_page(document, wide)
         yield from build_unread_lines(document["unread"], wide=wide)
-        yield from build_setup_lines(known, about, wide=wide)
+        yield from build_setup_lines(document, wide=wide)
 
-    setup, unread = describe_setup(known), describe_unread(cluster, lacks)
-    return Answer({**document, "setup": setup, "unread": unread}, build)
+    unread = describe_unread(cluster, lacks)
+    return Answer({**document, **describe_setup(known, about), "unread": unread}, build)
 
 
 def describe_unread(cluster: Cluster, lacks: Lacks) -> list[Json]:
@@ -67,21 +67,27 @@ def build_unread_lines(unread: Sequence[Json], *, wide: bool) -> Iterator[Line]:
     yield from lay_out(header[: len(columns)], rows, indent=2)
 
 
-def describe_setup(known: KnownSetup) -> Json:
-    """Describe each variable with its value and where that is from."""
-    document: Json = describe(dict(sorted(known.settings.items())))
-    return document
+def describe_setup(known: KnownSetup, about: Sequence[Variable]) -> Json:
+    """Describe each variable with its value and source; in sentences those that an answer is
+    `about`."""
+    return {
+        "setup": describe(dict(sorted(known.settings.items()))),
+        "basis": {
+            "assumed": known.tell_assumed(about),
+            "sources": known.tell_sources(about),
+            "elsewhere": known.elsewhere,
+        },
+    }
 
 
-def build_setup_lines(
-    known: KnownSetup, about: Sequence[Variable], *, wide: bool = False
-) -> Iterator[Line]:
-    """Yield a line with the assumed settings that the answer is `about`; wide, with all sources."""
-    if told := known.tell_assumed(about):
+def build_setup_lines(document: Json, *, wide: bool) -> Iterator[Line]:
+    """Yield a line with the settings that were assumed; wide, with the source of each."""
+    basis = document["basis"]
+    if basis["assumed"]:
         yield ()
-        yield (Styled(told, "dim"),)
+        yield (Styled(basis["assumed"], "dim"),)
     elif wide:
         yield ()
-        yield (Styled(f"Set by {known.tell_sources(about)}", "dim"),)
-    if known.elsewhere:
-        yield (Styled(known.elsewhere, "yellow"),)
+        yield (Styled(f"Set by {basis['sources']}", "dim"),)
+    if basis["elsewhere"]:
+        yield (Styled(basis["elsewhere"], "yellow"),)

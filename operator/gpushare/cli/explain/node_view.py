@@ -61,7 +61,7 @@ def explain_one_node(access: Access, name: str) -> Answer:
 
     return build_answer(
         _describe(explained, taints, installed=installed),
-        lambda document, wide: _build_page(explained, document),
+        _build_page,
         cluster,
         _LACKS,
         seen.known,
@@ -87,12 +87,22 @@ def _describe(
         "cordoned": node.unschedulable,
         "cordonedByOperator": node.owns_cordon,
         "taints": [str(taint) for taint in taints],
+        "hasGpus": explained.has_gpus,
         "operatorInstalled": installed,
         "pool": explained.pool,
         "claimants": claimants,
         "edition": describe(explained.edition),
         "modeByLabels": str(explained.labelled) or None,
+        "modeIsKnown": explained.mode is not None,
         "modeApplied": None if applied is None else str(applied.schedule),
+        "applied": None
+        if applied is None
+        else {
+            "edition": str(applied.edition),
+            "schedule": str(applied.schedule),
+            "pool": applied.pool,
+            "restartPending": applied.restart_pending,
+        },
         "stacks": [
             {"name": str(stack), "evidence": list(evidence)}
             for stack, evidence in explained.stacks.items()
@@ -117,17 +127,17 @@ def _describe(
     }
 
 
-def _build_page(explained: NodeExplanation, document: Json) -> Iterator[Line]:
+def _build_page(document: Json, wide: bool) -> Iterator[Line]:
     yield (Styled(f"Node {document['name']}", "bold"), f"  {_tell_state(document)}")
     if document["operatorInstalled"] is False:
         text = f"  The cluster has no {names.PLURAL}.{names.GROUP}, so no pool has the node"
         yield (Styled(text, "yellow"),)
-    if not (explained.has_gpus or document["claimants"]):
+    if not (document["hasGpus"] or document["claimants"]):
         # Without its pods its plugins are unknown.
         plugin = ", no device plugin" if document["isolation"] is not None else ""
         yield (f"  The node has nothing of GPUs: no label, no resource{plugin}",)
         return
-    yield from lay_out_facts(_build_facts(explained, document))
+    yield from lay_out_facts(_build_facts(document))
     yield from build_section("Pools that claim it", _CLAIMANTS, document["claimants"] or ())
     yield from build_section("Labels", _LABELS, map(_mark_label, document["labels"]))
     yield from build_section("What it offers", _RESOURCES, document["resources"])
@@ -154,16 +164,16 @@ def _tell_who(document: Json) -> str:
     return "the operator" if document["cordonedByOperator"] else "a user"
 
 
-def _build_facts(explained: NodeExplanation, document: Json) -> Iterator[Fact]:
+def _build_facts(document: Json) -> Iterator[Fact]:
     pool, change, isolation = document["pool"], document["change"], document["isolation"]
     yield "Pool", pool or ("none" if pool is None else "none (deleted)")
     if document["edition"] is not None:
         said = f"{document['modeByLabels'] or ''} ({document['edition']})"
-        known = said if explained.mode is not None else Styled(f"{said}, unknown", "red")
+        known = said if document["modeIsKnown"] else Styled(f"{said}, unknown", "red")
         yield "Mode by labels", known
-    if (applied := explained.records.applied) is not None:
-        waits = ", plugin restart pending" if applied.restart_pending else ""
-        told = f"{applied.schedule} ({applied.edition}) by pool {applied.pool}{waits}"
+    if (applied := document["applied"]) is not None:
+        waits = ", plugin restart pending" if applied["restartPending"] else ""
+        told = f"{applied['schedule']} ({applied['edition']}) by pool {applied['pool']}{waits}"
         yield "Mode applied", told
     if change is not None:
         under_way = "not started" if change["phase"] == ChangePhase.DEFERRED else "in progress"

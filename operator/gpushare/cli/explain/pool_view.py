@@ -50,12 +50,9 @@ def explain_one_pool(access: Access, name: str) -> Answer:
     every = find_waiting(seen, planner.pool_states, cluster.taken_at)
     waiting = [each for each in every if name in each.pod.pools]
     adopted = _is_adopted(cluster, explained)
-    plan = explained.status.plan
-    summary = plan.summary if plan is not None else ""
-
     return build_answer(
         _describe(explained, waiting, is_adopted=adopted),
-        lambda document, wide: _build_page(document, summary, wide=wide),
+        _build_page,
         cluster,
         OF_STACKS,
         seen.known,
@@ -102,6 +99,7 @@ def _describe(
         "groups": [_describe_group(group) for group in explained.groups],
         "outOfService": list(explained.out_of_service),
         "planHash": status.plan.hash if status.plan is not None else None,
+        "planSummary": status.plan.summary if status.plan is not None else None,
         "waiting": [describe_waiting(each) for each in waiting],
     }
 
@@ -127,12 +125,11 @@ def _describe_group(group: NodeGroup) -> Json:
     return {"state": str(group.state), "reason": str(group.reason), "nodes": nodes}
 
 
-def _build_page(document: Json, summary: str, *, wide: bool) -> Iterator[Line]:
-    """Build the page of that document; `summary` is that of what is left to do."""
+def _build_page(document: Json, wide: bool) -> Iterator[Line]:
     mode = f"{document['schedule']} ({document['edition']})"
     head = f"  {mode}, priority {document['priority']}, {document['reconcile']}"
     yield (Styled(f"Pool {document['name']}", "bold"), head)
-    yield from lay_out_facts(_build_facts(document, summary))
+    yield from lay_out_facts(_build_facts(document))
     conditions = [
         {**each, "said": _tell_said(each), "status": _mark_status(each)}
         for each in document["conditions"]
@@ -171,7 +168,7 @@ def _list_nodes(group: Json, *, wide: bool) -> Iterator[Json]:
     yield {**group, "nodes": f"{listed}{more}", "message": nodes[0]["message"]}
 
 
-def _build_facts(document: Json, summary: str) -> Iterator[Fact]:
+def _build_facts(document: Json) -> Iterator[Fact]:
     nodes = document["nodes"]
     states = ("updating", "waiting", "blocked", "failed")
     counts = [f"{nodes[state]} {state}" for state in states if nodes[state]]
@@ -190,4 +187,4 @@ def _build_facts(document: Json, summary: str) -> Iterator[Fact]:
     if document["outOfService"]:
         yield "Unavailable", ", ".join(document["outOfService"])
     if document["planHash"]:
-        yield "Left to do", f"{summary} (plan {document['planHash']})"
+        yield "Left to do", f"{document['planSummary']} (plan {document['planHash']})"

@@ -11,7 +11,7 @@ from gpushare.api.windows import Freeze
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.deployments import find_namespace, list_deployments
 from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.cli.output.answer import Answer
+from gpushare.cli.output.answer import Answer, build_messages
 from gpushare.kube.client import MERGE_PATCH, ApiClient, Json
 from gpushare.kube.errors import ApiError
 from gpushare.kube.resources.pools import PATH as POOLS
@@ -121,11 +121,12 @@ def _tell_until(until: datetime | None) -> str:
     return f" until {until.isoformat(timespec='minutes')}" if until is not None else ""
 
 
-def _answer(target: str, told: str, freeze: Json | None, *, namespace: str = "") -> Answer:
+def _answer(target: str, message: str, freeze: Json | None, *, namespace: str = "") -> Answer:
     document = {
         "object": target,
         "namespace": namespace,
         "freeze": freeze,
         "fieldManager": names.COMMAND_MANAGER,
+        "messages": [message],
     }
-    return Answer(document, lambda document, wide: [(told,)])
+    return Answer(document, build_messages)

@@ -47,25 +47,30 @@ def inspect_nodes(access: Access, node: str, *, details: bool) -> Answer:
 def _offer_alone(cluster: Cluster, nodes: Sequence[InspectedNode]) -> Answer:
     """Answer with the cards' capacity alone, where pods may not be read and allocation is unknown.
     The original's layout has no place for that."""
-    unit = find_unit(nodes)
-    rows = [
-        (node.name, node.address, str(node.gpus), str(node.card_total), str(node.total))
-        for node in nodes
-    ]
-    header = ("NAME", "IPADDRESS", "GPUS", f"EACH({unit})", f"TOTAL({unit})")
     document = {
-        "unit": unit,
-        "nodes": [
-            {"name": n.name, "address": n.address, "gpus": n.gpus, "total": n.total} for n in nodes
-        ],
+        "unit": find_unit(nodes),
+        "nodes": [_describe_offer(node) for node in nodes],
         "total": sum(node.total for node in nodes),
         "unread": describe_unread(cluster, _LACKS),
     }
+    return Answer(document, _build_offer_page)
 
-    def build_page(document: Json, wide: bool) -> list[Line]:
-        return [*lay_out(header, rows), *build_unread_lines(document["unread"], wide=wide)]
 
-    return Answer(document, build_page)
+def _describe_offer(node: InspectedNode) -> Json:
+    return {
+        "name": node.name,
+        "address": node.address,
+        "gpus": node.gpus,
+        "cardTotal": node.card_total,
+        "total": node.total,
+    }
+
+
+def _build_offer_page(document: Json, wide: bool) -> Iterator[Line]:
+    unit = document["unit"]
+    header = ("NAME", "IPADDRESS", "GPUS", f"EACH({unit})", f"TOTAL({unit})")
+    yield from lay_out(header, [tuple(map(str, node.values())) for node in document["nodes"]])
+    yield from build_unread_lines(document["unread"], wide=wide)
 
 
 def _escape_node(node: InspectedNode) -> InspectedNode:

@@ -8,7 +8,7 @@ from gpushare import names
 from gpushare.analysis.adoption.existing_labels import Carried
 from gpushare.analysis.adoption.grouping import build_manifest, wrap_spec
 from gpushare.analysis.adoption.manual_steps import list_steps
-from gpushare.analysis.adoption.notes import Note, list_names
+from gpushare.analysis.adoption.notes import list_names
 from gpushare.analysis.adoption.upgrade import (
     Upgrade,
     UpgradedPools,
@@ -58,7 +58,7 @@ def migrate_pools(access: Access, *, node_pool_label: str, unisolated: Schedule)
     head = [*_tell_steps(document["byHand"]), *map(str, upgraded.notes)]
     return Answer(
         document,
-        lambda document, wide: _build_page(document, upgraded.notes, wide=wide),
+        _build_page,
         manifests=render_manifests(head, manifests, _build_comments(document["nodes"])),
         notes=tuple(map(str, upgraded.notes)),
     )
@@ -96,7 +96,7 @@ def _name_pods(pods: Sequence[Pod]) -> list[str]:
     return sorted(f"{pod.namespace}/{pod.name}" for pod in pods)
 
 
-def _build_page(document: Json, notes: Sequence[Note], *, wide: bool) -> Iterator[Line]:
+def _build_page(document: Json, wide: bool) -> Iterator[Line]:
     if document["nodes"]:
         header = ["NODE", "POOL", "FROM", "TO", "PODS", "WHAT IT GOES THROUGH"]
         rows = [_build_row(node, wide=wide) for node in document["nodes"]]
@@ -105,7 +105,7 @@ def _build_page(document: Json, notes: Sequence[Note], *, wide: bool) -> Iterato
         if not line.startswith(" ") and document["byHand"]:
             yield ()
         yield (line,)
-    yield from build_notes(notes)
+    yield from build_notes(document["notes"])
 
 
 def _tell_steps(steps: Sequence[Json]) -> Iterator[str]:

@@ -52,6 +52,11 @@ class Answer:
     exit_code: Exit = Exit.OK
 
 
+def build_messages(document: Any, wide: bool) -> list[Line]:
+    """Build the page of a command that writes: the `messages` of its document."""
+    return [(message,) for message in document["messages"]]
+
+
 def print_answer(answer: Answer, shown_as: Format) -> None:
     """Print the answer on standard output. Raises `CommandError` where that can't be written."""
     match shown_as:

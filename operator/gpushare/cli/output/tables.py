@@ -47,6 +47,8 @@ def build_table(
     columns: str,
     items: Iterable[Mapping[str, Any]],
     styles: Mapping[str, str] = MappingProxyType({}),
+    *,
+    indent: int = 2,
 ) -> list[Line]:
     """Build a table of these documents, without lines where there are none.
 
@@ -57,7 +59,7 @@ def build_table(
     rows = [
         [_style(tell_value(item.get(key)), styles.get(key, "")) for key in keys] for item in items
     ]
-    return lay_out(titles, rows, indent=2) if rows else []
+    return lay_out(titles, rows, indent=indent) if rows else []
 
 
 def build_section(

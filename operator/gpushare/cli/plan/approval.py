@@ -31,7 +31,7 @@ from gpushare.cli.cluster.objects import PATHS, read_cluster
 from gpushare.cli.cluster.partial_read import see
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.cli.output.answer import Answer
+from gpushare.cli.output.answer import Answer, build_messages
 from gpushare.cli.plan.write import annotate, apply_approval
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, KubeError, describe_failure
@@ -261,6 +261,7 @@ def _answer(
             "written": bool(word.value) and not write.dry_run,
             "dryRun": write.dry_run,
             "fieldManager": names.COMMAND_MANAGER,
+            "messages": [told, *([more] if more else [])],
         },
-        lambda document, wide: [(told,), *([(more,)] if more else [])],
+        build_messages,
     )

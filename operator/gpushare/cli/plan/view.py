@@ -1,13 +1,14 @@
 """Builds the answer of `gpushare plan`: what the controller will do, node by node."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
 from gpushare.analysis.effective_settings import PLANNED_BY, KnownSetup
-from gpushare.analysis.forecast.duration import DurationForecast
+from gpushare.analysis.finding import Finding
 from gpushare.analysis.forecast.kept_fields import KeptField
 from gpushare.analysis.forecast.pools import PoolForecast, forecast_pools
 from gpushare.analysis.forecast.steps import NodeForecast
@@ -24,7 +25,7 @@ from gpushare.cli.input.pools import find_pools
 from gpushare.cli.output.answer import Answer, Line, Styled
 from gpushare.cli.output.facts import describe_plan
 from gpushare.cli.output.tables import build_table
-from gpushare.cli.plan.calendar import build_calendar, describe_calendar
+from gpushare.cli.plan.calendar import build_calendar, describe_windows
 from gpushare.core.status.pool_status import build_unreadable_status
 from gpushare.names import Condition
 
@@ -80,38 +81,29 @@ def _answer(
     """Build the answer. `new` pools are not in the cluster yet; with `is_there` the pool is, just
     as it is. `kept` has the fields that a pool's file leaves to others."""
     is_empty = all(forecast.is_empty for forecast in forecasts)
-    document: Json = {
+    document = {
         "changes": not is_empty,
         "pools": [
-            _describe(each, kept.get(each.pool.name, ()), is_new=each.pool.name in new)
+            {"new": each.pool.name in new, "fromFile": not is_there}
+            | _describe(each, kept.get(each.pool.name, ()))
             for each in forecasts
         ],
         "skipped": list(others),
-        "setup": describe_setup(known),
+        **describe_setup(known, PLANNED_BY),
     }
-
-    def build_page(document: Json, wide: bool) -> Iterator[Line]:
-        for number, (forecast, pool) in enumerate(zip(forecasts, document["pools"], strict=True)):
-            if number:
-                yield ()
-            yield from _build_pool(forecast, pool, is_there=is_there, wide=wide)
-        if document["skipped"]:
-            yield ()
-            yield (f"Skipped, because they are not pools: {', '.join(document['skipped'])}",)
-        yield from build_setup_lines(known, PLANNED_BY, wide=wide)
-
-    return Answer(document, build_page, exit_code=Exit.OK if is_empty else Exit.CHANGES)
+    return Answer(document, _build_page, exit_code=Exit.OK if is_empty else Exit.CHANGES)
 
 
-def _describe(forecast: PoolForecast, kept: Sequence[KeptField], *, is_new: bool) -> Json:
+def _describe(forecast: PoolForecast, kept: Sequence[KeptField]) -> Json:
     pool, plan, duration = forecast.pool, forecast.plan, forecast.duration
     return {
         "name": pool.name,
-        "new": is_new,
         "edition": str(pool.spec.edition),
         "schedule": str(pool.spec.schedule),
         "reconcile": str(pool.spec.reconcile),
         "approval": str(pool.spec.rollout.approval),
+        "acts": pool.acts,
+        "changes": not forecast.is_empty,
         "hash": plan.hash,
         "summary": plan.summary,
         "waitsForApproval": forecast.waits_for_approval,
@@ -123,19 +115,21 @@ def _describe(forecast: PoolForecast, kept: Sequence[KeptField], *, is_new: bool
             for each in forecast.status.conditions
         ],
         "steps": [_describe_step(step) for step in forecast.steps],
-        "limits": [
-            {"code": str(limit.code), "object": limit.object, "message": limit.message}
-            for limit in forecast.limits
-        ],
+        "limits": [_describe_limit(each, forecast) for each in group_by_code(forecast.limits)],
         "waves": duration.waves if duration else 0,
-        "expectedMinutes": _to_minutes(duration.expected) if duration else None,
-        "longestMinutes": _to_minutes(duration.longest) if duration else None,
+        "expectedSeconds": _to_seconds(duration.expected) if duration else None,
+        "longestSeconds": _to_seconds(duration.longest) if duration else None,
         "reckoned": duration.basis if duration else "",
-        "calendar": describe_calendar(forecast.calendar) if forecast.calendar else None,
+        **describe_windows(forecast),
         "kept": [
             {"field": ".".join(("spec", *field.path)), "manager": field.manager} for field in kept
         ],
     }
+
+
+def _describe_limit(limit: Finding, forecast: PoolForecast) -> Json:
+    alike = [each.object for each in forecast.limits if each.code is limit.code]
+    return {"nodes": alike} | {field: str(value) for field, value in asdict(limit).items()}
 
 
 def _describe_step(step: NodeForecast) -> Json:
@@ -154,19 +148,28 @@ def _describe_step(step: NodeForecast) -> Json:
         "cordons": step.cordons,
         "restartsPlugin": step.restarts_plugin,
         "reboots": step.reboots,
+        "writes": step.plan.action is not None,
         "pods": list(step.pods),
         "evictedPods": list(step.evicted),
     }
 
 
-def _to_minutes(time: timedelta | None) -> float | None:
-    return None if time is None else round(time.total_seconds() / 60, 1)
+def _to_seconds(time: timedelta | None) -> float | None:
+    return None if time is None else round(time.total_seconds(), 1)
 
 
-def _build_pool(
-    forecast: PoolForecast, document: Json, *, is_there: bool, wide: bool
-) -> Iterator[Line]:
-    """Build the page of a pool's document; the forecast has limits, times and calendar."""
+def _build_page(document: Json, wide: bool) -> Iterator[Line]:
+    for number, pool in enumerate(document["pools"]):
+        if number:
+            yield ()
+        yield from _build_pool(pool, wide=wide)
+    if document["skipped"]:
+        yield ()
+        yield (f"Skipped, because they are not pools: {', '.join(document['skipped'])}",)
+    yield from build_setup_lines(document, wide=wide)
+
+
+def _build_pool(document: Json, *, wide: bool) -> Iterator[Line]:
     name, plan_hash = document["name"], document["hash"]
     what = "new, " if document["new"] else ""
     matched = document["nodes"]["matched"]
@@ -174,72 +177,70 @@ def _build_pool(
     yield (Styled(name, "bold"), f"  {what}{document['schedule']} on {nodes}")
     if not matched:
         yield (Styled("  spec.nodes matches no node of this cluster", "yellow"),)
-    for condition in document["conditions"] if is_there else ():
+    for condition in () if document["fromFile"] else document["conditions"]:
         if condition["type"] in (Condition.READY, Condition.ROLLOUT_COMPLETE):
             said = f"{condition['type']} {condition['status']}, {condition['reason']}"
             yield (f"  {said}: {condition['message']}",)
     if document["kept"]:
         kept = (f"{each['field']} (owned by {each['manager']})" for each in document["kept"])
         yield (f"  kept, because the file does not set it: {', '.join(kept)}",)
-    if forecast.is_empty:
+    if not document["changes"]:
         yield ("  nothing to do",)
-    if not forecast.pool.acts:
+    if not document["acts"]:
         yield (f"  reconcile is {document['reconcile']}: nothing of this begins",)
     if plan_hash:
         yield (f"  plan {plan_hash}: {document['summary']}",)
     if (approved := document["approved"]) is not None:
         agreed = "; ".join(approved["kinds"])
         yield (f"  already approved by rollout.approvedPlan {approved['hash']}: {agreed}",)
-    rows = map(_build_row, forecast.steps, document["steps"])
+    rows = map(_build_row, document["steps"])
     yield from build_table(_STEPS_WIDE if wide else _STEPS, rows, {"waits": "yellow"})
-    for limit in group_by_code(forecast.limits):
-        said = f"{limit.object}: {limit.message}. {limit.remedy}"
-        yield ("  ", Styled(f"{limit.severity}: {said}", "yellow"))
-    if forecast.duration is not None:
-        yield from _describe_duration(forecast.duration)
-    yield from build_calendar(forecast)
+    for limit in document["limits"]:
+        said = f"{limit['object']}: {limit['message']}. {limit['remedy']}"
+        yield ("  ", Styled(f"{limit['severity']}: {said}", "yellow"))
+    if document["waves"]:
+        yield _build_duration(document)
+    yield from build_calendar(document)
     if document["waitsForApproval"]:
         command = name_command(f"approve {quote(name)} --hash {plan_hash}")
         yield (f"  to approve it, run: {command}",)
 
 
-def _build_row(step: NodeForecast, document: Json) -> Json:
-    written = [f"{key}={value}" for key, value in document["labels"].items()]
-    return document | {
-        "wave": "now" if document["wave"] == 0 else document["wave"],
-        "does": _tell(step),
-        "count": len(document["pods"]) or None,
-        "written": ",".join([*written, *(f"{key}-" for key in document["removedLabels"])]),
-        "waits": f"{document['blocker']}: {document['message']}" if document["blocker"] else " ",
+def _build_row(step: Json) -> Json:
+    written = [f"{key}={value}" for key, value in step["labels"].items()]
+    return step | {
+        "wave": "now" if step["wave"] == 0 else step["wave"],
+        "does": _describe_work(step),
+        "count": len(step["pods"]) or None,
+        "written": ",".join([*written, *(f"{key}-" for key in step["removedLabels"])]),
+        "waits": f"{step['blocker']}: {step['message']}" if step["blocker"] else " ",
     }
 
 
-def _tell(step: NodeForecast) -> str:
-    """Tell what is done to a node, in its order."""
-    written = len(step.labels) + len(step.removed)
+def _describe_work(step: Json) -> str:
+    """Describe what is done to a node, in its order."""
+    written, evicted = len(step["labels"]) + len(step["removedLabels"]), len(step["evictedPods"])
     parts = (
-        (step.owner, f"from {step.owner}"),
-        (step.leaves, "leaves"),
-        (step.cordons, "cordon"),
-        (step.evicted, f"evict {len(step.evicted)}"),
+        (step["fromPool"], f"from {step['fromPool']}"),
+        (step["leaves"], "leaves"),
+        (step["cordons"], "cordon"),
+        (evicted, f"evict {evicted}"),
         (written, f"{written} label{'s' if written > 1 else ''}"),
-        (step.restarts_plugin, "restart plugin"),
-        (step.reboots, "reboot"),
+        (step["restartsPlugin"], "restart plugin"),
+        (step["reboots"], "reboot"),
     )
-    records = "records" if step.plan.action is not None and not step.leaves else "-"
-    return ", ".join(told for does, told in parts if does) or records
+    records = "records" if step["writes"] and not step["leaves"] else "-"
+    return ", ".join(part for is_done, part in parts if is_done) or records
 
 
-def _describe_duration(duration: DurationForecast) -> Iterator[Line]:
-    parts = ["duration unknown"]
-    if duration.expected is not None:
-        parts = [f"about {_tell_time(duration.expected)}"]
-    if duration.longest is not None:
-        longest = _tell_time(duration.longest)
-        parts.append(f"at most {longest} until each node is done or counts as failed")
-    yield (f"  {', '.join(parts)}: {duration.basis}",)
+def _build_duration(document: Json) -> Line:
+    expected, longest = document["expectedSeconds"], document["longestSeconds"]
+    parts = ["duration unknown" if expected is None else f"about {_tell_time(expected)}"]
+    if longest is not None:
+        until = f"at most {_tell_time(longest)} until each node is done or counts as failed"
+        parts.append(until)
+    return (f"  {', '.join(parts)}: {document['reckoned']}",)
 
 
-def _tell_time(time: timedelta) -> str:
-    seconds = time.total_seconds()
+def _tell_time(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import NewNodesPolicy
@@ -122,12 +123,12 @@ def judge_windows(
 
 def describe_start(opening: Opening) -> str:
     """Tell when it starts, in the time zone of its window."""
-    return describe_moment(opening, opening.start)
+    return describe_moment(opening.zone, opening.start)
 
 
-def describe_moment(opening: Opening, moment: datetime) -> str:
-    """Tell a moment in the time zone of the opening's window."""
-    return f"{moment.astimezone(opening.zone):%a %Y-%m-%d %H:%M} {opening.zone.key}"
+def describe_moment(zone: ZoneInfo, moment: datetime) -> str:
+    """Describe a moment in the time zone of a window, to the minute."""
+    return f"{moment.astimezone(zone):%a %Y-%m-%d %H:%M} {zone.key}"
 
 
 def _tell_freeze(pool: Pool, freeze: Freeze, *, is_own: bool) -> str:

@@ -21,7 +21,7 @@ def build_window(windows: WindowState | None) -> WindowStatus | None:
     if windows.refusal is not None and windows.refusal.reason in HOLDS_ALL:
         return WindowStatus(summary="frozen", state="Frozen")
     if windows.refusal is None and opening is not None:
-        summary = f"open until {describe_moment(opening, opening.end)}"
+        summary = f"open until {describe_moment(opening.zone, opening.end)}"
         return WindowStatus(summary=summary, state="Open", end=opening.end)
     if opening is None:
         return WindowStatus(summary="no window is long enough", state="Closed")
