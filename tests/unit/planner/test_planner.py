@@ -352,6 +352,17 @@ def test_a_contest_wakes_no_node_later_than_its_own_plan_does() -> None:
         assert (held.action, held.requeue_after_seconds) == (None, wake)
 
 
+def test_a_contest_hides_no_failure_that_waits_for_a_user() -> None:
+    """Nothing wakes such a node when the contest ends: its message would stay the contest's."""
+    pool, node = a_pool(), a_settled()
+    seen = NodeContext(NodeSnapshot(node, (), parse_records(node)), is_busy=False)
+    ctx = ReconcileContext(NOW, closed=Cause(Reason.SPEC_CONTESTED, "it keeps returning"))
+    failed = replace(plan_of(a_settled(), a_pool(schedule="cgpu")), state=NodeState.FAILED)
+    failed = replace(failed, action=None, start=None)
+    assert failed.kind is not None
+    assert suppress(failed, seen, pool, ctx) == failed
+
+
 @pytest.mark.parametrize(
     ("nodes", "reasons"),
     [(["gpu-9"], []), (["gpu-1"], [Reason.OWNED_BY_OTHER_POOL])],

@@ -21,7 +21,8 @@ def suppress(
     change, closed = context.seen.records.change, ctx.closed
     contest = closed if closed and closed.reason is Reason.SPEC_CONTESTED else None
     begun = plan.begin()
-    if begun.action is None and contest is not None and plan.kind is not None and pool.acts:
+    is_failed = plan.state is NodeState.FAILED
+    if begun.action is None and contest and plan.kind and pool.acts and not is_failed:
         # No user is asked to prepare a change for a value that may be gone in a moment.
         is_blocked = plan.state is NodeState.BLOCKED
         return keep_waiting(replace(plan, state=NodeState.WAITING) if is_blocked else plan, contest)
