@@ -64,6 +64,15 @@ def test_its_room_is_in_the_unit_in_which_pods_ask() -> None:
     assert (in_mib.room.free_blocks, in_mib.room.unit) == (((15, 1), (7, 2)), "MiB")
 
 
+def test_a_pool_of_cpu_nodes_alone_has_no_nodes() -> None:
+    """Else a pod would wait there for ever, by the pool's name, and not where it could run."""
+    without_cards = {"capacity": {"observedAt": "2026-01-02T03:04:05Z"}}
+    blocked = {"nodes": {"matched": 4, "blocked": 4}}
+    assert _view(without_cards | blocked).nodes == 0
+    assert _view(STATUS | blocked).nodes == 4
+    assert _view(without_cards | {"nodes": {"matched": 4, "blocked": 3, "waiting": 1}}).nodes == 4
+
+
 @pytest.mark.parametrize(
     ("nodes", "known"),
     [

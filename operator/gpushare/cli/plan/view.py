@@ -128,7 +128,7 @@ def _describe(forecast: PoolForecast, kept: Sequence[KeptField]) -> Json:
 
 
 def _describe_limit(limit: Finding, forecast: PoolForecast) -> Json:
-    alike = [each.object for each in forecast.limits if each.code is limit.code]
+    alike = {each.object: each.message for each in forecast.limits if each.code is limit.code}
     return {"nodes": alike} | {field: str(value) for field, value in asdict(limit).items()}
 
 
@@ -155,7 +155,7 @@ def _describe_step(step: NodeForecast) -> Json:
 
 
 def _to_seconds(time: timedelta | None) -> float | None:
-    return None if time is None else round(time.total_seconds(), 1)
+    return None if time is None else time.total_seconds()
 
 
 def _build_page(document: Json, wide: bool) -> Iterator[Line]:

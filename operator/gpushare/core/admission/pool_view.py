@@ -91,7 +91,7 @@ class PoolView:
     is_open: bool = True
     """Nodes with other labels may be there, or be added."""
     nodes: int | None = None
-    """None until the operator has counted them."""
+    """Members, 0 also where all are blocked and have no memory. None until they are counted."""
     room: Room | None = None
     """None while the pool's capacity is not known."""
     observed_at: str = ""
@@ -200,6 +200,7 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
     if find_mode(spec.edition, spec.schedule) is None:
         return None
     closed, workloads, nodes = None, spec.workloads, status.get("nodes") or {}
+    is_blocked = nodes.get("blocked") == nodes.get("matched")
     if "deletionTimestamp" in metadata:
         closed = Reason.POOL_DELETING
     elif spec.reconcile is ReconcilePolicy.OBSERVE:
@@ -231,7 +232,7 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
             # Labels of GPU feature discovery follow the mode (FOLLOWING_LABELS).
             or (spec.nvidia is not None and nodes.get("ready") != nodes.get("matched"))
         ),
-        nodes=nodes.get("matched"),
+        nodes=0 if is_blocked and capacity and not capacity.memory_total else nodes.get("matched"),
         room=None if capacity is None else _view_room(capacity),
         observed_at="" if capacity is None else capacity.observed_at.isoformat(),
     )
