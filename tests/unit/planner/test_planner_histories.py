@@ -6,6 +6,7 @@ writes get lost. The cluster is a value, so that a history is quick and can be r
 
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
@@ -257,7 +258,7 @@ class Histories(Disturbances):
 
     def come_to_rest(self) -> None:
         """Until nothing is left to do; meanwhile people agree to every plan."""
-        edges = 0
+        edges: Counter[str] = Counter()
         for _ in range(ENOUGH_STEPS):
             told = self.cluster.pools
             requeue_at = self._decide()
@@ -275,11 +276,14 @@ class Histories(Disturbances):
             deleting = any(pool.deleting for pool in self.cluster.pools.values())
             later = self.cluster.now + self.operator.timing.release_patience if deleting else None
             moments = [moment for moment in (requeue_at, due, later) if moment is not None]
-            states = self.operator.planner.pool_states.values()
-            edges += min(moments, default=None) in {s.windows.until for s in states if s.windows}
-            if not moments or edges > ENOUGH_EDGES:
+            states, due = self.operator.planner.pool_states, min(moments, default=None)
+            windows = {name: each.windows for name, each in states.items() if each.windows}
+            edges.update(name for name, each in windows.items() if each.until == due)
+            # The windows of one pool open often, and those of another that waits but once a day.
+            has_waited = all(edges[name] > 1 for name in windows if states[name].pending)
+            if due is None or (edges.total() > ENOUGH_EDGES and has_waited):
                 return
-            seconds = (min(moments) - self.cluster.now).total_seconds()
+            seconds = (due - self.cluster.now).total_seconds()
             self.cluster = simulated_kubelets.elapse(self.cluster, max(seconds, 0))
         pool_states = self.operator.planner.pool_states
         plans = [describe(pool_state.plans).decode() for pool_state in pool_states.values()]
