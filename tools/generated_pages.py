@@ -21,7 +21,7 @@ from gpushare.api.pruned.fields import GPU_PREFIXES, KEPT
 from gpushare.api.pruned.keep import Items, Shape
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.main import app
-from gpushare.core.nodechange.machine import MACHINE
+from gpushare.core.nodechange.state_machine import MACHINE
 from gpushare.editions.edition import Mode, Outcome
 from gpushare.editions.registry import EDITIONS, MODES, UNKNOWN_STEPS, get_mode
 from gpushare.observe.metrics import cards

@@ -17,7 +17,7 @@ EDITION_FILES = ("operator/gpushare/editions/", "operator/gpushare/api/pool.py")
 """All others ask `EDITIONS` what an edition is like, so that a new one is one new module."""
 NAMED_EDITION = re.compile(
     r"\bEdition\.[A-Z]|"
-    r"gpushare\.editions\.(?!edition|registry|plugin|stacks|maintenance|cards)"
+    r"gpushare\.editions\.(?!edition|registry|plugin|installed_stacks|maintenance|cards)"
 )
 
 

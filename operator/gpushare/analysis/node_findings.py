@@ -31,8 +31,8 @@ from gpushare.core.snapshot.isolation import find_pods_without_card
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.editions.cards import find_card_sign
 from gpushare.editions.edition import Mode
+from gpushare.editions.installed_stacks import Stack, find_stacks
 from gpushare.editions.registry import EDITIONS, find_edition, find_mode, find_schedule
-from gpushare.editions.stacks import Stack, find_stacks
 from gpushare.names import Reason
 
 _SEVERITIES = {

@@ -11,7 +11,7 @@ from gpushare.analysis.doctor.report import judge_machines, sort_findings
 from gpushare.analysis.effective_settings import read_setup
 from gpushare.analysis.finding import Finding, FindingCode, Severity, Unseen
 from gpushare.analysis.inspect.pools import plan_snapshot
-from gpushare.analysis.seen import Seen
+from gpushare.analysis.observed_cluster import ObservedCluster
 from gpushare.api.k8s.daemonset import DaemonSet
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod, SharingContainer
@@ -76,7 +76,7 @@ def see(
 def judge(snapshot: ClusterSnapshot, settings: dict[str, str], **more: Any) -> list[Finding]:
     known, unseen = read_setup({DEPLOYMENT: settings}, snapshot), more.pop("unseen", {})
     parts: dict[str, Any] = {"unbound": (), "opted_out": frozenset(), "unreadable": (), **more}
-    return judge_machines(Seen(snapshot, known=known, **parts), unseen, LATER)
+    return judge_machines(ObservedCluster(snapshot, known=known, **parts), unseen, LATER)
 
 
 def test_whole_cards_are_nothing_that_a_pool_must_have() -> None:

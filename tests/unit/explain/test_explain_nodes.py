@@ -16,7 +16,7 @@ from gpushare.api.k8s.pod import Pod, SharingContainer
 from gpushare.api.nvidia_plugin import NvidiaConfig, SharingStrategy
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.snapshot.cluster import ClusterSnapshot
-from gpushare.editions.stacks import Stack
+from gpushare.editions.installed_stacks import Stack
 from gpushare.names import Reason
 from gpushare.settings import Settings
 from tests.kit.values import configurations

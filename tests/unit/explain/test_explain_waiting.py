@@ -9,7 +9,7 @@ from gpushare import names
 from gpushare.analysis.effective_settings import read_setup
 from gpushare.analysis.explain.pods import PodExplanation, Surroundings, explain_found_pod
 from gpushare.analysis.inspect.pools import find_waiting, plan_snapshot
-from gpushare.analysis.seen import Seen
+from gpushare.analysis.observed_cluster import ObservedCluster
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod import parse_pod
 from gpushare.api.k8s.pod_shape import parse_pod_shape
@@ -71,7 +71,7 @@ def explain(
         namespaces={"default": Namespace("default")},
         setup=Settings(),
     )
-    seen = Seen(snapshot, (found,), frozenset(), (), read_setup(None, snapshot))
+    seen = ObservedCluster(snapshot, (found,), frozenset(), (), read_setup(None, snapshot))
     (waiting,) = find_waiting(seen, pool_states, LATER)
     return explain_found_pod(
         parse_pod_shape(raw), found, waiting, around, namespace="default", name="late"

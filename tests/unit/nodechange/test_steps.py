@@ -11,11 +11,11 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.nodechange.machine import find_rule
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases import labelled
 from gpushare.core.nodechange.phases.cordoned import plan_abort
 from gpushare.core.nodechange.phases.labelled import plan_restart
+from gpushare.core.nodechange.state_machine import find_rule
 from gpushare.core.nodechange.step import Step
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, PluginPod

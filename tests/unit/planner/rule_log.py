@@ -7,8 +7,14 @@ from typing import Any, TypeVar
 import pytest
 
 from gpushare.core.nodechange import reconcile_node, releasing
-from gpushare.core.nodechange.machine import MACHINE, Phase, Rule, find_labelled_rule, find_rule
 from gpushare.core.nodechange.member_step import MemberStep
+from gpushare.core.nodechange.state_machine import (
+    MACHINE,
+    Phase,
+    Rule,
+    find_labelled_rule,
+    find_rule,
+)
 from gpushare.core.nodechange.step import Step
 from gpushare.core.snapshot.actions import StepResult
 

@@ -24,7 +24,7 @@ from gpushare.analysis.doctor.webhook import (
 from gpushare.analysis.effective_settings import ROUTED_BY, KnownSetup
 from gpushare.analysis.finding import Finding, FindingCode, Unseen, find, skip
 from gpushare.analysis.inspect.pools import find_waiting, plan_snapshot
-from gpushare.analysis.seen import Seen
+from gpushare.analysis.observed_cluster import ObservedCluster
 from gpushare.api.pruned.cluster import REFUSABLE
 
 Json = Mapping[str, Any]
@@ -104,7 +104,9 @@ def judge_setup(known: KnownSetup) -> Finding:
     return find(FindingCode.SETUP_READ, "setup", known.tell_sources(ROUTED_BY))
 
 
-def judge_machines(seen: Seen, unseen: Mapping[str, Unseen], now: datetime) -> list[Finding]:
+def judge_machines(
+    seen: ObservedCluster, unseen: Mapping[str, Unseen], now: datetime
+) -> list[Finding]:
     """Check nodes and pools; `unseen` has the kinds that could not be read."""
     unseen = dict(unseen)
     if seen.known.elsewhere:

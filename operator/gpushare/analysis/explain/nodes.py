@@ -19,6 +19,7 @@ from gpushare.core.snapshot.actions import StepResult
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.isolation import NodeIsolation, observe_containers, observe_isolation
 from gpushare.editions.edition import Mode
+from gpushare.editions.installed_stacks import Stack, find_stacks
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.editions.plugins import SERVED, identify_plugin, is_plugin_of, may_offer
 from gpushare.editions.registry import (
@@ -29,7 +30,6 @@ from gpushare.editions.registry import (
     find_schedule,
     settled_labels,
 )
-from gpushare.editions.stacks import Stack, find_stacks
 from gpushare.names import NOT_TAKEN, Reason
 
 _VENDORS = (

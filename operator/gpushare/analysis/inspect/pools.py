@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import chain
 
 from gpushare import names
-from gpushare.analysis.seen import Seen
+from gpushare.analysis.observed_cluster import ObservedCluster
 from gpushare.api.k8s.node import MAX_CARDS, Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.taint import Taint
@@ -126,7 +126,7 @@ class PoolsView:
     """In which pods ask, whichever pool they select, or none: one for the cluster."""
 
 
-def view_pools(seen: Seen, now: datetime) -> PoolsView:
+def view_pools(seen: ObservedCluster, now: datetime) -> PoolsView:
     """View the pools of a cluster, whose controller need not run."""
     snapshot, setup = seen.snapshot, seen.known.setup
     pool_states = plan_snapshot(snapshot, setup, now).pool_states
@@ -149,7 +149,7 @@ def plan_snapshot(snapshot: ClusterSnapshot, setup: Settings, now: datetime) -> 
 
 
 def find_waiting(
-    seen: Seen, pool_states: Mapping[str, PoolState], now: datetime
+    seen: ObservedCluster, pool_states: Mapping[str, PoolState], now: datetime
 ) -> tuple[UnschedulablePod, ...]:
     """Find the pods that have no pool or no node, by namespace and name."""
     snapshot = seen.snapshot

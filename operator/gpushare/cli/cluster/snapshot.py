@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpushare import names
 from gpushare.analysis.effective_settings import KnownSetup, read_setup
-from gpushare.analysis.seen import Seen
+from gpushare.analysis.observed_cluster import ObservedCluster
 from gpushare.api.k8s.daemonset import DaemonSet, list_standard_names, parse_daemonset
 from gpushare.api.k8s.dynamic_resources import allocates_cards, parse_resource_slice
 from gpushare.api.k8s.namespace import parse_namespace
@@ -28,7 +28,7 @@ PLANNED = (
 """The kinds that the planner needs, with its settings."""
 
 
-def observe_cluster(cluster: Cluster) -> Seen:
+def observe_cluster(cluster: Cluster) -> ObservedCluster:
     """Convert `cluster`, as if the controller ran and had adopted all pools.
 
     Before the operator is installed there are none.
@@ -76,7 +76,9 @@ def observe_cluster(cluster: Cluster) -> Seen:
     )
     namespaces = map(parse_namespace, cluster.namespaces)
     opted_out = frozenset(each.name for each in namespaces if each.opts_out)
-    return Seen(snapshot, unbound, opted_out, unreadable, _observe_setup(cluster, snapshot))
+    return ObservedCluster(
+        snapshot, unbound, opted_out, unreadable, _observe_setup(cluster, snapshot)
+    )
 
 
 def _read_claims(cluster: Cluster) -> dict[str, bool | None]:
@@ -91,7 +93,7 @@ def _observe_setup(cluster: Cluster, snapshot: ClusterSnapshot) -> KnownSetup:
     return read_setup({str(each): each.settings for each in deployments}, snapshot)
 
 
-def observe_pools(cluster: Cluster) -> Seen:
+def observe_pools(cluster: Cluster) -> ObservedCluster:
     """Convert `cluster` for a question about pools. Raises `CrdMissingError` without their API."""
     if cluster.pools is None:
         raise CrdMissingError

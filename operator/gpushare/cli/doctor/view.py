@@ -19,7 +19,7 @@ from gpushare.analysis.doctor.rights import YOURS, judge_user
 from gpushare.analysis.doctor.webhook import judge_trials
 from gpushare.analysis.effective_settings import read_setup
 from gpushare.analysis.finding import Finding, Severity, Unseen, skip
-from gpushare.analysis.seen import Seen
+from gpushare.analysis.observed_cluster import ObservedCluster
 from gpushare.api.crd import build_crd
 from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.cluster.access import Access, check_namespace
@@ -65,7 +65,7 @@ def examine(access: Access, namespace: str, operator_namespace: str | None) -> l
 
 async def _read_live(
     access: Access, namespace: str, operator_namespace: str | None, now: datetime
-) -> tuple[list[Finding], Seen, dict[str, Unseen]]:
+) -> tuple[list[Finding], ObservedCluster, dict[str, Unseen]]:
     """Return findings on installation and rights, the cluster, and why parts of it are not read."""
     from gpushare.cli.cluster.deployments import list_deployments
     from gpushare.cli.doctor.dry_runs import ask_for_rights, try_webhook

@@ -15,7 +15,7 @@ from gpushare.analysis.inspect.pools import (
     find_waiting,
     plan_snapshot,
 )
-from gpushare.analysis.seen import Seen
+from gpushare.analysis.observed_cluster import ObservedCluster
 from gpushare.api.k8s.namespace import parse_namespace
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_shape import parse_pod_shape
@@ -101,7 +101,9 @@ def explain_manifests(access: Access, given: Sequence[Given], namespace: str | N
     )
 
 
-def _observe(cluster: Cluster) -> tuple[Seen, Surroundings, tuple[UnschedulablePod, ...]]:
+def _observe(
+    cluster: Cluster,
+) -> tuple[ObservedCluster, Surroundings, tuple[UnschedulablePod, ...]]:
     """Convert what was read; without an installed operator there are no pools."""
     seen = observe_cluster(cluster)
     setup = seen.known.setup
@@ -120,7 +122,7 @@ def _observe(cluster: Cluster) -> tuple[Seen, Surroundings, tuple[UnschedulableP
     return seen, around, waiting
 
 
-def _find_stale(seen: Seen, pod: Pod) -> Iterator[ContainerIsolation]:
+def _find_stale(seen: ObservedCluster, pod: Pod) -> Iterator[ContainerIsolation]:
     """Find the pod's containers whose isolation is not what their node's mode gives."""
     for each in observe_containers(build_node_context(seen.snapshot, pod.node).seen):
         if each.is_stale and each.pod.uid == pod.uid:
@@ -142,7 +144,7 @@ def _find_pod(cluster: Cluster, namespace: str, name: str) -> Json:
     raise build_unknown("GPU pod", f"{namespace}/{name}", map("/".join, known))
 
 
-def _find_notes(cluster: Cluster, seen: Seen, namespace: str) -> Iterator[str]:
+def _find_notes(cluster: Cluster, seen: ObservedCluster, namespace: str) -> Iterator[str]:
     if cluster.pools is None:
         yield (
             f"The cluster has no {names.PLURAL}.{names.GROUP}. Nothing is written before the "

@@ -18,6 +18,7 @@ from gpushare.core.cause import Cause
 from gpushare.core.deviceplugin.scheduler_errors import RESTART
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import Mode
+from gpushare.editions.installed_stacks import describe_competing, find_stacks
 from gpushare.editions.plugin_daemonsets import CHART_VALUE
 from gpushare.editions.plugins import (
     SERVED,
@@ -29,7 +30,6 @@ from gpushare.editions.plugins import (
     may_offer,
 )
 from gpushare.editions.registry import EDITIONS
-from gpushare.editions.stacks import describe_competing, find_stacks
 from gpushare.names import Reason
 
 SHOWN = 3

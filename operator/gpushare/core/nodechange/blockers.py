@@ -13,15 +13,15 @@ from gpushare.core.snapshot.actions import NamedPod
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.cards import describe_mig
 from gpushare.editions.edition import Mode, Outcome, Transition
-from gpushare.editions.plugin_daemonsets import CHART_VALUE
-from gpushare.editions.plugins import STATIC_PLUGIN, is_plugin_of
-from gpushare.editions.registry import EDITIONS, find_other_edition_labels
-from gpushare.editions.stacks import (
+from gpushare.editions.installed_stacks import (
     FOREIGN,
     describe_competing,
     describe_other,
     find_stacks,
 )
+from gpushare.editions.plugin_daemonsets import CHART_VALUE
+from gpushare.editions.plugins import STATIC_PLUGIN, is_plugin_of
+from gpushare.editions.registry import EDITIONS, find_other_edition_labels
 from gpushare.names import Reason
 
 _VERIFIED = (names.LABEL_ISOLATION_VERIFIED, names.VERIFIED)

@@ -9,10 +9,10 @@ from gpushare.core.nodechange.blockers import find_evictable_pods
 from gpushare.core.nodechange.configuration import find_brief_end
 from gpushare.core.nodechange.kernel_module import plan_module_noted
 from gpushare.core.nodechange.labels_in_force import find_unknown_mode_wait
-from gpushare.core.nodechange.machine import find_rule
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.failed import describe_failure
 from gpushare.core.nodechange.phases.teardown import agree_on_policy
+from gpushare.core.nodechange.state_machine import find_rule
 from gpushare.core.nodechange.step import EVICTION_DISABLED
 from gpushare.core.snapshot.actions import EvictPods, NodeState, Start, StepResult
 from gpushare.core.snapshot.change_policy import build_policy

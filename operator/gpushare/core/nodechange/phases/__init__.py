@@ -1,1 +1,1 @@
-"""The rules of each phase; `machine.py` has their order."""
+"""The rules of each phase; `state_machine.py` has their order."""

@@ -9,7 +9,7 @@ from gpushare.core.snapshot.cluster import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedCluster:
     """Everything that an answer about a cluster is based on."""
 
     snapshot: ClusterSnapshot

@@ -6,7 +6,12 @@ import pytest
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.editions.stacks import Stack, describe_competing, describe_other, find_stacks
+from gpushare.editions.installed_stacks import (
+    Stack,
+    describe_competing,
+    describe_other,
+    find_stacks,
+)
 from tests.kit.values.objects import MEMORY, a_node, a_plugin_pod, a_static_plugin
 
 WHOLE = "nvidia.com/gpu"
