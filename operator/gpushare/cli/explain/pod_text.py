@@ -9,7 +9,6 @@ from typing import Any
 from gpushare import names
 from gpushare.analysis.explain.pods import PodExplanation
 from gpushare.analysis.explain.verdicts import PoolOutcome, PoolVerdict
-from gpushare.api.k8s.pod import Pod
 from gpushare.cli.output.answer import Fact, Line, Styled, lay_out_facts
 from gpushare.cli.output.facts import tell_stale
 from gpushare.cli.output.tables import build_section, describe
@@ -58,6 +57,8 @@ def describe_pod(
         "kind": kind,
         "namespace": explained.namespace,
         "name": explained.name,
+        "phase": found and found.phase,
+        "selectedPools": list(found.pools) if found is not None else [],
         "requests": dict(explained.request.requests),
         "decision": decision and _describe_decision(decision),
         "patch": plan_patch(explained.written, decision) if decision and has_patch else [],
@@ -114,21 +115,25 @@ def _describe_verdict(verdict: PoolVerdict) -> Json:
     }
 
 
-def build_pod_page(document: Json, found: Pod | None, *, wide: bool) -> Iterator[Line]:
-    """Build the page of that document; `found` is the pod, if it exists."""
+def build_pod_page(document: Json, wide: bool) -> Iterator[Line]:
+    """Build the page of the document of a pod; one without a phase does not exist."""
     requests = sorted(document["requests"].items())
     asks = ", ".join(f"{amount} {resource}" for resource, amount in requests)
     title = f"{document['kind']} {document['namespace']}/{document['name']}"
     yield (Styled(title, "bold"), f"  asks for {asks or 'no GPU of a pool'}")
     for note in document["notes"]:
         yield (Styled(f"  {note}", "yellow"),)
-    yield from lay_out_facts(_build_facts(document, found))
+    yield from lay_out_facts(_build_facts(document))
     columns = ",".join([_POOLS, *([_POOLS_WIDE] if wide else []), _VERDICT])
     yield from build_section("Pools", columns, map(_build_verdict, document["pools"]))
     decision = document["decision"] or {}
     if document["webhookIsAsked"] and (written := list(_list_written(decision))):
         yield ()
-        what = "What is written" if found is None else "What is written to a new pod like it"
+        what = (
+            "What is written"
+            if document["phase"] is None
+            else "What is written to a new pod like it"
+        )
         yield (Styled(what, "bold"),)
         yield from lay_out_facts(written)
     yield from _build_lines("Warnings", decision.get("warnings", ()))
@@ -149,16 +154,16 @@ def _build_lines(title: str, lines: Sequence[str]) -> Iterator[Line]:
         yield from ((f"  {line}",) for line in lines)
 
 
-def _build_facts(document: Json, found: Pod | None) -> Iterator[Fact]:
+def _build_facts(document: Json) -> Iterator[Fact]:
     decision, past, waits = document["decision"], document["decidedThen"], document["waits"]
-    placed = document["placed"]
+    placed, phase = document["placed"], document["phase"]
     if decision is not None:
         told, style = f"{decision['reason']}: {decision['message']}", ""
         if decision["refused"]:
             told, style = f"refused: {told}", "red"
         elif decision["pool"]:
             style = "green"
-        yield "Decision" if found is None else "Now", Styled(told, style)
+        yield "Decision" if phase is None else "Now", Styled(told, style)
     if past is not None:
         to = f" to pool {past['pool']}" if past["pool"] is not None else ""
         same = ", same as now" if past["sameNow"] else ", different from now"
@@ -169,12 +174,12 @@ def _build_facts(document: Json, found: Pod | None) -> Iterator[Fact]:
     if placed is not None:
         cards = ", ".join(f"GPU {card}: {units}" for card, units in placed["cards"].items())
         yield "Node", f"{placed['node']}{f' ({cards})' if cards else ''}, {placed['phase']}"
-    elif found is not None and waits is None:
-        yield "Node", f"none yet, {found.phase}"
+    elif phase is not None and waits is None:
+        yield "Node", f"none yet, {phase}"
     if waits is not None:
         yield "Trouble", Styled(f"{waits['reason']}: {waits['message']}", "yellow")
     if document["noDemand"] is not None:
-        pools = " or ".join(found.pools) if found is not None else ""
+        pools = " or ".join(document["selectedPools"])
         yield "Demand", f"takes no room of pool {pools} from other pods: {document['noDemand']}"
     for each in placed["staleIsolation"] if placed is not None else ():
         yield "Stale", Styled(each, "yellow")

@@ -70,7 +70,7 @@ def explain_pod(access: Access, name: str, namespace: str | None) -> Answer:
     document = describe_pod("Pod", explained, notes, stale, is_asked=_is_asked(cluster, where))
     return build_answer(
         document,
-        lambda document, wide: build_pod_page(document, found, wide=wide),
+        build_pod_page,
         cluster,
         _LACKS,
         seen.known,
@@ -167,7 +167,7 @@ def _build_pages(document: Json, wide: bool) -> Iterator[Line]:
     for number, each in enumerate(document["objects"]):
         if number:
             yield ()
-        yield from build_pod_page(each, None, wide=wide)
+        yield from build_pod_page(each, wide)
     if document["skipped"]:
         if document["objects"]:
             yield ()
