@@ -22,7 +22,7 @@ from gpushare.core.snapshot.node import Timing
 from gpushare.names import Condition, Reason
 
 _WAITING = frozenset({Reason.WAITING_FOR_APPROVAL, Reason.ROLLOUT_HALTED})
-"""Where the condition RolloutComplete has these reasons, an approval may be missing."""
+"""Reasons of the condition RolloutComplete with which an approval may be missing."""
 
 
 class NotCalledForError(Exception):

@@ -22,10 +22,11 @@ from gpushare.settings import Settings, Variable
 ASSUMED = "assumed"
 DEFAULT = "default"
 Variables = Mapping[str, str | None]
-"""Of a Deployment's containers; None where a value is read from elsewhere."""
+"""Environment variables of a Deployment's containers; None for a value that is read from another
+object."""
 _INDECISIVE = (Variable.CERTIFICATE_MODE, Variable.TEARDOWN_NAMESPACE)
 _DECISIVE = tuple(variable for variable in Variable if variable not in _INDECISIVE)
-"""Those on which decisions depend."""
+"""Variables on which decisions depend."""
 _VALUES: Mapping[Variable, str] = {
     Variable.ALLOW_EVICTION: "eviction.enabled",
     Variable.ALLOW_TEARDOWN_JOBS: "teardown.jobs.enabled",
@@ -34,14 +35,14 @@ _VALUES: Mapping[Variable, str] = {
     Variable.NVIDIA_NAMESPACE: "nvidia.namespace",
     Variable.SCHEDULERS: "webhook.schedulers",
 }
-"""What the chart calls those that it sets."""
+"""Chart value of each variable that the chart sets."""
 ROUTED_BY = tuple(_VALUES)
-"""On what it depends where a pod goes, and whether it fits there."""
+"""Variables on which the assignment of pods depends, and whether they fit."""
 PLANNED_BY = (
     *(Variable.ALLOW_EVICTION, Variable.ALLOW_TEARDOWN_JOBS),
     *(Variable.MEMORY_UNIT, Variable.NVIDIA_NAMESPACE),
 )
-"""On what it depends what is done to nodes."""
+"""Variables on which changes of nodes depend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Setting:
     """A value, and where it is from."""
 
     value: Any
-    """As `Settings` has it."""
+    """The value, of the type that `Settings` has."""
     source: str
     """A Deployment; `DEFAULT` where an installation does not set it, `ASSUMED` where that can't be
     read."""
@@ -61,7 +62,7 @@ class KnownSetup:
 
     settings: Mapping[Variable, Setting]
     unread_settings: str = ""
-    """Why some are assumed; empty where none is."""
+    """Why some settings are assumed; empty if none is."""
 
     @property
     def setup(self) -> Settings:

@@ -7,7 +7,7 @@ from gpushare.names import Reason
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """Severity of a finding."""
 
     OK = "ok"
     INFO = "info"
@@ -19,7 +19,7 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Its rank: the higher the worse."""
+        """Rank of the severity; a higher one is worse."""
         return tuple(Severity).index(self)
 
 
@@ -94,10 +94,10 @@ class Finding:
     severity: Severity
     code: FindingCode | Reason
     object: str
-    """What it is about: a kind and a name."""
+    """Kind and name of the object that the finding is about."""
     message: str
     remedy: str = ""
-    """What to do, in sentences; empty where nothing is."""
+    """Sentences that say what to do; empty where nothing is to be done."""
 
 
 @dataclass(frozen=True, slots=True)

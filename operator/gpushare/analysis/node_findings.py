@@ -58,7 +58,8 @@ _WARNINGS = frozenset(
 _ECS = re.compile(r"(alicloud://)?[a-z0-9-]+\.i-[a-z0-9]+")
 """A region and an instance, as ACK's cloud controller manager writes `spec.providerID`."""
 _CONTAINER_OS = ("containeros", "lifsea")
-"""In `osImage`, in small letters: the product, and the distribution that it is made from."""
+"""Parts of `osImage`, in lower case, of ContainerOS: the product, and the distribution that it is
+made from."""
 
 
 def judge_node(

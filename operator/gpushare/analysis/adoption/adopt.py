@@ -34,7 +34,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What would happen to the nodes if the pools were created."""
+    """The changes to nodes that creating the pools would cause."""
 
     simulated: tuple[Simulated, ...]
     notes: tuple[Note, ...]

@@ -47,7 +47,7 @@ class AdoptedPool:
     carried: Carried
     membership: Nodes
     nodes: tuple[str, ...]
-    """Its members, by name."""
+    """Names of its members, sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class Labelled:
 
     nodes: Mapping[str, Node]
     carried: Mapping[str, Carried]
-    """Those that pools are for."""
+    """Edition and mode of each node that a pool is built for, by name."""
     kept_out: Collection[str] = frozenset()
-    """Those that no new pool may have, whatever else is in their node pool."""
+    """Names of nodes that no new pool may have, whatever else is in their node pool."""
     pool_names: Collection[str] = frozenset()
-    """Of pools that exist."""
+    """Names of existing pools."""
     node_pool_label: str = names.LABEL_NODE_POOL
 
     def node_pool(self, node: str) -> str:
@@ -77,7 +77,7 @@ class Labelled:
 @dataclass(slots=True)
 class _Group:
     node_pools: list[str] = field(default_factory=list)
-    """Those that it has to itself."""
+    """Node pools all of whose nodes are in this group."""
     named: list[str] = field(default_factory=list)
     """Members besides."""
     nodes: list[str] = field(default_factory=list)

@@ -16,7 +16,7 @@ class AdoptionCode(StrEnum):
     """Codes of notes; `docs/adoption.md` has a line for each."""
 
     leaves_out: bool
-    """Whether it is about nodes that are in none of the pools."""
+    """Whether notes of this code are about nodes that no pool has."""
 
     def __new__(cls, code: str, leaves_out: bool = False) -> "AdoptionCode":
         member = str.__new__(cls, code)
@@ -63,7 +63,7 @@ class Note:
 
     @property
     def about(self) -> str:
-        """What it is about: the first names, and how many more there are."""
+        """The nodes or pools of the note: the first names, and the number of the others."""
         what = "pool" if self.is_of_pool else "node"
         return f"{what}{'s' if len(self.names) > 1 else ''} {list_names(self.names)}"
 

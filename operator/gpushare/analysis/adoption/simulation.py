@@ -15,18 +15,18 @@ from gpushare.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What would happen to one node."""
+    """The changes that one node would get."""
 
     node: str
     pool: str
     plan: StepResult
-    """Its plan then."""
+    """The node's plan once the pool exists."""
     labels: Mapping[str, tuple[str | None, str | None]]
     """Labels that would change, each with its old and new value; None is absent."""
 
     @property
     def restarts(self) -> bool:
-        """Whether its device plugin would be restarted."""
+        """Whether the node's device plugin would be restarted."""
         return self.plan.kind is not None and self.plan.kind.restarts_plugin
 
     @property
@@ -35,7 +35,7 @@ class Simulated:
 
     @property
     def changes_mode(self) -> bool:
-        """Whether it needs more than labels: a restart, a teardown, or a user."""
+        """Whether the node needs more than labels: a restart, a teardown, or a user."""
         return self.plan.kind is not None or self.plan.action is not None
 
     @property
@@ -49,7 +49,7 @@ class Simulated:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it would only become a member."""
+        """Whether the node would only become a member of the pool."""
         return not (self.changes_mode or self.changed_labels)
 
 

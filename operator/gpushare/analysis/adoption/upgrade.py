@@ -28,7 +28,7 @@ class Upgrade:
 
     node: str
     pool: str
-    """That of the Professional edition."""
+    """The pool of the Professional edition that gets the node."""
     from_mode: Carried
     to: Carried
     pods: tuple[Pod, ...]
@@ -57,11 +57,11 @@ class UpgradedPools:
     """The pools of the Professional edition, and their nodes."""
 
     adopted: tuple[AdoptedPool, ...]
-    """Of nodes that are in no pool."""
+    """New pools for nodes that are in no pool."""
     followed: Mapping[str, Carried]
     """By pool of another edition, what the one of its name shall be that takes its place."""
     members: Mapping[str, tuple[str, Carried]]
-    """By node, the pool that it will be in, and what it carries now."""
+    """The future pool of each node, by the node's name, and its present edition and mode."""
     notes: tuple[Note, ...]
 
 

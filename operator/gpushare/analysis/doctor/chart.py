@@ -25,9 +25,9 @@ PODS, OTHER_PODS, WORKLOADS = (
 """The webhooks."""
 TEARDOWN_NAMESPACE = "gpushare-teardown"
 _NAMESPACE, _PLUGIN_NAMESPACE = "gpushare-system", "gpushare-plugins"
-"""Where chart.json is installed, and where it has the device plugins."""
+"""Namespaces in chart.json of the operator and of the device plugins."""
 _API_SERVERS_DEFAULTS = {"objectSelector": {}, "reinvocationPolicy": "Never"}
-"""What the chart leaves to it."""
+"""Fields that the API server sets in webhooks, because the chart does not."""
 Json = Mapping[str, Any]
 Settings = Mapping[str, str | None]
 """The variables of an installation's containers."""
@@ -41,7 +41,7 @@ class Need:
     resource: str
     verbs: tuple[str, ...]
     name: str = ""
-    """Of the one object that they are about; empty for all."""
+    """Name of the only object that the rule is about; empty for all."""
 
 
 @dataclass(frozen=True, slots=True)

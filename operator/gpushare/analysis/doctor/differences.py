@@ -7,7 +7,7 @@ from typing import Any
 _MOST_SHOWN = 80
 """Characters of a value that is shown; of a longer one only that it differs."""
 _NAMES = ("name", "key")
-"""By which of their fields the items of a list are known, if not by their place in it."""
+"""Fields that identify an item of a list; an item without them is identified by its index."""
 
 
 @dataclass(frozen=True, slots=True)

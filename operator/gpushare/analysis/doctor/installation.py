@@ -39,7 +39,8 @@ class Leader:
     renewed: datetime | None
     duration_seconds: float = 0.0
     watched_seconds: float = 0.0
-    """For how long it was watched without a renewal: that depends on no clock."""
+    """Seconds for which the Lease was watched without a renewal, which depends on no
+    clock."""
 
     def must_be_watched(self, now: datetime) -> bool:
         """Tell whether the Lease must be read again to see if it is renewed: its holder does so at

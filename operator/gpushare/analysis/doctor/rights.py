@@ -18,7 +18,7 @@ class GrantedRights:
 
     role: Role
     rules: tuple[Json, ...] | Unseen | None
-    """None: there is no such role."""
+    """Rules of the role; None if the role does not exist."""
     subjects: frozenset[tuple[str, str]] | Unseen | None
     """Namespace and name of the accounts that its binding names; None without one of its name."""
 

@@ -38,26 +38,26 @@ class Place:
     node: Node
     pods: Sequence[Pod]
     pool: PoolView
-    """Its pool; an empty name stands for none."""
+    """Pool of the node; one with an empty name stands for no pool."""
     plan: StepResult | None = None
-    """Its plan."""
+    """Plan of the node."""
     unit: str = "GiB"
     unhealthy_cards: Collection[int] = ()
 
     @property
     def is_changing(self) -> bool:
-        """Whether its isolation change is in progress."""
+        """Whether the node's isolation change is in progress."""
         return self.plan is not None and self.plan.under_way
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """One thing that keeps a pod off a node."""
+    """One reason why a node cannot take a pod."""
 
     reason: Reason
     message: str
     remedy: str
-    """What would remove it, in the imperative."""
+    """What a user can do about the reason, in the imperative."""
     weight: int
     shortage: int = 0
     """Units that are missing."""
@@ -65,14 +65,14 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class NodeFit:
-    """How a pod fits on one node."""
+    """Whether a pod fits on one node, and why not."""
 
     node: str
     pool: str
     """Empty where it is of none."""
     rejections: tuple[Rejection, ...]
     warning: str = ""
-    """What a user should know of the node, although pods may run there."""
+    """A problem of the node that does not keep pods off it."""
 
     @property
     def fits(self) -> bool:

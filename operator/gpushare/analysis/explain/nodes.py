@@ -56,14 +56,14 @@ class PluginLine:
     """A device plugin or another component that runs on the node."""
 
     name: str
-    """Of its DaemonSet, or what the static pod is called."""
+    """Name of its DaemonSet, or of the static pod."""
     pod: str
     serves: tuple[str, ...]
     ready: bool
     ready_since: datetime | None
     restarts: int
     of_mode: bool
-    """It belongs to the mode that the labels stand for."""
+    """Whether the plugin belongs to the mode that the node's labels stand for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class ResourceLine:
     name: str
     allocatable: int
     requested: int | None
-    """By the pods that are bound to the node; None where those are not known."""
+    """Amount that the bound pods request; None where the pods are not known."""
     of_mode: bool
 
 
@@ -83,7 +83,7 @@ class Claimant:
 
     pool: str
     priority: int | None
-    """None where the pool is deleted."""
+    """Priority of the pool; None where the pool is deleted."""
     has_it: bool
     plan: StepResult
 
@@ -99,20 +99,20 @@ class NodeExplanation:
     claimants: tuple[Claimant, ...] | None
     """Who has it first, then by name; None where what is planned is not known."""
     edition: Edition | None
-    """Of its pool, or else of its labels; None where nothing says."""
+    """Edition of the node's pool, or else of its labels; None where neither has one."""
     labelled: ModeName
     """The mode that its labels stand for in that edition; empty where nothing says."""
     mode: Mode | None
-    """That mode; None where it is unknown."""
+    """The mode that the labels stand for; None where it is unknown."""
     stacks: Mapping[Stack, Sequence[str]]
-    """Those that give out its cards, each with its evidence."""
+    """Stacks that give out the node's cards, each with its evidence."""
     labels: tuple[LabelLine, ...]
     plugins: tuple[PluginLine, ...]
     resources: tuple[ResourceLine, ...]
     isolation: NodeIsolation | None
-    """None where the pods are not known."""
+    """Isolation of the node's containers; None where the pods are not known."""
     unknown_pods: tuple[str, ...]
-    """Those with a container whose isolation is unknown."""
+    """Pods with a container whose isolation is unknown."""
     findings: tuple[Finding, ...]
     cards: tuple[Card, ...]
 
@@ -123,7 +123,7 @@ class NodeExplanation:
 
     @property
     def has_gpus(self) -> bool:
-        """Whether it has a label, resource or plugin of GPUs."""
+        """Whether the node has a label, resource or plugin of GPUs."""
         return bool(
             self.edition or self.resources or self.plugins or self.stacks or self.node.gpu_count
         )

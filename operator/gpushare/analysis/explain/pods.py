@@ -46,16 +46,16 @@ class Surroundings:
 
     snapshot: ClusterSnapshot
     pool_states: Mapping[str, PoolState]
-    """By pool, the plans of its nodes."""
+    """The planner's state of each pool, with the plans of its nodes, by name."""
     pools: tuple[PoolView, ...]
-    """As admission sees them."""
+    """The pools as admission sees them."""
     namespaces: Mapping[str, Namespace]
     setup: Settings
     can_decide: bool = True
-    """Whether all pools, and the pod's namespace, are known; else it is not known where the pod
-    would be sent."""
+    """Whether all pools and the pod's namespace are known; otherwise the pod's assignment is not
+    known."""
     has_nodes: bool = True
-    """Whether all of this is complete; else it is not known where a pod would fit."""
+    """Whether nodes and pods are complete; otherwise it is not known where a pod fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +65,18 @@ class PodExplanation:
     namespace: str
     name: str
     written: PodShape
-    """As its owner wrote it, as far as that is known."""
+    """The pod as its owner wrote it, as far as that is known."""
     request: PodRequest
-    """What it asks for."""
+    """The pod's requests and selections."""
     decision: AdmissionDecision | None
     """What admission decides of it now; None where the pools or the namespace are not known."""
     verdicts: tuple[PoolVerdict, ...]
     past: PastDecision | None = None
-    """What was decided when it was created."""
+    """The decision when the pod was created."""
     found: Pod | None = None
-    """None for one that does not exist yet."""
+    """The pod in the cluster; None for one that does not exist yet."""
     waits: UnschedulablePod | None = None
-    """Why it has no pool or no node, or does not start on its node."""
+    """Why the pod has no pool or no node, or does not start on its node."""
     fits: tuple[NodeFit, ...] = ()
     """On the nodes where it may go; none for a pod that has one, or that goes nowhere."""
 

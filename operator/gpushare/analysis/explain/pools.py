@@ -16,7 +16,7 @@ from gpushare.core.status.unschedulable_pods import group_by_pool
 from gpushare.names import Condition, Reason
 
 _HEALTHY: Mapping[str, str] = {Condition.CONFLICTING: "False"}
-"""Of the others it is True."""
+"""Healthy statuses of conditions; that of all others is True."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class NodeGroup:
     state: NodeState
     reason: Reason
     plans: tuple[StepResult, ...]
-    """By name."""
+    """Plans of the group's nodes, sorted by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class PoolExplanation:
     pool: Pool
     conditions: tuple[ConditionLine, ...]
     status: PoolStatus
-    """As it would be written now."""
+    """The status that the controller would write now."""
     groups: tuple[NodeGroup, ...]
     """The most urgent first."""
     out_of_service: tuple[str, ...]
@@ -58,12 +58,12 @@ class PoolExplanation:
 
     @property
     def is_unheard(self) -> bool:
-        """Whether no controller has ever written its status."""
+        """Whether no controller has ever written the pool's status."""
         return not self.pool.status.conditions
 
     @property
     def hears_nothing(self) -> bool:
-        """Whether no controller has acted on the current spec."""
+        """Whether no controller has acted on the pool's current spec."""
         return self.is_unheard or self.pool.status.observed_generation < self.pool.generation
 
 

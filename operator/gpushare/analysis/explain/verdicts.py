@@ -28,12 +28,12 @@ class PoolOutcome(StrEnum):
     """The outcome of a pool."""
 
     CHOSEN = "chosen"
-    """It gets the pod."""
+    """The pool gets the pod."""
     SELECTED = "selected"
     """The pod's owner chose it, perhaps with others."""
     LOST = "lost"
     ASIDE = "aside"
-    """It was not considered."""
+    """The pool was not considered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class RankingFigures:
 
     fit: Fit
     asked: int
-    """Of each of `cards` cards."""
+    """Units requested of each of `cards` cards."""
     cards: int
     largest_free_block: int
     """The largest free block."""
@@ -60,12 +60,13 @@ class PoolVerdict:
     pool: str
     outcome: PoolOutcome
     reason: Reason | None
-    """What it lost by."""
+    """Reason why the pool did not get the pod."""
     message: str
     view: PoolView | None = None
-    """None for a pool that does not exist."""
+    """The pool as admission sees it; None for a pool that does not exist."""
     figures: RankingFigures | None = None
-    """None where the pod asks for no GPU memory, or the pool's room is not known."""
+    """Figures of the ranking; None where the pod requests no GPU memory, or the pool's room is not
+    known."""
 
 
 def list_verdicts(

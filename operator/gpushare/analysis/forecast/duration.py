@@ -23,11 +23,11 @@ class DurationForecast:
 
     waves: int
     expected: timedelta | None
-    """None where a part of it has not been measured."""
+    """Expected duration; None where a part of it has not been measured."""
     longest: timedelta | None
     """Each wave at its deadline; None where it waits for pods or a user, without a deadline."""
     basis: str
-    """How both are estimated, in sentences."""
+    """Sentences that say how both durations are estimated."""
 
 
 def forecast_duration(

@@ -39,7 +39,7 @@ class PoolForecast:
 
     pool: Pool
     status: PoolStatus
-    """As the controller would write it now."""
+    """The status that the controller would write now."""
     plan: PoolPlan
     steps: tuple[NodeForecast, ...]
     """Nodes that are not as the pool says, or leave it; by wave and name."""
@@ -47,7 +47,7 @@ class PoolForecast:
     limits: tuple[Finding, ...] = ()
     """What its mode can't do on the nodes of its steps, and pods there that nobody counts."""
     calendar: Calendar | None = None
-    """Its waves by window; None without windows or waves."""
+    """The pool's waves by window; None without windows or waves."""
 
     @property
     def is_empty(self) -> bool:
@@ -56,7 +56,7 @@ class PoolForecast:
 
     @property
     def waits_for_approval(self) -> bool:
-        """Whether it waits for approval."""
+        """Whether the pool's changes wait for approval."""
         return any(step.plan.reason is Reason.WAITING_FOR_APPROVAL for step in self.steps)
 
 

@@ -35,7 +35,7 @@ class NodeForecast:
 
     pool: str
     plan: StepResult
-    """Where it is now."""
+    """Present plan of the node."""
     owner: str = ""
     """The pool that has it now, where that is another one."""
     leaves: bool = False
@@ -56,7 +56,7 @@ class NodeForecast:
     evicted: tuple[str, ...] = ()
     """Those of them that are evicted, and stale ones."""
     wave: int | None = None
-    """Its wave: 0 needs none, 1 is the first; None where it is unknown."""
+    """Wave of the node: 0 needs none, 1 is the first; None where it is unknown."""
 
     @property
     def node(self) -> str:

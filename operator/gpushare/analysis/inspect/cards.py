@@ -19,7 +19,7 @@ from gpushare.api.k8s.resources.quantity import parse_quantity
 
 Json = Mapping[str, Any]
 PENDING = -1
-"""In place of the index of a card, where a pod has none."""
+"""Index that stands for the card of a pod that has none."""
 _LARGEST_GIB = 100
 """A card with more counts as one whose memory is given in MiB."""
 _UNKNOWN = "unknown"
@@ -33,11 +33,11 @@ class Holder:
     namespace: str
     name: str
     memory: int
-    """What its containers' limits ask for; init containers do not count."""
+    """Units in the limits of its containers; init containers do not count."""
     allocation: Mapping[int, int] = field(default_factory=dict)
     """Of the Professional edition's entry: units by card; empty where there is none."""
     card: int = PENDING
-    """Of the older entry."""
+    """Index of the card in the annotation ALIYUN_COM_GPU_MEM_IDX."""
 
     @property
     def cards(self) -> Mapping[int, int]:
@@ -56,7 +56,7 @@ class InspectedNode:
     total: int
     """GPU memory that it offers, in the plugin's unit."""
     holders: tuple[Holder, ...] = ()
-    """By namespace and name."""
+    """Pods that hold memory of the node, sorted by namespace and name."""
 
     @property
     def card_total(self) -> int:

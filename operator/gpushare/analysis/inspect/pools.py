@@ -47,7 +47,7 @@ class Card:
     """0 where an entry names a card that the node has not."""
     allocated: int
     held: Mapping[str, int]
-    """What of it each pod holds, by namespace and name; 0 for one that has ended."""
+    """Units that each pod holds, by namespace and name; 0 for a pod that has ended."""
     is_unhealthy: bool = False
     """The scheduler assigns it to no pod."""
 
@@ -58,7 +58,8 @@ class Card:
 
     @property
     def is_overcommitted(self) -> bool:
-        """Whether more of it is allocated than it has; never of one that the node has not."""
+        """Whether more is allocated than the card has; never for a card that the node does not
+        have."""
         return 0 < self.total < self.allocated
 
 
@@ -71,7 +72,7 @@ class NodeCards:
 
     @property
     def takes_pods(self) -> bool:
-        """Whether it is Ready and not cordoned."""
+        """Whether the node is Ready and not cordoned."""
         return self.node.ready and not self.node.unschedulable
 
 
@@ -94,9 +95,9 @@ class PoolNode(NodeCards):
     records: NodeRecords
     isolation: NodeIsolation
     requested: Mapping[str, int] = field(default_factory=dict)
-    """How much its pods request of what it offers in place of memory."""
+    """Amounts that the node's pods request, by resource that it offers in place of memory."""
     taints: tuple[Taint, ...] = ()
-    """Those that the pool's pods do not tolerate."""
+    """Taints that the pool's pods do not tolerate."""
 
     @property
     def takes_pods(self) -> bool:
@@ -109,7 +110,7 @@ class PoolCards:
 
     pool: Pool
     nodes: tuple[PoolNode, ...]
-    """By name."""
+    """Nodes of the pool, sorted by name."""
     ready: int
     capacity: PoolCapacity
 
@@ -123,7 +124,7 @@ class PoolsView:
     """Nodes with GPUs in none of them, by name."""
     waiting: tuple[UnschedulablePod, ...]
     unit: str
-    """In which pods ask, whichever pool they select, or none: one for the cluster."""
+    """Unit of the GPU memory that pods request; the whole cluster has one."""
 
 
 def view_pools(seen: ObservedCluster, now: datetime) -> PoolsView:

@@ -21,7 +21,7 @@ class CardNode:
     name: str
     labels: Mapping[str, str]
     memory: int | None
-    """Of one card, in the plugin's unit; None where nothing tells."""
+    """Memory of one card in the plugin's unit; None where it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Cards:
     per_gib: int = 1
     """The device plugin's units in a GiB."""
     memory_everywhere: int | None = None
-    """What the user said that each card has, whatever the nodes are."""
+    """Memory that the user says each card has, on all nodes."""
 
     @property
     def unit(self) -> str:

@@ -39,11 +39,11 @@ class Target:
 
     cards: Cards
     share_gib: int | None = None
-    """For each card that a pod asks for; None: the whole card."""
+    """GiB in place of each card that a pod requests; None for the memory of the whole card."""
     keeps_selectors: bool = False
     """The cluster stays in its edition, whose labels pods select by."""
     unisolated: Schedule = Schedule.CGPU
-    """What nodes of the Basic edition with isolation off become."""
+    """Mode that nodes of the Basic edition with isolation off get."""
 
 
 class _Preferred(Shape, frozen=True):

@@ -45,7 +45,7 @@ class Translation:
 
     is_to_share: bool
     unisolated: Schedule
-    """What nodes with `cgpu.disable.isolation=true` become."""
+    """Mode that nodes with `cgpu.disable.isolation=true` get."""
     begins_to_isolate: bool = False
     """Such nodes were asked for, and become isolating ones."""
 

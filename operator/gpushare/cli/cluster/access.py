@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where a cluster is read from, as the options say."""
+    """The source of a cluster's objects, as the options name it."""
 
     kubeconfig: Path | None = None
     context: str | None = None

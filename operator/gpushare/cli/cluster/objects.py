@@ -39,7 +39,7 @@ PATHS: Mapping[Kind, str] = {
 }
 
 _NODE_FIELDS = {Kind.NODES: "metadata.name", Kind.PODS: "spec.nodeName"}
-"""By what these are selected for one node."""
+"""Field that selects the objects of one node, by kind."""
 _SPECIAL = re.compile(r"[\\,=]")
 
 Found = TypeVar("Found")

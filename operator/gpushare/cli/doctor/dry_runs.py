@@ -106,7 +106,7 @@ _SPEC: Json = {
         }
     ],
 }
-"""Of a pod that the strictest Pod Security level lets in."""
+"""Spec of a pod that the strictest Pod Security level allows."""
 
 
 def build_trial_pod() -> Json:

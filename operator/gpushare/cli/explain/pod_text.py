@@ -19,7 +19,7 @@ from gpushare.webhook.patch import plan_patch
 Json = dict[str, Any]
 
 MAX_NODES = 20
-"""In the narrow table."""
+"""Limit of nodes in the narrow table."""
 _STYLES = {PoolOutcome.CHOSEN: "green", PoolOutcome.SELECTED: "green", PoolOutcome.LOST: "yellow"}
 _POOLS = "POOL:name,SCHEDULE:schedule,PRIORITY:priority,FREE:free,LARGEST BLOCK:largestFreeBlock"
 _POOLS_WIDE = "EDITION:edition,NODES:nodes,LARGEST CARD:largestCard,ASKED:asked,FIT:fit"

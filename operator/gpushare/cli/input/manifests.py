@@ -81,13 +81,13 @@ class Given:
     """An object, and where it stands."""
 
     raw: Json
-    """It has a `kind`, a string."""
+    """The manifest; its `kind` is a string."""
     source: str
-    """For messages: the file's name."""
+    """Name of the file, for messages."""
 
     @property
     def shown(self) -> str:
-        """For messages: `kind/name`."""
+        """`kind/name` of the manifest, for messages."""
         meta = self.raw.get("metadata")
         name = (meta.get("name") or meta.get("generateName")) if isinstance(meta, dict) else None
         return f"{self.raw['kind']}/{name or '?'}"

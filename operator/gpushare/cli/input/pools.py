@@ -21,9 +21,9 @@ class GivenPools:
 
     pools: tuple[Pool, ...]
     skipped: tuple[str, ...]
-    """As `kind/name`."""
+    """`kind/name` of manifests that are no pools."""
     kept: Mapping[str, tuple[KeptField, ...]]
-    """By pool, the fields that its file leaves out and other managers own."""
+    """Fields that a pool's file leaves out and other managers own, by pool."""
 
 
 def find_pools(objects: Sequence[Given], live: Sequence[Json], now: datetime) -> GivenPools:

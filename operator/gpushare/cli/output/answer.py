@@ -31,7 +31,7 @@ class Styled:
 
 
 Cell = str | Styled
-"""Its text may come from a cluster: no part of it reaches a terminal as anything but text."""
+"""Text of one cell. It may come from a cluster, so control characters in it are escaped."""
 Line = Sequence[Cell]
 Fact = tuple[str, Cell]
 """A key and its value."""
@@ -46,7 +46,7 @@ class Answer:
     build_page: Callable[[Any, bool], Iterable[Line]]
     """Builds the page of the document; where the second argument says so, wide: with more in it."""
     manifests: str = ""
-    """Where it has them, what is printed as YAML in place of the document."""
+    """Manifests that `-o yaml` prints in place of the document; empty without any."""
     notes: Sequence[str] = ()
     """Messages on standard error beside those."""
     exit_code: Exit = Exit.OK

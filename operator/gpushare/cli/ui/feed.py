@@ -23,7 +23,7 @@ Json = dict[str, Any]
 Result = TypeVar("Result")
 
 PERIOD_SECONDS = 2.0
-"""From the begin of a reading to that of the next, at least."""
+"""Least seconds from the start of one read to the start of the next."""
 LONGEST_SECONDS = 30.0
 """The same while they fail: each may start the kubeconfig's credential plugin, which may ask a
 person, and whoever fails too often may be locked out."""

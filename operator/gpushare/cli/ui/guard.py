@@ -26,7 +26,7 @@ HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""Of every answer."""
+"""Headers of every response."""
 
 
 def find_refusal(method: str, headers: Mapping[str, str], port: int) -> tuple[int, str] | None:

@@ -30,10 +30,10 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the page is."""
+    """Address of the page."""
 
     page: str
-    """For whoever typed the command: it holds the secret."""
+    """URL for the user who ran the command; it holds the secret."""
     ticket: str
     """Leads to the page, once, and only programs of the same user: the command line by which a
     browser is started can be read by other users of the machine, who may be quicker than it."""
