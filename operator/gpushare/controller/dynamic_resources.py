@@ -50,17 +50,18 @@ class DynamicResources:
         """Names by node; those that are gone stay for a while."""
         self._slice_timers: dict[str, asyncio.TimerHandle] = {}
         self._claimants: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        """By `namespace/name` of a claim, the nodes of the pods that have it, by pod."""
+        """Nodes of the pods that have a claim, by the claim's `namespace/name` and by pod."""
 
     @property
     def informers(self) -> tuple[Informer[Any], ...]:
-        """Those of what is served, once that is known."""
+        """Informers of the resources that the API server serves, once that is known."""
         every = (self.slice_informer, self.claim_informer)
         return tuple(each for each in every if each is not None)
 
     @property
     def claims(self) -> Mapping[str, bool] | None:
-        """Whether each allocated claim is one of cards; None where claims can't be read."""
+        """Whether each allocated claim holds cards, by `namespace/name`; None where claims cannot
+        be read."""
         if self.claim_informer is None:
             return {}
         return self.claim_informer.records if self.claim_informer.synced.is_set() else None

@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 GONE_SECONDS = 0.5
 REFUSALS_SHOWN = 3
 NO_CHANGE_SECONDS = 5.0
-"""How long a node rests after a write that changed nothing."""
+"""Seconds before a node is decided again after a write that changed nothing."""
 
 
 @dataclass(slots=True)

@@ -71,9 +71,9 @@ class Informers:
         """A Pod from the API server's JSON, as all of them are read here."""
         self._api = api
         self._informers: list[Informer[Any]] = []
-        """Those that must be synced."""
+        """Informers that must be synced before anything is decided."""
         self._optional: list[Informer[Any]] = []
-        """Those without which, or without the right to which, everything else goes on."""
+        """Informers without which, or without the right to which, everything else continues."""
         self.nodes: Informer[Node] = self._add("api/v1/nodes", parse_node, self._on_node)
         self.pods: Informer[Pod] = self._add("api/v1/pods", self.parse_pod, self._on_pod)
         self.daemonsets: Informer[DaemonSet] = self._add(
@@ -83,7 +83,8 @@ class Informers:
         )
         self._nvidias: Mapping[str, DaemonSet] = {}
         self._nvidia_configs: Mapping[str, PluginConfigs] = {}
-        """Without these, pools of the edition wait."""
+        """Configurations of NVIDIA's device plugin; pools of its edition wait until they are read.
+        """
         if namespace := settings.nvidia_namespace:
             self._nvidias = self._add(
                 f"apis/apps/v1/namespaces/{namespace}/daemonsets",
@@ -109,7 +110,7 @@ class Informers:
             resource="freeze",
             params={"fieldSelector": f"metadata.name={names.FREEZE_CONFIGMAP}"},
         )
-        """Until this is known, nothing begins."""
+        """The freeze of all pools; nothing begins until it is read."""
         self.jobs: Informer[Job] | None = None
         if settings.allow_teardown_jobs:
             path = jobs_path(settings.teardown_namespace)

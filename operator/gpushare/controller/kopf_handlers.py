@@ -16,7 +16,7 @@ from gpushare.controller.kopf_import import kopf
 from gpushare.kube.watch_health import OVERTIME_SECONDS, WATCH_SECONDS
 
 _KOPF_LOGGERS = ("kopf._core.reactor.orchestration", "kopf._core.reactor.running", "asyncio")
-"""Of the tasks that watch; asyncio's tells of one that failed while Kopf was ending."""
+"""Loggers of the tasks that watch; asyncio's reports a task that failed while Kopf was ending."""
 RETRY_DELAYS_SECONDS = (1, 1, 2, 3, 5)
 
 

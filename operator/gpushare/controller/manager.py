@@ -188,7 +188,7 @@ class _Crd:
 
     def __init__(self) -> None:
         self.problem: str | None = "the API server has not answered yet"
-        """What it says instead."""
+        """Why the API server does not serve pools; None where it does."""
 
     async def wait(self, api: ApiClient) -> None:
         """Return once the API server serves pools."""

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 SHOWN = 10
 BELIEVED_AFTER_SECONDS = 60.0
 LIST_SECONDS = 60.0
-"""How often the pools are listed, whatever the events said."""
+"""Seconds between two lists of the pools, which do not depend on events."""
 
 
 class Pools:
@@ -46,10 +46,10 @@ class Pools:
         on_list: Callable[[], None],
     ):
         self.all: tuple[Pool, ...] = ()
-        """As they were when the last pass began, and what was written on them since."""
+        """The pools when the last pass began, with later writes of the operator."""
         self.unreadable: tuple[UnreadablePool, ...] = ()
         self.not_adopted: dict[str, str] = {}
-        """By UID, why our finalizer is not on a pool."""
+        """Why a pool does not have our finalizer, by UID."""
         self.must_retry = False
         """A write to a pool failed: try again soon."""
         self._api = api
@@ -58,16 +58,16 @@ class Pools:
         self._notify = on_change
         self._note_list = on_list
         self._known: dict[str, Pool | UnreadablePool] = {}
-        """By name, the newest copy of each."""
+        """The newest copy of each pool, by name."""
         self._gone: deque[str] = deque(maxlen=1_000)
         """UIDs of pools that were deleted since the last list that was taken in was begun."""
         self._changed: set[str] = set()
         self._in_flight: dict[str, PoolStatus] = {}
-        """By UID, the status that is being written."""
+        """The status that is being written, by UID of the pool."""
         self._list_at = 0.0
-        """When the next list is due, on the monotonic clock."""
+        """Time of the next list, on the monotonic clock."""
         self._is_shown = False
-        """Whether `all` and `unreadable` are what is known."""
+        """Whether `all` and `unreadable` show `_known`."""
         self._listed = 0
         """resourceVersion of the last list: it showed all that came before. 0 before the first."""
         self._seen = 0

@@ -63,7 +63,8 @@ calls one after the other, each of which an API server may hold off for 60 s and
 CONFLICT_SECONDS = 0.2
 _AGAIN = "It is tried again automatically"
 EVICTION_RETRY_SECONDS = 5.0
-"""How long a node rests whose pods may not be evicted, as `kubectl drain` does."""
+"""Seconds before the eviction of a node's pods is retried after a refusal, as in `kubectl drain`.
+"""
 FULL_PASS_SECONDS = 600.0
 """At least this often everything is decided anew, whatever the events said."""
 
@@ -88,7 +89,7 @@ class Reconciler:
         self._events = Events(api, settings.identity)
         note_list = partial(self.informers.note_event, names.PLURAL)
         self.pools = Pools(api, self._events, timing, self.mark_changed, note_list)
-        """What Kopf tells of them goes there."""
+        """The pools; Kopf's handlers deliver their events to this object."""
         self._status_writer = StatusWriter(
             self.pools,
             self._planner,
@@ -105,7 +106,7 @@ class Reconciler:
         self._process = uuid4().hex[:8]
         self._passes = 0
         self._acting_since: dict[str, datetime] = {}
-        """By pool that acts, since when it does without a break, and is looked after."""
+        """Time since when each pool acts without interruption under this controller, by pool."""
         self._pass_started_at: float | None = None
         self._full_pass_at = 0.0
         self._has_decided = False
@@ -115,13 +116,13 @@ class Reconciler:
         """Nodes that waited, and whose write is not over: the limit of these tasks."""
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._busy_for: dict[str, str] = {}
-        """By node that is being worked on, the pool that it is done for."""
+        """The pool for which a node is being changed, by node."""
         self._starting: dict[str, bool] = {}
         """Nodes among them whose change begins with that, and whether it uses the budget."""
         self._refusals: dict[str, Cause] = {}
-        """By node, what the API server says to our last write, for as long as it does."""
+        """Refusal of our last write to each node, by node, for as long as it lasts."""
         self._refused: Counter[str] = Counter()
-        """By node, how often it has said so."""
+        """Number of such refusals in a row, by node."""
         self._mode_unsaved: set[str] = set()
         """Nodes on which a write is not stored yet that says that their mode is unknown."""
 

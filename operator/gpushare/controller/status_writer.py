@@ -71,9 +71,9 @@ class StatusWriter:
         self._on_end = on_end
         self._not_before: dict[str, float] = {}
         self._in_flight: dict[str, asyncio.Task[None]] = {}
-        """By UID of the pool."""
+        """Tasks that write a status, by UID of the pool."""
         self._failures: Counter[str] = Counter()
-        """By UID, how many writes in a row failed."""
+        """Number of failed writes in a row, by UID of the pool."""
 
     def write(self, waiting: Collection[Pod], now: datetime) -> float | None:
         """Begin to write what is due; return the seconds until more is, if anything is left.

@@ -61,7 +61,7 @@ class _PoolRemoval:
         self.remaining: list[Pool] = []
         """Not as they are to be yet."""
         self.failure: str = "The API server has not answered"
-        """What was in the way at the last pass that came to its end. Empty where nothing was."""
+        """Why the last complete pass could not finish the uninstallation; empty where it could."""
         self._api = api
         self._fate = fate
         self._tell = tell

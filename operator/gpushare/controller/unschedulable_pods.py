@@ -31,12 +31,12 @@ class UnschedulablePods:
         self._planner = planner
         self._namespaces = namespaces
         self.found: tuple[UnschedulablePod, ...] = ()
-        """By the last look."""
+        """Unschedulable pods that the last pass found."""
         self._not_before = 0.0
         self._told: dict[tuple[str, str], float] = {}
-        """When an Event was posted last."""
+        """Time of the last Event, by pod and reason."""
         self._stale_since: dict[str, float] = {}
-        """By UID, pods that the extender refuses although there is room."""
+        """Time since when the extender refuses a pod although there is room, by UID."""
 
     def report(
         self,

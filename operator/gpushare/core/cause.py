@@ -1,4 +1,4 @@
-"""Why a node's change may not begin, or why a node is not in its mode."""
+"""The cause why a node's change may not begin, or why a node is not in its mode."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,4 +16,4 @@ class Cause:
     pods: tuple[Pod, ...] = ()
     """Pods that hold the change up; empty where it is something else."""
     wait: timedelta | None = None
-    """When to look again without an event: it may end by itself until then."""
+    """Time after which to decide again without an event, because the cause may have ended."""

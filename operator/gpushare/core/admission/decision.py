@@ -18,20 +18,20 @@ _encode = msgspec.json.Encoder().encode
 RejectedPools = tuple[Sequence[str], str]
 """Names of pools, and what keeps them from taking the pod."""
 Lost = Mapping[Reason, Sequence[str]]
-"""By reason, the names of pools that did not get the pod."""
+"""Names of the pools that did not get the pod, by reason."""
 NONE_LOST: Lost = MappingProxyType({})
 
 
 class AdmissionDecision(msgspec.Struct, frozen=True):
-    """Where a pod goes, if anywhere, and why."""
+    """The pool that gets a pod, if any, and the reason."""
 
     reason: Reason
     message: str
     pool: str | None = None
     selector: tuple[tuple[str, str], ...] = ()
-    """To be added to the node selector; keys that are not there."""
+    """Labels to add to the pod's node selector, which lacks their keys."""
     tolerations: tuple[Mapping[str, Any], ...] = ()
-    """To be added where they are missing."""
+    """Tolerations to add to the pod where it lacks them."""
     annotation: str = ""
     """Value of `gpushare.io/decision`; empty: none is written."""
     warnings: tuple[str, ...] = ()

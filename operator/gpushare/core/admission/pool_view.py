@@ -43,7 +43,8 @@ pods of others."""
 
 @dataclass(frozen=True)
 class Room:
-    """What of a pool's GPU memory is free, in units of the device plugin, in which pods ask."""
+    """The free GPU memory of a pool, in units of the device plugin, which are those of pods'
+    requests."""
 
     free_blocks: tuple[tuple[int, int], ...] = ()
     """Cards by their free memory: (memory, number of cards), largest first."""
@@ -56,7 +57,7 @@ class Room:
     """0 where that is not known."""
     unit: str = "GiB"
     free_pods: int | None = None
-    """How many more pods the cards take; None where nothing but memory limits that."""
+    """Number of pods that the cards can still take; None where only memory limits it."""
 
     @cached_property
     def free(self) -> int:
@@ -66,24 +67,24 @@ class Room:
 
 @dataclass(frozen=True)
 class PoolView:
-    """All of a pool that the choice for a pod depends on; what follows is worked out once."""
+    """The fields of a pool on which the choice for a pod depends; derived values are computed once."""
 
     name: str
     schedule: ModeName
     priority: int = 100
     edition: Edition = DEFAULT_EDITION
     closed: Reason | None = None
-    """Why it takes no pod, whatever that asks for; None where it may."""
+    """Why the pool takes no pod at all; None where it may take one."""
     on_request: bool = False
-    """It takes only pods that ask for it."""
+    """Whether the pool takes only pods that ask for it."""
     namespace_selector: LabelSelector | None = field(default=None, hash=False)
     pod_selector: LabelSelector | None = field(default=None, hash=False)
     selects_mode: bool = False
     """Pods that are sent here select the mode's labels, not the pool's."""
     tolerations: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
-    """As in a pod's spec."""
+    """Tolerations that the pool gives to its pods, as in a pod's spec."""
     node_labels: Known = field(default_factory=lambda: MappingProxyType({}), hash=False)
-    """What `spec.nodes` says of its nodes' labels."""
+    """Labels that `spec.nodes` requires of the pool's nodes."""
     published_keys: tuple[str, ...] = ()
     """Keys of the labels that its status publishes of its present nodes."""
     combinations: tuple[Mapping[str, str], ...] = field(default=(), hash=False)
@@ -93,9 +94,9 @@ class PoolView:
     nodes: int | None = None
     """Members, 0 also where all are blocked and have no memory. None until they are counted."""
     room: Room | None = None
-    """None while the pool's capacity is not known."""
+    """Free memory of the pool; None while its capacity is not known."""
     observed_at: str = ""
-    """When `room` last changed."""
+    """Time of the last change of `room`, in ISO 8601; empty while it is not known."""
 
     def without_pending(self, units: int) -> "PoolView":
         """Return the view as if no pod that asks for `units` waited for a card here."""
@@ -129,7 +130,7 @@ class PoolView:
 
     @cached_property
     def isolates(self) -> bool:
-        """Whether containers are kept to their share of memory, by whatever means."""
+        """Whether containers are limited to their share of memory, by any means."""
         return self.isolates_by_kernel or self.schedule is Schedule.MPS
 
     @cached_property
@@ -148,7 +149,7 @@ class PoolView:
 
     @cached_property
     def known(self) -> Known:
-        """What is known of the labels of all its nodes, also of those that will be added."""
+        """Known labels of all the pool's nodes, also of those that will be added."""
         ours = {names.LABEL_POOL: self.name, **self.mode.labels}
         if self.isolates_by_kernel:
             ours[names.LABEL_ISOLATION_VERIFIED] = names.VERIFIED
@@ -156,7 +157,7 @@ class PoolView:
 
     @cached_property
     def columns(self) -> Columns:
-        """What is known of the labels of its present nodes."""
+        """Known labels of the pool's present nodes."""
         columns: dict[str, dict[str | None, int]] = {key: {} for key in self.published_keys}
         for index, combination in enumerate(self.combinations):
             for key, column in columns.items():

@@ -15,7 +15,7 @@ from gpushare.settings import Settings
 
 _ISOLATING_LABELS = tuple(mode.labels for mode in MODES.values() if mode.isolated)
 VERIFIED: Labels = ((names.LABEL_ISOLATION_VERIFIED, names.VERIFIED),)
-"""Where the mode of a node is one that isolates, and known to be in force."""
+"""Label of nodes whose mode isolates and is verified."""
 NO_RESERVATIONS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -26,7 +26,7 @@ class Rules:
     denies: bool = False
     """Pods that no pool takes are refused, where their namespace says nothing."""
     schedulers: frozenset[str] = frozenset({names.DEFAULT_SCHEDULER})
-    """Those that give out GPU memory card by card."""
+    """Schedulers that allocate GPU memory by card."""
 
 
 def build_rules(settings: Settings) -> Rules:
@@ -49,7 +49,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
 
     @property
     def denies(self) -> bool:
-        """Whether the pod is refused where no pool takes it; the namespace's word goes first."""
+        """Whether the pod is refused if no pool takes it; the namespace's label has precedence."""
         if self.namespace.on_no_pool in (names.ON_NO_POOL_ALLOW, names.ON_NO_POOL_DENY):
             return self.namespace.on_no_pool == names.ON_NO_POOL_DENY
         return self.rules.denies

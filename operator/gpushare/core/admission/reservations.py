@@ -13,7 +13,7 @@ PATIENCE_SECONDS = 30.0
 """What no figures show by then never came: a later step refused the pod, or it is gone again."""
 
 COUNT_SECONDS = 1.0
-"""So often entries are looked through for those that are too old: with many pools it costs."""
+"""Seconds between two searches for expired entries, which take time with many pools."""
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class _Reserved:
     """What pods asked for by those."""
     units: int = 0
     entries: deque[tuple[float, int]] = field(default_factory=deque)
-    """When, and how many units; oldest first."""
+    """Time and units of each reservation, oldest first."""
 
     def add(self, at: float, units: int) -> None:
         self.entries.append((at, units))
@@ -63,7 +63,7 @@ class Reservations:
         """The pools whose figures were looked at last."""
         self._counted: dict[str, int] = {}
         self._counted_at = float("-inf")
-        """When they were last counted from the entries."""
+        """Time at which `_counted` was last computed from the entries."""
 
     def reserve(self, pool: str, units: int, at: float) -> None:
         """Remember that `units` of `pool` were given away."""

@@ -44,7 +44,7 @@ def judge_fit(pod: PodRequest, pool: PoolView, reserved: int) -> Fit:
 
 
 class PoolFit:
-    """How well the pods of one kind fit into a pool, whatever is reserved of it."""
+    """The fit of one kind of pods in a pool, with any number of units reserved."""
 
     __slots__ = (
         *("_fit", "_preference", "_rank", "_reserved", "_spare_units"),
@@ -144,7 +144,7 @@ class Ranking:
         self.pool, self.fit, self.reason, self.lost = pool, fit, reason, lost
         """The others, as far as they were looked at."""
         self.is_known_to_match = is_known_to_match
-        """One of its nodes satisfies the pod's node selection."""
+        """Whether a node of the pool is known to satisfy the pod's node selection."""
 
     @cached_property
     def annotation(self) -> str:
@@ -170,7 +170,7 @@ class PoolRanker:
         # Not the pod itself, with its texts: this is kept.
         self._fits = {pool.name: PoolFit(pod, pool) for pool in wanted or candidates}
         self.is_wanted = bool(wanted)
-        """They are of the kind, isolated or not, that the pods seem to want."""
+        """Whether the candidates are of the kind, isolated or not, that the pods seem to want."""
         self._reason = Reason.ROUTED
         if not wanted and not candidates[0].isolates:
             self._reason = Reason.ROUTED_WITHOUT_ISOLATION
@@ -180,7 +180,7 @@ class PoolRanker:
             lost = {reason: [pool.name for pool in others], **lost}
         self._lost = lost
         self._rankings: dict[_Outcome, Ranking] = {}
-        """Of late: pods that come one after another go to one of a few pools."""
+        """Recent rankings: successive pods go to one of a few pools."""
 
     def find_best(self, reserved: Mapping[str, int]) -> Ranking:
         """Find the best pool for a pod of this kind, with `reserved` units given away unseen."""

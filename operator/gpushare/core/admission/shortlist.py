@@ -24,9 +24,9 @@ class Shortlist(msgspec.Struct, frozen=True):
     """The pools for pods of one kind in one namespace."""
 
     lost: Lost
-    """Those that can't take them."""
+    """Pools that cannot take the pods."""
     ranker: PoolRanker | None
-    """Of those that can take them; None where there is none."""
+    """Ranks the pools that can take the pods; None if there are none."""
     namespace: Namespace
 
 

@@ -16,7 +16,8 @@ from gpushare.names import Reason
 LEAST_ABSURD = 1000
 """GiB that no card has."""
 CORE_STEP = 5
-"""Of `aliyun.com/gpu-core.percentage` (vendor's page on allocating computing power)."""
+"""Step of values of `aliyun.com/gpu-core.percentage` (vendor's page on allocating computing power).
+"""
 _ISOLATIONS = (names.ISOLATION_REQUIRED, names.ISOLATION_NONE)
 _INJECT = (names.INJECT_DISABLED, names.INJECT_ENABLED)
 _NAMESPACE_LABELS = {
@@ -24,7 +25,7 @@ _NAMESPACE_LABELS = {
     names.LABEL_ON_NO_POOL: (names.ON_NO_POOL_ALLOW, names.ON_NO_POOL_DENY),
     names.LABEL_FAILURE_POLICY: (names.FAILURE_POLICY_IGNORE, names.FAILURE_POLICY_FAIL),
 }
-"""And the values that mean something."""
+"""Labels of namespaces, with their valid values."""
 
 
 def find_ignored_words(pod: PodRequest, namespace: Namespace) -> Iterator[str]:

@@ -14,7 +14,7 @@ from gpushare.editions.registry import find_mode, get_mode
 
 
 class LastApplied(Record):
-    """What was last applied, and what ran at that time."""
+    """The mode that was last applied to a node, and the plugin that ran then."""
 
     v: Literal[2] = 2
     node_uid: str | None = Field(default=None, alias="nodeUID")
@@ -44,13 +44,14 @@ class LastApplied(Record):
     from_mode: ModeName | None = Field(default=None, alias="from")
     """The mode that a change left for this one; absent where none was needed, or it joined."""
     joined_at: Moment | None = None
-    """When the node's join to the pool was verified, by a change."""
+    """Time at which a change verified the node's join to the pool."""
     took_seconds: float | None = Field(default=None, ge=0)
-    """How long that change took from its labels on, if it restarted the plugin and succeeded."""
+    """Seconds from the labels to the end of that change, if it restarted the plugin and succeeded.
+    """
     lacking_cards: int | None = Field(default=None, ge=0)
-    """So many of its cards the node did not offer before that change either."""
+    """Number of cards that the node did not offer before that change."""
     failure: Failure | None = None
-    """That change failed: it was rolled back, or came to its end too late."""
+    """Failure of that change, if it was rolled back or finished too late."""
 
     @property
     def mode(self) -> Mode:
@@ -59,7 +60,7 @@ class LastApplied(Record):
 
     @property
     def needs_restart(self) -> bool:
-        """Whether the plugin must read the labels before anybody knows what it gives."""
+        """Whether the plugin must restart before its mode is known."""
         return bool(self.restart_pending or self.mode_unknown)
 
     def is_of(self, mode: Mode) -> bool:

@@ -16,7 +16,7 @@ MAX_MESSAGE = 400
 
 
 class ChangePhase(StrEnum):
-    """How far an isolation change on a node is."""
+    """Phase of an isolation change on a node."""
 
     DEFERRED = "Deferred"
     """A pod arrived while the node was being cordoned; let go, and waiting for another try."""
@@ -97,7 +97,7 @@ class Change(Record):
     so the node was out of service before, and is not let go unverified."""
     not_before: Moment | None = None
     why: Annotated[str, Field(max_length=MAX_MESSAGE)] | None = None
-    """Why it was deferred until then."""
+    """Why the change was deferred until that time."""
     plugins: tuple[PluginPod, ...] = ()
     """The plugin's pods of this change: these are deleted, each once, and no others."""
     before: tuple[str, ...] = ()
@@ -110,13 +110,13 @@ class Change(Record):
     restarted_again: Literal[True] | None = None
     """The plugin was restarted once more, since it had come back without its resource."""
     lacking_cards: int | None = Field(default=None, ge=0)
-    """So many of its cards the node did not offer when the change began."""
+    """Number of cards that the node did not offer when the change began."""
     maintenance: Maintenance | None = None
     """Another controller was at work on the node when that was last looked at."""
     failure: Failure | None = None
-    """It failed. It is finished all the same, if its plugin returns after all."""
+    """Failure of the change, which is still finished if its plugin returns."""
     rolls_back: Failure | None = None
-    """It takes a change back that failed."""
+    """Failure of the change that this one rolls back."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
@@ -140,7 +140,7 @@ class Change(Record):
 
     @property
     def is_only_cordoned(self) -> bool:
-        """Whether it has only begun, and can still be aborted without a trace."""
+        """Whether the change has only cordoned its node, and can still be aborted without a trace."""
         return self.phase is ChangePhase.CORDONED and self.labelled_at is None
 
     @property

@@ -33,10 +33,10 @@ class Drift(Record):
     claim: str = ""
     """Spec for which all of this was; another one begins anew."""
     retry: str = ""
-    """What a person's annotation said then; another value begins anew."""
+    """Value of the retry annotation at that time; another value starts the count again."""
     reverts: tuple[DriftRevert, ...] = ()
     conflicts: tuple[LabelConflict, ...] = ()
     writes: tuple[Moment, ...] = ()
     """Our last writes for the sake of drift: they set the pace of the next."""
     removals: tuple[Moment, ...] = ()
-    """When the record of a change was found removed. That leaves no name."""
+    """Times at which the record of a change was found removed, which leaves no manager's name."""

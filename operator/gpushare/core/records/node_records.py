@@ -53,14 +53,15 @@ class NodeRecords(BaseModel):
 
     @property
     def lacking_cards(self) -> int:
-        """How many of its cards the node lacked before its mode was verified, or is to be."""
+        """Number of cards that the node did not offer before its mode was verified, or its change
+        began."""
         is_changing = self.change is not None and self.change.is_labelled
         found = self.change if is_changing else self.applied
         return (found.lacking_cards if found is not None else None) or 0
 
     @property
     def failure(self) -> Failure | None:
-        """What failed on the node last: its change, or one that was rolled back."""
+        """The last failure on the node: of its change, or of one that was rolled back."""
         change, applied = self.change, self.applied
         of_change = None
         if change is not None and change.is_under_way:

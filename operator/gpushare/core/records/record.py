@@ -13,7 +13,7 @@ Moment = Annotated[
 ]
 """A time that can be reckoned with: at the ends of the calendar, sums overflow."""
 PoolName = Annotated[str, Field(pattern="^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$")]
-"""It becomes the value of a label."""
+"""Name of a pool, which becomes the value of a label."""
 
 
 class RecordError(ValueError):

@@ -13,7 +13,7 @@ class Restarts(Record):
 
     v: Literal[1] = 1
     retry: str = ""
-    """What a person's annotation on the node said then; another value begins anew."""
+    """Value of the node's retry annotation at that time; another value starts the count again."""
     at: tuple[Moment, ...] = ()
 
     def list_recent(self, retry: str, now: datetime) -> tuple[datetime, ...]:

@@ -21,7 +21,7 @@ may edit pods can forge the sign of a stale extender."""
 
 
 class NodeState(StrEnum):
-    """Where a member is; the counts in a pool's status."""
+    """State of a member, counted in the pool's status."""
 
     READY = "ready"
     UPDATING = "updating"
@@ -45,12 +45,13 @@ class ApplyNode:
     annotations: Mapping[str, str]
     cordon: bool
     message: str
-    """What this write does, for the log."""
+    """The purpose of the write, for the log."""
     is_mode_unsaved: bool = False
     """It says that nobody knows which mode the plugin gives. Until it is stored the controller
     remembers that: what stands on the node by then need not show it any more."""
     lifts_cordon: bool = False
-    """To leave the cordon out would not lift it: `NodeSnapshot.has_lost_cordon`."""
+    """Whether the apply must set `unschedulable: false`: an apply without the field would not lift
+    the cordon (`NodeSnapshot.has_lost_cordon`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,9 @@ class RecheckPods:
 
     node: str
     stays: bool = False
-    """Where pods are found it stays cordoned and waits for them, instead of letting go."""
+    """Whether the node stays cordoned if pods are found; otherwise the change is aborted."""
     may_restart: bool = True
-    """Where a plugin is found that may have read another's label, it may be restarted."""
+    """Whether a plugin that may have read a foreign label may be restarted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +109,11 @@ class ReleaseNode:
     remove: Mapping[str, str] = field(default_factory=dict)
     """Labels to take away in the same write, where they still are ours and have this value."""
     note: str = ""
-    """What a person must know of the node, since nothing on it will say so."""
+    """Message about the node for a user, because nothing on the node will show it."""
 
 
 class JobPhase(StrEnum):
-    """What a teardown's Job does; its argument."""
+    """Argument of a teardown's Job: the step that it does."""
 
     UNINSTALL = "uninstall"
     VERIFY = "verify"
@@ -126,7 +127,7 @@ class CreateJob:
     name: str
     phase: JobPhase
     leaves_sentinel: bool = False
-    """It leaves the file that kured watches."""
+    """Whether the Job leaves the file that kured watches."""
 
 
 Action = (
@@ -136,7 +137,7 @@ Action = (
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How something begins that takes the node out of service, once the rollout admits it."""
+    """The start of a change that takes the node out of service, once the rollout admits it."""
 
     reason: Reason
     message: str
@@ -146,7 +147,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """Where one member is, why, and what is to be done next, if anything."""
+    """The plan of one member: its state, the reason, and the next action, if any."""
 
     node: str
     state: NodeState
@@ -161,9 +162,10 @@ class StepResult:
     uses_budget: bool = False
     """The action takes the node out of service, within the pool's budget."""
     initializes: bool = False
-    """It has just come, and takes no capacity away: it waits for nobody but a person."""
+    """Whether the node joins the pool: its change takes no capacity away, and waits for approval
+    only."""
     requeue_after_seconds: float | None = None
-    """When to decide again even if nothing happens."""
+    """Seconds after which to decide again without an event."""
     labelled: bool = False
     """Every label that the pool wants is there, and ours unless it only observes."""
     conflicts: tuple[LabelConflict, ...] = ()
@@ -171,21 +173,22 @@ class StepResult:
     kind: ChangeKind | None = None
     """The isolation change that the node needs and that has not begun."""
     under_way: bool = False
-    """Its isolation change has begun, and is not over."""
+    """Whether the node's isolation change has begun and is not over."""
     pods: int = 0
     """Pods on the node that hold that change up."""
     deadline: datetime | None = None
-    """When it counts as failed."""
+    """Time at which the change counts as failed."""
     halts: str = ""
-    """Why no other node of the pool may begin: what failed here, in a sentence."""
+    """The failure on this node because of which no other node of the pool may begin, in a sentence.
+    """
     resumes: bool = False
-    """That ends automatically: nothing failed that could be tried again."""
+    """Whether the halt ends automatically, because nothing failed that could be retried."""
     verified: bool = False
     """The pool's mode was reached by a change, and verified: what a canary is for."""
 
     @property
     def queued(self) -> bool:
-        """Whether its start must be admitted; an action is what must be written down until then."""
+        """Whether the start must be admitted; an action of the plan only writes records until then."""
         return self.start is not None
 
     def begin(self) -> "StepResult":

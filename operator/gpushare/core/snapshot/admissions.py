@@ -16,7 +16,7 @@ from gpushare.editions.edition import Mode
 from gpushare.editions.registry import get_mode
 
 Admissions = Mapping[str, ModeName | None]
-"""By a pod's UID; None where nobody knows."""
+"""Mode of the node when it admitted each pod, by the pod's UID; None where it is not known."""
 
 
 def find_admissions(seen: NodeSnapshot, is_brief: IsBrief | None = None) -> Admissions:

@@ -15,7 +15,7 @@ from gpushare.editions.edition import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a pool's spec says about the change of one node."""
+    """The fields of a pool's spec that decide about the change of one node."""
 
     claim: Enforcement = field(default_factory=Enforcement)
     attempt: str = ""
@@ -31,7 +31,7 @@ class Policy:
 
     @property
     def stays_cordoned(self) -> bool:
-        """Whether pods that hold a change up are waited for under the cordon, not before it."""
+        """Whether the node is cordoned before pods that block its change have ended."""
         return self.workloads is not WorkloadPolicy.WAIT
 
     def kind_of(self, from_mode: ModeName, to: ModeName, outcome: Outcome) -> ChangeKind:

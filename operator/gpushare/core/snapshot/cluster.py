@@ -30,7 +30,7 @@ class ClusterSnapshot:
     pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
     """By node."""
     jobs: Mapping[str, Mapping[str, Job]] = field(default_factory=dict)
-    """By node and name, the Jobs of teardowns."""
+    """Jobs of teardowns, by node and name."""
     plugin_daemonsets: PluginDaemonSets = field(default_factory=PluginDaemonSets)
     busy: Collection[str] = frozenset()
     """Nodes to which something is being done just now."""
@@ -39,19 +39,20 @@ class ClusterSnapshot:
     zeroed: Collection[str] = frozenset()
     """Nodes whose resource was seen at zero during their change."""
     refusals: Mapping[str, Cause] = field(default_factory=dict)
-    """By node, what the API server says to our last write, for as long as it does."""
+    """Refusal of our last write to each node, by node, for as long as it lasts."""
     mode_unsaved: Collection[str] = frozenset()
     """Nodes on which a write is not stored yet that says that their mode is unknown."""
     unhealthy_cards: Mapping[str, Collection[int]] = field(default_factory=dict)
-    """By node, the cards that the scheduler extender gives to nobody."""
+    """Indexes of cards that the scheduler extender does not allocate, by node."""
     resource_slices: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """By node, the names of those by which NVIDIA's DRA driver gives out its cards."""
+    """Names of ResourceSlices by which NVIDIA's DRA driver offers cards, by node."""
     freeze: Freeze | None = None
-    """Of all pools."""
+    """Freeze of all pools."""
     unrecorded_pools: Collection[str] = frozenset()
     """Pools with a change of their spec that is not in their status yet: none begins anything."""
     acting_since: Mapping[str, datetime] = field(default_factory=dict)
-    """By pool that acts, since when the controller has put back what others wrote to its nodes."""
+    """Time since when the controller restores foreign changes of a pool's nodes, by pool that acts.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class NodeContext:
     seen: NodeSnapshot
     is_busy: bool
     is_starting: bool = False
-    """Its change begins just now, within the budget."""
+    """Whether the node's change is being started, within the budget."""
     is_join_starting: bool = False
     """The change by which it joins begins just now."""
     refusal: Cause | None = None
@@ -73,7 +74,7 @@ class NodeContext:
 
     @property
     def is_unavailable(self) -> bool:
-        """Whether it is out of service, whoever did it; a node that joins never was in service."""
+        """Whether the node is out of service, by anybody; a node that joins never was in service."""
         node, change = self.seen.node, self.seen.records.change
         under_way = change is not None and change.is_under_way
         if change is not None and under_way and change.initializing:
@@ -82,14 +83,14 @@ class NodeContext:
 
     @property
     def is_in_change(self) -> bool:
-        """Whether we took it out of service ourselves, or are about to."""
+        """Whether the operator took the node out of service, or is about to."""
         change = self.seen.records.change
         under_way = change is not None and change.is_under_way and not change.initializing
         return under_way or self.is_starting
 
     @property
     def is_only_cordoned(self) -> bool:
-        """Whether its change can still be aborted without a trace."""
+        """Whether the node's change can still be aborted without a trace."""
         change = self.seen.records.change
         return change is not None and change.is_only_cordoned
 

@@ -19,19 +19,19 @@ _BY_KERNEL = frozenset({Schedule.CGPU, Schedule.CORE_MEM})
 
 @dataclass(frozen=True, slots=True)
 class ContainerIsolation:
-    """What is known of one container that shares a card."""
+    """The isolation of one container that shares a card."""
 
     node: str
     pod: Pod
     container: str
     mode: ModeName | None
-    """That of its node; None while no record says."""
+    """Mode of the container's node; None without a record of it."""
     admitted: ModeName | None
     """The mode under which its pod was admitted; None where nobody knows."""
     isolated: bool | None
-    """Whether it is kept to its share of GPU memory; None where nobody knows."""
+    """Whether the container is limited to its share of GPU memory; None where that is not known."""
     is_stale: bool = False
-    """That is known, and not what the node's mode gives."""
+    """Whether the isolation is known and differs from that of the node's mode."""
     is_opted_out: bool = False
     """The node's mode isolates, and its own environment takes that off."""
 

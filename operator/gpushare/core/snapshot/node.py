@@ -21,7 +21,7 @@ from gpushare.names import Reason
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long the steps take at least and at most."""
+    """Least and longest durations of the steps."""
 
     recheck: timedelta = timedelta(seconds=2)
     """Between the cordon and the labels."""
@@ -44,7 +44,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class ReconcileContext:
-    """What holds for all decisions of one pass."""
+    """Values that hold for all decisions of one pass."""
 
     now: datetime
     timing: Timing = Timing()
@@ -54,7 +54,7 @@ class ReconcileContext:
     may_tear_down: bool = False
     """The installation allows the Jobs of teardowns."""
     memory_unit: str = "GiB"
-    """In what the cluster's plugins count GPU memory."""
+    """Unit in which the cluster's plugins count GPU memory."""
     is_halted: bool = False
     """Another change of the pool failed and waits for a user: one that has only cordoned its node
     is aborted."""
@@ -62,9 +62,10 @@ class ReconcileContext:
     """Too little time is left in the pool's window, or it is frozen or contested: a change that has
     only cordoned its node is aborted."""
     closed_until: datetime | None = None
-    """When that is judged again without an event."""
+    """Time at which `closed` is judged again without an event."""
     acting_since: datetime | None = None
-    """Of what others wrote to the pool's nodes before that, nobody saw what followed."""
+    """Time since when the controller acts for the pool; the effects of earlier foreign writes are
+    not known."""
 
     @property
     def daemonsets(self) -> Collection[str]:
@@ -107,19 +108,19 @@ class NodeSnapshot:
     is_mode_unsaved: bool = False
     """A write that says so is not stored yet (`ApplyNode.is_mode_unsaved`)."""
     unhealthy_cards: Collection[int] = ()
-    """Those that the scheduler extender gives to nobody."""
+    """Indexes of cards that the scheduler extender does not allocate."""
     resource_slices: Collection[str] = ()
     """Names of those by which NVIDIA's DRA driver gives out the node's cards."""
 
     @cached_property
     def reading(self) -> PluginReading | None:
-        """What the device plugin has read; None where no mode is recorded."""
+        """The labels that the device plugin has read; None where no mode is recorded."""
         applied = self.records.applied
         return PluginReading(self.node, self.pods, applied) if applied is not None else None
 
     @property
     def is_out_of_service(self) -> bool:
-        """Whether nothing new is bound to the node."""
+        """Whether no new pod is bound to the node."""
         return self.node.unschedulable
 
     @property
@@ -140,7 +141,7 @@ class NodeSnapshot:
 
     @property
     def is_ours_to_change(self) -> bool:
-        """Whether nothing new is bound to the node, and no other controller is at work on it."""
+        """Whether no new pod is bound to the node, and no other controller is at work on it."""
         return self.is_out_of_service and self.maintenance is None
 
     def plan(

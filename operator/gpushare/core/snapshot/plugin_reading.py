@@ -31,7 +31,7 @@ back: `ReconcileContext.is_brief`."""
 
 @dataclass(frozen=True)
 class PluginReading:
-    """What the plugin on a node has read; what is derived is worked out once, when asked."""
+    """The labels that a node's plugin has read; derived values are computed once, on demand."""
 
     node: Node
     pods: Sequence[Pod]
@@ -77,7 +77,7 @@ class PluginReading:
 
     @property
     def overwritten_at(self) -> list[datetime | None]:
-        """When others wrote another value of the recorded mode's labels; None: nobody knows."""
+        """Time at which others changed the recorded mode's labels; None where it is not known."""
         node, labels = self.node, self.applied.mode.labels.items()
         return [node.written_at.get(key) for key, value in labels if node.labels.get(key) != value]
 
@@ -88,13 +88,13 @@ class PluginReading:
 
     @property
     def is_as_applied(self) -> bool:
-        """Whether labels and plugin are those that were recorded: no change has gone further."""
+        """Whether labels and plugin are those that were recorded, so no change has gone further."""
         is_labelled = self.applied.mode.labels.items() <= self.node.labels.items()
         return is_labelled and self.is_ours and self.running == self._recorded
 
     @property
     def is_unknown(self) -> bool:
-        """Whether nobody knows which mode pods get that come now."""
+        """Whether the mode that new pods get is not known."""
         return self.may_have_misread() or bool(self.applied.mode_unknown and not self.is_replaced)
 
     @cached_property
@@ -133,7 +133,7 @@ class PluginReading:
 
     @property
     def is_ours(self) -> bool:
-        """Whether all labels of the recorded mode are ours."""
+        """Whether the operator's field manager owns all labels of the recorded mode."""
         return self.applied.mode.labels.keys() <= self.node.owned
 
     def shares_plugin(self, mode: Mode | None) -> bool:

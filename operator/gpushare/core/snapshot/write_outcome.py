@@ -12,26 +12,26 @@ from gpushare.core.snapshot.actions import ApplyNode
 
 
 class ChangeOutcome(StrEnum):
-    """How an isolation change on one node ended."""
+    """The end of an isolation change on one node."""
 
     COMPLETED = "completed"
     """Verified, the node takes pods again; also where that came after it had failed."""
     FAILED = "failed"
-    """It missed its deadline, or can't be done."""
+    """The change missed its deadline, or cannot be done."""
     ROLLED_BACK = "rolled_back"
-    """It had failed, and the mode before it is verified again."""
+    """The change failed, and the mode before it is verified again."""
     WITHDRAWN = "withdrawn"
     """Let go of before anything was changed: a pod had come, or the pool wanted something else."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOutcome:
-    """What one write brought about."""
+    """The result of one write."""
 
     change: ChangeOutcome | None = None
     """A change ended with it."""
     change_seconds: float = 0.0
-    """From that change's begin."""
+    """Seconds since the change began."""
     flips: int = 0
     """Labels of ours that somebody else had changed, and that were put back."""
     first_flips: tuple[DriftRevert, ...] = ()

@@ -12,7 +12,8 @@ otherwise, and refuses those that it has still."""
 AT_ONCE = 25
 """Events of one object in a row, as client-go's limit."""
 REFILL_SECONDS = 10.0
-"""One more each so many seconds: a pool that flaps has the same few things to tell."""
+"""Seconds after which one more Event of an object is allowed: a pool that flaps repeats a few
+Events."""
 WORDED_BY_TENANTS = frozenset(
     {Reason.EXTENDER_STALE, Reason.WORKLOADS_PRESENT, Reason.STALE_ISOLATION}
     | {Reason.COMPETING_STACKS, Reason.OTHER_STACK}
@@ -22,22 +23,22 @@ WORDED_BY_TENANTS = frozenset(
 
 @dataclass(slots=True)
 class Series:
-    """One Event, and how often it came."""
+    """One Event and its count."""
 
     until: float
-    """Until then what comes is the same again."""
+    """Time until which an equal Event belongs to this series."""
     count: int = 1
     path: str = ""
-    """Where it is in the cluster; empty before it is there."""
+    """Path of the Event in the API; empty before it is created."""
     shown: int = 1
-    """What its count is there."""
+    """Count that the API server has stored."""
     is_busy: bool = False
     """Somebody sees to it that `shown` becomes `count`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What makes two Events the same: the object, and what is said of it."""
+    """Fields in which two equal Events agree: the object, and the text about it."""
 
     uid: str
     reason: str
@@ -51,7 +52,8 @@ class EventCorrelator:
 
     _series: dict[Key, Series] = field(default_factory=dict)
     _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """By UID, how many more Events of the object are let through, and when that was so."""
+    """Number of Events that are still allowed for each object, and the time of that number, by UID.
+    """
     _swept: float = 0.0
 
     def admit(self, key: Key, now: float, *, once: bool = False) -> Series | None:

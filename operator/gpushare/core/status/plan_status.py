@@ -19,9 +19,9 @@ from gpushare.names import Reason
 
 MAX_STEPS = 20
 MAX_STEP_BYTES = 4096
-"""Of all steps; where node names are long, fewer are shown."""
+"""Limit of all steps together, in bytes; with long node names fewer are shown."""
 MAX_KINDS = 4
-"""In the summary: nodes may carry any number of modes that nobody knows."""
+"""Limit of kinds in the summary: nodes may carry any number of unknown modes."""
 Model = TypeVar("Model", bound=BaseModel)
 _OF_ROLLOUT = TURNS | {
     Reason.JOINS_HALTED,

@@ -36,9 +36,9 @@ MAX_MESSAGE_BYTES = 512
 MAX_SAMPLE_BYTES = 256
 MAX_SAMPLES_BYTES = 8 * 1024
 MAX_STALE_BYTES = 3 * 1024
-"""Of all samples of one kind; where names are long, fewer are shown."""
+"""Limit of all samples of one kind together, in bytes; with long names fewer are shown."""
 MAX_STATUS_BYTES = 16 * 1024
-"""Without the nodes' labels, which have a bound of their own."""
+"""Limit of a status in bytes, without the nodes' labels, which have their own."""
 CAPACITY_PERIOD = timedelta(seconds=2)
 """Pods come and go all the time: their sums are written no more often than this."""
 CLOSED_PERIOD = timedelta(minutes=1)

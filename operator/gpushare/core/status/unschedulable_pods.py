@@ -31,12 +31,12 @@ REASONS = (
     *(Reason.POOL_NOT_READY, Reason.NO_FREE_BLOCK),
     *(Reason.UNSCHEDULABLE, Reason.SCHEDULER_UNAVAILABLE, Reason.EXTENDER_STALE),
 )
-"""All that a pod may be unschedulable for."""
+"""All reasons for which a pod may be unschedulable."""
 _ELSEWHERE = (
     *(Reason.POOL_HAS_NO_NODES, Reason.LARGER_THAN_ANY_CARD),
     *(Reason.POOL_NOT_READY, Reason.NO_FREE_BLOCK),
 )
-"""Of these, those that another pool fixes."""
+"""Reasons that another pool would remove."""
 
 
 _VOLUME_REMEDY = (
@@ -48,7 +48,7 @@ _VOLUME_REMEDY = (
 
 @dataclass(frozen=True)
 class PoolRoom:
-    """What a pool has for a pod that waits."""
+    """The room that a pool has for a waiting pod."""
 
     nodes: int
     ready: int
@@ -57,7 +57,7 @@ class PoolRoom:
 
     @cached_property
     def is_extended(self) -> bool:
-        """Whether a scheduler extender allocates its cards."""
+        """Whether a scheduler extender allocates the pool's cards."""
         return any(node.is_extended for node in self.by_node.values())
 
     @cached_property
@@ -73,13 +73,13 @@ class UnschedulablePod:
 
     pod: Pod
     reason: str
-    """One of ours, or else the scheduler's."""
+    """Reason of the operator, or else of the scheduler."""
     message: str
-    """With what would unblock it."""
+    """Message, with the action that would unblock the pod."""
     pool: str = ""
     """The one that it is for; empty where that is none that there is, or one of several."""
     no_demand: NoDemand | None = None
-    """Why it is no demand of the pools that it selects, where it is none of any."""
+    """Why the pod is no demand of any pool that it selects; None where it is a demand."""
 
 
 def judge_pod(
