@@ -67,7 +67,7 @@ class Room:
 
 @dataclass(frozen=True)
 class PoolView:
-    """The fields of a pool on which the choice for a pod depends; derived values are computed once."""
+    """Fields of a pool on which the choice for a pod depends; derived values are cached."""
 
     name: str
     schedule: ModeName

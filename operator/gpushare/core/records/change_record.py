@@ -140,7 +140,7 @@ class Change(Record):
 
     @property
     def is_only_cordoned(self) -> bool:
-        """Whether the change has only cordoned its node, and can still be aborted without a trace."""
+        """Whether the change has only cordoned its node, and can be aborted without a trace."""
         return self.phase is ChangePhase.CORDONED and self.labelled_at is None
 
     @property

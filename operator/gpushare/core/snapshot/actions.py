@@ -188,7 +188,7 @@ class StepResult:
 
     @property
     def queued(self) -> bool:
-        """Whether the start must be admitted; an action of the plan only writes records until then."""
+        """Whether the start must be admitted; until then an action only writes records."""
         return self.start is not None
 
     def begin(self) -> "StepResult":

@@ -74,7 +74,7 @@ class NodeContext:
 
     @property
     def is_unavailable(self) -> bool:
-        """Whether the node is out of service, by anybody; a node that joins never was in service."""
+        """Whether the node is out of service, by anybody; one that joins never was in service."""
         node, change = self.seen.node, self.seen.records.change
         under_way = change is not None and change.is_under_way
         if change is not None and under_way and change.initializing:
