@@ -280,7 +280,10 @@ class Histories(Disturbances):
             windows = {name: each.windows for name, each in states.items() if each.windows}
             edges.update(name for name, each in windows.items() if each.until == due)
             # The windows of one pool open often, and those of another that waits but once a day.
-            has_waited = all(edges[name] > 1 for name in windows if states[name].pending)
+            waiting = {
+                name for name, each in windows.items() if states[name].pending and each.until
+            }
+            has_waited = all(edges[name] > 1 for name in waiting)
             if due is None or (edges.total() > ENOUGH_EDGES and has_waited):
                 return
             seconds = (due - self.cluster.now).total_seconds()
