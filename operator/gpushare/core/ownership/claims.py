@@ -39,7 +39,7 @@ def has_shown_card(node: Node, records: NodeRecords, slices: Collection[str] = (
 
 
 def is_cardless(node: Node, records: NodeRecords, slices: Collection[str] = ()) -> bool:
-    """Return whether `node` never had a verified mode, and shows no card or is unfit for sharing."""
+    """Return whether `node` never had a verified mode, and shows no card or can't be changed."""
     if records.applied is not None:
         return False
     return bool(describe_unfit(node)) or not has_shown_card(node, records, slices)

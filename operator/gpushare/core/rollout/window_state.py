@@ -31,7 +31,7 @@ class WindowState:
     refusal: Cause | None = None
     """Why no change may begin; None where it may."""
     lets_go: bool = False
-    """Whether nodes that are only cordoned are uncordoned, as their change does not fit any more."""
+    """Whether nodes that are only cordoned are uncordoned, as their change no longer fits."""
     opening: Opening | None = None
     """The opening that is open now with enough time left, or else the next with enough time."""
 
