@@ -1,4 +1,4 @@
-"""The cards of one node, as the scheduler extender counts them.
+"""Measures the cards of one node, as the scheduler extender counts them.
 
 Source: pkg/cache of AliyunContainerService/gpushare-scheduler-extender. Status, `inspect --pools`,
 `explain` and admission all count by `measure_cards`.
@@ -14,22 +14,22 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.editions.registry import find_edition, find_mode, find_schedule
 
 MAX_CGPU_PODS = 20
-"""That one card serves under cGPU, by the vendor's page on its limits."""
+"""The most pods that one card serves under cGPU, by the vendor's page on its limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class CardMemory:
-    """The memory of one card."""
+    """The memory of one card, in the device plugin's unit."""
 
     total: int
     used: int = 0
     free_pods: int | None = None
-    """How many more pods it serves; None where nothing but its memory limits that."""
+    """How many more pods the card serves; None where only its memory limits that."""
     is_unhealthy: bool = False
 
     @property
     def free(self) -> int:
-        """What one more pod can get of it."""
+        """The memory that one more pod can get on the card."""
         is_closed = self.is_unhealthy or self.free_pods == 0
         return 0 if is_closed else max(self.total - self.used, 0)
 
@@ -39,9 +39,9 @@ def measure_cards(
 ) -> tuple[CardMemory, ...]:
     """List the cards of `node`, on which `pods` run; none while it offers no memory.
 
-    The extender divides the capacity, which keeps the memory of cards that are unhealthy, and
-    gives out no card of `unhealthy`, which it has from a ConfigMap. What is given of a card that
-    the node has not counts nowhere. A pod that is being deleted counts, as with kube-scheduler:
+    The extender divides the capacity, which includes the memory of unhealthy cards, and allocates
+    no card of `unhealthy` (indexes that it has from a ConfigMap). Memory allocated on a card that
+    the node does not have is left out. A pod that is being deleted counts, as with kube-scheduler:
     its containers hold their memory until they are gone.
     """
     memory, gpus = node.allocatable.get(names.RESOURCE_GPU_MEMORY, 0), node.gpu_count
@@ -72,7 +72,7 @@ def _is_isolated(node: Node) -> bool:
 
 
 def count_used(pods: Iterable[Pod]) -> dict[int, int]:
-    """Sum the GPU memory that the ledger gives to the pods of one node, by index of the card."""
+    """Sum the GPU memory that the ledger allocates to one node's pods, by index of the card."""
     return _sum_units(_list_held(pods))
 
 

@@ -1,6 +1,6 @@
-"""Decides which waiting pods are demand of a pool: those that may get what is free in it.
+"""Decides which waiting pods are demand of a pool: those that may get its free memory.
 
-What a pod writes that can get nothing must not decide where other pods go.
+The requests of a pod that can't get any must not affect where other pods go.
 """
 
 from collections.abc import Collection
@@ -16,11 +16,11 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.resources.host import UNLIMITED, HostResources
 
 UNANSWERED_MINUTES = 10
-"""How long a pod counts of which the scheduler has not said that it lacks GPU memory."""
+"""How long a new pod counts as demand without the scheduler's word that it lacks GPU memory."""
 
 
 class NoDemand(StrEnum):
-    """Why a waiting pod is no demand, as a clause."""
+    """Reasons why a waiting pod is no demand, each as a clause for messages."""
 
     GATED = "its scheduling gates hold it back"
     DELETING = "it is being deleted"
@@ -30,20 +30,21 @@ class NoDemand(StrEnum):
 
 
 class NodeSize(NamedTuple):
-    """What a node has when no pod runs; its cards count as equal, memory in the plugin's unit."""
+    """The resources of a node without pods; cards count as equal, memory in the plugin's unit."""
 
     cards: int
     memory: int
-    """Of each."""
+    """The memory of each card."""
     is_extended: bool
-    """A scheduler extender allocates them."""
+    """Whether a scheduler extender allocates the cards."""
     compute: float = inf
-    """Percent of `aliyun.com/gpu-core.percentage`, together."""
+    """The sum of `aliyun.com/gpu-core.percentage` over all cards, in percent."""
     host: HostResources = UNLIMITED
 
 
 class Amount(NamedTuple):
-    """What a pod asks for, as `count_per_card` has it."""
+    """The resources that a pod requests; the first three are as `gpu_request.count_per_card` takes
+    them."""
 
     memory: int
     card_memory: int
@@ -52,11 +53,11 @@ class Amount(NamedTuple):
     host: HostResources
 
     def count_per_card(self, *, is_extended: bool) -> tuple[int, int]:
-        """Count the units that it needs of one card, and of how many cards."""
+        """Return the memory that the pod needs of one card, and the number of cards it needs."""
         return count_per_card(*self[:3], is_extended=is_extended)
 
     def fits(self, size: NodeSize) -> bool:
-        """Tell whether an empty node of this size has so much."""
+        """Return whether an empty node of this `size` has these resources."""
         units, cards = self.count_per_card(is_extended=size.is_extended)
         is_small = units <= size.memory and cards <= size.cards
         # kube-scheduler counts init containers, which an extender leaves out.
@@ -65,10 +66,11 @@ class Amount(NamedTuple):
 
 
 def find_no_demand(pod: Pod, sizes: Collection[NodeSize], now: datetime) -> NoDemand | None:
-    """Find why `pod`, which waits for a pool with these nodes, is no demand; None where it is.
+    """Find why `pod`, which waits for a pool with nodes of these `sizes`, is no demand; else None.
 
-    Where no card is known, no pod is too large: there is no room either that it could take. A card
-    that is not known yet is no room, so that a pod which only that could hold takes none.
+    Without any known node no pod is too large: there is no free memory that it could be counted
+    against. A card that is not known yet is not free memory either, so a pod that only such a card
+    could hold is too large for the known ones.
     """
     if (cause := find_cause_of_its_own(pod)) is not None:
         return cause
@@ -78,7 +80,7 @@ def find_no_demand(pod: Pod, sizes: Collection[NodeSize], now: datetime) -> NoDe
 
 
 def find_cause_of_its_own(pod: Pod) -> NoDemand | None:
-    """Find why a waiting `pod` is no demand of any pool, whatever its cards."""
+    """Find why a waiting `pod` is no demand of any pool, whatever cards the pool has."""
     if pod.gates:
         return NoDemand.GATED
     if pod.deleting:
@@ -88,10 +90,10 @@ def find_cause_of_its_own(pod: Pod) -> NoDemand | None:
 
 
 def find_end(pod: Pod) -> datetime | None:
-    """Find when a waiting `pod` is demand no more, unless the scheduler says by then what it lacks;
-    None where it has.
+    """Return until when a waiting `pod` is demand without the scheduler's word on what it lacks.
 
-    A scheduler of its name may not exist, or be stuck. A SchedulerError says nothing about room.
+    None where the scheduler has said that it lacks GPU memory. The pod's scheduler may not exist,
+    or be stuck, and a SchedulerError says nothing about free memory.
     """
     if pod.lacks_gpu or pod.created is None:
         return None
@@ -99,16 +101,16 @@ def find_end(pod: Pod) -> datetime | None:
 
 
 def is_over(end: datetime | None, now: datetime) -> bool:
-    """Tell whether demand that lasts until `end` is over."""
+    """Return whether demand that lasts until `end` is over; None never ends."""
     return end is not None and end <= now
 
 
 def fits_any(amount: Amount, sizes: Collection[NodeSize]) -> bool:
-    """Tell whether a node of one of these sizes has so much; true without any."""
+    """Return whether an empty node of one of these sizes has `amount`; True without any size."""
     return not sizes or any(map(amount.fits, sizes))
 
 
 def read_amount(pod: Pod) -> Amount:
-    """Read what `pod` asks for."""
+    """Read the resources that `pod` requests."""
     compute = pod.requests.get(names.RESOURCE_GPU_CORE, 0)
     return Amount(pod.gpu_memory, pod.card_memory, pod.card_count, compute, pod.host)

@@ -1,8 +1,7 @@
 """Sums the GPU memory of nodes and the demand of pods, each of which may come, change and go.
 
 Amounts are in the device plugin's unit until they are summed up: GiB, or MiB where the plugin runs
-with `--memory-unit=MiB`. A node whose plugin was set to another than the rest is summed up by its
-own.
+with `--memory-unit=MiB`. A node whose plugin uses another unit than the rest is converted.
 """
 
 from collections import Counter
@@ -28,43 +27,43 @@ from gpushare.core.capacity.node_capacity import MIB_PER_UNIT, NodeCapacity
 from gpushare.core.capacity.taints import find_own_taints
 
 MAX_FIGURE = 2**40
-"""A pod may ask for any number; the status takes no more than 64 bits."""
+"""The largest reported sum: a pod may request any number, but the status takes only 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The GPU memory of some nodes together, and their cards."""
+    """The sums of the GPU memory and the cards of some nodes."""
 
     unit: str = "GiB"
-    """The smallest that one of the nodes counts in; all sums are in it."""
+    """The unit of all sums: the smallest in which one of the nodes counts."""
     gpus: int = 0
     total: int = 0
     allocated: int = 0
     requested: int = 0
     largest_free: int = 0
-    """What the emptiest card has free on a node that takes pods."""
+    """The free memory of the emptiest card on a node that takes pods."""
     stranded: int = 0
 
 
 class MemorySums:
     """The GPU memory of a pool, whose nodes and waiting pods come, change and go.
 
-    Each of them costs the same, however many others there are.
+    The cost of counting one does not depend on how many others there are.
     """
 
     def __init__(self) -> None:
         self._by_unit = {unit: _Sums() for unit in ("", *MIB_PER_UNIT)}
         self._waiting: dict[tuple[Amount, datetime | None], int] = {}
-        """Pods, by how much each asks for, and until when that is demand."""
+        """The number of waiting pods, by what each requests and until when that is demand."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether all that was added is removed again."""
+        """Whether no node and no waiting pod is counted."""
         return not (self._waiting or any(sums.count for sums in self._by_unit.values()))
 
     @property
     def usual_unit(self) -> MemoryUnit:
-        """What most of the nodes count in."""
+        """The unit in which most of the nodes count."""
         return find_usual_unit([self])
 
     def count_nodes(self, unit: str) -> int:
@@ -72,19 +71,19 @@ class MemorySums:
         return self._by_unit[unit].count
 
     def count(self, node: NodeCapacity, times: int = 1) -> None:
-        """Count a node; with -1 no more."""
+        """Add a node to the sums; with `times` -1 remove it."""
         self._by_unit[node.unit].count_in(node, times)
 
     def count_waiting(self, pod: Pod, times: int = 1) -> None:
-        """Count a pod without a node that selects the pool; with -1 no more."""
+        """Add a pod that selects the pool and has no node; with `times` -1 remove it."""
         if pod.gpu_memory and find_cause_of_its_own(pod) is None:
             _count(self._waiting, (read_amount(pod), find_end(pod)), times)
 
     def sum_up(self, now: datetime) -> Memory:
-        """Sum the memory of the nodes, and the demand there is `now`.
+        """Return the sums of the nodes' memory, and of the demand at `now`.
 
-        Memory is stranded where a card has less of it free than the pool's median pod asks of one.
-        Waiting pods, and those on a node that offers no memory, are counted in most nodes' unit.
+        A card's free memory is stranded if it is less than the pool's median pod requests of one
+        card. Waiting pods, and those on a node that offers no memory, count in most nodes' unit.
         """
         usual = self.usual_unit
         unit = min(
@@ -138,13 +137,16 @@ class _Sums:
     allocated: int = 0
     requested: int = 0
     free_blocks: dict[tuple[Taint, ...], dict[int, int]] = field(default_factory=dict)
-    """Cards, by the taints of their node and by how much each has free."""
+    """The number of cards, by the taints of their node and by each card's free memory."""
     requests: dict[int, int] = field(default_factory=dict)
-    """Pods, by how much each asks of one card."""
+    """The number of pods, by the memory that each requests of one card."""
     sizes: dict[tuple[int, int, bool, int, HostResources], int] = field(default_factory=dict)
-    """Nodes that offer memory, by the fields of their `NodeSize`, which costs more to make."""
+    """The number of nodes that offer memory, by the fields of their `NodeSize`.
+
+    A tuple costs less to create than a `NodeSize`.
+    """
     taints: dict[tuple[Taint, ...], int] = field(default_factory=dict)
-    """Nodes with cards, by their taints."""
+    """The number of nodes with cards, by their taints."""
 
     def count_in(self, node: NodeCapacity, times: int) -> None:
         self.count += times
@@ -184,15 +186,15 @@ def _count(counts: dict[Key, int], key: Key, times: int) -> None:
 
 
 def find_usual_unit(pools: Collection[MemorySums]) -> MemoryUnit:
-    """Find the unit of most nodes in these pools: it is meant to be one for the cluster."""
+    """Return the unit of most nodes in these pools; a cluster is meant to have only one."""
     in_mib, in_gib = (sum(pool.count_nodes(unit) for pool in pools) for unit in ("MiB", "GiB"))
     return "MiB" if in_mib > in_gib else "GiB"
 
 
 def _find_median(counts: Mapping[int, int]) -> int:
-    """Find the lower median: an amount that a pod really asks for; 0 where none does.
+    """Return the lower median, an amount that some pod requests; 0 without any.
 
-    `counts` says how many pods ask for each amount.
+    `counts` has the number of pods by the amount that each requests.
     """
     left = (sum(counts.values()) + 1) // 2
     for amount in sorted(counts):

@@ -1,7 +1,7 @@
-"""Measures what a node offers, and how much of it is allocated.
+"""Measures the GPU memory that a node offers, and how much of it is allocated.
 
-Two ledgers tell: what pods ask for, which kube-scheduler counts per node, and what the GPU
-scheduler wrote on them, card by card (`gpushare.core.capacity.cards`). A pod must fit by both.
+Two ledgers count it: pods' requests, which kube-scheduler sums per node, and the GPU scheduler's
+annotations of pods, card by card (`gpushare.core.capacity.cards`). A pod must fit by both.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -29,46 +29,46 @@ class NodeCapacity:
     gpus: int = 0
     total: int = 0
     allocated: int = 0
-    """By the GPU scheduler's ledger, on cards that the node has."""
+    """Memory allocated by the GPU scheduler's ledger, on cards that the node has."""
     requested: int = 0
-    """By the resources of the pods that are bound to the node."""
+    """Memory that the pods bound to the node request."""
     free_blocks: tuple[int, ...] = ()
-    """Free memory of each card, together no more than kube-scheduler has left on the node; none
+    """Free memory of each card, in sum no more than kube-scheduler has left on the node; empty
     where the node is cordoned or not Ready."""
     free_pods: int | None = None
-    """How many more pods those cards take; None where nothing but their memory limits that."""
+    """How many more pods the cards with free memory take; None where only memory limits that."""
     requests: tuple[int, ...] = ()
-    """What each live pod asks of one card."""
+    """Memory that each live pod requests of one card."""
     used: Mapping[int, int] = field(default_factory=dict)
-    """What the ledger gives out, by index of the card, also of cards that the node has not."""
+    """Memory allocated by the ledger, by index of the card, also on cards that the node lacks."""
     card_total: int = 0
     """Memory of one card: all cards of a node count as equal."""
     is_extended: bool = False
-    """A scheduler extender allocates the cards."""
+    """Whether a scheduler extender allocates the cards."""
     gpu_resources: tuple[str, ...] = ()
-    """Of nvidia.com/gpu and nvidia.com/gpu.shared, what it offers in place of memory."""
+    """Those of nvidia.com/gpu and nvidia.com/gpu.shared that the node offers instead of memory."""
     compute: int = 0
-    """Percent of `aliyun.com/gpu-core.percentage` that it offers."""
+    """The `aliyun.com/gpu-core.percentage` that the node offers, in percent."""
     host: HostResources = UNLIMITED
     taints: tuple[Taint, ...] = ()
-    """Those that its pool does not tolerate."""
+    """The node's taints that pods of its pool do not tolerate."""
 
     @property
     def unit(self) -> str:
-        """What its plugin counts in; empty where it offers no memory to tell by."""
+        """The unit in which the node's plugin counts; empty where it offers no memory."""
         return tell_unit(self.card_total) if self.card_total else ""
 
     @property
     def size(self) -> NodeSize:
-        """What it has in all, where it offers memory."""
+        """The node's resources without pods; meaningful only where it offers memory."""
         return NodeSize(self.gpus, self.card_total, self.is_extended, self.compute, self.host)
 
 
 def tell_unit(card_total: int) -> str:
-    """Find the unit in which a device plugin counts by which a card has so much: GiB or MiB.
+    """Return the unit, GiB or MiB, of a device plugin that reports `card_total` for one card.
 
-    That is not written anywhere: a card with 1024 or more is counted in MiB, since none has a
-    tebibyte and none less than a gibibyte.
+    The unit is not written anywhere. 1024 or more is MiB, since no card has a tebibyte, and none
+    has less than a gibibyte.
     """
     return "MiB" if card_total >= MIB_PER_GIB else "GiB"
 
@@ -81,9 +81,9 @@ def observe_node_capacity(
 ) -> NodeCapacity:
     """Measure the capacity of `node`, on which `pods` run, with these `unhealthy` cards.
 
-    A card that is given out twice has nothing free, and what pods hold of it counts all the same.
-    The number of cards survives the device plugin, the memory is gone with it. Its pool adds these
-    `tolerations` to pods.
+    A card that is allocated twice has nothing free, and all that pods hold of it counts. Without
+    its device plugin a node still shows its number of cards, but no memory. `tolerations` are those
+    that the node's pool adds to pods.
     """
     total = node.allocatable.get(names.RESOURCE_GPU_MEMORY, 0)
     gpus = node.gpu_count if total else _count_whole_cards(node)
@@ -99,7 +99,7 @@ def observe_node_capacity(
     free_pods = [card.free_pods or 0 for card, block in zip(cards, free, strict=False) if block]
     held_cards = used
     if cards:
-        # What the node is too small for never starts there: somebody set its nodeName.
+        # A pod that the node is too small for never starts there: somebody set its nodeName.
         size = NodeSize(len(cards), cards[0].total, is_extended)
         holding = [p for p in asking if p.phase != "Pending" or read_amount(p).fits(size)]
         if len(holding) < len(asking):
@@ -124,7 +124,7 @@ def observe_node_capacity(
 
 
 def _limit(blocks: Sequence[int], left: int) -> tuple[int, ...]:
-    """Cut `blocks` to no more than `left` together: the largest stays largest."""
+    """Cut `blocks` so that their sum is at most `left`, the smallest first."""
     limited = [0] * len(blocks)
     for card in sorted(range(len(blocks)), key=lambda card: -blocks[card]):
         limited[card] = max(min(blocks[card], left), 0)
@@ -133,8 +133,8 @@ def _limit(blocks: Sequence[int], left: int) -> tuple[int, ...]:
 
 
 def _count_whole_cards(node: Node) -> int:
-    """Count a node's cards where memory is not given out; by its own plugin, if that tells:
-    time slices and MPS clients count, too."""
+    """Count the cards of a node that offers no memory, by the resource of its plugin if there is
+    one: time slices and MPS clients count as cards, too."""
     offered = node.allocatable
     return (
         offered.get(names.RESOURCE_WHOLE_GPU, 0)

@@ -1,4 +1,4 @@
-"""The labels of a pool's nodes that admission compares with what pods select.
+"""Counts the labels of a pool's nodes, which admission compares with pods' node selectors.
 
 Only a few keys are published, each combination of their values once: nodes of one node pool are
 alike, so a pool of thousands of nodes has a few combinations.
@@ -31,19 +31,22 @@ PUBLISHED_KEYS = frozenset(
         "accelerator",
     }
 )
-"""What pods select nodes by most. An installation may add keys, each of which multiplies the
-combinations: none is here whose value is another one on each node."""
+"""The keys by which pods most often select nodes.
+
+No key whose value differs on every node is among them. An installation may add keys, each of which
+multiplies the combinations.
+"""
 MAX_COMBINATIONS = 50
 MAX_BYTES = 16 * 1024
-"""Of all that a status says of labels."""
+"""The largest size of a status's part about labels."""
 
 _Combination = tuple[tuple[str, str], ...]
-"""Labels of a node, in the order of the keys."""
+"""Labels of a node, as pairs of key and value, in the order of the keys."""
 
 
 @dataclass(slots=True)
 class LabelSums:
-    """How many nodes of a pool have each combination, kept up to date node by node."""
+    """The number of a pool's nodes with each combination of labels, updated node by node."""
 
     by_node: dict[str, _Combination] = field(default_factory=dict)
     counts: Counter[_Combination] = field(default_factory=Counter)
@@ -53,7 +56,7 @@ class LabelSums:
     def record(
         self, node: str, labels: Mapping[str, str] | None, keys: tuple[str, ...] = ()
     ) -> bool:
-        """Record what of a node's `labels` has these `keys`; None: it takes no pods.
+        """Record the node's `labels` of these `keys`; None: the node takes no pods.
 
         Return whether anything changed.
         """
@@ -74,7 +77,7 @@ class LabelSums:
         return True
 
     def list_combinations(self) -> NodeLabels | None:
-        """List the combinations, of most nodes first; None where no node takes pods."""
+        """List the combinations, the one of most nodes first; None where no node takes pods."""
         if self._listed is None and self.by_node:
             self._listed = _list(self.counts, self._keys)
         return self._listed

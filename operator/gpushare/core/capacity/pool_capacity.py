@@ -1,4 +1,4 @@
-"""Sums the capacity of a pool: what its nodes offer, and what is allocated and requested."""
+"""Sums the capacity of a pool: the memory that its nodes offer, and what is allocated of it."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -15,21 +15,21 @@ from gpushare.core.capacity.node_capacity import MIB_PER_GIB, MIB_PER_UNIT, Node
 from gpushare.core.capacity.taints import find_own_taints
 
 MAX_FREE_BLOCKS = 20
-"""Amounts of free memory that a status tells apart."""
+"""The most amounts of free memory that a status tells apart."""
 
 
 def list_sizes(nodes: Iterable[NodeCapacity]) -> frozenset[NodeSize]:
-    """List the sizes of these nodes that offer memory."""
+    """List the sizes of those of `nodes` that offer memory."""
     return frozenset(node.size for node in nodes if node.card_total)
 
 
 def find_own(nodes: Iterable[NodeCapacity]) -> frozenset[Taint]:
-    """Find the taints that are the own ones of a pool with these nodes."""
+    """Find the own taints of a pool with these nodes (`find_own_taints`)."""
     return find_own_taints(Counter(node.taints for node in nodes if node.gpus))
 
 
 def close_tainted(nodes: Collection[NodeCapacity]) -> list[NodeCapacity]:
-    """Return the nodes of a pool, of which those have no room whose taints keep its pods away."""
+    """Return a pool's nodes, with no free memory on those whose taints keep its pods away."""
     own = find_own(nodes)
     return [
         node if own.issuperset(node.taints) else replace(node, free_blocks=(), free_pods=None)
@@ -69,7 +69,7 @@ def sum_capacity(
 
 
 def _count_blocks(blocks: Iterable[int]) -> tuple[FreeBlock, ...]:
-    """Count cards by free memory; of many amounts, round those between the kept ones down."""
+    """Count cards by free memory; of too many amounts, round those between the kept ones down."""
     counts = Counter(block for block in blocks if block)
     amounts = sorted(counts, reverse=True)
     if len(amounts) <= MAX_FREE_BLOCKS:

@@ -1,7 +1,7 @@
-"""Finds the taints that keep a pool's pods off a node, which has no room for them then.
+"""Finds the taints that keep a pool's pods off a node, whose free memory does not count then.
 
 Node autoscalers, problem detectors and readiness controllers taint a node without a cordon. A taint
-that all nodes of a pool have is how they are meant to be.
+that all nodes of a pool have is meant to be there.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,8 +19,8 @@ _PASSING = (
     "status-taint.cluster-autoscaler.kubernetes.io/",
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
 )
-"""How keys begin of taints that Kubernetes, a cloud, Karpenter and Cluster Autoscaler set on a node
-for a while, also on all nodes of a pool."""
+"""Prefixes of the keys of taints that Kubernetes, a cloud, Karpenter and Cluster Autoscaler set on
+nodes for a while, sometimes on all nodes of a pool."""
 
 
 def read_tolerations(pool: Pool | None) -> Tolerations:
@@ -30,10 +30,10 @@ def read_tolerations(pool: Pool | None) -> Tolerations:
 
 
 def list_untolerated(taints: Iterable[Taint], tolerations: Tolerations) -> tuple[Taint, ...]:
-    """List the taints that these tolerations leave.
+    """List the taints that `tolerations` do not cover, without those named after a GPU resource.
 
-    A taint by the name of a GPU resource is meant for pods that request none, and those that do are
-    given its toleration ("Nodes with Special Hardware" in the Kubernetes documentation).
+    Such a taint keeps pods away that request no GPU; pods that request one are given its toleration
+    ("Nodes with Special Hardware" in the Kubernetes documentation).
     """
     return tuple(
         taint
@@ -43,8 +43,10 @@ def list_untolerated(taints: Iterable[Taint], tolerations: Tolerations) -> tuple
 
 
 def find_own_taints(nodes: Mapping[tuple[Taint, ...], int]) -> frozenset[Taint]:
-    """Find the taints that are the pool's own, as each of its nodes has them; `nodes` counts those
-    with the same taints. Its pods tolerate them, or would run nowhere. A single node may have
-    failed."""
+    """Find the taints that are a pool's own: those that each of its nodes has.
+
+    `nodes` has the number of nodes by their taints. The pool's pods tolerate its own taints, or
+    would run nowhere. A single node proves nothing: it may have its taint for a failure.
+    """
     shared = frozenset.intersection(*map(frozenset, nodes)) if sum(nodes.values()) > 1 else ()
     return frozenset(taint for taint in shared if not taint.key.startswith(_PASSING))

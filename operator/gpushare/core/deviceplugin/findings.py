@@ -1,8 +1,8 @@
-"""Finds what is wrong with the plugins of a node, and how to fix it. A status shows the beginning
-of a message: details that nobody acts on come last.
+"""Finds what is wrong with the plugins of a node, and how to fix it.
 
-A plugin registers a moment after its pod is Ready, and the kubelet reports resources late: what may
-be on its way is not called a trouble before it had its time.
+A status shows only the beginning of a message, so details that nobody acts on come last. A plugin
+registers a moment after its pod is Ready, and the kubelet reports resources late: such a delay is
+no problem before its time is over.
 """
 
 from collections.abc import Collection, Sequence
@@ -44,7 +44,8 @@ _REMOVE_UNKNOWN_PLUGIN = (
     "the kubelet"
 )
 _ALREADY_CONNECTED = "device plugin already connected"
-"""The kubelet's refusal of a plugin's registration, for as long as it runs (seen on 1.37)."""
+"""The kubelet's refusal of a plugin's registration, which lasts until the kubelet restarts (seen on
+1.37)."""
 _RESTART_KUBELET = "restart the kubelet on the node (`systemctl restart kubelet`)"
 REMOVE_STATIC_PLUGIN = (
     f"Move {STATIC_MANIFEST} out of that folder on the node (deleting the pod stops nothing)"
@@ -55,13 +56,13 @@ RETURN_STATIC_PLUGIN = f"move nvidia-device-plugin.yml back to {STATIC_MANIFEST}
 TOLD = frozenset(
     {Reason.WHOLE_CARD_PLUGIN_MISSING, Reason.LEFT_OVER_RESOURCE, Reason.MEMORY_UNIT_DIFFERS}
 )
-"""Reported of nodes that are in their mode nevertheless: only a user has to act."""
+"""Reasons of problems on nodes that are in their mode nevertheless: only a user can act."""
 
 
 def find_plugin_problem(seen: NodeSnapshot, mode: Mode, ctx: ReconcileContext) -> Cause | None:
-    """Find the first problem of a node at rest that has all that `mode` needs.
+    """Find the first problem of a node at rest that lacks nothing to be in `mode`.
 
-    With a `wait` it is too early to report it.
+    A cause that has a `wait` is too early to report.
     """
     node, pods = seen.node, seen.pods
     return (
@@ -75,7 +76,7 @@ def find_plugin_problem(seen: NodeSnapshot, mode: Mode, ctx: ReconcileContext) -
 
 
 def find_missing_whole_card(node: Node, mode: Mode) -> Cause | None:
-    """Check whether a node that no longer shares its cards offers no whole cards either.
+    """Find that a node that no longer shares its cards offers no whole cards either.
 
     Open-source gpushare brings no whole-card plugin: leaving share is complete without it (pods
     that ask for gpu-mem go elsewhere), but a node that offers no GPU at all is reported.
@@ -107,7 +108,7 @@ def find_left_over(
     )
     plugins = [pod for pod in pods if identify_plugin(pod)]
     if any(pod.deleting and SERVED[identify_plugin(pod)].intersection(left) for pod in plugins):
-        # It goes with its plugin, and that is an event.
+        # The resource goes when its plugin's pod is gone, which is an event.
         return Cause(Reason.LEFT_OVER_RESOURCE, message, wait=ctx.timing.settle)
     since = [pod.ready_since for pod in plugins if pod.ready_since]
     wait = _left_of(ctx.timing.settle, since, ctx)
@@ -115,7 +116,7 @@ def find_left_over(
 
 
 def find_other_unit(node: Node, ctx: ReconcileContext) -> Cause | None:
-    """Check whether the node's plugin counts memory in another unit than the installation."""
+    """Find that the node's plugin counts memory in another unit than the installation."""
     memory = node.allocatable.get(names.RESOURCE_GPU_MEMORY)
     if not memory or not node.gpu_count:
         return None
@@ -133,7 +134,7 @@ def find_other_unit(node: Node, ctx: ReconcileContext) -> Cause | None:
 
 
 def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> Cause | None:
-    """Check whether pods hold cards that the node does not have, where an extender allocates."""
+    """Find pods that hold cards which the node does not have, where an extender allocates cards."""
     is_extended = EDITIONS[mode.edition].has_scheduler_extender
     if not is_extended or names.RESOURCE_GPU_MEMORY not in mode.resources:
         return None
@@ -156,10 +157,10 @@ def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> Cause | 
 
 
 def find_unhealthy_cards(node: Node, mode: Mode, reported: Collection[int]) -> Cause | None:
-    """Check whether the node offers less than its cards have, or some are `reported` as unhealthy.
+    """Find that the node offers less than its cards have, or cards are `reported` as unhealthy.
 
-    The kubelet takes devices out of allocatable that their plugin calls unhealthy, and leaves them
-    in capacity.
+    The kubelet removes devices that their plugin reports as unhealthy from allocatable, but not
+    from capacity. `reported` has indexes of cards.
     """
     resource, edition = mode.resource, EDITIONS[mode.edition]
     offered = node.allocatable.get(resource, 0)
@@ -184,7 +185,7 @@ def find_unhealthy_cards(node: Node, mode: Mode, reported: Collection[int]) -> C
 
 
 def find_changed_config(mode: Mode, ctx: ReconcileContext) -> Cause | None:
-    """Check whether the plugin would load something else than `mode` if it started now."""
+    """Find that the plugin would load something other than `mode` if it started now."""
     told = ctx.plugin_daemonsets.explain_edit(mode)
     return Cause(Reason.CONFIG_CHANGED, told) if told else None
 
@@ -196,10 +197,10 @@ def find_competing_plugins(
     ctx: ReconcileContext,
     previous_mode: Mode | None = None,
 ) -> Cause | None:
-    """Find other plugins that allocate the node's cards, but for that of `previous_mode`.
+    """Find other plugins that allocate the node's cards, except the plugin of `previous_mode`.
 
-    Those of one stack are `CompetingPlugins`, those of two `CompetingStacks`: with the latter a
-    node at rest is not changed at all (`blockers.find_other_stack`).
+    Plugins of one stack are `CompetingPlugins`, plugins of two stacks `CompetingStacks`: with the
+    latter a node at rest is not changed at all (`blockers.find_other_stack`).
     """
     own, competing = find_competing(node, pods, mode, previous_mode)
     if not competing:
@@ -225,9 +226,9 @@ def explain_zero(
 ) -> Cause:
     """Explain why a node whose plugin is Ready (`serving`, if any) offers no `resource`.
 
-    The plugin writes the number of cards on the node before it registers, and one that finds none
-    waits for ever, Running (open-source gpushare-device-plugin). Where they were found, the kubelet
-    may have lost the resource (NVIDIA/k8s-device-plugin, issue 1228).
+    The plugin writes the number of cards on the node before it registers, and if it finds none it
+    stays Running and waits for ever (open-source gpushare-device-plugin). If it found cards, the
+    kubelet may have lost the resource (NVIDIA/k8s-device-plugin, issue 1228).
     """
     unclear = f"The node does not offer {resource} (allocatable is 0)"
     if serving and all(pod.is_static_plugin for pod in serving):
@@ -275,7 +276,7 @@ def explain_still_offered(pods: Sequence[Pod], of: Mode, resource: str) -> Cause
 def explain_no_ready_pod(
     node: Node, pods: Sequence[Pod], daemonset: str, ctx: ReconcileContext
 ) -> str:
-    """Explain why a DaemonSet has no Ready pod on the node, and what a user does about it."""
+    """Explain why a DaemonSet has no Ready pod on the node, and what a user can do about it."""
     name, own = ctx.name_of(daemonset), [pod for pod in pods if pod.daemonset == daemonset]
     if crashing := next((pod for pod in own if pod.crash and not pod.deleting), None):
         remedy = f"The kubelet refuses it ('{_ALREADY_CONNECTED}'): {_RESTART_KUBELET}"
@@ -305,14 +306,14 @@ def explain_no_ready_pod(
 
 
 def advise_pods(node: Node, ctx: ReconcileContext, daemonset: str) -> str:
-    """Tell how a user finds the pods of the plugin's DaemonSets on a node."""
+    """Return the command by which a user finds the pods of a DaemonSet on a node."""
     namespace = ctx.plugin_daemonsets.namespace_of(daemonset)
     where = f"-n {namespace}" if namespace else "-A"
     return f"Check `kubectl {where} get pods -o wide --field-selector spec.nodeName={node.name}`"
 
 
 def tell_logs(serving: Sequence[Pod]) -> str:
-    """Tell how a user reads the log of the plugin's pod that is serving."""
+    """Return the command by which a user reads the log of the plugin's first serving pod."""
     return f"`kubectl -n {serving[0].namespace} logs {serving[0].name}`"
 
 
@@ -330,7 +331,7 @@ def _find_twins(pods: Sequence[Pod]) -> Cause | None:
 
 
 def _name_plugin(plugin: str, pods: Sequence[Pod], ctx: ReconcileContext) -> str:
-    """Name a plugin, a key of `SERVED`; one whose DaemonSet nobody knows by its pod."""
+    """Name a plugin, a key of `SERVED`, by its DaemonSet, or by its pod if that is unknown."""
     if not plugin.startswith(UNNAMED):
         return ctx.name_of(plugin)
     found = min((pod for pod in pods if pod.daemonset == plugin), key=lambda pod: pod.uid)
@@ -340,7 +341,7 @@ def _name_plugin(plugin: str, pods: Sequence[Pod], ctx: ReconcileContext) -> str
 def _tell_how_to_remove(
     competing: Sequence[str], pods: Sequence[Pod], ctx: ReconcileContext
 ) -> str:
-    """Tell how a user removes these plugins from a node."""
+    """Return instructions by which a user removes the `competing` plugins from a node."""
     named = [each for each in competing if not each.startswith(UNNAMED)]
     steps = []
     if daemonsets := [ctx.name_of(each) for each in named if each != STATIC_PLUGIN]:
@@ -361,7 +362,7 @@ def _tell_how_to_remove(
 
 
 def list_few(told: Sequence[str], shown: int = SHOWN) -> str:
-    """List the first `shown`, and count the others."""
+    """List the first `shown` items in a string, and count the others."""
     more = f" and {len(told) - shown} more" if len(told) > shown else ""
     return ", ".join(told[:shown]) + more
 
@@ -369,6 +370,6 @@ def list_few(told: Sequence[str], shown: int = SHOWN) -> str:
 def _left_of(
     patience: timedelta, since: Sequence[datetime], ctx: ReconcileContext
 ) -> timedelta | None:
-    """Return the rest of `patience`, counted from the last of `since`; None where it is over."""
+    """Return the rest of `patience`, counted from the last of `since`; None if none is left."""
     left = max(since) + patience - ctx.now if since else timedelta()
     return left if left > timedelta() else None

@@ -1,7 +1,6 @@
-"""Reads what kube-scheduler's messages report of volumes, and of the scheduler extender (OpenSource
-and Basic).
+"""Reads kube-scheduler's messages about volumes and the scheduler extender (OpenSource and Basic).
 
-The extender counts a node's cards once, and never again before it restarts (`GetNodeInfo` in
+The extender counts a node's cards once, and not again before it restarts (`GetNodeInfo` in
 gpushare-scheduler-extender, pkg/cache/cache.go).
 """
 
@@ -16,9 +15,9 @@ RESTART_CHECKED = (
     "First check the pods' annotations (docs/runbooks.md#gpushareextenderstale), then run: "
     f"{RESTART}"
 )
-"""A restarted extender believes an annotation that a user edited."""
-# kube-scheduler, pkg/scheduler/extender.go: net/http's error, or `send`'s own. What a plugin could
-# not reach, such as the API server or its webhooks, has the plugin's name in front.
+"""Instructions for a restart: a restarted extender trusts annotations that a user edited."""
+# kube-scheduler, pkg/scheduler/extender.go: net/http's error, or `send`'s own. An error of a plugin
+# that could not reach the API server or a webhook has the plugin's name in front.
 _UNREACHED = re.compile(r'(?:binding rejected: )?Post "(https?://[^"]+)": (.*)', re.DOTALL)
 _ANSWERED = re.compile(r"failed (\w+) with extender at URL ([^\s,]+), code (\d+)")
 _REFUSED = re.compile(r"(\d+) Insufficient GPU Memory in one device")
@@ -33,12 +32,15 @@ _NOT_ROOMY = re.compile(
     r"(\d+) node\(s\) "
     r"(?:didn't match Pod's node affinity/selector|were unschedulable|had untolerated taint)"
 )
-"""Of nodes that are not in the pool, or take no pods: a tainted or cordoned node is refused by its
-taint before anybody looks whether the pod selects it, such as each of the control plane's."""
+"""Matches counts of nodes that are not in the pool, or take no pods.
+
+A tainted or cordoned node, such as each of the control plane's, is refused by its taint before the
+scheduler checks whether the pod selects it.
+"""
 
 
 def explain_scheduler_error(message: str) -> tuple[Reason, str]:
-    """Explain what a pod waits for whose condition is a `SchedulerError` with this message."""
+    """Explain what a pod waits for that has a condition `SchedulerError` with this `message`."""
     if found := _UNREACHED.match(message):
         place, why = found.groups()
     elif found := _ANSWERED.search(message):
@@ -59,19 +61,18 @@ def explain_scheduler_error(message: str) -> tuple[Reason, str]:
 
 
 def find_volume_conflict(message: str) -> str:
-    """Find how many nodes a pod's bound volume keeps it from, in the scheduler's words; empty where
-    there is none, or where a node that lacks resources may be the right one.
+    """Return the scheduler's words on how many nodes a pod's bound volume keeps it from.
 
-    Whether the pod selects and tolerates a node, and whether that has the resources, the scheduler
-    asks before it looks at volumes.
+    Empty where the message has none, or where a node that lacks resources may fit the volume: the
+    scheduler checks selectors, taints and resources before volumes.
     """
     found = _VOLUME.search(message)
     return found[0] if found is not None and "Insufficient" not in message else ""
 
 
 def count_refused(message: str) -> tuple[int, int]:
-    """Count by the scheduler's message nodes that the extender refused for lack of memory, and
-    those that something else refused although the pod selects and tolerates them."""
+    """Count the nodes that the extender refused for lack of memory, and those refused for another
+    reason although the pod selects and tolerates them, by the scheduler's `message`."""
     refused, all_nodes = (
         int(found[1]) if (found := pattern.search(message)) else 0 for pattern in (_REFUSED, _NODES)
     )

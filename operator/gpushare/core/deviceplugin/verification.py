@@ -30,7 +30,7 @@ def verify_mode(
 ) -> Cause | None:
     """Find what a node still lacks to be in `mode`; pods with a UID in `replaced` do not count.
 
-    If it is not Ready, that comes first: nothing else is known of it, or makes progress.
+    A node that is not Ready is reported as such first: nothing else on it is known, or progresses.
     """
     missing = _find_missing(seen, mode, ctx, replaced, previous_mode)
     if missing is None or seen.node.ready:
@@ -48,8 +48,8 @@ def _find_missing(
 ) -> Cause | None:
     """Find the first thing that the node lacks to serve `mode`.
 
-    A plugin's pod that is Ready proves nothing: the resource must be allocatable, and nobody else
-    may serve it, but for the plugin of `previous_mode`.
+    A Ready pod of the plugin is not enough: the resource must be allocatable, and no other plugin
+    may serve it, except the plugin of `previous_mode`.
     """
     node, pods, lacking = seen.node, seen.pods, seen.records.lacking_cards
     serving = find_serving(pods, mode, replaced)
@@ -78,11 +78,11 @@ def _find_missing(
 
 
 def verify_return(seen: NodeSnapshot, ctx: ReconcileContext) -> Cause | None:
-    """Find what a node still lacks for its change to be complete; None when nothing does.
+    """Find what a node still lacks for its change to be complete; None when nothing is missing.
 
     The kubelet reports a resource late, so a value that could be left from the old plugin is
     trusted only after it went through zero (`seen.was_zero`), or when the new plugin has been Ready
-    for `Timing.settle`. What the old mode offered must be gone.
+    for `Timing.settle`. The resources of the old mode must be gone.
     """
     node, pods, change = seen.node, seen.pods, seen.records.change
     assert change is not None

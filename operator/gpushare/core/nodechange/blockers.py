@@ -32,13 +32,13 @@ def find_blocking_pods(
 ) -> Cause | None:
     """Find the first kind of pod on the node that the change would harm.
 
-    In every change: pods that select what the node will not have, and pods that are bound but not
+    In every change: pods that select labels which the node loses, and pods that are bound but not
     started: the kubelet asks the plugin for devices when a pod starts, and fails it for good while
-    the plugin is away. Where running pods keep what they have (the Basic edition's isolation flip,
-    a plugin's restart), those that require isolation hold up leaving it. In all other changes,
-    every live pod that asked for the old mode's resource, as the vendor's common rule says, or
-    holds cards by NVIDIA's DRA driver, or may, unless the node is handed to that. In a teardown,
-    which removes a module from under them, also pods that may hold cards and ask for none.
+    the plugin is away. Where running pods keep their devices (the Basic edition's isolation flip,
+    a plugin's restart): pods that require isolation, if the node loses it. In all other changes:
+    every live pod that requests the old mode's resource, as the vendor's common rule says, or that
+    holds, or may hold, cards by NVIDIA's DRA driver, unless the node is handed to that driver. In a
+    teardown, which unloads a module that they may use, also pods that may hold cards unrequested.
     """
     live = [pod for pod in pods if pod.is_live]
     groups = [
@@ -71,11 +71,11 @@ def find_blocking_pods(
 
 
 def find_evictable_pods(transition: Transition, pods: Iterable[Pod]) -> tuple[NamedPod, ...]:
-    """Find which of the `pods` that hold a change up may be evicted: those with the resource.
+    """Find which of the `pods` that hold a change up may be evicted: those that request cards.
 
     A DaemonSet's pods would come back at once, and mirror pods belong to the kubelet
-    (API-initiated Eviction, Kubernetes documentation). Where running pods keep what they have,
-    those that have yet to start are waited for.
+    (API-initiated Eviction, Kubernetes documentation). Where running pods keep their devices,
+    pods that have yet to start are waited for instead.
     """
     return tuple(
         NamedPod(pod.namespace, pod.name, pod.uid)
@@ -90,7 +90,7 @@ def find_evictable_pods(transition: Transition, pods: Iterable[Pod]) -> tuple[Na
 def find_pods_of_another_mode(to: Mode, pods: Iterable[Pod]) -> Cause | None:
     """Find live pods that hold GPUs which the labels of `to` would allocate a second time.
 
-    The labels alone need not tell: deleting one switches no mode off.
+    The node's labels alone do not show this: deleting a label switches no mode off.
     """
     users = [
         pod
@@ -102,7 +102,7 @@ def find_pods_of_another_mode(to: Mode, pods: Iterable[Pod]) -> Cause | None:
 
 
 def find_pods_of_another_pool(node: Node, pool: str, pods: Iterable[Pod]) -> Cause | None:
-    """Find live pods that select the pool that the node would leave for `pool`.
+    """Find live pods that select the node's present pool, if it would leave that for `pool`.
 
     A kubelet that restarts rejects pods whose node selector its node does not match any more.
     """
@@ -112,7 +112,7 @@ def find_pods_of_another_pool(node: Node, pool: str, pods: Iterable[Pod]) -> Cau
 
 
 def find_reason_to_stay_away(seen: NodeSnapshot, to: Mode, pool: str) -> Cause | None:
-    """Find why a pool must not change the node to this mode, or at all."""
+    """Find why `pool` must not change the node to mode `to`, or to any mode."""
     return (
         find_mig(seen.node)
         or find_other_stack(seen, to)
@@ -123,8 +123,10 @@ def find_reason_to_stay_away(seen: NodeSnapshot, to: Mode, pool: str) -> Cause |
 
 
 def _find_users_of_configuration(seen: NodeSnapshot, to: Mode) -> Cause | None:
-    """Find pods on a node that leaves an edition whose plugin follows its label at once: with the
-    label, which is ours, their devices go."""
+    """Find GPU pods on a node that leaves an edition whose plugin follows its label at once.
+
+    The operator owns that label: when it goes, the devices of these pods go with it.
+    """
     applied = seen.records.applied
     if applied is None or not applied.mode.follows_label or applied.edition is to.edition:
         return None
@@ -137,10 +139,10 @@ def find_other_stack(seen: NodeSnapshot, to: Mode | None = None) -> Cause | None
 
     Mode `disabled` brings no plugin: it hands a node to such a stack.
 
-    Two plugins of one stack are another matter (`findings.find_competing_plugins`): they are told,
-    and a change may be what takes one of them away. So it is with Alibaba Cloud's and NVIDIA's once
-    a change has written its labels: one leaves and the other comes, also where the change failed
-    and the next one, or its rollback, leads back.
+    Two plugins of one stack do not count here (`findings.find_competing_plugins` reports them),
+    since a change may be what removes one of them. Nor do Alibaba Cloud's and NVIDIA's stacks
+    together once a change has written its labels: one leaves and the other comes, also where the
+    change failed and the next one, or its rollback, leads back.
     """
     node, change = seen.node, seen.records.change
     stacks = find_stacks(node, seen.pods, seen.resource_slices)
@@ -156,7 +158,7 @@ def find_other_stack(seen: NodeSnapshot, to: Mode | None = None) -> Cause | None
 
 
 def find_mig(node: Node) -> Cause | None:
-    """Check whether the node's cards are split into MIG devices, which can't be shared."""
+    """Find whether the node's cards are split into MIG devices, which can't be shared."""
     told = describe_mig(node)
     return Cause(Reason.MIG_NODE, told) if told else None
 
@@ -173,7 +175,7 @@ def find_unready(seen: NodeSnapshot) -> Cause | None:
 
 
 def find_missing_config(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext) -> Cause | None:
-    """Find why a plugin that starts now can't load a mode that a ConfigMap defines."""
+    """Find why a plugin that starts now can't load mode `to`: no DaemonSet, or no ConfigMap key."""
     plugins, missing = ctx.plugin_daemonsets, find_missing_daemonset(to, pods, ctx)
     if missing is not None or plugins.defines(to):
         return missing
@@ -196,10 +198,10 @@ def find_other_edition(node: Node, edition: Edition) -> Cause | None:
 
 
 def find_missing_daemonset(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext) -> Cause | None:
-    """Find a DaemonSet without which the node would never reach the mode.
+    """Find a missing DaemonSet without which the node would never reach mode `to`.
 
-    A plugin that runs on the node as a static pod needs none, and none but the recoverer where one
-    is to put that pod's manifest back.
+    The plugin's own DaemonSet is not needed where the plugin runs on the node as a static pod, or
+    where the recoverer's DaemonSet is there to put that pod's manifest back.
     """
     missing = [name for name in to.daemonsets if name not in ctx.daemonsets]
     is_static = to.relies_on_recoverer(ctx.daemonsets) or any(is_plugin_of(pod, to) for pod in pods)
@@ -232,10 +234,10 @@ def find_missing_daemonset(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext)
 def find_left_over_plugin(
     node: Node, to: Mode, wanted: Mapping[str, str], pods: Iterable[Pod], ctx: ReconcileContext
 ) -> Cause | None:
-    """Find a DaemonSet of the name that the plugin of `to` had before, which would run beside it.
+    """Find a DaemonSet by the former name of the plugin of `to`, which would run beside it.
 
-    It stays on the node, or comes to it, with the labels `wanted`. One that the labels admit now
-    and that has no pod is kept off by something else, such as a taint.
+    Its node selector admits the node with the labels `wanted`. If it admits the node already and
+    has no pod there, something else, such as a taint, keeps it off, and it does not count.
     """
     former = f"{FORMER}{to.plugin}"
     left = ctx.plugin_daemonsets.find(former)
@@ -253,7 +255,10 @@ def find_left_over_plugin(
 
 
 def _suggest(missing: Iterable[str], ctx: ReconcileContext) -> str:
-    """Name DaemonSets that these may be, and the value to set; empty where none looks like it."""
+    """Suggest DaemonSets that may be the `missing` ones, and the chart's value to set.
+
+    Empty where no name is similar.
+    """
     return "".join(
         f", or if it is named {' or '.join(found)}, set the chart's value {CHART_VALUE}.{name}"
         for name in missing
@@ -270,7 +275,7 @@ def _selects_lost(pod: Pod, from_mode: Mode, to: Mode) -> bool:
 
 
 def _wait_for(what: str, users: Sequence[Pod], pods: Iterable[Pod]) -> Cause | None:
-    """Block by `pods`, of which `users` are named; None where there are no `users`."""
+    """Return the cause that names `users` and carries `pods`; None where there are no `users`."""
     if not users:
         return None
     listed = list_few(sorted(map(_describe, users)))

@@ -1,8 +1,8 @@
-"""Which configuration a node's plugin has loaded, where a ConfigMap defines its modes.
+"""Finds which configuration a node's plugin has loaded, where a ConfigMap defines its modes.
 
-The plugin follows its label at once. Of the edited content of a key it loads nothing before its
-next restart. Pods keep the devices of what was loaded when they were admitted, so what was loaded
-while pods came is left as a mode is: without pods.
+The plugin follows its label at once, but loads edited content of a key only at its next restart.
+Pods keep the devices of the configuration that was loaded when they were admitted. A configuration
+under which pods came is therefore left like a mode: only when those pods are gone.
 """
 
 from collections.abc import Iterable
@@ -14,14 +14,14 @@ from gpushare.core.snapshot.plugin_reading import PluginReading
 from gpushare.editions.registry import EDITIONS, find_schedule
 
 _SKEW = timedelta(seconds=5)
-"""By which the clocks of a node and of the operator may differ."""
+"""The largest difference assumed between the clocks of a node and of the operator."""
 
 
 def find_doubtful_mode(reading: PluginReading, ctx: ReconcileContext) -> ModeName | None:
-    """Find the mode that a node's label says, where pods may hold devices of another configuration
-    than the recorded one; None where they do not, or the label is put back at once.
+    """Return the mode of the node's label, if pods may hold devices of a configuration other than
+    the recorded one; None where they hold none, or the label is put back at once.
 
-    Of a label that was removed, or has our value again, nobody knows when.
+    When a label was overwritten is unknown once it is removed, or has the operator's value again.
     """
     applied = reading.applied
     if not applied.mode.follows_label:
@@ -38,7 +38,7 @@ def find_doubtful_mode(reading: PluginReading, ctx: ReconcileContext) -> ModeNam
 
 
 def has_doubtful_pods(seen: NodeSnapshot, ctx: ReconcileContext) -> bool:
-    """Tell whether a pod may hold devices of another configuration than the recorded one."""
+    """Return whether a pod may hold devices of a configuration other than the recorded one."""
     reading, drift = seen.reading, seen.records.drift
     if reading is None or not reading.applied.mode.follows_label:
         return False
@@ -61,10 +61,11 @@ def _came_with_edited_content(
     reverts: Iterable[datetime],
     ctx: ReconcileContext,
 ) -> bool:
-    """Tell whether a pod came since the plugin started that offers more than recorded, or just what
-    the key says now.
+    """Return whether a pod started under a plugin that seems to have loaded edited content.
 
-    It may offer less where a card is unhealthy, and for a while more where a label was put back.
+    That is so where the plugin offers more than the recorded content, or exactly what the key's
+    present content gives. A plugin offers less where a card is unhealthy, and more for a while
+    after a label was put back: neither is a sign of edited content.
     """
     node, mode = reading.node, reading.applied.mode
     ready = [p.ready_since for p in reading.pods if p.uid in reading.running and p.ready_since]
@@ -82,7 +83,10 @@ def _came_with_edited_content(
 
 
 def find_brief_end(reading: PluginReading, ctx: ReconcileContext) -> timedelta | None:
-    """Find when such a label is no longer put back at once; None where that does not change."""
+    """Return how long an overwritten label still counts as brief, and so is put back at once.
+
+    None where no overwritten label of the recorded mode counts as brief.
+    """
     moments = reading.overwritten_at if reading.applied.mode.follows_label else ()
     known = [at for at in moments if at is not None and ctx.is_brief(at)]
     # The moment itself is still brief.

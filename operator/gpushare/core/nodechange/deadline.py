@@ -1,7 +1,7 @@
 """Judges the deadline of a change whose labels are written, and plans what follows when it passes.
 
-That a change failed is written on its node, so that no restart forgets it, and halts the pool until
-the attempt is another one: a new spec, or a user's retry annotation.
+A failure is recorded on the node, so that it survives a restart of the operator. It halts the pool
+until a new attempt: a changed spec, or a user's retry annotation.
 """
 
 from dataclasses import replace
@@ -28,9 +28,9 @@ _SILENT = (Reason.RESOURCE_NOT_READY, Reason.NO_CARDS)
 
 
 def judge_progress(step: Step, plan: StepResult) -> StepResult:
-    """Return `plan` of a change whose labels are written, or what is done when it takes too long.
+    """Return `plan` with its deadline, or the failure or second restart if it takes too long.
 
-    Waiting for pods has no deadline, nor has waiting for a user; everything else has.
+    `step` has a change whose labels are written. Waiting for pods or for a user has no deadline.
     """
     change, policy, now = step.change, step.policy, step.ctx.now
     if is_completion(plan):
@@ -41,7 +41,7 @@ def judge_progress(step: Step, plan: StepResult) -> StepResult:
     if plan.reason in _WAITS_FOR_PODS or waits_for_user(step):
         return plan
     deadline = _find_begin(step, change.labelled_at) + policy.ready_timeout
-    # By a clock that is ahead, or by hand: it would not pass for so long.
+    # Written by a clock that is ahead, or by hand: the deadline would be too far off.
     is_ahead = change.labelled_at - now > step.ctx.timing.backoff
     if is_ahead or (now >= deadline and _is_ours_to_do(plan) and not step.seen.is_refused):
         # Pods were waited for, or no operator ran: what is left to do has its time from now on.
@@ -72,8 +72,11 @@ def judge_progress(step: Step, plan: StepResult) -> StepResult:
 
 
 def _find_begin(step: Step, labelled_at: datetime) -> datetime:
-    """Find from when the deadline runs: of a node that joins, from when it and its driver were
-    Ready, if that was later. It takes no capacity away, and is often not complete yet."""
+    """Return when the deadline begins to run: when the labels were written, or, for a node that
+    joins, when it and its driver became Ready, if that was later.
+
+    A node that joins takes no capacity away, and often is not set up completely yet.
+    """
     if not step.change.initializing:
         return labelled_at
     seen = step.seen
@@ -82,17 +85,17 @@ def _find_begin(step: Step, labelled_at: datetime) -> datetime:
 
 
 def _is_ours_to_do(plan: StepResult) -> bool:
-    """Tell whether the next step is the operator's, and waits for nobody else."""
+    """Return whether the next step is the operator's own, which nothing else delays."""
     return isinstance(plan.action, RecordPlugins | DeletePlugins | CreateJob)
 
 
 def _find_end_of_patience(step: Step, plan: StepResult) -> datetime | None:
-    """Find until when a plugin may be Ready without its resource; None where none is.
+    """Return until when a plugin may be Ready without its resource; None where that is not so.
 
-    Seen in the field: the plugin runs, and the node shows "0" until it is restarted once more
-    (NVIDIA/k8s-device-plugin, issue 1228). It counts from when all that was replaced is Ready: with
-    MPS the plugin waits for the daemon, and looks for it every 30 s; and not from before the
-    deadline began.
+    A plugin may run while the node shows "0" until it is restarted once more (seen in the field;
+    NVIDIA/k8s-device-plugin, issue 1228). The time runs from when all replaced pods are Ready,
+    since with MPS the plugin waits for the daemon and looks for it every 30 s, but not from before
+    the deadline began.
     """
     to, offered = step.to, step.seen.node.allocatable
     is_zero = bool(to.plugin) and any(not offered.get(r) for r in to.resources)
@@ -123,7 +126,7 @@ def _restart_once_more(step: Step) -> StepResult:
 
 
 def _plan_failure(step: Step, reason: Reason, message: str) -> StepResult:
-    """Write on the node that its change failed."""
+    """Plan the write that records on the node that its change failed."""
     failure = Failure(
         attempt=step.policy.attempt,
         phase=step.change.phase,

@@ -1,8 +1,8 @@
 """Tracks the cGPU kernel module on a node: it outlives the mode that loaded it.
 
-A plugin that reads `share` isolates all the same while the module is loaded (vendor's guide on node
-pools, Professional edition). Neither a label that was set by hand, nor another boot, nor another
-pool unloads it; only a teardown shows that it is gone, or a replaced system disk (`system_disk`).
+A plugin that reads `share` still isolates while the module is loaded (vendor's guide on node pools,
+Professional edition). Neither a label that was set by hand, nor another boot, nor another pool
+unloads it. Only a teardown, or a replaced system disk (`system_disk`), shows that it is gone.
 """
 
 from dataclasses import replace
@@ -20,10 +20,10 @@ from gpushare.editions.registry import EDITIONS, INSTALLERS, find_mode, find_sch
 
 
 def may_have_module(seen: NodeSnapshot, mode: Mode) -> bool:
-    """Tell whether the module may be loaded on a node that is in `mode`, or on its way there.
+    """Return whether the module may be loaded on a node that is in `mode`, or changing to it.
 
-    A running installer loads it, whoever brought it there; so did the one of a label that was on
-    the node before.
+    A running installer loads it, whoever set the label that brought the installer there, and the
+    installer of a label that the node had before may have loaded it.
     """
     if seen.records.module:
         return True
@@ -33,17 +33,18 @@ def may_have_module(seen: NodeSnapshot, mode: Mode) -> bool:
 
 
 def is_isolation_left(seen: NodeSnapshot, to: Mode) -> bool:
-    """Tell whether isolation may stay on although `to` has none: only a teardown removes it."""
+    """Return whether isolation may stay on in mode `to`, which has none; a teardown removes it."""
     return to.keeps_isolation and may_have_module(seen, to)
 
 
 def note_module(
     seen: NodeSnapshot, records: NodeRecords, mode: Mode, ctx: ReconcileContext | None = None
 ) -> NodeRecords:
-    """Return `records` to be written on a node that is in `mode`, or on its way there.
+    """Return `records`, with the module noted if it may be loaded on a node in or nearing `mode`.
 
-    From now on nobody knows what a plugin that reads `share` gives; who came before is known. A
-    write that may find the labels of others there says when it goes out (`ctx`).
+    Once the module may be loaded, it is unknown whether a plugin that reads `share` isolates, so
+    the pods admitted before that are recorded. A write that may find labels of others on the node
+    passes `ctx`, which has the time of the write.
     """
     is_unseen = ctx is not None and _is_newly_unknown(seen, records, mode, ctx)
     is_known = may_have_module(seen, mode) or is_unseen
@@ -57,7 +58,7 @@ def note_module(
 
 
 def is_left_loaded(seen: NodeSnapshot, change: Change) -> bool:
-    """Tell whether the module may be loaded once `change` has come to its end."""
+    """Return whether the module may be loaded once `change` is completed."""
     if change.teardown is not None:
         # Since it was seen to be gone, only an installer can have brought it back.
         return _is_installing(seen)
@@ -65,10 +66,11 @@ def is_left_loaded(seen: NodeSnapshot, change: Change) -> bool:
 
 
 def plan_module_noted(seen: NodeSnapshot, plan: StepResult, mode: Mode) -> StepResult:
-    """Return `plan`, or if that does nothing and the record of the module is outdated, a write.
+    """Return `plan`; if it has no action and the module's record is outdated, with a write of that.
 
-    An installer is there of which no record says, or the system disk or kernel is another than was
-    noted. Whatever the node waits for: by then the installer may have left, or both may differ.
+    The record is outdated if an unrecorded installer runs, or the system disk or kernel differs
+    from the noted one. The write does not wait for what the node waits for: by then the installer
+    may have left, or both disk and kernel may differ.
     """
     if plan.action is not None or not EDITIONS[mode.edition].tracks_module:
         return plan
@@ -83,7 +85,7 @@ def plan_module_noted(seen: NodeSnapshot, plan: StepResult, mode: Mode) -> StepR
 
 
 def _is_known(seen: NodeSnapshot, edition: Edition) -> bool:
-    """Tell whether the records say it, or before there are any the label that was found."""
+    """Return whether the records, or without any the node's label, name an isolating mode."""
     change, applied = seen.records.change, seen.records.applied
     if change is None and applied is None:
         found = find_mode(edition, find_schedule(edition, seen.node.labels))
@@ -99,7 +101,7 @@ def _is_known(seen: NodeSnapshot, edition: Edition) -> bool:
 def _is_newly_unknown(
     seen: NodeSnapshot, records: NodeRecords, mode: Mode, ctx: ReconcileContext
 ) -> bool:
-    """Tell whether the mode's label went unobserved: an installer may have come and gone."""
+    """Return whether the mode's label went unobserved: an installer may have come and gone."""
     applied, was, node = records.applied, seen.records.applied, seen.node
     if not EDITIONS[mode.edition].tracks_module or applied is None or was is None:
         return False
@@ -111,8 +113,8 @@ def _is_newly_unknown(
 
 
 def _is_installing(seen: NodeSnapshot) -> bool:
-    """Tell whether an installer has run, and so may have loaded the module, ready or not.
+    """Return whether an installer's pod has started, and so may have loaded the module.
 
-    One that was bound for a moment, under a label that was reverted at once, loaded nothing.
+    A pod that is still Pending, as under a label that was reverted at once, has loaded nothing.
     """
     return any(pod.daemonset in INSTALLERS and pod.phase != "Pending" for pod in seen.pods)

@@ -1,4 +1,4 @@
-"""The labels of a node whose mode is in force, and the record of that mode."""
+"""Plans the labels of a node whose mode is in force, and the record of that mode."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -31,11 +31,11 @@ LABELS_RESTORED = "Labels that another field manager changed are restored"
 def update_last_applied(
     seen: NodeSnapshot, pool: Pool, mode: Mode, ctx: ReconcileContext
 ) -> tuple[LastApplied | None, Cause | None]:
-    """Return `applied` as it should be now that the labels are right, and what it still lacks.
+    """Return the record `applied` for a node whose labels are right, and what the mode still lacks.
 
     A mode is recorded only once it is verified. A plugin that starts under the right labels reads
-    them, so it is remembered as one that is right: a later drift can then be told from one that a
-    plugin has read.
+    them, so it is recorded: later drift that no plugin has read can then be told from drift that
+    one has.
     """
     missing = verify_mode(seen, mode, ctx)
     reading = seen.reading
@@ -66,11 +66,11 @@ def update_last_applied(
 def note_readings(
     seen: NodeSnapshot, ctx: ReconcileContext, *, stays: bool = False
 ) -> dict[str, object]:
-    """Return what changes in the mode's record by what its plugin has read since, or may have.
+    """Return the updates of the mode's record by the labels that its plugin has read, or may have.
 
-    The write that goes out puts the labels of the mode back, unless a foreign one `stays`. Of a
-    plugin that is told of only later, nobody knows which label it has read. A pod whose status says
-    Running by now was admitted before that; any other is not recorded.
+    The write that goes out restores the labels of the mode, unless a foreign one `stays`. For a
+    plugin that is observed only later it is unknown which label it has read. A pod that is Running
+    now was admitted before the write; of other pods only those recorded before are recorded.
     """
     reading = seen.reading
     assert reading is not None
@@ -96,7 +96,10 @@ def note_readings(
 
 
 def find_unknown_mode_wait(seen: NodeSnapshot, ctx: ReconcileContext) -> timedelta | None:
-    """Find how long a plugin may still be found to have started before labels were restored."""
+    """Return how long a plugin may still turn out to have started before labels were restored.
+
+    None where that time has passed, or no foreign label was restored.
+    """
     applied, drift = seen.records.applied, seen.records.drift
     if applied is None or applied.reverted is None or drift is None or not drift.writes:
         return None
@@ -115,7 +118,7 @@ def build_last_applied(
 ) -> LastApplied:
     """Build the record of a mode that is in force, reached by `change` if any was needed.
 
-    With `restart_pending` the labels are written, and the plugin is yet to read them.
+    With `restart_pending` the labels are written, but the plugin has not read them yet.
     """
     # A node that joins takes no capacity away: it is no canary, and fails alone.
     proof = change if change is not None and not change.initializing else None
@@ -147,10 +150,10 @@ def plan_labels(
     *,
     restart_pending: bool = False,
 ) -> StepResult:
-    """Plan a node whose mode is in force: an apply if a label or a record is missing, else ready.
+    """Plan a node whose mode is in force: an apply if a label or a record is missing, else none.
 
-    Labels that were given up to another manager are left out. With `restart_pending` the
-    plugin waits for a user to restart it.
+    Labels that were given up to another manager are left out. With `restart_pending` a user has
+    yet to restart the plugin.
     """
     wanted = desired_labels(pool.name, pool.spec)
     labels = {key: value for key, value in wanted.items() if key not in verdict.given_up}
@@ -220,7 +223,7 @@ def plan_labels(
 
 
 def advise_restart(seen: NodeSnapshot, mode: Mode) -> str:
-    """Tell how a user makes the plugin read its labels, while no pod can come."""
+    """Return instructions that make the plugin read its labels while the node takes no pods."""
     node = seen.node.name
     pods = sorted((p.namespace, p.name) for p in seen.pods if p.daemonset == mode.plugin)
     if not pods:
@@ -239,7 +242,7 @@ def _is_settled(
     *,
     cordon: bool,
 ) -> bool:
-    """Tell whether exactly these labels and annotations are on the node and ours."""
+    """Return whether the node has exactly these labels and annotations, owned by the operator."""
     node = seen.node
     return (
         labels.items() <= node.labels.items()

@@ -1,4 +1,4 @@
-"""Derives what a node of a pool needs to change from its mode to the pool's."""
+"""Derives which change a pool's node needs to get from its mode to the pool's."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -44,21 +44,21 @@ class MemberStep(Step):
 
     @cached_property
     def failed_change(self) -> Change | None:
-        """The change that failed, which the next one follows; None where none did."""
+        """The change under way, if it has failed: the next change starts from it; else None."""
         change = self.seen.records.change
         has_failed = change is not None and change.is_under_way and change.failure is not None
         return change if has_failed else None
 
     @cached_property
     def window_refusal(self) -> Cause | None:
-        """Why the change under way would not begin now, by windows and freezes."""
+        """Why windows and freezes would not let the change under way begin now."""
         change = self.change
         kind = self.policy.kind_of(change.from_mode, change.to, transition_of(change).outcome)
         return lift_if_started(self.ctx.closed, self.pool, kind)
 
     @cached_property
     def reason_to_stay_away(self) -> Cause | None:
-        """Why the node must not be changed at all."""
+        """Why the node must not be changed to the wanted mode, or at all."""
         seen, wanted = self.seen, self.wanted
         away = find_reason_to_stay_away(seen, wanted, self.pool.name)
         if away is not None or wanted.is_resolved:
@@ -81,12 +81,12 @@ class MemberStep(Step):
 
     @cached_property
     def enforced_labels(self) -> dict[str, str]:
-        """The labels that must be there now."""
+        """The labels that the node must have now (`find_enforced_labels`)."""
         return find_enforced_labels(self.seen, self.pool, self.current)
 
     @cached_property
     def verdict(self) -> Verdict:
-        """The verdict on what others did to those labels."""
+        """The verdict on what other field managers did to the enforced labels."""
         records = self.seen.records
         if self.failed_change is not None:
             return Verdict(record=records.drift)
@@ -96,7 +96,7 @@ class MemberStep(Step):
 
     @cached_property
     def removals(self) -> Drift | None:
-        """The record of drift with the removals of the record of a change."""
+        """The record of drift, with a removal of the change's record noted in it."""
         return note_removal(self.seen.node, self.seen.records, self.policy.claim, self.ctx.now)
 
     @cached_property
@@ -109,14 +109,14 @@ class MemberStep(Step):
 
     @cached_property
     def resolved(self) -> Mode:
-        """The pool's mode; where a ConfigMap defines it, with the content that it has now."""
+        """The pool's mode; where a ConfigMap defines it, with its present content."""
         spec = self.pool.spec
         return self.ctx.plugin_daemonsets.resolve(get_mode(spec.edition, spec.schedule))
 
     @cached_property
     def wanted(self) -> Mode:
-        """The same; a node that has loaded the pool's configuration keeps what it has loaded,
-        unless the pool wants edited content rolled out, and that can be read."""
+        """The mode that the node is to have: the pool's, but with the content that the node has
+        loaded, unless the pool rolls edited content out, and that can be read."""
         reading, nvidia = self.seen.reading, self.pool.spec.nvidia
         if nvidia is None or reading is None or self.failed_change is not None:
             return self.resolved
@@ -127,7 +127,7 @@ class MemberStep(Step):
 
     @cached_property
     def needed(self) -> Transition | None:
-        """The change that the labels need; None where writing them is enough."""
+        """The transition that the labels need; None where writing them is enough."""
         reading = self.seen.reading
         edition, to = self.wanted.edition, self.wanted.schedule
         if self.current != to:
@@ -148,25 +148,25 @@ class MemberStep(Step):
 
     @cached_property
     def isolation_stays(self) -> bool:
-        """Whether a kernel module may be loaded that isolates in the pool's mode, too."""
+        """Whether a loaded kernel module may isolate in the pool's mode, too."""
         return is_isolation_left(self.seen, self.wanted)
 
     @cached_property
     def tears_down(self) -> bool:
-        """Whether isolation must go, and the labels alone would not remove it."""
+        """Whether isolation must go, and a change of labels alone would not remove it."""
         needed = self.needed
         return self.isolation_stays and (needed is None or needed.outcome is Outcome.APPLY)
 
     @cached_property
     def transition(self) -> Transition:
-        """What the change needs."""
+        """The transition that the change makes: a teardown, or what the labels need."""
         transition = TEARDOWN if self.tears_down else self.needed
         assert transition is not None
         return transition
 
     @cached_property
     def leaves(self) -> ModeName:
-        """The mode that a change to the pool's leaves."""
+        """The mode that a change to the pool's mode leaves."""
         applied = self.seen.records.applied
         is_known = applied is not None and applied.edition is self.wanted.edition
         if self.tears_down and self.failed_change is None and applied is not None and is_known:
@@ -175,7 +175,7 @@ class MemberStep(Step):
 
     @property
     def way(self) -> str:
-        """From which mode to which, as messages show it."""
+        """The mode left and the mode wanted, as messages show them."""
         return f"{self.leaves} -> {self.wanted.schedule}"
 
     @cached_property
@@ -191,7 +191,7 @@ class MemberStep(Step):
 
     @cached_property
     def initializes(self) -> bool:
-        """Whether a change takes nothing away: no pool had the node, and no GPU pod uses it."""
+        """Whether the node joins: no pool had it, and no GPU pod uses it that could lose cards."""
         if self.failed_change is not None:
             return self.failed_change.initializing
         node = self.seen.node
@@ -201,23 +201,23 @@ class MemberStep(Step):
 
     @property
     def has_shown_card(self) -> bool:
-        """Whether a change that begins without a mode that was verified begins by the sign of a
-        card, rather than by what a user says."""
+        """Whether a node without a verified mode has shown a sign of a card itself, so that its
+        change does not rest on a user's word."""
         seen = self.seen
         is_new = seen.records.applied is None
         return is_new and has_shown_card(seen.node, seen.records, seen.resource_slices)
 
     def waiting(self, state: NodeState, reason: Reason, message: str) -> StepResult:
-        """Plan a change to the pool's mode that waits."""
+        """Plan no action yet for a change to the pool's mode; count the pods that it affects."""
         affected = len(self.workloads.pods) if self.workloads is not None else 0
         return replace(self.seen.plan(state, reason, message), kind=self.kind, pods=affected)
 
 
 def find_enforced_labels(seen: NodeSnapshot, pool: Pool, from_mode: ModeName) -> dict[str, str]:
-    """Return the labels that must be there now.
+    """Return the labels that the node must have now.
 
-    While a node waits for a change, those are not the pool's yet, but of the mode in force; a value
-    that is the pool's already was put there by a user who prepares the node for it.
+    While the node waits for a change these are the labels of the mode in force, not the pool's. A
+    value that is already the pool's stays: a user put it there to prepare the node.
     """
     applied, wanted = seen.records.applied, desired_labels(pool.name, pool.spec)
     if applied is None or applied.edition is not pool.spec.edition or from_mode != applied.schedule:

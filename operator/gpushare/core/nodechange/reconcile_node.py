@@ -62,10 +62,10 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResu
 
 
 def plan_stale(seen: NodeSnapshot, plan: StepResult, ctx: ReconcileContext) -> StepResult:
-    """Return `plan` of a member, or when that is done, the eviction of its stale pods.
+    """Return `plan`, or for a node that is Ready with no action left, its stale pods' eviction.
 
-    A node whose pods go is out of service for those that need them: it takes its turn, and until
-    they are gone it uses up the budget. Pods of which nothing is known stay.
+    A stale pod keeps the isolation of a former mode. The node waits for its turn and uses up the
+    budget until its stale pods are gone. Pods whose isolation is unknown stay.
     """
     if plan.state is not NodeState.READY or plan.action is not None:
         return plan

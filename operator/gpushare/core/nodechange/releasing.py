@@ -1,4 +1,4 @@
-"""Plans the release of a node that no pool claims any more, until nothing on it is ours."""
+"""Plans the release of a node that no pool claims any more, until it carries nothing of ours."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -31,23 +31,23 @@ from gpushare.editions.registry import EDITIONS, desired_labels, find_mode, find
 from gpushare.names import Reason
 
 JOB_PATIENCE = timedelta(hours=1)
-"""After a failure; a Job that has not ended by then never will: its own deadline is half of it."""
+"""How long after a failure a Job is waited for; the Job's own deadline is half of this."""
 
 
 def has_stalled(pool: Pool, now: datetime, patience: timedelta) -> bool:
-    """Tell whether no node of a pool that is being deleted finished within `patience`."""
+    """Return whether no node of a pool that is being deleted finished within `patience`."""
     releasing = pool.status.releasing
     return pool.deleting and releasing is not None and now - releasing.since >= patience
 
 
 def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
-    """Plan what the node that `pool` had needs; None where nothing of ours is on it.
+    """Plan the release of a node that belonged to `pool`; None where it carries nothing of ours.
 
     Retain: every label stays, ownership and records go. WholeCard and Restore: the node first
     goes through the same change as a member would. A change whose labels are written is finished
-    in any case: half-way, the node would say one thing and do another. In all of them it stays
-    on the node that the kernel module may be loaded. Of a node on which nothing ever showed a card
-    everything goes, at once: no plugin ever served it.
+    first, since half-way the node's labels and its plugin disagree. The record that the kernel
+    module may be loaded stays on the node in all cases. From a node that never showed a card
+    everything is removed at once: no plugin ever served it.
     """
     if not seen.node.carries_ours:
         return None
@@ -83,9 +83,9 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
 def find_left(
     seen: NodeSnapshot, pool: Pool | None
 ) -> tuple[dict[str, str], frozenset[str]] | None:
-    """Find labels that are ours before `pool` releases the node, and which of them go then.
+    """Return the operator's labels before `pool` releases the node, and the keys removed then.
 
-    None where every label stays as it is.
+    None where every label stays as it is, or the node cannot be released.
     """
     if is_cardless(seen.node, seen.records, seen.resource_slices):
         return owned_labels(seen.node), frozenset(list_withdrawn(seen.node))
@@ -99,13 +99,13 @@ def find_left(
 
 
 def _policy_of(pool: Pool) -> DeletionPolicy:
-    """Read the deletion policy; a pool that does not act does not change nodes that leave it."""
+    """Return the pool's deletion policy; Retain for a pool that does not enforce its spec."""
     enforces = pool.spec.reconcile is ReconcilePolicy.ENFORCE
     return pool.spec.deletion_policy if enforces else DeletionPolicy.RETAIN
 
 
 def _plan_given_back(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResult:
-    """Plan the node as a member of a pool that wants what the node is to be left with."""
+    """Plan the node as a member of a pool that specifies the node's state after the release."""
     target, removed = _find_target(seen, pool)
     if target is None:
         found = extend_initial_values(seen.records.initial_values, seen.node, names.MODE_LABELS)
@@ -130,7 +130,10 @@ def _plan_given_back(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> S
 
 
 def _find_target(seen: NodeSnapshot, pool: Pool) -> tuple[Pool | None, tuple[str, ...]]:
-    """Find the pool that specifies what the node becomes, and the labels to remove after that."""
+    """Return a pool that specifies the node's state after the release, and the labels removed then.
+
+    None where the labels that the node had at first are no known mode.
+    """
     if pool.spec.deletion_policy is DeletionPolicy.WHOLE_CARD:
         return _derive(pool, Schedule.DEFAULT, None), (names.LABEL_POOL,)
     # A key that was never ours says what was found, too: the mode that is restored may write it.
@@ -176,7 +179,10 @@ def _plan_release(
 def _plan_uncordoned(
     seen: NodeSnapshot, ctx: ReconcileContext, *, is_withdrawn: bool = False
 ) -> StepResult:
-    """Release the node as it is, or where all is withdrawn without our labels; the cordon first."""
+    """Plan to lift the operator's cordon, then to release the node.
+
+    With `is_withdrawn` the release also removes the operator's labels; else they stay.
+    """
     if seen.node.owns_cordon or seen.has_lost_cordon:
         if (at_work := seen.maintenance) is not None:
             return seen.plan(NodeState.BLOCKED, at_work.reason, at_work.message)
@@ -190,12 +196,12 @@ def _plan_uncordoned(
 
 
 def list_withdrawn(node: Node) -> tuple[str, ...]:
-    """List our labels on a node that has no card, without those that another manager owns too."""
+    """List the operator's labels on a node, without those that another manager owns too."""
     return tuple(sorted((names.NODE_LABELS & node.owned) - node.managers.keys()))
 
 
 def _plan_wait_for_job(seen: NodeSnapshot, message: str, left: timedelta) -> StepResult:
-    """Wait for the Job that stops the container runtime: until it ends the node takes no pods."""
+    """Wait for a Job that stops the container runtime; keep the node cordoned until it ends."""
     action = None
     if not seen.is_out_of_service:
         action = write_records(seen, seen.records, "cordoned again", cordon=True)
@@ -204,8 +210,10 @@ def _plan_wait_for_job(seen: NodeSnapshot, message: str, left: timedelta) -> Ste
 
 
 def _note_unknown(seen: NodeSnapshot, ctx: ReconcileContext) -> ApplyNode | None:
-    """Mark a node whose labels its next owner must not trust; None where they can be trusted, or
-    it is marked."""
+    """Build the write that marks a node whose labels its next owner must not trust.
+
+    None where the labels can be trusted, or the node is marked already.
+    """
     reading = seen.reading
     if reading is None or seen.records.mode_unknown:
         return None

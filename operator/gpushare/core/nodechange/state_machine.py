@@ -47,13 +47,13 @@ class Rule(Generic[S]):
 
     name: str
     decide: Callable[[S], StepResult | None]
-    """None where the rule does not apply."""
+    """Return the node's next step; None where the rule does not apply."""
     leads_to: tuple[str, ...] = ()
-    """The phases that the node can be in once that is done, beside the one where it is."""
+    """Names of the phases that the node can enter by this rule, besides its present phase."""
 
     @property
     def has_deadline(self) -> bool:
-        """Whether what takes too long leads to Failed (`deadline.py`): from Labelled on."""
+        """Whether the rule leads to Failed when its step takes too long (`deadline.py`)."""
         return "Failed" in self.leads_to
 
     @property
@@ -63,7 +63,7 @@ class Rule(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class Phase(Generic[S]):
-    """Where a node is, and its rules in their order."""
+    """A phase of a node's change, with its rules in the order in which they are tried."""
 
     name: str
     summary: str
@@ -109,7 +109,11 @@ STABLE: Phase[MemberStep] = Phase(
 )
 _MAINTAINED: Rule[Any] = Rule("under-maintenance", maintenance.wait_for_maintenance)
 _FROM_CORDONED = ("Stable", "Labelled", "Failed")
-"""Uncordoned; labelled by a look; or back in what failed: Failed from a rollback, else Labelled."""
+"""Phases that can follow Cordoned.
+
+Stable after an abort, Labelled after the recheck of pods; an abort back to a failed change leads to
+Failed from a rollback, else to Labelled.
+"""
 CORDONED: Phase[MemberStep] = Phase(
     "Cordoned",
     "The node is cordoned, and its labels are as they were.",
@@ -181,7 +185,7 @@ _CHANGING = {each.name: each for each in (LABELLED, UNINSTALLED, REBOOTED, RESTA
 
 
 def _follow(step: FailedStep) -> StepResult | None:
-    """Follow Stable's rules from mode-in-force on, where the pool wants another mode by now."""
+    """Apply Stable's rules from mode-in-force on, if the pool has come to want another mode."""
     if not step.is_superseded:
         return None
     return failed.follow(step, _find_rule(TO_POOLS_MODE, step.member)[1])
@@ -204,7 +208,7 @@ MACHINE: tuple[Phase[Any], ...] = (STABLE, CORDONED, *_CHANGING.values(), FAILED
 
 
 def find_rule(step: MemberStep) -> tuple[Phase[Any], Rule[Any], StepResult]:
-    """Find the phase of a node, the rule that applies, and what the node needs next by it."""
+    """Return a node's phase, the rule of it that applies, and the step that the rule plans."""
     change = step.seen.records.change
     if change is None or not change.is_under_way:
         phase, rule, result = STABLE.decide(step)
@@ -218,6 +222,6 @@ def find_rule(step: MemberStep) -> tuple[Phase[Any], Rule[Any], StepResult]:
 
 
 def find_labelled_rule(step: Step) -> tuple[Phase[Any], Rule[Any], StepResult]:
-    """Find the same of a node whose labels are written, and whose change has not failed."""
+    """Return phase, rule and planned step of a node whose change is labelled and has not failed."""
     phase, rule, result = _CHANGING[step.change.phase].decide(step)
     return phase, rule, judge_progress(step, result) if rule.has_deadline else result

@@ -1,4 +1,4 @@
-"""A node, with everything that the rules of its phase use."""
+"""Gathers what the rules of a phase read about a node, and writes its records."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -31,7 +31,7 @@ from gpushare.names import Reason
 EVICTION_DISABLED = (
     "is Evict, but this installation does not allow it. Set the chart's value eviction.enabled"
 )
-"""After the name of the field."""
+"""Message text that follows the name of the pool's field."""
 RESTART_FORBIDDEN = (
     "It must be restarted, but devicePlugin.restart is Never. Set devicePlugin.restart to "
     "OnIsolationChange"
@@ -40,7 +40,7 @@ RESTART_FORBIDDEN = (
 
 @dataclass(frozen=True)
 class Step:
-    """A node, its pool's policy, and the moment; what is derived is worked out once, when asked."""
+    """A node with its pool's policy and the context of the pass; derived values are cached."""
 
     seen: NodeSnapshot
     policy: Policy
@@ -60,32 +60,32 @@ class Step:
 
     @property
     def to(self) -> Mode:
-        """The mode that it brings."""
+        """The mode that the change brings."""
         return self.change.mode
 
     @cached_property
     def late_pods(self) -> Cause | None:
-        """Pods that came although the node is cordoned, and that the change would harm."""
+        """Pods that came to the node after its cordon, and that the change would harm."""
         return find_late_pods(self.seen, self.change)
 
     def find_restart_limit(self, reserve: int = 0) -> datetime | None:
-        """Find from when on its plugin may be replaced, and `reserve` times more within the hour;
-        None where that is so now."""
+        """Return when the limit of restarts per hour admits a restart of the node's plugin, with
+        `reserve` further ones left; None where it admits one now."""
         limit = self.ctx.timing.restarts_per_hour - reserve
         return self.seen.records.restarts.find_free(self.seen.node.retry, self.ctx.now, limit)
 
     def updating(self, reason: Reason, message: str, action: Action | None = None) -> StepResult:
-        """Plan the next step of the change."""
+        """Plan the next step of the change, in state Updating."""
         return self.seen.plan(NodeState.UPDATING, reason, message, action)
 
     def blocked(self, blocker: Cause) -> StepResult:
-        """Plan nothing until a user removes what blocks the node."""
+        """Plan no action, in state Blocked, until a user removes what blocks the node."""
         return self.seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
 
     def wait_for_pods(self, blocker: Cause) -> StepResult:
-        """Wait for pods on the cordoned node, without a deadline, and use up the budget.
+        """Wait without a deadline for the pods of `blocker`, or evict them if the pool wants that.
 
-        They are evicted where the pool wants that.
+        Until they are gone the node stays cordoned and uses up the budget.
         """
         until = "Until then the node stays cordoned and counts against maxUnavailable"
         plan = self.seen.plan(NodeState.BLOCKED, blocker.reason, f"{blocker.message}. {until}")
@@ -97,12 +97,12 @@ class Step:
         return replace(plan, action=EvictPods(self.seen.node.name, pods)) if pods else plan
 
     def eviction_disabled(self, blocker: Cause) -> StepResult:
-        """Report that the pool wants pods evicted, and the installation does not allow it."""
+        """Report that the pool wants pods evicted, but the installation does not allow it."""
         message = f"{blocker.message}. rollout.workloads {EVICTION_DISABLED}"
         return self.seen.plan(NodeState.BLOCKED, Reason.EVICTION_DISABLED, message)
 
     def write_change(self, message: str, **update: object) -> ApplyNode:
-        """Write these fields of the change alone, on a node that stays cordoned."""
+        """Build the write of these fields of the change, which keeps all labels and the cordon."""
         change = self.change.model_copy(update=update)
         records = self.seen.records.model_copy(update={"change": change})
         return write_records(self.seen, records, message, cordon=True)
@@ -111,7 +111,10 @@ class Step:
 def write_records(
     seen: NodeSnapshot, records: NodeRecords, message: str, *, cordon: bool | None = None
 ) -> ApplyNode:
-    """Write the records and leave all labels; without `cordon` ours stays as it is, too."""
+    """Build the write of the node's records that leaves all labels as they are.
+
+    Without `cordon` the operator's cordon stays as it is, too.
+    """
     return build_apply(
         seen.node,
         owned_labels(seen.node),
@@ -123,16 +126,16 @@ def write_records(
 
 
 def owned_labels(node: Node) -> dict[str, str]:
-    """Return our labels on `node` as they are: what an apply must carry to change none."""
+    """Return the operator's labels on `node`: an apply must carry them all to change none."""
     return {
         key: node.labels[key] for key in sorted(names.NODE_LABELS & node.owned & {*node.labels})
     }
 
 
 def change_labels(seen: NodeSnapshot, change: Change) -> dict[str, str]:
-    """Return our labels on the node once `change` has written its mode there.
+    """Return the operator's labels on the node once `change` has written its mode there.
 
-    What was given up to another manager is left out, except the mode: the change is about that.
+    Labels given up to another field manager keep out, except the mode's, which the change is about.
     """
     mode, drift = change.mode, seen.records.drift
     kept = {k: v for k, v in owned_labels(seen.node).items() if k not in names.MODE_LABELS}
@@ -143,8 +146,11 @@ def change_labels(seen: NodeSnapshot, change: Change) -> dict[str, str]:
 
 
 def transition_of(change: Change) -> Transition:
-    """Find what `change` needs; to the mode that the node has it is a plugin's restart alone,
-    unless that follows its label."""
+    """Return the transition that `change` makes.
+
+    To the mode that the node already has, that is only a restart of the plugin, unless the plugin
+    follows its label.
+    """
     if change.teardown is not None:
         return TEARDOWN
     if change.from_mode == change.to and not change.mode.follows_label:
@@ -153,6 +159,6 @@ def transition_of(change: Change) -> Transition:
 
 
 def find_late_pods(seen: NodeSnapshot, change: Change) -> Cause | None:
-    """Find pods that came to the node although it was cordoned, and that it would harm."""
+    """Find pods that came to the node after its cordon, and that `change` would harm."""
     from_mode, to = get_mode(change.edition, change.from_mode), change.mode
     return find_blocking_pods(transition_of(change), from_mode, to, seen.pods)

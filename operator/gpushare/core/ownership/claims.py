@@ -12,9 +12,9 @@ from gpushare.editions.cards import describe_unfit, find_card_sign
 
 
 def is_member(nodes: Nodes, node: Node) -> bool:
-    """Tell whether a pool with this membership claims `node`.
+    """Return whether a pool with the membership `nodes` claims `node`.
 
-    A control-plane node only when it is named: a selector that is too wide must not reach it.
+    A control-plane node is claimed only by name: a selector that is too wide must not reach it.
     """
     if node.name in nodes.excluded:
         return False
@@ -27,10 +27,10 @@ def is_member(nodes: Nodes, node: Node) -> bool:
 
 
 def has_shown_card(node: Node, records: NodeRecords, slices: Collection[str] = ()) -> bool:
-    """Tell whether `node` shows a card, or has shown one: what shows it may vanish for a moment.
+    """Return whether `node` shows a card, or has shown one, since a sign may vanish for a moment.
 
-    It has where its mode was verified, and where its change began by such a sign. `slices` are the
-    names of its ResourceSlices.
+    A node has shown one if its mode was verified, or its change began by such a sign. `slices` are
+    the names of the node's ResourceSlices.
     """
     change = records.change
     if records.applied is not None or (change is not None and change.has_shown_card):
@@ -39,7 +39,7 @@ def has_shown_card(node: Node, records: NodeRecords, slices: Collection[str] = (
 
 
 def is_cardless(node: Node, records: NodeRecords, slices: Collection[str] = ()) -> bool:
-    """Tell whether `node` never had a mode that was verified, and shows no card."""
+    """Return whether `node` never had a verified mode, and shows no card or can't be changed."""
     if records.applied is not None:
         return False
     return bool(describe_unfit(node)) or not has_shown_card(node, records, slices)
@@ -48,8 +48,11 @@ def is_cardless(node: Node, records: NodeRecords, slices: Collection[str] = ()) 
 def find_cardless_pools(
     node: Node, records: NodeRecords, slices: Collection[str], pools: Sequence[Pool]
 ) -> Mapping[str, str]:
-    """Find which of `pools` claim `node` and may not change it, since nothing shows a card and no
-    user says that there is one: by name, with why not, and what a user does."""
+    """Return, by name, the `pools` that claim `node` but may not change it, with a message each.
+
+    Nothing shows a card on the node, and no user says that it has one. The message says why the
+    node is not changed, and what a user can do.
+    """
     unfit = describe_unfit(node)
     if not unfit and has_shown_card(node, records, slices):
         return {}
@@ -80,7 +83,7 @@ class Claim:
 
 
 def decide_claim(node: Node, owner: str | None, pools: Sequence[Pool]) -> Claim | None:
-    """Decide which of `pools` gets `node`, which `owner` has now; None where none claims it.
+    """Decide which of `pools` gets `node`, which belongs to `owner` now; None where none claims it.
 
     The higher priority wins; equal priorities keep the current owner, so that a new pool takes
     no node away; without an owner the older pool wins.
@@ -96,10 +99,10 @@ def decide_claim(node: Node, owner: str | None, pools: Sequence[Pool]) -> Claim 
 
 
 def find_owner(node: Node, records: NodeRecords) -> str | None:
-    """Return the name of the pool that has `node` now.
+    """Return the name of the pool that has `node` now; None where none has.
 
-    Its label where that is ours, else what is recorded: a label that somebody removed or wrote by
-    hand does not move a node.
+    The pool's label counts if the operator owns it, else the node's records: a label that somebody
+    removed or wrote by hand does not move a node.
     """
     if names.LABEL_POOL in node.owned and names.LABEL_POOL in node.labels:
         return node.labels[names.LABEL_POOL]

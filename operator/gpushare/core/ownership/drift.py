@@ -1,10 +1,10 @@
 """Decides whether labels of ours that another manager changed are restored, or left to it.
 
-A foreign change is drift, and is put back at once. The third by the same manager on the same node
-and key within ten minutes makes that manager a rival: `Report` gives way and says so, `Force` goes
-on at a slow pace. What is counted is kept on the node, so that a restart does not begin anew.
+A foreign change is drift, and is reverted at once. The third by the same manager on the same node
+and key within ten minutes makes that manager a rival: `Report` gives way and reports it, `Force`
+goes on at a slow pace. The counts are kept on the node, so that they survive a restart.
 
-What is put back is written by `nodechange.labels_in_force` and the rules of the phases.
+The labels are restored by `nodechange.labels_in_force` and the rules of the phases.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,14 @@ from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
 from gpushare.core.records.node_records import NodeRecords
 
 WINDOW = timedelta(minutes=10)
-"""Changes by the same manager within this time belong together."""
+"""The time within which changes by the same manager are counted together."""
 PATIENCE = 2
-"""So many are put back within it; the next one makes a rival."""
+"""The number of changes within `WINDOW` that are reverted; the next one makes a rival."""
 PACE = timedelta(minutes=1)
 WRITES_PER_PACE = 6
 _KEPT_REVERTS = 12
 END_CONFLICT = "Stop that writer (on ACK: change the node pool)"
-"""Told once after all conflicts of a node: the end of a long message is cut in a status."""
+"""Text that follows all conflicts of a node once: a status cuts the end of a long message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,13 @@ class Enforcement:
     """The pool for which labels are enforced, and whether by force."""
 
     spec: str = ""
-    """The pool, and the generation of its spec."""
+    """The pool and the generation of its spec, as one string."""
     force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do about foreign changes on one node."""
+    """The decision about foreign changes of the operator's labels on one node."""
 
     given_up: frozenset[str] = frozenset()
     """Keys that are left to a rival."""
@@ -46,13 +46,13 @@ class Verdict:
     """Keys that a rival keeps writing, given up or not."""
     conflicts: tuple[LabelConflict, ...] = ()
     reverts: bool = False
-    """A foreign value is to be replaced by ours."""
+    """Whether a foreign value is to be replaced by the operator's."""
     record: Drift | None = None
-    """What a write that goes out now must leave on the node."""
+    """The record of drift that a write which goes out now must leave on the node."""
     wait: timedelta | None = None
-    """Not before that, where we wrote often of late."""
+    """How long to delay the write, if the operator wrote too often of late."""
     calm_after: timedelta | None = None
-    """How long until the first of a fight's writes no longer counts: that may have ended it."""
+    """How long until the oldest counted revert no longer counts, which may end a conflict."""
 
     @property
     def message(self) -> str:
@@ -60,14 +60,14 @@ class Verdict:
 
 
 def describe_conflict(conflict: LabelConflict) -> str:
-    """Tell who writes what, against which value of ours; `END_CONFLICT` is to follow."""
+    """Describe who writes which value against the operator's; `END_CONFLICT` is to follow."""
     key, theirs = conflict.key, conflict.theirs
     what = f"removing label {key}" if theirs is None else f"writing {key}={theirs}"
     return f"{_name(conflict.manager)} keeps {what}, but the pool needs {conflict.ours}"
 
 
 def describe_revert(revert: DriftRevert, ours: str) -> str:
-    """Tell who had written what, that our value is restored, and what to do about it."""
+    """Describe who had written which value, that `ours` is restored, and what a user can do."""
     theirs = "had removed it" if revert.theirs is None else f"had written {revert.theirs!r}"
     return (
         f"{_name(revert.manager)} {theirs}; the label {revert.key} is {ours!r} again. If a node "
@@ -76,7 +76,7 @@ def describe_revert(revert: DriftRevert, ours: str) -> str:
 
 
 def _name(manager: str) -> str:
-    """Name a manager; who removes a key leaves no name."""
+    """Name a field manager in a message; it is unknown (empty) if it removed the key."""
     return (
         f"Field manager {manager}"
         if manager
@@ -87,7 +87,7 @@ def _name(manager: str) -> str:
 def judge_drift(
     node: Node, records: NodeRecords, wanted: Mapping[str, str], claim: Enforcement, now: datetime
 ) -> Verdict:
-    """Decide what to do about the labels of `wanted` that were ours and are not any more."""
+    """Decide about the labels of `wanted` that the operator owned once and no longer owns."""
     once_ours = _once_ours(node, records) & wanted.keys()
     lost = {key: wanted[key] for key in sorted(once_ours) if key not in node.owned}
     if not lost and records.drift is None:
@@ -95,7 +95,7 @@ def judge_drift(
     began = records.drift or Drift(claim=claim.spec, retry=node.retry)
     drift = began
     if (began.claim, began.retry) != (claim.spec, node.retry):
-        # The spec is another one, or a person asks to try again.
+        # The spec has changed, or a user asks to try again.
         drift = Drift(claim=claim.spec, retry=node.retry)
     foreign = {key: ours for key, ours in lost.items() if node.labels.get(key) != ours}
     unresolved = () if claim.force else tuple(r for r in drift.conflicts if r.key in foreign)
@@ -148,8 +148,10 @@ def judge_drift(
 def note_removal(
     node: Node, records: NodeRecords, claim: Enforcement, now: datetime
 ) -> Drift | None:
-    """Return what a write must leave on the node where the record of its change was removed under
-    our cordon."""
+    """Return the drift record to write, with a removal added if the change's record is gone.
+
+    It was removed if the operator's cordon is on the node without the record of a change.
+    """
     drift = records.drift
     is_gone = node.owns_cordon and records.change is None
     if not is_gone or is_removed_again(drift, claim, node.retry):
@@ -161,24 +163,24 @@ def note_removal(
 
 
 def is_removed_again(drift: Drift | None, claim: Enforcement, retry: str) -> bool:
-    """Tell whether the record of a change was removed so often that no change begins."""
+    """Return whether the record of a change was removed so often that no change begins."""
     if drift is None or (drift.claim, drift.retry) != (claim.spec, retry):
         return False
     return len(drift.removals) > PATIENCE
 
 
 def _once_ours(node: Node, records: NodeRecords) -> frozenset[str]:
-    """Return keys that we have put on the node: losing one is drift, not a first take-over."""
+    """Return keys that the operator has written on the node: losing one of them is drift."""
     ours, verified = {names.LABEL_POOL, names.LABEL_PLACEMENT}, set[str]()
     if records.mode is not None:
         ours |= records.mode.labels.keys()
-        # Whoever had it before has no right to it. Where it is absent it was never written yet.
+        # A former writer has no claim to this label. Where it is absent it was never written yet.
         verified = {names.LABEL_ISOLATION_VERIFIED}
     return frozenset(records.initial_values or ()) & ours | (verified & node.labels.keys())
 
 
 def _count(reverts: Sequence[DriftRevert], flip: DriftRevert) -> int:
-    """Count how often the same manager changed the same key."""
+    """Count the reverts of changes by the manager of `flip` to its key."""
     return sum(_is_same(revert, flip) for revert in reverts)
 
 
@@ -187,14 +189,14 @@ def _is_same(revert: DriftRevert, flip: DriftRevert) -> bool:
 
 
 def _build_conflict(flip: DriftRevert, ours: str, since: datetime) -> LabelConflict:
-    """Build a conflict; `since` is from the node, so that equal snapshots give equal plans."""
+    """Build a conflict; `since` comes from the node's records: equal snapshots give equal plans."""
     return LabelConflict(
         key=flip.key, manager=flip.manager, ours=ours, theirs=flip.theirs, since=since
     )
 
 
 def _find_wait(drift: Drift, now: datetime) -> timedelta | None:
-    """Return how long to wait until one more write keeps the pace."""
+    """Return how long to wait before one more write keeps the pace; None where it does now."""
     if len(drift.writes) < WRITES_PER_PACE:
         return None
     left = min(drift.writes[0] + PACE - now, PACE)

@@ -1,4 +1,4 @@
-"""Indexes pools by their membership, so that few of hundreds are checked for one node."""
+"""Indexes pools by their membership, so that few of hundreds of pools are checked for one node."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from gpushare.api.pool import Pool
 
 
 class PoolIndex:
-    """Some pools, each under one label that its selector asks for, and under the names it lists."""
+    """An index of pools by one label of their selector, and by the node names that they list."""
 
     def __init__(self, pools: Iterable[Pool] = ()):
         self._by_label: defaultdict[tuple[str, str], list[Pool]] = defaultdict(list)
@@ -21,7 +21,7 @@ class PoolIndex:
             if nodes.selector is None:
                 continue
             labels = nodes.selector.match_labels
-            # Any label that it asks for will do; none of them is left out by another.
+            # One required label is enough as a key: a node that matches has all of them.
             (self._by_label[min(labels.items())] if labels else self._others).append(pool)
 
     def find_candidates(self, node: Node) -> list[Pool]:

@@ -1,4 +1,4 @@
-"""What the planner decided, and when it must decide again."""
+"""Defines the result of one pass of the planner."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from gpushare.core.snapshot.actions import StepResult
 
 @dataclass(frozen=True, slots=True)
 class NodeDecision:
-    """What is to be done to one node, for which pool."""
+    """The plan of one node, and the name of the pool that it is for."""
 
     pool: str
     plan: StepResult
@@ -17,10 +17,10 @@ class NodeDecision:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a pass decided, for the nodes that it looked at."""
+    """The result of one pass, for the nodes that it decided about."""
 
     decisions: tuple[NodeDecision, ...]
     release: tuple[Pool, ...]
     """Pools that are being deleted and need our finalizer no more."""
     requeue_at: datetime | None
-    """When to decide again even if nothing happens."""
+    """When to decide again even if no event comes; None if never."""

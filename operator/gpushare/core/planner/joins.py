@@ -1,8 +1,9 @@
 """Counts the nodes that join a pool: how many are cordoned for it, and how the last ones ended.
 
 Nodes that join are in no budget, since they take no GPU capacity away. But a selector may cover
-nodes that can't join, on which other work runs. So few are cordoned at once, and after three that
-failed none begins. All of that is read from the nodes' records: a restart forgets nothing.
+nodes that can't join, on which other work runs. Therefore few are cordoned at once, and after three
+failures no other node begins. All of this is read from the nodes' records, so that it survives a
+restart of the operator.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,7 +16,7 @@ from gpushare.core.snapshot.change_policy import build_attempt
 from gpushare.core.snapshot.cluster import NodeContext
 
 MOST_FAILED = 3
-"""So many of the last joins may fail, until a user retries them."""
+"""The number of failures among the last joins that halts joins until a user retries them."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -27,7 +28,7 @@ class JoinEnd:
     failure: str = ""
     """What failed, in a sentence; empty where the mode was verified."""
     is_current: bool = True
-    """It failed in the attempt of now: neither spec nor retry annotations have changed since."""
+    """Whether it ended in the present attempt: no new spec or retry annotation since then."""
 
 
 @dataclass(slots=True)
@@ -35,45 +36,47 @@ class Joins:
     """The joins of one pool."""
 
     under_way: set[str] = field(default_factory=set)
-    """Nodes that are cordoned for it, or about to be: not those that failed."""
+    """Nodes that are cordoned to join, or about to be, without those that failed."""
     blocked: set[str] = field(default_factory=set)
-    """Those of them that wait without a deadline, as for pods, maintenance or a refused write: they
-    take places of their own pool alone."""
+    """Nodes `under_way` that wait without a deadline, as for pods, maintenance or a refused write.
+
+    They take places of their own pool alone.
+    """
     waiting: set[str] = field(default_factory=set)
-    """Nodes that wait for their turn alone."""
+    """Nodes that wait for nothing but their turn."""
     arrived: set[str] = field(default_factory=set)
-    """Those of them that wait since this pass."""
+    """Nodes in `waiting` that came to wait in this pass."""
     ends: dict[str, JoinEnd] = field(default_factory=dict)
-    """By node, of those that the pool has."""
+    """How the join of each of the pool's nodes ended, by node."""
     failed: int = 0
-    """So many of them failed. Their nodes stay cordoned."""
+    """How many of `ends` failed; their nodes stay cordoned."""
     _latest: tuple[datetime, str] | None = None
-    """When the last one ended, and why no other may begin: until an end changes."""
+    """When the last join ended, and why no other may begin; None where an end has changed."""
 
     def wait(self, node: str) -> None:
-        """Have the node wait for its turn."""
+        """Record that the node waits for its turn."""
         self.waiting.add(node)
         self.arrived.add(node)
 
     def block(self, node: str, *, is_blocked: bool) -> None:
-        """Record whether something else than its own steps holds a node up that has a place."""
+        """Record whether a node that has a place is held up by something without a deadline."""
         if is_blocked and node in self.under_way:
             self.blocked.add(node)
         else:
             self.blocked.discard(node)
 
     def give_back(self, node: str) -> None:
-        """Have the node give its place back."""
+        """Record that the node has no place any more."""
         self.under_way.discard(node)
         self.blocked.discard(node)
 
     def leave(self, node: str) -> None:
-        """Have the node wait no more."""
+        """Record that the node no longer waits for its turn."""
         self.waiting.discard(node)
         self.arrived.discard(node)
 
     def end(self, node: str, end: JoinEnd | None) -> None:
-        """Record how the node's join ended; None where it has not, or the node is gone."""
+        """Record how the node's join ended; None: it has not ended, or the node is gone."""
         before = self.ends.get(node)
         if before == end:
             return
@@ -86,12 +89,12 @@ class Joins:
 
     @property
     def halted_by(self) -> str:
-        """Why no other node may begin: what failed first of the last joins; empty where one may."""
+        """Why no other node may join: the first failure of the last joins; empty where one may."""
         return self._find_latest()[1] if self.failed >= MOST_FAILED else ""
 
     @property
     def last_ended_at(self) -> datetime:
-        """When the last one ended."""
+        """When the last join of the pool ended."""
         return self._find_latest()[0]
 
     def _find_latest(self) -> tuple[datetime, str]:
@@ -111,7 +114,7 @@ class Joins:
 
 
 def read_end(context: NodeContext, pool: Pool) -> JoinEnd | None:
-    """Read how the node's join ended; None where it has not, or was another pool's."""
+    """Read how the node's join ended; None where it has not, or was a join of another pool."""
     node, change = context.seen.node, context.seen.records.change
     applied = context.seen.records.applied
     if change is not None and change.is_under_way and change.initializing and change.failure:
@@ -124,8 +127,8 @@ def read_end(context: NodeContext, pool: Pool) -> JoinEnd | None:
 
 
 def is_under_way(context: NodeContext) -> bool:
-    """Tell whether the node takes a place of those that join: it is cordoned for that, or about to
-    be, and has not failed."""
+    """Return whether the node takes a place: it is cordoned to join, or about to be, and has not
+    failed."""
     node, records = context.seen.node, context.seen.records
     change = records.change
     if change is None:
@@ -137,11 +140,11 @@ def is_under_way(context: NodeContext) -> bool:
 
 
 def find_next(waiting: Mapping[str, Joins], every: Collection[Joins], most: int) -> str:
-    """Find which of the pools that are `waiting` has the next place, of at most so many over
-    `every` pool; empty where none has.
+    """Return which of the pools `waiting` gets the next place; empty where no place is free.
 
-    The pool with the fewest under way goes first, then the one whose last join ended first. What
-    failed or is blocked in a pool takes its own places alone: it holds up no other.
+    `every` has the joins of all pools, which share `most` places. The pool with the fewest joins
+    under way goes first, then the one whose last join ended first. Failed and blocked joins take
+    places of their own pool alone, so that they hold up no other pool.
     """
     if sum(len(joins.under_way) - len(joins.blocked) for joins in every) >= most:
         return ""

@@ -1,4 +1,4 @@
-"""Tells which changes of a Node can change a decision: others label nodes for other purposes."""
+"""Filters the changes of a Node: a label that no decision reads needs no new decision."""
 
 from collections.abc import Iterable, Set
 from dataclasses import replace
@@ -19,8 +19,8 @@ _ALWAYS_READ = (
 def list_label_keys(
     pools: Iterable[Pool], daemonsets: Iterable[DaemonSet], published: Iterable[str] = ()
 ) -> Set[str]:
-    """List the node labels that decisions read: ours, those by which these select nodes, and those
-    that are `published` in the pools' status."""
+    """List the keys of the node labels that decisions read: the operator's, those by which `pools`
+    and `daemonsets` select nodes, and those `published` in the pools' status."""
     keys = {*_ALWAYS_READ, *published}
     for selector in (pool.spec.nodes.selector for pool in pools):
         if selector is not None:
@@ -30,8 +30,8 @@ def list_label_keys(
 
 
 def is_relevant(old: Node, new: Node, label_keys: Set[str]) -> bool:
-    """Tell whether anything but labels changed, or one of `label_keys`, or one of NVIDIA's or that
-    may show a card."""
+    """Return whether anything but labels changed, or a label of `label_keys`, a label of NVIDIA's,
+    or a label that may show a card."""
     changed = {key for key, _ in old.labels.items() ^ new.labels.items()}
     is_read = any(
         key in label_keys or key.startswith(names.NVIDIA_PREFIX) or may_show_card(key)

@@ -1,6 +1,6 @@
-"""Makes all decisions, for all pools: again for the nodes that something happened to.
+"""Makes all decisions for all pools, and again for each node that an event concerns.
 
-What was decided is kept by pool, so an event costs the same at any size. Equal snapshots give equal
+Decisions are kept by pool, so that an event costs the same at any size. Equal snapshots give equal
 plans, whatever the order of the events.
 """
 
@@ -39,12 +39,12 @@ from gpushare.core.snapshot.node import ReconcileContext, Timing
 from gpushare.names import Reason
 
 LONGEST_WAIT_SECONDS = 600.0
-"""Every node is looked at again after this."""
+"""The longest time until a node with a requeue time is decided about again."""
 _Plans = dict[str, StepResult | None]
 
 
 class Planner:
-    """The states of all pools, and what they are kept up to date with."""
+    """Keeps the states of all pools, and decides from them what each node needs next."""
 
     def __init__(
         self,
@@ -72,20 +72,20 @@ class Planner:
         self._deleting: list[Pool] = []
         self._versions: list[object] = []
         self._label_keys: Set[str] = frozenset()
-        """Of nodes, those that decisions read."""
+        """Keys of the node labels that decisions read."""
         self._basis: object = None
-        """What all decisions rest on: where it changes, all are made anew."""
+        """Versions of all that concerns every node: when it changes, all nodes are decided anew."""
         self._entered: dict[str, frozenset[str]] = {}
-        """By node, the pools in whose states it is."""
+        """By node, the names of the pools whose states hold it."""
         self.seen: set[str] = set()
-        """Nodes of which the last pass may have changed what is known of a pool."""
+        """Nodes for which the last pass may have changed a pool's state."""
         self.releases = Releases()
         self._requeue = RequeueQueue()
 
     def update(
         self, snapshot: ClusterSnapshot, changed: Collection[str] | None, now: datetime
     ) -> Plan:
-        """Decide again for the nodes `changed` (None: all), and for those that depend on them."""
+        """Decide for the nodes `changed` (None: all), those that are due, and those they affect."""
         self._sort(snapshot.pools)
         plugins = snapshot.plugin_daemonsets
         basis = self._versions, snapshot.unreadable_pools, plugins, snapshot.freeze
@@ -108,8 +108,10 @@ class Planner:
         )
 
     def is_relevant(self, old: Node, new: Node) -> bool:
-        """Tell whether a node that was `old` and is `new` must be decided about again, as long as
-        pools and DaemonSets are the same; where they change, all nodes are anyway."""
+        """Return whether the change of a node from `old` to `new` needs a new decision.
+
+        Valid while pools and DaemonSets stay the same; where they change, all nodes get one.
+        """
         return is_relevant(old, new, self._label_keys)
 
     def build_context(self, snapshot: ClusterSnapshot, now: datetime) -> ReconcileContext:
@@ -121,8 +123,10 @@ class Planner:
     def _decide(
         self, snapshot: ClusterSnapshot, changed: set[str], ctx: ReconcileContext
     ) -> Iterator[NodeDecision]:
-        """First what each node needs, of which only its plan is kept: what was read of thousands
-        would take much memory. Then, pool by pool, what depends on all of its nodes."""
+        """Plan each changed node, then decide pool by pool what depends on all nodes of the pool.
+
+        Only a node's plan is kept in between: the contexts of thousands would take much memory.
+        """
         planned: defaultdict[str, _Plans] = defaultdict(dict)
         contexts: dict[str, ReconcileContext] = {}
         touched: set[str] = set()
@@ -159,9 +163,11 @@ class Planner:
     def _decide_pool(
         self, name: str, planned: _Plans, snapshot: ClusterSnapshot, planned_in: ReconcileContext
     ) -> Iterator[NodeDecision]:
-        """Decide what depends on all nodes of a pool. Where a halt or a window begins or ends, plan
-        those nodes again that are only cordoned, failed, or held by a contest: no other plan
-        depends on that. Then admit starts; a pool that only observes admits none."""
+        """Decide what depends on all nodes of a pool, and admit starts if the pool acts.
+
+        Where a halt or a window begins or ends, nodes that are only cordoned, failed, or held by a
+        contest are planned again first: no other plan depends on that.
+        """
         pool_state, pool = self._pool_state(name), self._pools.get(name)
         ctx = self._narrow_context(planned_in, snapshot, name)
 
@@ -170,7 +176,7 @@ class Planner:
                 planned[node] = self._plan_and_enter(self._find_task(snapshot, node), name, ctx)
 
         if {pool_state.last_stops[1], planned_in.closed} != {ctx.closed}:
-            # One that failed may be tried again by now, and halts the pool no more.
+            # A failed node may be tried again by now, and then halts the pool no more.
             plan_again((pool_state.under_way | pool_state.contested) - pool_state.cordoned, ctx)
             ctx = self._narrow_context(ctx, snapshot, name)
         stops = ctx.is_halted, ctx.closed
@@ -188,7 +194,7 @@ class Planner:
     def _narrow_context(
         self, ctx: ReconcileContext, snapshot: ClusterSnapshot, pool: str
     ) -> ReconcileContext:
-        """Build the context of all decisions of one pool."""
+        """Return `ctx` with what holds for one pool alone: its halt, and what closes it."""
         pool_state, found = self._pool_state(pool), self._pools.get(pool)
         refresh_windows(pool_state, found, snapshot, self._timing, ctx.now)
         acts = found is not None and found.acts and not found.deleting
@@ -197,7 +203,7 @@ class Planner:
         return replace(
             ctx,
             acting_since=snapshot.acting_since.get(pool),
-            # One that ends automatically aborts nothing: else a refusal would abort itself.
+            # A halt that ends automatically aborts nothing: else a refusal would abort itself.
             is_halted=acts and any(not plan.resumes for plan in pool_state.halting.values()),
             closed=closed.refusal if closed is not None else None,
             closed_until=closed.until if closed is not None else None,
@@ -224,8 +230,8 @@ class Planner:
         pool_state, pool = self.pool_states[name], self._pools.get(name)
         releasing = self.releases.count(name)
         shared = find_shared_refusals(pool, pool_state, releasing)
-        # Those out of service have an answer of their own each, which the sums decide; all others
-        # the same one.
+        # Each node out of service has an answer of its own, which the counts decide; all other
+        # nodes share one.
         progress = count_progress(pool, pool_state, releasing)
         moved = shared != pool_state.last_refusals or progress != pool_state.last_progress
         own = {*planned, *(pool_state.unavailable | pool_state.under_way if moved else ())}
@@ -234,17 +240,17 @@ class Planner:
             if shared != pool_state.last_refusals
             else pool_state.queued.keys() & own
         )
-        # One that the API server refuses goes last: it would take the turn of all others for ever.
+        # A node that the API server refuses goes last: it would take all others' turn for ever.
         for node in sorted(queued, key=lambda name: (name in snapshot.refusals, name)):
             if node not in own and shared == pool_state.last_refusals:
                 continue
             self.seen.add(node)
             plan, refusal = pool_state.queued[node], None
             is_leaving = node in self.releases
-            # One whose cordon is being written has been admitted already.
+            # A node whose cordon is being written has been admitted already.
             if node not in snapshot.starting:
                 refusal = find_refusal_of(plan, pool, pool_state, releasing, is_leaving=is_leaving)
-                # One that is cordoned already takes no place of others.
+                # A node that is cordoned already needs no further place.
                 if refusal is None and plan.initializes and not (plan.under_way or is_leaving):
                     pool_state.joins.wait(node)
                     continue
@@ -264,14 +270,16 @@ class Planner:
     def _admit_joins(
         self, planned: Mapping[str, _Plans], snapshot: ClusterSnapshot, ctx: ReconcileContext
     ) -> Iterator[NodeDecision]:
-        """Give the places that are free to nodes that join, over all pools; tell those that have
-        come that they wait. Where none is free, that costs the same however many wait."""
+        """Give free places to nodes that join, over all pools, and yield the rest's wait once.
+
+        Where no place is free, the cost does not depend on how many nodes wait.
+        """
         states = self.pool_states.items()
         waiting = {name: each.joins for name, each in states if each.joins.waiting}
         every = [each.joins for each in self.pool_states.values()] if waiting else []
         while waiting and (name := find_next(waiting, every, self._max_joins)):
             joins = waiting[name]
-            # One that the API server refuses goes last.
+            # A node that the API server refuses goes last.
             node = min(joins.waiting, key=lambda each: (each in snapshot.refusals, each))
             joins.leave(node)
             joins.under_way.add(node)
@@ -303,7 +311,7 @@ class Planner:
         snapshot: ClusterSnapshot,
         ctx: ReconcileContext,
     ) -> StepResult | None:
-        """Begin the change of a node that was admitted; None where nothing is to be done."""
+        """Begin the change of a node that was admitted; None where the node needs nothing more."""
         pool_state, pool = self.pool_states[name], self._pools.get(name)
         task = self._find_task(snapshot, node)
         started = planned[node] if node in planned else self._plan(task, pool, ctx)
@@ -316,7 +324,7 @@ class Planner:
         return started
 
     def _serve(self, context: NodeContext, name: str) -> None:
-        """Record whether a node is in service."""
+        """Record in the pool's state whether a node is in service, in its change, or joining."""
         pool_state, pool = self._pool_state(name), self._pools.get(name)
         pool_state.put_in_service(context.name)
         if context.is_in_change:
@@ -343,7 +351,7 @@ class Planner:
         ctx: ReconcileContext,
     ) -> None:
         is_queued = plan.queued
-        # How it starts is decided when it does: that says when, too.
+        # The start itself is planned again when it is admitted.
         plan = replace(plan, start=None) if plan.start is not None else plan
         pool_state.queue(plan, is_queued=is_queued)
         if plan.requeue_after_seconds is not None:
@@ -360,12 +368,12 @@ class Planner:
             pool_state.time_change(plan.node, applied.took_seconds if applied else None)
             pool_state.claim(plan.node, observe_isolation(task.context.seen))
             if plan.uses_budget and not plan.starts:
-                # It began earlier, and nothing on the node says so.
+                # The eviction began earlier, and nothing on the node records that.
                 pool_state.take_out_of_service(plan.node)
             return
         pool_state.measure(plan.node, None)
         pool_state.claim(plan.node, NOTHING_SHARED)
-        # A node that is just being let go of says nothing; one that can't leave does.
+        # A node that is just being released is not reported; one that can't leave is.
         if plan.state is NodeState.UPDATING and not (pool is not None and pool.deleting):
             pool_state.remove(plan.node)
         else:
@@ -390,7 +398,7 @@ class Planner:
     # What is kept between passes.
 
     def _sort(self, pools: tuple[Pool, ...]) -> None:
-        """Sort the pools by what they do, where they have changed."""
+        """Refresh what is derived from the pools' specs, where the pools have changed."""
         if pools is self._listed:
             return
         self._listed = pools
@@ -419,12 +427,12 @@ class Planner:
         return found
 
     def _is_over(self, pool: Pool, now: datetime) -> bool:
-        """Tell whether a pool that is being deleted is done, or waits for nothing."""
+        """Return whether a pool that is being deleted has released its nodes, or has stalled."""
         if self.releases.count(pool.name) == 0:
             return True
         pool_state = self._pool_state(pool.name)
         if pool_state.refusal is not None:
-            # What may not begin has not stalled: its status says until when that was so.
+            # What may not begin has not stalled: the status records until when that was so.
             pool_state.is_stale = True
             return False
         return has_stalled(pool, now, self._timing.release_patience)

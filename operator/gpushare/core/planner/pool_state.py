@@ -1,4 +1,4 @@
-"""The plans for the nodes of one pool, kept up to date node by node."""
+"""Keeps the plans for the nodes of one pool, and their sums, up to date node by node."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -21,70 +21,72 @@ _WAITS = frozenset({NodeState.WAITING, NodeState.BLOCKED, NodeState.FAILED})
 
 @dataclass(slots=True)
 class PoolState:
-    """The plans of one pool's nodes, with the sums that its status tells.
+    """The plans of one pool's nodes, with the sums that its status reports.
 
-    To record or to remove a node costs the same whatever the pool's size.
+    Recording or removing a node costs the same whatever the pool's size.
     """
 
     plans: dict[str, StepResult] = field(default_factory=dict)
-    """Nodes that the pool claims, also where another has them, and nodes that can't leave it."""
+    """Plans of nodes that the pool claims, also if another has them, or that can't leave it."""
     counts: Counter[NodeState] = field(default_factory=Counter)
     unready: dict[str, StepResult] = field(default_factory=dict)
     warned: dict[str, StepResult] = field(default_factory=dict)
-    """Nodes that are ready with something to tell."""
+    """Nodes that are Ready with a warning."""
     unlabelled: dict[str, StepResult] = field(default_factory=dict)
     conflicting: dict[str, StepResult] = field(default_factory=dict)
     capacities: dict[str, NodeCapacity] = field(default_factory=dict)
     labels: LabelSums = field(default_factory=LabelSums)
-    """Of the nodes that take its pods."""
+    """Published labels of the nodes that take the pool's pods."""
     isolations: dict[str, NodeIsolation] = field(default_factory=dict)
-    """Of the nodes on which containers share cards."""
+    """Isolation of the containers, by node on which containers share cards."""
     durations: dict[str, float] = field(default_factory=dict)
-    """By node, the seconds that its last change took from its labels on."""
+    """Seconds that the last change took from its labels on, by node."""
     longest_seconds: float | None = None
-    """The longest of them, if `is_longest_known`."""
+    """The result of `find_longest_seconds`, valid if `is_longest_known`."""
     is_longest_known: bool = True
     queued: dict[str, StepResult] = field(default_factory=dict)
     """Nodes that wait until their start is admitted."""
     pending: dict[str, StepResult] = field(default_factory=dict)
     """Nodes that need a change which has not begun."""
     kinds: Counter[ChangeKind] = field(default_factory=Counter)
-    """Of those changes."""
+    """How many of the `pending` changes there are of each kind."""
     halting: dict[str, StepResult] = field(default_factory=dict)
-    """Nodes whose change failed: no other may begin."""
+    """Nodes whose change failed, so that no other node may begin."""
     verified: set[str] = field(default_factory=set)
     """Nodes that a change brought to the pool's mode."""
     moved: dict[str, Reason | None] = field(default_factory=dict)
-    """Nodes whose plan is another one, with the reason that was last counted."""
+    """Nodes whose plan changed since `take_waits`, each with the reason that was last counted."""
     under_way: set[str] = field(default_factory=set)
-    """Nodes whose change has begun and is not over, those included that join."""
+    """Nodes whose change has begun and is not over, including those that join."""
     changing: set[str] = field(default_factory=set)
-    """Nodes in their change, or about to be, but for those that join."""
+    """Nodes in their change, or about to be, without those that join."""
     unavailable: set[str] = field(default_factory=set)
-    """Nodes out of service: they use the budget up."""
+    """Nodes out of service, which use the budget up."""
     joins: Joins = field(default_factory=Joins)
     cordoned: set[str] = field(default_factory=set)
     """Nodes whose change has begun, and can still be aborted without a trace."""
     windows: WindowState | None = None
-    """What windows, freezes and contests say; None where there are none."""
+    """The state of the pool's windows, freezes and contests; None where there are none."""
     last_stops: tuple[bool, Cause | None] = (False, None)
-    """Whether it was halted, and closed, when that was last planned by."""
+    """Whether the pool was halted, and what closed it, when cordoned nodes were last planned."""
     last_refusals: tuple[Cause | None, ...] | None = None
-    """Why those that are queued and in service may not start: for as long as it is the same they
-    need not be asked again."""
+    """Why queued nodes in service may not start (`find_shared_refusals`), as last judged.
+
+    While that stays the same, these nodes need not be judged again.
+    """
     last_progress: RolloutProgress | None = None
-    """What was counted then: it decides about those out of service."""
+    """The rollout's progress at that time, which decides about queued nodes out of service."""
     is_stale: bool = True
-    """Something changed since the status was built from it."""
+    """Whether anything changed since the pool's status was built from this state."""
 
     @property
     def refusal(self) -> Cause | None:
-        """Why no change may begin by its windows."""
+        """Why windows, freezes or contests let no change begin; None where one may."""
         return self.windows.refusal if self.windows is not None else None
 
     @property
     def contest(self) -> Cause | None:
-        """Why nothing begins where writers contest the pool's spec."""
+        """The refusal, if it is that writers contest the pool's spec; else None."""
         refusal = self.refusal
         return refusal if refusal and refusal.reason is Reason.SPEC_CONTESTED else None
 
@@ -95,7 +97,7 @@ class PoolState:
         return {name for name, plan in pending if plan.reason is Reason.SPEC_CONTESTED}
 
     def record(self, plan: StepResult) -> None:
-        """Record what is planned for a node now."""
+        """Replace the recorded plan of a node by `plan`."""
         old = self.plans.get(plan.node)
         if old == plan:
             return
@@ -140,11 +142,14 @@ class PoolState:
             self.kinds -= Counter({plan.kind: 1})
 
     def find_halting(self) -> StepResult | None:
-        """Find the first node that halts the pool; one that a user must retry goes first."""
+        """Return the plan of the first node, by name, that halts the pool; None where none does.
+
+        Nodes that a user must retry go before those whose halt ends automatically.
+        """
         return min(self.halting.values(), key=lambda plan: (plan.resumes, plan.node), default=None)
 
     def measure(self, node: str, capacity: NodeCapacity | None) -> None:
-        """Record what a node offers and gives out; None where it is the pool's no more."""
+        """Record the capacity of a node; None: the node no longer belongs to the pool."""
         if self.capacities.get(node) == capacity:
             return
         self.is_stale = True
@@ -155,11 +160,11 @@ class PoolState:
             self.capacities[node] = capacity
 
     def label(self, node: str, labels: Mapping[str, str] | None, keys: tuple[str, ...]) -> None:
-        """Record a member's labels of these `keys`; None where it takes no pods of the pool."""
+        """Record a member's labels of these `keys`; None: it takes no pods of the pool."""
         self.is_stale |= self.labels.record(node, labels, keys)
 
     def time_change(self, node: str, seconds: float | None) -> None:
-        """Record how long a node's last change took; None where that is unknown."""
+        """Record how long a node's last change took from its labels on; None: unknown."""
         if self.durations.get(node) == seconds:
             return
         if seconds is None:
@@ -169,8 +174,10 @@ class PoolState:
         self.is_longest_known = False
 
     def find_longest_seconds(self) -> float | None:
-        """Find the longest duration, but at most three times their median: one that took very long
-        must not keep all others from their windows."""
+        """Return the longest of `durations`, but at most thrice their median; None without any.
+
+        One change that took very long must not keep all others from their windows.
+        """
         if not self.is_longest_known:
             taken = self.durations.values()
             self.longest_seconds = min(max(taken), 3 * median(taken)) if taken else None
@@ -178,7 +185,7 @@ class PoolState:
         return self.longest_seconds
 
     def claim(self, node: str, isolation: NodeIsolation) -> None:
-        """Record what isolation the containers on a node have."""
+        """Record the isolation of the containers on a node."""
         if self.isolations.get(node, NOTHING_SHARED) == isolation:
             return
         self.is_stale = True
@@ -188,7 +195,7 @@ class PoolState:
             self.isolations[node] = isolation
 
     def queue(self, plan: StepResult, *, is_queued: bool) -> None:
-        """Remember whether this node must be looked at again when the others have moved on."""
+        """Add the node to those that wait for the admission of their start, or remove it."""
         if is_queued:
             self.queued[plan.node] = plan
         else:
@@ -196,7 +203,7 @@ class PoolState:
             self.joins.leave(plan.node)
 
     def lose_claim(self, plan: StepResult) -> None:
-        """Record that the pool claims the node, and another has it; `plan` says which."""
+        """Record that the pool claims a node that another pool has, which `plan` names."""
         self.record(plan)
         self.measure(plan.node, None)
         self.claim(plan.node, NOTHING_SHARED)
@@ -205,7 +212,7 @@ class PoolState:
         self.put_in_service(plan.node)
 
     def take_waits(self) -> Counter[Reason]:
-        """Count the nodes that came to wait for each reason since the last call."""
+        """Count the nodes that began to wait for each reason since the last call."""
         moved, self.moved = self.moved, {}
         plans = ((self.plans.get(node), counted) for node, counted in moved.items())
         return Counter(
@@ -215,12 +222,12 @@ class PoolState:
         )
 
     def start_over(self) -> "PoolState":
-        """Return an empty state, in which what was counted is not counted again."""
+        """Return an empty state that does not count reasons again which were counted already."""
         counted: dict[str, Reason | None] = {n: plan.reason for n, plan in self.plans.items()}
         return PoolState(moved=counted | self.moved)
 
     def forget(self, node: str) -> None:
-        """Forget a node that has nothing to do with the pool any more."""
+        """Remove all that is recorded of a node that no longer concerns the pool."""
         self.remove(node)
         self.time_change(node, None)
         self.measure(node, None)

@@ -18,9 +18,9 @@ def refresh_windows(
     timing: Timing,
     now: datetime,
 ) -> None:
-    """Judge the windows of a pool again, where that may have another result by now."""
+    """Judge the windows of a pool again, where the result may have changed by now."""
     before = pool_state.windows
-    # Where there are none, time alone brings none; a pool that changed has a new state.
+    # A pool without windows gets none as time passes; a pool that changed has a new state.
     if pool is None or (before is None and pool_state.last_refusals is not None):
         return
     needed = timedelta()
@@ -36,7 +36,7 @@ def refresh_windows(
 
 
 def list_due(pool_states: dict[str, PoolState], now: datetime) -> Iterator[str]:
-    """List the pools whose windows must be judged again, or have not been yet."""
+    """Yield the names of pools whose windows must be judged again, or were never judged."""
     for name, each in pool_states.items():
         is_due = each.windows is not None and not each.windows.is_current(now)
         if is_due or each.last_refusals is None:
@@ -44,6 +44,6 @@ def list_due(pool_states: dict[str, PoolState], now: datetime) -> Iterator[str]:
 
 
 def find_next_edge(pool_states: dict[str, PoolState]) -> datetime | None:
-    """Find when the next window starts or ends, or a freeze or contest ends."""
+    """Return when the first of the pools' window states ends; None where none does."""
     states = (each.windows for each in pool_states.values() if each.windows is not None)
     return min((state.until for state in states if state.until is not None), default=None)

@@ -1,25 +1,25 @@
-"""The times at which nodes are decided about again although nothing happens to them."""
+"""Keeps the times at which nodes are decided about again even if no event concerns them."""
 
 import heapq
 from datetime import datetime
 
 
 class RequeueQueue:
-    """One moment for each node, the earliest that was asked for."""
+    """A queue with one time for each node: the earliest that was requested."""
 
     def __init__(self) -> None:
         self._due: dict[str, datetime] = {}
         self._queue: list[tuple[datetime, str]] = []
-        """With moments that are not due any more: they are skipped when their time comes."""
+        """A heap that also has outdated times, which are skipped when they are popped."""
 
     def set(self, node: str, at: datetime) -> None:
-        """Wake for `node` at that time, unless it is to be sooner."""
+        """Make `node` due at that time, unless it is due sooner."""
         at = min(at, self._due.get(node, at))
         self._due[node] = at
         heapq.heappush(self._queue, (at, node))
 
     def stop(self, node: str) -> None:
-        """Drop the node's time: it is being decided about now."""
+        """Remove the node's time, since the node is being decided about now."""
         self._due.pop(node, None)
 
     def take_due(self, now: datetime) -> list[str]:
@@ -32,7 +32,7 @@ class RequeueQueue:
         return due
 
     def find_next(self) -> datetime | None:
-        """Return when the next node is due."""
+        """Return when the next node is due; None where none is."""
         while self._queue and self._due.get(self._queue[0][1]) != self._queue[0][0]:
             heapq.heappop(self._queue)
         return self._queue[0][0] if self._queue else None

@@ -12,8 +12,10 @@ from gpushare.core.snapshot.actions import StepResult
 def count_progress(
     pool: Pool | None, pool_state: PoolState, releasing: int, node: str = ""
 ) -> RolloutProgress:
-    """Count how far the rollout is, without what `node` takes up; `releasing` are nodes that the
-    pool must give back."""
+    """Count the progress of the rollout, without the budget that `node` uses.
+
+    `releasing` is how many nodes the pool must still give back.
+    """
     gives_back = pool is None or pool.deleting
     halting = pool_state.find_halting()
     return RolloutProgress(
@@ -30,8 +32,11 @@ def count_progress(
 def find_shared_refusals(
     pool: Pool | None, pool_state: PoolState, releasing: int
 ) -> tuple[Cause | None, ...]:
-    """Find why one more node that needs no approval may not start, in service or joining, and what
-    its windows say: as long as all are the same, nodes that wait need not be asked again."""
+    """Return why one more node in service, and one that joins, may not start, and the windows'
+    refusal, all without regard to approval.
+
+    While all three stay the same, nodes that wait need not be judged again.
+    """
     progress = count_progress(pool, pool_state, releasing)
     in_service, joins = (find_start_refusal(pool, progress, initializes=i) for i in (False, True))
     return in_service, joins, pool_state.refusal
@@ -40,9 +45,11 @@ def find_shared_refusals(
 def find_refusal_of(
     plan: StepResult, pool: Pool | None, pool_state: PoolState, releasing: int, *, is_leaving: bool
 ) -> Cause | None:
-    """Find why a queued node may not start. What it takes up itself is not counted; one that is out
-    of service for a change that failed takes nothing more: nodes that failed together must not wait
-    for each other's place."""
+    """Find why the queued node of `plan` may not start; None where it may.
+
+    The budget that the node uses itself does not count. A node that is out of service already, for
+    a change that failed, needs no more: nodes that failed together must not wait for each other.
+    """
     progress = count_progress(pool, pool_state, releasing, plan.node)
     if plan.under_way:
         progress = replace(progress, unavailable=0, changing=0, joins_halted_by="")

@@ -1,5 +1,7 @@
-"""Explains plans that are not carried out: the pool only observes or is contested, the API server
-refuses, or another pool has the node."""
+"""Explains plans that are not carried out.
+
+The pool only observes or is contested, the API server refuses, or another pool has the node.
+"""
 
 from dataclasses import replace
 
@@ -17,7 +19,7 @@ from gpushare.names import Reason
 def suppress(
     plan: StepResult, context: NodeContext, pool: Pool, ctx: ReconcileContext
 ) -> StepResult:
-    """Turn the plan of a pool that does not act, or that is contested, into what it would do."""
+    """Return `plan`, but as a mere description if `pool` does not act or is contested."""
     change, closed = context.seen.records.change, ctx.closed
     contest = closed if closed and closed.reason is Reason.SPEC_CONTESTED else None
     begun = plan.begin()
@@ -36,10 +38,10 @@ def suppress(
     if pool.observes:
         reason = Reason.WOULD_CHANGE
     elif change is not None and change.is_under_way and plan.start is None:
-        # Finished, also while the pool is paused; what would follow one that failed is new.
+        # A change is finished even while the pool is paused; one that follows a failed one is new.
         return plan
     elif contest is not None:
-        # What starts is refused as by a freeze; what is written at once has to wait here.
+        # A start is refused later, as by a freeze; a write without a start has to wait here.
         wakes = [wake for wake in (plan.requeue_after_seconds, _find_end(ctx)) if wake is not None]
         return replace(
             keep_waiting(plan, contest), action=None, requeue_after_seconds=min(wakes, default=None)
@@ -62,22 +64,22 @@ def suppress(
 
 
 def _find_end(ctx: ReconcileContext) -> float | None:
-    """Return the seconds until what closes the pool ends by itself."""
+    """Return the seconds until what closes the pool ends by itself; None where no end is known."""
     return (ctx.closed_until - ctx.now).total_seconds() if ctx.closed_until is not None else None
 
 
 def _list_labels(context: NodeContext, pool: Pool) -> str:
-    """List the labels that would be different in the end."""
+    """List the labels that would be written or removed in the end, for a message."""
     node, labels = context.seen.node, settled_labels(pool.name, pool.spec)
     written = [f"{k}={v}" for k, v in sorted(labels.items()) if node.labels.get(k) != v]
-    # An apply drops what is ours and left out.
+    # A server-side apply removes the operator's labels that it leaves out.
     removed = sorted(names.NODE_LABELS & node.owned & node.labels.keys() - labels.keys())
     listed = f"Labels to write: {', '.join(written) or 'none'}"
     return f"{listed}; to remove: {', '.join(removed)}" if removed else listed
 
 
 def explain_refusal(plan: StepResult, context: NodeContext) -> StepResult:
-    """Return `plan`, or why it is not carried out now."""
+    """Return `plan`, blocked if the API server refuses it, without action if the node is busy."""
     if context.refusal is not None and plan.action is not None:
         plan = replace(
             plan,
@@ -85,7 +87,7 @@ def explain_refusal(plan: StepResult, context: NodeContext) -> StepResult:
             reason=context.refusal.reason,
             message=context.refusal.message,
         )
-    # What is being done to it is not seen yet: decided again when that is done.
+    # The write that is under way is not observed yet: the node is decided about again after it.
     return replace(plan, action=None) if context.is_busy and plan.action is not None else plan
 
 
@@ -108,11 +110,13 @@ def plan_cardless(node: str, why: str) -> StepResult:
 
 
 def keep_waiting(plan: StepResult, refusal: Cause) -> StepResult:
-    """Return the plan of a node whose start is not admitted, with the reason."""
+    """Return the plan of a node whose start is not admitted, with `refusal` as its reason.
+
+    A node that is Blocked keeps its reason, and a Failed one its state and reason.
+    """
     if plan.state is NodeState.BLOCKED:
-        # The API server refuses even what is to be written down until then.
+        # The API server refuses even what is to be recorded until the start.
         return plan
     if plan.state is NodeState.FAILED:
-        # That it waits makes it no less failed.
         return replace(plan, message=refusal.message)
     return replace(plan, reason=refusal.reason, message=refusal.message)

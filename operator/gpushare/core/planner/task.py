@@ -1,4 +1,4 @@
-"""A node, the pools that concern it, and its planning for one of them."""
+"""Finds the pools that concern a node, and plans the node for one of them."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ class Task:
     is_member: bool
 
     def plan(self, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
-        """Plan what the node needs next; None where it has left a pool, which may be gone."""
+        """Plan what the node needs next; None where it has left its pool, which may be deleted."""
         seen = self.context.seen
         if self.is_member:
             assert pool is not None
@@ -36,12 +36,15 @@ class Task:
         plan = plan_release(seen, pool, ctx)
         if plan is None or pool is None or pool.deleting:
             return plan
-        # What is given back needs nobody's agreement: it is no part of the plan for the members.
+        # A release needs no approval: it is no part of the RolloutPlan, which covers members.
         return replace(plan, kind=None)
 
     def measure(self, plan: StepResult, pool: Pool | None) -> NodeCapacity:
-        """Measure what a member offers: nothing is known after an internal error, and what another
-        stack gives out too is not the pool's to give."""
+        """Measure the capacity of a member.
+
+        It is empty after an internal error, which leaves it unknown, and where another stack
+        allocates the node's cards.
+        """
         if plan.reason in _OFFERS_NOTHING:
             return NodeCapacity()
         seen = self.context.seen
@@ -49,17 +52,21 @@ class Task:
         return observe_node_capacity(seen.node, seen.pods, seen.unhealthy_cards, added)
 
     def find_labels(self, plan: StepResult) -> Mapping[str, str] | None:
-        """Return the labels by which pods find the member; None where it is left alone, so that no
-        pod of the pool will run there. One that is only out of service counts: it will be back."""
+        """Return the member's labels, which pods of the pool select; None where it takes none.
+
+        A node that another stack or MIG devices keep from the pool takes none. A node that is only
+        out of service counts, since it will be back.
+        """
         return None if plan.reason in _LEFT_ALONE else self.context.seen.node.labels
 
 
 def list_tasks(
     context: NodeContext, candidates: Sequence[Pool], unreadable: Set[str], releases: Releases
 ) -> Iterator[tuple[str, Task | StepResult]]:
-    """Yield the pools that concern a node, each with its task, or its plan if that is clear.
+    """Yield the name of each pool that concerns a node with its task, or its plan if that is clear.
 
-    `candidates` are all pools that may claim it, and `unreadable` those whose spec can't be read.
+    `candidates` are all pools that may claim the node, `unreadable` the names of pools whose spec
+    can't be read. Nodes that must still be released are entered into `releases`.
     """
     seen, remembered = context.seen, context.remembered_pools
     if remembered & unreadable:

@@ -9,10 +9,10 @@ from gpushare.core.rollout.change_kinds import ChangeKind, hash_kinds
 
 
 def find_approval(pool: Pool, kinds: Collection[ChangeKind]) -> Approval | None:
-    """Find what a user has approved, where needed: the kinds of the plan whose hash it says.
+    """Return the user's approval: the kinds of change in the plan whose hash is `approvedPlan`.
 
-    It is kept as it was given, so that neither progress nor nodes that come need another one, for
-    as long as `approvedPlan` says the same.
+    None where the pool needs no approval, or has none. An approval stays valid while `approvedPlan`
+    stays the same, so that neither progress nor new nodes need another one.
     """
     rollout = pool.spec.rollout
     if rollout.approval is ApprovalPolicy.AUTOMATIC or not rollout.approved_plan:
@@ -27,9 +27,10 @@ def find_approval(pool: Pool, kinds: Collection[ChangeKind]) -> Approval | None:
 
 
 def is_approved(pool: Pool, kind: ChangeKind) -> bool:
-    """Tell whether a change may begin: an approval counts once it is in the pool's status.
+    """Return whether approval lets a change of this `kind` begin.
 
-    What is not done automatically, and what a deletion gives back, needs no approval.
+    An approval counts once it is in the pool's status. A change that is not done automatically, or
+    that gives a node back for a deletion, needs none.
     """
     rollout, plan = pool.spec.rollout, pool.status.plan
     if rollout.approval is ApprovalPolicy.AUTOMATIC or pool.deleting or not kind.is_done:

@@ -1,6 +1,6 @@
 """Decides which nodes of a pool may change: approval, halt, windows, `maxUnavailable`, canary.
 
-`core.planner.planner` counts the nodes that are unavailable, and asks.
+`core.planner.planner` counts the unavailable nodes, and asks this module for each start.
 """
 
 from dataclasses import dataclass
@@ -15,27 +15,27 @@ from gpushare.core.rollout.window_state import WindowState
 from gpushare.names import Reason
 
 TURNS = frozenset({Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY, Reason.WAITING_FOR_JOINS})
-"""Reasons of a node that waits for nothing but its turn: other nodes come first."""
+"""Reasons of nodes that wait for nothing but their turn, behind other nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutProgress:
-    """How far a pool's rollout is."""
+    """The progress of a pool's rollout, in numbers of nodes."""
 
     total: int
-    """Its nodes; of a pool that is being deleted those that must still be given back."""
+    """The pool's nodes; of a pool that is being deleted, those that must still be given back."""
     unavailable: int
-    """Nodes out of service, whoever did it, but for those that join."""
+    """Nodes that anyone took out of service, without those that join."""
     changing: int
-    """Those among them that are in their change."""
+    """Unavailable nodes that are in their change."""
     verified: int
-    """Nodes that a change brought to the pool's mode, verified."""
+    """Nodes that a change brought to the pool's mode, and whose mode was verified."""
     halted_by: str = ""
-    """What failed, in a sentence."""
+    """The failure that halts the rollout, as a sentence; empty without a halt."""
     resumes: bool = False
-    """That ends automatically, and a retry does not help."""
+    """Whether the halt ends automatically, so that a retry does not help."""
     joins_halted_by: str = ""
-    """What failed where no more nodes may join, in a sentence."""
+    """The failure for which no more nodes may join, as a sentence; empty where they may."""
 
 
 def find_start_refusal(
@@ -49,9 +49,9 @@ def find_start_refusal(
 ) -> Cause | None:
     """Find why one more node of `pool` may not start its change; None where it may.
 
-    A change of a `kind` needs approval; None is one that needs none, as one that `is_given_back`. A
-    node that `initializes` takes no capacity away, and waits for nothing else but a freeze, and
-    where too many of those before it failed. What is given back waits for its own kind and
+    A change of a `kind` needs approval, unless the node `is_given_back`; one of kind None needs
+    none. A node that `initializes` takes no capacity away: apart from approval it waits only for
+    `windows`, and after too many failed joins. A node that joins and is given back waits for
     `windows` only: nothing else must hold a deletion up.
     """
     closed = None
@@ -90,7 +90,7 @@ def find_start_refusal(
 
 
 def explain_halt(pool: str, halted_by: str, *, resumes: bool) -> str:
-    """Tell how to resume a halted rollout, then its cause: the end is cut where names are long."""
+    """Explain how to resume a halted rollout, then its cause: a long message is cut at the end."""
     if resumes:
         return f"The rollout is halted, but no retry is needed. {halted_by}"
     return (
@@ -100,7 +100,7 @@ def explain_halt(pool: str, halted_by: str, *, resumes: bool) -> str:
 
 
 def explain_joins_halt(pool: str, halted_by: str) -> str:
-    """Tell how to let nodes join again, then what failed."""
+    """Explain how to let nodes join again, then what failed."""
     return (
         "No more nodes join, because the last three failed. Fix the cause, then change the spec or "
         f"run `kubectl gpushare retry pool/{pool}`. {halted_by}"
@@ -108,9 +108,9 @@ def explain_joins_halt(pool: str, halted_by: str) -> str:
 
 
 def refuse_join(pool: str, most: int) -> Cause:
-    """Refuse a place to a node that joins, where `most` are taken.
+    """Return why a node of `pool` must wait to join: all of the `most` places are taken.
 
-    It counts no nodes: with each that ends, all that wait would be looked at again.
+    The message has no count of nodes: each join that ends would change it for all waiting nodes.
     """
     return Cause(
         Reason.WAITING_FOR_JOINS,
@@ -121,10 +121,10 @@ def refuse_join(pool: str, most: int) -> Cause:
 
 
 def _budget_used_up(pool: Pool | None, rollout: Rollout) -> Cause:
-    """Tell that the budget is used up, and how to see by which nodes.
+    """Return that the budget is used up, with the command that lists the nodes that use it.
 
-    It neither counts nor names them: with each that comes back, or is given back, all that wait
-    would be looked at again.
+    The message neither counts nor names nodes: each node that returns would change it for all
+    waiting nodes.
     """
     label = names.LABEL_POOL if pool is None else f"{names.LABEL_POOL}={pool.name}"
     return Cause(
@@ -139,7 +139,7 @@ def _has_room(rollout: Rollout, progress: RolloutProgress) -> bool:
 
 
 def count_max_unavailable(rollout: Rollout, total: int) -> int:
-    """Count how many of `total` nodes may be unavailable at once: at least one."""
+    """Return how many of `total` nodes may be unavailable at once; of a percentage at least one."""
     limit = rollout.max_unavailable
     if isinstance(limit, int):
         return limit

@@ -1,4 +1,4 @@
-"""Defines kinds of isolation change: what a user approves, for any node."""
+"""Defines kinds of isolation change, which a user approves for all nodes at once."""
 
 import hashlib
 import json
@@ -14,34 +14,35 @@ _HASH_CHARACTERS = 12
 
 @dataclass(frozen=True, slots=True)
 class ChangeKind:
-    """One kind of change."""
+    """A kind of isolation change: the modes, and how a node gets from one to the other."""
 
     from_mode: ModeName
     to: ModeName
     outcome: Outcome
     workloads: WorkloadPolicy
-    """What is done about pods that hold it up."""
+    """How pods that hold the change up are handled."""
     teardown: str = ""
-    """Who removes the kernel module, and who reboots; empty where that is not needed."""
+    """Who removes the kernel module and who reboots the node; empty for a change without teardown.
+    """
 
     @property
     def change(self) -> str:
-        """From which mode to which."""
+        """The former and the new mode, as messages show them."""
         return f"{self.from_mode} -> {self.to}"
 
     @property
     def is_done(self) -> bool:
-        """Whether it is done automatically, rather than by a user."""
+        """Whether the operator makes the change, rather than a user."""
         return self.outcome is not Outcome.REQUIRES_MANUAL_ACTION
 
     @property
     def restarts_plugin(self) -> bool:
-        """Whether the device plugin's pod is deleted."""
+        """Whether the change deletes the device plugin's pod."""
         return self.outcome is Outcome.APPLY_AND_RESTART
 
     @property
     def reboots(self) -> bool:
-        """Whether it ends with a reboot, as a teardown does."""
+        """Whether the change ends with a reboot, as a teardown does."""
         return self.outcome is Outcome.REQUIRES_TEARDOWN
 
     def __str__(self) -> str:
@@ -50,9 +51,9 @@ class ChangeKind:
 
 
 def hash_kinds(kinds: Iterable[ChangeKind]) -> str:
-    """Hash these kinds for `rollout.approvedPlan`; empty where there are none.
+    """Return the hash of `kinds` for `rollout.approvedPlan`; empty without any.
 
-    The same kinds have the same hash in every pool and at any time.
+    Equal kinds have the same hash in every pool and at any time.
     """
     listed = sorted({str(kind) for kind in kinds})
     if not listed:

@@ -1,7 +1,8 @@
 """Judges whether writers contest a pool's spec: a field that returned to earlier values.
 
 managedFields keep only the last writer of a field, so its last changes are kept in the pool's
-status. No change begins for a value that is not there yet: a process that ends forgets none.
+status. No change begins for a value that is not recorded there yet, so that a restart of the
+operator loses none.
 """
 
 import hashlib
@@ -14,13 +15,13 @@ from gpushare.core.cause import Cause
 from gpushare.names import Reason
 
 KEPT = 4
-"""Changes of a field."""
+"""The number of changes kept for each field."""
 _MOST_CHARACTERS = 40
-"""Of a value and of a manager's name; a longer value is shown by its hash."""
+"""The longest value or manager's name kept; a longer value is replaced by its hash."""
 
 
 def record_changes(pool: Pool, now: datetime) -> tuple[SpecChange, ...]:
-    """Return the changes in the pool's status, with those of its spec that are not there yet."""
+    """Return the spec changes in the pool's status, with those that are not recorded there yet."""
     recorded, changes = _forgive(pool), list[SpecChange]()
     for field, value in _list_values(pool):
         before = _of_field(recorded, field)
@@ -40,9 +41,9 @@ def record_changes(pool: Pool, now: datetime) -> tuple[SpecChange, ...]:
 
 
 def _forgive(pool: Pool) -> list[SpecChange]:
-    """List what the status has; after a new retry annotation no earlier return counts.
+    """List the status's spec changes; after a new retry annotation earlier returns do not count.
 
-    That is stored with the next status: the annotation may be removed again, as by a tool that
+    The next status stores this, since the annotation may be removed again, as by a tool that
     applies the pool without it.
     """
     retry = _shorten(pool.retry)
@@ -55,7 +56,7 @@ def _forgive(pool: Pool) -> list[SpecChange]:
 
 
 def is_unrecorded(pool: Pool, now: datetime) -> bool:
-    """Tell whether a change is not in the status yet; before the first record none is missed."""
+    """Return whether the status lacks a spec change; False before the first record."""
     recorded = pool.status.spec_changes
     return bool(recorded) and record_changes(pool, now) is not recorded
 
@@ -63,10 +64,10 @@ def is_unrecorded(pool: Pool, now: datetime) -> bool:
 def judge_contest(
     pool: Pool, changes: Sequence[SpecChange], now: datetime, window: timedelta
 ) -> tuple[Cause, datetime] | None:
-    """Find why nothing begins in a contested pool, and until when; None where it is not contested.
+    """Return why nothing begins in a contested pool, and until when; None if it is not contested.
 
-    The first field counts that has returned to an earlier value twice within `window`, the last
-    time by its last change, and that is not `window` ago.
+    A field is contested if it returned to an earlier value twice within `window`, the second time
+    by its last change, less than `window` ago. The first such field is reported.
     """
     for field in {each.field: None for each in changes}:
         of_field = _of_field(changes, field)
@@ -81,7 +82,7 @@ def judge_contest(
 
 
 def _refuse(pool: Pool, changes: Sequence[SpecChange], until: datetime) -> Cause:
-    """Name the command first: the end of a long message is cut in a status."""
+    """Return the refusal, with the command first: a status cuts the end of a long message."""
     listed = ", ".join(
         f"{each.value or 'not set'} at {each.at:%H:%M:%S} by {each.manager or 'an unknown manager'}"
         for each in changes

@@ -1,4 +1,4 @@
-"""Keeps what a user started outside the windows: the changes of one plan, until they are done."""
+"""Keeps the changes that a user started outside the windows: those of one plan, until done."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -13,10 +13,11 @@ MOST_KINDS = 50
 def find_started(
     pool: Pool, kinds: Collection[ChangeKind], now: datetime, *, is_changing: bool
 ) -> StartedNow | None:
-    """Find what the annotation starts: the kinds of the plan with its hash, left to be begun.
+    """Return what the pool's `start-now` annotation starts; None without the annotation.
 
-    It counts for that plan only: where it has another hash, or a time that is not of the last hour,
-    as from a backup, or once the plan is done, there are no kinds, until it says something else.
+    These are the kinds left in the plan whose hash the annotation has. It starts no kinds if its
+    hash differs, if its time is not within an hour of `now` (as from a backup), or once the plan is
+    done, until the annotation gets another value.
     """
     if not pool.start_now:
         return None
@@ -32,7 +33,7 @@ def find_started(
 
 
 def find_active(pool: Pool) -> tuple[str, ...]:
-    """Return the kinds that the annotation has started; once that is in the pool's status."""
+    """Return the kinds of change that the annotation has started, as the pool's status has them."""
     started = pool.status.started_now
     return started.kinds if started is not None and started.value == pool.start_now else ()
 

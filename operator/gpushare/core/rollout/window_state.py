@@ -1,4 +1,4 @@
-"""Judges by windows, freezes and contests whether a pool's changes may begin, and when next."""
+"""Judges by windows, freezes and contests whether a pool's changes may begin now, or else when."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,27 +16,27 @@ from gpushare.names import FREEZE_CONFIGMAP, Reason
 
 _TICK = timedelta(microseconds=1)
 HOLDS_ALL = frozenset({Reason.ROLLOUT_FROZEN, Reason.SPEC_CONTESTED})
-"""Reasons that also hold what a user has started now, and what joins."""
+"""Reasons that also hold up changes that a user has started now, and nodes that join."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowState:
-    """What windows, freezes and contests say, for as long as only time passes: from `since` to
-    `until`."""
+    """The result of windows, freezes and contests, valid from `since` to `until` if the pool and
+    the freeze stay the same."""
 
     since: datetime
     until: datetime | None
     needed: timedelta
-    """Time that a change must have left in a window."""
+    """The time that a window must have left for a change to begin."""
     refusal: Cause | None = None
     """Why no change may begin; None where it may."""
     lets_go: bool = False
-    """A node that is only cordoned is let go: what is left to do there does not fit any more."""
+    """Whether nodes that are only cordoned are uncordoned, as their change no longer fits."""
     opening: Opening | None = None
-    """The one that is open and long enough, or else the next such."""
+    """The opening that is open now with enough time left, or else the next with enough time."""
 
     def is_current(self, now: datetime) -> bool:
-        """Tell whether it still holds; not, where the clock was set back."""
+        """Return whether the result is valid at `now`; not if the clock was set back before it."""
         return self.since <= now and (self.until is None or now < self.until)
 
     def find_refusal(
@@ -44,8 +44,8 @@ class WindowState:
     ) -> Cause | None:
         """Find why a change of this `kind` may not begin; None where it may.
 
-        A freeze or contest holds for all. A node that `initializes` waits for a window only if the
-        pool says so, and what a user started now for none.
+        A freeze or contest holds up all changes. A node that `initializes` waits for a window only
+        if the pool says so, and a change that a user started now waits for none.
         """
         refusal = lift_if_started(self.refusal, pool, kind)
         if refusal is None or refusal.reason in HOLDS_ALL:
@@ -55,7 +55,7 @@ class WindowState:
 
 
 def lift_if_started(refusal: Cause | None, pool: Pool, kind: ChangeKind | None) -> Cause | None:
-    """Return None where a user has started changes of this `kind` now, and that is enough."""
+    """Return `refusal`, or None if a user started this `kind` now and that lifts the refusal."""
     if refusal is None or refusal.reason in HOLDS_ALL:
         return refusal
     return refusal if str(kind) not in find_active(pool) else None
@@ -69,11 +69,10 @@ def judge_windows(
     contest_window: timedelta,
     now: datetime,
 ) -> WindowState | None:
-    """Judge the pool's windows, its freeze, and the one of the installation; None without any.
+    """Judge the pool's windows, its own freeze and the installation's `freeze`; None without any.
 
-    Writers that contest its spec freeze it, too, and windows that can't be read.
-
-    A change takes as long as is `needed`, of which `recheck` is before its labels.
+    Writers that contest the pool's spec freeze it, too, and so do windows that can't be read. A
+    change takes the time `needed`, of which `recheck` passes before its labels are written.
     """
     if pool.acts and not pool.deleting:
         contest = judge_contest(pool, record_changes(pool, now), now, contest_window)
@@ -122,7 +121,7 @@ def judge_windows(
 
 
 def describe_start(opening: Opening) -> str:
-    """Tell when it starts, in the time zone of its window."""
+    """Describe when an opening starts, in the time zone of its window."""
     return describe_moment(opening.zone, opening.start)
 
 

@@ -1,4 +1,4 @@
-"""Finds when a pool's maintenance windows are open. Windows that overlap count as one."""
+"""Finds when a pool's maintenance windows are open; windows that overlap count as one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,30 +12,30 @@ from gpushare.api.windows import MaintenanceWindow
 
 _MINUTE = timedelta(minutes=1)
 MOST_JOINED = 200
-"""So many windows that follow each other are joined: after them the opening ends for now."""
+"""The most windows in succession that are joined into one opening, which then ends."""
 MOST_REPEATED = 100
-"""So many starts an hour has that the clock shows twice, and some more."""
+"""The most starts that are searched: more than an hour has that the clock shows twice."""
 MOST_TRIED = 100
-"""So many openings are looked at for one that is long enough."""
+"""The most openings that are searched for one that is long enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """One time in which changes may begin. Times are in UTC."""
+    """A span of time in which changes may begin, in UTC."""
 
     start: datetime
-    """Of an open one, the start of a window in it that is still open."""
+    """When the opening starts; if it is open, the start of a window in it that is still open."""
     end: datetime
     zone: ZoneInfo
-    """Of the window that opens it."""
+    """The time zone of the window that opens it."""
 
     def has_room(self, now: datetime, needed: timedelta) -> bool:
-        """Tell whether what begins when it opens, or now, is done before it ends."""
+        """Return whether a change that takes `needed` ends in it, begun at its start or `now`."""
         return max(self.start, now) + needed <= self.end
 
 
 def find_opening(windows: Sequence[MaintenanceWindow], now: datetime) -> Opening | None:
-    """Find the opening at `now`, or else the next one; None where there will be none."""
+    """Return the opening at `now`, or else the next one; None where there will be none."""
     open_now = [
         (start, window)
         for window in windows
@@ -56,7 +56,7 @@ def find_opening(windows: Sequence[MaintenanceWindow], now: datetime) -> Opening
 def find_opening_for(
     windows: Sequence[MaintenanceWindow], now: datetime, needed: timedelta
 ) -> Opening | None:
-    """Find the first opening in which what takes `needed` is done; None where none is so long."""
+    """Return the first opening with room for a change that takes `needed`; None without any."""
     at = now
     for _ in range(MOST_TRIED):
         opening = find_opening(windows, at)
@@ -68,7 +68,7 @@ def find_opening_for(
 
 
 def _extend(windows: Sequence[MaintenanceWindow], end: datetime) -> datetime:
-    """Return the end, with the windows that start until then."""
+    """Return `end`, extended by the windows that start until then, and so on."""
     for _ in range(MOST_JOINED):
         ends = (
             last + window.length
@@ -82,14 +82,14 @@ def _extend(windows: Sequence[MaintenanceWindow], end: datetime) -> datetime:
 
 
 def _find_start(window: MaintenanceWindow, moment: datetime) -> datetime | None:
-    """Find the last start until `moment`."""
-    # What is searched is strictly before, and in whole minutes.
+    """Return the last start of `window` at or before `moment`; None without any."""
+    # The search is for starts strictly before a time in whole minutes.
     after = moment.replace(second=0, microsecond=0) + _MINUTE
     return _search(window, after, reverse=True)
 
 
 def _find_next_start(window: MaintenanceWindow, moment: datetime) -> datetime | None:
-    """Find the first start after `moment`."""
+    """Return the first start of `window` after `moment`; None without any."""
     return _search(window, moment, reverse=False)
 
 
@@ -97,7 +97,7 @@ def _search(window: MaintenanceWindow, moment: datetime, *, reverse: bool) -> da
     local = moment.astimezone(window.zone)
     for found in islice(CronSim(window.schedule, local, reverse=reverse), MOST_REPEATED):
         start = found.astimezone(UTC)
-        # Forward, in an hour that the clock shows twice, the one that is over may come once more.
+        # Forward, in an hour that the clock shows twice, a start that is over may come once more.
         if reverse or start > moment:
             return start
     return None

@@ -1,4 +1,4 @@
-"""The rules of a node that is cordoned, and the writes that label or uncordon it.
+"""The rules of a node in phase Cordoned, and the writes that label or uncordon it.
 
 The cordon itself is written by `stable.start`.
 """
@@ -39,7 +39,7 @@ from gpushare.names import Reason
 
 
 def abort_for_halt(step: Step) -> StepResult | None:
-    """Uncordon the node, which is only cordoned, where another one failed and waits for a user."""
+    """Uncordon the node, if it is only cordoned, when another node failed and waits for a user."""
     if not (step.change.is_only_cordoned and step.ctx.is_halted) or step.change.initializing:
         return None
     why = "The rollout is halted before the node was labelled"
@@ -48,9 +48,9 @@ def abort_for_halt(step: Step) -> StepResult | None:
 
 
 def abort_for_window(step: MemberStep) -> StepResult | None:
-    """Uncordon the node, which is only cordoned, where its window is over or the pool is frozen."""
+    """Uncordon the node, if it is only cordoned, when its window is over or the pool is frozen."""
     closed = step.window_refusal
-    # One that joins takes no capacity away, and is finished.
+    # A node that joins takes no capacity away, and its change is finished.
     if closed is None or not step.change.is_only_cordoned or step.change.initializing:
         return None
     action = plan_abort(step.seen, why="its window is over, or it is frozen", now=step.ctx.now)
@@ -58,7 +58,7 @@ def abort_for_window(step: MemberStep) -> StepResult | None:
 
 
 def abort_for_pool(step: MemberStep) -> StepResult | None:
-    """Abort where the pool by now wants another mode, or no restart or teardown."""
+    """Abort if the pool now wants another mode, or no longer allows the restart or teardown."""
     change, policy, pool = step.change, step.policy, step.pool
     forbidden = change.restart and not policy.may_restart
     wanted = (step.wanted.schedule, pool.name) == (change.to, change.pool) and not forbidden
@@ -73,7 +73,7 @@ def abort_for_pool(step: MemberStep) -> StepResult | None:
 
 
 def abort_to_leave_alone(step: MemberStep) -> StepResult | None:
-    """Abort where MIG devices came, or another stack, edition or pool has the node by now."""
+    """Abort if MIG devices came, or another stack, edition or pool has the node now."""
     blocker = step.reason_to_stay_away
     if blocker is None:
         return None
@@ -85,7 +85,7 @@ def abort_to_leave_alone(step: MemberStep) -> StepResult | None:
 
 
 def abort_for_user(step: Step) -> StepResult | None:
-    """Abort where a user uncordoned the node, and try again 30 s later."""
+    """Abort if a user uncordoned the node, and try again 30 s later."""
     if step.seen.is_out_of_service:
         return None
     now, why = step.ctx.now, "A user uncordoned the node"
@@ -94,7 +94,7 @@ def abort_for_user(step: Step) -> StepResult | None:
 
 
 def abort_for_node(step: Step) -> StepResult | None:
-    """Abort where the node or its driver is not ready, and its plugin would not return."""
+    """Abort if the node or its driver is not Ready, since its plugin would not return."""
     blocker = find_unready(step.seen)
     if blocker is None:
         return None
@@ -121,9 +121,9 @@ def recheck_pods(step: Step) -> StepResult:
 
 
 def report_unreadable_pods(step: Step) -> StepResult | None:
-    """Report a failure where the API server has refused to read the pods for too long; read again.
+    """Report a failure if the API server has refused the read of pods for too long; read again.
 
-    Nothing is written on the node, since nothing was: it goes on as soon as they can be read.
+    No failure is recorded on the node: its change continues as soon as the pods can be read.
     """
     overdue = step.change.since + step.policy.ready_timeout <= step.ctx.now
     if not (step.seen.is_refused and overdue) or _is_held_by_pods(step):
@@ -157,11 +157,12 @@ def plan_after_recheck(
     stays: bool = False,
     may_restart: bool = True,
 ) -> ApplyNode | None:
-    """Write the labels: `seen.pods` were read from the API server after the cordon.
+    """Build the write of the change's labels, or of its abort.
 
-    A pod among them that the change would harm was bound while the cordon went out: let go and
-    wait, since it must start on a node that still is what the scheduler took it for. None where
-    the node `stays` cordoned until such pods are gone, or another controller is at work on it.
+    `seen.pods` were read from the API server after the cordon. A pod among them that the change
+    would harm was bound while the cordon went out: then the change is aborted for a while, since
+    the pod must start on a node in the mode that the scheduler placed it for. None where the node
+    `stays` cordoned until such pods are gone, or another controller is at work on it.
     """
     change = seen.records.change
     assert change is not None
@@ -178,7 +179,7 @@ def plan_after_recheck(
         why = f"The device plugin started with another mode's label. {RESTART_FORBIDDEN}"
         return plan_abort(seen, why=why, not_before=now + timing.backoff, now=now)
     labels = change_labels(seen, change)
-    # A foreign value counts when it is replaced: not at the cordon, which may be let go of again.
+    # A foreign value counts when it is replaced, not at the cordon, which may still be lifted.
     verdict = judge_drift(
         seen.node, seen.records, labels, Enforcement(change.claim, force=True), now
     )
@@ -204,16 +205,16 @@ def plan_after_recheck(
             ),
         }
     )
-    # Before an installer can come.
+    # Recorded with the labels, before an installer can come.
     records = note_module(seen, records, change.mode)
     return build_apply(seen.node, labels, records, cordon=True, message=f"labelled for {change.to}")
 
 
 def _has_come_early(seen: NodeSnapshot, change: Change) -> bool:
-    """Tell whether the plugin of the mode to come may have read another manager's label.
+    """Return whether the plugin of the new mode already runs, and may have read a foreign label.
 
-    It serves nothing yet. One that is recorded for that mode has read it; in a rollback, it may
-    never have left. A reboot restarts it anyway.
+    A plugin that is recorded for the new mode has read its label: in a rollback it may never have
+    left the node. In a teardown the reboot restarts the plugin anyway.
     """
     from_mode, to = get_mode(change.edition, change.from_mode), change.mode
     if change.teardown is not None or from_mode.plugin == to.plugin or not to.reads_label:
@@ -228,7 +229,7 @@ def _has_come_early(seen: NodeSnapshot, change: Change) -> bool:
 
 
 def plan_uncordon(seen: NodeSnapshot, *, why: str, change: Change | None = None) -> ApplyNode:
-    """Uncordon the node; `change` is what is to be remembered, if anything."""
+    """Build the write that uncordons the node, and leaves the record `change` on it, if any."""
     records = seen.records.model_copy(update={"change": change})
     return write_records(seen, records, f"uncordoned: {why}", cordon=False)
 
@@ -236,10 +237,10 @@ def plan_uncordon(seen: NodeSnapshot, *, why: str, change: Change | None = None)
 def plan_abort(
     seen: NodeSnapshot, *, why: str, now: datetime, not_before: datetime | None = None
 ) -> ApplyNode:
-    """End a change whose labels are not written; with `not_before` it is tried again then.
+    """Build the write that ends a change whose labels are not written.
 
-    Where the change follows one that failed, the node goes back to that: it stays cordoned until
-    the mode that its labels say is verified.
+    With `not_before` the change is tried again then. If it follows a change that failed, the node
+    goes back to that one, and stays cordoned until the mode of its labels is verified.
     """
     change = seen.records.change
     assert change is not None
@@ -265,9 +266,9 @@ def plan_abort(
 
 
 def _may_serve_another(seen: NodeSnapshot, change: Change) -> bool:
-    """Tell whether the plugin may not have read the labels that are on the node.
+    """Return whether the plugin may not have read the labels that are on the node.
 
-    The change that wrote them failed, and nothing says whether before the restart or after it.
+    The change that wrote them failed, and it is not recorded whether before or after the restart.
     """
     reading, from_mode = seen.reading, get_mode(change.edition, change.from_mode)
     if reading is None or reading.applied.edition is not change.edition:

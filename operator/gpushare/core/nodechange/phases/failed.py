@@ -1,6 +1,6 @@
 """The rules of a change that failed: its node stays cordoned, and halts its pool's rollout.
 
-It may still come to its end by itself, as the rules of the phase say in which it failed.
+The change may still be completed automatically, by the rules of the phase in which it failed.
 """
 
 from dataclasses import dataclass, replace
@@ -30,20 +30,23 @@ class FailedStep:
 
     @property
     def is_of_another_attempt(self) -> bool:
-        """Whether the spec or a retry annotation has changed since."""
+        """Whether the spec or a retry annotation has changed since the failure."""
         return self.failure.attempt != self.member.policy.attempt
 
     @property
     def may_try_again(self) -> bool:
-        """Whether it is tried again now: not while the pool is frozen or contested, and a teardown,
-        which ends with a reboot, in a window only."""
+        """Whether the change may be tried again now, in a new attempt.
+
+        It may not while the pool is frozen or contested; a teardown, which ends with a reboot, may
+        only in a window.
+        """
         refusal, is_teardown = self.member.window_refusal, self.member.change.teardown is not None
         is_held = refusal is not None and (refusal.reason in HOLDS_ALL or is_teardown)
         return self.is_of_another_attempt and not is_held
 
     @property
     def is_superseded(self) -> bool:
-        """Whether the pool wants another mode than the change brings."""
+        """Whether the pool wants a mode other than the one that the change brings."""
         change = self.member.change
         wanted = self.member.wanted
         is_unread = not wanted.is_resolved and wanted.config == change.mode.config
@@ -52,41 +55,44 @@ class FailedStep:
         return change.rolls_back is None or self.is_of_another_attempt
 
     def failed(self, message: str, plan: StepResult) -> StepResult:
-        """Return `plan` of a node that is reported as failed."""
+        """Return `plan` with state Failed, the failure's reason, and `message`."""
         reason = _read_reason(self.failure)
         return replace(plan, state=NodeState.FAILED, reason=reason, message=message)
 
 
 def complete(step: FailedStep) -> StepResult | None:
-    """Verify and uncordon the node where the plugin is back after all."""
+    """Verify the mode and uncordon the node if the plugin has returned after all."""
     is_over = is_completion(step.phase_result) and not step.may_try_again
     return step.phase_result if is_over else None
 
 
 def cordon_again(step: FailedStep) -> StepResult | None:
-    """Cordon the node again where a user uncordoned it, also where its plugin is back by now."""
+    """Cordon the node again if a user uncordoned it, even if its plugin has returned."""
     member = step.member
     if member.seen.is_out_of_service:
         return None
     plan = step.failed(f"{step.failure.message}. The node is cordoned again", step.phase_result)
     if isinstance(plan.action, ApplyNode) and plan.action.cordon:
-        # The labels are put back with it.
+        # That write restores the cordon together with the labels.
         return plan
     return replace(plan, action=member.write_change("cordoned again"))
 
 
 def wait_for_job(step: FailedStep) -> StepResult | None:
-    """Wait for a Job that removes the module, where the pool wants another mode by now."""
+    """Wait for a Job that removes the module, if the pool now wants another mode."""
     job = find_removing_job(step.member.seen)
     if not step.is_superseded or job is None:
         return None
-    # It may remove the module from below the pods that come next.
+    # The Job may remove the module from under pods that come next.
     message = f"{step.failure.message}. Waiting for Job {job} to end"
     return step.member.seen.plan(NodeState.FAILED, _read_reason(step.failure), message)
 
 
 def follow(step: FailedStep, plan: StepResult) -> StepResult:
-    """Return `plan`, which leads to another mode; the failed change may still be completed."""
+    """Return `plan`, which leads to another mode, as the plan of a node that is still failed.
+
+    It wakes when the failed change must be looked at again, since that may still be completed.
+    """
     message = f"{step.failure.message}. {plan.message}"
     wakes = (plan.requeue_after_seconds, step.phase_result.requeue_after_seconds)
     wake = min((wake for wake in wakes if wake is not None), default=None)
@@ -94,7 +100,7 @@ def follow(step: FailedStep, plan: StepResult) -> StepResult:
 
 
 def try_again(step: FailedStep) -> StepResult | None:
-    """Try again with a new deadline where the spec or a retry annotation has changed."""
+    """Try again with a new deadline if the spec or a retry annotation has changed."""
     member = step.member
     if not step.may_try_again:
         return None
@@ -110,7 +116,7 @@ def try_again(step: FailedStep) -> StepResult | None:
 
 
 def roll_back(step: FailedStep) -> StepResult | None:
-    """Roll back where the pool does: the reverse change takes every step, on the cordoned node."""
+    """Roll back if the pool does: the reverse change takes every step, on the cordoned node."""
     if _why_not_rolled_back(step):
         return None
     member, change = step.member, step.member.change
@@ -134,7 +140,7 @@ def roll_back(step: FailedStep) -> StepResult | None:
 
 
 def stay(step: FailedStep) -> StepResult:
-    """Keep the node cordoned until that is fixed, or a user decides. No pod is evicted."""
+    """Keep the node cordoned until the failure is fixed, or a user decides. No pod is evicted."""
     plan = step.failed(f"{step.failure.message}. {_why_not_rolled_back(step)}", step.phase_result)
     if isinstance(plan.action, EvictPods):
         plan = replace(plan, action=None)
@@ -142,7 +148,7 @@ def stay(step: FailedStep) -> StepResult:
 
 
 def _why_not_rolled_back(step: FailedStep) -> str:
-    """Tell why the change is not rolled back now; empty where it is."""
+    """Explain why the change is not rolled back now; empty if it can be."""
     member, change, policy = step.member, step.member.change, step.member.policy
     if until_retried := tell_to_retry(member, step.failure.reason):
         return until_retried
@@ -171,7 +177,7 @@ def _why_not_rolled_back(step: FailedStep) -> str:
             f"Its plugin was replaced too often within an hour: it is not rolled back until {then}"
         )
     if not member.seen.node.ready:
-        # Cordoned, it would be aborted for that, and come back here.
+        # In phase Cordoned the rollback would be aborted for that, and return to this rule.
         return f"The rollback to {change.from_mode} waits until the node is Ready"
     blocker = (
         member.reason_to_stay_away
@@ -188,7 +194,7 @@ def _find_reverse(change: Change) -> Transition:
 
 
 def tell_to_retry(step: Step, reason: str) -> str:
-    """Tell how to try a failed teardown again, of which nothing starts another Job; else empty."""
+    """Explain how to retry a teardown that failed, for which no other Job starts; else empty."""
     if reason not in MODULE_FAILURES:
         return ""
     node = step.seen.node.name
@@ -196,17 +202,19 @@ def tell_to_retry(step: Step, reason: str) -> str:
 
 
 def describe_halt(step: Step, failure: Failure) -> str:
-    """Tell why no other node may begin; empty for one that joins: it takes no capacity away, so
-    that it fails alone."""
+    """Describe the failure by which the node halts its pool; empty for a node that joins.
+
+    A node that joins takes no capacity away, so its failure halts no other node.
+    """
     return "" if step.change.initializing else describe_failure(step.seen.node.name, failure)
 
 
 def describe_failure(node: str, failure: Failure) -> str:
-    """Tell which node failed, in which phase and why."""
+    """Describe which node failed, in which phase, and why."""
     return f"Node {node} failed in phase {failure.phase}: {failure.message}"
 
 
 def _read_reason(failure: Failure) -> Reason:
-    """Read its reason; one that this version does not know counts as a passed deadline."""
+    """Return the failure's reason; a reason unknown to this version becomes DeadlineExceeded."""
     known = failure.reason in set(Reason)
     return Reason(failure.reason) if known else Reason.DEADLINE_EXCEEDED

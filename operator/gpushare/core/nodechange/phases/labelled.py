@@ -1,4 +1,4 @@
-"""The rules of a node whose labels are written, until its plugin is back."""
+"""The rules of a node whose labels are written, until its plugin has returned."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -35,13 +35,13 @@ from gpushare.names import Reason
 
 
 def wait_for_node(step: Step) -> StepResult | None:
-    """Wait where a node that joins, or its driver, is not ready. The deadline begins anew then."""
+    """Wait if a node that joins, or its driver, is not Ready. The deadline restarts when it is."""
     blocker = find_unready(step.seen) if step.change.initializing else None
     return step.updating(blocker.reason, blocker.message) if blocker is not None else None
 
 
 def record_plugins(step: Step) -> StepResult | None:
-    """Record the plugin's pods where it must be restarted, once no pod waits to start."""
+    """Record the plugin's pods if it must be restarted, once no pod waits to start."""
     if not step.change.restart:
         return None
     if step.late_pods is not None:
@@ -55,8 +55,10 @@ def record_plugins(step: Step) -> StepResult | None:
 
 
 def _follow_config(step: Step) -> StepResult | None:
-    """Lead the change to what the plugin that starts next would load, and replace none that would
-    find nothing to load."""
+    """Redirect the change to the configuration that the plugin would load if it started now.
+
+    Blocked if the plugin would find nothing to load; None if the configuration is unchanged.
+    """
     plugins = step.ctx.plugin_daemonsets
     if plugins.defines(step.to):
         return None
@@ -71,7 +73,7 @@ def _follow_config(step: Step) -> StepResult | None:
 
 def delete_plugins(step: Step) -> StepResult | None:
     """Delete the recorded pods that still run, each once; after an edit all are recorded anew."""
-    # Only what is a plugin's pod indeed: who may write annotations must not choose victims.
+    # Only pods that are really the plugin's: a writer of annotations must not choose victims.
     seen, recorded = step.seen, {pod.uid for pod in step.change.plugins}
     remaining = tuple(
         NamedPod(pod.namespace, pod.name, pod.uid)
@@ -84,7 +86,7 @@ def delete_plugins(step: Step) -> StepResult | None:
     if not remaining:
         return None
     if step.to.follows_label and step.late_pods is not None:
-        # Its cards would be given out again.
+        # The cards of these pods would be allocated again.
         return step.wait_for_pods(step.late_pods)
     if (waits := _follow_config(step)) is not None:
         return waits
@@ -95,9 +97,9 @@ def delete_plugins(step: Step) -> StepResult | None:
 def revert(step: Step) -> StepResult | None:
     """Restore labels that another manager changed, and the cordon that a user removed.
 
-    A plugin that started under foreign labels has read them, so it is restarted again; but not
-    while another manager keeps writing them. The node stays out of service until its plugin is
-    back: a pod that is bound before that is lost.
+    A plugin that started under foreign labels has read them, so it is restarted again, but not
+    while another manager keeps writing them. The node stays out of service until its plugin has
+    returned: a pod that is bound before that fails.
     """
     seen, change, mode = step.seen, step.change, step.to
     wanted = {**change_labels(seen, change), names.LABEL_POOL: change.pool}
@@ -106,11 +108,11 @@ def revert(step: Step) -> StepResult | None:
     conflicting = bool(verdict.fought_over & mode.labels.keys())
     if verdict.wait is not None:
         plan = seen.plan_pause(verdict, step.ctx.now)
-        # The labels wait, and the cordon does not.
+        # Only the labels wait, not the cordon.
         is_open = not seen.is_out_of_service
         return replace(plan, action=step.write_change("cordoned again")) if is_open else plan
     labels = {key: value for key, value in wanted.items() if key not in verdict.given_up}
-    # A value that somebody took away and put back is not ours: who knows what was read meanwhile.
+    # A value that was removed and put back is not trusted: the plugin may have read another one.
     is_kept = mode.labels.keys() <= seen.node.owned or (
         seen.node.has_kept(mode.labels) and step.ctx.is_brief(None)
     )
@@ -140,13 +142,14 @@ def revert(step: Step) -> StepResult | None:
 
 
 def _restart_again(step: Step) -> dict[str, object]:
-    """Find what the change must do once more, since its labels were not there for a while.
+    """Return the updates of a change whose labels were missing for a while: its steps to repeat.
 
-    A teardown before its reboot nothing: that restarts the plugin, and what an installer put back
-    is seen after it. Later the module is looked for anew, and the plugin reads its labels again.
+    A teardown repeats nothing before its reboot, which restarts the plugin; a module that an
+    installer put back is noticed after it. After the reboot the module is looked for again, and the
+    plugin reads its labels again.
     """
     seen, change = step.seen, step.change
-    # Who was admitted in this boot may have met the foreign label.
+    # A pod that was admitted in this boot may have been admitted under the foreign label.
     boot = record_boot(seen) if has_rebooted(seen, change) else {}
     restart = change.restart or bool(running_plugins(seen.pods, step.to))
     if change.teardown is None:
@@ -160,7 +163,7 @@ def _restart_again(step: Step) -> dict[str, object]:
 
 
 def complete(step: Step) -> StepResult:
-    """Wait for plugin, components and resource; uncordon the node once they are back."""
+    """Wait for plugin, components and resource; uncordon the node once they have returned."""
     seen, change = step.seen, step.change
     missing = verify_return(seen, step.ctx)
     if missing is not None:
@@ -207,10 +210,11 @@ def _build_applied(step: Step) -> LastApplied:
 
 
 def plan_restart(seen: NodeSnapshot, now: datetime) -> ApplyNode | None:
-    """Record which pods of the plugin will be deleted; `seen.pods` were read just now.
+    """Build the write that records which pods of the plugin will be deleted.
 
-    Whatever started before the labels is among them. A process that resumes deletes only what
-    is recorded, so that each is deleted once. None where the node is not safe for it now.
+    `seen.pods` were read just now, so every pod that started before the labels is among them. An
+    operator that resumes deletes only recorded pods, so that each is deleted once. None where
+    another controller is at work on the node, or a pod came that the change would harm.
     """
     change = seen.records.change
     assert change is not None
@@ -242,5 +246,5 @@ def plan_restart(seen: NodeSnapshot, now: datetime) -> ApplyNode | None:
 
 
 def is_completion(plan: StepResult) -> bool:
-    """Tell whether this plan ends the change."""
+    """Return whether `plan` ends the change: it has a write that uncordons the node."""
     return isinstance(plan.action, ApplyNode) and not plan.action.cordon

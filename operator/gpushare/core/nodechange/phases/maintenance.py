@@ -1,6 +1,6 @@
-"""The rule of a node in its change on which another controller is at work, the same in each phase.
+"""The rule of a node on which another controller works during its change, the same in each phase.
 
-That controller found the node cordoned, and wrote nothing to the cordon: ours is its cordon too.
+That controller found the node cordoned, and relies on the operator's cordon instead of its own.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ from gpushare.names import Reason
 
 
 def wait_for_maintenance(step: Step) -> StepResult | None:
-    """Stay cordoned while another controller works on the node; after it the deadline runs anew."""
+    """Stay cordoned while another controller works on the node; then the deadline restarts."""
     change, at_work = step.change, step.seen.maintenance
     if at_work is None and change.maintenance is None:
         return None

@@ -38,7 +38,7 @@ from gpushare.names import Reason
 
 
 def leave_alone(step: MemberStep) -> StepResult | None:
-    """Write nothing where MIG devices are, or another stack, edition or pool has the node."""
+    """Write nothing if the node has MIG devices, or another stack, edition or pool has the node."""
     blocker = step.reason_to_stay_away
     return step.blocked(blocker) if blocker is not None else None
 
@@ -70,7 +70,7 @@ def wait_after_abort(step: MemberStep) -> StepResult | None:
 def yield_to_manager(step: MemberStep) -> StepResult | None:
     """Begin no change and restart no plugin while another manager keeps writing the mode's labels.
 
-    What a plugin reads meanwhile nobody knows; it must read ours once the conflict is over.
+    It is unknown which label a plugin reads meanwhile: it must read ours after the conflict.
     """
     seen, verdict = step.seen, step.verdict
     if not verdict.fought_over & names.MODE_LABELS:
@@ -100,14 +100,14 @@ def yield_to_manager(step: MemberStep) -> StepResult | None:
 
 
 def pause_reverts(step: MemberStep) -> StepResult | None:
-    """Pause where labels were restored 6 times within a minute; restore them after that."""
+    """Pause if labels were restored 6 times within a minute; restore them after that."""
     if step.verdict.wait is None:
         return None
     return step.seen.plan_pause(step.verdict, step.ctx.now)
 
 
 def revert(step: MemberStep) -> StepResult | None:
-    """Restore the labels in force where they were changed while the node waits for a change."""
+    """Restore the labels in force if they were changed while the node waits for a change."""
     seen, held, applied = step.seen, step.enforced_labels, step.seen.records.applied
     if not step.waits_for_change or applied is None:
         return None
@@ -128,10 +128,10 @@ def revert(step: MemberStep) -> StepResult | None:
 
 
 def note_restart(step: MemberStep) -> StepResult | None:
-    """Record what a plugin has read that restarted while its node waits for a change.
+    """Record a plugin that restarted while its node waits for a change, and the label it read.
 
-    It has read the labels of the mode in force, which are there and ours. Without the record, a
-    label that is written later could have been what it read.
+    It has read the labels of the mode in force, which the node has and the operator owns. Without
+    the record, it might have read a label that is written later.
     """
     seen, held, applied = step.seen, step.enforced_labels, step.seen.records.applied
     if not step.waits_for_change or applied is None or applied.restart_pending:
@@ -152,11 +152,11 @@ def note_restart(step: MemberStep) -> StepResult | None:
 
 
 def finish(step: MemberStep, plan: StepResult) -> StepResult:
-    """Return `plan` on the way to the pool's mode, with what else holds of the node.
+    """Return `plan` of a node bound for the pool's mode, with conflicts and its cordon added.
 
-    Another manager may keep writing a label that is not the mode's. A cordon of ours without the
-    record of a change stays: the record was removed by hand, and half-way changed the node must
-    not take pods.
+    Another manager may keep writing a label that is not the mode's. An operator's cordon without
+    the record of a change stays: the record was removed by hand, and a node that is changed
+    half-way must not take pods.
     """
     verdict = step.verdict
     if verdict.conflicts:
@@ -183,7 +183,7 @@ def _add_conflicts(plan: StepResult, conflicting: StepResult) -> StepResult:
 
 
 def write_labels(step: MemberStep) -> StepResult | None:
-    """Write labels and records where any is missing and the pool's mode is in force."""
+    """Write labels and records if any is missing and the pool's mode is in force."""
     if step.needed is not None and step.needed is not REPAIR:
         return None
     plan = plan_labels(step.seen, step.pool, step.wanted, step.verdict, step.ctx)
@@ -194,7 +194,7 @@ def write_labels(step: MemberStep) -> StepResult | None:
 
 
 def leave_restart_to_user(step: MemberStep) -> StepResult | None:
-    """Leave a plugin's restart to a user where devicePlugin.restart is Never."""
+    """Leave a plugin's restart to a user if devicePlugin.restart is Never."""
     if step.transition.outcome is not Outcome.APPLY_AND_RESTART or step.policy.may_restart:
         return None
     if step.failed_change is None:
@@ -225,7 +225,7 @@ def _find_refusal(step: MemberStep) -> Cause | None:
 
 
 def stay_rolled_back(step: MemberStep) -> StepResult | None:
-    """Stay rolled back where this very change failed, until a new spec or a retry annotation."""
+    """Stay rolled back if this same change failed, until a new spec or a retry annotation."""
     applied, policy = step.seen.records.applied, step.policy
     failure = applied.failure if applied is not None and applied.left(step.wanted) else None
     if failure is None or failure.attempt != policy.attempt or step.failed_change is not None:
@@ -239,7 +239,7 @@ def stay_rolled_back(step: MemberStep) -> StepResult | None:
 
 
 def wait_for_components(step: MemberStep) -> StepResult | None:
-    """Wait where a DaemonSet is missing that the mode needs, or one would compete with it."""
+    """Wait if a DaemonSet that the mode needs is missing, or one would compete with it."""
     seen, ctx = step.seen, step.ctx
     labels = desired_labels(step.pool.name, step.pool.spec)
     blocker = (
@@ -254,7 +254,7 @@ def wait_for_components(step: MemberStep) -> StepResult | None:
 
 
 def wait_for_workloads(step: MemberStep) -> StepResult | None:
-    """Wait for pods that hold the change up, where the pool wants that before the cordon."""
+    """Wait for pods that hold the change up, if the pool wants that before the cordon."""
     if step.workloads is None or step.policy.stays_cordoned:
         return None
     message, reading = step.workloads.message, step.seen.reading
@@ -273,7 +273,7 @@ def wait_for_workloads(step: MemberStep) -> StepResult | None:
 
 
 def report_eviction_disabled(step: MemberStep) -> StepResult | None:
-    """Report that the pool wants pods evicted, and the installation does not allow it."""
+    """Report that the pool wants pods evicted, but the installation does not allow it."""
     evicts = step.policy.workloads is WorkloadPolicy.EVICT
     if step.workloads is None or not evicts or step.ctx.may_evict:
         return None
@@ -282,7 +282,7 @@ def report_eviction_disabled(step: MemberStep) -> StepResult | None:
 
 
 def wait_for_node(step: MemberStep) -> StepResult | None:
-    """Wait where the node or its driver is not ready, and its plugin would not return."""
+    """Wait if the node or its driver is not Ready, since its plugin would not return."""
     blocker = find_unready(step.seen)
     if blocker is None:
         return None
@@ -291,9 +291,9 @@ def wait_for_node(step: MemberStep) -> StepResult | None:
 
 
 def wait_for_restart_limit(step: MemberStep) -> StepResult | None:
-    """Wait where the plugin was replaced 5 times within an hour; a sixth is left to what has begun.
+    """Wait if the plugin was replaced 5 times within an hour; a sixth is left to begun changes.
 
-    That is its rollback, or another restart where the resource stays 0.
+    A change that has begun may need it for its rollback, or a second restart if a resource stays 0.
     """
     free_at = step.find_restart_limit(reserve=1)
     if free_at is None:
@@ -311,7 +311,7 @@ def wait_for_restart_limit(step: MemberStep) -> StepResult | None:
 
 
 def stop_without_record(step: MemberStep) -> StepResult | None:
-    """Stop where the record of the change was removed for the third time within ten minutes.
+    """Stop if the record of the change was removed for the third time within ten minutes.
 
     The node is uncordoned, unless a change may have written its labels or replaced its plugin.
     """

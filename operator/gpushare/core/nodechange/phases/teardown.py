@@ -3,9 +3,9 @@
     Labelled -> the module's files removed (Uninstalled) -> another boot (Rebooted)
     -> no module seen in it (Restarting) -> verified return, as in any change
 
-With Manual a user does all of that, and Uninstalled is passed over. We never reboot: another boot
-is read from the node. Whatever happened while no operator ran is understood from node and Jobs. A
-user's annotation, and a Job's result, counts for the boot in which it was given.
+With Manual a user takes all these steps, and Uninstalled is skipped. The operator never reboots a
+node: it reads the boot ID from the node. Progress while no operator ran is read from node and Jobs.
+A user's annotation, and a Job's result, count for the boot in which they were given.
 """
 
 import hashlib
@@ -36,15 +36,15 @@ from gpushare.editions.registry import INSTALLERS
 from gpushare.names import Reason
 
 MODULE_FAILURES = frozenset({Reason.TEARDOWN_FAILED, Reason.MODULE_STILL_LOADED})
-"""The module is where it was: only trying again from the beginning helps."""
+"""Failures that leave the module in place: the teardown must be retried from the beginning."""
 _HASH_CHARACTERS = 20
 _WORD_CHARACTERS = 20
-"""As much is shown of an annotation that says something else than was expected."""
+"""How many characters of an unexpected annotation value a message shows."""
 _START = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_START}"
 _DONE = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_DONE}"
 _EARLY = f"{_DONE} was set too early"
 _CHECK = "grep -E '^(cgpu|km )' /proc/modules; ls /proc | grep cgpu"
-"""Prints something where templates/teardown.sh finds a module."""
+"""A command that prints something where templates/teardown.sh finds a module."""
 _SENTINEL = "sentinel"
 _SWITCH = (
     "isolationTeardown.policy is Job, but this installation allows no teardown Jobs. Set it to "
@@ -69,7 +69,7 @@ def find_teardown_refusal(node: Node, policy: Policy, ctx: ReconcileContext) -> 
 def agree_on_policy(seen: NodeSnapshot, pool: Pool, policy: Policy) -> Policy:
     """Return `policy`, but Manual for a teardown that began by hand and is not approved for Jobs.
 
-    Where a Job has removed the module, it was approved.
+    A teardown whose Job has removed the module was approved.
     """
     change = seen.records.change
     if change is None or change.teardown is None or change.phase is ChangePhase.UNINSTALLED:
@@ -83,9 +83,10 @@ def agree_on_policy(seen: NodeSnapshot, pool: Pool, policy: Policy) -> Policy:
 
 
 def name_job(node: Node, change: Change, phase: JobPhase) -> str:
-    """Name the Job of one phase: the same for as long as it is the same attempt.
+    """Return the name of a phase's Job, which stays the same for the whole attempt.
 
-    One that looks for the module says something of the boot it looked in, and of no other.
+    The name of a Job that looks for the module changes with the boot: its result holds for that
+    boot alone.
     """
     assert change.teardown is not None
     since = change.since.isoformat(timespec="milliseconds")
@@ -97,8 +98,11 @@ def name_job(node: Node, change: Change, phase: JobPhase) -> str:
 
 
 def is_job_due(seen: NodeSnapshot, job: CreateJob) -> bool:
-    """Tell whether `job` may be made on the node, as read just now in `seen`: the Job stops the
-    container runtime of a node that may be in service again since it was planned."""
+    """Return whether `job` may be created on the node, which was read just now.
+
+    The Job stops the container runtime, and the node may be in service again since the Job was
+    planned.
+    """
     change = seen.records.change
     if change is None or change.teardown is None or not seen.is_ours_to_change:
         return False
@@ -108,10 +112,10 @@ def is_job_due(seen: NodeSnapshot, job: CreateJob) -> bool:
 
 
 def resume(seen: NodeSnapshot, change: Change) -> dict[str, object]:
-    """Find what of a teardown that failed changes when it is tried again.
+    """Return the updates of a change whose teardown failed and is tried again.
 
-    Where the module stayed, it begins anew: a boot that was can't have removed it. Else it goes on
-    where it was, also where the node booted once more since the module was seen.
+    If the module stayed, the teardown restarts: an earlier boot can't have removed the module. Else
+    it continues where it was, also if the node has booted again since the module was found.
     """
     assert change.teardown is not None
     assert change.failure is not None
@@ -132,26 +136,26 @@ def find_removing_job(seen: NodeSnapshot) -> Job | None:
 
 
 def asks_for_commands(plan: StepResult) -> bool:
-    """Tell whether a user is to remove the module now, by commands on the node."""
+    """Return whether `plan` waits for a user to remove the module by commands on the node."""
     return (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
 
 
 def has_rebooted(seen: NodeSnapshot, change: Change) -> bool:
-    """Tell whether the node has booted since the teardown's labels were written."""
+    """Return whether the node has booted since the teardown's labels were written."""
     boots = change.boot_id, seen.node.boot_id
     return all(boots) and boots[0] != boots[1]
 
 
 def spend_word(node: Node, teardown: Teardown) -> Teardown:
-    """Return `teardown`, for which a `done` that is on the node already does not count."""
+    """Return `teardown`, with a `done` annotation that the node already has marked as consumed."""
     is_said = node.teardown == names.TEARDOWN_DONE
     return teardown.model_copy(update={"consumed": True if is_said else None})
 
 
 def waits_for_user(step: Step) -> bool:
-    """Tell whether the next step is a user's, or kured's: that has no deadline.
+    """Return whether the next step is a user's, or kured's, which has no deadline.
 
-    It has one while the node is not ready: it reboots, or it never comes back.
+    While the node is not Ready a deadline runs: it reboots, or it never comes back.
     """
     teardown = step.change.teardown
     return teardown is not None and not teardown.not_ready and _is_left_alone(step)
@@ -167,7 +171,7 @@ def note_progress(step: Step) -> StepResult | None:
     if (consumed := _is_consumed(step)) is not bool(teardown.consumed):
         message = f"{_DONE} {'was set too early' if consumed else 'is no longer set'}"
         told = teardown.model_copy(update={"consumed": consumed or None})
-        # What users write to it and take away again is no reason for a longer deadline.
+        # An annotation that users write and remove again does not extend the deadline.
         return _write(step, message, teardown=told, labelled_at=change.labelled_at)
     if not change.boot_id and node.boot_id:
         return _write(step, "The boot of the node is recorded", boot_id=node.boot_id)
@@ -190,20 +194,20 @@ def note_progress(step: Step) -> StepResult | None:
 
 
 def _write(step: Step, message: str, **update: object) -> StepResult:
-    """Write how far the teardown is, and start the deadline again."""
+    """Plan the write of a teardown's progress; the deadline restarts unless `update` has it."""
     action = step.write_change(message, **{"labelled_at": step.ctx.now, **update})
     return step.updating(Reason.UPDATING, message, action)
 
 
 def wait_for_reboot_to_end(step: Step) -> StepResult | None:
-    """Wait where a node is not ready during a teardown: it reboots, or it is down."""
+    """Wait if a node is not Ready during a teardown: it reboots, or it is down."""
     if step.change.teardown is None or not step.change.teardown.not_ready:
         return None
     return step.updating(Reason.REBOOT_NEEDED, _NOT_READY)
 
 
 def remove_module(step: Step) -> StepResult | None:
-    """Remove the module's files where the change is a teardown: by a Job or by a user."""
+    """Remove the module's files, by a Job or by a user, if the change is a teardown."""
     seen, change, policy = step.seen, step.change, step.policy
     if change.teardown is None:
         return None
@@ -270,7 +274,7 @@ def verify_module(step: Step) -> StepResult:
     is_manual = step.policy.teardown is TeardownPolicy.MANUAL
     if not (is_manual or ctx.may_tear_down):
         return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _SWITCH)
-    # Also one of a former attempt: it may just begin.
+    # Also a Job of a former attempt, which may only just begin.
     if running := find_removing_job(seen):
         return step.updating(reason, f"Waiting for Job {running} to end")
     if installer := _find_installer(seen):
@@ -288,7 +292,7 @@ def verify_module(step: Step) -> StepResult:
 
 
 def _is_left_alone(step: Step) -> bool:
-    """Tell whether nothing of ours is under way on the node, and nothing is ours to do."""
+    """Return whether the operator has no step to take on the node, and no Job of it runs there."""
     seen, change = step.seen, step.change
     is_ours = step.policy.teardown is TeardownPolicy.JOB and step.ctx.may_tear_down
     if change.phase is ChangePhase.LABELLED:
@@ -301,7 +305,7 @@ def _is_left_alone(step: Step) -> bool:
 
 
 def _is_gone(step: Step) -> bool:
-    """Tell whether the module was verified to be gone in the boot that followed its removal."""
+    """Return whether the module was verified to be gone in the boot that followed its removal."""
     if _is_complete(_find_job(step.seen, step.change, JobPhase.VERIFY)):
         return True
     is_said = step.seen.node.teardown == names.TEARDOWN_DONE
@@ -310,7 +314,7 @@ def _is_gone(step: Step) -> bool:
 
 
 def _is_consumed(step: Step) -> bool:
-    """Tell whether the `done` that is set does not count for the module in this boot."""
+    """Return whether the node has a `done` annotation that does not count for this boot."""
     seen, change = step.seen, step.change
     assert change.teardown is not None
     if seen.node.teardown != names.TEARDOWN_DONE:
@@ -319,14 +323,14 @@ def _is_consumed(step: Step) -> bool:
         return True
     if change.phase is not ChangePhase.REBOOTED:
         return not has_rebooted(seen, change)
-    # It was shown to be there, or may be loaded just now.
+    # The module was found to be loaded, or an installer may be loading it just now.
     verification = _find_job(seen, change, JobPhase.VERIFY)
     is_seen = verification is not None and verification.state is JobState.FAILED
     return is_seen or bool(_find_installer(seen))
 
 
 def _find_job(seen: NodeSnapshot, change: Change, phase: JobPhase) -> Job | None:
-    """Find the Job of this phase; not one of its name that does something else."""
+    """Find the Job of this phase by its name, unless that Job does something else."""
     job = seen.jobs.get(name_job(seen.node, change, phase))
     return job if job is not None and _does(job, phase) else None
 
@@ -344,7 +348,7 @@ def _is_complete(job: Job | None) -> bool:
 
 
 def _find_installer(seen: NodeSnapshot) -> str:
-    """Find a DaemonSet that is still on the node and would load the module; else empty."""
+    """Return a DaemonSet that still has a pod on the node and would load the module; else empty."""
     return min((pod.daemonset for pod in seen.pods if pod.daemonset in INSTALLERS), default="")
 
 
@@ -370,7 +374,7 @@ def _tell_verification(node: Node, change: Change) -> str:
 
 
 def _tell_word(node: Node) -> str:
-    """Tell that the annotation has an unexpected value; else empty."""
+    """Return a message if the teardown annotation has an unexpected value; else empty."""
     if node.teardown in ("", names.TEARDOWN_START):
         return ""
     said = ascii(node.teardown[:_WORD_CHARACTERS])[: 2 * _WORD_CHARACTERS]
