@@ -88,8 +88,8 @@ def _is_known(seen: NodeSnapshot, edition: Edition) -> bool:
     """Return whether the records, or without any the node's label, name an isolating mode."""
     change, applied = seen.records.change, seen.records.applied
     if change is None and applied is None:
-        found = find_mode(edition, find_schedule(edition, seen.node.labels))
-        return found is not None and found.isolated
+        labelled = find_mode(edition, find_schedule(edition, seen.node.labels))
+        return labelled is not None and labelled.isolated
     modes = [] if applied is None else [applied.mode]
     if change is not None:
         modes.append(get_mode(change.edition, change.from_mode))

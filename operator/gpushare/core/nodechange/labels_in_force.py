@@ -170,14 +170,14 @@ def plan_labels(
     if seen.node.owns_cordon:
         # The change's record is gone, and another controller may rely on the cordon.
         missing = missing or seen.maintenance
-    found = extend_initial_values(seen.records.initial_values, seen.node, frozenset(labels))
+    initial = extend_initial_values(seen.records.initial_values, seen.node, frozenset(labels))
     if names.LABEL_PLACEMENT not in wanted:
         # The pool has given it up: a manager that writes it next conflicts with nothing.
-        found.pop(names.LABEL_PLACEMENT, None)
+        initial.pop(names.LABEL_PLACEMENT, None)
     is_unknown = seen.records.mode_unknown and (applied is None or bool(applied.mode_unknown))
     records = seen.records.model_copy(
         update={
-            "initial_values": found,
+            "initial_values": initial,
             "change": None,
             "applied": applied,
             "drift": verdict.record,
@@ -190,10 +190,10 @@ def plan_labels(
     trouble = missing or find_plugin_problem(seen, mode, ctx)
     if missing is not None:
         state, reason = NodeState.BLOCKED, missing.reason
-        told = missing.message
+        status = missing.message
     elif applied is not None and applied.restart_pending:
         state, reason = NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED
-        told = (
+        status = (
             f"DaemonSet {ctx.name_of(mode.plugin)} serves the former mode until its pod restarts "
             f"(devicePlugin.restart is Never). {advise_restart(seen, mode)}"
         )
@@ -201,15 +201,15 @@ def plan_labels(
         state, reason = NodeState.BLOCKED, Reason.MODE_UNKNOWN
         advice = f"{advise_restart(seen, mode)}. "
         unknown = describe_unknown(ctx.name_of(mode.plugin), advice)
-        told = f"{unknown}. devicePlugin.restart is Never"
+        status = f"{unknown}. devicePlugin.restart is Never"
     elif verdict.fought_over:
         state, reason = NodeState.BLOCKED, Reason.LABEL_CONFLICT
-        told = seen.plan_conflict(verdict).message
+        status = seen.plan_conflict(verdict).message
     elif trouble is not None and trouble.wait is None:
         state = NodeState.READY if trouble.reason in READY_WITH_WARNING else NodeState.BLOCKED
-        reason, told = trouble.reason, trouble.message
+        reason, status = trouble.reason, trouble.message
     else:
-        state, reason, told = NodeState.READY, Reason.APPLIED, "The node is as its pool specifies"
+        state, reason, status = NodeState.READY, Reason.APPLIED, "The node is as its pool specifies"
     # Its change was removed by hand: half-way changed, it must not take pods.
     cordon = seen.node.owns_cordon and missing is not None
     message = LABELS_RESTORED if verdict.reverts else "Labels and records are written"
@@ -217,7 +217,7 @@ def plan_labels(
     annotations = action.annotations if needed is noted else needed.annotations()
     if _is_settled(seen, action.labels, annotations, cordon=cordon):
         wait = trouble.wait.total_seconds() if trouble is not None and trouble.wait else None
-        return replace(seen.plan(state, reason, told), requeue_after_seconds=wait)
+        return replace(seen.plan(state, reason, status), requeue_after_seconds=wait)
     why = Reason.DRIFT_REVERTED if verdict.reverts else Reason.UPDATING
     return seen.plan(NodeState.UPDATING, why, message, action)
 
