@@ -60,7 +60,7 @@ def note_module(
 def is_left_loaded(seen: NodeSnapshot, change: Change) -> bool:
     """Return whether the module may be loaded once `change` is completed."""
     if change.teardown is not None:
-        # Since it was seen to be gone, only an installer can have brought it back.
+        # The module was verified to be gone: only an installer can have brought it back.
         return _is_installing(seen)
     return may_have_module(seen, change.mode)
 

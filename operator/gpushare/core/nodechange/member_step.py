@@ -73,7 +73,7 @@ class MemberStep(Step):
         reading, edition = self.seen.reading, self.pool.spec.edition
         if reading is None or reading.applied.edition is not edition:
             labelled_mode = find_schedule(edition, self.seen.node.labels)
-            # It joins with what its label names, unless it shows something else.
+            # The node joins in the mode of its label, unless it shows another mode.
             joins = labelled_mode == self.pool.spec.schedule
             joins = joins and not shows_another(self.seen.node, self.resolved)
             return self.resolved.schedule if joins else labelled_mode
@@ -159,7 +159,7 @@ class MemberStep(Step):
 
     @cached_property
     def transition(self) -> Transition:
-        """The transition that the change makes: a teardown, or what the labels need."""
+        """The transition that the change makes: a teardown, or the one that the labels need."""
         transition = TEARDOWN if self.tears_down else self.needed
         assert transition is not None
         return transition

@@ -60,7 +60,7 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
             left = change.failure.at + JOB_PATIENCE - ctx.now
             if (job := find_removing_job(seen)) is not None and left > timedelta():
                 return _plan_wait_for_job(seen, f"Waiting for Job {job} to end", left)
-            # Its cards could be given out twice: whoever takes the node over must look first.
+            # The node's cards could be allocated twice: its next owner must check it first.
             note = "The last change of the node failed"
             if seen.is_out_of_service:
                 note = f"{note}, and it stays cordoned"
@@ -69,7 +69,7 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
             policy = build_policy(pool, seen.node, ctx.timing)
             if pool is not None:
                 policy = agree_on_policy(seen, pool, policy)
-            # No pod is evicted for a pool that has the node no more.
+            # No pod is evicted for a pool that no longer has the node.
             waits = WorkloadPolicy.CORDON_AND_WAIT
             policy = replace(policy, rolls_back=False, workloads=waits)
             step = Step(seen, policy, ctx)
@@ -136,7 +136,7 @@ def _find_target(seen: NodeSnapshot, pool: Pool) -> tuple[Pool | None, tuple[str
     """
     if pool.spec.deletion_policy is DeletionPolicy.WHOLE_CARD:
         return _derive(pool, Schedule.DEFAULT, None), (names.LABEL_POOL,)
-    # A key that was never ours says what was found, too: the mode that is restored may write it.
+    # Keys that the operator never wrote count, too: the mode that is restored may write them.
     initial = extend_initial_values(seen.records.initial_values, seen.node, names.MODE_LABELS)
     labels = {key: value for key, value in initial.items() if value is not None}
     schedule = find_schedule(pool.spec.edition, labels)
@@ -153,7 +153,7 @@ def _find_target(seen: NodeSnapshot, pool: Pool) -> tuple[Pool | None, tuple[str
 
 def _derive(pool: Pool, schedule: ModeName, placement: Placement | None) -> Pool:
     allowed = placement if EDITIONS[pool.spec.edition].has_placement else None
-    # A node that leaves is not rolled back to what it is to leave.
+    # A node that leaves its pool is not rolled back to the mode that it is to leave.
     rollout = pool.spec.rollout.model_copy(update={"on_failure": FailurePolicy.HALT})
     update = {"schedule": schedule, "placement": allowed, "rollout": rollout}
     spec = pool.spec.model_copy(update=update)
@@ -168,7 +168,7 @@ def _plan_release(
         return seen.plan(NodeState.UPDATING, Reason.RELEASING, action.message, action)
     remove = {key: labels[key] for key in removed if key in labels and key in seen.node.owned}
     if (verified := labels.get(names.LABEL_ISOLATION_VERIFIED)) is not None:
-        # Whoever wrote it: from now on nobody vouches for what it says.
+        # Removed whoever wrote it: after the release nobody keeps its value true.
         remove[names.LABEL_ISOLATION_VERIFIED] = verified
     release = ReleaseNode(seen.node.name, seen.node.uid, remove, note)
     gone = f" and removes {', '.join(remove)}" if remove else ""

@@ -275,7 +275,7 @@ def _may_serve_another(seen: NodeSnapshot, change: Change) -> bool:
         # No record says what the plugin that runs has read.
         return bool(running_plugins(seen.pods, from_mode))
     if reading.applied.is_of(from_mode):
-        # What failed was the restart of one that had read foreign labels.
+        # The failed change was the restart of a plugin that had read foreign labels.
         restarts = reading.applied.needs_restart or reading.running != reading.applied.plugins
         return bool(reading.running) and restarts
     transition = find_transition(change.edition, reading.applied.schedule, change.from_mode)
