@@ -49,9 +49,9 @@ def measure_cards(
         return ()
     total = max(node.capacity.get(names.RESOURCE_GPU_MEMORY, 0), memory) // gpus
     is_limited = _is_isolated(node)
-    held = _list_held(pods)
-    used = _sum_units(held)
-    holders = Counter(card for cards in held for card in cards if cards[card])
+    allocations = _list_allocations(pods)
+    used = _sum_units(allocations)
+    holders = Counter(card for cards in allocations for card in cards if cards[card])
     return tuple(
         [
             CardMemory(
@@ -73,16 +73,16 @@ def _is_isolated(node: Node) -> bool:
 
 def count_used(pods: Iterable[Pod]) -> dict[int, int]:
     """Sum the GPU memory that the ledger allocates to one node's pods, by index of the card."""
-    return _sum_units(_list_held(pods))
+    return _sum_units(_list_allocations(pods))
 
 
-def _sum_units(held: Iterable[Mapping[int, int]]) -> dict[int, int]:
+def _sum_units(allocations: Iterable[Mapping[int, int]]) -> dict[int, int]:
     used: dict[int, int] = {}
-    for cards in held:
+    for cards in allocations:
         for card, units in cards.items():
             used[card] = used.get(card, 0) + units
     return used
 
 
-def _list_held(pods: Iterable[Pod]) -> list[Mapping[int, int]]:
+def _list_allocations(pods: Iterable[Pod]) -> list[Mapping[int, int]]:
     return [pod.cards for pod in pods if pod.gpu_memory and pod.is_live]

@@ -93,8 +93,8 @@ def observe_node_capacity(
     edition = find_edition(node.labels)
     is_extended = edition is not None and EDITIONS[edition].has_scheduler_extender
     takes_pods = node.ready and not node.unschedulable
-    left = total - sum(pod.gpu_memory for pod in asking)
-    free = _limit([card.free for card in cards], left) if takes_pods else ()
+    unrequested = total - sum(pod.gpu_memory for pod in asking)
+    free = _limit([card.free for card in cards], unrequested) if takes_pods else ()
     is_limited = bool(free) and cards[0].free_pods is not None
     free_pods = [card.free_pods or 0 for card, block in zip(cards, free, strict=False) if block]
     held_cards = used
@@ -123,12 +123,12 @@ def observe_node_capacity(
     )
 
 
-def _limit(blocks: Sequence[int], left: int) -> tuple[int, ...]:
+def _limit(blocks: Sequence[int], limit: int) -> tuple[int, ...]:
     """Cut `blocks` so that their sum is at most `left`, the smallest first."""
     limited = [0] * len(blocks)
     for card in sorted(range(len(blocks)), key=lambda card: -blocks[card]):
-        limited[card] = max(min(blocks[card], left), 0)
-        left -= limited[card]
+        limited[card] = max(min(blocks[card], limit), 0)
+        limit -= limited[card]
     return tuple(limited)
 
 

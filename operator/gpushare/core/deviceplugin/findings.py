@@ -95,23 +95,25 @@ def find_left_over(
     node: Node, pods: Sequence[Pod], mode: Mode, ctx: ReconcileContext
 ) -> Cause | None:
     """Find a resource of another mode that the node still offers, served by no known plugin."""
-    left = [
+    left_over = [
         resource
         for resource, amount in node.allocatable.items()
         if amount and resource in names.GPU_RESOURCES and resource not in may_offer(mode)
     ]
-    if not left:
+    if not left_over:
         return None
     message = (
-        f"The node still offers {' and '.join(sorted(left))}, which mode {mode.schedule} lacks. "
-        f"To stop that, {_REMOVE_UNKNOWN_PLUGIN}. Its cards can be allocated twice"
+        f"The node still offers {' and '.join(sorted(left_over))}, which mode {mode.schedule} "
+        f"lacks. To stop that, {_REMOVE_UNKNOWN_PLUGIN}. Its cards can be allocated twice"
     )
     plugins = [pod for pod in pods if identify_plugin(pod)]
-    if any(pod.deleting and SERVED[identify_plugin(pod)].intersection(left) for pod in plugins):
+    if any(
+        pod.deleting and SERVED[identify_plugin(pod)].intersection(left_over) for pod in plugins
+    ):
         # The resource goes when its plugin's pod is gone, which is an event.
         return Cause(Reason.LEFT_OVER_RESOURCE, message, wait=ctx.timing.settle)
     since = [pod.ready_since for pod in plugins if pod.ready_since]
-    wait = _left_of(ctx.timing.settle, since, ctx)
+    wait = _find_remaining(ctx.timing.settle, since, ctx)
     return Cause(Reason.LEFT_OVER_RESOURCE, message, wait=wait)
 
 
@@ -186,8 +188,8 @@ def find_unhealthy_cards(node: Node, mode: Mode, reported: Collection[int]) -> C
 
 def find_changed_config(mode: Mode, ctx: ReconcileContext) -> Cause | None:
     """Find that the plugin would load something other than `mode` if it started now."""
-    told = ctx.plugin_daemonsets.explain_edit(mode)
-    return Cause(Reason.CONFIG_CHANGED, told) if told else None
+    edit = ctx.plugin_daemonsets.explain_edit(mode)
+    return Cause(Reason.CONFIG_CHANGED, edit) if edit else None
 
 
 def find_competing_plugins(
@@ -218,7 +220,7 @@ def find_competing_plugins(
             f"{other} serves {' and '.join(sorted(served))} on a node in mode {mode.schedule}: "
             "its cards can be allocated twice"
         )
-    return Cause(Reason.COMPETING_PLUGINS, f"{what}. {_tell_how_to_remove(competing, pods, ctx)}")
+    return Cause(Reason.COMPETING_PLUGINS, f"{what}. {_explain_removal(competing, pods, ctx)}")
 
 
 def explain_zero(
@@ -259,8 +261,8 @@ def explain_zero(
             )
         return Cause(Reason.RESOURCE_NOT_READY, f"{unclear}{advice}")
     since = [pod.ready_since for pod in serving if pod.ready_since]
-    left = _left_of(ctx.timing.zero_patience, since, ctx)
-    return cause if left is None else Cause(Reason.RESOURCE_NOT_READY, unclear, wait=left)
+    wait = _find_remaining(ctx.timing.zero_patience, since, ctx)
+    return cause if wait is None else Cause(Reason.RESOURCE_NOT_READY, unclear, wait=wait)
 
 
 def explain_still_offered(pods: Sequence[Pod], of: Mode, resource: str) -> Cause:
@@ -338,9 +340,7 @@ def _name_plugin(plugin: str, pods: Sequence[Pod], ctx: ReconcileContext) -> str
     return f"pod {found.namespace}/{found.name}"
 
 
-def _tell_how_to_remove(
-    competing: Sequence[str], pods: Sequence[Pod], ctx: ReconcileContext
-) -> str:
+def _explain_removal(competing: Sequence[str], pods: Sequence[Pod], ctx: ReconcileContext) -> str:
     """Return instructions by which a user removes the `competing` plugins from a node."""
     named = [each for each in competing if not each.startswith(UNNAMED)]
     steps = []
@@ -361,15 +361,15 @@ def _tell_how_to_remove(
     return ". ".join(steps)
 
 
-def list_few(told: Sequence[str], shown: int = SHOWN) -> str:
+def list_few(items: Sequence[str], shown: int = SHOWN) -> str:
     """List the first `shown` items in a string, and count the others."""
-    more = f" and {len(told) - shown} more" if len(told) > shown else ""
-    return ", ".join(told[:shown]) + more
+    more = f" and {len(items) - shown} more" if len(items) > shown else ""
+    return ", ".join(items[:shown]) + more
 
 
-def _left_of(
+def _find_remaining(
     patience: timedelta, since: Sequence[datetime], ctx: ReconcileContext
 ) -> timedelta | None:
     """Return the rest of `patience`, counted from the last of `since`; None if none is left."""
-    left = max(since) + patience - ctx.now if since else timedelta()
-    return left if left > timedelta() else None
+    remaining = max(since) + patience - ctx.now if since else timedelta()
+    return remaining if remaining > timedelta() else None

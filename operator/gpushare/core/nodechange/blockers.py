@@ -50,8 +50,8 @@ def find_blocking_pods(
     ]
     if not transition.keeps_workloads:
         counted = (from_mode.resource, *from_mode.companions, *from_mode.also_used)
-        held = {each for each in counted if each}
-        users = [pod for pod in live if not held.isdisjoint(pod.requests)]
+        resources = {each for each in counted if each}
+        users = [pod for pod in live if not resources.isdisjoint(pod.requests)]
         groups.append((users, f"use {from_mode.resource}"))
         # Mode `disabled` hands the node to their driver.
         others = live if to.schedule is not Schedule.DISABLED else []
@@ -159,8 +159,8 @@ def find_other_stack(seen: NodeSnapshot, to: Mode | None = None) -> Cause | None
 
 def find_mig(node: Node) -> Cause | None:
     """Find whether the node's cards are split into MIG devices, which can't be shared."""
-    told = describe_mig(node)
-    return Cause(Reason.MIG_NODE, told) if told else None
+    mig = describe_mig(node)
+    return Cause(Reason.MIG_NODE, mig) if mig else None
 
 
 def find_unready(seen: NodeSnapshot) -> Cause | None:
@@ -240,11 +240,11 @@ def find_left_over_plugin(
     has no pod there, something else, such as a taint, keeps it off, and it does not count.
     """
     former = f"{FORMER}{to.plugin}"
-    left = ctx.plugin_daemonsets.find(former)
-    if left is None or not left.selection.admits(node.name, {**node.labels, **wanted}):
+    daemonset = ctx.plugin_daemonsets.find(former)
+    if daemonset is None or not daemonset.selection.admits(node.name, {**node.labels, **wanted}):
         return None
     runs, name = any(pod.daemonset == former for pod in pods), ctx.name_of(former)
-    if not runs and left.selection.admits(node.name, node.labels):
+    if not runs and daemonset.selection.admits(node.name, node.labels):
         return None
     return Cause(
         Reason.COMPETING_PLUGINS,

@@ -59,8 +59,8 @@ def judge_progress(step: Step, plan: StepResult) -> StepResult:
             plan = _restart_once_more(step)
         elif change.restarted_again is not None:
             message = f"A second restart of the plugin did not help. {plan.message}"
-            found = plan.reason is not Reason.NO_CARDS
-            reason = Reason.RESOURCE_STAYS_ZERO if found else plan.reason
+            has_cards = plan.reason is not Reason.NO_CARDS
+            reason = Reason.RESOURCE_STAYS_ZERO if has_cards else plan.reason
             failed = _plan_failure(step, reason, message)
             # If that cannot be written until then, the deadline is the reason.
             return replace(failed, requeue_after_seconds=(deadline - now).total_seconds())
@@ -138,6 +138,6 @@ def _plan_failure(step: Step, reason: Reason, message: str) -> StepResult:
     boot = record_boot(step.seen) if reason is Reason.MODULE_STILL_LOADED else {}
     action = step.write_change(f"failed: {failure.message}", failure=failure, **boot)
     until = tell_to_retry(step, reason) or ("" if step.policy.rolls_back else UNTIL_FIXED)
-    told = f"{message}. {until}" if until else message
-    plan = step.seen.plan(NodeState.FAILED, reason, told, action)
+    full_message = f"{message}. {until}" if until else message
+    plan = step.seen.plan(NodeState.FAILED, reason, full_message, action)
     return replace(plan, halts=describe_halt(step, failure))

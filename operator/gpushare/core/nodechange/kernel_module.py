@@ -60,7 +60,7 @@ def note_module(
 def is_left_loaded(seen: NodeSnapshot, change: Change) -> bool:
     """Return whether the module may be loaded once `change` is completed."""
     if change.teardown is not None:
-        # Since it was seen to be gone, only an installer can have brought it back.
+        # The module was verified to be gone: only an installer can have brought it back.
         return _is_installing(seen)
     return may_have_module(seen, change.mode)
 
@@ -88,8 +88,8 @@ def _is_known(seen: NodeSnapshot, edition: Edition) -> bool:
     """Return whether the records, or without any the node's label, name an isolating mode."""
     change, applied = seen.records.change, seen.records.applied
     if change is None and applied is None:
-        found = find_mode(edition, find_schedule(edition, seen.node.labels))
-        return found is not None and found.isolated
+        labelled = find_mode(edition, find_schedule(edition, seen.node.labels))
+        return labelled is not None and labelled.isolated
     modes = [] if applied is None else [applied.mode]
     if change is not None:
         modes.append(get_mode(change.edition, change.from_mode))

@@ -40,11 +40,11 @@ def update_last_applied(
     missing = verify_mode(seen, mode, ctx)
     reading = seen.reading
     known = reading.applied if reading is not None and reading.applied.is_of(mode) else None
-    # It was to be restarted, and another process has read our labels.
+    # The plugin needed a restart, and another process of it has read the operator's labels.
     is_known_again = reading is not None and reading.is_replaced and not reading.is_unknown
     if known is None or (known.needs_restart and is_known_again):
         if missing is not None:
-            # What was in force before is remembered until this is verified.
+            # The former mode stays recorded until this one is verified.
             return seen.records.applied, missing
         applied = build_last_applied(seen, pool.name, mode)
         # The same plugin serves both modes, and may have started before somebody wrote the label.
@@ -56,10 +56,10 @@ def update_last_applied(
     if known.pool != pool.name:
         changes["joined_at"] = None
     if known.failure and known.failure.attempt != build_attempt(pool, seen.node.retry):
-        # Else it would halt the pool again once the retry annotation is taken away.
+        # Else the failure would halt the pool again once the retry annotation is removed.
         changes["failure"] = None
     changes |= note_readings(seen, ctx)
-    # What was verified once is not written again, but it is said when it no longer holds.
+    # A verified mode is not recorded again, but it is reported when it no longer holds.
     return known.model_copy(update=changes), None if known.restart_pending else missing
 
 
@@ -170,14 +170,14 @@ def plan_labels(
     if seen.node.owns_cordon:
         # The change's record is gone, and another controller may rely on the cordon.
         missing = missing or seen.maintenance
-    found = extend_initial_values(seen.records.initial_values, seen.node, frozenset(labels))
+    initial = extend_initial_values(seen.records.initial_values, seen.node, frozenset(labels))
     if names.LABEL_PLACEMENT not in wanted:
-        # The pool has given it up: a manager that writes it next conflicts with nothing.
-        found.pop(names.LABEL_PLACEMENT, None)
+        # The pool has given the label up: a manager that writes it next conflicts with nothing.
+        initial.pop(names.LABEL_PLACEMENT, None)
     is_unknown = seen.records.mode_unknown and (applied is None or bool(applied.mode_unknown))
     records = seen.records.model_copy(
         update={
-            "initial_values": found,
+            "initial_values": initial,
             "change": None,
             "applied": applied,
             "drift": verdict.record,
@@ -185,15 +185,15 @@ def plan_labels(
         }
     )
     noted = note_module(seen, records, mode, ctx)
-    # A mode that isolates says as much by itself: nothing is written for that alone.
+    # An isolating mode implies the module: nothing is written for its record alone.
     needed = records if mode.isolated else noted
     trouble = missing or find_plugin_problem(seen, mode, ctx)
     if missing is not None:
         state, reason = NodeState.BLOCKED, missing.reason
-        told = missing.message
+        status = missing.message
     elif applied is not None and applied.restart_pending:
         state, reason = NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED
-        told = (
+        status = (
             f"DaemonSet {ctx.name_of(mode.plugin)} serves the former mode until its pod restarts "
             f"(devicePlugin.restart is Never). {advise_restart(seen, mode)}"
         )
@@ -201,23 +201,23 @@ def plan_labels(
         state, reason = NodeState.BLOCKED, Reason.MODE_UNKNOWN
         advice = f"{advise_restart(seen, mode)}. "
         unknown = describe_unknown(ctx.name_of(mode.plugin), advice)
-        told = f"{unknown}. devicePlugin.restart is Never"
+        status = f"{unknown}. devicePlugin.restart is Never"
     elif verdict.fought_over:
         state, reason = NodeState.BLOCKED, Reason.LABEL_CONFLICT
-        told = seen.plan_conflict(verdict).message
+        status = seen.plan_conflict(verdict).message
     elif trouble is not None and trouble.wait is None:
         state = NodeState.READY if trouble.reason in READY_WITH_WARNING else NodeState.BLOCKED
-        reason, told = trouble.reason, trouble.message
+        reason, status = trouble.reason, trouble.message
     else:
-        state, reason, told = NodeState.READY, Reason.APPLIED, "The node is as its pool specifies"
-    # Its change was removed by hand: half-way changed, it must not take pods.
+        state, reason, status = NodeState.READY, Reason.APPLIED, "The node is as its pool specifies"
+    # The change's record was removed by hand: a node changed half-way must not take pods.
     cordon = seen.node.owns_cordon and missing is not None
     message = LABELS_RESTORED if verdict.reverts else "Labels and records are written"
     action = build_apply(seen.node, labels, noted, cordon=cordon, message=message)
     annotations = action.annotations if needed is noted else needed.annotations()
     if _is_settled(seen, action.labels, annotations, cordon=cordon):
         wait = trouble.wait.total_seconds() if trouble is not None and trouble.wait else None
-        return replace(seen.plan(state, reason, told), requeue_after_seconds=wait)
+        return replace(seen.plan(state, reason, status), requeue_after_seconds=wait)
     why = Reason.DRIFT_REVERTED if verdict.reverts else Reason.UPDATING
     return seen.plan(NodeState.UPDATING, why, message, action)
 

@@ -72,11 +72,11 @@ class MemberStep(Step):
             return self.failed_change.to
         reading, edition = self.seen.reading, self.pool.spec.edition
         if reading is None or reading.applied.edition is not edition:
-            said = find_schedule(edition, self.seen.node.labels)
-            # It joins with what its label names, unless it shows something else.
-            joins = said == self.pool.spec.schedule
+            labelled_mode = find_schedule(edition, self.seen.node.labels)
+            # The node joins in the mode of its label, unless it shows another mode.
+            joins = labelled_mode == self.pool.spec.schedule
             joins = joins and not shows_another(self.seen.node, self.resolved)
-            return self.resolved.schedule if joins else said
+            return self.resolved.schedule if joins else labelled_mode
         return find_doubtful_mode(reading, self.ctx) or reading.effective_mode
 
     @cached_property
@@ -159,7 +159,7 @@ class MemberStep(Step):
 
     @cached_property
     def transition(self) -> Transition:
-        """The transition that the change makes: a teardown, or what the labels need."""
+        """The transition that the change makes: a teardown, or the one that the labels need."""
         transition = TEARDOWN if self.tears_down else self.needed
         assert transition is not None
         return transition
@@ -186,8 +186,8 @@ class MemberStep(Step):
     @cached_property
     def workloads(self) -> Cause | None:
         """Pods that the change would harm."""
-        left = get_mode(self.pool.spec.edition, self.leaves)
-        return find_blocking_pods(self.transition, left, self.wanted, self.seen.pods)
+        from_mode = get_mode(self.pool.spec.edition, self.leaves)
+        return find_blocking_pods(self.transition, from_mode, self.wanted, self.seen.pods)
 
     @cached_property
     def initializes(self) -> bool:
@@ -223,9 +223,9 @@ def find_enforced_labels(seen: NodeSnapshot, pool: Pool, from_mode: ModeName) ->
     if applied is None or applied.edition is not pool.spec.edition or from_mode != applied.schedule:
         return wanted | find_isolation_label(seen.node, wanted, seen.records)
     labels, present = desired_labels(applied.pool, pool.spec), seen.node.labels
-    held = {key: value for key, value in labels.items() if key not in names.MODE_LABELS}
-    held |= {
+    enforced = {key: value for key, value in labels.items() if key not in names.MODE_LABELS}
+    enforced |= {
         key: wanted[key] if key in wanted and present.get(key) == wanted[key] else value
         for key, value in applied.mode.labels.items()
     }
-    return held | find_isolation_label(seen.node, held, seen.records)
+    return enforced | find_isolation_label(seen.node, enforced, seen.records)

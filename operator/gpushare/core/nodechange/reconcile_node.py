@@ -37,25 +37,25 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResu
     wakes = [plan.requeue_after_seconds, *(w.total_seconds() for w in waits if w is not None)]
     change = seen.records.change
     joins = change is not None and change.is_under_way and change.initializing
-    # A node that joins fails alone, and halts nothing.
+    # A node that joins fails alone, and does not halt the pool.
     failure = None if joins else seen.records.failure
     halts, applied = failure is not None and failure.attempt == policy.attempt, seen.records.applied
     # Where nothing is written, nothing is ever ours.
-    held = pool.observes or wanted.keys() <= seen.node.owned
+    owned = pool.observes or wanted.keys() <= seen.node.owned
     is_verified = applied is not None and applied.from_mode is not None
     plan = replace(
         plan,
-        labelled=held and wanted.items() <= seen.node.labels.items(),
+        labelled=owned and wanted.items() <= seen.node.labels.items(),
         requeue_after_seconds=min((wake for wake in wakes if wake is not None), default=None),
-        # Also where it gives way, or another change is to follow the one that failed.
+        # Also if the change gives way, or another one is to follow the one that failed.
         under_way=change is not None and change.is_under_way,
         verified=not halts and plan.state is NodeState.READY and is_verified,
     )
     if failure is not None and halts:
-        # Whatever is done to the node meanwhile: completed late, rolled back, fought over.
+        # Whatever the node's plan is meanwhile: completed late, rolled back, or contested.
         if plan.resumes or not plan.halts:
-            told = describe_failure(seen.node.name, failure)
-            plan = replace(plan, halts=told, resumes=False)
+            halt = describe_failure(seen.node.name, failure)
+            plan = replace(plan, halts=halt, resumes=False)
         return plan
     evicts = pool.spec.rollout.stale_workloads is StaleWorkloadPolicy.EVICT
     return plan_stale(seen, plan, ctx) if evicts else plan

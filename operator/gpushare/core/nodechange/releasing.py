@@ -60,7 +60,7 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
             left = change.failure.at + JOB_PATIENCE - ctx.now
             if (job := find_removing_job(seen)) is not None and left > timedelta():
                 return _plan_wait_for_job(seen, f"Waiting for Job {job} to end", left)
-            # Its cards could be given out twice: whoever takes the node over must look first.
+            # The node's cards could be allocated twice: its next owner must check it first.
             note = "The last change of the node failed"
             if seen.is_out_of_service:
                 note = f"{note}, and it stays cordoned"
@@ -69,7 +69,7 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
             policy = build_policy(pool, seen.node, ctx.timing)
             if pool is not None:
                 policy = agree_on_policy(seen, pool, policy)
-            # No pod is evicted for a pool that has the node no more.
+            # No pod is evicted for a pool that no longer has the node.
             waits = WorkloadPolicy.CORDON_AND_WAIT
             policy = replace(policy, rolls_back=False, workloads=waits)
             step = Step(seen, policy, ctx)
@@ -108,8 +108,8 @@ def _plan_given_back(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> S
     """Plan the node as a member of a pool that specifies the node's state after the release."""
     target, removed = _find_target(seen, pool)
     if target is None:
-        found = extend_initial_values(seen.records.initial_values, seen.node, names.MODE_LABELS)
-        labels = sorted((key, value) for key, value in found.items() if value is not None)
+        initial = extend_initial_values(seen.records.initial_values, seen.node, names.MODE_LABELS)
+        labels = sorted((key, value) for key, value in initial.items() if value is not None)
         shown = ", ".join(f"{key}={value}" for key, value in labels)
         message = (
             f"The labels that the node had at first ({shown}) are no known mode and cannot be "
@@ -136,23 +136,24 @@ def _find_target(seen: NodeSnapshot, pool: Pool) -> tuple[Pool | None, tuple[str
     """
     if pool.spec.deletion_policy is DeletionPolicy.WHOLE_CARD:
         return _derive(pool, Schedule.DEFAULT, None), (names.LABEL_POOL,)
-    # A key that was never ours says what was found, too: the mode that is restored may write it.
-    found = extend_initial_values(seen.records.initial_values, seen.node, names.MODE_LABELS)
-    labels = {key: value for key, value in found.items() if value is not None}
-    schedule, placement = find_schedule(pool.spec.edition, labels), found.get(names.LABEL_PLACEMENT)
+    # Keys that the operator never wrote count, too: the mode that is restored may write them.
+    initial = extend_initial_values(seen.records.initial_values, seen.node, names.MODE_LABELS)
+    labels = {key: value for key, value in initial.items() if value is not None}
+    schedule = find_schedule(pool.spec.edition, labels)
+    placement = initial.get(names.LABEL_PLACEMENT)
     mode = find_mode(pool.spec.edition, schedule)
     if mode is None or placement not in {None, *Placement}:
         return None, ()
     target = _derive(pool, mode.schedule, Placement(placement) if placement else None)
-    absent = {key for key, value in found.items() if value is None}
-    if found.get(names.LABEL_POOL) != pool.name:
+    absent = {key for key, value in initial.items() if value is None}
+    if initial.get(names.LABEL_POOL) != pool.name:
         absent.add(names.LABEL_POOL)
     return target, tuple(sorted(absent))
 
 
 def _derive(pool: Pool, schedule: ModeName, placement: Placement | None) -> Pool:
     allowed = placement if EDITIONS[pool.spec.edition].has_placement else None
-    # A node that leaves is not rolled back to what it is to leave.
+    # A node that leaves its pool is not rolled back to the mode that it is to leave.
     rollout = pool.spec.rollout.model_copy(update={"on_failure": FailurePolicy.HALT})
     update = {"schedule": schedule, "placement": allowed, "rollout": rollout}
     spec = pool.spec.model_copy(update=update)
@@ -166,9 +167,9 @@ def _plan_release(
     if (action := _note_unknown(seen, ctx)) is not None:
         return seen.plan(NodeState.UPDATING, Reason.RELEASING, action.message, action)
     remove = {key: labels[key] for key in removed if key in labels and key in seen.node.owned}
-    if (said := labels.get(names.LABEL_ISOLATION_VERIFIED)) is not None:
-        # Whoever wrote it: from now on nobody vouches for what it says.
-        remove[names.LABEL_ISOLATION_VERIFIED] = said
+    if (verified := labels.get(names.LABEL_ISOLATION_VERIFIED)) is not None:
+        # Removed whoever wrote it: after the release nobody keeps its value true.
+        remove[names.LABEL_ISOLATION_VERIFIED] = verified
     release = ReleaseNode(seen.node.name, seen.node.uid, remove, note)
     gone = f" and removes {', '.join(remove)}" if remove else ""
     message = f"The operator releases the node{gone}"

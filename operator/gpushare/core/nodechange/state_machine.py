@@ -1,8 +1,8 @@
-"""A node's change as a state machine: its phases, and for each its rules in their order.
+"""Defines a node's change as a state machine: its phases, each with its rules in their order.
 
-The first rule that applies wins, and the last of a phase always applies. The phase is read from the
-node's records, also by a process that restarts: Stable without a change or with one to be tried
-again (Deferred), Failed if the change has a failure. `core/rollout/budget.py` admits the starts.
+The first rule that applies decides, and the last rule of a phase always applies. The phase is read
+from the node's records, so that it survives a restart: Stable without a change or with one to be
+tried again (Deferred), Failed if the change has a failure. `core/rollout/budget.py` admits starts.
 
 What happens when     Stable    Cordoned               Labelled to Restarting     Failed
 a user uncordons it   nothing   aborted                cordoned again             cordoned again
@@ -11,13 +11,14 @@ it becomes NotReady   no start  aborted                the deadline runs; if it 
 a GPU pod is bound    no start  aborted or waited for  waited for, see below      no rollback yet
 another is at work    no start  stays cordoned         stays cordoned, see below  no rollback yet
 pool deleted, Retain  released  aborted, released      finished, released         released, cordoned
-CordonAndWait, Evict: a change starts beside pods, and waits for them or evicts them. From Labelled
-on, recording the plugin's pods and the module's removal wait for pods, the end for another mode's.
-No deadline runs while pods are waited for, nor, until the node is NotReady, while a user is. While
-another controller works on the node none runs either, and its uncordon is undone; before Labelled,
-any other uncordon aborts. An abort back to a failed change leaves the node cordoned. WholeCard and
-Restore end a labelled change first (`releasing.py`). The end uncordons: new plugin and resource are
-there, the old ones gone (deviceplugin/verification.py).
+With CordonAndWait and Evict a change starts although pods run, and waits for them or evicts them.
+From Labelled on, recording the plugin's pods and removing the module wait for pods; completing the
+change waits for pods of another mode. No deadline runs while the change waits for pods or, as long
+as the node is Ready, for a user. None runs while another controller works on the node either, and
+an uncordon meanwhile is undone; before Labelled, any other uncordon aborts. An abort back to a
+failed change leaves the node cordoned. WholeCard and Restore complete a labelled change first
+(`releasing.py`). Completing uncordons the node: the new plugin and resource are there, and the old
+ones gone (deviceplugin/verification.py).
 """
 
 from collections.abc import Callable, Iterable
@@ -43,7 +44,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Rule(Generic[S]):
-    """One rule; the first line of `decide`'s docstring says what it does, and when."""
+    """A rule of a phase; the first line of `decide`'s docstring says what it does, and when."""
 
     name: str
     decide: Callable[[S], StepResult | None]

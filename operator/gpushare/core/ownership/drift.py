@@ -199,5 +199,5 @@ def _find_wait(drift: Drift, now: datetime) -> timedelta | None:
     """Return how long to wait before one more write keeps the pace; None where it does now."""
     if len(drift.writes) < WRITES_PER_PACE:
         return None
-    left = min(drift.writes[0] + PACE - now, PACE)
-    return left if left > timedelta() else None
+    wait = min(drift.writes[0] + PACE - now, PACE)
+    return wait if wait > timedelta() else None

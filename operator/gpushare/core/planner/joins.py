@@ -119,8 +119,8 @@ def read_end(context: NodeContext, pool: Pool) -> JoinEnd | None:
     applied = context.seen.records.applied
     if change is not None and change.is_under_way and change.initializing and change.failure:
         failure = change.failure
-        told = describe_failure(node.name, failure)
-        return JoinEnd(failure.at, told, failure.attempt == build_attempt(pool, node.retry))
+        message = describe_failure(node.name, failure)
+        return JoinEnd(failure.at, message, failure.attempt == build_attempt(pool, node.retry))
     if applied is None or applied.joined_at is None or applied.pool != pool.name:
         return None
     return JoinEnd(applied.joined_at)

@@ -379,7 +379,7 @@ class Planner:
         else:
             pool_state.record(plan)
 
-    # One node.
+    # The plan of one node.
 
     def _plan(self, task: Task, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
         context = task.context
@@ -395,7 +395,7 @@ class Planner:
             plan = suppress(plan, context, pool, ctx)
         return explain_refusal(plan, context)
 
-    # What is kept between passes.
+    # State that is kept between passes.
 
     def _sort(self, pools: tuple[Pool, ...]) -> None:
         """Refresh what is derived from the pools' specs, where the pools have changed."""

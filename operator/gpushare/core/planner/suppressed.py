@@ -33,8 +33,8 @@ def suppress(
     would = begun.message
     if isinstance(begun.action, ApplyNode):
         would += f". {_list_labels(context, pool)}"
-    told = f"spec.reconcile is {pool.spec.reconcile}, not Enforce: nothing is changed"
-    message = f"{told}. Next step: {would}"
+    why = f"spec.reconcile is {pool.spec.reconcile}, not Enforce: nothing is changed"
+    message = f"{why}. Next step: {would}"
     if pool.observes:
         reason = Reason.WOULD_CHANGE
     elif change is not None and change.is_under_way and plan.start is None:

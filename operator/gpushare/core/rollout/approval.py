@@ -18,8 +18,8 @@ def find_approval(pool: Pool, kinds: Collection[ChangeKind]) -> Approval | None:
     if rollout.approval is ApprovalPolicy.AUTOMATIC or not rollout.approved_plan:
         return None
     if rollout.approved_plan == hash_kinds(kinds):
-        agreed = sorted(str(kind) for kind in kinds if kind.is_done)
-        return Approval(hash=rollout.approved_plan, kinds=tuple(agreed))
+        approved = sorted(str(kind) for kind in kinds if kind.is_done)
+        return Approval(hash=rollout.approved_plan, kinds=tuple(approved))
     plan = pool.status.plan
     if plan is None or plan.approved is None or plan.approved.hash != rollout.approved_plan:
         return None

@@ -46,8 +46,8 @@ class ChangeKind:
         return self.outcome is Outcome.REQUIRES_TEARDOWN
 
     def __str__(self) -> str:
-        told = f"{self.change}: {self.outcome}; workloads {self.workloads}"
-        return f"{told}; {self.teardown}" if self.teardown else told
+        text = f"{self.change}: {self.outcome}; workloads {self.workloads}"
+        return f"{text}; {self.teardown}" if self.teardown else text
 
 
 def hash_kinds(kinds: Iterable[ChangeKind]) -> str:

@@ -21,14 +21,14 @@ def find_started(
     """
     if not pool.start_now:
         return None
-    before, left = pool.status.started_now, {str(kind) for kind in kinds if kind.is_done}
+    before, remaining = pool.status.started_now, {str(kind) for kind in kinds if kind.is_done}
     if before is not None and before.value == pool.start_now:
-        is_over = not is_changing and left.isdisjoint(before.kinds)
+        is_over = not is_changing and remaining.isdisjoint(before.kinds)
         return before.model_copy(update={"kinds": ()}) if is_over else before
     plan_hash, _, said_at = pool.start_now.partition("@")
     is_meant = plan_hash == hash_kinds(kinds) and _is_recent(said_at, now)
     return StartedNow(
-        value=pool.start_now, kinds=tuple(sorted(left))[:MOST_KINDS] if is_meant else ()
+        value=pool.start_now, kinds=tuple(sorted(remaining))[:MOST_KINDS] if is_meant else ()
     )
 
 

@@ -87,7 +87,7 @@ def judge_windows(
     if holding:
         ends = [each.until for each in holding if each.until is not None]
         refusal = Cause(
-            Reason.ROLLOUT_FROZEN, _tell_freeze(pool, holding[0], is_own=holding[0] is own)
+            Reason.ROLLOUT_FROZEN, _explain_freeze(pool, holding[0], is_own=holding[0] is own)
         )
         return WindowState(now, min(ends, default=None), needed, refusal, lets_go=True)
     if not windows:
@@ -130,7 +130,7 @@ def describe_moment(zone: ZoneInfo, moment: datetime) -> str:
     return f"{moment.astimezone(zone):%a %Y-%m-%d %H:%M} {zone.key}"
 
 
-def _tell_freeze(pool: Pool, freeze: Freeze, *, is_own: bool) -> str:
+def _explain_freeze(pool: Pool, freeze: Freeze, *, is_own: bool) -> str:
     until = f" until {freeze.until.isoformat(timespec='seconds')}" if freeze.until else ""
     if is_own:
         what = f"The rollout is frozen{until}: {freeze.reason}"

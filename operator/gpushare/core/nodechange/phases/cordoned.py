@@ -219,13 +219,13 @@ def _has_come_early(seen: NodeSnapshot, change: Change) -> bool:
     from_mode, to = get_mode(change.edition, change.from_mode), change.mode
     if change.teardown is not None or from_mode.plugin == to.plugin or not to.reads_label:
         return False
-    said, reading = find_schedule(change.edition, seen.node.labels), seen.reading
+    labelled_mode, reading = find_schedule(change.edition, seen.node.labels), seen.reading
     is_known = (
         reading is not None
         and reading.applied.is_of(to)
         and not (reading.applied.needs_restart or reading.is_replaced)
     )
-    return not is_known and said != change.to and bool(running_plugins(seen.pods, to))
+    return not is_known and labelled_mode != change.to and bool(running_plugins(seen.pods, to))
 
 
 def plan_uncordon(seen: NodeSnapshot, *, why: str, change: Change | None = None) -> ApplyNode:
@@ -275,7 +275,7 @@ def _may_serve_another(seen: NodeSnapshot, change: Change) -> bool:
         # No record says what the plugin that runs has read.
         return bool(running_plugins(seen.pods, from_mode))
     if reading.applied.is_of(from_mode):
-        # What failed was the restart of one that had read foreign labels.
+        # The failed change was the restart of a plugin that had read foreign labels.
         restarts = reading.applied.needs_restart or reading.running != reading.applied.plugins
         return bool(reading.running) and restarts
     transition = find_transition(change.edition, reading.applied.schedule, change.from_mode)

@@ -25,10 +25,12 @@ def wait_for_maintenance(step: Step) -> StepResult | None:
         begins = "since" if is_cordoned else "labelled_at"
         action = step.write_change(message, maintenance=None, **{begins: step.ctx.now})
         return step.updating(Reason.UPDATING, message, action)
-    found = Maintenance.CORDONED_AGAIN if is_open else change.maintenance or Maintenance.AT_WORK
+    maintenance = (
+        Maintenance.CORDONED_AGAIN if is_open else change.maintenance or Maintenance.AT_WORK
+    )
     plan = step.blocked(at_work)
-    if change.failure is not None or (found is change.maintenance and not is_open):
+    if change.failure is not None or (maintenance is change.maintenance and not is_open):
         # After a failure no deadline runs, and each uncordon is undone anyway.
         return plan
     message = f"{'cordoned again' if is_open else 'stays cordoned'}: {at_work.message}"
-    return replace(plan, action=step.write_change(message, maintenance=found))
+    return replace(plan, action=step.write_change(message, maintenance=maintenance))

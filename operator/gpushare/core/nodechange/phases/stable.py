@@ -108,11 +108,11 @@ def pause_reverts(step: MemberStep) -> StepResult | None:
 
 def revert(step: MemberStep) -> StepResult | None:
     """Restore the labels in force if they were changed while the node waits for a change."""
-    seen, held, applied = step.seen, step.enforced_labels, step.seen.records.applied
+    seen, enforced, applied = step.seen, step.enforced_labels, step.seen.records.applied
     if not step.waits_for_change or applied is None:
         return None
     once_ours = {*(seen.records.initial_values or ()), names.LABEL_ISOLATION_VERIFIED}
-    lost = {key: held[key] for key in held.keys() & once_ours - seen.node.owned}
+    lost = {key: enforced[key] for key in enforced.keys() & once_ours - seen.node.owned}
     if lost.items() <= seen.node.labels.items():
         return None
     applied = applied.model_copy(update=note_readings(seen, step.ctx))
@@ -133,12 +133,12 @@ def note_restart(step: MemberStep) -> StepResult | None:
     It has read the labels of the mode in force, which the node has and the operator owns. Without
     the record, it might have read a label that is written later.
     """
-    seen, held, applied = step.seen, step.enforced_labels, step.seen.records.applied
+    seen, enforced, applied = step.seen, step.enforced_labels, step.seen.records.applied
     if not step.waits_for_change or applied is None or applied.restart_pending:
         return None
     mode = applied.mode
-    intact = held.items() <= seen.node.labels.items() and held.keys() <= seen.node.owned
-    if not intact or not mode.labels.items() <= held.items():
+    intact = enforced.items() <= seen.node.labels.items() and enforced.keys() <= seen.node.owned
+    if not intact or not mode.labels.items() <= enforced.items():
         return None
     if applied.mode_unknown and verify_mode(seen, mode, step.ctx):
         return None
@@ -277,8 +277,8 @@ def report_eviction_disabled(step: MemberStep) -> StepResult | None:
     evicts = step.policy.workloads is WorkloadPolicy.EVICT
     if step.workloads is None or not evicts or step.ctx.may_evict:
         return None
-    told = step.eviction_disabled(step.workloads)
-    return step.waiting(told.state, told.reason, told.message)
+    report = step.eviction_disabled(step.workloads)
+    return step.waiting(report.state, report.reason, report.message)
 
 
 def wait_for_node(step: MemberStep) -> StepResult | None:
@@ -332,8 +332,8 @@ def stop_without_record(step: MemberStep) -> StepResult | None:
         is_unchanged = names.MODE_LABELS.isdisjoint(node.owned)
     if node.owns_cordon and (is_unchanged or step.removals != seen.records.drift):
         records = seen.records.model_copy(update={"drift": step.removals})
-        told = "the record of the change is removed again and again"
-        plan = replace(plan, action=write_records(seen, records, told, cordon=not is_unchanged))
+        why = "the record of the change is removed again and again"
+        plan = replace(plan, action=write_records(seen, records, why, cordon=not is_unchanged))
     return plan
 
 

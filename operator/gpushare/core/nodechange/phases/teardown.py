@@ -61,7 +61,7 @@ def find_teardown_refusal(node: Node, policy: Policy, ctx: ReconcileContext) -> 
             return None
         return Cause(
             Reason.REQUIRES_TEARDOWN,
-            f"To start, run {_annotate(node, _START)}{_tell_word(node)}",
+            f"To start, run {_annotate(node, _START)}{_describe_unexpected_value(node)}",
         )
     return None if ctx.may_tear_down else Cause(Reason.TEARDOWN_DISABLED, _SWITCH)
 
@@ -148,8 +148,8 @@ def has_rebooted(seen: NodeSnapshot, change: Change) -> bool:
 
 def spend_word(node: Node, teardown: Teardown) -> Teardown:
     """Return `teardown`, with a `done` annotation that the node already has marked as consumed."""
-    is_said = node.teardown == names.TEARDOWN_DONE
-    return teardown.model_copy(update={"consumed": True if is_said else None})
+    is_set = node.teardown == names.TEARDOWN_DONE
+    return teardown.model_copy(update={"consumed": True if is_set else None})
 
 
 def waits_for_user(step: Step) -> bool:
@@ -170,9 +170,9 @@ def note_progress(step: Step) -> StepResult | None:
     up = teardown.model_copy(update={"not_ready": None})
     if (consumed := _is_consumed(step)) is not bool(teardown.consumed):
         message = f"{_DONE} {'was set too early' if consumed else 'is no longer set'}"
-        told = teardown.model_copy(update={"consumed": consumed or None})
+        updated = teardown.model_copy(update={"consumed": consumed or None})
         # An annotation that users write and remove again does not extend the deadline.
-        return _write(step, message, teardown=told, labelled_at=change.labelled_at)
+        return _write(step, message, teardown=updated, labelled_at=change.labelled_at)
     if not change.boot_id and node.boot_id:
         return _write(step, "The boot of the node is recorded", boot_id=node.boot_id)
     if change.phase is not ChangePhase.REBOOTED and has_rebooted(seen, change):
@@ -214,14 +214,14 @@ def remove_module(step: Step) -> StepResult | None:
     reason, node = Reason.MODULE_REMOVAL, seen.node.name
     job = _find_job(seen, change, JobPhase.UNINSTALL)
     if job is not None and job.state is JobState.FAILED:
-        message = f"The kernel module was not removed. {_tell_failed(job)}"
+        message = f"The kernel module was not removed. {_explain_failed(job)}"
         return seen.plan(NodeState.FAILED, Reason.TEARDOWN_FAILED, message)
     if job is not None:
         return step.updating(reason, f"Job {job} removes the kernel module")
     if step.late_pods is not None:
         return step.wait_for_pods(step.late_pods)
     if installer := _find_installer(seen):
-        return step.updating(reason, _tell_installer(step, installer))
+        return step.updating(reason, _explain_installer(step, installer))
     if policy.teardown is TeardownPolicy.MANUAL:
         message = (
             "Remove the kernel module, reboot the node, and wait for its reason "
@@ -266,7 +266,7 @@ def verify_module(step: Step) -> StepResult:
     job = _find_job(seen, change, JobPhase.VERIFY)
     if job is not None and job.state is JobState.FAILED:
         message = (
-            f"The kernel module is not verified to be gone after the reboot. {_tell_failed(job)}"
+            f"The kernel module is not verified to be gone after the reboot. {_explain_failed(job)}"
         )
         return seen.plan(NodeState.FAILED, Reason.MODULE_STILL_LOADED, message)
     if job is not None:
@@ -278,9 +278,9 @@ def verify_module(step: Step) -> StepResult:
     if running := find_removing_job(seen):
         return step.updating(reason, f"Waiting for Job {running} to end")
     if installer := _find_installer(seen):
-        return step.updating(reason, _tell_installer(step, installer))
+        return step.updating(reason, _explain_installer(step, installer))
     if is_manual:
-        message = _tell_verification(seen.node, change)
+        message = _explain_verification(seen.node, change)
         return seen.plan(NodeState.BLOCKED, reason, message)
     if not seen.node.ready:
         return step.updating(reason, "The node has rebooted, but is not Ready yet")
@@ -308,9 +308,9 @@ def _is_gone(step: Step) -> bool:
     """Return whether the module was verified to be gone in the boot that followed its removal."""
     if _is_complete(_find_job(step.seen, step.change, JobPhase.VERIFY)):
         return True
-    is_said = step.seen.node.teardown == names.TEARDOWN_DONE
+    is_set = step.seen.node.teardown == names.TEARDOWN_DONE
     is_manual = step.policy.teardown is TeardownPolicy.MANUAL
-    return is_manual and is_said and not _is_consumed(step)
+    return is_manual and is_set and not _is_consumed(step)
 
 
 def _is_consumed(step: Step) -> bool:
@@ -352,33 +352,33 @@ def _find_installer(seen: NodeSnapshot) -> str:
     return min((pod.daemonset for pod in seen.pods if pod.daemonset in INSTALLERS), default="")
 
 
-def _tell_installer(step: Step, installer: str) -> str:
+def _explain_installer(step: Step, installer: str) -> str:
     return (
         f"Waiting for DaemonSet {step.ctx.name_of(installer)} to leave the node: it would load the "
         f"kernel module again. {advise_pods(step.seen.node, step.ctx, installer)}"
     )
 
 
-def _tell_failed(job: Job) -> str:
+def _explain_failed(job: Job) -> str:
     return f"`kubectl logs -n {job.namespace} job/{job.name}` shows why ({job.message})"
 
 
-def _tell_verification(node: Node, change: Change) -> str:
+def _explain_verification(node: Node, change: Change) -> str:
     assert change.teardown is not None
     if change.teardown.consumed:
         return f"The node has rebooted, but {_EARLY}. First run {_annotate(node, _START)}"
     return (
         f"The node has rebooted. On it, `{_CHECK}` must print nothing. Then run "
-        f"{_annotate(node, _DONE)}{_tell_word(node)}"
+        f"{_annotate(node, _DONE)}{_describe_unexpected_value(node)}"
     )
 
 
-def _tell_word(node: Node) -> str:
+def _describe_unexpected_value(node: Node) -> str:
     """Return a message if the teardown annotation has an unexpected value; else empty."""
     if node.teardown in ("", names.TEARDOWN_START):
         return ""
-    said = ascii(node.teardown[:_WORD_CHARACTERS])[: 2 * _WORD_CHARACTERS]
-    return f". {names.ANNOTATION_TEARDOWN} is now {said}, which is not expected"
+    shown = ascii(node.teardown[:_WORD_CHARACTERS])[: 2 * _WORD_CHARACTERS]
+    return f". {names.ANNOTATION_TEARDOWN} is now {shown}, which is not expected"
 
 
 def _annotate(node: Node, annotation: str) -> str:
