@@ -362,6 +362,10 @@ class Disturbances(MaintenanceController):
                 name, rollout=patient, device_plugin=device_plugin, isolation_teardown=teardown
             )
             self.retry_pool(name)
+            if pool.deleting:
+                spec = pool.spec.model_dump() | {"rollout": patient}
+                update = {"spec": PoolSpec.model_validate(spec), "generation": pool.generation + 1}
+                self.cluster = sim.put_pool(self.cluster, pool.model_copy(update=update))
         self.cluster = replace(self.cluster, freeze=None)
         self.end_pods()
         for daemonset in self.cluster.missing:

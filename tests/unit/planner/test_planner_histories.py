@@ -42,6 +42,8 @@ ENOUGH_STEPS = 600
 """Of the way to rest: passes, writes and waits."""
 ENOUGH_EDGES = 60
 """Of windows, which open and close for ever; in each, at least one node is changed."""
+EDGES_OF_A_DAY = 220
+"""At most so many do the windows of two pools have in a day."""
 MANY = 400
 """Among so many histories each rule of a node's change is reached."""
 
@@ -273,18 +275,19 @@ class Histories(Disturbances):
             self.checker.expect_closed(self.cluster)
             due = simulated_kubelets.next_due(self.cluster)
             # The controller looks again in any case; a pool that is being deleted waits for that.
+            states = self.operator.planner.pool_states
+            windows = {name: each.windows for name, each in states.items() if each.windows}
             deleting = any(pool.deleting for pool in self.cluster.pools.values())
             later = self.cluster.now + self.operator.timing.release_patience if deleting else None
             moments = [moment for moment in (requeue_at, due, later) if moment is not None]
-            states, due = self.operator.planner.pool_states, min(moments, default=None)
-            windows = {name: each.windows for name, each in states.items() if each.windows}
+            due = min(moments, default=None)
             edges.update(name for name, each in windows.items() if each.until == due)
             # The windows of one pool open often, and those of another that waits but once a day.
             waiting = {
                 name for name, each in windows.items() if states[name].pending and each.until
             }
-            has_waited = all(edges[name] > 1 for name in waiting)
-            if due is None or (edges.total() > ENOUGH_EDGES and has_waited):
+            is_long = all(edges[name] > 1 for name in waiting)
+            if due is None or edges.total() > (ENOUGH_EDGES if is_long else EDGES_OF_A_DAY):
                 return
             seconds = (due - self.cluster.now).total_seconds()
             self.cluster = simulated_kubelets.elapse(self.cluster, max(seconds, 0))
