@@ -147,7 +147,7 @@ def test_a_pod_that_shares_its_card_with_nobody_needs_one_that_is_free_as_a_whol
     [
         (a_view(room=None), "not known yet"),
         (a_view(room=a_room([(4, 8)])), "no card has 8 GiB free"),
-        (a_view(nodes=0), "no node with cards yet"),
+        (a_view(nodes=0), "no node with usable cards yet"),
         (a_view(room=Room(largest_card=4, total=4)), "the largest card has 4"),
     ],
 )

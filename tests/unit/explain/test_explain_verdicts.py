@@ -57,7 +57,7 @@ OBSERVING = a_view("x", closed=Reason.POOL_OBSERVES)
         (POD, a_view("x", on_request=True), ROOMY, Reason.ON_REQUEST_ONLY, "that request it"),
         (POD, DELETING, ROOMY, Reason.POOL_DELETING, "it is being deleted"),
         (POD, OBSERVING, ROOMY, Reason.POOL_OBSERVES, "reconcile is Observe"),
-        (POD, a_view("x", nodes=0), ROOMY, Reason.NO_ROOM, "it has no node with cards yet"),
+        (POD, a_view("x", nodes=0), ROOMY, Reason.NO_ROOM, "it has no node with usable cards yet"),
         (POD, a_view("x", room=None), ROOMY, Reason.CAPACITY_UNKNOWN, "is not known yet"),
         (IN_A, a_view("x"), ZONE_A, Reason.NODE_LABELS_UNKNOWN, "no node is known to have"),
         (IN_A, a_labelled_view("x", {"zone": "b"}), ZONE_A, Reason.EXCLUDED_BY_POD, "b, not a"),

@@ -203,7 +203,7 @@ def _explain_aside(request: AdmissionRequest, decision: AdmissionDecision) -> st
 def _explain_fit(request: AdmissionRequest, pool: PoolView) -> str:
     """Say what room `pool` has for the pod, with the number that decides."""
     if pool.nodes == 0:
-        return "it has no node with cards yet"
+        return "it has no node with usable cards yet"
     if pool.room is None or (figures := measure(request, pool)) is None:
         return "its free memory is not known yet"
     asked, unit = f"{figures.asked} {figures.unit}", figures.unit

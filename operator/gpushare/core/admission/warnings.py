@@ -146,7 +146,7 @@ def _find_card_count_warnings(pod: PodRequest, pool: PoolView) -> Iterator[str]:
 
 def _explain_wait(pod: PodRequest, pool: PoolView, fit: Fit) -> str:
     if pool.nodes == 0:
-        return "it has no node with cards yet"
+        return "it has no node with usable cards yet"
     if pool.room is None or fit is Fit.UNKNOWN:
         return "its free memory is not known yet"
     units, cards = ask_per_card(pod, pool)
