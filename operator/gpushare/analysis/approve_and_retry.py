@@ -31,7 +31,7 @@ class NotCalledForError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What is to be written, and what it is for; nothing where it is set already."""
+    """Annotation value to write, and its purpose; no value where it is set already."""
 
     value: str
     about: str

@@ -9,9 +9,9 @@ from io import StringIO
 import typer
 
 _VARIABLE = "_GPUSHARE_COMPLETE"
-"""Set by a shell's script to what it wants."""
+"""Variable by which a shell's script selects what is printed."""
 _FILES, _NO_FILES = 0, 4
-"""What kubectl is to offer besides, as its own completion counts (ShellCompDirective of cobra)."""
+"""Directives for kubectl's completion: with files, without (ShellCompDirective of cobra)."""
 _KUBECTL_SCRIPT = """\
 #!/bin/sh
 # For `kubectl gpushare`: as kubectl_complete-gpushare on PATH, executable.

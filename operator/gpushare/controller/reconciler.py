@@ -58,8 +58,9 @@ log = logging.getLogger(__name__)
 COALESCE_SECONDS = 0.05
 """Changes come in bursts; one pass answers all that came within this time."""
 STANDSTILL_SECONDS = 600.0
-"""So much longer than the longest planned pause means that the loop hangs. A pass makes up to five
-calls one after the other, each of which an API server may hold off for 60 s and answer after 30."""
+"""A pause that is longer than the longest planned one by this means that the loop hangs. A pass
+makes up to five calls one after the other, each of which an API server may hold off for 60 s and
+answer after 30."""
 CONFLICT_SECONDS = 0.2
 _AGAIN = "It is tried again automatically"
 EVICTION_RETRY_SECONDS = 5.0

@@ -87,7 +87,7 @@ class _Group:
 
 
 _Key = tuple[Carried, str, str]
-"""What is carried, and the pool that was, or else the node pool."""
+"""Carried configuration, with the former pool or, without one, the node pool."""
 
 
 def group_nodes(labelled: Labelled) -> tuple[tuple[AdoptedPool, ...], tuple[Note, ...]]:

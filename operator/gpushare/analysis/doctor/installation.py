@@ -33,7 +33,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who holds the controllers' Lease, and when it was last renewed."""
+    """Holder of the controllers' Lease, and the time of its last renewal."""
 
     holder: str
     renewed: datetime | None

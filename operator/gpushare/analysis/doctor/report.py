@@ -48,7 +48,7 @@ class Installation:
 
     @property
     def is_inhabited(self) -> bool:
-        """Whether a process of it is, or was, in its namespace, or that can't be read."""
+        """Whether the namespace has, or had, a process of the operator, or can't be read."""
         return bool(self.deployments) or self.leader is not None
 
     @property

@@ -21,10 +21,10 @@ _ADDED_REMEDY = (
     "webhook.annotations (docs/upgrade.md)"
 )
 _URL = re.compile(r"(https://[^/?#]+)/mutate-pods")
-"""What the chart's webhook.url may make of it."""
+"""URL of the webhook as the chart's value webhook.url sets it."""
 _NAMESPACE = "kubernetes.io/metadata.name"
 _ENFORCED_KEYS = frozenset({"control-plane", "kubernetes.azure.com/managedby"})
-"""Of AKS's own namespaces, which its admissions enforcer excludes."""
+"""Labels of AKS's own namespaces, which its admissions enforcer excludes."""
 _EXCLUDING = frozenset({"NotIn", "DoesNotExist"})
 SOON = timedelta(days=14)
 _OTHER_NAMESPACE = "Try another namespace with -n"

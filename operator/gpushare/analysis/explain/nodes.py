@@ -97,7 +97,7 @@ class NodeExplanation:
     pool: str | None
     """The pool that has it; empty where that is deleted, None where no pool has it."""
     claimants: tuple[Claimant, ...] | None
-    """Who has it first, then by name; None where what is planned is not known."""
+    """Pools whose selectors match, the owner first, then by name; None without a plan."""
     edition: Edition | None
     """Edition of the node's pool, or else of its labels; None where neither has one."""
     labelled: ModeName

@@ -69,7 +69,7 @@ class PodExplanation:
     request: PodRequest
     """The pod's requests and selections."""
     decision: AdmissionDecision | None
-    """What admission decides of it now; None where the pools or the namespace are not known."""
+    """Decision that admission would make now; None where pools or namespace are not known."""
     verdicts: tuple[PoolVerdict, ...]
     past: PastDecision | None = None
     """The decision when the pod was created."""

@@ -45,7 +45,7 @@ class PoolForecast:
     """Nodes that are not as the pool says, or leave it; by wave and name."""
     duration: DurationForecast | None
     limits: tuple[Finding, ...] = ()
-    """What its mode can't do on the nodes of its steps, and pods there that nobody counts."""
+    """Limits of the pool's mode on the nodes of its steps, and uncounted pods there."""
     calendar: Calendar | None = None
     """The pool's waves by window; None without windows or waves."""
 

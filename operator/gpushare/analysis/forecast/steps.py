@@ -54,7 +54,7 @@ class NodeForecast:
     pods: tuple[str, ...] = ()
     """Pods that must be gone before its change."""
     evicted: tuple[str, ...] = ()
-    """Those of them that are evicted, and stale ones."""
+    """Those of `pods` that the operator evicts, with the stale ones."""
     wave: int | None = None
     """Wave of the node: 0 needs none, 1 is the first; None where it is unknown."""
 

@@ -11,7 +11,7 @@ from gpushare.settings import Variable
 
 Json = dict[str, Any]
 Lacks = Mapping[Kind, str]
-"""What the answer lacks if the user may not list a kind, by kind."""
+"""Parts that the answer lacks if the user may not list a kind, by kind."""
 OF_STACKS: Lacks = {
     Kind.CONFIGMAPS: "which cards are unhealthy (from ConfigMaps of kube-system): all are shown as "
     "healthy",
@@ -21,7 +21,7 @@ OF_STACKS: Lacks = {
     Kind.PLUGINCONFIGS: "what pools of the NVIDIA edition need (from the namespace of NVIDIA's "
     "device plugin)",
 }
-"""What an answer lacks without the kinds that describe plugins and other stacks."""
+"""Parts that the answer lacks without the kinds that describe plugins and other stacks."""
 
 
 def build_answer(

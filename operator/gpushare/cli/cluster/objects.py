@@ -28,7 +28,7 @@ from gpushare.settings import Variable
 ATTEMPTS = 3
 PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 5.0
-"""Who waits at a terminal wants to know why, and may try again."""
+"""Short: a user who waits at a terminal can try again after the error is shown."""
 PATHS: Mapping[Kind, str] = {
     Kind.NODES: "api/v1/nodes",
     Kind.PODS: "api/v1/pods",

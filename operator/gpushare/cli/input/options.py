@@ -41,7 +41,7 @@ class Printed(StrEnum):
 
 
 class Unisolated(StrEnum):
-    """What nodes of the Basic edition with isolation off become."""
+    """Target mode of Basic nodes whose isolation is off."""
 
     CGPU = "cgpu"
     SHARE = "share"

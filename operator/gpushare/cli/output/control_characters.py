@@ -5,7 +5,7 @@ import re
 CONTROLS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""What makes a terminal do something, or shows text in another order than it has (Unicode Technical
+"""Characters that a terminal obeys, or that change the visual order of text (Unicode Technical
 Report 36, "Bidirectional Text Spoofing"); and halves of characters."""
 
 

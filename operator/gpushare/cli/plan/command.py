@@ -24,7 +24,7 @@ DryRun = Annotated[
 
 
 class PlannedKind(StrEnum):
-    """What a plan is asked for by name."""
+    """Kinds of objects that `plan` takes by name."""
 
     POOL = "pool"
 

@@ -25,15 +25,15 @@ Result = TypeVar("Result")
 PERIOD_SECONDS = 2.0
 """Least seconds from the start of one read to the start of the next."""
 LONGEST_SECONDS = 30.0
-"""The same while they fail: each may start the kubeconfig's credential plugin, which may ask a
-person, and whoever fails too often may be locked out."""
+"""Longest pause after failed reads: each may start the kubeconfig's credential plugin, which may
+ask a person, and an account that fails too often may be locked out."""
 SHARE = 3
 """A third of the time is spent on reading, at most: a large cluster's API server is asked less
 often."""
 
 
 class Feed:
-    """What was read of a cluster last, and since when it can't be read.
+    """The last reading of a cluster, and the time since which it can't be read.
 
     `source` names it for a user; `cluster` is the first reading. A snapshot has no `read`: it
     never changes. Nothing is read while no page asks.

@@ -88,7 +88,7 @@ class PoolView:
     published_keys: tuple[str, ...] = ()
     """Keys of the labels that its status publishes of its present nodes."""
     combinations: tuple[Mapping[str, str], ...] = field(default=(), hash=False)
-    """Those labels: each node has one of these combinations, and of these keys no other label."""
+    """Values of `published_keys` by node: each node has exactly one of these combinations."""
     is_open: bool = True
     """Nodes with other labels may be there, or be added."""
     nodes: int | None = None

@@ -10,7 +10,7 @@ ARRIVAL_SECONDS = 3.0
 """By then a decision is part of any figures that come: the pod is written, the controller has seen
 it, and waits at most so long before it tells its pool's sums again."""
 PATIENCE_SECONDS = 30.0
-"""What no figures show by then never came: a later step refused the pod, or it is gone again."""
+"""After this time a reservation is void: a later step refused the pod, or the pod is gone."""
 
 COUNT_SECONDS = 1.0
 """Seconds between two searches for expired entries, which take time with many pools."""
@@ -21,9 +21,9 @@ class _Reserved:
     """The reservations of one pool."""
 
     shown: str
-    """Which figures were looked at last."""
+    """Time of the pool's figures that were read last."""
     requested: int
-    """What pods asked for by those."""
+    """Units that pods requested according to those figures."""
     units: int = 0
     entries: deque[tuple[float, int]] = field(default_factory=deque)
     """Time and units of each reservation, oldest first."""

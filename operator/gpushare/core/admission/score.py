@@ -15,7 +15,7 @@ from gpushare.editions.registry import EDITIONS
 from gpushare.names import Reason
 
 _DOUBT = 3
-"""What was given away unseen may be so many times as much: other webhooks are only guessed at."""
+"""Factor on this webhook's own assignments: those of other replicas are not known."""
 
 
 class Fit(IntEnum):
@@ -122,7 +122,7 @@ def free_share(room: Room | None, reserved: int) -> float:
 
 
 _Outcome = tuple[str, Fit, tuple[Reason | None, ...]]
-"""Who was chosen, with what fit, and why each of the others lost."""
+"""Chosen pool, its fit, and the reason why each of the others lost."""
 MOST_RANKINGS = 16
 """Kept for each kind of pods: 1 KiB each with 3 pools, 3 KiB with 20, 10 KiB with 100."""
 _WORSE = {Fit.CARD: Reason.RESERVED, Fit.UNKNOWN: Reason.CAPACITY_UNKNOWN}

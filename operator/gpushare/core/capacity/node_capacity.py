@@ -46,7 +46,7 @@ class NodeCapacity:
     is_extended: bool = False
     """Whether a scheduler extender allocates the cards."""
     gpu_resources: tuple[str, ...] = ()
-    """Those of nvidia.com/gpu and nvidia.com/gpu.shared that the node offers instead of memory."""
+    """Resources in place of memory that the node offers: nvidia.com/gpu, nvidia.com/gpu.shared."""
     compute: int = 0
     """The `aliyun.com/gpu-core.percentage` that the node offers, in percent."""
     host: HostResources = UNLIMITED

@@ -26,7 +26,7 @@ class JoinEnd:
 
     at: datetime
     failure: str = ""
-    """What failed, in a sentence; empty where the mode was verified."""
+    """Cause of the failure, in a sentence; empty where the mode was verified."""
     is_current: bool = True
     """Whether it ended in the present attempt: no new spec or retry annotation since then."""
 

@@ -34,9 +34,9 @@ class LastApplied(Record):
     """The labels are written, and the pool leaves restarting the plugin to a person. It gives the
     mode before until its kubelet restarts, of which nothing tells."""
     mode_unknown: Literal[True] | None = None
-    """Its plugin may have read somebody else's label: nobody knows which mode it gives, until it is
-    another process than `plugins` says. One that follows its label gives another by now, but pods
-    may hold the devices of that one, until a change."""
+    """The plugin may have read another writer's label, so its mode is unknown until `plugins` names
+    another process. A plugin that follows its label serves another mode by now, but pods may hold
+    the devices of the mode before, until a change."""
     reverted: Literal["SamePlugin", "OtherPlugin"] | None = None
     """Somebody else's label was replaced a moment ago: a plugin that is told of from now on may
     have started before that. With a mode of another plugin that is only one that restarted: this

@@ -22,7 +22,7 @@ class ChangeKind:
     workloads: WorkloadPolicy
     """How pods that hold the change up are handled."""
     teardown: str = ""
-    """Who removes the kernel module and who reboots the node; empty for a change without teardown.
+    """Actors that remove the kernel module and reboot the node; empty without teardown.
     """
 
     @property

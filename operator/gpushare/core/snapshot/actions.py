@@ -47,7 +47,7 @@ class ApplyNode:
     message: str
     """The purpose of the write, for the log."""
     is_mode_unsaved: bool = False
-    """It says that nobody knows which mode the plugin gives. Until it is stored the controller
+    """The write records that the plugin's mode is unknown. Until it is stored the controller
     remembers that: what stands on the node by then need not show it any more."""
     lifts_cordon: bool = False
     """Whether the apply must set `unschedulable: false`: an apply without the field would not lift
@@ -155,8 +155,8 @@ class StepResult:
     message: str
     action: Action | None = None
     start: Start | None = None
-    """What begins once the rollout admits it: that depends on the pool's other nodes, and on what a
-    user approved. All else says what holds until then."""
+    """Action that begins once the rollout admits it, by the pool's other nodes and by what a user
+    approved. All other fields hold until then."""
     starts: bool = False
     """The action begins what was admitted."""
     uses_budget: bool = False

@@ -35,7 +35,7 @@ class ClusterSnapshot:
     busy: Collection[str] = frozenset()
     """Nodes to which something is being done just now."""
     starting: Mapping[str, bool] = field(default_factory=dict)
-    """Those of them whose change begins with that, and whether they use the budget up already."""
+    """Nodes of `busy` whose change begins, each with whether it uses the budget already."""
     zeroed: Collection[str] = frozenset()
     """Nodes whose resource was seen at zero during their change."""
     refusals: Mapping[str, Cause] = field(default_factory=dict)

@@ -35,7 +35,7 @@ class WriteOutcome:
     flips: int = 0
     """Labels of ours that somebody else had changed, and that were put back."""
     first_flips: tuple[DriftRevert, ...] = ()
-    """Those of them that the same manager had not changed lately."""
+    """Those of the reverted labels whose manager had not changed them lately."""
     is_cordoned_again: bool = False
     """Somebody had uncordoned the node during its change."""
     conflicts: int = 0

@@ -7,8 +7,8 @@ from gpushare.names import Reason
 SAME_SECONDS = 120.0
 """An Event that comes again within this time is counted on the one that is there."""
 ONCE_SECONDS = 600.0
-"""What is told once is posted again then: an API server forgets Events after an hour, unless told
-otherwise, and refuses those that it has still."""
+"""An Event that is posted once is posted again after this time: an API server forgets Events after
+an hour by default, and refuses one that it still has."""
 AT_ONCE = 25
 """Events of one object in a row, as client-go's limit."""
 REFILL_SECONDS = 10.0
