@@ -155,6 +155,10 @@ fuzz: $(READY) ## Play hundreds of random histories, thousands of pods and calls
 		tests/unit/admission/test_placement_oracle.py tests/unit/admission/test_wild_placement.py \
 		tests/unit/webhook/test_webhook_robustness.py
 
+.PHONY: compare-decisions
+compare-decisions: $(READY) ## Play the same random histories in BEFORE, another checkout, and here; fail where a decision differs (HISTORIES=N)
+	$(BIN)/python -m tests.unit.planner.recorded_decisions --before "$(BEFORE)" --histories $(or $(HISTORIES),5000)
+
 .PHONY: test-faults
 test-faults: $(READY) ## Run storms of a minute each, and other forms of what make test tries once
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build

@@ -357,6 +357,32 @@ def _draw_spec(chance: random.Random) -> dict[str, object]:
     }
 
 
+def play_rollouts(history: Histories, chance: random.Random) -> None:
+    """Play eight rollouts that are interrupted, and the way to rest."""
+    history.begin(
+        edition=chance.choice((*[Edition.PROFESSIONAL] * 2, Edition.BASIC, Edition.NVIDIA)),
+        returning_seconds=chance.choice((1, 5)),
+        reporting_seconds=chance.choice((1, 9)),
+        modes=[chance.choice(SCHEDULES) for _ in NODES],
+        schedule=chance.choice(SCHEDULES),
+        rollout={},
+        is_settled=True,
+        pace=0,
+        working_seconds=chance.choice((5, 100)),
+        may_evict=chance.random() < 0.7,
+        may_tear_down=chance.random() < 0.7,
+    )
+    for _ in range(8):
+        history.roll_out("training", _draw_spec(chance), chance.randrange(2**32))
+        if chance.random() < 0.2:
+            history.mend()
+        if chance.random() < 0.1:
+            conflicts = chance.choice(("Report", "Force"))
+            mode = chance.choice((None, "default"))
+            history.fight_over("training", chance.choice(NODES), mode, conflicts, times=8)
+    history.teardown()
+
+
 @pytest.mark.timeout(1200 + 5 * EXAMPLES)
 def test_in_rollouts_that_are_interrupted_every_promise_holds_and_many_reach_every_rule(
     monkeypatch: pytest.MonkeyPatch,
@@ -366,29 +392,7 @@ def test_in_rollouts_that_are_interrupted_every_promise_holds_and_many_reach_eve
     chance = random.Random(seed)
     Histories.log.watch(monkeypatch)
     for _ in range(EXAMPLES or 2):
-        history = Histories()
-        history.begin(
-            edition=chance.choice((*[Edition.PROFESSIONAL] * 2, Edition.BASIC, Edition.NVIDIA)),
-            returning_seconds=chance.choice((1, 5)),
-            reporting_seconds=chance.choice((1, 9)),
-            modes=[chance.choice(SCHEDULES) for _ in NODES],
-            schedule=chance.choice(SCHEDULES),
-            rollout={},
-            is_settled=True,
-            pace=0,
-            working_seconds=chance.choice((5, 100)),
-            may_evict=chance.random() < 0.7,
-            may_tear_down=chance.random() < 0.7,
-        )
-        for _ in range(8):
-            history.roll_out("training", _draw_spec(chance), chance.randrange(2**32))
-            if chance.random() < 0.2:
-                history.mend()
-            if chance.random() < 0.1:
-                conflicts = chance.choice(("Report", "Force"))
-                mode = chance.choice((None, "default"))
-                history.fight_over("training", chance.choice(NODES), mode, conflicts, times=8)
-        history.teardown()
+        play_rollouts(Histories(), chance)
     # Those of the other tests count, too: it must be the last (`-p no:randomly` in the Makefile).
     if EXAMPLES >= MANY:
         assert not Histories.log.list_unreached()
