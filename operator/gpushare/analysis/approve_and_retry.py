@@ -30,14 +30,14 @@ class NotCalledForError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class RequestedValue:
     """Annotation value to write, and its purpose; no value where it is set already."""
 
     value: str
     about: str
 
 
-def judge_approval(pool: Pool, seen_hash: str) -> Word:
+def judge_approval(pool: Pool, seen_hash: str) -> RequestedValue:
     """Return the hash to approve, which must be `seen_hash` where the user gives one.
 
     An empty one is set already. Raises `NotCalledForError`.
@@ -63,15 +63,15 @@ def judge_approval(pool: Pool, seen_hash: str) -> Word:
     if plan is None or not current:
         raise NotCalledForError(f"pool {pool.name} has nothing left to change")
     if rollout.approved_plan == current:
-        return Word("", plan.summary)
+        return RequestedValue("", plan.summary)
     if _find_reason(pool) not in _WAITING:
         raise NotCalledForError(
             f"nothing in the plan {current} of pool {pool.name} waits for approval: {plan.summary}"
         )
-    return Word(current, plan.summary)
+    return RequestedValue(current, plan.summary)
 
 
-def judge_start_now(pool: Pool, seen_hash: str, now: str) -> Word:
+def judge_start_now(pool: Pool, seen_hash: str, now: str) -> RequestedValue:
     """Return the value of the annotation that starts the plan with `seen_hash` outside the windows.
 
     Empty where it is started already. Raises `NotCalledForError`.
@@ -91,13 +91,13 @@ def judge_start_now(pool: Pool, seen_hash: str, now: str) -> Word:
             f"{name_command(f'retry pool/{pool.name}' if is_contested(pool) else way)}"
         )
     if find_active(pool) and pool.start_now.partition("@")[0] == current:
-        return Word("", plan.summary)
+        return RequestedValue("", plan.summary)
     if window is None or window.state == "Open":
         raise NotCalledForError(
             f"no window holds the changes of pool {pool.name} up. To see what they wait for, run: "
             f"{name_command(f'plan pool {pool.name}')}"
         )
-    return Word(f"{current}@{now}", plan.summary)
+    return RequestedValue(f"{current}@{now}", plan.summary)
 
 
 def is_contested(pool: Pool) -> bool:
@@ -110,63 +110,70 @@ def _find_reason(pool: Pool) -> str:
     return next((c.reason for c in conditions if c.type == Condition.ROLLOUT_COMPLETE), "")
 
 
-def judge_pool_retry(pool: Pool, nodes: Iterable[Node], now: str) -> Word:
+def judge_pool_retry(pool: Pool, nodes: Iterable[Node], now: str) -> RequestedValue:
     """Return `now` for the pool's annotation; empty where all that failed is tried again.
 
-    Raises `NotCalledForError`.
+    Raises `NotCalledForError`, and `RecordError` where the records of one of its nodes can't be
+    read.
     """
     failed: list[str] = []
     tried: list[str] = []
     for node in nodes:
-        records = _read(node)
+        try:
+            records = parse_records(node)
+        except RecordError:
+            if find_owner(node, NodeRecords()) == pool.name:
+                raise
+            continue
         failure = records.failure
         if failure is None or find_owner(node, records) != pool.name:
             continue
         is_current = failure.attempt == build_attempt(pool, node.retry)
         (failed if is_current else tried).append(node.name)
     if failed:
-        return Word(now, f"{', '.join(sorted(failed))} failed")
+        return RequestedValue(now, f"{', '.join(sorted(failed))} failed")
     if is_contested(pool):
-        return Word(now, "its spec is contested")
+        return RequestedValue(now, "its spec is contested")
     if tried:
-        return Word("", f"{', '.join(sorted(tried))} failed")
+        return RequestedValue("", f"{', '.join(sorted(tried))} failed")
     raise NotCalledForError(f"no node of pool {pool.name} has failed")
 
 
-def judge_told_retry(pool: Pool, now: str) -> Word:
+def judge_told_retry(pool: Pool, now: str) -> RequestedValue:
     """Judge the same for users who may not list nodes: by what the controller reported last.
 
     Raises `NotCalledForError`.
     """
     failed = pool.status.nodes.failed
     if is_contested(pool):
-        return Word(now, "its spec is contested, as the controller reported last")
+        return RequestedValue(now, "its spec is contested, as the controller reported last")
     if not failed and _find_reason(pool) not in (Reason.ROLLOUT_HALTED, Reason.JOINS_HALTED):
         raise NotCalledForError(
             f"no node of pool {pool.name} has failed, as the controller reported last; the nodes "
             "themselves cannot be listed"
         )
-    return Word(now, f"{failed} nodes failed, as the controller reported last")
+    return RequestedValue(now, f"{failed} nodes failed, as the controller reported last")
 
 
-def judge_node_retry(node: Node, pool: Pool, now: str) -> Word:
+def judge_node_retry(node: Node, pool: Pool, now: str) -> RequestedValue:
     """Return `now` for the node's annotation; empty where what failed is tried again.
 
-    `pool` is the one that has the node. Raises `NotCalledForError`.
+    `pool` is the one that has the node. Raises `NotCalledForError`, and `RecordError` where the
+    node's records can't be read.
     """
-    records = _read(node)
+    records = parse_records(node)
     failure, drift = records.failure, records.drift
     if failure is not None:
         about = describe_failure(node.name, failure)
         is_current = failure.attempt == build_attempt(pool, node.retry)
-        return Word(now if is_current else "", about)
+        return RequestedValue(now if is_current else "", about)
     claim = build_claim(pool).spec
     if drift is not None and drift.conflicts and (drift.claim, drift.retry) == (claim, node.retry):
         keys = ", ".join(sorted({conflict.key for conflict in drift.conflicts}))
-        return Word(now, f"{keys} was left to {drift.conflicts[0].manager}")
+        return RequestedValue(now, f"{keys} was left to {drift.conflicts[0].manager}")
     limit = Timing().restarts_per_hour - 1
     if records.restarts.find_free(node.retry, datetime.fromisoformat(now), limit):
-        return Word(now, "its device plugin was replaced too often within an hour")
+        return RequestedValue(now, "its device plugin was replaced too often within an hour")
     raise NotCalledForError(
         f"no change of node {node.name} has failed, and no label of it was left to another "
         f"manager. To see what it waits for, run: {name_command(f'plan pool {pool.name}')}"
@@ -191,12 +198,5 @@ def explain_no_pool(node: Node, pools: Iterable[Pool]) -> NotCalledForError:
 
 
 def find_pool_of(node: Node) -> str | None:
-    """Find the node's pool. Raises `NotCalledForError` where its records can't be read."""
-    return find_owner(node, _read(node))
-
-
-def _read(node: Node) -> NodeRecords:
-    try:
-        return parse_records(node)
-    except RecordError as error:
-        raise NotCalledForError(str(error)) from error
+    """Find the node's pool. Raises `RecordError` where its records can't be read."""
+    return find_owner(node, parse_records(node))

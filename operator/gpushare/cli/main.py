@@ -205,7 +205,7 @@ def _run(role: "Role") -> str | None:
     """Run `role` to its end; return what ended it too soon, if a user can fix that."""
     import asyncio
 
-    from gpushare.kube.errors import KubeError
+    from gpushare.kube.errors import KubeError, describe_failure
     from gpushare.observe.connections import shrink_read_buffers
     from gpushare.observe.logs import configure_logs
     from gpushare.settings import Settings
@@ -220,11 +220,11 @@ def _run(role: "Role") -> str | None:
     try:
         asyncio.run(role(settings))
     except (KubeError, OSError) as error:
-        return str(error)
+        return describe_failure(error)
     except ExceptionGroup as group:
         if (unforeseen := group.split((KubeError, OSError))[1]) is not None:
             raise unforeseen from group
-        return str(_first_of(group))
+        return describe_failure(_first_of(group))
     return None
 
 

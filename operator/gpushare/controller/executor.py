@@ -164,7 +164,7 @@ class Executor:
         self, action: RecheckPods, pool: str, reason: Reason, is_wanted: Callable[[], bool]
     ) -> float:
         """Read the node's pods again: a binding under way during the cordon has arrived by now."""
-        for gap in (0.0, self.settings.recheck_seconds):
+        for gap in (0.0, self.timing.recheck.total_seconds()):
             await asyncio.sleep(gap)
             seen = await self._observe(action.node, ChangePhase.CORDONED)
             if seen is None:

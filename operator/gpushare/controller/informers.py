@@ -52,7 +52,8 @@ class Informers:
         self._note_pod = on_pod
         self._is_relevant = is_relevant
         self._metrics = metrics
-        self._last_event_at: dict[str, float] = {}
+        self._due_at: dict[str, float] = {}
+        """Time by which something is to be received about each kind, by the monotonic clock."""
         self._changed: set[str] = set()
         self._zeroed: set[str] = set()
         self._pods: dict[str, dict[str, Pod]] = {}
@@ -70,9 +71,9 @@ class Informers:
         )
         """A Pod from the API server's JSON, as all of them are read here."""
         self._api = api
-        self._informers: list[Informer[Any]] = []
-        """Informers that must be synced before anything is decided."""
-        self._optional: list[Informer[Any]] = []
+        self._informers: dict[str, Informer[Any]] = {}
+        """Informers that must be synced before anything is decided, by resource."""
+        self._optional: dict[str, Informer[Any]] = {}
         """Informers without which, or without the right to which, everything else continues."""
         self.nodes: Informer[Node] = self._add("api/v1/nodes", parse_node, self._on_node)
         self.pods: Informer[Pod] = self._add("api/v1/pods", self.parse_pod, self._on_pod)
@@ -136,57 +137,59 @@ class Informers:
         is_optional: bool = False,
     ) -> Informer[Record]:
         """Add an informer; `resource` is its name in metrics and messages."""
+        resource = resource or path.rpartition("/")[2]
         note = self._metrics.observe_watch if is_optional else self.note_event
         informer = Informer(
             self._api,
             path,
             parse,
             on_change=on_change,
-            on_alive=partial(note, resource or path.rpartition("/")[2]),
+            on_alive=partial(note, resource),
             params=params,
             refusal_seconds=REFUSAL_SECONDS if is_optional else 0.0,
         )
-        (self._optional if is_optional else self._informers).append(informer)
+        (self._optional if is_optional else self._informers)[resource] = informer
         return informer
 
     def find_unlisted(self) -> str | None:
-        """Tell what is missing until each was listed once; else None."""
-        is_synced = all(r.synced.is_set() for r in self._informers)
-        return None if is_synced else "nodes and pods are not known yet"
+        """Name the resources that were never listed completely; None where all were."""
+        unlisted = [name for name, r in self._informers.items() if not r.synced.is_set()]
+        return f"not listed yet: {', '.join(unlisted)}" if unlisted else None
 
     def find_stalled(self, limit_seconds: float) -> str | None:
         """Find the first watch that is open and brought nothing for longer than this."""
-        stalled = (r.watch_health.find_stalled(limit_seconds) for r in self._informers)
+        informers = self._informers.values()
+        stalled = (r.watch_health.find_stalled(limit_seconds) for r in informers)
         return next(filter(None, stalled), None)
 
-    def note_event(self, resource: str) -> None:
-        """Note that a list or a watch of it was just answered."""
-        self._last_event_at[resource] = time.monotonic()
+    def note_event(self, resource: str, next_in_seconds: float = 0.0) -> None:
+        """Note that a list or a watch of it was just answered, and when the next one is due."""
+        self._due_at[resource] = time.monotonic() + next_in_seconds
         self._metrics.observe_watch(resource)
 
     def find_unsynced(self, limit_seconds: float) -> str | None:
-        """Find the first kind of which nothing was received for longer than this.
+        """Find the first resource about which something has been due for longer than this.
 
         What is known of it may be long gone, whether its watch is silent, refused or unreachable.
         """
         now = time.monotonic()
-        for resource, last_event_at in self._last_event_at.items():
-            if (silent := now - last_event_at) > limit_seconds:
-                return f"nothing was received about {resource} for {silent:.0f} s"
+        for resource, due_at in self._due_at.items():
+            if (late_seconds := now - due_at) > limit_seconds:
+                return f"nothing was received about {resource}, due {late_seconds:.0f} s ago"
         return None
 
     async def run(self) -> None:
         """Keep the copies up to date, for ever."""
         async with asyncio.TaskGroup() as group:
-            for informer in (*self._informers, *self._optional):
+            for informer in (self._informers | self._optional).values():
                 group.create_task(informer.run())
             group.create_task(self.dynamic.run())
 
     async def wait_synced(self) -> None:
         """Wait until each was listed completely once; before that, absence means nothing."""
-        for informer in self._informers:
+        for informer in self._informers.values():
             await informer.synced.wait()
-        for optional in self._optional:
+        for optional in self._optional.values():
             await optional.tried.wait()
         await self.dynamic.wait_tried()
 
@@ -195,9 +198,9 @@ class Informers:
 
         What another controller did is unknown without this, and would not count in a budget.
         """
-        optional = (*self._optional, *self.dynamic.informers)
+        optional = (*self._optional.values(), *self.dynamic.informers)
         present = (r for r in optional if r.synced.is_set())
-        await asyncio.gather(*(r.relist() for r in (*self._informers, *present)))
+        await asyncio.gather(*(r.relist() for r in (*self._informers.values(), *present)))
 
     def observe(self) -> ClusterSnapshot:
         """Return views, not copies, of what is here, without pools and what is under way."""

@@ -234,7 +234,10 @@ async def _be_active(
             async with asyncio.timeout(patience_seconds):
                 await reconciler.informers.relist()
         except TimeoutError as error:
-            raise SyncLostError("the Lease is given up: not everything can be listed") from error
+            raise SyncLostError(
+                "the Lease is given up: nodes, pods and all else that decisions read could not be "
+                f"listed anew within {patience_seconds:g} s"
+            ) from error
         tasks.create_task(reconciler.run())
 
 

@@ -19,7 +19,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.controller.backoff import LONGEST_RETRY_SECONDS, RETRY_SECONDS, find_delay
 from gpushare.controller.executor import Executor
 from gpushare.controller.informers import Informers
-from gpushare.controller.pool_store import Pools
+from gpushare.controller.pool_store import LIST_SECONDS, Pools
 from gpushare.controller.status_writer import StatusWriter
 from gpushare.controller.unschedulable_pods import UnschedulablePods
 from gpushare.core.cause import Cause
@@ -88,7 +88,7 @@ class Reconciler:
         metrics.look = self._look
         timing = build_timing(settings)
         self._events = Events(api, settings.identity)
-        note_list = partial(self.informers.note_event, names.PLURAL)
+        note_list = partial(self.informers.note_event, names.PLURAL, LIST_SECONDS)
         self.pools = Pools(api, self._events, timing, self.mark_changed, note_list)
         """The pools; Kopf's handlers deliver their events to this object."""
         self._status_writer = StatusWriter(

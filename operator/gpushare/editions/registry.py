@@ -134,7 +134,7 @@ def find_other_edition_labels(edition: Edition, labels: Mapping[str, str]) -> di
     Two editions on one node contradict each other: `cgpu=true` keeps isolation on beside
     `ack.node.gpu.schedule=share`. Values that leave whole cards alone do no harm.
     """
-    # NVIDIA's plugin is detected by its pods (`stacks.py`), not by its label.
+    # NVIDIA's plugin is detected by its pods (`installed_stacks.py`), not by its label.
     skipped = (edition, Edition.NVIDIA)
     others = (each.switch for each in EDITIONS.values() if each.edition not in skipped)
     harmless = (None, "false", Schedule.DEFAULT)

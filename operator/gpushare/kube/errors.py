@@ -127,10 +127,15 @@ class ApiError(KubeError):
         return self.status in (408, 429) or self.status >= 500
 
     @property
+    def is_of_webhook(self) -> bool:
+        """Whether an admission webhook refuses the object or can't be called, with any status."""
+        return _OF_WEBHOOK.search(self.message) is not None
+
+    @property
     def is_refusal(self) -> bool:
         """Whether a right is missing, the object is invalid, or an admission webhook refuses it or
         can't be called, with whatever code: trying again at once won't help."""
-        return self.status in (403, 422) or _OF_WEBHOOK.search(self.message) is not None
+        return self.status in (403, 422) or self.is_of_webhook
 
     @property
     def keeps_pod(self) -> str | None:

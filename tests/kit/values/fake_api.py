@@ -24,12 +24,14 @@ def _ignore(verb: str, resource: str, code: int) -> None:
 
 class FakeApi:
     """Objects by path. `writes` lists each write as `VERB path`, `conflicts` those with a conflict.
-    Lists and watches of the paths `empty` are empty; paths `forbidden` are refused."""
+    Lists and watches of the paths `empty` are empty; paths `forbidden` are refused; calls of the
+    `broken_verbs` fail with 504 after the write."""
 
     def __init__(self, *empty: str) -> None:
         self._empty = empty
         self.objects: dict[str, dict[str, Any]] = {}
         self.forbidden: set[str] = set()
+        self.broken_verbs: set[str] = set()
         self.writes: list[str] = []
         self.conflicts: list[str] = []
         self._version = 0
@@ -77,6 +79,8 @@ class FakeApi:
         stored = self.objects[path]
         if request.method == "DELETE":
             del self.objects[path]
+        if request.method in self.broken_verbs:
+            return _refuse(504, "Timeout")
         return web.json_response(stored)
 
     def _conflict(self, request: web.Request, path: str) -> web.Response:

@@ -21,6 +21,11 @@ def refused(status: int) -> ApiError:
     return ApiError(status, b"{}", what="GET nodes")
 
 
+DENIED = ApiError(
+    403,
+    b'{"message": "admission webhook \\"tickets\\" denied the request: a ticket is missing"}',
+    what="PATCH pool",
+)
 MISTAKE, LINES = KeyError("name"), OSError(2, "No such\n  file", "a")
 BY_PROXY = ClientHttpProxyError(PROXY, (), status=407)
 FAILURES: dict[str, tuple[Exception, Exit, list[str]]] = {
@@ -35,6 +40,8 @@ FAILURES: dict[str, tuple[Exception, Exit, list[str]]] = {
     "no right": (refused(403), Exit.FORBIDDEN, ["Authorizations page"]),
     "too many calls": (refused(429), Exit.INCOMPLETE, []),
     "an error of the server": (refused(500), Exit.INCOMPLETE, []),
+    "an invalid object": (refused(422), Exit.FAILURE, ["refuses", "422"]),
+    "an admission webhook": (DENIED, Exit.FAILURE, ["a ticket is missing"]),
     "no answer": (TimeoutError(), Exit.NO_CLUSTER, []),
     "a proxy is no API server": (BY_PROXY, Exit.NO_CLUSTER, ["10.0.0.3:3128", "HTTPS_PROXY"]),
 }

@@ -20,7 +20,13 @@ SEEN = "0123456789ab"
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+def connections() -> list[str]:
+    """Each connection that a command opens."""
+    return []
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch, connections: list[str]) -> FakeApi:
     """An API server with one pool, whose changes wait for a window."""
     api, plan = FakeApi(POOLS), {"hash": SEEN, "summary": "share -> cgpu on 1 node"}
     pool = build_pool(rollout={"canary": 1})
@@ -28,6 +34,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     api.put(POOL, pool | {"status": {"plan": plan, "window": {"summary": "", "state": "Closed"}}})
 
     async def connect(access: Access) -> Any:
+        connections.append("one")
         return api.connected()
 
     monkeypatch.setattr(Access, "connect", connect)
@@ -63,6 +70,42 @@ def test_the_freeze_of_all_pools_is_one_config_map_until_it_is_lifted(api: FakeA
     run("unfreeze", "--all")
     assert FREEZE not in api.objects
     assert "freeze" not in read_rollout(api)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("freeze", "training", "--reason", "x"),
+        ("freeze", "--all", "--reason", "x"),
+        ("unfreeze", "training"),
+    ],
+    ids=" ".join,
+)
+def test_where_the_answer_of_a_write_is_lost_it_is_unknown_whether_it_was_done(
+    api: FakeApi, words: tuple[str, ...]
+) -> None:
+    api.objects[POOL]["spec"]["rollout"]["freeze"] = {"reason": "y"}
+    api.broken_verbs |= {"POST", "PATCH"}
+    expect_error(run_command(*words), Exit.INCOMPLETE, "unknown whether this was written")
+
+
+@pytest.mark.parametrize(("target", "right"), [("training", "patch on gpush"), ("--all", "create")])
+def test_a_right_to_freeze_that_is_missing_is_named(api: FakeApi, target: str, right: str) -> None:
+    api.forbidden |= {POOL, FREEZE.rpartition("/")[0]}
+    expect_error(run_command("freeze", target, "--reason", "x"), Exit.FORBIDDEN, right)
+
+
+def test_one_command_connects_once(api: FakeApi, connections: list[str]) -> None:
+    api.objects[POOL]["spec"]["rollout"]["freeze"] = {"reason": "y"}
+    run("unfreeze", "training")
+    assert len(connections) == 1
+
+
+def test_a_pool_that_cannot_be_read_is_no_pool_without_a_plan(api: FakeApi) -> None:
+    api.objects[POOL]["spec"]["schedule"] = "unheard-of"
+    ended = run_command("start-now", "training", "--plan", SEEN)
+    expect_error(ended, Exit.FAILURE, "pool training can't be read", "schedule")
+    assert "pydantic" not in ended.err
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gpushare import names
 from gpushare.analysis.approve_and_retry import (
     NotCalledForError,
     explain_no_pool,
@@ -21,6 +22,7 @@ from gpushare.api.rollout import WorkloadPolicy
 from gpushare.api.status import ConditionStatus, NodeCounts, PoolPlan, PoolStatus
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.drift_record import Drift, LabelConflict
+from gpushare.core.records.record import RecordError
 from gpushare.core.rollout.approval import find_approval, is_approved
 from gpushare.core.rollout.change_kinds import ChangeKind, hash_kinds
 from gpushare.core.snapshot.actions import NodeState
@@ -218,6 +220,17 @@ def test_a_pool_with_a_node_that_failed_is_tried_again_once() -> None:
 def test_a_node_of_another_pool_is_no_reason() -> None:
     with pytest.raises(NotCalledForError, match="no node of pool other has failed"):
         judge_pool_retry(a_pool("other"), [has_failed(), done("gpu-1")], TIME)
+
+
+def test_of_nodes_whose_records_cannot_be_read_only_those_of_the_pool_hold_its_retry_up() -> None:
+    broken = replace(a_node("broken"), annotations={names.ANNOTATION_CHANGE: "{"})
+    judged = judge_pool_retry(a_pool(), [broken, has_failed("gpu-1")], TIME)
+    assert judged.value == TIME
+    own = replace(
+        broken, labels={names.LABEL_POOL: "training"}, owned=frozenset({names.LABEL_POOL})
+    )
+    with pytest.raises(RecordError, match="broken"):
+        judge_pool_retry(a_pool(), [own, has_failed("gpu-1")], TIME)
 
 
 def test_a_pool_whose_spec_is_contested_is_released_by_a_retry() -> None:

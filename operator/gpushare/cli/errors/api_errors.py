@@ -42,7 +42,7 @@ def _tell(error: Exception) -> tuple[Exit, str] | None:
                 f"the API server rejects your credentials ({error}). Renew them, or choose another "
                 "context with --context"
             )
-        case ApiError(status=403):
+        case ApiError(status=403) if not error.is_of_webhook:
             return Exit.FORBIDDEN, (
                 f"a right is missing ({error}). Ask for it, or for a snapshot from a user who has "
                 f"it. {ON_ACK}"
@@ -50,6 +50,8 @@ def _tell(error: Exception) -> tuple[Exit, str] | None:
         case ApiError(retry_after_seconds=float(seconds)) if seconds > 0:
             busy = f"the API server is overloaded ({error}). Try again in {seconds:g} s"
             return Exit.INCOMPLETE, busy
+        case ApiError() if not error.is_overload:
+            return Exit.FAILURE, f"the API server refuses the call ({error})"
         case ClientSSLError():
             return Exit.NO_CLUSTER, (
                 f"no secure connection to {error.host}:{error.port} ({error}). Check the cluster's "

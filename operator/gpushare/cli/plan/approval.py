@@ -6,13 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from aiohttp import ClientConnectorError, ClientError
-from pydantic import ValidationError
-
 from gpushare import names
 from gpushare.analysis.approve_and_retry import (
     NotCalledForError,
-    Word,
+    RequestedValue,
     explain_no_pool,
     find_pool_of,
     find_pool_to_join,
@@ -24,18 +21,20 @@ from gpushare.analysis.approve_and_retry import (
 )
 from gpushare.analysis.finding import Unseen
 from gpushare.api.k8s.node import parse_node
-from gpushare.api.pool import Pool
+from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.api.pruned.cluster import Cluster, Kind
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.objects import PATHS, read_cluster
 from gpushare.cli.cluster.partial_read import see
+from gpushare.cli.cluster.writes import POOL_RIGHTS, naming_rights, send
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.output.answer import Answer, build_messages
 from gpushare.cli.plan.write import annotate, apply_approval
+from gpushare.core.records.record import RecordError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ApiError, KubeError, describe_failure
-from gpushare.kube.resources.pools import parse_pools
+from gpushare.kube.errors import ApiError
+from gpushare.kube.resources.pools import parse_pool, parse_pools
 
 Json = dict[str, Any]
 
@@ -44,7 +43,7 @@ ATTEMPTS = 5
 _OWNED = "FieldManagerConflict"
 _LATER = "The approval also covers the same changes of later nodes, until approvedPlan changes"
 _RIGHTS = {
-    Kind.POOLS: f"get and patch on {names.PLURAL}.{names.GROUP}",
+    Kind.POOLS: POOL_RIGHTS,
     Kind.NODES: "get and patch on nodes",
 }
 
@@ -64,13 +63,13 @@ async def approve_pool(write: Write, name: str, seen_hash: str) -> Answer:
 
         async def say() -> Answer:
             raw = await _read(api, Kind.POOLS, name)
-            word = judge_approval(_parse_pool(raw), seen_hash)
-            if word.value:
+            requested = judge_approval(_parse_pool(raw), seen_hash)
+            if requested.value:
                 force, dry_run = write.force, write.dry_run
-                await _send(apply_approval(api, raw, word.value, force=force, dry_run=dry_run))
+                await send(apply_approval(api, raw, requested.value, force=force, dry_run=dry_run))
             stands = raw["spec"].get("rollout", {}).get("approvedPlan", "")
             field = "spec.rollout.approvedPlan"
-            return _answer(write, f"pool/{name}", field, word, stands, more=_LATER)
+            return _answer(write, f"pool/{name}", field, requested, stands, more=_LATER)
 
         return await _insist(say, Kind.POOLS)
 
@@ -83,11 +82,11 @@ async def start_pool_now(write: Write, name: str, seen_hash: str) -> Answer:
         async def say() -> Answer:
             raw = await _read(api, Kind.POOLS, name)
             pool = _parse_pool(raw)
-            word = judge_start_now(pool, seen_hash, _tell_time())
-            if word.value:
+            requested = judge_start_now(pool, seen_hash, _tell_time())
+            if requested.value:
                 path = _path(Kind.POOLS, name)
-                await _send(annotate(api, path, raw, key, word.value, dry_run=write.dry_run))
-            return _answer(write, f"pool/{name}", key, word, pool.start_now)
+                await send(annotate(api, path, raw, key, requested.value, dry_run=write.dry_run))
+            return _answer(write, f"pool/{name}", key, requested, pool.start_now)
 
         return await _insist(say, Kind.POOLS)
 
@@ -129,15 +128,15 @@ async def _retry_pool(api: ApiClient, write: Write, name: str) -> Answer:
     raw = await _read(api, Kind.POOLS, name)
     pool, cluster = _parse_pool(raw), await _list(api, Kind.NODES)
     if cluster is None:
-        word = judge_told_retry(pool, _tell_time())
+        requested = judge_told_retry(pool, _tell_time())
     else:
-        word = judge_pool_retry(pool, map(parse_node, cluster.nodes), _tell_time())
-    if word.value:
+        requested = judge_pool_retry(pool, map(parse_node, cluster.nodes), _tell_time())
+    if requested.value:
         path = _path(Kind.POOLS, name)
-        await _send(
-            annotate(api, path, raw, names.ANNOTATION_RETRY, word.value, dry_run=write.dry_run)
+        await send(
+            annotate(api, path, raw, names.ANNOTATION_RETRY, requested.value, dry_run=write.dry_run)
         )
-    return _answer(write, f"pool/{name}", names.ANNOTATION_RETRY, word, pool.retry)
+    return _answer(write, f"pool/{name}", names.ANNOTATION_RETRY, requested, pool.retry)
 
 
 async def _retry_node(api: ApiClient, write: Write, name: str) -> Answer:
@@ -151,13 +150,13 @@ async def _retry_node(api: ApiClient, write: Write, name: str) -> Answer:
         pools, _ = parse_pools((cluster and cluster.pools) or ())
         if (pool := find_pool_to_join(node, pools)) is None:
             raise explain_no_pool(node, pools)
-    word = judge_node_retry(node, pool, _tell_time())
-    if word.value:
+    requested = judge_node_retry(node, pool, _tell_time())
+    if requested.value:
         path = _path(Kind.NODES, name)
-        await _send(
-            annotate(api, path, raw, names.ANNOTATION_RETRY, word.value, dry_run=write.dry_run)
+        await send(
+            annotate(api, path, raw, names.ANNOTATION_RETRY, requested.value, dry_run=write.dry_run)
         )
-    return _answer(write, f"node/{name}", names.ANNOTATION_RETRY, word, node.retry)
+    return _answer(write, f"node/{name}", names.ANNOTATION_RETRY, requested, node.retry)
 
 
 async def _list(api: ApiClient, *kinds: Kind) -> Cluster | None:
@@ -192,13 +191,13 @@ async def _insist(say: Callable[[], Awaitable[Answer]], kind: Kind) -> Answer:
     """Judge and write; again, where the object changed in between."""
     for _ in range(ATTEMPTS):
         try:
-            return await say()
+            with naming_rights(_RIGHTS[kind]):
+                return await say()
         except NotCalledForError as error:
             raise CommandError(Exit.NOT_CALLED_FOR, str(error)) from error
+        except RecordError as error:
+            raise CommandError(Exit.FAILURE, f"nothing was written: {error}") from error
         except ApiError as error:
-            if error.status == 403:
-                message = f"nothing was written: a right is missing ({error}). Ask for"
-                raise CommandError(Exit.FORBIDDEN, f"{message} {_RIGHTS[kind]}") from error
             owners = [c.get("message", "") for c in error.causes if c.get("reason") == _OWNED]
             if error.is_conflict and owners:
                 raise CommandError(
@@ -213,28 +212,12 @@ async def _insist(say: Callable[[], Awaitable[Answer]], kind: Kind) -> Answer:
     )
 
 
-async def _send(call: Awaitable[Json]) -> None:
-    """Send a write; where its answer got lost, it is unknown whether it was done."""
-    try:
-        await call
-    except (KubeError, ClientError, TimeoutError) as error:
-        if isinstance(error, ClientConnectorError) or (
-            isinstance(error, ApiError) and not error.is_overload
-        ):
-            raise
-        raise CommandError(
-            Exit.INCOMPLETE,
-            f"it is unknown whether this was written: {describe_failure(error)}. Run the command "
-            "again, which is safe",
-        ) from error
-
-
 def _parse_pool(raw: Json) -> Pool:
-    try:
-        return Pool.parse(raw)
-    except ValidationError as error:
-        name = raw["metadata"]["name"]
-        raise NotCalledForError(f"the spec of pool {name} can't be read: {error}") from error
+    pool = parse_pool(raw)
+    if isinstance(pool, UnreadablePool):
+        message = f"nothing was written: pool {pool.name} can't be read: {pool.error}"
+        raise CommandError(Exit.FAILURE, message)
+    return pool
 
 
 def _tell_time() -> str:
@@ -242,23 +225,25 @@ def _tell_time() -> str:
 
 
 def _answer(
-    write: Write, target: str, field: str, word: Word, stands: str, *, more: str = ""
+    write: Write, target: str, field: str, requested: RequestedValue, stands: str, *, more: str = ""
 ) -> Answer:
     """Build the answer: what was written, or is set already."""
-    value = word.value or stands
-    if not word.value:
-        told = f"{target}: no change, {field} is already {value} ({word.about})"
+    value = requested.value or stands
+    if not requested.value:
+        told = f"{target}: no change, {field} is already {value} ({requested.about})"
     elif write.dry_run:
-        told = f"{target}: {field} would be {value} ({word.about}). Dry run: nothing was written"
+        told = (
+            f"{target}: {field} would be {value} ({requested.about}). Dry run: nothing was written"
+        )
     else:
-        told = f"{target}: {field} is {value} ({word.about})"
+        told = f"{target}: {field} is {value} ({requested.about})"
     return Answer(
         {
             "object": target,
             "field": field,
             "value": value,
-            "about": word.about,
-            "written": bool(word.value) and not write.dry_run,
+            "about": requested.about,
+            "written": bool(requested.value) and not write.dry_run,
             "dryRun": write.dry_run,
             "fieldManager": names.COMMAND_MANAGER,
             "messages": [told, *([more] if more else [])],
