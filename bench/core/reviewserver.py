@@ -17,7 +17,7 @@ import orjson
 from aiohttp import web
 
 from bench.core.reviews import build_combinations
-from gpushare.core.admission import PoolView
+from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.capacity.node_labels import PUBLISHED_KEYS
 from gpushare.observe.connections import shrink_read_buffers
 from gpushare.observe.logs import configure_logs

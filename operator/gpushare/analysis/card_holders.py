@@ -6,7 +6,7 @@ waits for such pods (`core/nodechange/blockers.py`).
 
 from collections.abc import Callable, Iterable, Iterator
 
-from gpushare.analysis.finding import Finding, FindingCode, find
+from gpushare.analysis.finding import Finding, FindingCode, report
 from gpushare.api.k8s.daemonset import UNKNOWN_PLUGIN
 from gpushare.api.k8s.gpu_request import ALL_DEVICES
 from gpushare.api.k8s.node import Node
@@ -19,7 +19,7 @@ def judge_card_holders(node: Node, pods: Iterable[Pod]) -> Iterator[Finding]:
     nobody knows."""
     about, live = f"node {node.name}", [pod for pod in pods if pod.is_live]
     if holders := _list(live, lambda pod: pod.may_hold_cards, with_sign=True):
-        yield find(
+        yield report(
             FindingCode.UNREQUESTED_CARDS,
             about,
             f"Pods may hold cards without a request, and are not counted: {holders}",
@@ -27,14 +27,14 @@ def judge_card_holders(node: Node, pods: Iterable[Pod]) -> Iterator[Finding]:
             "(docs/teardown.md#pods-without-a-request)",
         )
     if privileged := _list(live, lambda pod: pod.unrequested == ALL_DEVICES):
-        yield find(
+        yield report(
             FindingCode.ALL_DEVICES,
             about,
             f"Privileged pods with all of /dev can use any card, and are not counted: {privileged}",
             "Nothing waits for them. Before a teardown, check that none uses a card",
         )
     if unknown := _list(live, lambda pod: pod.daemonset == UNKNOWN_PLUGIN):
-        yield find(
+        yield report(
             FindingCode.UNKNOWN_PLUGIN,
             about,
             "Pods mount the kubelet's device-plugins folder, so they may serve devices: "

@@ -113,11 +113,11 @@ def look_up(reason: Reason) -> str:
     return f"Read docs/reasons.md#{reason.lower()}"
 
 
-def find(code: FindingCode, about: str, message: str, remedy: str = "") -> Finding:
+def report(code: FindingCode, about: str, message: str, remedy: str = "") -> Finding:
     """Build a finding of this code."""
     return Finding(code.severity, code, about, message, remedy)
 
 
 def skip(part: str, unseen: Unseen, remedy: str = "") -> Finding:
     """Build the finding that a part was not checked."""
-    return find(FindingCode.SKIPPED, part, unseen.why, remedy)
+    return report(FindingCode.SKIPPED, part, unseen.why, remedy)

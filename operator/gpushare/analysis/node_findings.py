@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gpushare import names
 from gpushare.analysis.card_holders import judge_card_holders
-from gpushare.analysis.finding import Finding, FindingCode, Severity, find
+from gpushare.analysis.finding import Finding, FindingCode, Severity, report
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.core.cause import Cause
@@ -107,12 +107,12 @@ def _judge(
         if mode is None:
             said = f"The node has {list_switches(node)}, which is not a mode of edition {edition}"
             remedy = "Correct the label (docs/transitions.md lists the modes)"
-            yield find(FindingCode.UNKNOWN_MODE, about, said, remedy)
+            yield report(FindingCode.UNKNOWN_MODE, about, said, remedy)
         elif (loaded := context.seen.records.find_loaded(mode)).is_resolved:
             yield from _judge_mode(context, loaded, ctx)
     if without := find_pods_without_card(context.seen):
         listed = list_few(sorted(f"{pod.namespace}/{pod.name}" for pod in without))
-        yield find(
+        yield report(
             FindingCode.WITHOUT_CARD,
             about,
             f"Pods run, but the device plugin gave them no card: {listed}",
@@ -124,7 +124,7 @@ def _judge(
     if is_member or is_labelled or others or find_card_sign(node):
         yield from judge_card_holders(node, pods)
     if any(pod.is_static_plugin and pod.is_live for pod in pods):
-        yield find(
+        yield report(
             FindingCode.STATIC_POD,
             about,
             "The node's whole-card plugin is a static pod, which only its kubelet restarts",
@@ -175,7 +175,7 @@ def judge_cgpu(node: Node) -> Iterator[Finding]:
     """Check the vendor's limits of cGPU on a node whose mode isolates, or will, as far as the API
     shows them; docs/ack.md has all of them."""
     if not _ECS.fullmatch(node.provider_id):
-        yield find(
+        yield report(
             FindingCode.NOT_ECS,
             name_node(node),
             f"The node's providerID {node.provider_id!r} is not that of an ECS instance, but cGPU "
@@ -183,7 +183,7 @@ def judge_cgpu(node: Node) -> Iterator[Finding]:
             "Use mode share for the node (docs/ack.md#limits)",
         )
     if any(name in node.os_image.lower() for name in _CONTAINER_OS):
-        yield find(
+        yield report(
             FindingCode.CONTAINER_OS,
             name_node(node),
             f"The node runs {node.os_image}, where cGPU needs ack-ai-installer 1.12.6 or newer. "

@@ -313,3 +313,8 @@ def _split(path: str) -> list[str]:
     parts = path.split("/")
     parts = parts[3:] if parts[0] == "apis" else parts[2:]
     return parts[2:] if parts[:1] == ["namespaces"] and len(parts) > 2 else parts
+
+
+def escape_pointer(key: str) -> str:
+    """Escape a key as part of a JSON pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")

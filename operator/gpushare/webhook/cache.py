@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
-from gpushare.core.admission import PoolView
+from gpushare.core.admission.pool_view import PoolView
 from gpushare.names import Reason
 
 POOLS = names.PLURAL

@@ -4,8 +4,7 @@ import asyncio
 import logging
 import time
 
-from gpushare.core.admission import AdmissionDecision
-from gpushare.core.admission.decision import sanitize
+from gpushare.core.admission.decision import AdmissionDecision, sanitize
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape
-from gpushare.core.admission import AdmissionDecision, PoolView, Rules, Shortlists, decide
-from gpushare.core.admission.decision import sanitize
+from gpushare.core.admission.decide import decide
+from gpushare.core.admission.decision import AdmissionDecision, sanitize
+from gpushare.core.admission.pool_view import PoolView
+from gpushare.core.admission.request import Rules
 from gpushare.core.admission.reservations import Reservations
+from gpushare.core.admission.shortlist import Shortlists
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook.cache import PoolCache
 from gpushare.webhook.codec import build_answer, parse_pod_review, parse_workload_review

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from gpushare.api.k8s.namespace import Namespace, parse_namespace
-from gpushare.core.admission import PoolView, view_pool
+from gpushare.core.admission.pool_view import PoolView, view_pool
 from gpushare.core.admission.request import build_rules
 from gpushare.kube.client import ApiClient, connect
 from gpushare.kube.informer import Informer

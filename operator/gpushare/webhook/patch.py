@@ -5,7 +5,8 @@ from typing import Any
 
 from gpushare import names
 from gpushare.api.k8s.pod_shape import MalformedPodError, PodShape
-from gpushare.core.admission import AdmissionDecision
+from gpushare.core.admission.decision import AdmissionDecision
+from gpushare.kube.client import escape_pointer
 
 Operation = dict[str, Any]
 
@@ -54,7 +55,7 @@ def _plan_entries(
             yield {"op": "add", "path": path, "value": entries}
         return
     for key, value in entries.items():
-        yield {"op": "add", "path": f"{path}/{_escape(key)}", "value": value}
+        yield {"op": "add", "path": f"{path}/{escape_pointer(key)}", "value": value}
 
 
 def _plan_items(
@@ -66,8 +67,3 @@ def _plan_items(
     for item in items:
         if item not in existing:
             yield {"op": "add", "path": f"{path}/-", "value": item}
-
-
-def _escape(key: str) -> str:
-    """Escape a key as part of a JSON pointer (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")

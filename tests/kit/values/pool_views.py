@@ -8,8 +8,10 @@ from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.admission import AdmissionDecision, PoolView, Rules, decide
-from gpushare.core.admission.pool_view import Room
+from gpushare.core.admission.decide import decide
+from gpushare.core.admission.decision import AdmissionDecision
+from gpushare.core.admission.pool_view import PoolView, Room
+from gpushare.core.admission.request import Rules
 
 Json = dict[str, Any]
 HERE = Namespace("default")

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.pool import Schedule
-from gpushare.core.admission import PoolView, Rules
+from gpushare.core.admission.pool_view import PoolView
+from gpushare.core.admission.request import Rules
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook.cache import NAMESPACES, POOLS, PoolCache
 from gpushare.webhook.decision_log import DecisionLog

@@ -6,7 +6,8 @@ import pytest
 
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.selector import LabelSelector
-from gpushare.core.admission import PoolView, Rules
+from gpushare.core.admission.pool_view import PoolView
+from gpushare.core.admission.request import Rules
 from gpushare.names import Reason
 from tests.kit.values.manifests import (
     build_affinity,

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.api.k8s.namespace import Namespace
-from gpushare.core.admission import Rules
 from gpushare.core.admission.decision import (
     build_annotation,
     join_advice,
     list_causes,
     sanitize,
 )
+from gpushare.core.admission.request import Rules
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod
 from tests.kit.values.pool_views import Json, a_view, admit

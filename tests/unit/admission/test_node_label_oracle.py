@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpushare.api.k8s.pod_request import parse_pod_request
-from gpushare.core.admission import PoolView, view_pool
+from gpushare.core.admission.pool_view import PoolView, view_pool
 from gpushare.core.capacity import node_labels
 from gpushare.core.capacity.node_labels import LabelSums
 from tests.kit.values.manifests import build_pod, build_pool

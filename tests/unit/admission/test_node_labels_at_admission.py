@@ -8,8 +8,9 @@ import pytest
 
 from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
-from gpushare.core.admission import AdmissionDecision, PoolView, Rules, view_pool
-from gpushare.core.admission.pool_view import MOST_REQUIREMENTS
+from gpushare.core.admission.decision import AdmissionDecision
+from gpushare.core.admission.pool_view import MOST_REQUIREMENTS, PoolView, view_pool
+from gpushare.core.admission.request import Rules
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod, build_pool
 from tests.kit.values.pool_views import CARD, Json, a_labelled_view, a_room, a_view, admit

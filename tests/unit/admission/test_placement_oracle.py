@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from gpushare.api.k8s.namespace import Namespace
-from gpushare.core.admission import AdmissionDecision, Rules, view_pool
+from gpushare.core.admission.decision import AdmissionDecision
+from gpushare.core.admission.pool_view import view_pool
+from gpushare.core.admission.request import Rules
 from gpushare.names import Reason
 from tests.kit.histories.card_oracle import End, Verdict, find_nodes, is_isolated_selector, judge
 from tests.kit.histories.gpu_cluster import Application

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.core.admission import view_pool
-from gpushare.core.admission.pool_view import Room
+from gpushare.core.admission.pool_view import Room, view_pool
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pool
 from tests.kit.values.pool_views import Json

@@ -20,7 +20,8 @@ import pytest
 
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import parse_pod_request
-from gpushare.core.admission import PoolView, decide, view_pool
+from gpushare.core.admission.decide import decide
+from gpushare.core.admission.pool_view import PoolView, view_pool
 from gpushare.core.admission.reservations import Reservations
 from tests.kit.values.manifests import build_pod, build_pool
 

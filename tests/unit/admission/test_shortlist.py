@@ -11,8 +11,12 @@ from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import PodRequest, parse_pod_request
 from gpushare.api.selector import LabelSelector
-from gpushare.core.admission import PoolView, Rules, Shortlists, decide, score, shortlist
+from gpushare.core.admission import score, shortlist
+from gpushare.core.admission.decide import decide
+from gpushare.core.admission.pool_view import PoolView
+from gpushare.core.admission.request import Rules
 from gpushare.core.admission.score import PoolRanker
+from gpushare.core.admission.shortlist import Shortlists
 from tests.kit.values.manifests import build_container, build_pod, build_preference
 from tests.kit.values.pool_views import CARD, a_room, a_view
 

@@ -17,7 +17,8 @@ import pytest
 
 from gpushare.api.pruned.cluster import Kind
 from gpushare.cli.cluster.snapshot import observe_cluster
-from gpushare.core.admission import AdmissionDecision, PoolView, view_pool
+from gpushare.core.admission.decision import AdmissionDecision
+from gpushare.core.admission.pool_view import PoolView, view_pool
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.pool_status import build_status

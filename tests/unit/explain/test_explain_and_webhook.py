@@ -12,7 +12,8 @@ import pytest
 
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.pruned.cluster import Kind, keep_object
-from gpushare.core.admission import Rules, view_pool
+from gpushare.core.admission.pool_view import view_pool
+from gpushare.core.admission.request import Rules
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook.decision_log import DecisionLog

@@ -8,8 +8,9 @@ import pytest
 from gpushare.analysis.explain.verdicts import PoolOutcome, PoolVerdict, list_verdicts
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import parse_pod_request
-from gpushare.core.admission import PoolView, Rules, decide
-from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest
+from gpushare.core.admission.decide import decide
+from gpushare.core.admission.pool_view import PoolView
+from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest, Rules
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod, build_preference
 from tests.kit.values.pool_views import HERE, a_labelled_view, a_room, a_view

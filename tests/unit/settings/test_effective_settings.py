@@ -16,8 +16,7 @@ from gpushare.analysis.effective_settings import (
     read_setup,
 )
 from gpushare.api.status import ConditionStatus, NodeSample, PoolStatus
-from gpushare.core.admission import Rules
-from gpushare.core.admission.request import build_rules
+from gpushare.core.admission.request import Rules, build_rules
 from gpushare.core.decision_settings import build_timing
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import SETTINGS_PREFIX, Reason

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.core.admission import Rules
+from gpushare.core.admission.request import Rules
 from gpushare.webhook.decision_log import MAX_NAME
 from gpushare.webhook.handler import AdmissionHandler
 from tests.kit.values.manifests import Json, build_gpu_pod, build_review, encode

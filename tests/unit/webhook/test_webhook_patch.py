@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.api.k8s.pod_shape import MalformedPodError, Metadata, PodShape, Spec, parse_pod_shape
-from gpushare.core.admission import AdmissionDecision
+from gpushare.core.admission.decision import AdmissionDecision
 from gpushare.names import ANNOTATION_DECISION, Reason
 from gpushare.webhook import patch as patch_module
 from tests.kit.values.manifests import Json, build_gpu_pod

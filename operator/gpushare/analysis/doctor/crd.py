@@ -5,7 +5,7 @@ from typing import Any
 
 from gpushare import names
 from gpushare.analysis.doctor.differences import find_differences
-from gpushare.analysis.finding import Finding, FindingCode, Unseen, find, skip
+from gpushare.analysis.finding import Finding, FindingCode, Unseen, report, skip
 from gpushare.core.deviceplugin.findings import list_few
 
 ABOUT = f"crd {names.PLURAL}.{names.GROUP}"
@@ -22,20 +22,22 @@ def judge_crd(found: Json | Unseen | None, expected: Json) -> Finding:
     if isinstance(found, Unseen):
         return skip(ABOUT, found)
     if found is None:
-        return find(FindingCode.CRD_MISSING, ABOUT, "The CRD is not in the cluster", UPGRADE)
+        return report(FindingCode.CRD_MISSING, ABOUT, "The CRD is not in the cluster", UPGRADE)
     version = _find_version(found)
     if not version.get("served") or not version.get("storage"):
         told = f"The CRD does not serve and store version {names.VERSION}"
-        return find(FindingCode.CRD_DIFFERS, ABOUT, told, UPGRADE)
+        return report(FindingCode.CRD_DIFFERS, ABOUT, told, UPGRADE)
     missing, other, unknown = _compare(_find_version(expected), version)
     differs = {"Fields are missing": missing, "Fields differ": other}
     if told := ". ".join(f"{what}: {list_few(paths)}" for what, paths in differs.items() if paths):
-        return find(FindingCode.CRD_DIFFERS, ABOUT, told, UPGRADE)
+        return report(FindingCode.CRD_DIFFERS, ABOUT, told, UPGRADE)
     if unknown:
         told = f"The CRD has fields unknown to this program: {list_few(unknown)}"
-        return find(FindingCode.CRD_NEWER, ABOUT, told, "Use the program of the installed version")
+        return report(
+            FindingCode.CRD_NEWER, ABOUT, told, "Use the program of the installed version"
+        )
     told = f"The CRD serves {names.VERSION} with this program's schema"
-    return find(FindingCode.CRD_CURRENT, ABOUT, told)
+    return report(FindingCode.CRD_CURRENT, ABOUT, told)
 
 
 def _find_version(crd: Json) -> Json:

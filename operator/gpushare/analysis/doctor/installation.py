@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from gpushare.analysis.finding import Finding, FindingCode, Unseen, find, skip
+from gpushare.analysis.finding import Finding, FindingCode, Unseen, report, skip
 
 INSTALL = "Install the chart (docs/install.md)"
 SILENCE = timedelta(seconds=60)
@@ -64,7 +64,7 @@ def judge_deployments(
         yield skip("deployments", deployments)
         return
     if not deployments:
-        yield find(
+        yield report(
             FindingCode.NO_DEPLOYMENTS,
             "deployments",
             "Parts of an installation are in the cluster, but no Deployment of the operator",
@@ -78,15 +78,15 @@ def judge_deployments(
             f"kubectl -n {each.namespace} describe deployment {each.name}"
         )
         if not each.ready:
-            yield find(FindingCode.OPERATOR_DOWN, str(each), told, look)
+            yield report(FindingCode.OPERATOR_DOWN, str(each), told, look)
         elif each.ready < each.wanted:
-            yield find(FindingCode.REPLICAS_MISSING, str(each), told, look)
+            yield report(FindingCode.REPLICAS_MISSING, str(each), told, look)
         else:
-            yield find(FindingCode.OPERATOR_FOUND, str(each), told)
+            yield report(FindingCode.OPERATOR_FOUND, str(each), told)
         if each.version and each.version != version:
             told = f"The version is {each.version} ({each.image}), that of this program {version}"
             remedy = f"Use the program of version {each.version}, or upgrade (docs/upgrade.md)"
-            yield find(FindingCode.OTHER_VERSION, str(each), told, remedy)
+            yield report(FindingCode.OTHER_VERSION, str(each), told, remedy)
 
 
 def judge_leader(leader: Leader | Unseen | None, namespace: str, now: datetime) -> Finding:
@@ -99,9 +99,9 @@ def judge_leader(leader: Leader | Unseen | None, namespace: str, now: datetime) 
     if isinstance(leader, Unseen):
         return skip(about, leader)
     if leader is None or not leader.holder or leader.renewed is None:
-        return find(FindingCode.CONTROLLER_SILENT, about, "No controller holds the Lease", remedy)
+        return report(FindingCode.CONTROLLER_SILENT, about, "No controller holds the Lease", remedy)
     silent = now - leader.renewed
     if silent > SILENCE or leader.watched_seconds > leader.patience > 0:
         told = f"{leader.holder} has not renewed the Lease for {silent.total_seconds():.0f} s"
-        return find(FindingCode.CONTROLLER_SILENT, about, told, remedy)
-    return find(FindingCode.CONTROLLER_ACTIVE, about, f"{leader.holder} holds the Lease")
+        return report(FindingCode.CONTROLLER_SILENT, about, told, remedy)
+    return report(FindingCode.CONTROLLER_ACTIVE, about, f"{leader.holder} holds the Lease")

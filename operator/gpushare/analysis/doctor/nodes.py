@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpushare import names
-from gpushare.analysis.finding import Finding, FindingCode, find, look_up
+from gpushare.analysis.finding import Finding, FindingCode, look_up, report
 from gpushare.analysis.node_findings import (
     group_by_code,
     judge_node,
@@ -60,17 +60,17 @@ def judge_nodes(
             said = f"The node has {list_switches(node)}, but no pool selects it"
             adopt = name_command("adopt")
             remedy = f"To get the pools that describe such nodes, run: {adopt}"
-            found.append(find(FindingCode.LABELLED_MANUALLY, name_node(node), said, remedy))
+            found.append(report(FindingCode.LABELLED_MANUALLY, name_node(node), said, remedy))
     yield from group_by_code(found)
     yield from judge_units(labelled)
     is_others = any(each.code in _OTHER_STACKS for each in found)
     if not is_others and not any(map(_is_shared, snapshot.nodes.values())):
-        yield find(
+        yield report(
             FindingCode.NOTHING_SHARED, "nodes", f"None of {len(snapshot.nodes)} nodes shares GPUs"
         )
     if serving:
         said = f"{serving} of {len(labelled)} labelled nodes serve the mode of their labels"
-        yield find(FindingCode.PLUGINS_SERVE, "nodes", said)
+        yield report(FindingCode.PLUGINS_SERVE, "nodes", said)
 
 
 def _lead_to_node(finding: Finding) -> Finding:
@@ -105,17 +105,17 @@ def judge_units(nodes: Sequence[Node]) -> Iterator[Finding]:
         )
         told = f"Device plugins count GPU memory in {counts}"
         remedy = "Run all device plugins with the same --memory-unit, and restart the changed ones"
-        yield find(FindingCode.UNITS_MIXED, "nodes", told, remedy)
+        yield report(FindingCode.UNITS_MIXED, "nodes", told, remedy)
     elif "MiB" in by_unit:
         told = f"The device plugins of all {len(by_unit['MiB'])} nodes count GPU memory in MiB"
         remedy = "Use --memory-unit=GiB, the vendor's default"
-        yield find(FindingCode.UNIT_IS_MIB, "nodes", told, remedy)
+        yield report(FindingCode.UNIT_IS_MIB, "nodes", told, remedy)
 
 
 def judge_priority(plugins: PluginDaemonSets) -> Iterator[Finding]:
     """Check that the vendor's plugins have a system priority."""
     if found := plugins.list_evictable():
-        yield find(
+        yield report(
             FindingCode.PLUGINS_EVICTABLE,
             "plugins",
             f"{', '.join(found)}: the pods lack priorityClassName system-node-critical. A node "

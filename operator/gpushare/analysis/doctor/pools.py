@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from gpushare.analysis.finding import Finding, FindingCode, Severity, find, look_up
+from gpushare.analysis.finding import Finding, FindingCode, Severity, look_up, report
 from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
@@ -46,7 +46,7 @@ def judge_pools(
     if snapshot.pools and all(finding.severity is Severity.INFO for finding in found):
         count = len(snapshot.pools)
         told = f"Pools readable, not in conflict and not halted: {count} of {count}"
-        yield find(FindingCode.POOLS_AS_PLANNED, "pools", told)
+        yield report(FindingCode.POOLS_AS_PLANNED, "pools", told)
 
 
 def _judge_unreadable(pool: UnreadablePool, now: datetime) -> Finding:

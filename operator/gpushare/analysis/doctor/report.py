@@ -22,7 +22,7 @@ from gpushare.analysis.doctor.webhook import (
     judge_endpoints,
 )
 from gpushare.analysis.effective_settings import ROUTED_BY, KnownSetup
-from gpushare.analysis.finding import Finding, FindingCode, Unseen, find, skip
+from gpushare.analysis.finding import Finding, FindingCode, Unseen, report, skip
 from gpushare.analysis.inspect.pools import find_waiting, plan_snapshot
 from gpushare.analysis.observed_cluster import ObservedCluster
 from gpushare.api.pruned.cluster import REFUSABLE
@@ -79,11 +79,11 @@ def judge_installation(
     if present <= {"crd"}:
         if present:
             told = "Only the CustomResourceDefinition of the pools is in the cluster"
-            yield find(FindingCode.ONLY_POOLS_LEFT, "installation", told, INSTALL)
+            yield report(FindingCode.ONLY_POOLS_LEFT, "installation", told, INSTALL)
             yield judge_crd(installation.crd, crd)
         elif not unseen:
             told = "The operator is not installed in the cluster"
-            yield find(FindingCode.NOT_INSTALLED, "installation", told, INSTALL)
+            yield report(FindingCode.NOT_INSTALLED, "installation", told, INSTALL)
         for name, part in unseen.items():
             yield skip(name, part)
         return
@@ -100,8 +100,8 @@ def judge_installation(
 def judge_setup(known: KnownSetup) -> Finding:
     """Report the settings of the installation on which decisions depend."""
     if told := known.tell_assumed(ROUTED_BY):
-        return find(FindingCode.SETUP_ASSUMED, "setup", told)
-    return find(FindingCode.SETUP_READ, "setup", known.tell_sources(ROUTED_BY))
+        return report(FindingCode.SETUP_ASSUMED, "setup", told)
+    return report(FindingCode.SETUP_READ, "setup", known.tell_sources(ROUTED_BY))
 
 
 def judge_machines(

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpushare import names
 from gpushare.analysis.doctor.chart import CONTROLLER, Need, Role
-from gpushare.analysis.finding import Finding, FindingCode, Unseen, find, skip
+from gpushare.analysis.finding import Finding, FindingCode, Unseen, report, skip
 
 Json = Mapping[str, Any]
 _REMEDY = "Run helm upgrade with the release's values: it writes the chart's roles again"
@@ -28,13 +28,13 @@ def judge_accounts(held: Sequence[GrantedRights], namespace: str) -> Iterator[Fi
     about = "rights of the operator's accounts"
     lacks = [(each, told) for each in held for told in _find_lacks(each, namespace)]
     for each, told in lacks:
-        yield find(FindingCode.RIGHTS_MISSING, str(each.role), told, _REMEDY)
+        yield report(FindingCode.RIGHTS_MISSING, str(each.role), told, _REMEDY)
     parts = (part for each in held for part in (each.rules, each.subjects))
     if unseen := next((part for part in parts if isinstance(part, Unseen)), None):
         yield skip(about, unseen)
     elif not lacks:
         told = f"{len(held)} roles and their bindings grant the rights that this version needs"
-        yield find(FindingCode.RIGHTS_COMPLETE, about, told)
+        yield report(FindingCode.RIGHTS_COMPLETE, about, told)
 
 
 def _find_lacks(held: GrantedRights, namespace: str) -> Iterator[str]:
@@ -111,6 +111,6 @@ def judge_user(allowed: Mapping[Right, bool] | Unseen) -> Iterator[Finding]:
         listed = ", ".join(str(right) for right in missing if right.what_for == what_for)
         told = f"You may not {listed}. This limits {what_for}"
         remedy = f"Ask an administrator for these rights, or use a snapshot. {ON_ACK}"
-        yield find(FindingCode.YOUR_RIGHTS_MISSING, about, told, remedy)
+        yield report(FindingCode.YOUR_RIGHTS_MISSING, about, told, remedy)
     if not missing:
-        yield find(FindingCode.YOUR_RIGHTS, about, "You have all rights that commands need")
+        yield report(FindingCode.YOUR_RIGHTS, about, "You have all rights that commands need")

@@ -11,7 +11,7 @@ from typing import Any
 from gpushare import names
 from gpushare.analysis.doctor.chart import OTHER_PODS, PODS, WEBHOOK, read_webhooks
 from gpushare.analysis.doctor.differences import find_differences
-from gpushare.analysis.finding import Finding, FindingCode, Severity, Unseen, find, skip
+from gpushare.analysis.finding import Finding, FindingCode, Severity, Unseen, report, skip
 from gpushare.api.field_managers import find_owners
 
 ABOUT = f"webhook configuration {WEBHOOK}"
@@ -62,12 +62,12 @@ def judge_configuration(found: Json | Unseen | None, namespace: str) -> Iterator
         told = f"Webhooks are missing from the configuration: {', '.join(missing)}"
         if found is None:
             told = "The configuration is not in the cluster"
-        yield find(FindingCode.WEBHOOK_MISSING, ABOUT, told, _CHART_REMEDY)
+        yield report(FindingCode.WEBHOOK_MISSING, ABOUT, told, _CHART_REMEDY)
         return
     _fill_in(expected, webhooks[PODS], namespace)
     webhooks, added = _strip_added(expected, webhooks)
     if added:
-        yield find(
+        yield report(
             FindingCode.WEBHOOK_NARROWED, ABOUT, _tell_added(added, found or {}), _ADDED_REMEDY
         )
     changes = [
@@ -78,10 +78,10 @@ def judge_configuration(found: Json | Unseen | None, namespace: str) -> Iterator
         if difference.path[0] in webhook and difference.path[-1] != "caBundle"
     ]
     for told in changes:
-        yield find(FindingCode.WEBHOOK_CHANGED, ABOUT, told, _CHART_REMEDY)
+        yield report(FindingCode.WEBHOOK_CHANGED, ABOUT, told, _CHART_REMEDY)
     if not (changes or added):
         told = f"The {len(expected)} webhooks are as the chart writes them"
-        yield find(FindingCode.WEBHOOK_CONFIGURED, ABOUT, told)
+        yield report(FindingCode.WEBHOOK_CONFIGURED, ABOUT, told)
 
 
 def _strip_added(
@@ -185,7 +185,7 @@ def judge_bundles(
             is_soon = last - now < SOON
             code = FindingCode.CERTIFICATE_EXPIRING if is_soon else FindingCode.CERTIFICATE_TRUSTED
             told = f"The CA of the caBundle is valid for {(last - now).days} more days"
-        yield find(code, ABOUT, told, "" if code.severity is Severity.OK else remedy)
+        yield report(code, ABOUT, told, "" if code.severity is Severity.OK else remedy)
 
 
 def judge_endpoints(ready: int | Unseen, service: str) -> Finding:
@@ -200,8 +200,8 @@ def judge_endpoints(ready: int | Unseen, service: str) -> Finding:
             f"not ready, {_tell_log(namespace, 'answers 503')} to see why"
         )
         told = "The Service has no ready endpoint"
-        return find(FindingCode.WEBHOOK_WITHOUT_ENDPOINTS, about, told, remedy)
-    return find(FindingCode.WEBHOOK_SERVED, about, f"Ready endpoints: {ready}")
+        return report(FindingCode.WEBHOOK_WITHOUT_ENDPOINTS, about, told, remedy)
+    return report(FindingCode.WEBHOOK_SERVED, about, f"Ready endpoints: {ready}")
 
 
 def _tell_log(namespace: str, pattern: str) -> str:
@@ -240,13 +240,15 @@ def judge_trials(
             case Unseen():
                 yield skip(f"dry run of a {kind} in {about}", tried)
             case Tried(Trial.ANSWERED):
-                yield find(FindingCode.WEBHOOK_ANSWERS, about, f"The webhook answers for a {what}")
+                yield report(
+                    FindingCode.WEBHOOK_ANSWERS, about, f"The webhook answers for a {what}"
+                )
             case Tried(Trial.SILENT, "") if isinstance(configuration, Unseen):
                 why = "No webhook answered, and you may not read whether one is configured"
                 yield skip(f"dry run of a {kind} in {about}", Unseen(why))
             case Tried(Trial.SILENT):
                 told = f"The webhook does not answer for a {what}{said}"
-                yield find(silence, about, told, silence_remedy)
+                yield report(silence, about, told, silence_remedy)
             case Tried(Trial.REFUSED):
                 told = f"The {what} was refused before the webhook could answer{said}"
-                yield find(FindingCode.TRIAL_REFUSED, about, told, _OTHER_NAMESPACE)
+                yield report(FindingCode.TRIAL_REFUSED, about, told, _OTHER_NAMESPACE)

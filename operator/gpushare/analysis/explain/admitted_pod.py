@@ -6,13 +6,12 @@ from msgspec.structs import replace
 
 from gpushare import names
 from gpushare.api.decision_annotation import parse_past_decision
-from gpushare.api.k8s.node_selection import CHOOSING
+from gpushare.api.k8s.node_selection import FOLLOWING
 from gpushare.api.k8s.pod_shape import Metadata, PodShape, Spec
-from gpushare.core.admission import AdmissionDecision, PoolView
+from gpushare.core.admission.decision import AdmissionDecision
+from gpushare.core.admission.pool_view import PoolView
 from gpushare.editions.registry import EDITIONS
 from gpushare.names import Reason
-
-_WRITTEN = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
 
 
 def rewind(pod: PodShape, pools: Sequence[PoolView]) -> PodShape:
@@ -30,7 +29,7 @@ def rewind(pod: PodShape, pools: Sequence[PoolView]) -> PodShape:
     if past is None or past.reason != Reason.NOT_ROUTED or holds_card:
         spec = replace(spec, node_name=None)
     if past is not None and past.pool is not None:
-        selector = {k: v for k, v in (spec.node_selector or {}).items() if k not in _WRITTEN}
+        selector = {k: v for k, v in (spec.node_selector or {}).items() if k not in FOLLOWING}
         pool = next((pool for pool in pools if pool.name == past.pool), None)
         written = [dict(toleration) for toleration in pool.tolerations] if pool is not None else []
         kept = tuple(t for t in spec.tolerations or () if t not in written)

@@ -22,7 +22,9 @@ from gpushare.api.k8s.pod_request import PodRequest, read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape, Spec
 from gpushare.api.k8s.taint import parse_tolerations
 from gpushare.api.pool import DEFAULT_EDITION, Edition, Schedule
-from gpushare.core.admission import AdmissionDecision, PoolView, decide
+from gpushare.core.admission.decide import decide
+from gpushare.core.admission.decision import AdmissionDecision
+from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest, build_rules
 from gpushare.core.admission.score import Fit
 from gpushare.core.admission.warnings import find_card_trouble

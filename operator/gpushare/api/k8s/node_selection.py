@@ -130,6 +130,8 @@ def join_demands(demands: Sequence[Demand]) -> Demand:
 
 CHOOSING = names.MODE_LABELS | {names.LABEL_POOL}
 """Labels by which a pod selects its pool; the placement label selects cards, not pools."""
+FOLLOWING = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
+"""Labels by which a pod selects nodes of a pool's mode: a change of the mode changes them."""
 MAX_REQUIREMENTS = 1000
 """Limit of requirements of a pod's node affinity, against slow evaluation."""
 _NODE_NAME = "metadata.name"

@@ -38,7 +38,7 @@ from gpushare.api.k8s.gpu_request import (
     read_gpu_environment,
 )
 from gpushare.api.k8s.interning import share, share_mapping
-from gpushare.api.k8s.node_selection import CHOOSING
+from gpushare.api.k8s.node_selection import CHOOSING, FOLLOWING
 from gpushare.api.k8s.pod_owner import Workload, name_workload
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import Container, PodShape, Spec, parse_pod_shape
@@ -59,8 +59,6 @@ CRASH_LOOP = "CrashLoopBackOff"
 NOTHING: Mapping[Any, int] = MappingProxyType({})
 NOT_LOOKED_AT = ("", "")
 _NO_SELECTION: frozenset[tuple[str, str]] = frozenset()
-_SELECTED = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
-"""Labels in a pod's selection that a change of mode breaks."""
 SCHEDULER_ERROR = "SchedulerError"
 """Reason of a pod on which the scheduler failed, such as by an extender that does not answer."""
 _REFUSED = "Unschedulable"
@@ -353,11 +351,11 @@ def _sum_card_memory(containers: Iterable[Container] | None) -> int:
 def _find_selected(spec: Spec) -> frozenset[tuple[str, str]]:
     """Find our labels in the node selector or required affinity (In), also where no node could
     match, or the affinity is too long to be evaluated."""
-    selected = {(key, each) for key, each in (spec.node_selector or {}).items() if key in _SELECTED}
+    selected = {(key, each) for key, each in (spec.node_selector or {}).items() if key in FOLLOWING}
     affinity = spec.affinity and spec.affinity.node_affinity
     for term in (affinity and affinity.required and affinity.required.node_selector_terms) or ():
         for wanted in term.match_expressions or ():
-            if wanted.operator == "In" and wanted.key in _SELECTED:
+            if wanted.operator == "In" and wanted.key in FOLLOWING:
                 selected.update((wanted.key, value) for value in wanted.values or ())
     return frozenset(selected)
 

@@ -12,7 +12,7 @@ from gpushare.analysis.explain.verdicts import PoolOutcome, PoolVerdict
 from gpushare.cli.output.answer import Fact, Line, Styled, lay_out_facts
 from gpushare.cli.output.facts import tell_stale
 from gpushare.cli.output.tables import build_section, describe
-from gpushare.core.admission import AdmissionDecision
+from gpushare.core.admission.decision import AdmissionDecision
 from gpushare.core.snapshot.isolation import ContainerIsolation
 from gpushare.webhook.patch import plan_patch
 

@@ -29,7 +29,7 @@ from gpushare.cli.explain.pod_text import build_pod_page, describe_pod
 from gpushare.cli.input.manifests import Given
 from gpushare.cli.input.pod_templates import find_pod_templates
 from gpushare.cli.output.answer import Answer, Line
-from gpushare.core.admission import view_pool
+from gpushare.core.admission.pool_view import view_pool
 from gpushare.core.snapshot.cluster import build_node_context
 from gpushare.core.snapshot.isolation import ContainerIsolation, observe_containers
 from gpushare.core.status.unschedulable_pods import UnschedulablePod

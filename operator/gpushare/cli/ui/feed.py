@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextvars import copy_context
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -118,17 +119,18 @@ def build_state(cluster: Cluster) -> Json:
 
 
 async def run_aside(work: Callable[[], Result]) -> Result:
-    """Run `work` in a thread of its own, and return or raise what it does.
+    """Run `work` in a thread of its own and in this context, and return or raise what it does.
 
     For those of `asyncio.to_thread` a program waits before it ends: after Ctrl-C that
     could be half a minute of reading, or as long as a browser is open.
     """
     done: Future[Result] = Future()
     done.set_running_or_notify_cancel()
+    context = copy_context()
 
     def do() -> None:
         try:
-            result = work()
+            result = context.run(work)
         except Exception as error:
             done.set_exception(error)
         else:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from gpushare import names
 from gpushare.api.k8s.node_selection import (
     ANYWHERE,
-    CHOOSING,
+    FOLLOWING,
     Columns,
     Known,
     NodeSelection,
@@ -35,7 +35,6 @@ from gpushare.editions.registry import find_mode, get_mode
 from gpushare.names import Reason
 
 Labels = tuple[tuple[str, str], ...]
-_WRITTEN = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
 MOST_REQUIREMENTS = 50
 """Of a node affinity that is compared with what pools publish: who writes more must not hold up the
 pods of others."""
@@ -153,7 +152,7 @@ class PoolView:
         ours = {names.LABEL_POOL: self.name, **self.mode.labels}
         if self.isolates_by_kernel:
             ours[names.LABEL_ISOLATION_VERIFIED] = names.VERIFIED
-        return {**self.node_labels, **{key: (ours.get(key),) for key in _WRITTEN}}
+        return {**self.node_labels, **{key: (ours.get(key),) for key in FOLLOWING}}
 
     @cached_property
     def columns(self) -> Columns:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from gpushare import names
 from gpushare.api.k8s.node import is_our_entry
 from gpushare.core.snapshot.actions import ApplyNode, ReleaseNode
-from gpushare.kube.client import JSON_PATCH, ApiClient, Json
+from gpushare.kube.client import JSON_PATCH, ApiClient, Json, escape_pointer
 from gpushare.kube.errors import ApiError
 
 PATH = "api/v1/nodes"
@@ -107,7 +107,7 @@ def build_release(node: Json, uid: str, remove: Mapping[str, str] = NOTHING) -> 
         return []
     patch: list[Json] = [{"op": "test", "path": "/metadata/uid", "value": uid}]
     for key in gone:
-        path = f"/metadata/labels/{_escape(key)}"
+        path = f"/metadata/labels/{escape_pointer(key)}"
         patch.append({"op": "test", "path": path, "value": labels[key]})
         patch.append({"op": "remove", "path": path})
     for key in ours:
@@ -121,10 +121,5 @@ def build_release(node: Json, uid: str, remove: Mapping[str, str] = NOTHING) -> 
 
 def _remove_annotation(key: str, value: str) -> list[Json]:
     """Remove an annotation only while it has `value`: another controller's record stays."""
-    path = f"/metadata/annotations/{_escape(key)}"
+    path = f"/metadata/annotations/{escape_pointer(key)}"
     return [{"op": "test", "path": path, "value": value}, {"op": "remove", "path": path}]
-
-
-def _escape(key: str) -> str:
-    """Escape a key as a part of a JSON pointer (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
