@@ -29,8 +29,9 @@ async def load_credentials(
         # Its imports take memory, and no Pod needs them.
         from gpushare.kube.auth.kubeconfig import find_context, load_kubeconfig
 
-        if context := find_context(kubeconfig, None):
-            return await load_kubeconfig(context)
+        context = find_context(kubeconfig, None)
+        assert context is not None, "a file that is named and missing is an error"
+        return await load_kubeconfig(context)
     try:
         return read_service_account(service_account, environ)
     except CredentialsError as error:

@@ -131,12 +131,15 @@ async def test_a_certificate_is_put_into_tls_each_time(
     [
         ("echo no ticket >&2; exit 3", "failed: exit code 3: no ticket"),
         ("echo secret", "failed: unexpected"),
-        ("echo '{}'", "failed: 'status'"),
+        ("echo '{}'", "field 'status' is missing"),
         (f"echo '{build_answer()}'", "neither a token nor a client certificate"),
-        (f"echo '{build_answer(clientCertificateData='secret')}'", "'clientKeyData'"),
+        (
+            f"echo '{build_answer(clientCertificateData='secret')}'",
+            "field 'clientKeyData' is missing",
+        ),
         (
             f"echo '{build_answer(clientCertificateData='secret', clientKeyData='secret')}'",
-            "failed: [SSL]",
+            "no PEM pair",
         ),
         (f"echo '{build_answer(token='secret✓')}'", "not one line of ASCII"),
         (
@@ -157,7 +160,7 @@ async def test_a_plugin_of_no_use_is_told_in_a_sentence(
     [
         ({"command": "/nowhere/plugin"}, "No such file or directory: '/nowhere/plugin'"),
         ({"command": "/etc"}, "Permission denied: '/etc'"),
-        ({"command": None}, "context here: "),
+        ({"command": None}, "exec.command must be set"),
         ({"env": "secret"}, "failed: "),
     ],
 )

@@ -25,7 +25,7 @@ class Credentials:
     host: str
     """URL of the API server."""
     tls: ssl.SSLContext | None
-    """TLS context of connections; None for plain HTTP."""
+    """TLS context of connections; None where no connection needs one, as in tests."""
     authorize: Callable[[], Awaitable[str | None]]
     """Returns the Authorization header of the next request; None where there is none."""
     forget: Callable[[], None] = lambda: None
@@ -40,6 +40,17 @@ class Credentials:
     """URL of the proxy; None for direct connections."""
     headers: tuple[Header, ...] = ()
     """Headers of each request, for impersonation."""
+
+
+def describe_field_error(error: Exception) -> str:
+    """Describe why a field of a kubeconfig, or of a plugin's output, can't be read."""
+    match error:
+        case KeyError():
+            return f"field {error} is missing"
+        case AttributeError() | TypeError():
+            return f"a field has the wrong type ({error})"
+        case _:
+            return str(error)
 
 
 def build_bearer(token: str, source: object = "the token") -> str:
@@ -115,7 +126,7 @@ def build_client_tls(
 ) -> ssl.SSLContext:
     """Build a TLS context that trusts `authorities_pem`, or without it this machine's CAs.
 
-    Raises ssl.SSLError (an OSError) or ValueError where these are no certificates.
+    Raises ValueError where these are no certificates.
     """
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if not verify:
@@ -124,18 +135,25 @@ def build_client_tls(
     elif authorities_pem is None:
         tls.load_default_certs()
     else:
-        tls.load_verify_locations(cadata=authorities_pem.decode("ascii"))
+        try:
+            tls.load_verify_locations(cadata=authorities_pem.decode("ascii"))
+        except (ValueError, ssl.SSLError) as error:
+            raise ValueError(f"the certificate authority is no PEM certificate: {error}") from error
         # As kubectl does: what is named is trusted, even where it is no root.
         tls.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return tls
 
 
 def load_pair(tls: ssl.SSLContext, certificate_pem: bytes, key_pem: bytes) -> None:
-    """Load a certificate and its key into a TLS context. Raises ssl.SSLError (an OSError) where
-    they are unusable."""
+    """Load a certificate and its key into a TLS context. Raises ValueError where they are unusable."""
     # OpenSSL's loader takes files only; this one is readable by this user, and gone at the end.
     with tempfile.NamedTemporaryFile(prefix="gpushare-") as file:
         file.write(certificate_pem + b"\n" + key_pem)
         file.flush()
         # Without a password OpenSSL would ask for one on the terminal.
-        tls.load_cert_chain(file.name, password="")
+        try:
+            tls.load_cert_chain(file.name, password="")
+        except ssl.SSLError as error:
+            raise ValueError(
+                f"the client certificate and its key are no PEM pair without a password: {error}"
+            ) from error

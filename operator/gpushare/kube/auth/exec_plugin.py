@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from gpushare.kube.auth.credentials import build_bearer, load_pair
+from gpushare.kube.auth.credentials import build_bearer, describe_field_error, load_pair
 from gpushare.kube.errors import CredentialsError
 
 Fields = dict[str, Any]
@@ -28,7 +28,7 @@ class CredentialPlugin:
     """Runs a user's plugin, and again when its credentials have expired or are rejected.
 
     Client certificates of the plugin are loaded into `tls`. The plugin gets `cluster` unless that
-    is empty. Raises KeyError for a `spec` without a command.
+    is empty. `spec` has a `command` and an `apiVersion`.
     """
 
     gives_certificates = False
@@ -51,7 +51,8 @@ class CredentialPlugin:
                 try:
                     self._take(orjson.loads(await self._run())["status"])
                 except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
-                    raise CredentialsError(f"{self._what} failed: {error}") from error
+                    why = describe_field_error(error)
+                    raise CredentialsError(f"{self._what} failed: {why}") from error
         return self._bearer
 
     def forget(self) -> None:

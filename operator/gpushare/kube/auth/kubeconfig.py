@@ -34,6 +34,7 @@ from gpushare.kube.auth.credentials import (
     Header,
     TokenFile,
     build_client_tls,
+    describe_field_error,
     is_pod,
     load_pair,
     read_service_account,
@@ -129,7 +130,7 @@ async def load_kubeconfig(context: Context) -> Credentials:
     try:
         return await _load(context)
     except (AttributeError, ImportError, KeyError, OSError, TypeError, ValueError) as error:
-        raise CredentialsError(f"{context.origin}: {error}") from error
+        raise CredentialsError(f"{context.origin}: {describe_field_error(error)}") from error
 
 
 def _find(shown: str, files: list[Fields], asked: str | None) -> Context:
@@ -211,6 +212,10 @@ async def _load(context: Context) -> Credentials:
         return replace(credentials, authorize=file.authorize, forget=file.forget)
     if "exec" in user and not header:
         spec = user["exec"]
+        if missing := [
+            f"exec.{field}" for field in ("command", "apiVersion") if not spec.get(field)
+        ]:
+            raise ValueError(f"{' and '.join(missing)} must be set")
         info = build_cluster_info(cluster, authorities) if spec.get("provideClusterInfo") else {}
         plugin = CredentialPlugin(context.origin, spec, info, tls)
         await plugin.authorize()
@@ -256,7 +261,11 @@ async def _read(cluster: Fields, user: Fields) -> Any:
 def _read_pem(entry: Fields, field: str) -> bytes | None:
     """Read a field's PEM data from the entry, or else from the file that the entry names."""
     if data := entry.get(f"{field}-data"):
-        return base64.b64decode(data)
+        try:
+            return base64.b64decode(data)
+        except (TypeError, ValueError) as error:
+            # The error's own text may quote a secret.
+            raise ValueError(f"{field}-data is not base64") from error
     return Path(entry[field]).read_bytes() if field in entry else None
 
 
