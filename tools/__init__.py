@@ -1,4 +1,4 @@
-"""What writes parts of the repository, or checks the repository itself.
+"""Generates parts of the repository, and checks the repository itself.
 
 Nothing imports it but tests: what a run of the operator or of the control plane needs is elsewhere.
 """

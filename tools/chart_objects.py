@@ -30,11 +30,11 @@ _PARTS = {
     "Role": "rules",
     "MutatingWebhookConfiguration": "webhooks",
 }
-"""Of each kind, what is compared."""
+"""Fields that are compared, by kind."""
 
 
 def render_objects() -> str:
-    """The text of the program's file. Raises `CalledProcessError` and `ToolchainError`."""
+    """Build the text of the program's file. Raises `CalledProcessError` and `ToolchainError`."""
     helm = ensure_binaries(os.environ) / "helm"
     settings = [f"--set={key}={value}" for key, value in _VALUES.items()]
     command = [str(helm), "template", "gpushare", str(CHART), "--namespace=gpushare-system"]

@@ -57,7 +57,7 @@ class Value:
 
 
 def read_values(text: str) -> Iterator[Value]:
-    """Each commented value of a values.yaml that is indented by two spaces, in its order."""
+    """List the commented values of a values.yaml that is indented by two spaces, in order."""
     path: list[str] = []
     comment: list[str] = []
     for line in text.splitlines():
@@ -74,7 +74,7 @@ def read_values(text: str) -> Iterator[Value]:
 
 
 def render_readme() -> str:
-    """The README as it must be, by the chart's values.yaml and Chart.yaml."""
+    """Build the README from the chart's values.yaml and Chart.yaml."""
     text = (CHART / "values.yaml").read_text()
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
     head = _HEAD.format(

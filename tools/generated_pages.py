@@ -36,7 +36,7 @@ from tools import tested_versions
 
 WIDTH = 100
 _MANY = 5
-"""An option that so many commands have is described once."""
+"""Number of commands from which on an option that they share is described once."""
 _IN_WORDS = ("managedFields", "nodeAffinity")
 """Fields whose parts _SNAPSHOT describes."""
 _MODES_HEAD = (
@@ -54,7 +54,7 @@ _ISOLATION = {
     "memory and compute": "显存与算力",
     "memory, with cGPU only": "显存，仅与 cGPU 一起使用时",
 }
-"""How a mode isolates, in English and in Chinese."""
+"""Words for the isolation of a mode, in English and in Chinese."""
 _ENTRIES = {
     "whole cards": NvidiaConfig("", SharingStrategy.NONE),
     "4 time slices": NvidiaConfig("", SharingStrategy.TIME_SLICING, 4),
@@ -63,7 +63,7 @@ _ENTRIES = {
     ),
     "8 MPS clients": NvidiaConfig("", SharingStrategy.MPS, 8),
 }
-"""The configurations that entries of NVIDIA's ConfigMap stand for."""
+"""Examples of configurations in NVIDIA's ConfigMap, by name."""
 _PART = re.compile(r"(?<=<!-- from the program: )([\w ]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _SNAPSHOT = """\
 Of `limits`, `requests`, `allocatable` and `capacity` what begins with {prefixes}; of `env`
@@ -77,7 +77,7 @@ Of the operator's Deployments, where they may be read, these variables and no ot
 
 
 def render(page: str) -> str:
-    """The text of docs/PAGE.md as it is to be."""
+    """Build the text of docs/PAGE.md with its generated parts."""
     text = (DOCS / f"{page}.md").read_text()
     return _PART.sub(lambda part: "".join([part[1], part[2], *PARTS[part[1]]()]), text)
 
@@ -88,7 +88,7 @@ def _list_exit_codes() -> Iterator[str]:
 
 
 def _walk_commands(command: Any, name: str, parent: Any = None) -> Iterator[tuple[str, Any, Any]]:
-    """Name, command and context of a command and of those below it."""
+    """Yield name, command and context of a command and of its subcommands."""
     context = command.context_class(
         command, info_name=name.split()[-1], parent=parent, terminal_width=WIDTH
     )
@@ -99,7 +99,7 @@ def _walk_commands(command: Any, name: str, parent: Any = None) -> Iterator[tupl
 
 
 def _find_common_options() -> Mapping[tuple[str, str], list[str]]:
-    """What the help says of each option that many commands have, and those commands."""
+    """Return the help of each option that many commands share, with the names of the commands."""
     found = defaultdict(list)
     for name, command, context in _walk_commands(COMMAND, COMMAND.name):
         for option in command.params:
@@ -117,7 +117,7 @@ def _list_common_options() -> Iterator[str]:
 
 
 def _list_help() -> Iterator[str]:
-    """The help of each command under its name, without what is said once."""
+    """Write the help of each command under its name, without the shared options."""
     common = _find_common_options()
     for name, command, context in _walk_commands(COMMAND, COMMAND.name):
         shown = copy(command)
@@ -142,7 +142,7 @@ def _list_snapshot() -> Iterator[str]:
 
 
 def _outline(shape: Shape, path: str = "") -> Iterator[str]:
-    """The fields of a shape: first those that are kept as they are, then what has parts."""
+    """List the fields of a shape: first those without parts, then those with parts."""
     plain, nested = [], []
     for name, kept in shape.items():
         part, brackets = _find_part(kept)
@@ -159,7 +159,7 @@ def _outline(shape: Shape, path: str = "") -> Iterator[str]:
 
 
 def _find_part(kept: Any) -> tuple[Any, str]:
-    """The shape that a field has, if it has parts; and brackets for a list."""
+    """Return the shape of a field with parts, and brackets for a list."""
     match kept:
         case [item]:
             return item, "[]"
@@ -192,7 +192,7 @@ def _draw_phases() -> Iterator[str]:
 
 
 def _list_modes(head: str, isolation: Mapping[str, str]) -> Iterator[str]:
-    """The table of modes; each word of `isolation` as the page's language has it."""
+    """Build the table of modes, with the words of `isolation` in the page's language."""
 
     yield f"\n{head}\n|---|---|---|---|---|---|\n"
     for mode in MODES.values():
@@ -253,7 +253,7 @@ def _list_matrices() -> Iterator[str]:
 
 
 def _list_entries() -> Iterator[str]:
-    """What a change of NVIDIA's configuration does, by what the entry of the ConfigMap says."""
+    """Build the table of the effects of a change between two configurations of NVIDIA's plugin."""
     find_state = EDITIONS[Edition.NVIDIA].find_expected_state
     node = Node(name="", uid="", labels={f"{names.RESOURCE_WHOLE_GPU}.count": "2"})
     yield "\n| to an entry for | pods that are replaced | a node with 2 cards is ready with |\n"

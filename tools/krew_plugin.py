@@ -22,9 +22,9 @@ from string import Template
 from devcluster.startup import PROJECT
 
 MACHINES = {"linux_amd64": "x86_64", "linux_arm64": "aarch64"}
-"""By platform, the name of its machine in those of wheels."""
+"""Machine in the names of wheels, by platform."""
 PYTHON = "3.11"
-"""The Dockerfile's; wheels are made for one version."""
+"""Python version of the Dockerfile, for which the wheels are made."""
 _GLIBC = ("2_17", "2_28", "2_34")
 _EXECUTABLE = 0o755
 _LAUNCHER = f"""\
@@ -40,7 +40,7 @@ kubectl_gpushare()
 
 
 def build_archive(platform: str) -> bytes:
-    """The archive for `platform`; the same bytes from the same sources."""
+    """Build the archive for `platform`; equal sources give equal bytes."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         _install(platform, root / "lib")
@@ -53,7 +53,7 @@ def build_archive(platform: str) -> bytes:
 
 
 def render_manifest(source: str, digests: Mapping[str, str]) -> str:
-    """Krew's manifest of the plugin whose releases are at `source`; digests by platform."""
+    """Build Krew's manifest of the plugin with releases at `source`, from digests by platform."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     values = {f"sha256_{platform}": digest for platform, digest in digests.items()}
     text = (PROJECT / ".krew.yaml").read_text()
@@ -96,7 +96,7 @@ def _anonymize(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def main() -> None:
-    """Build them into the folder that is named."""
+    """Build archives and manifest into the folder that is named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", required=True, help="URL of the repository with the releases")
     parser.add_argument("--folder", type=Path, default=Path("build/plugin"))

@@ -1,4 +1,4 @@
-"""What ruff has no rule for: `python -m tools.layout` says which file of the checkout is wrong."""
+"""Checks rules that ruff lacks: `python -m tools.layout` lists the files that break them."""
 
 import ast
 import re
@@ -8,13 +8,13 @@ from pathlib import Path
 
 FOLDERS = ("operator", "memorytest", "devcluster", "demo", "tests", "bench", "tools")
 MOST_LINES = 500
-"""What can be read at once."""
+"""Limit of lines of a module."""
 MOST_MODULES = 14
-"""What a folder of the program can hold and still be looked through."""
+"""Limit of modules in a folder of the program."""
 EMPTY_WORDS = frozenset({"utils", "helpers", "common"})
-"""They say nothing about what is in a module."""
+"""Names that say nothing about the content of a module."""
 EDITION_FILES = ("operator/gpushare/editions/", "operator/gpushare/api/pool.py")
-"""All others ask `EDITIONS` what an edition is like, so that a new one is one new module."""
+"""Places that may name an edition. All others ask `EDITIONS`: a new edition is one new module."""
 NAMED_EDITION = re.compile(
     r"\bEdition\.[A-Z]|"
     r"gpushare\.editions\.(?!edition|registry|plugin|installed_stacks|maintenance|cards)"
@@ -22,7 +22,7 @@ NAMED_EDITION = re.compile(
 
 
 def find_complaints(project: Path) -> Iterator[str]:
-    """What is wrong, a line each."""
+    """Yield each violation as a line."""
     for path in sorted(path for folder in FOLDERS for path in (project / folder).rglob("*.py")):
         name, text = path.relative_to(project), path.read_text()
         if (lines := len(text.splitlines())) > MOST_LINES:
@@ -42,7 +42,7 @@ def find_complaints(project: Path) -> Iterator[str]:
 
 
 def _find_shared_names(project: Path) -> Iterator[str]:
-    """Classes of the program that have one name: a reader takes one for the other."""
+    """Yield the names that two classes of the program share: a reader confuses them."""
     places: dict[str, list[str]] = {}
     for path in sorted((project / "operator").rglob("*.py")):
         for node in ast.parse(path.read_text()).body:
@@ -54,7 +54,7 @@ def _find_shared_names(project: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    """Exit with 1 and all complaints, or with 0."""
+    """Print all violations and exit with 1, or exit with 0."""
     sys.exit("\n".join(find_complaints(Path())) or 0)
 
 

@@ -25,7 +25,7 @@ FAILED = "failed as it must"
 
 @dataclass(frozen=True)
 class Replacement:
-    """A text that stands exactly once in a file of the operator, and what takes its place."""
+    """A text that stands exactly once in a file of the operator, and its replacement."""
 
     file: str
     old: str
@@ -42,7 +42,7 @@ class Mutant:
 
 
 def read_mutants() -> tuple[Mutant, ...]:
-    """Those of tools/mutants.toml."""
+    """Read the mutants of tools/mutants.toml."""
     listed = tomllib.loads((PROJECT / "tools/mutants.toml").read_text())["mutant"]
     keys = ("file", "old", "new")
     return tuple(
@@ -56,7 +56,7 @@ def read_mutants() -> tuple[Mutant, ...]:
 
 
 def build_mutated_source(mutant: Mutant, folder: Path) -> Path:
-    """A copy of the operator's source without the rule.
+    """Copy the operator's source without the rule.
 
     Raises ValueError where a text is not there exactly once: the mutant must follow the code.
     """
@@ -77,7 +77,7 @@ def build_mutated_source(mutant: Mutant, folder: Path) -> Path:
 
 
 def run(mutant: Mutant, test: str) -> str:
-    """Run a test against the operator without the rule; what came of it."""
+    """Run a test against the operator without the rule, and return its outcome."""
     is_unit = test.startswith("tests/unit/")
     with tempfile.TemporaryDirectory(prefix="gpushare-mutation-") as folder:
         source = build_mutated_source(mutant, Path(folder))
@@ -104,7 +104,7 @@ def run(mutant: Mutant, test: str) -> str:
 
 
 def main(parts: Sequence[str]) -> int:
-    """Run what has one of these parts in its name, or all; the exit status."""
+    """Run the mutants with one of `parts` in their names, or all; return the exit status."""
     chosen = [
         (mutant, test)
         for mutant in read_mutants()

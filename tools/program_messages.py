@@ -1,4 +1,4 @@
-"""`python -m tools.program_messages` prints what the program says, for the review of a change.
+"""`python -m tools.program_messages` prints the program's messages, for the review of a change.
 
 `make golden` writes it to tests/golden/messages.txt.
 """
@@ -15,7 +15,7 @@ PATTERNS = ("re.compile", "CommandWithExamples")
 
 
 def render_messages() -> str:
-    """The modules, and below each its messages in their order."""
+    """List the modules, and below each its messages in order."""
     return "".join(_list_modules())
 
 
@@ -28,7 +28,7 @@ def _list_modules() -> Iterator[str]:
 
 
 def _find_messages(node: ast.AST) -> Iterator[str]:
-    """Strings of some words in their order, but no docstrings and no regular expressions."""
+    """Yield strings of several words in order, without docstrings and regular expressions."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return
     if isinstance(node, ast.Call) and ast.unparse(node.func) in PATTERNS:
@@ -42,7 +42,7 @@ def _find_messages(node: ast.AST) -> Iterator[str]:
 
 
 def _read(node: ast.AST) -> str | None:
-    """A string as it is written, what is filled in in braces; None of what is none."""
+    """Return a string as written, with its placeholders in braces; None for other nodes."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):

@@ -1,4 +1,4 @@
-"""`python -m tools.screenshots FOLDER`: the page's pictures, of a snapshot that stays."""
+"""`python -m tools.screenshots FOLDER` draws the web page's pictures from a fixed snapshot."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 
 def main(folder: Path) -> None:
-    """Write page-light.png and page-dark.png there."""
+    """Write page-light.png and page-dark.png into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     chromium = ensure_chromium(os.environ)
     with (

@@ -1,4 +1,4 @@
-"""Which Kubernetes versions the product was tested on, and when: tested-versions.yaml."""
+"""Lists the Kubernetes versions that the product was tested on, from tested-versions.yaml."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +14,13 @@ class TestedVersion:
 
     version: str
     month: str
-    """As 2026-11."""
+    """Month of the last run, such as 2026-11."""
     suite: str
-    """What to type, or "every suite"."""
+    """The make target, or "every suite"."""
 
     @property
     def minor(self) -> str:
-        """As pages name it: 1.34."""
+        """Minor version, as pages name it, such as 1.34."""
         return self.version.rpartition(".")[0]
 
 
@@ -30,7 +30,7 @@ def read_tested_versions() -> tuple[TestedVersion, ...]:
 
 
 def render_table() -> str:
-    """The list as a table of a page."""
+    """Build the list as a table of a page."""
     rows = [
         f"| {each.version} | {each.month} | {_name_suite(each)} |"
         for each in read_tested_versions()

@@ -1,4 +1,4 @@
-"""`make audit`: known vulnerabilities in what the image runs on, where their data is reachable."""
+"""`make audit` lists known vulnerabilities of the image's requirements, if the database answers."""
 
 import json
 import re
@@ -13,14 +13,14 @@ UNREACHED = re.compile(r"^(requests\.exceptions\.\w+|\S*ServiceError)", re.MULTI
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One line for a person, and whether it is a failure."""
+    """A line for a user, and whether it is a failure."""
 
     line: str
     is_failure: bool
 
 
 def judge(output: str, errors: str) -> Verdict:
-    """What pip-audit's JSON says.
+    """Judge the JSON of pip-audit.
 
     It also says "no known vulnerabilities" where it could look nothing up: an index that mirrors
     packages without their advisories answers that it knows none of them.
@@ -51,7 +51,7 @@ def judge(output: str, errors: str) -> Verdict:
 
 
 def main(pip_audit: str) -> int:
-    """Run it on the pinned requirements."""
+    """Run pip-audit on the pinned requirements."""
     pinned = ["--disable-pip", "--require-hashes", "--requirement", REQUIREMENTS]
     ended = subprocess.run(
         [pip_audit, *pinned, "--progress-spinner", "off", "--format", "json"],

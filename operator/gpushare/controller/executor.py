@@ -247,8 +247,9 @@ class Executor:
     async def _create_job(self, action: CreateJob, pool: str, reason: Reason) -> None:
         """Create the Job, or adopt the one that exists.
 
-        Who made that nobody can tell: the chart's admission policy sees to it that a Job of such a
-        name does nothing but this phase of a teardown. It counts only on the node of its pods.
+        The creator of an existing Job is unknown. The chart's admission policy ensures that a Job
+        of such a name does nothing but this phase of a teardown, and it counts only on the node of
+        its pods.
         """
         namespace, image = self.settings.teardown_namespace, self.settings.teardown_image
         manifest = render_teardown_job(action, pool=pool, namespace=namespace, image=image)

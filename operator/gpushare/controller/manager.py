@@ -135,7 +135,7 @@ async def _run_with_crd(
         one_at_a_time = asyncio.Lock()
 
         async def release_lease() -> None:
-            # Whoever comes second returns when the first has done it.
+            # A second caller returns once the first has released it.
             async with one_at_a_time:
                 active.cancel()
                 await asyncio.gather(active, return_exceptions=True)

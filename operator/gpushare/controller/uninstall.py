@@ -59,7 +59,7 @@ class _PoolRemoval:
 
     def __init__(self, api: ApiClient, fate: PoolFate, tell: Tell) -> None:
         self.remaining: list[Pool] = []
-        """Not as they are to be yet."""
+        """Pools that are not in the state that the uninstallation needs yet."""
         self.failure: str = "The API server has not answered"
         """Why the last complete pass could not finish the uninstallation; empty where it could."""
         self._api = api

@@ -59,7 +59,7 @@ class UpgradedPools:
     adopted: tuple[AdoptedPool, ...]
     """New pools for nodes that are in no pool."""
     followed: Mapping[str, Carried]
-    """By pool of another edition, what the one of its name shall be that takes its place."""
+    """Configuration of the pool that replaces a pool of another edition, by the old pool's name."""
     members: Mapping[str, tuple[str, Carried]]
     """The future pool of each node, by the node's name, and its present edition and mode."""
     notes: tuple[Note, ...]

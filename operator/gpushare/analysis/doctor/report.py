@@ -53,7 +53,7 @@ class Installation:
 
     @property
     def variables(self) -> Mapping[str, Mapping[str, str | None]] | None:
-        """By Deployment, those of its containers; None where they may not be read."""
+        """Environment variables of the containers, by Deployment; None if unreadable."""
         if isinstance(self.deployments, Unseen):
             return None
         return {str(each): each.settings for each in self.deployments}

@@ -47,7 +47,7 @@ class RankingFigures:
     largest_free_block: int
     """The largest free block."""
     free: int
-    """Less what pods ask for that wait; below 0 where that is more."""
+    """Free memory without the requests of waiting pods; below 0 where these are larger."""
     total: int
     largest_card: int
     unit: str

@@ -35,7 +35,7 @@ class Holder:
     memory: int
     """Units in the limits of its containers; init containers do not count."""
     allocation: Mapping[int, int] = field(default_factory=dict)
-    """Of the Professional edition's entry: units by card; empty where there is none."""
+    """Units by card, from the Professional edition's annotation; empty without one."""
     card: int = PENDING
     """Index of the card in the annotation ALIYUN_COM_GPU_MEM_IDX."""
 

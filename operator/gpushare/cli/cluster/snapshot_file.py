@@ -24,7 +24,7 @@ from gpushare.cli.output.answer import print_text
 
 SNAPSHOT_KIND = "GPUShareSnapshot"
 VERSION = 1
-"""Of the format; it is another one as soon as an older program would misread it."""
+"""Version of the format; it is raised when an older program would misread a new snapshot."""
 STDOUT = Path("-")
 
 

@@ -12,7 +12,8 @@ HOSTS = ("127.0.0.1", "localhost")
 _USUAL = 80
 """The port that a browser leaves out."""
 OWN_SITES = frozenset({"same-origin", "none"})
-"""Of Sec-Fetch-Site: from the page itself, or typed ("Fetch Metadata Request Headers", W3C)."""
+"""Values of Sec-Fetch-Site for requests of the page itself, and for typed addresses ("Fetch
+Metadata Request Headers", W3C)."""
 HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (

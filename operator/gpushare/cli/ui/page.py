@@ -76,7 +76,8 @@ async def _reading(access: Access) -> AsyncIterator[Feed]:
             lambda: Feed(f"snapshot {snapshot.name}", access.read_snapshot(snapshot))
         )
         return
-    # Who switches to another context meanwhile is not shown that one's cluster under this name.
+    # The context is fixed now: after a switch of the current context this page would show another
+    # cluster under the same name.
     found = find_context(access.kubeconfig, access.context)
     access = replace(access, context=found.name if found else None)
     async with contextlib.aclosing(LiveCluster(access)) as live:

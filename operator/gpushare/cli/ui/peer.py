@@ -11,7 +11,7 @@ TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 second one is missing where IPv6 is switched off."""
 ROOT = 0
 _ESTABLISHED = "01"
-"""Of a connection that its program has closed the user is not told any more."""
+"""State of an open connection: of one that its program has closed the kernel shows no user."""
 
 Place = tuple[str, int]
 """An IPv4 address and a port."""

@@ -28,7 +28,7 @@ class ClusterSnapshot:
     """Names of pools whose spec we can't read: their nodes are left exactly as they are."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
-    """By node."""
+    """Pods by node."""
     jobs: Mapping[str, Mapping[str, Job]] = field(default_factory=dict)
     """Jobs of teardowns, by node and name."""
     plugin_daemonsets: PluginDaemonSets = field(default_factory=PluginDaemonSets)

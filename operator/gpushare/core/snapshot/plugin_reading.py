@@ -60,11 +60,11 @@ class PluginReading:
         moments = self.overwritten_at
         is_lost = not self.node.owned or self.node.has_kept(mode.labels)
         if not moments and is_lost and is_brief is not None:
-            # managedFields were emptied or replaced. Another value would have been seen by who
-            # looked on; before, nothing says who wrote this one.
+            # managedFields were emptied or replaced. A controller that watched would have seen
+            # another value; of the time before that nothing tells who wrote this one.
             return not is_brief(None)
         if not moments or is_brief is None:
-            # What another manager set to our value had another one before, nobody knows how long.
+            # Another manager set our value: it had another one before, for an unknown time.
             return True
         if (said := self._said) is mode:
             # It says the same in other words. What it said before, nobody has seen who has only

@@ -145,7 +145,7 @@ def build_client_tls(
 
 
 def load_pair(tls: ssl.SSLContext, certificate_pem: bytes, key_pem: bytes) -> None:
-    """Load a certificate and its key into a TLS context. Raises ValueError where they are unusable."""
+    """Load a certificate and its key into a TLS context. Raises ValueError for unusable ones."""
     # OpenSSL's loader takes files only; this one is readable by this user, and gone at the end.
     with tempfile.NamedTemporaryFile(prefix="gpushare-") as file:
         file.write(certificate_pem + b"\n" + key_pem)
