@@ -31,6 +31,12 @@ _Loader.add_implicit_resolver(f"{_TAG}int", _INT, list("-+0123456789"))
 _Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+0123456789."))
 
 
+class _FastLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Reads the same values, by the C loader where it exists."""
+
+    yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
+
+
 _MERGE = f"{_TAG}merge"
 _ALIASED_NODES = 100_000
 """Limit of values with expanded aliases; a text without them has fewer values than characters."""
@@ -68,6 +74,17 @@ def parse_documents(text: str) -> tuple[Document, ...]:
     finally:
         loader.dispose()
     return tuple(documents)
+
+
+def parse_settings(text: str) -> Any:
+    """Parse the first document of YAML or JSON, without the places of its values; None if empty.
+
+    Raises `yaml.YAMLError`, ValueError, and `RecursionError` for values that are nested too deep.
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        return yaml.load(text, Loader=_FastLoader)
 
 
 def _count_nodes(node: Node, most: int, counted: dict[int, int | None]) -> int:

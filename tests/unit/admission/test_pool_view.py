@@ -35,6 +35,18 @@ def test_a_pool_that_says_nothing_takes_pods_by_itself_and_binds_them_to_its_nam
     assert (view.nodes, view.room) == (None, None)
 
 
+@pytest.mark.parametrize(
+    "stored",
+    [
+        *({"status": 7}, {"status": [1]}, {"status": "x"}, {"status": {"nodes": [1]}}),
+        *({"spec": 5}, {"spec": [1]}, {"spec": "x"}, {"status": {"capacity": 1}}),
+    ],
+    ids=str,
+)
+def test_whatever_an_older_crd_stored_it_is_no_pool_for_pods(stored: Json) -> None:
+    assert view_pool(build_pool() | stored) is None
+
+
 def test_what_its_workloads_say_is_seen() -> None:
     team = {"matchLabels": {"team": "a"}}
     view = _view(

@@ -1,5 +1,7 @@
 """Which kubeconfig, and what of it is missing."""
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -105,7 +107,7 @@ def test_entries_come_from_several_files_with_paths_from_the_folder_of_each(tmp_
         ({"clusters": []}, "context here names the cluster 'c', which is not defined"),
         ({"users": None}, "context here names the user 'me', which is not defined"),
         ({"users": [{"user": {"token": "secret"}}]}, "is not a kubeconfig"),
-        ({"contexts": [{"name": "here", "context": {"cluster": ["c"]}}]}, "the cluster \"['c']\""),
+        ({"contexts": [{"name": "here", "context": {"cluster": ["c"]}}]}, "contexts.0.context"),
     ],
 )
 def test_half_a_kubeconfig_is_told_by_what_is_missing(
@@ -119,7 +121,50 @@ def test_half_a_kubeconfig_is_told_by_what_is_missing(
     assert "secret" not in str(told.value)
 
 
-@pytest.mark.parametrize("content", ["a: [", "- here", "nonsense", "\0", "users: *secret"])
+@pytest.mark.parametrize(
+    ("kind", "fields", "place"),
+    [
+        # As text it would be true.
+        ("cluster", "insecure-skip-tls-verify: 'false'", "clusters.0.cluster.insecure-skip-tls"),
+        ("user", "as-groups: system:masters", "users.0.user.as-groups"),
+        ("user", "as-user-extra: {a: bc}", "users.0.user.as-user-extra.a"),
+        ("user", "token: yes", "users.0.user.token"),
+        ("user", "token: &secret [*secret]", "users.0.user.token"),
+        ("user", "exec: {env: secret}", "users.0.user.exec.env"),
+    ],
+)
+def test_a_field_of_another_type_is_refused_as_kubectl_refuses_it(
+    tmp_path: Path, kind: str, fields: str, place: str
+) -> None:
+    path = write(tmp_path / "config", f"{kind}s: [{{name: secret, {kind}: {{{fields}}}}}]")
+    with pytest.raises(CredentialsError, match=f"not a kubeconfig: {place}") as told:
+        find(path)
+    assert "secret" not in str(told.value)
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    os.mkfifo(path := tmp_path / "config")
+    text = yaml.safe_dump(WHOLE)
+    writer = threading.Thread(target=lambda: path.write_text(text))
+    writer.start()
+    assert [find_context(path, None, {}) for _ in range(2)] == [find_context(path, None, {})] * 2
+    writer.join()
+
+
+@pytest.mark.parametrize("value", ["~nobody-is-called-so/config", "nowhere"])
+def test_a_home_that_is_unknown_is_a_missing_file(value: str) -> None:
+    with pytest.raises(CredentialsError, match="does not exist"):
+        find_context(None, None, {"KUBECONFIG": value})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("a: [", "- here", "nonsense", "\0", "users: *secret"),
+        *("a: 0x_", "a: " + "1" * 5000, "a: " + "[" * 3000),
+    ],
+    ids=lambda content: repr(content[:12]),
+)
 def test_a_file_that_is_no_kubeconfig_is_said_so(tmp_path: Path, content: str) -> None:
     path = write(tmp_path / "config", content)
     with pytest.raises(CredentialsError, match=f"{path} is not a kubeconfig"):

@@ -20,6 +20,7 @@ from tests.kit.cluster.kubeconfigs import (
     write_printing_plugin,
 )
 from tests.kit.values.certificates import issue_foreign
+from tests.kit.values.webhook_server import until
 from tests.unit.auth.test_kubeconfig import expect_told, find_authorization, load
 
 MINE = issue_foreign(("me",), datetime.now(UTC), kind="ec")
@@ -31,6 +32,9 @@ PAIR = {
 
 def end_in(**time: float) -> str:
     return (datetime.now(UTC) + timedelta(**time)).isoformat().replace("+00:00", "Z")
+
+
+EXPIRED = build_answer(token="mine", expirationTimestamp=end_in(seconds=-1))
 
 
 @pytest.mark.parametrize(
@@ -55,6 +59,20 @@ async def test_it_gets_its_arguments_and_variables_beside_ours(
     env = [{"name": "PROFILE", "value": "its"}]
     user = build_plugin_user(plugin, args=["get-token", "a"], env=env)
     assert await find_authorization(tmp_path, user) == "Bearer get-token-a-its-ours"
+
+
+async def test_a_plugin_that_hangs_ends_with_the_call_that_waits_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "plugin"
+    plugin = await load(tmp_path, build_plugin_user(write_printing_plugin(path, EXPIRED)))
+    write_plugin(path, 'echo $$ > "$0.d/pid"; exec sleep 300')
+    written = Path(f"{path}.d/pid")
+    waiting = asyncio.create_task(plugin.authorize())
+    await until(lambda: written.exists() and written.read_text())
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    process = Path("/proc", written.read_text().strip())
+    await until(lambda: not process.exists())
 
 
 async def test_a_command_with_a_slash_starts_from_the_kubeconfig(
@@ -161,7 +179,7 @@ async def test_a_plugin_of_no_use_is_told_in_a_sentence(
         ({"command": "/nowhere/plugin"}, "No such file or directory: '/nowhere/plugin'"),
         ({"command": "/etc"}, "Permission denied: '/etc'"),
         ({"command": None}, "exec.command must be set"),
-        ({"env": "secret"}, "failed: "),
+        ({"env": [{"value": "secret"}]}, "field 'name' is missing"),
     ],
 )
 async def test_a_plugin_that_can_not_be_run_is_told_in_a_sentence(

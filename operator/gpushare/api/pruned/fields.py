@@ -10,7 +10,7 @@ from gpushare import names
 from gpushare.api.k8s.daemonset import CONFIGS_FOLDER, shorten_image
 from gpushare.api.k8s.gpu_request import names_card
 from gpushare.api.k8s.pod import NO_CARD
-from gpushare.api.pruned.keep import Items, Shape, keep_entries, required, texts, time
+from gpushare.api.pruned.keep import Items, Shape, keep_entries, required, texts, time, whole
 from gpushare.settings import Variable
 
 GPU_PREFIXES = ("aliyun.com/", "nvidia.com/")
@@ -205,8 +205,9 @@ _POOL: Shape = {
         "annotations": {names.ANNOTATION_RETRY: str, names.ANNOTATION_LAST_APPLIED: _last_spec},
         "managedFields": [{"manager": str, "operation": str, "fieldsV1": {"f:spec": dict}}],
     },
-    "spec": dict,
-    "status": dict,
+    # Also what an older CRD stored: the pool is shown as one that can't be read.
+    "spec": whole,
+    "status": whole,
 }
 
 _DAEMONSET: Shape = {

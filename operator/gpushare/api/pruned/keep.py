@@ -80,6 +80,11 @@ def _expect(value: Any, kind: type) -> Any:
     return value
 
 
+def whole(value: Any) -> Any:
+    """Keep a value of any type."""
+    return value
+
+
 def required(value: Any) -> str:
     """Check a required text. Raises ValueError."""
     if not isinstance(value, str) or not value:

@@ -62,6 +62,8 @@ def _find_pod(given: Given) -> PodShape | None:
     group, _, version = str(given.raw.get("apiVersion") or "").rpartition("/")
     resource = Resource(group, version, f"{given.raw['kind'].lower()}s")
     if resource == PODS:
+        if not given.raw.get("metadata"):
+            raise MalformedPodError("the pod has no metadata")
         return parse_pod_shape(given.raw)
     # Another kind may have any shape.
     if resource not in WORKLOADS:

@@ -189,6 +189,10 @@ class PoolView:
 def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
     """Build the view of a pool from the API server's JSON; None if this version can't read it."""
     metadata, status = raw["metadata"], raw.get("status") or {}
+    # An older CRD may have stored anything there.
+    nodes = status.get("nodes") or {} if isinstance(status, dict) else None
+    if not (isinstance(nodes, dict) and isinstance(raw.get("spec") or {}, dict)):
+        return None
     try:
         # The rollout is not read: admission goes on where windows are invalid.
         read = {key: value for key, value in (raw.get("spec") or {}).items() if key != "rollout"}
@@ -199,7 +203,7 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
         return None
     if find_mode(spec.edition, spec.schedule) is None:
         return None
-    closed, workloads, nodes = None, spec.workloads, status.get("nodes") or {}
+    closed, workloads = None, spec.workloads
     is_blocked = nodes.get("blocked") == nodes.get("matched")
     if "deletionTimestamp" in metadata:
         closed = Reason.POOL_DELETING

@@ -88,7 +88,12 @@ class CredentialPlugin:
             # A prompt must reach the terminal.
             stderr=None if is_interactive else asyncio.subprocess.PIPE,
         )
-        printed, complaint = await process.communicate()
+        try:
+            printed, complaint = await process.communicate()
+        finally:
+            # Where the request ends before the plugin, no other may wait for it.
+            if process.returncode is None:
+                process.kill()
         if process.returncode:
             text = " ".join((complaint or b"").decode(errors="replace").split())
             raise ValueError(f"exit code {process.returncode}: {text}")

@@ -25,7 +25,6 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
-import yaml
 from yarl import URL
 
 from gpushare.api.suggestion import suggest
@@ -40,6 +39,7 @@ from gpushare.kube.auth.credentials import (
     read_service_account,
 )
 from gpushare.kube.auth.exec_plugin import CredentialPlugin, Fields, build_cluster_info
+from gpushare.kube.auth.kubeconfig_file import read_kubeconfig
 from gpushare.kube.auth.proxies import find_proxy, is_supported
 from gpushare.kube.errors import CredentialsError
 
@@ -47,6 +47,7 @@ DEFAULT_PATH = Path("~/.kube/config")
 VARIABLE = "KUBECONFIG"
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _KINDS = ("context", "cluster", "user")
+_CA = frozenset({"certificate-authority", "certificate-authority-data"})
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _HEADER_CHARACTERS = "!#$&'*+-.^_`|~"
 """Characters of a header's name besides letters and digits (RFC 9110), without the percent sign,
@@ -78,7 +79,7 @@ def find_context(
     source, named = ("--kubeconfig", [kubeconfig]) if kubeconfig else ("", [DEFAULT_PATH])
     if not kubeconfig and (value := environ.get(VARIABLE)):
         source, named = VARIABLE, [Path(part) for part in value.split(os.pathsep) if part]
-    files = {path: _read_file(path) for path in map(Path.expanduser, named) if path.exists()}
+    files = {path: _read_file(path) for path in map(_expand, named) if _exists(path)}
     shown = os.pathsep.join(map(str, files or named)) or "nothing"
     if not files and source:
         raise CredentialsError(f"{source} names {shown}, which does not exist")
@@ -152,25 +153,31 @@ def _find(shown: str, files: list[Fields], asked: str | None) -> Context:
     return Context(origin, name, context.get("namespace", "default"), cluster, user)
 
 
+def _expand(path: Path) -> Path:
+    # Without a home, or with that of an unknown user, the file does not exist.
+    with contextlib.suppress(RuntimeError):
+        return path.expanduser()
+    return path
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        raise CredentialsError(f"cannot read {path}: {error}") from error
+
+
 def _read_file(path: Path) -> Fields:
     """Read the entries of each kind by name, and the current-context."""
-    try:
-        content = yaml.safe_load(path.read_text()) or {}
-        entries = {
-            kind: {
-                entry["name"]: _resolve(entry.get(kind) or {}, path.parent)
-                for entry in content.get(f"{kind}s") or ()
-            }
-            for kind in _KINDS
+    content = read_kubeconfig(path)
+    entries = {
+        kind: {
+            entry["name"]: _resolve(entry.get(kind) or {}, path.parent)
+            for entry in content.get(f"{kind}s") or ()
         }
-        return {"current-context": content.get("current-context"), **entries}
-    except (OSError, UnicodeDecodeError) as error:
-        raise CredentialsError(f"cannot read {path}: {error}") from error
-    except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
-        # The error's own text may quote a secret.
-        raise CredentialsError(
-            f"{path} is not a kubeconfig, or has an entry without name"
-        ) from error
+        for kind in _KINDS
+    }
+    return {"current-context": content.get("current-context"), **entries}
 
 
 def _resolve(entry: Fields, folder: Path) -> Fields:
@@ -184,9 +191,15 @@ def _resolve(entry: Fields, folder: Path) -> Fields:
 
 async def _load(context: Context) -> Credentials:
     cluster = context.cluster
-    server = URL(str(cluster.get("server", "")))
+    text = cluster.get("server", "")
+    server = URL(text)
+    if any(map(str.isspace, text)):
+        raise ValueError("server has a space in it")
     if server.scheme not in ("https", "http") or not server.host:
         raise ValueError("server must begin with https://HOST or http://HOST")
+    _check_host(server)
+    if "insecure-skip-tls-verify" in cluster and _CA.intersection(cluster):
+        raise ValueError("insecure-skip-tls-verify can't be set beside a certificate-authority")
     # kubectl too sends no credentials over plain HTTP.
     is_tls = server.scheme == "https"
     user = context.user if is_tls else {}
@@ -208,8 +221,13 @@ async def _load(context: Context) -> Credentials:
     names = {"server_name": read.tls_server_name, "proxy": read.proxy}
     credentials = Credentials(read.host, tls, authorize, **names, headers=headers)
     if "tokenFile" in user:
-        file = TokenFile(Path(user["tokenFile"]))
-        return replace(credentials, authorize=file.authorize, forget=file.forget)
+        try:
+            file = TokenFile(Path(user["tokenFile"]))
+        except OSError:
+            if not header:
+                raise
+        else:
+            return replace(credentials, authorize=file.authorize, forget=file.forget)
     if "exec" in user and not header:
         spec = user["exec"]
         if missing := [
@@ -228,6 +246,14 @@ async def _load(context: Context) -> Credentials:
     if is_tls and not header and not certificate:
         raise ValueError("the user has no token, client certificate or credential plugin")
     return credentials
+
+
+def _check_host(server: URL) -> None:
+    """Raise ValueError for a host whose name no resolver takes."""
+    try:
+        (server.host or "").encode("idna")
+    except UnicodeError as error:
+        raise ValueError("server has an invalid host name") from error
 
 
 async def _read(cluster: Fields, user: Fields) -> Any:
