@@ -112,7 +112,7 @@ def _describe(
         "resources": describe(explained.resources),
         "plugins": describe(explained.plugins),
         "change": describe_change(change, plan),
-        "conflicts": [describe_conflict(each) for each in plan.conflicts] if plan else [],
+        "conflicts": [describe_conflict(each) for each in plan.facts.conflicts] if plan else [],
         "isolation": None
         if isolation is None
         else {**describe_isolation(isolation), "unknownPods": list(explained.unknown_pods)},
