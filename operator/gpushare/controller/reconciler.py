@@ -294,7 +294,8 @@ class Reconciler:
     async def _work_on(self, pool: str, member: NodePlan) -> None:
         version = self.pools.version_of(pool)
         generation = version[1] if version is not None else None
-        with reporting(pool=pool, node=member.node, reason=member.reason, generation=generation):
+        about = {"node": member.node, "reason": member.reason, "rule": member.rule or None}
+        with reporting(pool=pool, generation=generation, **about):
             await self._carry_out(pool, member, version)
 
     async def _carry_out(

@@ -1,16 +1,17 @@
 """Computes the next step for a node that belongs to a pool."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import StaleWorkloadPolicy
+from gpushare.core.nodechange import stale_pods
 from gpushare.core.nodechange.configuration import find_brief_end
 from gpushare.core.nodechange.kernel_module import plan_module_note
 from gpushare.core.nodechange.labels_in_force import find_unknown_mode_wait
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.failed import describe_failure
 from gpushare.core.nodechange.phases.teardown import agree_on_policy
-from gpushare.core.nodechange.stale_pods import evict_stale_pods, wait_for_stale_pods
 from gpushare.core.nodechange.state_machine import Found, find_rule
 from gpushare.core.snapshot.actions import Halt, NodeFacts, NodePlan, NodeState, Verdict
 from gpushare.core.snapshot.change_policy import build_policy
@@ -23,33 +24,63 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> NodePlan
     policy = agree_on_policy(seen, pool, build_policy(pool, seen.node, ctx.timing))
     step = MemberStep(seen, policy, ctx, pool)
     found = find_rule(step)
-    node, phase, verdict = seen.node.name, found.phase.name, found.verdict
-    if verdict.action is not None:
-        return NodePlan(node, verdict, _observe_facts(step, found, acts=True), str(found))
-    if (noted := _note_module(step, verdict)) is not None:
-        facts = _observe_facts(step, found, acts=True)
-        return NodePlan(node, noted, facts, f"{phase}: module-noted")
-    facts = _observe_facts(step, found, acts=False)
-    # On a node at rest the pods of a former mode are next.
-    evicts = pool.spec.rollout.stale_workloads is StaleWorkloadPolicy.EVICT
-    if evicts and verdict.state is NodeState.READY and facts.halt is None:
-        if (waits := wait_for_stale_pods(step)) is not None:
-            return NodePlan(
-                node, waits, replace(facts, uses_budget=True), f"{phase}: stale-pods-end"
-            )
-        if (starts := evict_stale_pods(step)) is not None:
-            return NodePlan(node, starts, facts, f"{phase}: evict-stale-pods")
-    return NodePlan(node, verdict, facts, str(found))
+    facts = _observe_facts(step, found, acts=found.verdict.action is not None)
+    at_rest = AtRest(step, found, facts)
+    for name, decide in AT_REST:
+        if (judged := decide(at_rest)) is not None:
+            return NodePlan(seen.node.name, *judged, f"{found.phase.name}: {name}")
+    return NodePlan(seen.node.name, found.verdict, facts, str(found))
 
 
-def _note_module(step: MemberStep, verdict: Verdict) -> Verdict | None:
-    """Note the kernel module on the node, whatever the node waits for: by then the installer may
-    have left, or both disk and kernel may differ."""
-    if not step.seen.node.carries_ours or step.reason_to_stay_away is not None:
+@dataclass(frozen=True, slots=True)
+class AtRest:
+    """A member whose rule has no action now, with the facts about it."""
+
+    step: MemberStep
+    found: Found
+    facts: NodeFacts
+
+    @property
+    def may_evict_stale_pods(self) -> bool:
+        """Whether the pool wants stale pods evicted, and nothing else is left to do."""
+        rollout, verdict = self.step.pool.spec.rollout, self.found.verdict
+        evicts = rollout.stale_workloads is StaleWorkloadPolicy.EVICT
+        is_ready = verdict.state is NodeState.READY and verdict.action is None
+        return evicts and is_ready and self.facts.halt is None
+
+
+def note_module(node: AtRest) -> tuple[Verdict, NodeFacts] | None:
+    """Note that the kernel module may be loaded, or is gone, whatever the node waits for."""
+    step, verdict = node.step, node.found.verdict
+    is_left = not step.seen.node.carries_ours or verdict.action is not None
+    if is_left or step.reason_to_stay_away is not None:
         return None
     spec = step.pool.spec
+    # Not later: by then the installer may have left, or both disk and kernel may differ.
     note = plan_module_note(step.seen, get_mode(spec.edition, spec.schedule))
-    return replace(verdict, action=note) if note is not None else None
+    if note is None:
+        return None
+    return replace(verdict, action=note), _observe_facts(step, node.found, acts=True)
+
+
+def wait_for_stale_pods(node: AtRest) -> tuple[Verdict, NodeFacts] | None:
+    """Wait, within the budget, until pods with the isolation of a former mode have ended."""
+    waits = stale_pods.wait(node.step) if node.may_evict_stale_pods else None
+    return (waits, replace(node.facts, uses_budget=True)) if waits is not None else None
+
+
+def evict_stale_pods(node: AtRest) -> tuple[Verdict, NodeFacts] | None:
+    """Evict pods with the isolation of a former mode, once the rollout admits it."""
+    starts = stale_pods.evict(node.step) if node.may_evict_stale_pods else None
+    return (starts, node.facts) if starts is not None else None
+
+
+AT_REST: tuple[tuple[str, Callable[[AtRest], tuple[Verdict, NodeFacts] | None]], ...] = (
+    ("module-noted", note_module),
+    ("stale-pods-end", wait_for_stale_pods),
+    ("evict-stale-pods", evict_stale_pods),
+)
+"""Rules of a node whose phase has no action now."""
 
 
 def _observe_facts(step: MemberStep, found: Found, *, acts: bool) -> NodeFacts:

@@ -1,4 +1,4 @@
-"""The rules of stale pods on a node at rest: those that keep the isolation of a former mode.
+"""Plans the eviction of stale pods: those that keep the isolation of a former mode.
 
 The node waits for its turn and uses up the budget until its stale pods are gone. Pods whose
 isolation is unknown stay.
@@ -14,16 +14,16 @@ from gpushare.editions.edition import REPAIR
 from gpushare.names import Reason
 
 
-def wait_for_stale_pods(step: MemberStep) -> Verdict | None:
-    """Wait, out of service within the budget, if all stale pods are ending."""
+def wait(step: MemberStep) -> Verdict | None:
+    """Wait, out of service within the budget, if all stale pods are ending; else None."""
     stale = find_stale_pods(step.seen)
     if _find_evictable(step) or not any(pod.deleting for pod in stale):
         return None
     return Verdict(NodeState.UPDATING, Reason.STALE_ISOLATION, _describe(step))
 
 
-def evict_stale_pods(step: MemberStep) -> Verdict | None:
-    """Evict the stale pods once the rollout admits it, if the installation allows evictions."""
+def evict(step: MemberStep) -> Verdict | None:
+    """Start the eviction of the stale pods, if the installation allows it; None without any."""
     pods = _find_evictable(step)
     if not pods:
         return None
