@@ -131,6 +131,7 @@ def test_the_pools_condition_says_that_nodes_no_longer_join() -> None:
     status = build_status(pool, planner.pool_states["training"], LATER)
     told = {each.type: each for each in status.conditions}[Condition.ROLLOUT_COMPLETE]
     assert (told.status, told.reason) == ("False", Reason.JOINS_HALTED)
+    assert "Node f0 failed" in told.message
 
 
 @pytest.mark.parametrize("change", [{"retry": "again"}, {"generation": 2}])

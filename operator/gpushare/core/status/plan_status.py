@@ -78,7 +78,7 @@ def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]
         return False, Reason.ROLLOUT_HALTED, message
     if any(plan.reason is Reason.JOINS_HALTED for plan in pool_state.queued.values()):
         explained = explain_joins_halt(pool.name, pool_state.joins.halted_by)
-        return False, Reason.JOINS_HALTED, f"{halt}. Nodes left to change: {left}"
+        return False, Reason.JOINS_HALTED, f"{explained}. Nodes left to change: {left}"
     unapproved = [kind for kind in pool_state.kinds if not is_approved(pool, kind)]
     if unapproved:
         listed = "; ".join(sorted(map(str, unapproved)))
