@@ -25,7 +25,7 @@ from gpushare.core.nodechange.blockers import (
     find_other_edition,
     find_other_stack,
 )
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import NodePlan, NodeState
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.isolation import find_pods_without_card
 from gpushare.core.snapshot.node import ReconcileContext
@@ -63,7 +63,7 @@ made from."""
 
 
 def judge_node(
-    context: NodeContext, pool: Pool | None, plan: StepResult | None, ctx: ReconcileContext | None
+    context: NodeContext, pool: Pool | None, plan: NodePlan | None, ctx: ReconcileContext | None
 ) -> tuple[Finding, ...]:
     """Find what is wrong on a node of `pool`, with this `plan` for it: of each code the worst.
 
@@ -79,13 +79,15 @@ def judge_node(
 
 
 def _judge(
-    context: NodeContext, pool: Pool | None, plan: StepResult | None, ctx: ReconcileContext | None
+    context: NodeContext, pool: Pool | None, plan: NodePlan | None, ctx: ReconcileContext | None
 ) -> Iterator[Finding]:
     node, pods = context.seen.node, context.seen.pods
     about = name_node(node)
-    for told in (context.unreadable, plan):
-        if told is not None and told.state is not NodeState.READY:
-            yield Finding(_SEVERITIES[told.state], told.reason, about, told.message)
+    if context.unreadable:
+        severity = _SEVERITIES[NodeState.BLOCKED]
+        yield Finding(severity, Reason.RECORD_UNREADABLE, about, context.unreadable)
+    if plan is not None and plan.state is not NodeState.READY:
+        yield Finding(_SEVERITIES[plan.state], plan.reason, about, plan.message)
     edition = pool.spec.edition if pool is not None else find_edition(node.labels)
     mode = None if edition is None else find_mode(edition, find_schedule(edition, node.labels))
     wanted = mode if pool is None else find_mode(pool.spec.edition, pool.spec.schedule)

@@ -32,8 +32,8 @@ from gpushare.core.snapshot.actions import (
     Action,
     ApplyNode,
     DeletePlugins,
+    NodePlan,
     ReleaseNode,
-    StepResult,
 )
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import (
@@ -288,17 +288,18 @@ class Reconciler:
         node, work = decision.plan.node, self._work_on(decision.pool, decision.plan)
         self._busy[node] = asyncio.create_task(work, name=f"node {node}")
         self._busy_for[node] = decision.pool
-        if decision.plan.starts:
+        if decision.plan.started is not None:
             self._starting[node] = decision.plan.uses_budget
 
-    async def _work_on(self, pool: str, member: StepResult) -> None:
+    async def _work_on(self, pool: str, member: NodePlan) -> None:
         version = self.pools.version_of(pool)
         generation = version[1] if version is not None else None
-        with reporting(pool=pool, node=member.node, reason=member.reason, generation=generation):
+        about = {"node": member.node, "reason": member.reason, "rule": member.rule or None}
+        with reporting(pool=pool, generation=generation, **about):
             await self._carry_out(pool, member, version)
 
     async def _carry_out(
-        self, pool: str, member: StepResult, version: tuple[str, int] | None
+        self, pool: str, member: NodePlan, version: tuple[str, int] | None
     ) -> None:
         assert member.action is not None
         try:
@@ -334,7 +335,7 @@ class Reconciler:
             self.informers.mark_changed(member.node)
 
     async def _execute(
-        self, pool: str, member: StepResult, action: Action, version: tuple[str, int] | None
+        self, pool: str, member: NodePlan, action: Action, version: tuple[str, int] | None
     ) -> float:
         try:
             return await self._executor.carry_out(
@@ -370,10 +371,10 @@ class Reconciler:
         await asyncio.sleep(find_delay(error, self._refused[node]))
 
 
-def _may_wait(plan: StepResult) -> bool:
+def _may_wait(plan: NodePlan) -> bool:
     """Tell whether a write may wait for others: not where the budget counts its node already."""
     is_write = isinstance(plan.action, ApplyNode | ReleaseNode)
-    return is_write and not (plan.under_way or plan.uses_budget)
+    return is_write and not (plan.facts.under_way or plan.uses_budget)
 
 
 def _is_mode_saved(done: Action) -> bool:
@@ -383,7 +384,7 @@ def _is_mode_saved(done: Action) -> bool:
     )
 
 
-def tell_commands(events: Events, pool: str, plan: StepResult, node: Node) -> None:
+def tell_commands(events: Events, pool: str, plan: NodePlan, node: Node) -> None:
     """Post the commands that a user is to run on `node` to remove the kernel module, where its
     `plan` waits for that: once for each teardown, also by a process that starts anew.
     """

@@ -17,7 +17,7 @@ from gpushare.controller.backoff import find_delay
 from gpushare.controller.pool_store import Pools, about
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import NodePlan, NodeState
 from gpushare.core.status.pool_status import build_status, build_unreadable_status, is_capacity_due
 from gpushare.core.status.unschedulable_pods import group_by_pool
 from gpushare.core.status.window_status import describe_closing
@@ -186,8 +186,8 @@ class StatusWriter:
         self,
         pool: Pool,
         status: PoolStatus,
-        waiting: Mapping[Reason, StepResult],
-        shown: Sequence[StepResult],
+        waiting: Mapping[Reason, NodePlan],
+        shown: Sequence[NodePlan],
         closing: str,
     ) -> None:
         """Post an Event for each condition that changed, and each reason that newly blocks nodes;
@@ -236,7 +236,7 @@ class StatusWriter:
         note = f"{who}, which is not {what}. It has no effect"
         self._pools.tell(pool, Reason.START_NOW_OUTDATED, note)
 
-    def _tell_node(self, pool: Pool, plan: StepResult) -> None:
+    def _tell_node(self, pool: Pool, plan: NodePlan) -> None:
         node = self._nodes.get(plan.node)
         if node is not None:
             subject = ObjectReference("v1", "Node", node.name, node.uid)
@@ -249,7 +249,7 @@ class StatusWriter:
         self._failures = Counter({k: v for k, v in self._failures.items() if k in present})
 
 
-def _first_waiting(pool_state: PoolState) -> dict[Reason, StepResult]:
+def _first_waiting(pool_state: PoolState) -> dict[Reason, NodePlan]:
     """Return one node for each reason that nodes wait for."""
     states = (NodeState.WAITING, *_HELD_UP)
     return {plan.reason: plan for plan in pool_state.unready.values() if plan.state in states}
@@ -272,6 +272,6 @@ def _log_status(pool: Pool, status: PoolStatus, changed: Sequence[ConditionStatu
     log.info("%s: %s", said, changed[0].message, extra=about(pool, changed[0].reason))
 
 
-def _log_plan(pool: Pool, plan: StepResult) -> None:
+def _log_plan(pool: Pool, plan: NodePlan) -> None:
     keys = about(pool, plan.reason) | {"node": plan.node}
     log.info("node is %s: %s", plan.state, plan.message, extra=keys)

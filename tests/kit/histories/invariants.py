@@ -24,9 +24,9 @@ from gpushare.core.snapshot.actions import (
     CreateJob,
     DeletePlugins,
     EvictPods,
+    NodePlan,
     NodeState,
     ReleaseNode,
-    StepResult,
 )
 from gpushare.core.snapshot.admissions import find_admissions
 from gpushare.core.snapshot.cluster import ClusterSnapshot
@@ -329,7 +329,7 @@ class InvariantChecker:
             is_done = all(plan.state is NodeState.READY for plan in plans.values())
             assert not (is_done and started and started.kinds), f"{pool.name}: {started}"
             # A node that waits for a person out of service keeps its place in the budget.
-            is_stuck = any(plan.under_way and needs_user(plan) for plan in plans.values())
+            is_stuck = any(plan.facts.under_way and needs_user(plan) for plan in plans.values())
             excuses = EXCUSES | TURNS if is_stuck else EXCUSES
             for name, plan in plans.items():
                 if plan.state is NodeState.READY:
@@ -388,7 +388,7 @@ class InvariantChecker:
                     assert each.read == schedule or not known, f"{name} serves {each.read}"
 
 
-def needs_user(plan: StepResult) -> bool:
+def needs_user(plan: NodePlan) -> bool:
     """Tell whether the node's next step needs a user."""
     return plan.kind is not None and plan.kind.outcome in UNATTENDED
 
@@ -403,6 +403,10 @@ def _dump_status(pool: Pool, planner: Planner, now: datetime) -> bytes:
 def _as_bytes(pool_state: PoolState) -> bytes:
     """Dump a pool's state, without the times at which plans were made."""
     plans = pool_state.plans.items()
-    return describe(
-        {n: replace(plan, action=None, requeue_after_seconds=None) for n, plan in plans}
-    )
+    return describe({n: _without_times(plan) for n, plan in plans})
+
+
+def _without_times(plan: NodePlan) -> NodePlan:
+    verdict = replace(plan.verdict, action=None, requeue_after=None)
+    facts = replace(plan.facts, requeue_after=None)
+    return replace(plan, verdict=verdict, facts=facts, started=None)

@@ -24,11 +24,11 @@ from gpushare.core.snapshot.actions import (
     CreateJob,
     DeletePlugins,
     EvictPods,
+    NodePlan,
     NodeState,
     RecheckPods,
     RecordPlugins,
     ReleaseNode,
-    StepResult,
 )
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import NodeSnapshot, Timing
@@ -126,7 +126,7 @@ class SimulatedOperator:
             starting={
                 name: task.decision.plan.uses_budget
                 for name, task in self.busy.items()
-                if task.decision.plan.starts
+                if task.decision.plan.started
             },
             zeroed=frozenset(self._zeroed),
             refusals=dict(self._refusals),
@@ -297,7 +297,7 @@ def plan_from_nothing(
     return planner, planner.update(turned, None, cluster.now)
 
 
-def describe(plans: Mapping[str, StepResult]) -> bytes:
+def describe(plans: Mapping[str, NodePlan]) -> bytes:
     """Dump plans as bytes, to compare those of two processes."""
     listed = {node: asdict(plan) for node, plan in plans.items()}
     return json.dumps(listed, default=str, sort_keys=True, indent=1).encode()

@@ -9,7 +9,7 @@ from gpushare.api.pool import Edition, ModeName, Pool
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.node_records import NodeRecords, parse_records
-from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.actions import NodePlan
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.plugin_config_map import parse_config, read_entry
 from gpushare.editions.plugin_configs import PluginConfigs
@@ -66,7 +66,7 @@ def member(schedule: ModeName = LOADED, /, **labels: str) -> Node:
 
 def step(
     node: Node, *pods: Pod, pool: Pool | None = None, ctx: ReconcileContext | None = None
-) -> StepResult:
+) -> NodePlan:
     snapshot = NodeSnapshot(node, (*PODS, *pods), parse_records(node))
     return plan_node(
         snapshot, pool or a_pool(edition="NVIDIA", nvidia={"config": "a"}), ctx or context()

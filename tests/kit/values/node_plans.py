@@ -23,7 +23,16 @@ from gpushare.core.records.drift_record import Drift
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.restart_record import Restarts
 from gpushare.core.rollout.change_kinds import ChangeKind, hash_kinds
-from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
+from gpushare.core.snapshot.actions import (
+    Action,
+    ApplyNode,
+    Halt,
+    NodeFacts,
+    NodePlan,
+    NodeState,
+    PendingChange,
+    Verdict,
+)
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
 from gpushare.editions.edition import Outcome
 from gpushare.names import Reason
@@ -62,7 +71,7 @@ def plan_of(
     is_refused: bool = False,
     acting_since: datetime | None = None,
     slices: Collection[str] = (),
-) -> StepResult:
+) -> NodePlan:
     snapshot = NodeSnapshot(
         node,
         pods,
@@ -110,21 +119,55 @@ def record_removed(times: int, claim: str = "training/1", retry: str = "") -> No
     return applied(Schedule.SHARE).model_copy(update={"drift": drift})
 
 
-def expect_apply(plan: StepResult) -> ApplyNode:
+def a_node_plan(
+    node: str,
+    state: NodeState,
+    reason: Reason,
+    message: str,
+    action: Action | None = None,
+    *,
+    kind: ChangeKind | None = None,
+    pods: int = 0,
+    halts: str = "",
+    **facts: Any,
+) -> NodePlan:
+    """Build a plan by its verdict, with these facts about the node."""
+    verdict = Verdict(
+        state,
+        reason,
+        message,
+        action,
+        pending=PendingChange(kind, pods) if kind is not None else None,
+        halt=Halt(halts) if halts else None,
+    )
+    return NodePlan(node, verdict, NodeFacts(**facts))
+
+
+def halted_by(plan: NodePlan) -> str:
+    """Return the failure by which the node halts its pool; empty where it halts none."""
+    return plan.halt.message if plan.halt is not None else ""
+
+
+def seconds_to_next(plan: NodePlan) -> float | None:
+    """Return the seconds until the node is decided again; None where it waits for events."""
+    return plan.requeue_after.total_seconds() if plan.requeue_after is not None else None
+
+
+def expect_apply(plan: NodePlan | Verdict) -> ApplyNode:
     assert isinstance(plan.action, ApplyNode), plan
     return plan.action
 
 
-def expect_change(plan: StepResult) -> Change:
+def expect_change(plan: NodePlan | Verdict) -> Change:
     return Change.model_validate_json(expect_apply(plan).annotations[names.ANNOTATION_CHANGE])
 
 
-def expect_applied(plan: StepResult) -> LastApplied:
+def expect_applied(plan: NodePlan) -> LastApplied:
     """Return the applied mode in the plan's record."""
     return LastApplied.model_validate_json(expect_apply(plan).annotations[names.ANNOTATION_APPLIED])
 
 
-def expect_idle(plan: StepResult | None, state: NodeState, reason: Reason) -> StepResult:
+def expect_idle(plan: NodePlan | None, state: NodeState, reason: Reason) -> NodePlan:
     """Check that the plan has no action, and this state and reason."""
     assert plan is not None
     assert (plan.state, plan.reason, plan.action) == (state, reason, None)
@@ -151,7 +194,7 @@ def written(node: Node, action: object) -> Node:
     )
 
 
-def follow(node: Node, plan: StepResult) -> Node:
+def follow(node: Node, plan: NodePlan) -> Node:
     """Return the node after the plan's write; of labels of others only its group stays."""
     apply = expect_apply(plan)
     return replace(written(node, apply), labels={"group": "gpu", **apply.labels})
@@ -181,7 +224,7 @@ def expect_recheck(
     return apply
 
 
-def plan_once_noted(node: Node, pool: Pool, *pods: Pod, now: datetime = NOW) -> StepResult:
+def plan_once_noted(node: Node, pool: Pool, *pods: Pod, now: datetime = NOW) -> NodePlan:
     """Plan after all writes that leave the node in service."""
     plan = plan_of(node, pool, *pods, now=now)
     for _ in range(3):
@@ -215,7 +258,7 @@ def change_of(records: NodeRecords) -> Change:
 
 def plan_leave_of(
     node: Node, *pods: Pod, pool: Pool | None = None, now: datetime = NOW
-) -> StepResult | None:
+) -> NodePlan | None:
     snapshot = NodeSnapshot(node, pods, parse_records(node))
     plan = plan_release(snapshot, pool, ReconcileContext(now, plugin_daemonsets=PRO_INSTALLED))
     return plan.begin() if plan is not None else None
@@ -223,7 +266,7 @@ def plan_leave_of(
 
 def expect_release(
     node: Node, *pods: Pod, pool: Pool | None = None, now: datetime = NOW
-) -> StepResult:
+) -> NodePlan:
     """Plan a node that has something of ours."""
     plan = plan_leave_of(node, *pods, pool=pool, now=now)
     assert plan is not None

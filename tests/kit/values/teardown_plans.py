@@ -12,7 +12,7 @@ from gpushare.api.pool import Pool, Schedule
 from gpushare.core.nodechange.phases.teardown import name_job
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.records.node_records import NodeRecords, parse_records
-from gpushare.core.snapshot.actions import JobPhase, StepResult
+from gpushare.core.snapshot.actions import JobPhase, NodePlan
 from tests.kit.values import node_plans
 from tests.kit.values.node_plans import (
     CGPU,
@@ -97,7 +97,7 @@ def plan_teardown(
     pods: Iterable[Pod] = (PLUGIN,),
     now: datetime = NOW,
     may_tear_down: bool = True,
-) -> StepResult:
+) -> NodePlan:
     """Plan a node, and check that a second plan is equal."""
     plans = [
         plan_of(node, pool, *pods, jobs=jobs, now=now, may_tear_down=may_tear_down)
@@ -107,12 +107,12 @@ def plan_teardown(
     return plans[0]
 
 
-def write(node: Node, plan: StepResult) -> Node:
+def write(node: Node, plan: NodePlan) -> Node:
     """Return the node after the plan's write; labels of others stay."""
     return written(node, plan.action)
 
 
-def expect_written(plan: StepResult) -> Change:
+def expect_written(plan: NodePlan) -> Change:
     """Return the change in the plan's write, and check that the cordon stays."""
     assert expect_apply(plan).cordon
     return expect_change(plan)

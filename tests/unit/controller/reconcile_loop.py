@@ -16,7 +16,7 @@ from gpushare.controller.executor import Executor
 from gpushare.controller.informers import Informers
 from gpushare.controller.reconciler import Reconciler
 from gpushare.core.records.change_record import ChangePhase
-from gpushare.core.snapshot.actions import Action, StepResult
+from gpushare.core.snapshot.actions import Action, NodePlan
 from gpushare.core.snapshot.node import Timing
 from gpushare.kube.errors import ApiError
 from gpushare.kube.events import Events
@@ -169,7 +169,7 @@ def put_node(reconciler: Reconciler, node: Node) -> None:
     reconciler.informers.mark_changed(node.name)
 
 
-def start_work(reconciler: Reconciler, plan: StepResult) -> Coroutine[Any, Any, None]:
+def start_work(reconciler: Reconciler, plan: NodePlan) -> Coroutine[Any, Any, None]:
     """What the loop does once it has decided this of a node of pool training."""
     reconciler._busy[plan.node] = None  # type: ignore[assignment]
     reconciler._busy_for[plan.node] = "training"

@@ -2,11 +2,12 @@
 
 import pytest
 
-from gpushare.core.snapshot.actions import EvictPods, NamedPod, NodeState, StepResult
+from gpushare.core.snapshot.actions import EvictPods, NamedPod, NodeState
 from gpushare.kube.errors import ApiError, EvictionRefusedError
 from gpushare.names import Reason
 from gpushare.observe.metrics.controller import ControllerMetrics
 from tests.kit.values.manifests import Json
+from tests.kit.values.node_plans import a_node_plan
 from tests.kit.values.objects import a_node
 from tests.unit.controller.reconcile_loop import LoopApi, build_reconciler, carry_out, start_work
 
@@ -81,7 +82,7 @@ async def test_a_refusal_is_said_of_the_node_until_the_eviction_succeeds() -> No
     api = Api(kept=PODS[:1])
     reconciler = build_reconciler(api, [], a_node())
     action = EvictPods("gpu-1", PODS)
-    plan = StepResult("gpu-1", NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
+    plan = a_node_plan("gpu-1", NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
 
     await start_work(reconciler, plan)
     refusal = reconciler._refusals["gpu-1"]

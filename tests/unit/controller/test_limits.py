@@ -12,11 +12,10 @@ from gpushare.core.snapshot.actions import (
     NamedPod,
     NodeState,
     RecordPlugins,
-    StepResult,
 )
 from gpushare.kube.resources.nodes import PATH as NODES
 from gpushare.names import Reason
-from tests.kit.values.node_plans import CGPU, OURS, under_way
+from tests.kit.values.node_plans import CGPU, OURS, a_node_plan, under_way
 from tests.kit.values.objects import a_node, a_pool
 from tests.unit.controller.reconcile_loop import (
     SETTINGS,
@@ -95,13 +94,13 @@ async def test_nodes_that_are_read_before_their_plugins_are_recorded_hold_up_no_
 async def record(reconciler: Reconciler, api: SlowApi, node: str) -> None:
     api.objects[f"{NODES}/{node}"] = build_cordoned(node, {**CGPU, **OURS})
     action = RecordPlugins(node)
-    plan = StepResult(node, NodeState.UPDATING, Reason.UPDATING, "recording", action)
+    plan = a_node_plan(node, NodeState.UPDATING, Reason.UPDATING, "recording", action)
     await start_work(reconciler, plan)
 
 
 async def evict(reconciler: Reconciler, node: str) -> None:
     action = EvictPods(node, (NamedPod("ml", f"on-{node}", f"uid-on-{node}"),))
-    plan = StepResult(node, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
+    plan = a_node_plan(node, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
     await start_work(reconciler, plan)
 
 

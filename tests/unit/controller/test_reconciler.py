@@ -20,7 +20,6 @@ from gpushare.core.snapshot.actions import (
     NamedPod,
     NodeState,
     ReleaseNode,
-    StepResult,
 )
 from gpushare.kube.errors import ApiError
 from gpushare.kube.resources import pools as pools_api
@@ -29,7 +28,15 @@ from gpushare.kube.resources.pools import PoolList
 from gpushare.names import Reason
 from gpushare.observe.metrics.controller import ControllerMetrics
 from tests.kit.values.metrics import a_member, read
-from tests.kit.values.node_plans import CGPU, OURS, SHARE, a_settled, applied, under_way
+from tests.kit.values.node_plans import (
+    CGPU,
+    OURS,
+    SHARE,
+    a_node_plan,
+    a_settled,
+    applied,
+    under_way,
+)
 from tests.kit.values.objects import MEMORY, a_gpu_pod, a_node, a_plugin_pod, a_pool
 from tests.unit.controller.reconcile_loop import (
     SETTINGS,
@@ -98,7 +105,7 @@ async def test_a_pool_is_released_once_nothing_is_done_to_its_own_nodes(busy_for
 async def test_a_pool_is_not_released_while_a_write_for_it_waits_for_others() -> None:
     api, pool = LoopApi(), a_pool(deleting=True)
     reconciler = build_reconciler(api, [pool])
-    plan = StepResult("gpu-1", NodeState.UPDATING, Reason.RELEASING, "")
+    plan = a_node_plan("gpu-1", NodeState.UPDATING, Reason.RELEASING, "")
     reconciler._waiting["gpu-1"] = NodeDecision("training", plan)
     await reconciler._pass_safely()
     assert api.writes == []

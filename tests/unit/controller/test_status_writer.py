@@ -9,13 +9,13 @@ from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.controller.reconciler import Reconciler
 from gpushare.controller.status_writer import StatusWriter
 from gpushare.core.rollout.change_kinds import hash_kinds
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import NodeState
 from gpushare.kube.errors import NotLeaderError
 from gpushare.kube.resources import pools as pools_api
 from gpushare.kube.resources.nodes import PATH as NODES
 from gpushare.names import Reason
 from tests.kit.values.contested_pools import build_contested, flip_schedule, write_spec
-from tests.kit.values.node_plans import CGPU, OURS, a_kind, a_settled, applied
+from tests.kit.values.node_plans import CGPU, OURS, a_kind, a_node_plan, a_settled, applied
 from tests.kit.values.objects import NOW, a_node, a_plugin_pod, a_pool
 from tests.unit.controller.reconcile_loop import (
     LoopApi,
@@ -98,8 +98,8 @@ async def test_a_warning_that_comes_and_goes_in_other_words_is_told_once_of_each
     await pass_and_settle(reconciler)
     for number in range(5):
         for plan in (
-            StepResult("gpu-1", state, reason, f"pod {number}"),
-            StepResult(
+            a_node_plan("gpu-1", state, reason, f"pod {number}"),
+            a_node_plan(
                 "gpu-1", NodeState.READY, Reason.APPLIED, "The node is as its pool specifies"
             ),
         ):

@@ -33,6 +33,7 @@ from tests.kit.values.node_plans import (
     expect_release,
     observe,
     plan_of,
+    seconds_to_next,
     under_way,
 )
 from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_static_plugin
@@ -219,10 +220,10 @@ def test_a_resource_may_still_be_on_its_way_out_when_the_plugin_has_just_started
     """The kubelet reports late."""
     node = _settled(allocatable={MEMORY: 15, WHOLE: 1})
     plan = plan_of(node, SHARE_POOL, PLUGIN, now=NOW + timedelta(seconds=2))
-    assert (plan.state, plan.requeue_after_seconds) == (NodeState.READY, 10)
+    assert (plan.state, seconds_to_next(plan)) == (NodeState.READY, 10)
     plan = plan_of(node, SHARE_POOL, PLUGIN, now=NOW + timedelta(seconds=12))
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.LEFT_OVER_RESOURCE)
-    assert plan.requeue_after_seconds is None
+    assert seconds_to_next(plan) is None
 
 
 def test_a_resource_goes_with_the_plugin_that_is_being_deleted() -> None:

@@ -20,9 +20,10 @@ from gpushare.api.k8s.taint import Taint, parse_taints, parse_tolerations, toler
 from gpushare.api.nvidia_plugin import NvidiaConfig
 from gpushare.api.pool import Edition
 from gpushare.core.admission.pool_view import PoolView
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import NodePlan, NodeState
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_affinity, build_pod
+from tests.kit.values.node_plans import a_node_plan
 from tests.kit.values.objects import MEMORY, a_gpu_pod, a_node
 from tests.kit.values.pool_views import a_view
 
@@ -50,7 +51,7 @@ def fit(
     node: Node | None = None,
     schedule: str = "cgpu",
     edition: str = "Professional",
-    plan: StepResult | None = None,
+    plan: NodePlan | None = None,
     **place: Any,
 ) -> NodeFit:
     found = Place(
@@ -92,13 +93,13 @@ ONE_CARD = a_sharing_node(cards=1, total=16)
 CGPU_LABELS = {**LABELS, names.LABEL_SCHEDULE: "cgpu"}
 CGPU_NODE = a_node("gpu-1", CGPU_LABELS, allocatable={MEMORY: 32}, gpu_count=1)
 CORE_NODE = a_sharing_node(allocatable={MEMORY: 32, CORE: 200})
-UPDATING = StepResult(
+UPDATING = a_node_plan(
     "gpu-1", NodeState.UPDATING, Reason.PLUGIN_RESTARTING, "not Ready", under_way=True
 )
-FAILED = StepResult(
+FAILED = a_node_plan(
     "gpu-1", NodeState.FAILED, Reason.DEADLINE_EXCEEDED, "no driver", under_way=True
 )
-STALE = StepResult("gpu-1", NodeState.READY, Reason.EXTENDER_STALE, "restart it: card 2")
+STALE = a_node_plan("gpu-1", NodeState.READY, Reason.EXTENDER_STALE, "restart it: card 2")
 
 FITS = {
     "a card is free": fit(asks(16), *holding(8)),

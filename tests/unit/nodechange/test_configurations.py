@@ -13,7 +13,7 @@ from gpushare.api.pool import Edition
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.records.change_record import Change, ChangePhase, Failure, PluginPod
 from gpushare.core.records.node_records import parse_records
-from gpushare.core.snapshot.actions import ApplyNode, NodeState, RecordPlugins, StepResult
+from gpushare.core.snapshot.actions import ApplyNode, NodePlan, NodeState, RecordPlugins
 from gpushare.core.snapshot.change_policy import build_attempt
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.plugin_config_map import parse_config, read_entry
@@ -53,7 +53,7 @@ def test_a_node_that_shows_the_configuration_joins_with_its_pods() -> None:
 def test_a_node_that_does_not_waits_for_its_pods(found: Node) -> None:
     plan = step(found, HOLDER)
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
-    assert step(found).start is not None
+    assert step(found).verdict.start is not None
 
 
 @pytest.mark.parametrize("resource", [GPU, "nvidia.com/gpu.shared"])
@@ -74,7 +74,7 @@ def test_edited_content_is_told_of_a_node_that_stays_ready() -> None:
 
 def test_edited_content_is_rolled_out_where_the_pool_says_so() -> None:
     plan = step(member(), pool=build_pool(on_config_change="RollOut"), ctx=context(EDITED))
-    assert plan.start is not None
+    assert plan.verdict.start is not None
     assert plan.kind is not None
     assert plan.kind.from_mode == LOADED
     assert plan.kind.to == parse_config("a", EDITED)
@@ -85,7 +85,7 @@ def test_a_configuration_that_is_gone_changes_nothing_on_a_node_that_has_loaded_
     policy: str,
 ) -> None:
     plan = step(member(), pool=build_pool(on_config_change=policy), ctx=context(key="b"))
-    assert (plan.state, plan.action, plan.start) == (NodeState.READY, None, None)
+    assert (plan.state, plan.action, plan.verdict.start) == (NodeState.READY, None, None)
     assert plan.reason is Reason.CONFIG_CHANGED
     assert "has no key a" in plan.message
 
@@ -108,7 +108,7 @@ def test_what_keeps_a_node_from_its_configuration_is_told_before_the_cordon(
     plan = step(found, ctx=ctx)
     assert plan.state is NodeState.BLOCKED
     assert plan.reason is (reason or Reason.UNDER_MAINTENANCE)
-    assert (plan.action, plan.start) == (None, None)
+    assert (plan.action, plan.verdict.start) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_maintenance_that_is_over_keeps_nobody_away() -> None:
         "nvidia.com/mig.config.state": "success",
         "nvidia.com/gpu.deploy.device-plugin": "true",
     }
-    assert step(node(labels)).start is not None
+    assert step(node(labels)).verdict.start is not None
 
 
 def test_without_its_daemonsets_the_value_of_the_chart_is_told() -> None:
@@ -163,7 +163,7 @@ def test_a_node_whose_plugin_is_not_back_yet_is_waited_for() -> None:
     bare = a_node(labels={KEY: "a"}, allocatable={})
     seen = NodeSnapshot(bare, (), parse_records(bare))
     plan = plan_node(seen, build_pool(rollout={"workloads": "Evict"}), context())
-    assert plan.start is None
+    assert plan.verdict.start is None
 
 
 def under_change(phase: ChangePhase, *, to: NvidiaConfig = LOADED, **more: Any) -> Node:
@@ -192,9 +192,7 @@ def test_a_change_leads_to_the_content_that_its_plugin_will_load() -> None:
     assert isinstance(step(under_change(ChangePhase.LABELLED)).action, RecordPlugins)
 
 
-def failed(
-    ctx: ReconcileContext, *, labels: dict[str, str] | None = None, **more: Any
-) -> StepResult:
+def failed(ctx: ReconcileContext, *, labels: dict[str, str] | None = None, **more: Any) -> NodePlan:
     """The step of a node whose change failed, in a pool that rolls back."""
     pool = build_pool(rollout={"on_failure": "Rollback"})
     failure = Failure(

@@ -11,14 +11,14 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.nodechange.deadline import judge_progress
+from gpushare.core.nodechange.deadline import Progress, time_out
 from gpushare.core.nodechange.phases.cordoned import plan_abort
 from gpushare.core.nodechange.step import Step
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, Failure, PluginPod
 from gpushare.core.records.node_records import NodeRecords, parse_records
-from gpushare.core.snapshot.actions import NodeState, RecheckPods, RecordPlugins, StepResult
+from gpushare.core.snapshot.actions import NodePlan, NodeState, RecheckPods, RecordPlugins, Verdict
 from gpushare.core.snapshot.change_policy import Policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
 from gpushare.names import Reason
@@ -37,8 +37,10 @@ from tests.kit.values.node_plans import (
     expect_idle,
     failed,
     follow,
+    halted_by,
     on_basic,
     plan_of,
+    seconds_to_next,
     under_way,
 )
 from tests.kit.values.objects import (
@@ -68,7 +70,7 @@ NODE = cordoned(_records())
 RECORDING = cordoned(_records(ChangePhase.LABELLED, plugins=()))
 
 
-def _plan_back(node: Node, pool: Pool | None = None, *pods: Pod) -> StepResult:
+def _plan_back(node: Node, pool: Pool | None = None, *pods: Pod) -> NodePlan:
     """What is planned at LATER, with the plugin back unless other pods are there."""
     return plan_of(node, pool or a_pool(), *(pods or (NEW, INSTALLER)), now=LATER)
 
@@ -99,8 +101,8 @@ def test_a_change_says_its_deadline_and_when_it_is_looked_at_next(
     node = cordoned(_records(), offered=offered)
     pods = (NEW, INSTALLER) if offered else ()
     plan = plan_of(node, pool, *pods, now=NOW + timedelta(minutes=minutes))
-    assert (plan.state, plan.deadline) == (NodeState.UPDATING, deadline)
-    assert plan.requeue_after_seconds == wake
+    assert (plan.state, plan.facts.deadline) == (NodeState.UPDATING, deadline)
+    assert seconds_to_next(plan) == wake
 
 
 def test_a_deadline_that_passes_is_written_and_halts_in_the_same_pass() -> None:
@@ -111,7 +113,7 @@ def test_a_deadline_that_passes_is_written_and_halts_in_the_same_pass() -> None:
     assert (failure.attempt, failure.at) == ("training/1", DEADLINE)
     assert "gpushare-device-plugin-ds" in failure.message
     assert plan.state is NodeState.FAILED
-    assert plan.halts == f"Node gpu-1 failed in phase Restarting: {failure.message}"
+    assert halted_by(plan) == f"Node gpu-1 failed in phase Restarting: {failure.message}"
 
 
 def test_the_node_that_failed_stays_cordoned_with_its_labels() -> None:
@@ -128,13 +130,13 @@ def test_a_failure_is_written_once(retry: str) -> None:
     for hours in (1, 2):
         plan = plan_of(node, pool, now=DEADLINE + timedelta(hours=hours))
         expect_idle(plan, NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
-        assert plan.halts
+        assert halted_by(plan)
 
 
 def test_pods_on_the_labelled_node_are_waited_for_without_a_deadline() -> None:
     plan = plan_of(RECORDING, a_pool(), a_gpu_pod(), now=NOW + timedelta(days=9))
     expect_idle(plan, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
-    assert (plan.halts, plan.deadline) == ("", None)
+    assert (halted_by(plan), plan.facts.deadline) == ("", None)
 
 
 def test_a_change_that_waited_for_pods_has_its_time_once_they_are_gone() -> None:
@@ -150,9 +152,11 @@ def test_what_is_ours_to_do_and_is_refused_past_the_deadline_has_failed() -> Non
 
 def test_a_long_message_is_cut_to_what_the_record_may_hold() -> None:
     seen = NodeSnapshot(NODE, (), parse_records(NODE))
-    long = seen.plan(NodeState.UPDATING, Reason.LABELLED, "m" * 4000)
-    plan = judge_progress(Step(seen, Policy(), ReconcileContext(DEADLINE)), long)
-    failure = expect_change(plan).failure
+    long = Verdict(NodeState.UPDATING, Reason.LABELLED, "m" * 4000)
+    late = Progress(Step(seen, Policy(), ReconcileContext(DEADLINE)), long)
+    failed = time_out(late)
+    assert failed is not None
+    failure = expect_change(failed).failure
     assert failure is not None
     assert (len(failure.message), failure.message[-1]) == (400, "m")
 
@@ -181,12 +185,12 @@ def test_a_look_that_is_refused_for_too_long_halts_the_pool_and_is_tried_again_a
     node = a_node(labels={**SHARE, **OURS}, records=records, unschedulable=True)
     plan = plan_of(node, a_pool(), now=DEADLINE + timedelta(seconds=seconds), is_refused=True)
     assert (plan.state, plan.action) == (state, RecheckPods("gpu-1"))
-    assert ("Node gpu-1 continues automatically" in plan.halts) is halts
-    assert plan.resumes is halts
+    assert ("Node gpu-1 continues automatically" in halted_by(plan)) is halts
+    assert bool(plan.halt and plan.halt.resumes) is halts
     if state is NodeState.FAILED:
         assert plan.reason is Reason.DEADLINE_EXCEEDED
     else:
-        assert plan.requeue_after_seconds == -seconds
+        assert seconds_to_next(plan) == -seconds
 
 
 def test_a_node_that_came_back_too_late_is_ready_remembers_it_and_still_halts_its_pool() -> None:
@@ -195,21 +199,21 @@ def test_a_node_that_came_back_too_late_is_ready_remembers_it_and_still_halts_it
     assert record is not None
     assert (record.schedule, record.failure) == (Schedule.CGPU, a_failure())
     plan = _plan_back(node)
-    assert (plan.state, plan.verified) == (NodeState.READY, False)
-    assert plan.halts.startswith("Node gpu-1 failed in phase Restarting: cgpu-installer")
+    assert (plan.state, plan.facts.verified) == (NodeState.READY, False)
+    assert halted_by(plan).startswith("Node gpu-1 failed in phase Restarting: cgpu-installer")
 
 
 def test_in_another_attempt_a_node_that_came_back_too_late_is_proven() -> None:
     node = _come_back(failed())
     plan = _plan_back(follow(node, _plan_back(node, AGAIN)), AGAIN)
-    assert (plan.state, plan.verified, plan.halts) == (NodeState.READY, True, "")
+    assert (plan.state, plan.facts.verified, halted_by(plan)) == (NodeState.READY, True, "")
 
 
 def test_a_failure_of_another_attempt_does_not_come_back_with_it() -> None:
     """A person takes the retry annotation away that resumed the pool."""
     node = _come_back(failed())
     plan = _plan_back(follow(node, _plan_back(node, a_pool(retry="once"))))
-    assert (plan.state, plan.halts) == (NodeState.READY, "")
+    assert (plan.state, halted_by(plan)) == (NodeState.READY, "")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +225,7 @@ def test_a_change_that_halts_nothing_is_proven_unless_the_node_joined(
     records: NodeRecords, verified: bool
 ) -> None:
     plan = _plan_back(_come_back(records))
-    assert (plan.state, plan.verified, plan.halts) == (NodeState.READY, verified, "")
+    assert (plan.state, plan.facts.verified, halted_by(plan)) == (NodeState.READY, verified, "")
 
 
 @pytest.mark.parametrize(
@@ -233,11 +237,14 @@ def test_a_failed_change_is_tried_again_with_a_new_deadline(pool: Pool, retry: s
     node = cordoned(failed(restarted_again=True), retry=retry)
     plan = plan_of(node, pool, now=LATER)
     change = expect_change(plan)
-    assert (plan.state, plan.halts) == (NodeState.UPDATING, "")
+    assert (plan.state, halted_by(plan)) == (NodeState.UPDATING, "")
     assert (change.failure, change.restarted_again, change.labelled_at) == (None, None, LATER)
     assert change.plugins == (OLD,)
     resumed = plan_of(follow(node, plan), pool, now=LATER)
-    assert (resumed.state, resumed.deadline) == (NodeState.UPDATING, LATER + timedelta(minutes=10))
+    assert (resumed.state, resumed.facts.deadline) == (
+        NodeState.UPDATING,
+        LATER + timedelta(minutes=10),
+    )
 
 
 def test_where_the_pool_wants_what_cant_be_done_the_failed_node_says_both() -> None:
@@ -246,13 +253,13 @@ def test_where_the_pool_wants_what_cant_be_done_the_failed_node_says_both() -> N
     expect_idle(plan, NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
     assert "cgpu-installer" in plan.message
     assert "teardown=start" in plan.message
-    assert plan.halts == ""
+    assert halted_by(plan) == ""
 
 
 PATIENCE = NOW + timedelta(minutes=1)
 
 
-def _silent(*, now: datetime, pool: Pool | None = None, **more: Any) -> StepResult:
+def _silent(*, now: datetime, pool: Pool | None = None, **more: Any) -> NodePlan:
     """What is planned for a node whose plugin is Ready, and whose resource stays at zero."""
     return plan_of(cordoned(_records(**more)), pool or a_pool(), NEW, INSTALLER, now=now)
 
@@ -270,7 +277,7 @@ def test_a_silent_plugin_is_restarted_once_more_under_the_same_deadline(
     assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.PLUGIN_RESTARTING)
     assert (begun.phase, begun.restart, begun.plugins) == (ChangePhase.LABELLED, True, ())
     assert (begun.restarted_again, begun.failure, begun.labelled_at) == (True, None, NOW)
-    assert (plan.deadline, plan.requeue_after_seconds) == (DEADLINE, 540)
+    assert (plan.facts.deadline, seconds_to_next(plan)) == (DEADLINE, 540)
     assert _silent(now=DEADLINE, **change).reason is Reason.DEADLINE_EXCEEDED
 
 
@@ -280,16 +287,16 @@ def test_silence_after_the_second_restart_is_a_failure_before_the_deadline() -> 
     assert failure is not None
     assert {plan.reason, failure.reason} == {Reason.RESOURCE_STAYS_ZERO}
     assert "second restart" in failure.message
-    assert plan.halts
+    assert halted_by(plan)
     # If that cannot be written until then, the deadline is the reason.
-    assert plan.requeue_after_seconds == 540
+    assert seconds_to_next(plan) == 540
 
 
 def test_where_restarts_are_forbidden_silence_lasts_until_the_deadline() -> None:
     never: dict[str, Any] = {"pool": NEVER, "restart": False, "plugins": ()}
     quiet = _silent(now=PATIENCE, **never)
     assert quiet.state is NodeState.UPDATING
-    assert (quiet.action, quiet.requeue_after_seconds) == (None, 540)
+    assert (quiet.action, seconds_to_next(quiet)) == (None, 540)
     assert _silent(now=DEADLINE, **never).reason is Reason.DEADLINE_EXCEEDED
 
 
@@ -304,7 +311,7 @@ def _a_member(records: NodeRecords, name: str = "gpu-1") -> Node:
     return a_node(name, ISOLATED, records=records, allocatable={MEMORY: 15}, **values)
 
 
-def _plan_pool(pool: Pool, *nodes: Node, ready: bool = True) -> Mapping[str, StepResult]:
+def _plan_pool(pool: Pool, *nodes: Node, ready: bool = True) -> Mapping[str, NodePlan]:
     """What is planned at LATER for these, on which the plugins run."""
     parts = (a_plugin_pod("plugin-1", ready=ready), INSTALLER)
     pods = tuple(replace(part, node=node.name) for node in nodes for part in parts)

@@ -27,6 +27,7 @@ from tests.kit.values.configurations import (
     node,
     step,
 )
+from tests.kit.values.node_plans import seconds_to_next
 from tests.kit.values.objects import NOW, a_gpu_pod
 
 
@@ -48,7 +49,7 @@ def test_a_label_that_was_changed_a_moment_ago_is_put_back() -> None:
     plan = step(drifted(timedelta(seconds=3)), HOLDER)
     assert isinstance(plan.action, ApplyNode)
     assert plan.action.labels[KEY] == "a"
-    assert plan.requeue_after_seconds is not None
+    assert seconds_to_next(plan) is not None
 
 
 @pytest.mark.parametrize("age", [timedelta(hours=1), None], ids=["long ago", "nobody knows when"])
@@ -101,7 +102,7 @@ def test_pods_that_came_while_a_label_was_put_back_must_go(after: timedelta) -> 
     pod = started(at + after)
     marked = mark(reverted(at), pod)
     assert step(marked, pod).reason is Reason.WORKLOADS_PRESENT
-    assert step(marked).start is not None
+    assert step(marked).verdict.start is not None
 
 
 def test_pods_that_came_while_the_plugin_offered_what_was_edited_must_go() -> None:
@@ -122,7 +123,7 @@ def test_edited_content_that_offers_less_is_told_by_what_is_offered() -> None:
 
 def test_a_label_is_not_put_back_where_its_key_says_something_else_now() -> None:
     plan = step(drifted(timedelta(hours=1)), ctx=context(EDITED))
-    assert plan.start is not None
+    assert plan.verdict.start is not None
 
 
 def test_no_doubt_outlives_a_boot() -> None:

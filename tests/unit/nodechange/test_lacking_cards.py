@@ -14,7 +14,7 @@ from gpushare.core.nodechange.step import Step
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, PluginPod
 from gpushare.core.records.node_records import NodeRecords, parse_records
-from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
+from gpushare.core.snapshot.actions import ApplyNode, NodeState, Verdict
 from gpushare.core.snapshot.change_policy import Policy
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.editions.plugin_config_map import parse_config
@@ -74,7 +74,7 @@ def _change(lacking_cards: int | None, offered: int, listed: int) -> Node:
     return _offer(replace(found, owns_cordon=True), offered, listed)
 
 
-def _verify(found: Node) -> StepResult:
+def _verify(found: Node) -> Verdict:
     seen = NodeSnapshot(found, PATIENT, parse_records(found))
     return complete(Step(seen, Policy(), context()))
 
@@ -192,7 +192,7 @@ def test_a_node_that_has_the_configuration_joins_without_a_restart_despite_an_un
 ):
     found = _offer(node({KEY: "a", **EIGHT}), 28, 32)
     plan = step(found)
-    assert plan.start is None
+    assert plan.verdict.start is None
     assert isinstance(plan.action, ApplyNode)
 
 

@@ -13,7 +13,7 @@ from gpushare.core.nodechange.phases.labelled import plan_restart
 from gpushare.core.nodechange.phases.teardown import is_job_due, name_job
 from gpushare.core.records.change_record import Change, ChangePhase, Maintenance, PluginPod
 from gpushare.core.records.node_records import parse_records
-from gpushare.core.snapshot.actions import CreateJob, JobPhase, NodeState, StepResult
+from gpushare.core.snapshot.actions import CreateJob, JobPhase, NodePlan, NodeState
 from gpushare.core.snapshot.cluster import build_node_context
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.core.snapshot.write_outcome import judge_write
@@ -62,11 +62,11 @@ def _restarting(**more: Any) -> Node:
     return cordoned(records, offered=15)
 
 
-def _plan(node: Node, pool: Pool | None = None) -> StepResult:
+def _plan(node: Node, pool: Pool | None = None) -> NodePlan:
     return plan_of(node, pool or a_pool(), NEW, INSTALLER, now=LATER)
 
 
-def _expect_written(node: Node, plan: StepResult) -> tuple[Node, Change]:
+def _expect_written(node: Node, plan: NodePlan) -> tuple[Node, Change]:
     """The node after a write that leaves it cordoned, and its change."""
     assert expect_apply(plan).cordon
     return written(node, plan.action), expect_change(plan)
@@ -86,7 +86,7 @@ def test_while_another_controller_is_at_work_the_node_stays_cordoned(
     assert change.maintenance is AT_WORK
     plan = plan_of(node, a_pool(), NEW, now=LATER)
     expect_idle(plan, NodeState.BLOCKED, Reason.UNDER_MAINTENANCE)
-    assert plan.deadline is None
+    assert plan.facts.deadline is None
 
 
 @in_each_phase

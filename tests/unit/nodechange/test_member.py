@@ -238,7 +238,7 @@ def test_a_node_of_whole_cards_starts_its_change_to_a_mode_of_another_edition() 
     node = a_node(labels=labels, records=records)
     installed = frozenset(MODES[Edition.BASIC, Schedule.CGPU].daemonsets)
     plan = plan_of(node, a_pool(edition="Basic"), daemonsets=installed)
-    assert plan.starts, plan
+    assert plan.started, plan
 
 
 def test_a_node_that_leaves_while_only_cordoned_is_let_go_first() -> None:

@@ -10,8 +10,8 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import SharingContainer
 from gpushare.api.pool import Edition, Schedule
+from gpushare.core.planner.holds import Proposal, hold
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.suppressed import suppress
 from gpushare.core.records.drift_record import Drift
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import NodeState, ReleaseNode
@@ -186,7 +186,7 @@ def test_a_pool_that_does_not_act_tells_it_and_counts_it(reconcile: str, at: dat
     node = a_foreign("true", at)
     pool = a_pool(edition="Basic", schedule="cgpu", reconcile=reconcile)
     context = NodeContext(NodeSnapshot(node, ALL, parse_records(node)), is_busy=False)
-    plan = suppress(plan_of(node, pool, *ALL), context, pool, ReconcileContext(NOW))
+    plan = hold(Proposal(plan_of(node, pool, *ALL), context, pool, ReconcileContext(NOW)))
     expect_idle(plan, NodeState.WAITING, Reason.MODE_UNKNOWN)
     assert f"reconcile is {reconcile}" in plan.message
     assert count_unknown(node) == (1, 0)

@@ -10,7 +10,7 @@ from gpushare.api.pool import Pool
 from gpushare.api.status import NodeCounts, NodeSample, PoolStatus, Releasing
 from gpushare.controller.uninstall import describe_remains, describe_wait, describe_write
 from gpushare.core.records.change_record import ChangePhase
-from gpushare.core.snapshot.actions import NodeState, ReleaseNode, StepResult
+from gpushare.core.snapshot.actions import NodePlan, NodeState, ReleaseNode
 from gpushare.kube.resources.nodes import build_release
 from gpushare.names import PoolFate, Reason
 from tests.kit.values.node_plans import (
@@ -54,7 +54,7 @@ def _left(labels: dict[str, str], schedule: str, found: dict[str, str | None]) -
     return a_node(labels={**labels, **OURS}, records=records, allocatable=offered)
 
 
-def _release(plan: StepResult | None) -> ReleaseNode:
+def _release(plan: NodePlan | None) -> ReleaseNode:
     assert plan is not None
     assert isinstance(plan.action, ReleaseNode), plan
     return plan.action

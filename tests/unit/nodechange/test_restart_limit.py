@@ -24,6 +24,7 @@ from tests.kit.values.node_plans import (
     failed,
     plan_of,
     replaced,
+    seconds_to_next,
     under_way,
 )
 from tests.kit.values.objects import NOW, a_plugin_pod, a_pool
@@ -44,7 +45,7 @@ def test_the_sixth_change_within_an_hour_waits_until_the_first_is_an_hour_ago() 
     assert plan.kind is not None
     for word in ("03:59:05", "retry node/gpu-1", "5 times"):
         assert word in plan.message
-    assert plan.requeue_after_seconds == timedelta(minutes=55).total_seconds()
+    assert seconds_to_next(plan) == timedelta(minutes=55).total_seconds()
     later = NOW + timedelta(minutes=55)
     assert expect_apply(plan_of(a_settled(records=replaced(5)), a_pool(), PLUGIN, now=later)).cordon
 

@@ -15,9 +15,9 @@ from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import (
     ApplyNode,
+    NodePlan,
     NodeState,
     RecordPlugins,
-    StepResult,
     build_apply,
 )
 from gpushare.core.snapshot.write_outcome import ChangeOutcome, WriteOutcome, judge_write
@@ -39,7 +39,9 @@ from tests.kit.values.node_plans import (
     expect_release,
     failed,
     follow,
+    halted_by,
     plan_of,
+    seconds_to_next,
     under_way,
     written,
 )
@@ -77,7 +79,7 @@ def _node(
     )
 
 
-def _next(node: Node, *pods: Pod, pool: Pool | None = None, minutes: float = 60) -> StepResult:
+def _next(node: Node, *pods: Pod, pool: Pool | None = None, minutes: float = 60) -> NodePlan:
     now = NOW + timedelta(minutes=minutes)
     return plan_of(node, pool or _pool(), *pods, daemonsets=DAEMONSETS, now=now)
 
@@ -110,7 +112,7 @@ def test_a_change_that_failed_is_taken_back_from_the_cordon_on() -> None:
     assert change.phase is ChangePhase.CORDONED
     assert (change.restart, change.rolls_back, change.failure) == (True, a_failure(), None)
     assert expect_apply(plan).cordon
-    assert plan.halts
+    assert halted_by(plan)
 
 
 def test_where_the_plugins_follow_the_labels_none_is_restarted_on_the_way_back() -> None:
@@ -139,7 +141,7 @@ def test_what_can_not_be_taken_back_stays_cordoned_and_says_why(
 ) -> None:
     plan = _next(node, OLD, a_gpu_pod(), pool=pool)
     assert plan.state is NodeState.FAILED
-    assert plan.halts
+    assert halted_by(plan)
     assert why in plan.message
     assert "stays cordoned" in plan.message
 
@@ -159,7 +161,7 @@ def test_a_node_that_offers_mig_devices_is_not_rolled_back() -> None:
 
 def test_a_node_that_joins_is_not_rolled_back() -> None:
     plan = _next(_node(initializing=True))
-    assert (plan.state, plan.action, plan.halts) == (NodeState.FAILED, None, "")
+    assert (plan.state, plan.action, halted_by(plan)) == (NodeState.FAILED, None, "")
 
 
 def _with_change(node: Node, **more: object) -> Node:
@@ -172,7 +174,7 @@ def test_a_rollback_that_fails_is_not_rolled_back() -> None:
     node = _with_change(_after_look(_begun(), NEW, INSTALLER), failure=a_failure())
     plan = _next(node, NEW, INSTALLER, minutes=80)
     assert (plan.state, plan.action) == (NodeState.FAILED, RecordPlugins("gpu-1"))
-    assert plan.halts
+    assert halted_by(plan)
 
 
 def test_until_a_rollback_is_written_its_change_is_looked_at_when_it_may_be_verified() -> None:
@@ -180,7 +182,7 @@ def test_until_a_rollback_is_written_its_change_is_looked_at_when_it_may_be_veri
     plan = _next(replace(_node(), allocatable={MEMORY: 15}), started, INSTALLER)
     assert plan.reason is Reason.ROLLED_BACK
     # The plugin must have been Ready for 12 s.
-    assert plan.requeue_after_seconds == 7
+    assert seconds_to_next(plan) == 7
 
 
 @pytest.mark.parametrize("phase", [ChangePhase.LABELLED, ChangePhase.RESTARTING])
@@ -202,7 +204,7 @@ def test_a_pod_that_came_meanwhile_ends_the_rollback_and_it_is_tried_again_later
     assert node.unschedulable
     held = _next(node, NEW, INSTALLER, starting)
     assert held.state is NodeState.FAILED
-    assert held.halts
+    assert halted_by(held)
     assert _next(node, NEW, INSTALLER).reason is Reason.ROLLED_BACK
 
 
@@ -210,8 +212,8 @@ def test_a_rollback_whose_pods_can_not_be_read_still_halts_by_what_failed() -> N
     node = _node(phase=ChangePhase.CORDONED, failure=None, rolls_back=a_failure())
     now = NOW + timedelta(minutes=60)
     plan = plan_of(node, _pool(), NEW, INSTALLER, daemonsets=DAEMONSETS, now=now, is_refused=True)
-    assert (plan.state, plan.resumes) == (NodeState.FAILED, False)
-    assert plan.halts.startswith("Node gpu-1 failed in phase Restarting")
+    assert (plan.state, bool(plan.halt and plan.halt.resumes)) == (NodeState.FAILED, False)
+    assert halted_by(plan).startswith("Node gpu-1 failed in phase Restarting")
 
 
 def test_the_node_that_is_back_is_in_service_and_remembers_the_failure() -> None:
@@ -230,7 +232,7 @@ def test_a_node_that_was_rolled_back_has_failed_until_somebody_resumes_it() -> N
     plan = _next(_rolled_back(), NEW, INSTALLER)
     expect_idle(plan, NodeState.FAILED, Reason.ROLLED_BACK)
     assert a_failure().message in plan.message
-    assert plan.halts
+    assert halted_by(plan)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +244,7 @@ def test_a_rolled_back_node_begins_anew_in_another_attempt(pool: Pool, retry: st
     plan = _next(replace(_rolled_back(), retry=retry), NEW, INSTALLER, pool=pool)
     change = expect_change(plan)
     assert (change.from_mode, change.to, change.rolls_back) == (Schedule.SHARE, Schedule.CGPU, None)
-    assert plan.halts == ""
+    assert halted_by(plan) == ""
 
 
 def test_giving_a_node_back_is_not_rolled_back() -> None:

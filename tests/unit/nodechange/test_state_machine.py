@@ -19,7 +19,7 @@ from gpushare.core.ownership.drift import WRITES_PER_PACE
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.drift_record import Drift, DriftRevert
 from gpushare.core.records.node_records import NodeRecords, parse_records
-from gpushare.core.snapshot.actions import JobPhase, StepResult
+from gpushare.core.snapshot.actions import JobPhase, NodePlan, Verdict
 from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
 from gpushare.names import Reason
@@ -205,17 +205,16 @@ SITUATIONS: dict[str, MemberStep] = {
 
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_in_its_situation_a_rule_applies(name: str) -> None:
-    phase, rule, _ = find_rule(SITUATIONS[name])
-    assert f"{phase.name}: {rule.name}" == name
+    assert str(find_rule(SITUATIONS[name])) == name
 
 
 @pytest.mark.parametrize("name", ["rollout-halted", "window-closed"])
 def test_an_abort_that_the_api_server_refuses_for_long_stays_an_abort(name: str) -> None:
     step = SITUATIONS[f"Cordoned: {name}"]
     seen, late = replace(step.seen, is_refused=True), replace(step.ctx, now=LATER)
-    _, rule, plan = find_rule(replace(step, seen=seen, ctx=late))
-    assert rule.name == name
-    assert not expect_apply(plan).cordon
+    found = find_rule(replace(step, seen=seen, ctx=late))
+    assert found.rule.name == name
+    assert not expect_apply(found.verdict).cordon
 
 
 @pytest.mark.parametrize("name", [name for name in SITUATIONS if not name.startswith("Stable")])
@@ -224,9 +223,9 @@ def test_no_node_is_uncordoned_nor_anything_on_it_ended_while_another_controller
 ) -> None:
     step = SITUATIONS[name]
     seen = replace(step.seen, node=_maintained(step.seen.node))
-    _, _, plan = find_rule(MemberStep(seen, step.policy, step.ctx, step.pool))
-    action = plan.begin().action
-    assert action is None or expect_apply(plan.begin()).cordon or not seen.is_out_of_service
+    found = find_rule(MemberStep(seen, step.policy, step.ctx, step.pool))
+    plan = NodePlan("gpu-1", found.verdict).begin()
+    assert plan.action is None or expect_apply(plan).cordon or not seen.is_out_of_service
 
 
 def test_each_rule_has_a_situation() -> None:
@@ -235,7 +234,7 @@ def test_each_rule_has_a_situation() -> None:
 
 @pytest.mark.parametrize("phase", MACHINE, ids=lambda phase: phase.name)
 def test_the_last_rule_of_a_phase_always_applies(phase: Phase[object]) -> None:
-    assert get_type_hints(phase.rules[-1].decide)["return"] is StepResult
+    assert get_type_hints(phase.rules[-1].decide)["return"] is Verdict
 
 
 def test_each_phase_that_a_record_says_has_rules_of_its_own() -> None:

@@ -20,7 +20,7 @@ from gpushare.core.nodechange.step import Step
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, PluginPod
 from gpushare.core.records.node_records import parse_records
-from gpushare.core.snapshot.actions import ApplyNode, DeletePlugins, NamedPod, NodeState, StepResult
+from gpushare.core.snapshot.actions import ApplyNode, DeletePlugins, NamedPod, NodePlan, NodeState
 from gpushare.core.snapshot.change_policy import Policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.names import Reason
@@ -32,6 +32,7 @@ from tests.kit.values.node_plans import (
     expect_apply,
     expect_change,
     expect_recheck,
+    seconds_to_next,
 )
 from tests.kit.values.objects import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
@@ -65,11 +66,12 @@ def _seen(node: Node, *pods: Pod, was_zero: bool = True) -> NodeSnapshot:
     return NodeSnapshot(node, pods, parse_records(node), was_zero)
 
 
-def _step(node: Node, *pods: Pod, seconds: float = 0, was_zero: bool = True) -> StepResult:
+def _step(node: Node, *pods: Pod, seconds: float = 0, was_zero: bool = True) -> NodePlan:
     now = NOW + timedelta(seconds=seconds)
     seen = _seen(node, *pods, was_zero=was_zero)
     step = MemberStep(seen, Policy(), ReconcileContext(now), a_pool())
-    return find_rule(step)[2]
+    found = find_rule(step)
+    return NodePlan(node.name, found.verdict, found.facts)
 
 
 def _read_change(apply: ApplyNode | None) -> Change:
@@ -228,7 +230,7 @@ def test_a_change_is_not_over_before_plugin_installer_and_resource_are_there(
 
 def test_a_resource_that_never_went_through_zero_is_believed_only_after_a_while() -> None:
     plan = _step(_restarting(), NEW, INSTALLER, was_zero=False)
-    assert (plan.reason, plan.requeue_after_seconds) == (Reason.RESOURCE_NOT_READY, 12)
+    assert (plan.reason, seconds_to_next(plan)) == (Reason.RESOURCE_NOT_READY, 12)
     expect_apply(_step(_restarting(), NEW, INSTALLER, was_zero=False, seconds=12))
 
 
@@ -369,4 +371,4 @@ def test_a_failed_node_is_looked_at_in_time_though_the_pool_wants_another_mode()
     node = members.cordoned(members.failed(restart=True), offered=15)
     plan = members.plan_of(node, pool, plugin, INSTALLER, now=LATER)
     members.expect_idle(plan, NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
-    assert plan.requeue_after_seconds == 10
+    assert seconds_to_next(plan) == 10

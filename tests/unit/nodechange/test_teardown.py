@@ -30,6 +30,7 @@ from tests.kit.values.node_plans import (
     expect_change,
     expect_idle,
     expect_release,
+    halted_by,
     plan_of,
     recheck,
     written,
@@ -133,7 +134,7 @@ def test_the_node_waits_for_a_person_without_a_deadline(
 ) -> None:
     plan = plan_teardown(node, pool, pods=[PLUGIN, *pods], now=LONG_AFTER)
     expect_idle(plan, NodeState.BLOCKED, reason)
-    assert (plan.deadline, plan.halts) == (None, "")
+    assert (plan.facts.deadline, halted_by(plan)) == (None, "")
     assert told in plan.message
 
 
@@ -174,7 +175,7 @@ def test_with_it_the_node_comes_back_like_after_any_change_and_without_the_modul
     starting = [a_plugin_pod("plugin-1", ready=False)]
     plan = plan_teardown(seen, manual_pool(), pods=starting, now=LONG_AFTER)
     assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.PLUGIN_RESTARTING)
-    assert plan.deadline == LONG_AFTER + timedelta(minutes=10)
+    assert plan.facts.deadline == LONG_AFTER + timedelta(minutes=10)
     plan = plan_teardown(seen, manual_pool(), now=LONG_AFTER)
     apply, after = expect_apply(plan), expect_applied(plan)
     assert not apply.cordon
@@ -205,7 +206,7 @@ def test_the_deadline_runs_from_when_the_node_was_seen_down(phase: ChangePhase) 
     assert change.teardown.not_ready is True
     plan = plan_teardown(not_ready, manual_pool(), now=LONG_AFTER + timedelta(minutes=4))
     assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.REBOOT_NEEDED)
-    assert plan.deadline == LONG_AFTER + timedelta(minutes=10)
+    assert plan.facts.deadline == LONG_AFTER + timedelta(minutes=10)
 
 
 def test_one_that_comes_back_late_is_finished_and_after_a_retry_forgiven() -> None:
@@ -288,7 +289,9 @@ def test_a_node_that_is_ready_again_in_the_same_boot_waits_on_without_a_deadline
     node = teardown_node(ChangePhase.UNINSTALLED, records=records)
     up = write(node, plan_teardown(node, manual_pool(), now=LONG_AFTER))
     assert change_of(up).teardown == change_of(teardown_node(ChangePhase.UNINSTALLED)).teardown
-    assert plan_teardown(up, manual_pool(), now=LONG_AFTER + timedelta(days=9)).deadline is None
+    assert (
+        plan_teardown(up, manual_pool(), now=LONG_AFTER + timedelta(days=9)).facts.deadline is None
+    )
 
 
 def test_a_rival_is_known_at_every_step_also_on_a_node_that_had_no_record() -> None:

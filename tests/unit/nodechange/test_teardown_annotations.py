@@ -21,7 +21,7 @@ from gpushare.core.deviceplugin.findings import (
 from gpushare.core.deviceplugin.verification import verify_mode
 from gpushare.core.nodechange.phases.teardown import name_job
 from gpushare.core.records.change_record import ChangePhase
-from gpushare.core.snapshot.actions import ApplyNode, CreateJob, JobPhase, NodeState, StepResult
+from gpushare.core.snapshot.actions import ApplyNode, CreateJob, JobPhase, NodePlan, NodeState
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.core.status.pool_status import MAX_SAMPLE_BYTES
 from gpushare.editions.registry import MODES
@@ -63,7 +63,7 @@ from tests.kit.values.teardown_plans import (
 DONE = names.TEARDOWN_DONE
 
 
-def _settle(node: Node, pool: Pool) -> tuple[Node, StepResult]:
+def _settle(node: Node, pool: Pool) -> tuple[Node, NodePlan]:
     """The node once everything was written that follows from what is there, and what is next."""
     for _ in range(9):
         plan = plan_teardown(node, pool)
@@ -73,7 +73,7 @@ def _settle(node: Node, pool: Pool) -> tuple[Node, StepResult]:
     raise AssertionError(f"writes without an end: {plan}")
 
 
-def expect_unverified(plan: StepResult) -> None:
+def expect_unverified(plan: NodePlan) -> None:
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_UNVERIFIED), plan
 
 

@@ -13,7 +13,7 @@ from gpushare.core.nodechange.phases.teardown import is_job_due, name_job
 from gpushare.core.nodechange.releasing import plan_release
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import parse_records
-from gpushare.core.snapshot.actions import CreateJob, JobPhase, NodeState, ReleaseNode, StepResult
+from gpushare.core.snapshot.actions import CreateJob, JobPhase, NodePlan, NodeState, ReleaseNode
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
@@ -22,6 +22,7 @@ from tests.kit.values.node_plans import (
     expect_apply,
     expect_idle,
     expect_release,
+    halted_by,
 )
 from tests.kit.values.objects import LATER, NOW, a_gpu_pod
 from tests.kit.values.teardown_plans import (
@@ -81,7 +82,7 @@ def test_a_job_is_made_that_removes_the_module(reboot: str, leaves: bool) -> Non
     plan = plan_teardown(LABELLED, job_pool(reboot))
     name = name_job(LABELLED, change_of(LABELLED), JobPhase.UNINSTALL)
     assert plan.action == CreateJob("gpu-1", name, JobPhase.UNINSTALL, leaves_sentinel=leaves)
-    assert plan.deadline == NOW + timedelta(minutes=10)
+    assert plan.facts.deadline == NOW + timedelta(minutes=10)
 
 
 def test_none_is_made_while_the_installer_or_a_pod_is_there() -> None:
@@ -104,7 +105,7 @@ def test_a_job_that_failed_fails_the_change_and_says_where_its_log_is() -> None:
     assert plan.state is NodeState.FAILED
     assert {plan.reason, failure.reason} == {Reason.TEARDOWN_FAILED}
     assert f"kubectl logs -n gpushare-teardown job/{job.name}" in plan.message
-    assert BROKEN in plan.halts
+    assert BROKEN in halted_by(plan)
 
 
 @pytest.mark.parametrize("policy", ["Halt", "Rollback"])
@@ -114,7 +115,7 @@ def test_a_teardown_that_failed_is_neither_rolled_back_nor_made_again(policy: st
     plan = plan_teardown(_failed(ChangePhase.LABELLED), pool, now=LONG_AFTER)
     assert (plan.state, plan.action) == (NodeState.FAILED, None)
     assert ("A teardown is not rolled back" in plan.message) is (policy == "Rollback")
-    assert plan.halts
+    assert halted_by(plan)
 
 
 @pytest.mark.parametrize("node", [LABELLED, REBOOTED], ids=["labelled", "rebooted"])
@@ -156,7 +157,7 @@ def test_nothing_is_done_while_a_job_or_a_reboot_is_waited_for(
 ) -> None:
     plan = plan_teardown(node, pool, *jobs)
     assert (plan.reason, plan.action) == (reason, None)
-    assert (plan.deadline is None) is (reason is REBOOT)
+    assert (plan.facts.deadline is None) is (reason is REBOOT)
     assert told in plan.message
 
 
@@ -215,7 +216,7 @@ def test_a_teardown_by_hand_stays_that_on_a_node_that_leaves_unless_jobs_were_ag
     assert (plan.reason, plan.action) == (Reason.MODULE_REMOVAL, None)
 
 
-def _plan_release_beside(state: JobState, now: datetime = NOW, **node_fields: Any) -> StepResult:
+def _plan_release_beside(state: JobState, now: datetime = NOW, **node_fields: Any) -> NodePlan:
     node = _failed(ChangePhase.LABELLED, **node_fields)
     job = a_job(node, JobPhase.UNINSTALL, state)
     seen = NodeSnapshot(node, (), parse_records(node), jobs={job.name: job})

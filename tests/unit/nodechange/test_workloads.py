@@ -24,6 +24,7 @@ from tests.kit.values.node_plans import (
     expect_change,
     expect_idle,
     failed,
+    halted_by,
     on_basic,
     plan_of,
     recheck,
@@ -64,7 +65,7 @@ def test_where_the_pool_does_not_wait_a_change_begins_with_the_pods_on_the_node(
 def test_where_eviction_is_not_allowed_nothing_is_done_for_it(node: Node) -> None:
     plan = plan_of(node, EVICT, a_gpu_pod())
     expect_idle(plan, NodeState.BLOCKED, Reason.EVICTION_DISABLED)
-    assert plan.halts == ""
+    assert halted_by(plan) == ""
     assert "eviction.enabled" in plan.message
     assert "default/train-1" in plan.message
 
@@ -78,7 +79,7 @@ def test_where_eviction_is_not_allowed_an_empty_node_changes_all_the_same() -> N
 def test_pods_are_waited_for_under_the_cordon_without_an_end(pool: Pool, now: datetime) -> None:
     plan = plan_of(unlabelled(), pool, a_gpu_pod(), may_evict=True, now=now)
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
-    assert (plan.halts, plan.deadline) == ("", None)
+    assert (halted_by(plan), plan.facts.deadline) == ("", None)
     assert isinstance(plan.action, EvictPods) is (pool is EVICT)
 
 
@@ -120,7 +121,7 @@ def test_from_a_node_that_failed_nobody_is_evicted() -> None:
 def test_where_eviction_is_not_allowed_pods_after_the_labels_are_waited_for() -> None:
     plan = plan_of(_labelled(restart=True), EVICT, a_gpu_pod(), now=LATER)
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.EVICTION_DISABLED)
-    assert (plan.action, plan.halts) == (None, "")
+    assert (plan.action, halted_by(plan)) == (None, "")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,8 @@ def test_the_pods_that_hold_the_change_up_are_counted(pool: Pool) -> None:
     pods = (a_gpu_pod("a"), a_gpu_pod("b", phase="Pending"), a_gpu_pod("c", phase="Failed"))
     for slot_free in (False, True):
         plan = plan_of(a_settled(), pool, *pods, slot_free=slot_free, may_evict=True)
-        assert plan.pods == 2
+        assert plan.verdict.pending is not None
+        assert plan.verdict.pending.pods == 2
 
 
 def a_claimant(name: str = "train-1", *, holds: bool | None) -> Pod:

@@ -10,8 +10,15 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Schedule
 from gpushare.core.cause import Cause
+from gpushare.core.nodechange.label_conflicts import explain_conflict
 from gpushare.core.nodechange.member_step import find_enforced_labels
-from gpushare.core.ownership.drift import PACE, WRITES_PER_PACE, Enforcement, Verdict, judge_drift
+from gpushare.core.ownership.drift import (
+    PACE,
+    WRITES_PER_PACE,
+    DriftJudgement,
+    Enforcement,
+    judge_drift,
+)
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
 from gpushare.core.records.node_records import NodeRecords, parse_records
@@ -31,6 +38,7 @@ from tests.kit.values.node_plans import (
     expect_idle,
     plan_of,
     recheck,
+    seconds_to_next,
     under_way,
     written,
 )
@@ -66,7 +74,7 @@ class Fight:
         for _ in range(flips):
             self.flip()
 
-    def judge(self, node: Node, *, claim: Enforcement | None = None) -> Verdict:
+    def judge(self, node: Node, *, claim: Enforcement | None = None) -> DriftJudgement:
         """What to do about it; a write that is due goes out."""
         records = _records(self.drift)
         verdict = judge_drift(node, records, WANTED, claim or self.claim, self.now)
@@ -74,7 +82,7 @@ class Fight:
             self.drift = verdict.record
         return verdict
 
-    def flip(self, value: str | None = "default", manager: str = "sync") -> Verdict:
+    def flip(self, value: str | None = "default", manager: str = "sync") -> DriftJudgement:
         """Another foreign change, a little later."""
         self.now += timedelta(seconds=20)
         return self.judge(foreign(value, manager))
@@ -106,14 +114,11 @@ def test_the_command_that_ends_conflicts_about_all_labels_is_in_what_a_status_sh
         )
         for key in keys
     )
-    node = a_node("cn-beijing.192.168.100.100", records=_records())
-    seen = NodeSnapshot(node, (), parse_records(node))
-    plan = seen.plan_conflict(Verdict(given_up=frozenset(keys), conflicts=conflicts))
-    told = f"10 of 11 nodes are ready. Node {node.name}: {plan.message}"[:MAX_MESSAGE_BYTES]
-    assert (
-        f"(on ACK: change the node pool), then run `kubectl gpushare retry node/{node.name}`"
-        in told
-    )
+    node = "cn-beijing.192.168.100.100"
+    drift = DriftJudgement(given_up=frozenset(keys), conflicts=conflicts)
+    told = f"10 of 11 nodes are ready. Node {node}: {explain_conflict(node, drift)}"
+    told = told[:MAX_MESSAGE_BYTES]
+    assert f"(on ACK: change the node pool), then run `kubectl gpushare retry node/{node}`" in told
     assert told.count("Stop that writer") == 1
 
 
@@ -184,7 +189,7 @@ def test_while_force_keeps_its_pace_it_says_the_same_at_every_look() -> None:
 
 def test_the_first_take_over_is_no_drift() -> None:
     node = a_node(labels={names.LABEL_SCHEDULE: "default"})
-    assert judge_drift(node, NodeRecords(), WANTED, Enforcement(), NOW) == Verdict()
+    assert judge_drift(node, NodeRecords(), WANTED, Enforcement(), NOW) == DriftJudgement()
 
 
 def _lost(value: str | None, records: NodeRecords, **more: Any) -> Node:
@@ -212,7 +217,7 @@ def test_a_member_with_a_rival_is_blocked_and_left_alone(changes: bool) -> None:
         out = {"unschedulable": True, "owns_cordon": True}
     plan = plan_of(_lost("default", records, **out), POOL, PLUGIN, now=fight.now)
     expect_idle(plan, NodeState.BLOCKED, Reason.LABEL_CONFLICT)
-    assert [conflict.manager for conflict in plan.conflicts] == ["sync"]
+    assert [conflict.manager for conflict in plan.facts.conflicts] == ["sync"]
 
 
 def test_a_foreign_value_that_takes_the_whole_sequence_counts_when_it_is_replaced() -> None:
@@ -288,7 +293,7 @@ def test_a_rival_on_a_node_that_is_not_verified_yet_is_counted_too() -> None:
     key = names.LABEL_POOL
     drift = _repairs(key, 2)
     node = _conflicting({**CGPU, key: "theirs"}, NodeRecords(), key, drift=drift, allocatable={})
-    assert [conflict.key for conflict in plan_of(node, a_pool()).conflicts] == [key]
+    assert [conflict.key for conflict in plan_of(node, a_pool()).facts.conflicts] == [key]
 
 
 def test_a_pool_that_turned_to_observing_keeps_its_nodes() -> None:
@@ -357,8 +362,8 @@ def test_while_force_fights_for_placement_it_says_so_all_the_time(value: str) ->
     node = _conflicting(labels, applied("share"), *lost, drift=_repairs(PLACEMENT))
     plan = plan_of(node, pool, a_plugin_pod(), now=NOW + timedelta(seconds=1))
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.LABEL_CONFLICT)
-    assert plan.conflicts
-    assert plan.requeue_after_seconds
+    assert plan.facts.conflicts
+    assert seconds_to_next(plan)
 
 
 @pytest.mark.parametrize("cordoned", [True, False])

@@ -8,7 +8,7 @@ from typing import Any
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.core.planner.planner import Planner
-from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.actions import NodePlan
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing
 from gpushare.names import Reason
@@ -20,9 +20,9 @@ from tests.kit.values.objects import NOW, a_plugin_pod, a_pool, a_snapshot
 class Planned:
     """What was decided in one full pass."""
 
-    members: Mapping[str, tuple[StepResult, ...]]
+    members: Mapping[str, tuple[NodePlan, ...]]
     """By pool, every node that its status speaks of."""
-    decided: Mapping[str, StepResult]
+    decided: Mapping[str, NodePlan]
     """By node, what is to be done now."""
     release: tuple[Pool, ...]
 

@@ -44,7 +44,7 @@ class _RecordingOperator(SimulatedOperator):
         for decision in sorted(plan.decisions, key=lambda each: (each.pool, each.plan.node)):
             each = decision.plan
             shown = f"{decision.pool} {each.node}: {each.state} {each.reason} {each.message}"
-            begins = " begins" if each.starts else ""
+            begins = " begins" if each.started else ""
             self.lines.append(f"{shown};{begins} {_show(each.action)}")
         return plan
 

@@ -10,18 +10,18 @@ from gpushare.core.nodechange import reconcile_node, releasing
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.state_machine import (
     MACHINE,
+    Found,
     Phase,
     Rule,
     find_labelled_rule,
     find_rule,
 )
 from gpushare.core.nodechange.step import Step
-from gpushare.core.snapshot.actions import StepResult
 
 RuleOf = tuple[Phase[Any], Rule[Any]]
 """A rule, and the phase whose it is."""
 S = TypeVar("S", bound=Step)
-Finder = Callable[[S], tuple[Phase[Any], Rule[Any], StepResult]]
+Finder = Callable[[S], Found]
 
 
 class RuleLog:
@@ -52,12 +52,12 @@ class RuleLog:
         return [name for name in every if name not in self.reached]
 
     def _note(self, find: Finder[S]) -> Finder[S]:
-        def note(step: S) -> tuple[Phase[Any], Rule[Any], StepResult]:
-            phase, rule, result = find(step)
+        def note(step: S) -> Found:
+            found = find(step)
             pool = step.pool.name if isinstance(step, MemberStep) else ""
-            self._latest[pool, step.seen.node.name] = phase, rule
-            self.reached[_name((phase, rule))] += 1
-            return phase, rule, result
+            self._latest[pool, step.seen.node.name] = found.phase, found.rule
+            self.reached[str(found)] += 1
+            return found
 
         return note
 

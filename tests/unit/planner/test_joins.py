@@ -80,7 +80,7 @@ def snapshot_of(*nodes: Node, pools: Sequence[Pool] = ()) -> ClusterSnapshot:
 def list_cordoned(snapshot: ClusterSnapshot, now: datetime = LATER) -> list[str]:
     """The nodes of which one full pass begins the change."""
     decided = plan_snapshot(snapshot, now).decided
-    return sorted(name for name, plan in decided.items() if plan.starts and plan.action)
+    return sorted(name for name, plan in decided.items() if plan.started and plan.action)
 
 
 def list_reasons(snapshot: ClusterSnapshot, pool: str = "training") -> Mapping[str, Reason]:
@@ -131,6 +131,7 @@ def test_the_pools_condition_says_that_nodes_no_longer_join() -> None:
     status = build_status(pool, planner.pool_states["training"], LATER)
     told = {each.type: each for each in status.conditions}[Condition.ROLLOUT_COMPLETE]
     assert (told.status, told.reason) == ("False", Reason.JOINS_HALTED)
+    assert "Node f0 failed" in told.message
 
 
 @pytest.mark.parametrize("change", [{"retry": "again"}, {"generation": 2}])
@@ -145,7 +146,7 @@ def test_one_that_is_verified_lets_nodes_join_again_without_a_full_pass() -> Non
     planner.update(snapshot, None, LATER)
     nodes = {**snapshot.nodes, "b1": joined("b1", at=30)}
     plan = planner.update(replace(snapshot, nodes=nodes), {"b1"}, LATER)
-    assert [each.plan.node for each in plan.decisions if each.plan.starts] == ["new-1"]
+    assert [each.plan.node for each in plan.decisions if each.plan.started] == ["new-1"]
 
 
 def test_failures_of_one_pool_hold_up_no_other() -> None:
@@ -217,10 +218,10 @@ def test_a_place_that_becomes_free_goes_to_another_pool_without_a_full_pass() ->
     nodes = (*under, *some_new(5, "mine"), a_node("new-1", {"group": "x"}))
     snapshot = snapshot_of(*nodes, pools=[a_pool(), other])
     planner = Planner(Timing())
-    assert not [d for d in planner.update(snapshot, None, LATER).decisions if d.plan.starts]
+    assert not [d for d in planner.update(snapshot, None, LATER).decisions if d.plan.started]
     snapshot = replace(snapshot, nodes={**snapshot.nodes, "b00": joined("b00", at=30)})
     plan = planner.update(snapshot, {"b00"}, LATER)
-    assert [each.plan.node for each in plan.decisions if each.plan.starts] == ["new-1"]
+    assert [each.plan.node for each in plan.decisions if each.plan.started] == ["new-1"]
 
 
 def test_one_that_is_starting_has_its_place_until_its_record_shows() -> None:

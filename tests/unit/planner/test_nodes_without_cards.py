@@ -11,7 +11,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import NodeRecords, parse_records
-from gpushare.core.snapshot.actions import ApplyNode, NodeState, ReleaseNode, StepResult
+from gpushare.core.snapshot.actions import ApplyNode, NodePlan, NodeState, ReleaseNode
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.pool_status import MAX_SAMPLE_BYTES
 from gpushare.names import Reason
@@ -42,7 +42,7 @@ def _never_verified(**more: Any) -> NodeRecords:
     return under_way(**values).model_copy(update={"applied": None})
 
 
-def _find(planned: Planned, node: str, pool: str = "training") -> StepResult:
+def _find(planned: Planned, node: str, pool: str = "training") -> NodePlan:
     (plan,) = (each for each in planned.members[pool] if each.node == node)
     return plan
 
@@ -218,7 +218,7 @@ def test_a_node_without_a_card_counts_in_no_budget() -> None:
     planner = Planner(Timing())
     snapshot = a_snapshot(pools=(pool,), nodes=(*some_settled(2), *down))
     plan = planner.update(snapshot, None, NOW)
-    begun = [each.plan.node for each in plan.decisions if each.plan.starts]
+    begun = [each.plan.node for each in plan.decisions if each.plan.started]
     assert begun == ["gpu-1"]
     assert planner.pool_states["training"].unavailable == {"gpu-1"}
 

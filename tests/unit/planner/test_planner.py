@@ -12,8 +12,8 @@ from gpushare.api.selector import LabelSelector, Nodes, matches_selector
 from gpushare.api.status import PoolStatus, Releasing
 from gpushare.core.cause import Cause
 from gpushare.core.ownership.claims import decide_claim, find_owner, is_member
+from gpushare.core.planner.holds import Proposal, hold
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.suppressed import suppress
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.snapshot.actions import ApplyNode, NodeState, RecheckPods, ReleaseNode
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext
@@ -30,6 +30,7 @@ from tests.kit.values.node_plans import (
     deferred,
     has_failed,
     plan_of,
+    seconds_to_next,
     some_settled,
     unlabelled,
 )
@@ -332,7 +333,7 @@ def test_the_labels_that_would_come_and_those_that_would_go_are_named() -> None:
     )
     pool = a_pool(schedule="cgpu", reconcile="Observe")
     seen = NodeContext(NodeSnapshot(node, (), parse_records(node)), is_busy=False)
-    held = suppress(plan_of(node, pool), seen, pool, ReconcileContext(NOW))
+    held = hold(Proposal(plan_of(node, pool), seen, pool, ReconcileContext(NOW)))
     assert (held.state, held.action) == (NodeState.WAITING, None)
     _, _, listed = held.message.partition(". Labels to write: ")
     written, _, removed = listed.partition("; to remove: ")
@@ -347,9 +348,11 @@ def test_a_contest_wakes_no_node_later_than_its_own_plan_does() -> None:
     contest = Cause(Reason.SPEC_CONTESTED, "spec.schedule keeps returning")
     ctx = ReconcileContext(NOW, closed=contest, closed_until=NOW + timedelta(seconds=600))
     for own, wake in ((6.0, 6.0), (None, 600.0)):
-        plan = replace(plan_of(node, pool), requeue_after_seconds=own)
-        held = suppress(plan, seen, pool, ctx)
-        assert (held.action, held.requeue_after_seconds) == (None, wake)
+        plan = plan_of(node, pool)
+        waits = timedelta(seconds=own) if own is not None else None
+        plan = replace(plan, verdict=replace(plan.verdict, requeue_after=waits))
+        held = hold(Proposal(plan, seen, pool, ctx))
+        assert (held.action, seconds_to_next(held)) == (None, wake)
 
 
 def test_a_contest_hides_no_failure_that_waits_for_a_user() -> None:
@@ -357,10 +360,11 @@ def test_a_contest_hides_no_failure_that_waits_for_a_user() -> None:
     pool, node = a_pool(), a_settled()
     seen = NodeContext(NodeSnapshot(node, (), parse_records(node)), is_busy=False)
     ctx = ReconcileContext(NOW, closed=Cause(Reason.SPEC_CONTESTED, "it keeps returning"))
-    failed = replace(plan_of(a_settled(), a_pool(schedule="cgpu")), state=NodeState.FAILED)
-    failed = replace(failed, action=None, start=None)
+    plan = plan_of(a_settled(), a_pool(schedule="cgpu"))
+    verdict = replace(plan.verdict, state=NodeState.FAILED, action=None, start=None)
+    failed = replace(plan, verdict=verdict)
     assert failed.kind is not None
-    assert suppress(failed, seen, pool, ctx) == failed
+    assert hold(Proposal(failed, seen, pool, ctx)) == failed
 
 
 @pytest.mark.parametrize(

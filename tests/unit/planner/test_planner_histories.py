@@ -231,7 +231,7 @@ class Histories(Disturbances):
         asked = {
             p.node: p.reason
             for p in plans
-            if p.under_way
+            if p.facts.under_way
             and (p.state is NodeState.BLOCKED or p.reason is Reason.MODULE_STILL_LOADED)
         }
         for node in sorted(asked.keys() & self.cluster.nodes.keys()):

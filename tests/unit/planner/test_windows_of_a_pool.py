@@ -116,7 +116,7 @@ def test_windows_that_can_not_be_read_freeze_the_pool_and_its_status_says_so() -
     pool = a_pool(invalid_windows="spec.rollout.windows.0.timeZone: unknown")
     planner, nodes = Planner(Timing()), (unlabelled(), a_settled("gpu-2"), a_node("gpu-3"))
     decided = planner.update(a_snapshot(pools=(pool,), nodes=nodes), None, NOW).decisions
-    assert not any(each.plan.starts for each in decided)
+    assert not any(each.plan.started for each in decided)
     (aborted,) = (each.plan for each in decided if each.plan.node == "gpu-1")
     assert isinstance(aborted.action, ApplyNode)
     assert not aborted.action.cordon
@@ -166,7 +166,7 @@ def test_a_planner_wakes_when_a_window_opens_and_when_it_closes() -> None:
     )
     assert planner.update(snapshot, None, NOW).requeue_at == AT_TEN
     begun = planner.update(snapshot, set(), AT_TEN)
-    assert [each.plan.node for each in begun.decisions if each.plan.starts] == ["gpu-1"]
+    assert [each.plan.node for each in begun.decisions if each.plan.started] == ["gpu-1"]
     assert begun.requeue_at is not None
     assert begun.requeue_at <= AT_TEN + timedelta(hours=1)
 
@@ -174,7 +174,7 @@ def test_a_planner_wakes_when_a_window_opens_and_when_it_closes() -> None:
 def test_a_clock_that_is_set_back_starts_nothing_twice() -> None:
     planner, pool = Planner(Timing()), a_windowed(CLOSED)
     snapshot = a_snapshot(pools=(pool,), nodes=(a_settled(),))
-    assert planner.update(snapshot, None, AT_TEN).decisions[0].plan.starts
+    assert planner.update(snapshot, None, AT_TEN).decisions[0].plan.started
     under = a_node(
         labels={**CGPU, **OURS},
         records=under_way(ChangePhase.LABELLED, labelled_at=AT_TEN),
@@ -184,11 +184,11 @@ def test_a_clock_that_is_set_back_starts_nothing_twice() -> None:
     snapshot = replace(snapshot, nodes={"gpu-1": under, "gpu-2": a_settled("gpu-2")})
     before = AT_TEN - timedelta(minutes=30)
     decided = planner.update(snapshot, {"gpu-1", "gpu-2"}, before).decisions
-    assert [each.plan.node for each in decided if each.plan.starts] == []
+    assert [each.plan.node for each in decided if each.plan.started] == []
     waits = planner.pool_states["training"].plans["gpu-2"]
     assert waits.reason is Reason.WAITING_FOR_WINDOW
     again = planner.update(snapshot, set(), AT_TEN).decisions
-    assert "gpu-1" not in [each.plan.node for each in again if each.plan.starts]
+    assert "gpu-1" not in [each.plan.node for each in again if each.plan.started]
 
 
 def test_a_deleted_pool_that_waits_for_its_window_is_not_given_up_and_one_in_it_is() -> None:
@@ -276,15 +276,15 @@ def test_who_waited_for_a_window_begins_in_it_whatever_else_holds_the_pool_up() 
         planner.update(snapshot, None, NOW)
         assert planner.pool_states["training"].plans["gpu-2"].state is NodeState.WAITING
         begun = planner.update(snapshot, set(), AT_TEN).decisions
-        assert [each.plan.node for each in begun if each.plan.starts] == ["gpu-2"]
+        assert [each.plan.node for each in begun if each.plan.started] == ["gpu-2"]
 
 
 def test_other_kinds_than_those_started_now_begin_when_the_window_opens() -> None:
     pool = a_started("core_mem -> cgpu: apply and restart the plugin; workloads Wait")
     planner, snapshot = Planner(Timing()), a_snapshot(pools=(pool,), nodes=(a_settled(),))
-    assert not planner.update(snapshot, None, NOW).decisions[0].plan.starts
+    assert not planner.update(snapshot, None, NOW).decisions[0].plan.started
     (begun,) = planner.update(snapshot, set(), AT_TEN).decisions
-    assert begun.plan.starts
+    assert begun.plan.started
 
 
 def test_a_cordoned_node_is_let_go_as_soon_as_the_rest_does_not_fit_any_more() -> None:

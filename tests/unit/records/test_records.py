@@ -16,7 +16,15 @@ from gpushare.core.records.node_records import NodeRecords, extend_initial_value
 from gpushare.core.records.record import RecordError
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.names import Reason
-from tests.kit.values.node_plans import CGPU, INSTALLER, OURS, expect_apply, failed, plan_of
+from tests.kit.values.node_plans import (
+    CGPU,
+    INSTALLER,
+    OURS,
+    expect_apply,
+    failed,
+    halted_by,
+    plan_of,
+)
 from tests.kit.values.objects import LATER, MEMORY, NOW, a_node, a_plugin_pod, a_pool
 
 CHANGE = Change(
@@ -130,7 +138,7 @@ def test_old_records_on_a_node_that_is_done_change_nothing() -> None:
     node = a_node(labels=labels, allocatable={MEMORY: 15}, owned=frozenset({*labels, *notes}))
     pool = a_pool(schedule="share", edition="Basic")
     plan = plan_of(replace(node, annotations=notes), pool, a_plugin_pod("1"), INSTALLER)
-    assert (plan.state, plan.action, plan.halts) == (NodeState.READY, None, "")
+    assert (plan.state, plan.action, halted_by(plan)) == (NodeState.READY, None, "")
 
 
 RECORDED = NodeRecords(initial_values={"cgpu": None}, change=CHANGE, applied=APPLIED)

@@ -15,7 +15,7 @@ from gpushare.core.planner import planner as planning
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.rollout.budget import RolloutProgress, count_max_unavailable, find_start_refusal
-from gpushare.core.snapshot.actions import RecheckPods, StepResult
+from gpushare.core.snapshot.actions import NodePlan, RecheckPods
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.plan_status import judge_rollout
@@ -284,7 +284,7 @@ def test_where_a_node_has_failed_a_retry_is_told_whatever_else_halts_the_pool() 
         assert "kubectl gpushare retry pool/training`. Node gpu-2 failed" in message
 
 
-def _installing(node: Node, *, max_unavailable: int = 1, halted: bool = False) -> StepResult:
+def _installing(node: Node, *, max_unavailable: int = 1, halted: bool = False) -> NodePlan:
     """What is decided of a node on which an installer runs that no record tells of."""
     installer = replace(INSTALLER, node=node.name)
     nodes = (node, has_failed("gpu-0")) if halted else (node,)

@@ -259,7 +259,7 @@ def test_the_planner_wakes_when_a_contest_ends() -> None:
     snapshot = a_snapshot(pools=(CONTESTED,), nodes=(node,), pods=pods)
     assert planner.update(snapshot, None, NOW).requeue_at == NOW + WINDOW
     (decision,) = planner.update(snapshot, (), NOW + WINDOW).decisions
-    assert decision.plan.starts
+    assert decision.plan.started
     assert planner.pool_states["training"].contest is None
 
 

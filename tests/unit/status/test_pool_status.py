@@ -15,7 +15,7 @@ from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.drift_record import LabelConflict
 from gpushare.core.rollout.change_kinds import ChangeKind, hash_kinds
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import NodePlan, NodeState
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.event_correlation import (
@@ -34,6 +34,7 @@ from tests.kit.values.node_plans import (
     OURS,
     SHARE,
     a_kind,
+    a_node_plan,
     a_settled,
     agreed,
     applied,
@@ -50,7 +51,7 @@ TURNS = {
     Reason.WAITING_FOR_APPROVAL,
     Reason.ROLLOUT_HALTED,
 }
-DONE = StepResult(
+DONE = a_node_plan(
     "done", NodeState.READY, Reason.APPLIED, "The node is as its pool specifies", labelled=True
 )
 
@@ -60,19 +61,19 @@ def _waiting(
     kind: ChangeKind | None = None,
     reason: Reason = Reason.WAITING_FOR_BUDGET,
     **more: Any,
-) -> StepResult:
-    return StepResult(
+) -> NodePlan:
+    return a_node_plan(
         node, NodeState.WAITING, reason, "its turn comes", kind=kind or a_kind(), **more
     )
 
 
-def _pool_state(*plans: StepResult) -> PoolState:
+def _pool_state(*plans: NodePlan) -> PoolState:
     pool_state = PoolState()
     list(map(pool_state.record, plans))
     return pool_state
 
 
-def _expect_plan(*plans: StepResult, pool: Pool | None = None) -> PoolPlan:
+def _expect_plan(*plans: NodePlan, pool: Pool | None = None) -> PoolPlan:
     plan = build_plan(pool or a_pool(), _pool_state(*plans))
     assert plan is not None
     return plan
@@ -143,7 +144,7 @@ def test_the_status_stays_under_16_kib_with_the_longest_plan() -> None:
     pool = a_pool("p" * 63, deleting=True, rollout=rollout, status=agreed(*approved, to="h" * 64))
     reasons = list(Reason)
     plans = [
-        StepResult(
+        a_node_plan(
             f"{index:03}".ljust(253, "n"),
             NodeState.BLOCKED,
             reasons[index % len(reasons)],
@@ -161,7 +162,7 @@ def test_the_status_stays_under_16_kib_with_the_longest_plan() -> None:
 
 
 @pytest.mark.parametrize("plans", [[DONE], []], ids=["all is done", "no nodes"])
-def test_a_rollout_is_complete_when_nothing_is_under_way_or_left(plans: list[StepResult]) -> None:
+def test_a_rollout_is_complete_when_nothing_is_under_way_or_left(plans: list[NodePlan]) -> None:
     assert judge_rollout(a_pool(), _pool_state(*plans))[:2] == (True, Reason.NOTHING_LEFT)
 
 
@@ -239,12 +240,12 @@ def test_a_node_that_leaves_the_pool_is_no_part_of_what_is_agreed_to() -> None:
     assert (plan.hash, [step.node for step in plan.steps]) == (hash_kinds([a_kind()]), ["gpu-2"])
 
 
-def _state(node: str, state: NodeState, reason: Reason = Reason.UPDATING) -> StepResult:
-    return StepResult(node, state, reason, f"message of {node}")
+def _state(node: str, state: NodeState, reason: Reason = Reason.UPDATING) -> NodePlan:
+    return a_node_plan(node, state, reason, f"message of {node}")
 
 
 def _status_of(
-    pool: Pool, plans: list[StepResult], now: datetime, *, free_gib: int = 0
+    pool: Pool, plans: list[NodePlan], now: datetime, *, free_gib: int = 0
 ) -> PoolStatus:
     pool_state = PoolState()
     for plan in plans:
@@ -272,7 +273,7 @@ UPDATING = _state("c", NodeState.UPDATING)
     ids=["every member is", "no nodes", "in a change", "held up, and on its way"],
 )
 def test_ready_says_first_what_holds_the_pool_up(
-    plans: list[StepResult], status: str, reason: Reason, told: str
+    plans: list[NodePlan], status: str, reason: Reason, told: str
 ) -> None:
     ready, *_ = _status_of(a_pool(), plans, NOW).conditions
     assert (ready.status, ready.reason) == (status, reason)
@@ -361,7 +362,7 @@ def test_what_is_over_is_not_remembered() -> None:
 @pytest.mark.parametrize("message", ["m", "m" * 4000], ids=["short", "long"])
 def test_whatever_else_is_told_of_a_pool_one_sample_is_a_warning(message: str) -> None:
     many = [
-        StepResult(f"n{index:03}", NodeState.BLOCKED, reason, message)
+        a_node_plan(f"n{index:03}", NodeState.BLOCKED, reason, message)
         for index, reason in enumerate([Reason.WORKLOADS_PRESENT, Reason.MIG_NODE] * 50)
     ]
     warned = [_state(f"a{index}", NodeState.READY, Reason.EXTENDER_STALE) for index in range(2)]

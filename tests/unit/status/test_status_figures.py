@@ -6,13 +6,14 @@ from gpushare.api.pool import Schedule
 from gpushare.api.status import PoolStatus, Releasing
 from gpushare.core.capacity.node_capacity import NodeCapacity
 from gpushare.core.planner.pool_state import PoolState
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.isolation import ContainerIsolation, NodeIsolation
 from gpushare.core.status.pool_status import build_status
 from gpushare.names import Condition, Reason
+from tests.kit.values.node_plans import a_node_plan
 from tests.kit.values.objects import NOW, a_gpu_pod, a_pool
 
-DONE = StepResult(
+DONE = a_node_plan(
     "done", NodeState.READY, Reason.APPLIED, "The node is as its pool specifies", labelled=True
 )
 

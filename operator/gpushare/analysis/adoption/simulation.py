@@ -8,7 +8,7 @@ from gpushare import names
 from gpushare.analysis.effective_settings import guess_unit
 from gpushare.analysis.simulation import settle
 from gpushare.core.decision_settings import build_planner
-from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.actions import NodePlan
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.settings import Settings
 
@@ -19,7 +19,7 @@ class Simulated:
 
     node: str
     pool: str
-    plan: StepResult
+    plan: NodePlan
     """The node's plan once the pool exists."""
     labels: Mapping[str, tuple[str | None, str | None]]
     """Labels that would change, each with its old and new value; None is absent."""

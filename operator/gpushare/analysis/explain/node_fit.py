@@ -23,7 +23,7 @@ from gpushare.core.admission.score import ask_per_card, needs_whole_card
 from gpushare.core.admission.warnings import find_card_trouble
 from gpushare.core.capacity.cards import MAX_CGPU_PODS, CardMemory, measure_cards
 from gpushare.core.deviceplugin.scheduler_errors import RESTART
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import NodePlan, NodeState
 from gpushare.names import Reason
 
 _PASSES, _ADAPT, _ADMINISTER, _MEND = 1, 2, 4, 8
@@ -39,7 +39,7 @@ class Place:
     pods: Sequence[Pod]
     pool: PoolView
     """Pool of the node; one with an empty name stands for no pool."""
-    plan: StepResult | None = None
+    plan: NodePlan | None = None
     """Plan of the node."""
     unit: str = "GiB"
     unhealthy_cards: Collection[int] = ()
@@ -47,7 +47,7 @@ class Place:
     @property
     def is_changing(self) -> bool:
         """Whether the node's isolation change is in progress."""
-        return self.plan is not None and self.plan.under_way
+        return self.plan is not None and self.plan.facts.under_way
 
 
 @dataclass(frozen=True, slots=True)

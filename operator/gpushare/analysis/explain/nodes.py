@@ -15,7 +15,7 @@ from gpushare.api.pool import Edition, ModeName, Pool
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.actions import NodePlan
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.isolation import NodeIsolation, observe_containers, observe_isolation
 from gpushare.editions.edition import Mode
@@ -85,7 +85,7 @@ class Claimant:
     priority: int | None
     """Priority of the pool; None where the pool is deleted."""
     has_it: bool
-    plan: StepResult
+    plan: NodePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class NodeExplanation:
     cards: tuple[Card, ...]
 
     @property
-    def plan(self) -> StepResult | None:
+    def plan(self) -> NodePlan | None:
         """The plan of the pool that has it."""
         return next((each.plan for each in self.claimants or () if each.has_it), None)
 

@@ -31,7 +31,7 @@ from gpushare.core.admission.warnings import find_card_trouble
 from gpushare.core.capacity.demand import find_no_demand
 from gpushare.core.capacity.pool_capacity import list_sizes
 from gpushare.core.planner.pool_state import PoolState
-from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.actions import NodePlan
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.status.unschedulable_pods import UnschedulablePod, tell_to_recreate
 from gpushare.editions.registry import find_edition
@@ -227,7 +227,7 @@ def _is_candidate(node: Node, pool: str, sent: str | None, request: PodRequest) 
     return selection.admits(node.name, node.labels) and (offers or bool(selection.chosen_keys))
 
 
-def _find_plan(node: str, pool_states: Mapping[str, PoolState]) -> tuple[str, StepResult | None]:
+def _find_plan(node: str, pool_states: Mapping[str, PoolState]) -> tuple[str, NodePlan | None]:
     """Return the pool that has the node, and what is planned for it there."""
     for name, pool_state in pool_states.items():
         plan = pool_state.plans.get(node)

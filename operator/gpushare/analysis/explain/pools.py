@@ -10,7 +10,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.api.status import ConditionStatus, PoolStatus
 from gpushare.core.planner.planner import Planner
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import NodePlan, NodeState
 from gpushare.core.status.pool_status import URGENCY, build_status
 from gpushare.core.status.unschedulable_pods import group_by_pool
 from gpushare.names import Condition, Reason
@@ -37,7 +37,7 @@ class NodeGroup:
 
     state: NodeState
     reason: Reason
-    plans: tuple[StepResult, ...]
+    plans: tuple[NodePlan, ...]
     """Plans of the group's nodes, sorted by name."""
 
 
@@ -86,8 +86,8 @@ def explain_pool(
     )
 
 
-def _group(plans: Iterable[StepResult]) -> Iterator[NodeGroup]:
-    def find_point(plan: StepResult) -> tuple[int, str]:
+def _group(plans: Iterable[NodePlan]) -> Iterator[NodeGroup]:
+    def find_point(plan: NodePlan) -> tuple[int, str]:
         return URGENCY.index(plan.state), plan.reason
 
     ranked = sorted(plans, key=lambda plan: (find_point(plan), plan.node))

@@ -213,7 +213,7 @@ def _join(first: Iterable[NodeForecast], then: Iterable[NodeForecast]) -> tuple[
 
 def _number(step: NodeForecast, waves: Mapping[str, int]) -> NodeForecast:
     wave = waves.get(step.node)
-    if wave is None and step.plan.action is not None and not step.plan.starts:
+    if wave is None and step.plan.action is not None and step.plan.started is None:
         wave = 0
     return replace(step, wave=wave)
 

@@ -16,7 +16,7 @@ from gpushare.core.ownership.claims import find_owner
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.rollout.budget import TURNS
 from gpushare.core.rollout.change_kinds import ChangeKind
-from gpushare.core.snapshot.actions import ApplyNode, NamedPod, NodeState, StepResult
+from gpushare.core.snapshot.actions import ApplyNode, NamedPod, NodePlan, NodeState
 from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.isolation import find_stale_pods
@@ -34,7 +34,7 @@ class NodeForecast:
     """Everything that will be done to a node for a pool, once it need not wait any more."""
 
     pool: str
-    plan: StepResult
+    plan: NodePlan
     """Present plan of the node."""
     owner: str = ""
     """The pool that has it now, where that is another one."""
@@ -71,7 +71,7 @@ class NodeForecast:
             or self.kind
             or self.evicted
             or self.plan.action is not None
-            or self.plan.under_way
+            or self.plan.facts.under_way
         )
 
     @property
@@ -83,7 +83,7 @@ class NodeForecast:
 
 
 def forecast_member(
-    context: NodeContext, pool: Pool, plan: StepResult, *, may_evict: bool
+    context: NodeContext, pool: Pool, plan: NodePlan, *, may_evict: bool
 ) -> NodeForecast:
     """Forecast what is done to a member of `pool`."""
     seen, wanted = context.seen, settled_labels(pool.name, pool.spec)
@@ -99,7 +99,7 @@ def forecast_member(
 
 
 def forecast_leaver(
-    context: NodeContext, pool: Pool | None, plan: StepResult, ctx: ReconcileContext
+    context: NodeContext, pool: Pool | None, plan: NodePlan, ctx: ReconcileContext
 ) -> NodeForecast:
     """Forecast what is done to a node that `pool` releases."""
     seen = context.seen
@@ -134,9 +134,9 @@ def _find_tenants(seen: NodeSnapshot) -> tuple[Pod, ...]:
 
 
 def _find_written(
-    seen: NodeSnapshot, plan: StepResult, wanted: Mapping[str, str]
+    seen: NodeSnapshot, plan: NodePlan, wanted: Mapping[str, str]
 ) -> Mapping[str, str]:
-    given_up = {conflict.key for conflict in plan.conflicts}
+    given_up = {conflict.key for conflict in plan.facts.conflicts}
     has = seen.node.labels
     return {k: v for k, v in wanted.items() if has.get(k) != v and k not in given_up}
 
@@ -151,7 +151,7 @@ def _with_change(
     forecast: NodeForecast,
     seen: NodeSnapshot,
     pool: Pool | None,
-    plan: StepResult,
+    plan: NodePlan,
     *,
     may_evict: bool,
 ) -> NodeForecast:
@@ -186,7 +186,7 @@ def _with_change(
     return replace(
         forecast,
         kind=kind,
-        cordons=not forecast.plan.under_way,
+        cordons=not forecast.plan.facts.under_way,
         restarts_plugin=kind.restarts_plugin and not _is_restarted(seen, change),
         reboots=kind.reboots and not _is_rebooted(change),
         tears_down=kind.reboots and not (change and change.phase is ChangePhase.RESTARTING),
@@ -195,7 +195,7 @@ def _with_change(
     )
 
 
-def _find_change(seen: NodeSnapshot, plan: StepResult) -> Change | None:
+def _find_change(seen: NodeSnapshot, plan: NodePlan) -> Change | None:
     """Return the change that the node is in, or that the plan begins."""
     change = seen.records.change
     if change is not None and change.is_under_way:

@@ -17,7 +17,7 @@ from gpushare.core.planner.decisions import NodeDecision
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.node_records import NodeRecords, extend_initial_values
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import NodePlan, NodeState
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.editions.registry import EDITIONS, get_mode, settled_labels
 
@@ -35,7 +35,7 @@ def order_waves(
     """
     waves: dict[str, int] = {}
     for decision in decisions:
-        if decision.plan.under_way and decision.plan.state is not NodeState.FAILED:
+        if decision.plan.facts.under_way and decision.plan.state is not NodeState.FAILED:
             waves[decision.plan.node] = 0
     ending = [each for each in decisions if each.plan.node in waves]
     last: dict[str, int] = {}
@@ -56,8 +56,8 @@ def order_waves(
     return waves
 
 
-def _begins(plan: StepResult) -> bool:
-    return plan.starts and plan.action is not None
+def _begins(plan: NodePlan) -> bool:
+    return plan.started is not None and plan.action is not None
 
 
 def _number_rest(
@@ -100,7 +100,7 @@ def _release(node: Node) -> Node:
     return replace(_uncordon(node), labels=labels, annotations={}, owned=frozenset())
 
 
-def _finish_member(snapshot: ClusterSnapshot, name: str, pool: Pool, plan: StepResult) -> Node:
+def _finish_member(snapshot: ClusterSnapshot, name: str, pool: Pool, plan: NodePlan) -> Node:
     seen, wanted = build_node_context(snapshot, name).seen, settled_labels(pool.name, pool.spec)
     node = seen.node
     mode = snapshot.plugin_daemonsets.resolve(get_mode(pool.spec.edition, pool.spec.schedule))

@@ -21,7 +21,7 @@ from gpushare.core.nodechange.blockers import find_other_stack
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.actions import NodePlan
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.core.status.unschedulable_pods import (
@@ -89,7 +89,7 @@ class OutsideNode(NodeCards):
 class PoolNode(NodeCards):
     """A member of a pool, and its state."""
 
-    plan: StepResult
+    plan: NodePlan
     labelled: str
     """The mode that its labels stand for."""
     records: NodeRecords

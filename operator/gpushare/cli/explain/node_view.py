@@ -112,7 +112,8 @@ def _describe(
         "resources": describe(explained.resources),
         "plugins": describe(explained.plugins),
         "change": describe_change(change, plan),
-        "conflicts": [describe_conflict(each) for each in plan.conflicts] if plan else [],
+        "rule": (plan.rule or None) if plan is not None else None,
+        "conflicts": [describe_conflict(each) for each in plan.facts.conflicts] if plan else [],
         "isolation": None
         if isolation is None
         else {**describe_isolation(isolation), "unknownPods": list(explained.unknown_pods)},
@@ -189,6 +190,8 @@ def _build_facts(document: Json) -> Iterator[Fact]:
             yield "Waits for", f"{waits} (fails at {end})" if end else waits
         elif change["failed"] is not None:
             yield "Failed", Styled(change["failed"], "red")
+    if document["rule"] is not None:
+        yield "Rule", document["rule"]
     for conflict in document["conflicts"]:
         yield "Conflict", Styled(conflict, "red")
     if document["moduleMayBeLoaded"]:

@@ -119,7 +119,7 @@ def _describe_condition(line: ConditionLine) -> Json:
 
 def _describe_group(group: NodeGroup) -> Json:
     nodes = [
-        {"name": plan.node, "message": plan.message, "deadline": tell_time(plan.deadline)}
+        {"name": plan.node, "message": plan.message, "deadline": tell_time(plan.facts.deadline)}
         for plan in group.plans
     ]
     return {"state": str(group.state), "reason": str(group.reason), "nodes": nodes}

@@ -7,14 +7,14 @@ from gpushare.analysis.inspect.pools import Card
 from gpushare.api.status import PoolCapacity
 from gpushare.cli.output.tables import describe, tell_time
 from gpushare.core.records.change_record import Change
-from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.actions import NodePlan
 from gpushare.core.snapshot.isolation import ContainerIsolation, NodeIsolation
 from gpushare.core.status.unschedulable_pods import UnschedulablePod
 
 Json = dict[str, Any]
 
 
-def describe_change(change: Change | None, plan: StepResult | None) -> Json | None:
+def describe_change(change: Change | None, plan: NodePlan | None) -> Json | None:
     """Describe the change of a node with this `plan`; None where there is none."""
     if change is None:
         return None
@@ -25,12 +25,12 @@ def describe_change(change: Change | None, plan: StepResult | None) -> Json | No
         "phase": str(change.phase),
         "since": tell_time(change.since),
         "waitsFor": None if plan is None else plan.message,
-        "deadline": None if plan is None else tell_time(plan.deadline),
+        "deadline": None if plan is None else tell_time(plan.facts.deadline),
         "failed": None if change.failure is None else change.failure.message,
     }
 
 
-def describe_plan(plan: StepResult) -> Json:
+def describe_plan(plan: NodePlan) -> Json:
     """Describe the state of a node, and why it is in it."""
     return {"state": str(plan.state), "reason": str(plan.reason), "message": plan.message}
 

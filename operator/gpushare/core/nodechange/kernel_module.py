@@ -5,14 +5,12 @@ Professional edition). Neither a label that was set by hand, nor another boot, n
 unloads it. Only a teardown, or a replaced system disk (`system_disk`), shows that it is gone.
 """
 
-from dataclasses import replace
-
 from gpushare import names
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.nodechange.step import write_records
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.actions import ApplyNode
 from gpushare.core.snapshot.admissions import find_admissions, write_admissions
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import Mode
@@ -65,23 +63,22 @@ def is_left_loaded(seen: NodeSnapshot, change: Change) -> bool:
     return may_have_module(seen, change.mode)
 
 
-def plan_module_noted(seen: NodeSnapshot, plan: StepResult, mode: Mode) -> StepResult:
-    """Return `plan`; if it has no action and the module's record is outdated, with a write of that.
+def plan_module_note(seen: NodeSnapshot, mode: Mode) -> ApplyNode | None:
+    """Build the write of the module's record; None where it is not outdated.
 
     The record is outdated if an unrecorded installer runs, or the system disk or kernel differs
-    from the noted one. The write does not wait for what the node waits for: by then the installer
-    may have left, or both disk and kernel may differ.
+    from the noted one.
     """
-    if plan.action is not None or not EDITIONS[mode.edition].tracks_module:
-        return plan
+    if not EDITIONS[mode.edition].tracks_module:
+        return None
     noted = seen.node.annotations.get(names.ANNOTATION_MODULE)
     is_news = noted is None and _is_installing(seen) and not _is_known(seen, mode.edition)
     is_outdated = noted is not None and not (seen.records.module and noted == seen.records.disk)
     if not (is_news or is_outdated):
-        return plan
+        return None
     records = note_module(seen, seen.records, mode)
     message = f"the cGPU kernel module {'may be' if records.module else 'is not'} loaded"
-    return replace(plan, action=write_records(seen, records, message))
+    return write_records(seen, records, message)
 
 
 def _is_known(seen: NodeSnapshot, edition: Edition) -> bool:

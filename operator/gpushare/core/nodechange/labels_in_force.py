@@ -1,7 +1,6 @@
 """Plans the labels of a node whose mode is in force, and the record of that mode."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 
 from gpushare import names
@@ -12,11 +11,12 @@ from gpushare.core.deviceplugin.verification import verify_mode
 from gpushare.core.nodechange.blockers import find_pods_of_another_mode
 from gpushare.core.nodechange.configuration import has_doubtful_pods
 from gpushare.core.nodechange.kernel_module import note_module
-from gpushare.core.ownership.drift import Verdict
+from gpushare.core.nodechange.label_conflicts import explain_conflict, report_conflict
+from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change
-from gpushare.core.records.node_records import extend_initial_values
-from gpushare.core.snapshot.actions import READY_WITH_WARNING, NodeState, StepResult, build_apply
+from gpushare.core.records.node_records import NodeRecords, extend_initial_values
+from gpushare.core.snapshot.actions import READY_WITH_WARNING, NodeState, Verdict, build_apply
 from gpushare.core.snapshot.admissions import find_admissions, write_admissions
 from gpushare.core.snapshot.change_policy import build_attempt
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
@@ -141,26 +141,20 @@ def build_last_applied(
     return applied.model_copy(update=write_admissions(find_admissions(seen)))
 
 
-def plan_labels(
-    seen: NodeSnapshot,
-    pool: Pool,
-    mode: Mode,
-    verdict: Verdict,
-    ctx: ReconcileContext,
-    *,
-    restart_pending: bool = False,
-) -> StepResult:
+def plan_labels(step: MemberStep, *, restart_pending: bool = False) -> Verdict:
     """Plan a node whose mode is in force: an apply if a label or a record is missing, else none.
 
     Labels that were given up to another manager are left out. With `restart_pending` a user has
     yet to restart the plugin.
     """
+    seen, pool, mode, drift, ctx = step.seen, step.pool, step.wanted, step.drift, step.ctx
     wanted = desired_labels(pool.name, pool.spec)
-    labels = {key: value for key, value in wanted.items() if key not in verdict.given_up}
+    labels = {key: value for key, value in wanted.items() if key not in drift.given_up}
     if not mode.labels.items() <= seen.node.labels.items() and (
         blocker := find_pods_of_another_mode(mode, seen.pods)
     ):
-        return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
+        message = step.add_cordon(blocker.message, None)
+        return Verdict(NodeState.BLOCKED, blocker.reason, message)
     applied: LastApplied | None
     missing: Cause | None = None
     if restart_pending:
@@ -170,56 +164,74 @@ def plan_labels(
     if seen.node.owns_cordon:
         # The change's record is gone, and another controller may rely on the cordon.
         missing = missing or seen.maintenance
+    records = _build_records(step, labels, applied)
+    noted = note_module(seen, records, mode, ctx)
+    # The change's record was removed by hand: a node changed half-way must not take pods.
+    cordon = seen.node.owns_cordon and missing is not None
+    message = LABELS_RESTORED if drift.reverts else "Labels and records are written"
+    action = build_apply(seen.node, labels, noted, cordon=cordon, message=message)
+    # An isolating mode implies the module: nothing is written for its record alone.
+    annotations = records.annotations() if mode.isolated else action.annotations
+    if _is_settled(seen, action.labels, annotations, cordon=cordon):
+        trouble = missing or find_plugin_problem(seen, mode, ctx)
+        state, cause = _judge_mode(step, applied, missing, trouble)
+        wait = trouble.wait if trouble is not None else None
+        return Verdict(
+            state, cause.reason, step.add_cordon(cause.message, None), requeue_after=wait
+        )
+    if drift.conflicts:
+        return report_conflict(seen.node.name, drift, action)
+    why = Reason.DRIFT_REVERTED if drift.reverts else Reason.UPDATING
+    return Verdict(NodeState.UPDATING, why, message, action)
+
+
+def _build_records(
+    step: MemberStep, labels: Mapping[str, str], applied: LastApplied | None
+) -> NodeRecords:
+    """Build the records of a node whose mode is in force, before the module is noted."""
+    seen, drift = step.seen, step.drift
     initial = extend_initial_values(seen.records.initial_values, seen.node, frozenset(labels))
-    if names.LABEL_PLACEMENT not in wanted:
+    if names.LABEL_PLACEMENT not in desired_labels(step.pool.name, step.pool.spec):
         # The pool has given the label up: a manager that writes it next conflicts with nothing.
         initial.pop(names.LABEL_PLACEMENT, None)
     is_unknown = seen.records.mode_unknown and (applied is None or bool(applied.mode_unknown))
-    records = seen.records.model_copy(
+    return seen.records.model_copy(
         update={
             "initial_values": initial,
             "change": None,
             "applied": applied,
-            "drift": verdict.record,
+            "drift": drift.record,
             "mode_unknown": is_unknown,
         }
     )
-    noted = note_module(seen, records, mode, ctx)
-    # An isolating mode implies the module: nothing is written for its record alone.
-    needed = records if mode.isolated else noted
-    trouble = missing or find_plugin_problem(seen, mode, ctx)
+
+
+def _judge_mode(
+    step: MemberStep, applied: LastApplied | None, missing: Cause | None, trouble: Cause | None
+) -> tuple[NodeState, Cause]:
+    """Judge a node that has all labels and records: `missing` is what the mode lacks, `trouble`
+    that, or a problem of its plugin."""
+    seen, mode, ctx = step.seen, step.wanted, step.ctx
     if missing is not None:
-        state, reason = NodeState.BLOCKED, missing.reason
-        status = missing.message
-    elif applied is not None and applied.restart_pending:
-        state, reason = NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED
+        return NodeState.BLOCKED, missing
+    if applied is not None and applied.restart_pending:
         status = (
             f"DaemonSet {ctx.name_of(mode.plugin)} serves the former mode until its pod restarts "
             f"(devicePlugin.restart is Never). {advise_restart(seen, mode)}"
         )
-    elif applied is not None and applied.mode_unknown:
-        state, reason = NodeState.BLOCKED, Reason.MODE_UNKNOWN
+        return NodeState.BLOCKED, Cause(Reason.PLUGIN_RESTART_NEEDED, status)
+    if applied is not None and applied.mode_unknown:
         advice = f"{advise_restart(seen, mode)}. "
         unknown = describe_unknown(ctx.name_of(mode.plugin), advice)
         status = f"{unknown}. devicePlugin.restart is Never"
-    elif verdict.fought_over:
-        state, reason = NodeState.BLOCKED, Reason.LABEL_CONFLICT
-        status = seen.plan_conflict(verdict).message
-    elif trouble is not None and trouble.wait is None:
-        state = NodeState.READY if trouble.reason in READY_WITH_WARNING else NodeState.BLOCKED
-        reason, status = trouble.reason, trouble.message
-    else:
-        state, reason, status = NodeState.READY, Reason.APPLIED, "The node is as its pool specifies"
-    # The change's record was removed by hand: a node changed half-way must not take pods.
-    cordon = seen.node.owns_cordon and missing is not None
-    message = LABELS_RESTORED if verdict.reverts else "Labels and records are written"
-    action = build_apply(seen.node, labels, noted, cordon=cordon, message=message)
-    annotations = action.annotations if needed is noted else needed.annotations()
-    if _is_settled(seen, action.labels, annotations, cordon=cordon):
-        wait = trouble.wait.total_seconds() if trouble is not None and trouble.wait else None
-        return replace(seen.plan(state, reason, status), requeue_after_seconds=wait)
-    why = Reason.DRIFT_REVERTED if verdict.reverts else Reason.UPDATING
-    return seen.plan(NodeState.UPDATING, why, message, action)
+        return NodeState.BLOCKED, Cause(Reason.MODE_UNKNOWN, status)
+    if step.drift.fought_over:
+        conflict = explain_conflict(seen.node.name, step.drift)
+        return NodeState.BLOCKED, Cause(Reason.LABEL_CONFLICT, conflict)
+    if trouble is not None and trouble.wait is None:
+        warns = trouble.reason in READY_WITH_WARNING
+        return NodeState.READY if warns else NodeState.BLOCKED, trouble
+    return NodeState.READY, Cause(Reason.APPLIED, "The node is as its pool specifies")
 
 
 def advise_restart(seen: NodeSnapshot, mode: Mode) -> str:

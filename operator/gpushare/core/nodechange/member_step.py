@@ -1,6 +1,7 @@
 """Derives which change a pool's node needs to get from its mode to the pool's."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 
 from gpushare import names
@@ -16,12 +17,12 @@ from gpushare.core.nodechange.configuration import find_doubtful_mode
 from gpushare.core.nodechange.kernel_module import is_isolation_left
 from gpushare.core.nodechange.step import Step, transition_of
 from gpushare.core.ownership.claims import has_shown_card
-from gpushare.core.ownership.drift import Verdict, judge_drift, note_removal
+from gpushare.core.ownership.drift import DriftJudgement, judge_drift, note_removal
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.drift_record import Drift
 from gpushare.core.rollout.change_kinds import ChangeKind
 from gpushare.core.rollout.window_state import lift_if_started
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import Action, NodeState, PendingChange, Start, Verdict
 from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Outcome, Transition
@@ -85,11 +86,11 @@ class MemberStep(Step):
         return find_enforced_labels(self.seen, self.pool, self.current)
 
     @cached_property
-    def verdict(self) -> Verdict:
-        """The verdict on what other field managers did to the enforced labels."""
+    def drift(self) -> DriftJudgement:
+        """What other field managers did to the enforced labels."""
         records = self.seen.records
         if self.failed_change is not None:
-            return Verdict(record=records.drift)
+            return DriftJudgement(record=records.drift)
         return judge_drift(
             self.seen.node, records, self.enforced_labels, self.policy.claim, self.ctx.now
         )
@@ -207,10 +208,41 @@ class MemberStep(Step):
         is_new = seen.records.applied is None
         return is_new and has_shown_card(seen.node, seen.records, seen.resource_slices)
 
-    def waiting(self, state: NodeState, reason: Reason, message: str) -> StepResult:
-        """Plan no action yet for a change to the pool's mode; count the pods that it affects."""
-        affected = len(self.workloads.pods) if self.workloads is not None else 0
-        return replace(self.seen.plan(state, reason, message), kind=self.kind, pods=affected)
+    @property
+    def affected_pods(self) -> int:
+        """How many pods hold the change up."""
+        return len(self.workloads.pods) if self.workloads is not None else 0
+
+    def pending(
+        self,
+        state: NodeState,
+        reason: Reason,
+        message: str,
+        action: Action | None = None,
+        *,
+        pods: int = 0,
+        requeue_after: timedelta | None = None,
+        start: Start | None = None,
+    ) -> Verdict:
+        """Wait before the change to the pool's mode, which `pods` hold up."""
+        return Verdict(
+            state,
+            reason,
+            self.add_cordon(message, action),
+            action,
+            start,
+            requeue_after,
+            PendingChange(self.kind, pods),
+        )
+
+    def add_cordon(self, message: str, action: Action | None) -> str:
+        """Return `message` about a node that waits, with a cordon of ours that stays.
+
+        An operator's cordon without the record of a change stays: the record was removed by hand,
+        and a node that is changed half-way must not take pods.
+        """
+        stays = action is None and self.failed_change is None and self.seen.node.owns_cordon
+        return f"{message}. The node stays cordoned meanwhile" if stays else message
 
 
 def find_enforced_labels(seen: NodeSnapshot, pool: Pool, from_mode: ModeName) -> dict[str, str]:

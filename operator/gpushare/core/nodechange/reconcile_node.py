@@ -1,100 +1,111 @@
 """Computes the next step for a node that belongs to a pool."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import StaleWorkloadPolicy
-from gpushare.core.deviceplugin.findings import list_few
-from gpushare.core.nodechange.blockers import find_evictable_pods
+from gpushare.core.nodechange import stale_pods
 from gpushare.core.nodechange.configuration import find_brief_end
-from gpushare.core.nodechange.kernel_module import plan_module_noted
+from gpushare.core.nodechange.kernel_module import plan_module_note
 from gpushare.core.nodechange.labels_in_force import find_unknown_mode_wait
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.failed import describe_failure
 from gpushare.core.nodechange.phases.teardown import agree_on_policy
-from gpushare.core.nodechange.state_machine import find_rule
-from gpushare.core.nodechange.step import EVICTION_DISABLED
-from gpushare.core.snapshot.actions import EvictPods, NodeState, Start, StepResult
+from gpushare.core.nodechange.state_machine import Found, find_rule
+from gpushare.core.snapshot.actions import Halt, NodeFacts, NodePlan, NodeState, Verdict
 from gpushare.core.snapshot.change_policy import build_policy
-from gpushare.core.snapshot.isolation import find_stale_pods
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
-from gpushare.editions.edition import REPAIR
 from gpushare.editions.registry import desired_labels, get_mode
-from gpushare.names import Reason
 
 
-def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResult:
+def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> NodePlan:
     """Plan what `seen.node`, a member of `pool`, needs next."""
-    wanted = desired_labels(pool.name, pool.spec)
     policy = agree_on_policy(seen, pool, build_policy(pool, seen.node, ctx.timing))
     step = MemberStep(seen, policy, ctx, pool)
-    _, _, plan = find_rule(step)
-    if seen.node.carries_ours and step.reason_to_stay_away is None:
-        plan = plan_module_noted(seen, plan, get_mode(pool.spec.edition, pool.spec.schedule))
-    waits = [find_unknown_mode_wait(seen, ctx)] if plan.action is None else []
-    if seen.reading is not None:
-        waits.append(find_brief_end(seen.reading, ctx))
-    wakes = [plan.requeue_after_seconds, *(w.total_seconds() for w in waits if w is not None)]
-    change = seen.records.change
-    joins = change is not None and change.is_under_way and change.initializing
-    # A node that joins fails alone, and does not halt the pool.
-    failure = None if joins else seen.records.failure
-    halts, applied = failure is not None and failure.attempt == policy.attempt, seen.records.applied
+    found = find_rule(step)
+    facts = _observe_facts(step, found, acts=found.verdict.action is not None)
+    at_rest = AtRest(step, found, facts)
+    for name, decide in AT_REST:
+        if (judged := decide(at_rest)) is not None:
+            return NodePlan(seen.node.name, *judged, f"{found.phase.name}: {name}")
+    return NodePlan(seen.node.name, found.verdict, facts, str(found))
+
+
+@dataclass(frozen=True, slots=True)
+class AtRest:
+    """A member whose rule has no action now, with the facts about it."""
+
+    step: MemberStep
+    found: Found
+    facts: NodeFacts
+
+    @property
+    def may_evict_stale_pods(self) -> bool:
+        """Whether the pool wants stale pods evicted, and nothing else is left to do."""
+        rollout, verdict = self.step.pool.spec.rollout, self.found.verdict
+        evicts = rollout.stale_workloads is StaleWorkloadPolicy.EVICT
+        is_ready = verdict.state is NodeState.READY and verdict.action is None
+        return evicts and is_ready and self.facts.halt is None
+
+
+def note_module(node: AtRest) -> tuple[Verdict, NodeFacts] | None:
+    """Note that the kernel module may be loaded, or is gone, whatever the node waits for."""
+    step, verdict = node.step, node.found.verdict
+    is_left = not step.seen.node.carries_ours or verdict.action is not None
+    if is_left or step.reason_to_stay_away is not None:
+        return None
+    spec = step.pool.spec
+    # Not later: by then the installer may have left, or both disk and kernel may differ.
+    note = plan_module_note(step.seen, get_mode(spec.edition, spec.schedule))
+    if note is None:
+        return None
+    return replace(verdict, action=note), _observe_facts(step, node.found, acts=True)
+
+
+def wait_for_stale_pods(node: AtRest) -> tuple[Verdict, NodeFacts] | None:
+    """Wait, within the budget, until pods with the isolation of a former mode have ended."""
+    waits = stale_pods.wait(node.step) if node.may_evict_stale_pods else None
+    return (waits, replace(node.facts, uses_budget=True)) if waits is not None else None
+
+
+def evict_stale_pods(node: AtRest) -> tuple[Verdict, NodeFacts] | None:
+    """Evict pods with the isolation of a former mode, once the rollout admits it."""
+    starts = stale_pods.evict(node.step) if node.may_evict_stale_pods else None
+    return (starts, node.facts) if starts is not None else None
+
+
+AT_REST: tuple[tuple[str, Callable[[AtRest], tuple[Verdict, NodeFacts] | None]], ...] = (
+    ("module-noted", note_module),
+    ("stale-pods-end", wait_for_stale_pods),
+    ("evict-stale-pods", evict_stale_pods),
+)
+"""Rules of a node whose phase has no action now."""
+
+
+def _observe_facts(step: MemberStep, found: Found, *, acts: bool) -> NodeFacts:
+    """Complete the facts about the node's change; `acts`: a write changes what is waited for."""
+    seen, pool, ctx = step.seen, step.pool, step.ctx
+    change, applied = seen.records.change, seen.records.applied
+    wanted = desired_labels(pool.name, pool.spec)
     # Where nothing is written, nothing is ever ours.
     owned = pool.observes or wanted.keys() <= seen.node.owned
+    # A node that joins fails alone, and does not halt the pool.
+    joins = change is not None and change.is_under_way and change.initializing
+    failure = None if joins else seen.records.failure
+    has_failed = failure is not None and failure.attempt == step.policy.attempt
     is_verified = applied is not None and applied.from_mode is not None
-    plan = replace(
-        plan,
+    waits = [found.verdict.requeue_after, found.facts.requeue_after]
+    if not acts:
+        waits.append(find_unknown_mode_wait(seen, ctx))
+    if seen.reading is not None:
+        waits.append(find_brief_end(seen.reading, ctx))
+    return replace(
+        found.facts,
         labelled=owned and wanted.items() <= seen.node.labels.items(),
-        requeue_after_seconds=min((wake for wake in wakes if wake is not None), default=None),
         # Also if the change gives way, or another one is to follow the one that failed.
         under_way=change is not None and change.is_under_way,
-        verified=not halts and plan.state is NodeState.READY and is_verified,
-    )
-    if failure is not None and halts:
-        # Whatever the node's plan is meanwhile: completed late, rolled back, or contested.
-        if plan.resumes or not plan.halts:
-            halt = describe_failure(seen.node.name, failure)
-            plan = replace(plan, halts=halt, resumes=False)
-        return plan
-    evicts = pool.spec.rollout.stale_workloads is StaleWorkloadPolicy.EVICT
-    return plan_stale(seen, plan, ctx) if evicts else plan
-
-
-def plan_stale(seen: NodeSnapshot, plan: StepResult, ctx: ReconcileContext) -> StepResult:
-    """Return `plan`, or for a node that is Ready with no action left, its stale pods' eviction.
-
-    A stale pod keeps the isolation of a former mode. The node waits for its turn and uses up the
-    budget until its stale pods are gone. Pods whose isolation is unknown stay.
-    """
-    if plan.state is not NodeState.READY or plan.action is not None:
-        return plan
-    stale = find_stale_pods(seen)
-    # As for a plugin's restart: what runs keeps what it has, and only that is asked to go.
-    pods = find_evictable_pods(REPAIR, stale)
-    if not pods and not any(pod.deleting for pod in stale):
-        return plan
-    listed = list_few(sorted(f"{pod.namespace}/{pod.name}" for pod in stale))
-    kept = f"{len(stale)} pods keep the isolation of a former mode"
-    message = f"{kept} and are evicted: {listed}"
-    if not pods:
-        return replace(
-            plan,
-            state=NodeState.UPDATING,
-            reason=Reason.STALE_ISOLATION,
-            message=message,
-            uses_budget=True,
-        )
-    if not ctx.may_evict:
-        refusal = f"{kept}. rollout.staleWorkloads {EVICTION_DISABLED}: {listed}"
-        return replace(
-            plan, state=NodeState.BLOCKED, reason=Reason.EVICTION_DISABLED, message=refusal
-        )
-    start = Start(Reason.STALE_ISOLATION, message, EvictPods(seen.node.name, pods))
-    return replace(
-        plan,
-        state=NodeState.WAITING,
-        reason=Reason.WAITING_FOR_BUDGET,
-        message=message,
-        start=start,
+        verified=not has_failed and found.verdict.state is NodeState.READY and is_verified,
+        halt=Halt(describe_failure(seen.node.name, failure)) if failure and has_failed else None,
+        requeue_after=min((wait for wait in waits if wait is not None), default=None),
     )

@@ -21,9 +21,10 @@ from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import (
     ApplyNode,
+    NodePlan,
     NodeState,
     ReleaseNode,
-    StepResult,
+    Verdict,
 )
 from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
@@ -40,7 +41,7 @@ def has_stalled(pool: Pool, now: datetime, patience: timedelta) -> bool:
     return pool.deleting and releasing is not None and now - releasing.since >= patience
 
 
-def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
+def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -> NodePlan | None:
     """Plan the release of a node that belonged to `pool`; None where it carries nothing of ours.
 
     Retain: every label stays, ownership and records go. WholeCard and Restore: the node first
@@ -52,32 +53,32 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
     if not seen.node.carries_ours:
         return None
     if is_cardless(seen.node, seen.records, seen.resource_slices):
-        return _plan_uncordoned(seen, ctx, is_withdrawn=True)
+        return NodePlan(seen.node.name, _plan_uncordoned(seen, ctx, is_withdrawn=True))
     change = seen.records.change
     keeps = pool is None or _policy_of(pool) is DeletionPolicy.RETAIN
     if change is not None and change.is_labelled:
         if keeps and change.failure is not None:
             left = change.failure.at + JOB_PATIENCE - ctx.now
             if (job := find_removing_job(seen)) is not None and left > timedelta():
-                return _plan_wait_for_job(seen, f"Waiting for Job {job} to end", left)
+                waits = _plan_wait_for_job(seen, f"Waiting for Job {job} to end", left)
+                return NodePlan(seen.node.name, waits)
             # The node's cards could be allocated twice: its next owner must check it first.
             note = "The last change of the node failed"
             if seen.is_out_of_service:
                 note = f"{note}, and it stays cordoned"
-            return _plan_release(seen, ctx, (), note)
+            return NodePlan(seen.node.name, _plan_release(seen, ctx, (), note))
         if change.failure is None:
             policy = build_policy(pool, seen.node, ctx.timing)
             if pool is not None:
                 policy = agree_on_policy(seen, pool, policy)
             # No pod is evicted for a pool that no longer has the node.
-            waits = WorkloadPolicy.CORDON_AND_WAIT
-            policy = replace(policy, rolls_back=False, workloads=waits)
-            step = Step(seen, policy, ctx)
-            _, _, plan = find_labelled_rule(step)
-            return replace(plan, under_way=True)
+            workloads = WorkloadPolicy.CORDON_AND_WAIT
+            policy = replace(policy, rolls_back=False, workloads=workloads)
+            found = find_labelled_rule(Step(seen, policy, ctx))
+            return NodePlan(seen.node.name, found.verdict, found.facts, str(found))
     if pool is not None and not keeps:
         return _plan_given_back(seen, pool, ctx)
-    return _plan_uncordoned(seen, ctx)
+    return NodePlan(seen.node.name, _plan_uncordoned(seen, ctx))
 
 
 def find_left(
@@ -104,7 +105,7 @@ def _policy_of(pool: Pool) -> DeletionPolicy:
     return pool.spec.deletion_policy if enforces else DeletionPolicy.RETAIN
 
 
-def _plan_given_back(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> StepResult:
+def _plan_given_back(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> NodePlan:
     """Plan the node as a member of a pool that specifies the node's state after the release."""
     target, removed = _find_target(seen, pool)
     if target is None:
@@ -115,18 +116,26 @@ def _plan_given_back(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> S
             f"The labels that the node had at first ({shown}) are no known mode and cannot be "
             "restored. Set deletionPolicy to Retain or WholeCard"
         )
-        return seen.plan(NodeState.BLOCKED, Reason.REQUIRES_MANUAL_ACTION, message)
+        unknown = Verdict(NodeState.BLOCKED, Reason.REQUIRES_MANUAL_ACTION, message)
+        return NodePlan(seen.node.name, unknown)
     if seen.records.change is None and (
         blocker := find_pods_of_another_pool(seen.node, "", seen.pods)
     ):
-        return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
+        blocked = Verdict(NodeState.BLOCKED, blocker.reason, blocker.message)
+        return NodePlan(seen.node.name, blocked)
     plan = plan_node(seen, target, ctx)
-    is_done = plan.state is NodeState.READY or (plan.reason in TOLD and plan.action is None)
-    if is_done:
-        return _plan_release(seen, ctx, removed)
-    if plan.start is not None:
-        plan = replace(plan, start=replace(plan.start, reason=Reason.RELEASING))
-    return plan if plan.state is not NodeState.UPDATING else replace(plan, reason=Reason.RELEASING)
+    verdict = plan.verdict
+    if verdict.state is NodeState.READY or (verdict.reason in TOLD and verdict.action is None):
+        return NodePlan(seen.node.name, _plan_release(seen, ctx, removed))
+    is_updating, start = verdict.state is NodeState.UPDATING, verdict.start
+    release = replace(
+        verdict,
+        reason=Reason.RELEASING if is_updating else verdict.reason,
+        start=start and replace(start, reason=Reason.RELEASING),
+        # A release needs no approval: it is no part of the RolloutPlan, which covers members.
+        pending=verdict.pending if pool.deleting else None,
+    )
+    return replace(plan, verdict=release)
 
 
 def _find_target(seen: NodeSnapshot, pool: Pool) -> tuple[Pool | None, tuple[str, ...]]:
@@ -162,10 +171,10 @@ def _derive(pool: Pool, schedule: ModeName, placement: Placement | None) -> Pool
 
 def _plan_release(
     seen: NodeSnapshot, ctx: ReconcileContext, removed: tuple[str, ...], note: str = ""
-) -> StepResult:
+) -> Verdict:
     labels = seen.node.labels
     if (action := _note_unknown(seen, ctx)) is not None:
-        return seen.plan(NodeState.UPDATING, Reason.RELEASING, action.message, action)
+        return Verdict(NodeState.UPDATING, Reason.RELEASING, action.message, action)
     remove = {key: labels[key] for key in removed if key in labels and key in seen.node.owned}
     if (verified := labels.get(names.LABEL_ISOLATION_VERIFIED)) is not None:
         # Removed whoever wrote it: after the release nobody keeps its value true.
@@ -174,25 +183,25 @@ def _plan_release(
     gone = f" and removes {', '.join(remove)}" if remove else ""
     message = f"The operator releases the node{gone}"
     message = f"{message}. {note}" if note else message
-    return seen.plan(NodeState.UPDATING, Reason.RELEASING, message, release)
+    return Verdict(NodeState.UPDATING, Reason.RELEASING, message, release)
 
 
 def _plan_uncordoned(
     seen: NodeSnapshot, ctx: ReconcileContext, *, is_withdrawn: bool = False
-) -> StepResult:
+) -> Verdict:
     """Plan to lift the operator's cordon, then to release the node.
 
     With `is_withdrawn` the release also removes the operator's labels; else they stay.
     """
     if seen.node.owns_cordon or seen.has_lost_cordon:
         if (at_work := seen.maintenance) is not None:
-            return seen.plan(NodeState.BLOCKED, at_work.reason, at_work.message)
+            return Verdict(NodeState.BLOCKED, at_work.reason, at_work.message)
         change = seen.records.change
         # A node whose change failed before is not put in service unverified.
         is_kept = change is not None and change.phase is ChangePhase.CORDONED and not is_withdrawn
         why = "the node leaves its pool"
         action = plan_abort(seen, why=why, now=ctx.now) if is_kept else plan_uncordon(seen, why=why)
-        return seen.plan(NodeState.UPDATING, Reason.RELEASING, "The node is being released", action)
+        return Verdict(NodeState.UPDATING, Reason.RELEASING, "The node is being released", action)
     return _plan_release(seen, ctx, list_withdrawn(seen.node) if is_withdrawn else ())
 
 
@@ -201,13 +210,12 @@ def list_withdrawn(node: Node) -> tuple[str, ...]:
     return tuple(sorted((names.NODE_LABELS & node.owned) - node.managers.keys()))
 
 
-def _plan_wait_for_job(seen: NodeSnapshot, message: str, left: timedelta) -> StepResult:
+def _plan_wait_for_job(seen: NodeSnapshot, message: str, left: timedelta) -> Verdict:
     """Wait for a Job that stops the container runtime; keep the node cordoned until it ends."""
     action = None
     if not seen.is_out_of_service:
         action = write_records(seen, seen.records, "cordoned again", cordon=True)
-    plan = seen.plan(NodeState.BLOCKED, Reason.RELEASING, message, action)
-    return replace(plan, requeue_after_seconds=left.total_seconds())
+    return Verdict(NodeState.BLOCKED, Reason.RELEASING, message, action, requeue_after=left)
 
 
 def _note_unknown(seen: NodeSnapshot, ctx: ReconcileContext) -> ApplyNode | None:

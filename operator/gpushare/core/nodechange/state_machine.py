@@ -25,7 +25,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from gpushare.core.nodechange.deadline import judge_progress
+from gpushare.core.nodechange import deadline
+from gpushare.core.nodechange.deadline import Progress
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases import (
     cordoned,
@@ -37,7 +38,7 @@ from gpushare.core.nodechange.phases import (
 )
 from gpushare.core.nodechange.phases.failed import FailedStep
 from gpushare.core.nodechange.step import Step
-from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.actions import NodeFacts, Verdict
 
 S = TypeVar("S")
 
@@ -47,15 +48,15 @@ class Rule(Generic[S]):
     """A rule of a phase; the first line of `decide`'s docstring says what it does, and when."""
 
     name: str
-    decide: Callable[[S], StepResult | None]
-    """Return the node's next step; None where the rule does not apply."""
+    decide: Callable[[S], Verdict | None]
+    """Return the verdict about a node; None where the rule does not apply."""
     leads_to: tuple[str, ...] = ()
-    """Names of the phases that the node can enter by this rule, besides its present phase."""
-
-    @property
-    def has_deadline(self) -> bool:
-        """Whether the rule leads to Failed when its step takes too long (`deadline.py`)."""
-        return "Failed" in self.leads_to
+    """Names of the phases that the node can enter by this rule, besides its present phase; for the
+    documentation alone."""
+    has_deadline: bool = False
+    """Whether the change fails when the rule's step takes too long (`DEADLINE`)."""
+    shows_conflicts: bool = False
+    """Whether the plan names the managers that keep writing the node's labels."""
 
     @property
     def summary(self) -> str:
@@ -70,30 +71,42 @@ class Phase(Generic[S]):
     summary: str
     rules: tuple[Rule[S], ...]
 
-    def decide(self, step: S) -> tuple["Phase[S]", Rule[S], StepResult]:
-        """Return this phase, its rule that applies, and that rule's result."""
-        return self, *_find_rule(self.rules, step)
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The rule that applies to a node, with its verdict, and the facts about its change."""
+
+    phase: Phase[Any]
+    rule: Rule[Any]
+    verdict: Verdict
+    facts: NodeFacts
+
+    def __str__(self) -> str:
+        return f"{self.phase.name}: {self.rule.name}"
 
 
-def _find_rule(rules: Iterable[Rule[S]], step: S) -> tuple[Rule[S], StepResult]:
+def _find_rule(rules: Iterable[Rule[S]], step: S) -> tuple[Rule[S], Verdict]:
     for rule in rules:
-        if (result := rule.decide(step)) is not None:
-            return rule, result
+        if (verdict := rule.decide(step)) is not None:
+            return rule, verdict
     raise AssertionError("no rule applies; the last rule of a phase must always apply")
 
 
-TO_POOLS_MODE: tuple[Rule[MemberStep], ...] = (
-    Rule("mode-in-force", stable.write_labels),
-    Rule("restart-left-to-user", stable.leave_restart_to_user),
-    Rule("transition-refused", stable.refuse),
-    Rule("rolled-back-before", stable.stay_rolled_back),
-    Rule("components-missing", stable.wait_for_components),
-    Rule("workloads-present", stable.wait_for_workloads),
-    Rule("eviction-disabled", stable.report_eviction_disabled),
-    Rule("node-not-ready", stable.wait_for_node),
-    Rule("restart-limit", stable.wait_for_restart_limit),
-    Rule("record-removed", stable.stop_without_record, ("Stable",)),
-    Rule("start", stable.start, ("Cordoned",)),
+TO_POOLS_MODE: tuple[Rule[MemberStep], ...] = tuple(
+    Rule(name, decide, tuple(leads_to), shows_conflicts=True)
+    for name, decide, *leads_to in (
+        ("mode-in-force", stable.write_labels),
+        ("restart-left-to-user", stable.leave_restart_to_user),
+        ("transition-refused", stable.refuse),
+        ("rolled-back-before", stable.stay_rolled_back),
+        ("components-missing", stable.wait_for_components),
+        ("workloads-present", stable.wait_for_workloads),
+        ("eviction-disabled", stable.report_eviction_disabled),
+        ("node-not-ready", stable.wait_for_node),
+        ("restart-limit", stable.wait_for_restart_limit),
+        ("record-removed", stable.stop_without_record, "Stable"),
+        ("start", stable.start, "Cordoned"),
+    )
 )
 STABLE: Phase[MemberStep] = Phase(
     "Stable",
@@ -101,8 +114,8 @@ STABLE: Phase[MemberStep] = Phase(
     (
         Rule("left-alone", stable.leave_alone),
         Rule("deferred", stable.wait_after_abort),
-        Rule("mode-contested", stable.yield_to_manager),
-        Rule("reverts-paused", stable.pause_reverts),
+        Rule("mode-contested", stable.yield_to_manager, shows_conflicts=True),
+        Rule("reverts-paused", stable.pause_reverts, shows_conflicts=True),
         Rule("label-drifted", stable.revert),
         Rule("plugin-restarted", stable.note_restart),
         *TO_POOLS_MODE,
@@ -131,9 +144,11 @@ CORDONED: Phase[MemberStep] = Phase(
         Rule("recheck-pods", cordoned.recheck_pods, _FROM_CORDONED),
     ),
 )
-_REVERTED = Rule("labels-or-cordon-undone", labelled.revert, ("Failed",))
-_UNREADY = Rule("node-not-ready", labelled.wait_for_node, ("Failed",))
-_REBOOTING = Rule("rebooting", teardown.wait_for_reboot_to_end, ("Failed",))
+_REVERTED = Rule(
+    "labels-or-cordon-undone", labelled.revert, has_deadline=True, shows_conflicts=True
+)
+_UNREADY = Rule("node-not-ready", labelled.wait_for_node, has_deadline=True)
+_REBOOTING = Rule("rebooting", teardown.wait_for_reboot_to_end, has_deadline=True)
 LABELLED: Phase[Step] = Phase(
     "Labelled",
     "The labels are written. The deadline runs from here; in a teardown it restarts at each step.",
@@ -143,9 +158,9 @@ LABELLED: Phase[Step] = Phase(
         _REVERTED,
         _REBOOTING,
         _UNREADY,
-        Rule("teardown-needed", teardown.remove_module, ("Failed",)),
-        Rule("restart-needed", labelled.record_plugins, ("Restarting", "Failed")),
-        Rule("verify", labelled.complete, ("Stable", "Failed")),
+        Rule("teardown-needed", teardown.remove_module, has_deadline=True),
+        Rule("restart-needed", labelled.record_plugins, ("Restarting",), has_deadline=True),
+        Rule("verify", labelled.complete, ("Stable",), has_deadline=True),
     ),
 )
 UNINSTALLED: Phase[Step] = Phase(
@@ -167,7 +182,7 @@ REBOOTED: Phase[Step] = Phase(
         Rule("teardown-progressed", teardown.note_progress, ("Restarting",)),
         _REVERTED,
         _REBOOTING,
-        Rule("module-unverified", teardown.verify_module, ("Restarting", "Failed")),
+        Rule("module-unverified", teardown.verify_module, ("Restarting",), has_deadline=True),
     ),
 )
 _AGAIN = ("Labelled", "Rebooted")  # Restarted once more: labels were undone, or resources stay 0.
@@ -176,16 +191,36 @@ RESTARTING: Phase[Step] = Phase(
     "The plugin's pods to delete are recorded; after a teardown there may be none.",
     (
         _MAINTAINED,
-        Rule("labels-or-cordon-undone", labelled.revert, (*_AGAIN, "Failed")),
+        Rule(
+            "labels-or-cordon-undone",
+            labelled.revert,
+            _AGAIN,
+            has_deadline=True,
+            shows_conflicts=True,
+        ),
         _UNREADY,
-        Rule("plugin-runs", labelled.delete_plugins, ("Labelled", "Failed")),
-        Rule("verify", labelled.complete, ("Stable", *_AGAIN, "Failed")),
+        Rule("plugin-runs", labelled.delete_plugins, ("Labelled",), has_deadline=True),
+        Rule("verify", labelled.complete, ("Stable", *_AGAIN), has_deadline=True),
     ),
 )
 _CHANGING = {each.name: each for each in (LABELLED, UNINSTALLED, REBOOTED, RESTARTING)}
 
 
-def _follow(step: FailedStep) -> StepResult | None:
+DEADLINE: Phase[Progress] = Phase(
+    "Deadline",
+    "Asked where a rule with a deadline applies in a phase after Cordoned.",
+    (
+        Rule("step-failed", deadline.fail_step, ("Failed",)),
+        Rule("deadline-restarts", deadline.restart_deadline),
+        Rule("timed-out", deadline.time_out, ("Failed",)),
+        Rule("restart-once-more", deadline.restart_once_more, _AGAIN),
+        Rule("second-restart-failed", deadline.fail_after_second_restart, ("Failed",)),
+        Rule("in-time", deadline.go_on),
+    ),
+)
+
+
+def _follow(step: FailedStep) -> Verdict | None:
     """Apply Stable's rules from mode-in-force on, if the pool has come to want another mode."""
     if not step.is_superseded:
         return None
@@ -197,32 +232,51 @@ FAILED: Phase[FailedStep] = Phase(
     "It timed out or can't succeed: its steps go on, and its pool halts unless the node joins.",
     (
         Rule("recovered", failed.complete, ("Stable",)),
-        Rule("uncordoned-by-user", failed.cordon_again),
+        Rule("uncordoned-by-user", failed.cordon_again, shows_conflicts=True),
         Rule("job-runs", failed.wait_for_job),
         Rule("superseded", _follow, ("Cordoned",)),
         Rule("tried-again", failed.try_again, tuple(_CHANGING)),
         Rule("rolls-back", failed.roll_back, ("Cordoned",)),
-        Rule("stays-failed", failed.stay),
+        Rule("stays-failed", failed.stay, shows_conflicts=True),
     ),
 )
 MACHINE: tuple[Phase[Any], ...] = (STABLE, CORDONED, *_CHANGING.values(), FAILED)
 
 
-def find_rule(step: MemberStep) -> tuple[Phase[Any], Rule[Any], StepResult]:
-    """Return a node's phase, the rule of it that applies, and the step that the rule plans."""
+def find_rule(step: MemberStep) -> Found:
+    """Find the rule that applies to a member of a pool."""
     change = step.seen.records.change
     if change is None or not change.is_under_way:
-        phase, rule, result = STABLE.decide(step)
-        return phase, rule, stable.finish(step, result) if rule in TO_POOLS_MODE else result
+        rule, verdict = _find_rule(STABLE.rules, step)
+        facts = NodeFacts()
+        if rule.shows_conflicts and step.drift.conflicts:
+            facts = NodeFacts(conflicts=step.drift.conflicts, requeue_after=step.drift.calm_after)
+        return Found(STABLE, rule, verdict, facts)
+    facts = NodeFacts(under_way=True)
     if not change.is_labelled:
-        return CORDONED.decide(step)
+        return Found(CORDONED, *_find_rule(CORDONED.rules, step), facts)
     if change.failure is None:
         return find_labelled_rule(step)
-    _, _, phase_result = _CHANGING[change.phase].decide(step)
-    return FAILED.decide(FailedStep(step, change.failure, phase_result))
+    in_phase, verdict = _find_rule(_CHANGING[change.phase].rules, step)
+    of_failed, verdict = _find_rule(FAILED.rules, FailedStep(step, change.failure, verdict))
+    if of_failed.shows_conflicts and in_phase.shows_conflicts:
+        facts = NodeFacts(conflicts=step.change_conflicts, under_way=True)
+    return Found(FAILED, of_failed, verdict, facts)
 
 
-def find_labelled_rule(step: Step) -> tuple[Phase[Any], Rule[Any], StepResult]:
-    """Return phase, rule and planned step of a node whose change is labelled and has not failed."""
-    phase, rule, result = _CHANGING[step.change.phase].decide(step)
-    return phase, rule, judge_progress(step, result) if rule.has_deadline else result
+def find_labelled_rule(step: Step) -> Found:
+    """Find the rule that applies to a node whose change is labelled and has not failed."""
+    phase = _CHANGING[step.change.phase]
+    rule, verdict = _find_rule(phase.rules, step)
+    conflicts = step.change_conflicts if rule.shows_conflicts else ()
+    if not rule.has_deadline:
+        return Found(phase, rule, verdict, NodeFacts(conflicts=conflicts, under_way=True))
+    progress = Progress(step, verdict)
+    judged, verdict = _find_rule(DEADLINE.rules, progress)
+    ends = NodeFacts(
+        conflicts=conflicts,
+        under_way=True,
+        deadline=progress.deadline_of(verdict),
+        requeue_after=progress.requeue_after_of(verdict),
+    )
+    return Found(phase, rule if verdict is progress.proposed else judged, verdict, ends)

@@ -1,6 +1,6 @@
 """Gathers what the rules of a phase read about a node, and writes its records."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
@@ -12,17 +12,20 @@ from gpushare.core.nodechange.blockers import (
     find_blocking_pods,
     find_evictable_pods,
 )
+from gpushare.core.ownership.drift import DriftJudgement, judge_drift
 from gpushare.core.records.change_record import Change
+from gpushare.core.records.drift_record import LabelConflict
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import (
     Action,
     ApplyNode,
     EvictPods,
     NodeState,
-    StepResult,
+    Verdict,
     build_apply,
 )
 from gpushare.core.snapshot.change_policy import Policy
+from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Transition
 from gpushare.editions.registry import find_transition, get_mode
@@ -68,38 +71,57 @@ class Step:
         """Pods that came to the node after its cordon, and that the change would harm."""
         return find_late_pods(self.seen, self.change)
 
+    @cached_property
+    def change_labels(self) -> dict[str, str]:
+        """The labels of the mode that the change brings, and of its pool."""
+        labels = {**change_labels(self.seen, self.change), names.LABEL_POOL: self.change.pool}
+        return labels | find_isolation_label(self.seen.node, labels, self.seen.records)
+
+    @cached_property
+    def change_drift(self) -> DriftJudgement:
+        """What other managers did to `change_labels`."""
+        seen, claim = self.seen, self.policy.claim
+        return judge_drift(seen.node, seen.records, self.change_labels, claim, self.ctx.now)
+
+    @property
+    def change_conflicts(self) -> tuple[LabelConflict, ...]:
+        """Conflicts that hold the change up: about its mode, or where restoring pauses."""
+        drift = self.change_drift
+        holds = drift.wait is not None or drift.fought_over & self.to.labels.keys()
+        return drift.conflicts if holds else ()
+
     def find_restart_limit(self, reserve: int = 0) -> datetime | None:
         """Return when the limit of restarts per hour admits a restart of the node's plugin, with
         `reserve` further ones left; None where it admits one now."""
         limit = self.ctx.timing.restarts_per_hour - reserve
         return self.seen.records.restarts.find_free(self.seen.node.retry, self.ctx.now, limit)
 
-    def updating(self, reason: Reason, message: str, action: Action | None = None) -> StepResult:
+    def updating(self, reason: Reason, message: str, action: Action | None = None) -> Verdict:
         """Plan the next step of the change, in state Updating."""
-        return self.seen.plan(NodeState.UPDATING, reason, message, action)
+        return Verdict(NodeState.UPDATING, reason, message, action)
 
-    def blocked(self, blocker: Cause) -> StepResult:
-        """Plan no action, in state Blocked, until a user removes what blocks the node."""
-        return self.seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
+    def blocked(self, blocker: Cause, action: Action | None = None) -> Verdict:
+        """Wait in state Blocked until a user removes what blocks the node."""
+        return Verdict(NodeState.BLOCKED, blocker.reason, blocker.message, action)
 
-    def wait_for_pods(self, blocker: Cause) -> StepResult:
+    def wait_for_pods(self, blocker: Cause) -> Verdict:
         """Wait without a deadline for the pods of `blocker`, or evict them if the pool wants that.
 
         Until they are gone the node stays cordoned and uses up the budget.
         """
-        until = "Until then the node stays cordoned and counts against maxUnavailable"
-        plan = self.seen.plan(NodeState.BLOCKED, blocker.reason, f"{blocker.message}. {until}")
-        if self.policy.workloads is not WorkloadPolicy.EVICT:
-            return plan
-        if not self.ctx.may_evict:
+        evicts = self.policy.workloads is WorkloadPolicy.EVICT
+        if evicts and not self.ctx.may_evict:
             return self.eviction_disabled(blocker)
-        pods = find_evictable_pods(transition_of(self.change), blocker.pods)
-        return replace(plan, action=EvictPods(self.seen.node.name, pods)) if pods else plan
+        transition = transition_of(self.change)
+        pods = find_evictable_pods(transition, blocker.pods) if evicts else ()
+        until = "Until then the node stays cordoned and counts against maxUnavailable"
+        action = EvictPods(self.seen.node.name, pods) if pods else None
+        return Verdict(NodeState.BLOCKED, blocker.reason, f"{blocker.message}. {until}", action)
 
-    def eviction_disabled(self, blocker: Cause) -> StepResult:
+    def eviction_disabled(self, blocker: Cause) -> Verdict:
         """Report that the pool wants pods evicted, but the installation does not allow it."""
         message = f"{blocker.message}. rollout.workloads {EVICTION_DISABLED}"
-        return self.seen.plan(NodeState.BLOCKED, Reason.EVICTION_DISABLED, message)
+        return Verdict(NodeState.BLOCKED, Reason.EVICTION_DISABLED, message)
 
     def write_change(self, message: str, **update: object) -> ApplyNode:
         """Build the write of these fields of the change, which keeps all labels and the cordon."""

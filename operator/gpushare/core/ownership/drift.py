@@ -37,7 +37,7 @@ class Enforcement:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DriftJudgement:
     """The decision about foreign changes of the operator's labels on one node."""
 
     given_up: frozenset[str] = frozenset()
@@ -86,12 +86,12 @@ def _name(manager: str) -> str:
 
 def judge_drift(
     node: Node, records: NodeRecords, wanted: Mapping[str, str], claim: Enforcement, now: datetime
-) -> Verdict:
+) -> DriftJudgement:
     """Decide about the labels of `wanted` that the operator owned once and no longer owns."""
     once_ours = _once_ours(node, records) & wanted.keys()
     lost = {key: wanted[key] for key in sorted(once_ours) if key not in node.owned}
     if not lost and records.drift is None:
-        return Verdict()
+        return DriftJudgement()
     began = records.drift or Drift(claim=claim.spec, retry=node.retry)
     drift = began
     if (began.claim, began.retry) != (claim.spec, node.retry):
@@ -134,7 +134,7 @@ def judge_drift(
         for flip in {(r.key, r.manager): r for r in reverts}.values()
         if _count(reverts, flip) > PATIENCE and flip.key in wanted
     ]
-    return Verdict(
+    return DriftJudgement(
         given_up=given_up,
         fought_over=frozenset(conflict.key for conflict in conflicts),
         conflicts=tuple(conflicts),

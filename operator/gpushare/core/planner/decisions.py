@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gpushare.api.pool import Pool
-from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.actions import NodePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +12,7 @@ class NodeDecision:
     """The plan of one node, and the name of the pool that it is for."""
 
     pool: str
-    plan: StepResult
+    plan: NodePlan
 
 
 @dataclass(frozen=True, slots=True)

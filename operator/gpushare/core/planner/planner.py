@@ -18,29 +18,25 @@ from gpushare.core.nodechange.releasing import has_stalled
 from gpushare.core.ownership.pool_index import PoolIndex
 from gpushare.core.ownership.releases import Releases
 from gpushare.core.planner.decisions import NodeDecision, Plan
+from gpushare.core.planner.holds import Proposal, hold
 from gpushare.core.planner.joins import find_next, is_under_way, read_end
 from gpushare.core.planner.node_predicate import is_relevant, list_label_keys
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.planner.pool_windows import find_next_edge, list_due, refresh_windows
 from gpushare.core.planner.requeue import RequeueQueue
 from gpushare.core.planner.starts import count_progress, find_refusal_of, find_shared_refusals
-from gpushare.core.planner.suppressed import (
-    explain_refusal,
-    keep_waiting,
-    suppress,
-)
 from gpushare.core.planner.task import Task, list_tasks
 from gpushare.core.rollout.budget import refuse_join
 from gpushare.core.rollout.start_now import find_active
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import NodePlan, NodeState, Verdict
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, observe_isolation
 from gpushare.core.snapshot.node import ReconcileContext, Timing
 from gpushare.names import Reason
 
-LONGEST_WAIT_SECONDS = 600.0
+LONGEST_WAIT = timedelta(minutes=10)
 """The longest time until a node with a requeue time is decided about again."""
-_Plans = dict[str, StepResult | None]
+_Plans = dict[str, NodePlan | None]
 
 
 class Planner:
@@ -143,7 +139,7 @@ class Planner:
                 unreadable = snapshot.unreadable_pools
                 for pool, task in list_tasks(context, candidates, unreadable, self.releases):
                     entered.add(pool)
-                    if isinstance(task, StepResult):
+                    if isinstance(task, NodePlan):
                         self.pool_states[pool].lose_claim(task)
                         continue
                     self._serve(context, pool)
@@ -186,7 +182,7 @@ class Planner:
         for node, plan in sorted(planned.items()):
             if plan is not None:
                 self.seen.add(node)
-                if not plan.queued:
+                if plan.verdict.start is None:
                     yield NodeDecision(name, plan)
         if (pool is None or pool.acts) and name not in snapshot.unrecorded_pools:
             yield from self._admit(name, planned, snapshot, ctx)
@@ -204,12 +200,12 @@ class Planner:
             ctx,
             acting_since=snapshot.acting_since.get(pool),
             # A halt that ends automatically aborts nothing: else a refusal would abort itself.
-            is_halted=acts and any(not plan.resumes for plan in pool_state.halting.values()),
+            is_halted=acts and (halt := pool_state.find_halt()) is not None and not halt.resumes,
             closed=closed.refusal if closed is not None else None,
             closed_until=closed.until if closed is not None else None,
         )
 
-    def _plan_and_enter(self, task: Task, name: str, ctx: ReconcileContext) -> StepResult | None:
+    def _plan_and_enter(self, task: Task, name: str, ctx: ReconcileContext) -> NodePlan | None:
         pool_state, pool = self._pool_state(name), self._pools.get(name)
         plan = self._plan(task, pool, ctx)
         if plan is None:
@@ -251,7 +247,8 @@ class Planner:
             if node not in snapshot.starting:
                 refusal = find_refusal_of(plan, pool, pool_state, releasing, is_leaving=is_leaving)
                 # A node that is cordoned already needs no further place.
-                if refusal is None and plan.initializes and not (plan.under_way or is_leaving):
+                under_way = plan.facts.under_way
+                if refusal is None and plan.initializes and not (under_way or is_leaving):
                     pool_state.joins.wait(node)
                     continue
             pool_state.joins.leave(node)
@@ -286,7 +283,7 @@ class Planner:
             self.seen.add(node)
             narrowed = self._narrow_context(ctx, snapshot, name)
             started = self._begin(name, node, planned.get(name, {}), snapshot, narrowed)
-            if started is None or not started.starts:
+            if started is None or started.started is None:
                 joins.give_back(node)
             if started is not None:
                 yield NodeDecision(name, started)
@@ -297,9 +294,9 @@ class Planner:
                 yield NodeDecision(name, plan)
             joins.arrived.clear()
 
-    def _keep_waiting(self, name: str, plan: StepResult, refusal: Cause) -> StepResult:
-        pool_state, plan = self.pool_states[name], keep_waiting(plan, refusal)
-        pool_state.queue(plan, is_queued=True)
+    def _keep_waiting(self, name: str, plan: NodePlan, refusal: Cause) -> NodePlan:
+        pool_state, plan = self.pool_states[name], replace(plan, refusal=refusal)
+        pool_state.queue(plan)
         pool_state.record(plan)
         return plan
 
@@ -310,7 +307,7 @@ class Planner:
         planned: _Plans,
         snapshot: ClusterSnapshot,
         ctx: ReconcileContext,
-    ) -> StepResult | None:
+    ) -> NodePlan | None:
         """Begin the change of a node that was admitted; None where the node needs nothing more."""
         pool_state, pool = self.pool_states[name], self._pools.get(name)
         task = self._find_task(snapshot, node)
@@ -318,8 +315,9 @@ class Planner:
         if started is None:
             pool_state.remove(node)
             return None
-        if started.queued:
-            started = explain_refusal(started.begin(), task.context)
+        if started.verdict.start is not None:
+            # What a pool holds up has no start, or is refused one.
+            started = hold(Proposal(started.begin(), task.context, None, ctx))
         self._enter(pool_state, pool, task, started, ctx)
         return started
 
@@ -347,16 +345,13 @@ class Planner:
         pool_state: PoolState,
         pool: Pool | None,
         task: Task,
-        plan: StepResult,
+        plan: NodePlan,
         ctx: ReconcileContext,
     ) -> None:
-        is_queued = plan.queued
-        # The start itself is planned again when it is admitted.
-        plan = replace(plan, start=None) if plan.start is not None else plan
-        pool_state.queue(plan, is_queued=is_queued)
-        if plan.requeue_after_seconds is not None:
-            seconds = min(plan.requeue_after_seconds, LONGEST_WAIT_SECONDS)
-            self._requeue.set(plan.node, ctx.now + timedelta(seconds=seconds))
+        plan = plan.keep()
+        pool_state.queue(plan)
+        if plan.requeue_after is not None:
+            self._requeue.set(plan.node, ctx.now + min(plan.requeue_after, LONGEST_WAIT))
         if task.is_member:
             pool_state.record(plan)
             pool_state.measure(plan.node, task.measure(plan, pool))
@@ -367,7 +362,7 @@ class Planner:
             pool_state.joins.block(plan.node, is_blocked=plan.state is NodeState.BLOCKED)
             pool_state.time_change(plan.node, applied.took_seconds if applied else None)
             pool_state.claim(plan.node, observe_isolation(task.context.seen))
-            if plan.uses_budget and not plan.starts:
+            if plan.facts.uses_budget:
                 # The eviction began earlier, and nothing on the node records that.
                 pool_state.take_out_of_service(plan.node)
             return
@@ -381,19 +376,20 @@ class Planner:
 
     # The plan of one node.
 
-    def _plan(self, task: Task, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
+    def _plan(self, task: Task, pool: Pool | None, ctx: ReconcileContext) -> NodePlan | None:
         context = task.context
+        if context.unreadable:
+            unreadable = Verdict(NodeState.BLOCKED, Reason.RECORD_UNREADABLE, context.unreadable)
+            return NodePlan(context.name, unreadable)
         try:
-            plan = context.unreadable or task.plan(pool, ctx)
+            plan = task.plan(pool, ctx)
         except Exception as error:
             # One node that can't be judged must stop neither the others nor the process.
             message = f"Internal error; the node was not changed. Please report: {error!r}"
-            plan = StepResult(context.name, NodeState.BLOCKED, Reason.INTERNAL_ERROR, message)
-        if plan is None:
-            return None
-        if pool is not None:
-            plan = suppress(plan, context, pool, ctx)
-        return explain_refusal(plan, context)
+            plan = NodePlan(
+                context.name, Verdict(NodeState.BLOCKED, Reason.INTERNAL_ERROR, message)
+            )
+        return hold(Proposal(plan, context, pool, ctx)) if plan is not None else None
 
     # State that is kept between passes.
 

@@ -12,7 +12,7 @@ from gpushare.core.planner.joins import Joins
 from gpushare.core.rollout.budget import RolloutProgress
 from gpushare.core.rollout.change_kinds import ChangeKind
 from gpushare.core.rollout.window_state import WindowState
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import Halt, NodePlan, NodeState
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.names import Reason
 
@@ -26,14 +26,14 @@ class PoolState:
     Recording or removing a node costs the same whatever the pool's size.
     """
 
-    plans: dict[str, StepResult] = field(default_factory=dict)
+    plans: dict[str, NodePlan] = field(default_factory=dict)
     """Plans of nodes that the pool claims, also if another has them, or that can't leave it."""
     counts: Counter[NodeState] = field(default_factory=Counter)
-    unready: dict[str, StepResult] = field(default_factory=dict)
-    warned: dict[str, StepResult] = field(default_factory=dict)
+    unready: dict[str, NodePlan] = field(default_factory=dict)
+    warned: dict[str, NodePlan] = field(default_factory=dict)
     """Nodes that are Ready with a warning."""
-    unlabelled: dict[str, StepResult] = field(default_factory=dict)
-    conflicting: dict[str, StepResult] = field(default_factory=dict)
+    unlabelled: dict[str, NodePlan] = field(default_factory=dict)
+    conflicting: dict[str, NodePlan] = field(default_factory=dict)
     capacities: dict[str, NodeCapacity] = field(default_factory=dict)
     labels: LabelSums = field(default_factory=LabelSums)
     """Published labels of the nodes that take the pool's pods."""
@@ -44,13 +44,13 @@ class PoolState:
     longest_seconds: float | None = None
     """The result of `find_longest_seconds`, valid if `is_longest_known`."""
     is_longest_known: bool = True
-    queued: dict[str, StepResult] = field(default_factory=dict)
+    queued: dict[str, NodePlan] = field(default_factory=dict)
     """Nodes that wait until their start is admitted."""
-    pending: dict[str, StepResult] = field(default_factory=dict)
+    pending: dict[str, NodePlan] = field(default_factory=dict)
     """Nodes that need a change which has not begun."""
     kinds: Counter[ChangeKind] = field(default_factory=Counter)
     """How many of the `pending` changes there are of each kind."""
-    halting: dict[str, StepResult] = field(default_factory=dict)
+    halting: dict[str, NodePlan] = field(default_factory=dict)
     """Nodes whose change failed, so that no other node may begin."""
     verified: set[str] = field(default_factory=set)
     """Nodes that a change brought to the pool's mode."""
@@ -96,7 +96,7 @@ class PoolState:
         pending = self.pending.items()
         return {name for name, plan in pending if plan.reason is Reason.SPEC_CONTESTED}
 
-    def record(self, plan: StepResult) -> None:
+    def record(self, plan: NodePlan) -> None:
         """Replace the recorded plan of a node by `plan`."""
         old = self.plans.get(plan.node)
         if old == plan:
@@ -109,18 +109,18 @@ class PoolState:
             self.unready[plan.node] = plan
         if plan.warns:
             self.warned[plan.node] = plan
-        if not plan.labelled:
+        if not plan.facts.labelled:
             self.unlabelled[plan.node] = plan
-        if plan.conflicts:
+        if plan.facts.conflicts:
             self.conflicting[plan.node] = plan
         if plan.kind is not None:
             self.pending[plan.node] = plan
             self.kinds[plan.kind] += 1
-        if plan.halts:
+        if plan.halt:
             self.halting[plan.node] = plan
-        if plan.verified:
+        if plan.facts.verified:
             self.verified.add(plan.node)
-        if plan.under_way:
+        if plan.facts.under_way:
             self.under_way.add(plan.node)
         self.moved.setdefault(plan.node, old.reason if old is not None else None)
 
@@ -141,12 +141,13 @@ class PoolState:
         if plan.kind is not None:
             self.kinds -= Counter({plan.kind: 1})
 
-    def find_halting(self) -> StepResult | None:
-        """Return the plan of the first node, by name, that halts the pool; None where none does.
+    def find_halt(self) -> Halt | None:
+        """Return the halt of the first node, by name, that halts the pool; None where none does.
 
         Nodes that a user must retry go before those whose halt ends automatically.
         """
-        return min(self.halting.values(), key=lambda plan: (plan.resumes, plan.node), default=None)
+        halts = ((plan.halt, plan.node) for plan in self.halting.values() if plan.halt is not None)
+        return min(halts, key=lambda each: (each[0].resumes, each[1]), default=(None, ""))[0]
 
     def measure(self, node: str, capacity: NodeCapacity | None) -> None:
         """Record the capacity of a node; None: the node no longer belongs to the pool."""
@@ -194,20 +195,20 @@ class PoolState:
         else:
             self.isolations[node] = isolation
 
-    def queue(self, plan: StepResult, *, is_queued: bool) -> None:
+    def queue(self, plan: NodePlan) -> None:
         """Add the node to those that wait for the admission of their start, or remove it."""
-        if is_queued:
+        if plan.verdict.start is not None:
             self.queued[plan.node] = plan
         else:
             self.queued.pop(plan.node, None)
             self.joins.leave(plan.node)
 
-    def lose_claim(self, plan: StepResult) -> None:
+    def lose_claim(self, plan: NodePlan) -> None:
         """Record that the pool claims a node that another pool has, which `plan` names."""
         self.record(plan)
         self.measure(plan.node, None)
         self.claim(plan.node, NOTHING_SHARED)
-        self.queue(plan, is_queued=False)
+        self.queue(plan)
         self.joins.end(plan.node, None)
         self.put_in_service(plan.node)
 

@@ -6,7 +6,7 @@ from gpushare.api.pool import Pool
 from gpushare.core.cause import Cause
 from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.rollout.budget import RolloutProgress, find_start_refusal
-from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.actions import NodePlan
 
 
 def count_progress(
@@ -17,13 +17,13 @@ def count_progress(
     `releasing` is how many nodes the pool must still give back.
     """
     gives_back = pool is None or pool.deleting
-    halting = pool_state.find_halting()
+    halting = pool_state.find_halt()
     return RolloutProgress(
         total=releasing if gives_back else len(pool_state.capacities),
         unavailable=len(pool_state.unavailable) - (node in pool_state.unavailable),
         changing=len(pool_state.changing) - (node in pool_state.changing),
         verified=len(pool_state.verified),
-        halted_by=halting.halts if halting is not None else "",
+        halted_by=halting.message if halting is not None else "",
         resumes=halting is not None and halting.resumes,
         joins_halted_by=pool_state.joins.halted_by,
     )
@@ -43,7 +43,7 @@ def find_shared_refusals(
 
 
 def find_refusal_of(
-    plan: StepResult, pool: Pool | None, pool_state: PoolState, releasing: int, *, is_leaving: bool
+    plan: NodePlan, pool: Pool | None, pool_state: PoolState, releasing: int, *, is_leaving: bool
 ) -> Cause | None:
     """Find why the queued node of `plan` may not start; None where it may.
 
@@ -51,7 +51,7 @@ def find_refusal_of(
     a change that failed, needs no more: nodes that failed together must not wait for each other.
     """
     progress = count_progress(pool, pool_state, releasing, plan.node)
-    if plan.under_way:
+    if plan.facts.under_way:
         progress = replace(progress, unavailable=0, changing=0, joins_halted_by="")
     return find_start_refusal(
         pool,

@@ -1,7 +1,7 @@
 """Finds the pools that concern a node, and plans the node for one of them."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpushare.api.pool import Pool
 from gpushare.core.capacity.node_capacity import NodeCapacity, observe_node_capacity
@@ -10,8 +10,8 @@ from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.releasing import plan_release
 from gpushare.core.ownership.claims import decide_claim, find_cardless_pools, find_owner
 from gpushare.core.ownership.releases import Releases
-from gpushare.core.planner.suppressed import plan_cardless, plan_lost_claim
-from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.planner.holds import plan_cardless, plan_lost_claim
+from gpushare.core.snapshot.actions import NodePlan
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.names import Reason
@@ -27,19 +27,15 @@ class Task:
     context: NodeContext
     is_member: bool
 
-    def plan(self, pool: Pool | None, ctx: ReconcileContext) -> StepResult | None:
+    def plan(self, pool: Pool | None, ctx: ReconcileContext) -> NodePlan | None:
         """Plan what the node needs next; None where it has left its pool, which may be deleted."""
         seen = self.context.seen
         if self.is_member:
             assert pool is not None
             return plan_node(seen, pool, ctx)
-        plan = plan_release(seen, pool, ctx)
-        if plan is None or pool is None or pool.deleting:
-            return plan
-        # A release needs no approval: it is no part of the RolloutPlan, which covers members.
-        return replace(plan, kind=None)
+        return plan_release(seen, pool, ctx)
 
-    def measure(self, plan: StepResult, pool: Pool | None) -> NodeCapacity:
+    def measure(self, plan: NodePlan, pool: Pool | None) -> NodeCapacity:
         """Measure the capacity of a member.
 
         It is empty after an internal error, which leaves it unknown, and where another stack
@@ -51,7 +47,7 @@ class Task:
         added = read_tolerations(pool) if seen.node.taints else ()
         return observe_node_capacity(seen.node, seen.pods, seen.unhealthy_cards, added)
 
-    def find_labels(self, plan: StepResult) -> Mapping[str, str] | None:
+    def find_labels(self, plan: NodePlan) -> Mapping[str, str] | None:
         """Return the member's labels, which pods of the pool select; None where it takes none.
 
         A node that another stack or MIG devices keep from the pool takes none. A node that is only
@@ -62,7 +58,7 @@ class Task:
 
 def list_tasks(
     context: NodeContext, candidates: Sequence[Pool], unreadable: Set[str], releases: Releases
-) -> Iterator[tuple[str, Task | StepResult]]:
+) -> Iterator[tuple[str, Task | NodePlan]]:
     """Yield the name of each pool that concerns a node with its task, or its plan if that is clear.
 
     `candidates` are all pools that may claim the node, `unreadable` the names of pools whose spec
@@ -75,7 +71,7 @@ def list_tasks(
     node, records = seen.node, seen.records
     owner = find_owner(node, records)
     cardless: Mapping[str, str] = {}
-    if context.unreadable is None:
+    if not context.unreadable:
         cardless = find_cardless_pools(node, records, seen.resource_slices, candidates)
         candidates = [pool for pool in candidates if pool.name not in cardless]
     # A pool that turned to observing keeps its nodes; one that never had them takes none.

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from gpushare import names
 from gpushare.api.k8s.node import Node
+from gpushare.core.cause import Cause
 from gpushare.core.records.drift_record import LabelConflict
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.rollout.change_kinds import ChangeKind
@@ -141,74 +142,163 @@ class Start:
 
     reason: Reason
     message: str
-    action: Action
+    action: Action | None
+    """None in a plan that is kept: the start is planned again when it is admitted."""
     uses_budget: bool = True
+    initializes: bool = False
+    """Whether the node joins the pool: its change takes no capacity away, and waits for approval
+    only."""
 
 
 @dataclass(frozen=True, slots=True)
-class StepResult:
-    """The plan of one member: its state, the reason, and the next action, if any."""
+class PendingChange:
+    """The isolation change that a node needs and that has not begun."""
 
-    node: str
+    kind: ChangeKind
+    pods: int = 0
+    """Pods on the node that hold the change up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """The failure on a node because of which no other node of its pool may begin."""
+
+    message: str
+    resumes: bool = False
+    """Whether the halt ends automatically, because nothing failed that could be retried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a rule decides about a node."""
+
     state: NodeState
     reason: Reason
     message: str
     action: Action | None = None
+    """Done at once; beside a `start` it only writes records."""
     start: Start | None = None
-    """Action that begins once the rollout admits it, by the pool's other nodes and by what a user
-    approved. All other fields hold until then."""
-    starts: bool = False
-    """The action begins what was admitted."""
-    uses_budget: bool = False
-    """The action takes the node out of service, within the pool's budget."""
-    initializes: bool = False
-    """Whether the node joins the pool: its change takes no capacity away, and waits for approval
-    only."""
-    requeue_after_seconds: float | None = None
-    """Seconds after which to decide again without an event."""
+    """Begun once the rollout admits it. All other fields hold until then."""
+    requeue_after: timedelta | None = None
+    """Time after which to decide again without an event."""
+    pending: PendingChange | None = None
+    halt: Halt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What a node's records and its labels say, whichever rule applies."""
+
     labelled: bool = False
-    """Every label that the pool wants is there, and ours unless it only observes."""
+    """Whether the node has every label that the pool wants, and the operator owns them unless the
+    pool only observes."""
     conflicts: tuple[LabelConflict, ...] = ()
     """Other managers that keep writing those labels."""
-    kind: ChangeKind | None = None
-    """The isolation change that the node needs and that has not begun."""
     under_way: bool = False
     """Whether the node's isolation change has begun and is not over."""
-    pods: int = 0
-    """Pods on the node that hold that change up."""
+    verified: bool = False
+    """Whether a change reached the pool's mode, and it was verified: what a canary is for."""
+    halt: Halt | None = None
+    """The failure that the records have in the present attempt; a node that joins halts none."""
     deadline: datetime | None = None
     """Time at which the change counts as failed."""
-    halts: str = ""
-    """The failure on this node because of which no other node of the pool may begin, in a sentence.
-    """
-    resumes: bool = False
-    """Whether the halt ends automatically, because nothing failed that could be retried."""
-    verified: bool = False
-    """The pool's mode was reached by a change, and verified: what a canary is for."""
+    uses_budget: bool = False
+    """Whether the node uses the budget for pods that are being evicted, which no record says."""
+    requeue_after: timedelta | None = None
+    """Time until one of these facts, or one on which rules depend, changes without an event."""
+
+
+NO_FACTS = NodeFacts()
+_KEEPS_REASON = (NodeState.BLOCKED, NodeState.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """The plan of one node for a pool: the verdict of the rule that applies, and the facts."""
+
+    node: str
+    verdict: Verdict
+    facts: NodeFacts = NO_FACTS
+    rule: str = ""
+    """Phase and name of the rule, such as `Stable: start`; empty where no rule was asked."""
+    refusal: Cause | None = None
+    """Why the rollout does not admit the verdict's start yet."""
+    started: Start | None = None
+    """The start that the rollout has admitted, whose action the verdict has now."""
 
     @property
-    def queued(self) -> bool:
-        """Whether the start must be admitted; until then an action only writes records."""
-        return self.start is not None
+    def state(self) -> NodeState:
+        return self.verdict.state
 
-    def begin(self) -> "StepResult":
-        """Return the result once its start is admitted; unchanged where it has none."""
-        if self.start is None:
-            return self
-        return replace(
-            self,
-            state=NodeState.UPDATING,
-            reason=self.start.reason,
-            message=self.start.message,
-            action=self.start.action,
-            uses_budget=self.start.uses_budget,
-            start=None,
-            starts=True,
-        )
+    @property
+    def reason(self) -> Reason:
+        if self.refusal is None or self.state in _KEEPS_REASON:
+            return self.verdict.reason
+        return self.refusal.reason
+
+    @property
+    def message(self) -> str:
+        # The API server may refuse even what is to be recorded until the start.
+        if self.refusal is None or self.state is NodeState.BLOCKED:
+            return self.verdict.message
+        return self.refusal.message
+
+    @property
+    def action(self) -> Action | None:
+        return self.verdict.action
+
+    @property
+    def kind(self) -> ChangeKind | None:
+        """The kind of the isolation change that the node needs and that has not begun."""
+        return self.verdict.pending.kind if self.verdict.pending is not None else None
+
+    @property
+    def halt(self) -> Halt | None:
+        """The failure that halts the pool: the recorded one, unless the verdict names one that a
+        user must retry."""
+        own = self.verdict.halt
+        return own if own is not None and not own.resumes else self.facts.halt or own
+
+    @property
+    def uses_budget(self) -> bool:
+        """Whether the node is out of service within the budget, although no record says so yet."""
+        return self.facts.uses_budget or (self.started is not None and self.started.uses_budget)
+
+    @property
+    def initializes(self) -> bool:
+        """Whether the node begins to join the pool, or waits to."""
+        start = self.verdict.start or self.started
+        return start is not None and start.initializes
+
+    @property
+    def requeue_after(self) -> timedelta | None:
+        """Time after which to decide again without an event."""
+        waits = (self.verdict.requeue_after, self.facts.requeue_after)
+        return min((wait for wait in waits if wait is not None), default=None)
 
     @property
     def warns(self) -> bool:
         return self.state is NodeState.READY and self.reason in READY_WITH_WARNING
+
+    def begin(self) -> "NodePlan":
+        """Return the plan once its start is admitted; unchanged where it has none."""
+        if (start := self.verdict.start) is None:
+            return self
+        verdict = replace(
+            self.verdict,
+            state=NodeState.UPDATING,
+            reason=start.reason,
+            message=start.message,
+            action=start.action,
+            start=None,
+        )
+        return replace(self, verdict=verdict, refusal=None, started=start)
+
+    def keep(self) -> "NodePlan":
+        """Return the plan as it is kept: its start is planned again when it is admitted."""
+        if (start := self.verdict.start) is None or start.action is None:
+            return self
+        return replace(self, verdict=replace(self.verdict, start=replace(start, action=None)))
 
 
 def build_apply(

@@ -13,10 +13,8 @@ from gpushare.core.cause import Cause
 from gpushare.core.ownership.claims import find_owner
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.record import RecordError
-from gpushare.core.snapshot.actions import NodeState, StepResult
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
-from gpushare.names import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ class ClusterSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class NodeContext:
-    """A node, and where its records can't be read the plan that leaves it alone."""
+    """A node as a pass of the planner sees it."""
 
     seen: NodeSnapshot
     is_busy: bool
@@ -66,7 +64,8 @@ class NodeContext:
     is_join_starting: bool = False
     """The change by which it joins begins just now."""
     refusal: Cause | None = None
-    unreadable: StepResult | None = None
+    unreadable: str = ""
+    """Why its records can't be read, so that the node is left alone; empty where they can."""
 
     @property
     def name(self) -> str:
@@ -106,7 +105,7 @@ class NodeContext:
 
 def build_node_context(snapshot: ClusterSnapshot, name: str) -> NodeContext:
     """Build the context of the node `name` from `snapshot`, with its records."""
-    node, pods, unreadable = snapshot.nodes[name], snapshot.pods.get(name, ()), None
+    node, pods, unreadable = snapshot.nodes[name], snapshot.pods.get(name, ()), ""
     try:
         seen = NodeSnapshot(
             node,
@@ -121,7 +120,7 @@ def build_node_context(snapshot: ClusterSnapshot, name: str) -> NodeContext:
         )
     except RecordError as error:
         seen = NodeSnapshot(node, pods, NodeRecords())
-        unreadable = StepResult(name, NodeState.BLOCKED, Reason.RECORD_UNREADABLE, str(error))
+        unreadable = str(error)
     return NodeContext(
         seen,
         is_busy=name in snapshot.busy,

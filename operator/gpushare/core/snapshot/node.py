@@ -10,9 +10,7 @@ from gpushare.api.k8s.job import Job
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.core.cause import Cause
-from gpushare.core.ownership.drift import WRITES_PER_PACE, Verdict
 from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.snapshot.actions import Action, NodeState, StepResult
 from gpushare.core.snapshot.plugin_reading import PluginReading
 from gpushare.editions.maintenance import describe_maintenance
 from gpushare.editions.plugin_daemonsets import PluginDaemonSets
@@ -143,37 +141,3 @@ class NodeSnapshot:
     def is_ours_to_change(self) -> bool:
         """Whether no new pod is bound to the node, and no other controller is at work on it."""
         return self.is_out_of_service and self.maintenance is None
-
-    def plan(
-        self, state: NodeState, reason: Reason, message: str, action: Action | None = None
-    ) -> StepResult:
-        return StepResult(self.node.name, state, reason, message, action)
-
-    def plan_conflict(self, verdict: Verdict) -> StepResult:
-        """Plan to report who keeps changing the node's labels; the action is still to be added."""
-        wakes = [wait for wait in (verdict.wait, verdict.calm_after) if wait is not None]
-        retry = f", then run `kubectl gpushare retry node/{self.node.name}`"
-        return StepResult(
-            self.node.name,
-            NodeState.BLOCKED,
-            Reason.LABEL_CONFLICT,
-            f"{verdict.message}{retry if verdict.given_up else ''}",
-            requeue_after_seconds=min(wakes).total_seconds() if wakes else None,
-            conflicts=verdict.conflicts,
-        )
-
-    def plan_pause(self, verdict: Verdict, now: datetime) -> StepResult:
-        """Plan a pause, where labels were restored too often of late."""
-        assert verdict.wait is not None
-        if verdict.conflicts:
-            return self.plan_conflict(verdict)
-        then = (now + verdict.wait).isoformat(timespec="seconds")
-        return StepResult(
-            self.node.name,
-            NodeState.WAITING,
-            Reason.LABEL_CONFLICT,
-            f"Labels were restored {WRITES_PER_PACE} times within a minute. They are restored "
-            f"again at {then}. To see who changes them, run: kubectl describe node "
-            f"{self.node.name}",
-            requeue_after_seconds=verdict.wait.total_seconds(),
-        )

@@ -13,7 +13,7 @@ from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.rollout.approval import find_approval, is_approved
 from gpushare.core.rollout.budget import TURNS, explain_halt, explain_joins_halt
 from gpushare.core.rollout.change_kinds import ChangeKind, hash_kinds
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import NodePlan, NodeState
 from gpushare.editions.edition import Outcome
 from gpushare.names import Reason
 
@@ -71,14 +71,14 @@ def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]
     if pool_state.contest is not None:
         message = f"{pool_state.contest.message}. Nodes left to change: {left}"
         return False, Reason.SPEC_CONTESTED, message
-    halting = pool_state.find_halting()
-    if halting is not None and (left or changing or pool_state.counts[NodeState.FAILED]):
-        halt = explain_halt(pool.name, halting.halts, resumes=halting.resumes)
-        message = f"{halt}. Nodes left to change: {left}"
+    halt = pool_state.find_halt()
+    if halt is not None and (left or changing or pool_state.counts[NodeState.FAILED]):
+        explained = explain_halt(pool.name, halt.message, resumes=halt.resumes)
+        message = f"{explained}. Nodes left to change: {left}"
         return False, Reason.ROLLOUT_HALTED, message
     if any(plan.reason is Reason.JOINS_HALTED for plan in pool_state.queued.values()):
-        halt = explain_joins_halt(pool.name, pool_state.joins.halted_by)
-        return False, Reason.JOINS_HALTED, f"{halt}. Nodes left to change: {left}"
+        explained = explain_joins_halt(pool.name, pool_state.joins.halted_by)
+        return False, Reason.JOINS_HALTED, f"{explained}. Nodes left to change: {left}"
     unapproved = [kind for kind in pool_state.kinds if not is_approved(pool, kind)]
     if unapproved:
         listed = "; ".join(sorted(map(str, unapproved)))
@@ -128,18 +128,19 @@ def _summarise_kind(kind: ChangeKind, nodes: int, held_up: int) -> str:
     return f"{kind.change} on {nodes} node{'s' if nodes > 1 else ''}: {needs}{waits}"
 
 
-def _build_steps(plans: Iterable[StepResult]) -> Iterator[PlanStep]:
+def _build_steps(plans: Iterable[NodePlan]) -> Iterator[PlanStep]:
     """Build the first steps, in the order in which they will be made."""
     for plan in heapq.nsmallest(MAX_STEPS, plans, key=lambda plan: plan.node):
-        assert plan.kind is not None
+        pending = plan.verdict.pending
+        assert pending is not None
         begins = plan.state is NodeState.UPDATING
         yield PlanStep(
             node=plan.node,
-            change=plan.kind.change,
-            outcome=plan.kind.outcome,
-            restarts_plugin=plan.kind.restarts_plugin,
-            reboots=plan.kind.reboots,
-            pods=plan.pods,
+            change=pending.kind.change,
+            outcome=pending.kind.outcome,
+            restarts_plugin=pending.kind.restarts_plugin,
+            reboots=pending.kind.reboots,
+            pods=pending.pods,
             # Not by its action: that goes while it is carried out.
             blocker="" if plan.reason in _OF_ROLLOUT or begins else plan.reason,
         )

@@ -25,7 +25,7 @@ from gpushare.core.planner.pool_state import PoolState
 from gpushare.core.rollout.budget import TURNS
 from gpushare.core.rollout.contest import record_changes
 from gpushare.core.rollout.start_now import find_started
-from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.actions import NodePlan, NodeState
 from gpushare.core.snapshot.isolation import ContainerIsolation, NodeIsolation, sum_isolation
 from gpushare.core.status.plan_status import build_plan, count_bytes, fit, judge_rollout
 from gpushare.core.status.window_status import build_window
@@ -143,16 +143,16 @@ def is_capacity_due(pool: Pool, now: datetime) -> bool:
     return capacity is None or _to_second(now) - capacity.observed_at > CAPACITY_PERIOD
 
 
-def _rank(plan: StepResult) -> tuple[int, str]:
+def _rank(plan: NodePlan) -> tuple[int, str]:
     return URGENCY.index(plan.state), plan.node
 
 
-def _find_shown(pool_state: PoolState) -> list[StepResult]:
+def _find_shown(pool_state: PoolState) -> list[NodePlan]:
     """Choose nodes that are not ready or warn: one for each reason, then others; urgent first.
 
     What comes first stays where the status is full."""
     plans = sorted([*pool_state.unready.values(), *pool_state.warned.values()], key=_rank)
-    firsts: dict[Reason, StepResult] = {}
+    firsts: dict[Reason, NodePlan] = {}
     for plan in plans:
         firsts.setdefault(plan.reason, plan)
     chosen = {plan.node for plan in firsts.values()}
@@ -160,7 +160,7 @@ def _find_shown(pool_state: PoolState) -> list[StepResult]:
 
 
 def _judge_ready(
-    pool: Pool, pool_state: PoolState, first_plan: StepResult | None, held: int
+    pool: Pool, pool_state: PoolState, first_plan: NodePlan | None, held: int
 ) -> tuple[bool, Reason, str]:
     total, ready = len(pool_state.plans), pool_state.counts[NodeState.READY]
     if pool.deleting:
@@ -210,7 +210,7 @@ def _judge_conflicting(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason,
     if pool.spec.conflicts is ConflictPolicy.REPORT:
         retry = ", then run `kubectl gpushare retry node/NODE` for each node in conflict"
     message = (
-        f"{describe_conflict(first.conflicts[0])}. {END_CONFLICT}{retry}. Nodes in conflict: "
+        f"{describe_conflict(first.facts.conflicts[0])}. {END_CONFLICT}{retry}. Nodes in conflict: "
         f"{len(pool_state.conflicting)}, such as node {first.node}"
     )
     return True, Reason.LABEL_CONFLICT, message
@@ -273,7 +273,7 @@ def _build_stale_sample(stale: ContainerIsolation) -> StaleSample:
     )
 
 
-def _tell(plan: StepResult, pool_state: PoolState) -> str:
+def _tell(plan: NodePlan, pool_state: PoolState) -> str:
     """Return the plan's message; of one that waits for the budget, with the nodes that use it."""
     others = sorted(pool_state.unavailable - {plan.node})
     if plan.reason is not Reason.WAITING_FOR_BUDGET or not others:
@@ -304,7 +304,7 @@ def _condition(
 
 
 def _build_samples(
-    pool: Pool, pool_state: PoolState, plans: Sequence[StepResult], now: datetime
+    pool: Pool, pool_state: PoolState, plans: Sequence[NodePlan], now: datetime
 ) -> tuple[NodeSample, ...]:
     since = {(sample.node, sample.reason): sample.since for sample in pool.status.samples}
     samples = (
@@ -313,7 +313,7 @@ def _build_samples(
             reason=plan.reason,
             since=since.get((plan.node, plan.reason), _to_second(now)),
             message=cut(_tell(plan, pool_state), MAX_SAMPLE_BYTES, _CUT),
-            deadline=_to_second(plan.deadline) if plan.deadline is not None else None,
+            deadline=_to_second(plan.facts.deadline) if plan.facts.deadline is not None else None,
         )
         for plan in plans
     )

@@ -12,7 +12,7 @@ from gpushare.api.pool import Pool
 from gpushare.core.capacity.memory_sums import MemorySums, find_usual_unit
 from gpushare.core.capacity.node_capacity import MIB_PER_UNIT, NodeCapacity
 from gpushare.core.planner.pool_state import PoolState
-from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.actions import NodePlan
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.observe.metrics.applications import NOWHERE, ApplicationFigures
 
@@ -25,7 +25,7 @@ class Member(NamedTuple):
     pool: str
     capacity: NodeCapacity
     isolation: NodeIsolation
-    plan: StepResult | None
+    plan: NodePlan | None
 
 
 @dataclass(slots=True)

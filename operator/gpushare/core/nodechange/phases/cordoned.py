@@ -3,7 +3,6 @@
 The cordon itself is written by `stable.start`.
 """
 
-from dataclasses import replace
 from datetime import datetime
 
 from gpushare.core.nodechange.blockers import (
@@ -25,9 +24,10 @@ from gpushare.core.records.change_record import MAX_MESSAGE, Change, ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import (
     ApplyNode,
+    Halt,
     NodeState,
     RecheckPods,
-    StepResult,
+    Verdict,
     build_apply,
 )
 from gpushare.core.snapshot.admissions import record_boot
@@ -38,7 +38,7 @@ from gpushare.editions.registry import find_schedule, find_transition, get_mode
 from gpushare.names import Reason
 
 
-def abort_for_halt(step: Step) -> StepResult | None:
+def abort_for_halt(step: Step) -> Verdict | None:
     """Uncordon the node, if it is only cordoned, when another node failed and waits for a user."""
     if not (step.change.is_only_cordoned and step.ctx.is_halted) or step.change.initializing:
         return None
@@ -47,7 +47,7 @@ def abort_for_halt(step: Step) -> StepResult | None:
     return step.updating(Reason.ROLLOUT_HALTED, why, action)
 
 
-def abort_for_window(step: MemberStep) -> StepResult | None:
+def abort_for_window(step: MemberStep) -> Verdict | None:
     """Uncordon the node, if it is only cordoned, when its window is over or the pool is frozen."""
     closed = step.window_refusal
     # A node that joins takes no capacity away, and its change is finished.
@@ -57,7 +57,7 @@ def abort_for_window(step: MemberStep) -> StepResult | None:
     return step.updating(closed.reason, closed.message, action)
 
 
-def abort_for_pool(step: MemberStep) -> StepResult | None:
+def abort_for_pool(step: MemberStep) -> Verdict | None:
     """Abort if the pool now wants another mode, or no longer allows the restart or teardown."""
     change, policy, pool = step.change, step.policy, step.pool
     forbidden = change.restart and not policy.may_restart
@@ -72,7 +72,7 @@ def abort_for_pool(step: MemberStep) -> StepResult | None:
     return step.updating(Reason.UPDATING, why, plan_abort(step.seen, why=why, now=step.ctx.now))
 
 
-def abort_to_leave_alone(step: MemberStep) -> StepResult | None:
+def abort_to_leave_alone(step: MemberStep) -> Verdict | None:
     """Abort if MIG devices came, or another stack, edition or pool has the node now."""
     blocker = step.reason_to_stay_away
     if blocker is None:
@@ -84,7 +84,7 @@ def abort_to_leave_alone(step: MemberStep) -> StepResult | None:
     return step.updating(blocker.reason, blocker.message, action)
 
 
-def abort_for_user(step: Step) -> StepResult | None:
+def abort_for_user(step: Step) -> Verdict | None:
     """Abort if a user uncordoned the node, and try again 30 s later."""
     if step.seen.is_out_of_service:
         return None
@@ -93,7 +93,7 @@ def abort_for_user(step: Step) -> StepResult | None:
     return step.updating(Reason.CORDONED, why, action)
 
 
-def abort_for_node(step: Step) -> StepResult | None:
+def abort_for_node(step: Step) -> Verdict | None:
     """Abort if the node or its driver is not Ready, since its plugin would not return."""
     blocker = find_unready(step.seen)
     if blocker is None:
@@ -102,7 +102,7 @@ def abort_for_node(step: Step) -> StepResult | None:
     return step.updating(blocker.reason, blocker.message, action)
 
 
-def wait_for_pods(step: Step) -> StepResult | None:
+def wait_for_pods(step: Step) -> Verdict | None:
     """Wait for pods that hold the change up (CordonAndWait), or evict them (Evict)."""
     blocker = step.late_pods
     if blocker is None or not _is_held_by_pods(step):
@@ -110,17 +110,18 @@ def wait_for_pods(step: Step) -> StepResult | None:
     return step.wait_for_pods(blocker)
 
 
-def recheck_pods(step: Step) -> StepResult:
+def recheck_pods(step: Step) -> Verdict:
     """Read the pods twice from the API server, 2 s apart; then label the node, or abort."""
     message = f"Cordoned for {step.change.to}. Its pods are read again within seconds"
-    plan = step.updating(Reason.CORDONED, message, _build_recheck(step))
-    if not step.seen.is_refused:
-        return plan
-    left = step.change.since + step.policy.ready_timeout - step.ctx.now
-    return replace(plan, requeue_after_seconds=left.total_seconds())
+    left = None
+    if step.seen.is_refused:
+        left = step.change.since + step.policy.ready_timeout - step.ctx.now
+    return Verdict(
+        NodeState.UPDATING, Reason.CORDONED, message, _build_recheck(step), requeue_after=left
+    )
 
 
-def report_unreadable_pods(step: Step) -> StepResult | None:
+def report_unreadable_pods(step: Step) -> Verdict | None:
     """Report a failure if the API server has refused the read of pods for too long; read again.
 
     No failure is recorded on the node: its change continues as soon as the pods can be read.
@@ -134,8 +135,13 @@ def report_unreadable_pods(step: Step) -> StepResult | None:
         f"still refuses {seconds:g} s after the cordon. To see the refusal, run: kubectl describe "
         f"gsp {step.change.pool}"
     )
-    plan = step.seen.plan(NodeState.FAILED, Reason.DEADLINE_EXCEEDED, message, _build_recheck(step))
-    return plan if step.change.initializing else replace(plan, halts=message, resumes=True)
+    return Verdict(
+        NodeState.FAILED,
+        Reason.DEADLINE_EXCEEDED,
+        message,
+        _build_recheck(step),
+        halt=None if step.change.initializing else Halt(message, resumes=True),
+    )
 
 
 def _build_recheck(step: Step) -> RecheckPods:

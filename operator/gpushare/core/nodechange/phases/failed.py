@@ -3,7 +3,8 @@
 The change may still be completed automatically, by the rules of the phase in which it failed.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import timedelta
 
 from gpushare.core.nodechange.blockers import find_blocking_pods
 from gpushare.core.nodechange.member_step import MemberStep
@@ -12,7 +13,16 @@ from gpushare.core.nodechange.phases.teardown import MODULE_FAILURES, find_remov
 from gpushare.core.nodechange.step import Step
 from gpushare.core.records.change_record import Change, ChangePhase, Failure
 from gpushare.core.rollout.window_state import HOLDS_ALL
-from gpushare.core.snapshot.actions import ApplyNode, EvictPods, NodeState, StepResult
+from gpushare.core.snapshot.actions import (
+    Action,
+    ApplyNode,
+    EvictPods,
+    Halt,
+    NodeState,
+    PendingChange,
+    Start,
+    Verdict,
+)
 from gpushare.editions.edition import Outcome, Transition
 from gpushare.editions.registry import find_transition
 from gpushare.names import Reason
@@ -26,7 +36,7 @@ class FailedStep:
 
     member: MemberStep
     failure: Failure
-    phase_result: StepResult
+    in_phase: Verdict
 
     @property
     def is_of_another_attempt(self) -> bool:
@@ -54,52 +64,67 @@ class FailedStep:
             return False
         return change.rolls_back is None or self.is_of_another_attempt
 
-    def failed(self, message: str, plan: StepResult) -> StepResult:
-        """Return `plan` with state Failed, the failure's reason, and `message`."""
+    def failed(
+        self,
+        message: str,
+        action: Action | None = None,
+        start: Start | None = None,
+        *,
+        requeue_after: timedelta | None = None,
+        pending: PendingChange | None = None,
+        halt: Halt | None = None,
+    ) -> Verdict:
+        """Return a verdict with state Failed and the failure's reason."""
         reason = _read_reason(self.failure)
-        return replace(plan, state=NodeState.FAILED, reason=reason, message=message)
+        return Verdict(
+            NodeState.FAILED, reason, message, action, start, requeue_after, pending, halt
+        )
 
 
-def complete(step: FailedStep) -> StepResult | None:
+def complete(step: FailedStep) -> Verdict | None:
     """Verify the mode and uncordon the node if the plugin has returned after all."""
-    is_over = is_completion(step.phase_result) and not step.may_try_again
-    return step.phase_result if is_over else None
+    is_over = is_completion(step.in_phase) and not step.may_try_again
+    return step.in_phase if is_over else None
 
 
-def cordon_again(step: FailedStep) -> StepResult | None:
+def cordon_again(step: FailedStep) -> Verdict | None:
     """Cordon the node again if a user uncordoned it, even if its plugin has returned."""
     member = step.member
     if member.seen.is_out_of_service:
         return None
-    plan = step.failed(f"{step.failure.message}. The node is cordoned again", step.phase_result)
-    if isinstance(plan.action, ApplyNode) and plan.action.cordon:
-        # That write restores the cordon together with the labels.
-        return plan
-    return replace(plan, action=member.write_change("cordoned again"))
+    message, action = f"{step.failure.message}. The node is cordoned again", step.in_phase.action
+    if not (isinstance(action, ApplyNode) and action.cordon):
+        # The phase's write would restore the cordon together with the labels.
+        action = member.write_change("cordoned again")
+    return step.failed(message, action, requeue_after=step.in_phase.requeue_after)
 
 
-def wait_for_job(step: FailedStep) -> StepResult | None:
+def wait_for_job(step: FailedStep) -> Verdict | None:
     """Wait for a Job that removes the module, if the pool now wants another mode."""
     job = find_removing_job(step.member.seen)
     if not step.is_superseded or job is None:
         return None
     # The Job may remove the module from under pods that come next.
     message = f"{step.failure.message}. Waiting for Job {job} to end"
-    return step.member.seen.plan(NodeState.FAILED, _read_reason(step.failure), message)
+    return Verdict(NodeState.FAILED, _read_reason(step.failure), message)
 
 
-def follow(step: FailedStep, plan: StepResult) -> StepResult:
-    """Return `plan`, which leads to another mode, as the plan of a node that is still failed.
+def follow(step: FailedStep, to_other_mode: Verdict) -> Verdict:
+    """Return the verdict that leads to another mode, on a node that is still failed.
 
-    It wakes when the failed change must be looked at again, since that may still be completed.
+    The node is decided again when the failed change must be: that may still be completed.
     """
-    message = f"{step.failure.message}. {plan.message}"
-    wakes = (plan.requeue_after_seconds, step.phase_result.requeue_after_seconds)
-    wake = min((wake for wake in wakes if wake is not None), default=None)
-    return replace(step.failed(message, plan), requeue_after_seconds=wake)
+    waits = (to_other_mode.requeue_after, step.in_phase.requeue_after)
+    return step.failed(
+        f"{step.failure.message}. {to_other_mode.message}",
+        to_other_mode.action,
+        to_other_mode.start,
+        requeue_after=min((wait for wait in waits if wait is not None), default=None),
+        pending=to_other_mode.pending,
+    )
 
 
-def try_again(step: FailedStep) -> StepResult | None:
+def try_again(step: FailedStep) -> Verdict | None:
     """Try again with a new deadline if the spec or a retry annotation has changed."""
     member = step.member
     if not step.may_try_again:
@@ -115,7 +140,7 @@ def try_again(step: FailedStep) -> StepResult | None:
     return member.updating(Reason.UPDATING, message, member.write_change(message, **again))
 
 
-def roll_back(step: FailedStep) -> StepResult | None:
+def roll_back(step: FailedStep) -> Verdict | None:
     """Roll back if the pool does: the reverse change takes every step, on the cordoned node."""
     if _why_not_rolled_back(step):
         return None
@@ -133,18 +158,26 @@ def roll_back(step: FailedStep) -> StepResult | None:
         failure=None,
         rolls_back=step.failure,
     )
-    plan = member.updating(Reason.ROLLED_BACK, message, action)
-    # The failed change may be verified before that is written.
-    wake = step.phase_result.requeue_after_seconds
-    return replace(plan, halts=describe_halt(member, step.failure), requeue_after_seconds=wake)
+    return Verdict(
+        NodeState.UPDATING,
+        Reason.ROLLED_BACK,
+        message,
+        action,
+        # The failed change may be verified before that is written.
+        requeue_after=step.in_phase.requeue_after,
+        halt=describe_halt(member, step.failure),
+    )
 
 
-def stay(step: FailedStep) -> StepResult:
+def stay(step: FailedStep) -> Verdict:
     """Keep the node cordoned until the failure is fixed, or a user decides. No pod is evicted."""
-    plan = step.failed(f"{step.failure.message}. {_why_not_rolled_back(step)}", step.phase_result)
-    if isinstance(plan.action, EvictPods):
-        plan = replace(plan, action=None)
-    return replace(plan, halts=describe_halt(step.member, step.failure))
+    action = step.in_phase.action
+    return step.failed(
+        f"{step.failure.message}. {_why_not_rolled_back(step)}",
+        None if isinstance(action, EvictPods) else action,
+        requeue_after=step.in_phase.requeue_after,
+        halt=describe_halt(step.member, step.failure),
+    )
 
 
 def _why_not_rolled_back(step: FailedStep) -> str:
@@ -201,12 +234,14 @@ def tell_to_retry(step: Step, reason: str) -> str:
     return f"The node stays cordoned: fix the cause, then run `kubectl gpushare retry node/{node}`"
 
 
-def describe_halt(step: Step, failure: Failure) -> str:
-    """Describe the failure by which the node halts its pool; empty for a node that joins.
+def describe_halt(step: Step, failure: Failure) -> Halt | None:
+    """Describe the failure by which the node halts its pool; None for a node that joins.
 
     A node that joins takes no capacity away, so its failure halts no other node.
     """
-    return "" if step.change.initializing else describe_failure(step.seen.node.name, failure)
+    if step.change.initializing:
+        return None
+    return Halt(describe_failure(step.seen.node.name, failure))
 
 
 def describe_failure(node: str, failure: Failure) -> str:

@@ -1,9 +1,7 @@
 """The rules of a node whose labels are written, until its plugin has returned."""
 
-from dataclasses import replace
 from datetime import datetime
 
-from gpushare import names
 from gpushare.core.deviceplugin.verification import verify_return
 from gpushare.core.nodechange.blockers import (
     find_missing_config,
@@ -11,10 +9,14 @@ from gpushare.core.nodechange.blockers import (
     find_unready,
 )
 from gpushare.core.nodechange.kernel_module import is_left_loaded, note_module
+from gpushare.core.nodechange.label_conflicts import (
+    explain_conflict,
+    pause_restoring,
+    report_conflict,
+)
 from gpushare.core.nodechange.labels_in_force import LABELS_RESTORED, build_last_applied
 from gpushare.core.nodechange.phases.teardown import has_rebooted, spend_word
 from gpushare.core.nodechange.step import Step, change_labels, find_late_pods
-from gpushare.core.ownership.drift import judge_drift
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.node_records import NodeRecords
@@ -24,23 +26,22 @@ from gpushare.core.snapshot.actions import (
     NamedPod,
     NodeState,
     RecordPlugins,
-    StepResult,
+    Verdict,
     build_apply,
 )
 from gpushare.core.snapshot.admissions import record_boot
-from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.core.snapshot.plugin_reading import running_plugins
 from gpushare.names import Reason
 
 
-def wait_for_node(step: Step) -> StepResult | None:
+def wait_for_node(step: Step) -> Verdict | None:
     """Wait if a node that joins, or its driver, is not Ready. The deadline restarts when it is."""
     blocker = find_unready(step.seen) if step.change.initializing else None
     return step.updating(blocker.reason, blocker.message) if blocker is not None else None
 
 
-def record_plugins(step: Step) -> StepResult | None:
+def record_plugins(step: Step) -> Verdict | None:
     """Record the plugin's pods if it must be restarted, once no pod waits to start."""
     if not step.change.restart:
         return None
@@ -54,7 +55,7 @@ def record_plugins(step: Step) -> StepResult | None:
     )
 
 
-def _follow_config(step: Step) -> StepResult | None:
+def _follow_config(step: Step) -> Verdict | None:
     """Redirect the change to the configuration that the plugin would load if it started now.
 
     Blocked if the plugin would find nothing to load; None if the configuration is unchanged.
@@ -71,7 +72,7 @@ def _follow_config(step: Step) -> StepResult | None:
     return step.updating(Reason.LABELLED, message, action)
 
 
-def delete_plugins(step: Step) -> StepResult | None:
+def delete_plugins(step: Step) -> Verdict | None:
     """Delete the recorded pods that still run, each once; after an edit all are recorded anew."""
     # Only pods that are really the plugin's: a writer of annotations must not choose victims.
     seen, recorded = step.seen, {pod.uid for pod in step.change.plugins}
@@ -94,24 +95,20 @@ def delete_plugins(step: Step) -> StepResult | None:
     return step.updating(Reason.PLUGIN_RESTARTING, "The device plugin is being restarted", action)
 
 
-def revert(step: Step) -> StepResult | None:
+def revert(step: Step) -> Verdict | None:
     """Restore labels that another manager changed, and the cordon that a user removed.
 
     A plugin that started under foreign labels has read them, so it is restarted again, but not
     while another manager keeps writing them. The node stays out of service until its plugin has
     returned: a pod that is bound before that fails.
     """
-    seen, change, mode = step.seen, step.change, step.to
-    wanted = {**change_labels(seen, change), names.LABEL_POOL: change.pool}
-    wanted |= find_isolation_label(seen.node, wanted, seen.records)
-    verdict = judge_drift(seen.node, seen.records, wanted, step.policy.claim, step.ctx.now)
-    conflicting = bool(verdict.fought_over & mode.labels.keys())
-    if verdict.wait is not None:
-        plan = seen.plan_pause(verdict, step.ctx.now)
+    seen, change, mode, drift = step.seen, step.change, step.to, step.change_drift
+    conflicting = bool(drift.fought_over & mode.labels.keys())
+    if drift.wait is not None:
         # Only the labels wait, not the cordon.
-        is_open = not seen.is_out_of_service
-        return replace(plan, action=step.write_change("cordoned again")) if is_open else plan
-    labels = {key: value for key, value in wanted.items() if key not in verdict.given_up}
+        again = None if seen.is_out_of_service else step.write_change("cordoned again")
+        return pause_restoring(seen.node.name, drift, step.ctx.now, again)
+    labels = {k: value for k, value in step.change_labels.items() if k not in drift.given_up}
     # A value that was removed and put back is not trusted: the plugin may have read another one.
     is_kept = mode.labels.keys() <= seen.node.owned or (
         seen.node.has_kept(mode.labels) and step.ctx.is_brief(None)
@@ -120,25 +117,27 @@ def revert(step: Step) -> StepResult | None:
     if not intact and mode.follows_label and step.late_pods is not None:
         # The plugin has followed that label, and would follow ours under the pods.
         return step.wait_for_pods(step.late_pods)
-    records = seen.records.model_copy(update={"drift": verdict.record})
+    records = seen.records.model_copy(update={"drift": drift.record})
     if not intact:
-        again = change.model_copy(update=_restart_again(step))
-        records = records.model_copy(update={"change": again})
+        restarted = change.model_copy(update=_restart_again(step))
+        records = records.model_copy(update={"change": restarted})
     settled = labels.items() <= seen.node.labels.items() and seen.is_out_of_service
     settled = settled and records == seen.records
     if settled and not conflicting:
         return None
-    plan = step.updating(Reason.LABELLED, "The node is cordoned and labelled again")
+    reason, message = Reason.LABELLED, "The node is cordoned and labelled again"
+    if conflicting:
+        message = explain_conflict(seen.node.name, drift)
+    elif drift.reverts:
+        reason, message = Reason.DRIFT_REVERTED, LABELS_RESTORED
+    action = None
+    if not settled:
+        noted = note_module(seen, records, step.from_mode)
+        action = build_apply(seen.node, labels, noted, cordon=True, message=message)
     if conflicting:
         # No plugin is restarted, and none is trusted, while another manager writes the mode.
-        plan = seen.plan_conflict(verdict)
-    elif verdict.reverts:
-        plan = replace(plan, reason=Reason.DRIFT_REVERTED, message=LABELS_RESTORED)
-    if settled:
-        return plan
-    records = note_module(seen, records, step.from_mode)
-    action = build_apply(seen.node, labels, records, cordon=True, message=plan.message)
-    return replace(plan, action=action)
+        return report_conflict(seen.node.name, drift, action)
+    return step.updating(reason, message, action)
 
 
 def _restart_again(step: Step) -> dict[str, object]:
@@ -162,18 +161,13 @@ def _restart_again(step: Step) -> dict[str, object]:
     return {**again, "teardown": teardown, **boot}
 
 
-def complete(step: Step) -> StepResult:
+def complete(step: Step) -> Verdict:
     """Wait for plugin, components and resource; uncordon the node once they have returned."""
     seen, change = step.seen, step.change
     missing = verify_return(seen, step.ctx)
     if missing is not None:
-        wait = missing.wait.total_seconds() if missing.wait is not None else None
-        return StepResult(
-            seen.node.name,
-            NodeState.UPDATING,
-            missing.reason,
-            missing.message,
-            requeue_after_seconds=wait,
+        return Verdict(
+            NodeState.UPDATING, missing.reason, missing.message, requeue_after=missing.wait
         )
     users = find_pods_of_another_mode(step.to, seen.pods)
     if step.to.follows_label:
@@ -245,6 +239,6 @@ def plan_restart(seen: NodeSnapshot, now: datetime) -> ApplyNode | None:
     )
 
 
-def is_completion(plan: StepResult) -> bool:
+def is_completion(plan: Verdict) -> bool:
     """Return whether `plan` ends the change: it has a write that uncordons the node."""
     return isinstance(plan.action, ApplyNode) and not plan.action.cordon

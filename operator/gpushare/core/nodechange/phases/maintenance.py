@@ -3,15 +3,13 @@
 That controller found the node cordoned, and relies on the operator's cordon instead of its own.
 """
 
-from dataclasses import replace
-
 from gpushare.core.nodechange.step import Step
 from gpushare.core.records.change_record import ChangePhase, Maintenance
-from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.actions import Verdict
 from gpushare.names import Reason
 
 
-def wait_for_maintenance(step: Step) -> StepResult | None:
+def wait_for_maintenance(step: Step) -> Verdict | None:
     """Stay cordoned while another controller works on the node; then the deadline restarts."""
     change, at_work = step.change, step.seen.maintenance
     if at_work is None and change.maintenance is None:
@@ -28,9 +26,8 @@ def wait_for_maintenance(step: Step) -> StepResult | None:
     maintenance = (
         Maintenance.CORDONED_AGAIN if is_open else change.maintenance or Maintenance.AT_WORK
     )
-    plan = step.blocked(at_work)
     if change.failure is not None or (maintenance is change.maintenance and not is_open):
         # After a failure no deadline runs, and each uncordon is undone anyway.
-        return plan
+        return step.blocked(at_work)
     message = f"{'cordoned again' if is_open else 'stays cordoned'}: {at_work.message}"
-    return replace(plan, action=step.write_change(message, maintenance=maintenance))
+    return step.blocked(at_work, step.write_change(message, maintenance=maintenance))

@@ -14,6 +14,11 @@ from gpushare.core.nodechange.blockers import (
 )
 from gpushare.core.nodechange.configuration import find_doubtful_mode
 from gpushare.core.nodechange.kernel_module import note_module
+from gpushare.core.nodechange.label_conflicts import (
+    explain_conflict,
+    pause_restoring,
+    report_conflict,
+)
 from gpushare.core.nodechange.labels_in_force import LABELS_RESTORED, note_readings, plan_labels
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.teardown import find_teardown_refusal
@@ -27,8 +32,9 @@ from gpushare.core.ownership.drift import PATIENCE, is_removed_again
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
 from gpushare.core.snapshot.actions import (
     NodeState,
+    PendingChange,
     Start,
-    StepResult,
+    Verdict,
     build_apply,
 )
 from gpushare.core.snapshot.plugin_reading import describe_unknown
@@ -37,13 +43,13 @@ from gpushare.editions.registry import EDITIONS, desired_labels, get_mode
 from gpushare.names import Reason
 
 
-def leave_alone(step: MemberStep) -> StepResult | None:
+def leave_alone(step: MemberStep) -> Verdict | None:
     """Write nothing if the node has MIG devices, or another stack, edition or pool has the node."""
     blocker = step.reason_to_stay_away
     return step.blocked(blocker) if blocker is not None else None
 
 
-def wait_after_abort(step: MemberStep) -> StepResult | None:
+def wait_after_abort(step: MemberStep) -> Verdict | None:
     """Wait 30 s after a change was aborted before its labels were written, then try it again."""
     change, pool = step.seen.records.change, step.pool
     if change is None or change.not_before is None:
@@ -57,29 +63,28 @@ def wait_after_abort(step: MemberStep) -> StepResult | None:
     kind = step.policy.kind_of(change.from_mode, change.to, transition_of(change).outcome)
     then = change.not_before.isoformat(timespec="seconds")
     cause = f". Cause: {change.why}" if change.why else ""
-    return StepResult(
-        step.seen.node.name,
+    return Verdict(
         NodeState.WAITING,
         Reason.WAITING_AFTER_LATE_BINDING,
         f"The change was aborted before the node was labelled. It is tried again at {then}{cause}",
-        requeue_after_seconds=left.total_seconds(),
-        kind=kind if is_same else None,
+        requeue_after=left,
+        pending=PendingChange(kind) if is_same else None,
     )
 
 
-def yield_to_manager(step: MemberStep) -> StepResult | None:
+def yield_to_manager(step: MemberStep) -> Verdict | None:
     """Begin no change and restart no plugin while another manager keeps writing the mode's labels.
 
     It is unknown which label a plugin reads meanwhile: it must read ours after the conflict.
     """
-    seen, verdict = step.seen, step.verdict
-    if not verdict.fought_over & names.MODE_LABELS:
+    seen, drift = step.seen, step.drift
+    if not drift.fought_over & names.MODE_LABELS:
         return None
-    plan = seen.plan_conflict(verdict)
-    if verdict.wait is not None:
-        return plan
-    labels = {k: v for k, v in step.enforced_labels.items() if k not in verdict.given_up}
-    records = seen.records.model_copy(update={"drift": verdict.record})
+    if drift.wait is not None:
+        return report_conflict(seen.node.name, drift)
+    message = explain_conflict(seen.node.name, drift)
+    labels = {k: v for k, v in step.enforced_labels.items() if k not in drift.given_up}
+    records = seen.records.model_copy(update={"drift": drift.record})
     applied = seen.records.applied
     if applied is not None:
         mode = applied.mode
@@ -90,23 +95,28 @@ def yield_to_manager(step: MemberStep) -> StepResult | None:
         records = note_module(seen, records, mode, step.ctx)
         if applied.mode_unknown:
             unknown = describe_unknown(step.ctx.name_of(mode.plugin))
-            plan = replace(plan, message=f"{plan.message}. {unknown}")
-    action = build_apply(
-        seen.node, labels, records, cordon=seen.node.owns_cordon, message=plan.message
-    )
+            message = f"{message}. {unknown}"
+    action = build_apply(seen.node, labels, records, cordon=seen.node.owns_cordon, message=message)
     ours = action.labels
     settled = ours.items() <= seen.node.labels.items() and ours.keys() <= seen.node.owned
-    return plan if settled and records == seen.records else replace(plan, action=action)
+    is_done = settled and records == seen.records
+    return Verdict(
+        NodeState.BLOCKED,
+        Reason.LABEL_CONFLICT,
+        message,
+        None if is_done else action,
+        requeue_after=drift.calm_after,
+    )
 
 
-def pause_reverts(step: MemberStep) -> StepResult | None:
+def pause_reverts(step: MemberStep) -> Verdict | None:
     """Pause if labels were restored 6 times within a minute; restore them after that."""
-    if step.verdict.wait is None:
+    if step.drift.wait is None:
         return None
-    return step.seen.plan_pause(step.verdict, step.ctx.now)
+    return pause_restoring(step.seen.node.name, step.drift, step.ctx.now)
 
 
-def revert(step: MemberStep) -> StepResult | None:
+def revert(step: MemberStep) -> Verdict | None:
     """Restore the labels in force if they were changed while the node waits for a change."""
     seen, enforced, applied = step.seen, step.enforced_labels, step.seen.records.applied
     if not step.waits_for_change or applied is None:
@@ -116,7 +126,7 @@ def revert(step: MemberStep) -> StepResult | None:
     if lost.items() <= seen.node.labels.items():
         return None
     applied = applied.model_copy(update=note_readings(seen, step.ctx))
-    records = seen.records.model_copy(update={"drift": step.verdict.record, "applied": applied})
+    records = seen.records.model_copy(update={"drift": step.drift.record, "applied": applied})
     action = build_apply(
         seen.node,
         {**owned_labels(seen.node), **lost},
@@ -127,7 +137,7 @@ def revert(step: MemberStep) -> StepResult | None:
     return step.updating(Reason.DRIFT_REVERTED, LABELS_RESTORED, action)
 
 
-def note_restart(step: MemberStep) -> StepResult | None:
+def note_restart(step: MemberStep) -> Verdict | None:
     """Record a plugin that restarted while its node waits for a change, and the label it read.
 
     It has read the labels of the mode in force, which the node has and the operator owns. Without
@@ -151,67 +161,34 @@ def note_restart(step: MemberStep) -> StepResult | None:
     return step.updating(Reason.UPDATING, message, action)
 
 
-def finish(step: MemberStep, plan: StepResult) -> StepResult:
-    """Return `plan` of a node bound for the pool's mode, with conflicts and its cordon added.
-
-    Another manager may keep writing a label that is not the mode's. An operator's cordon without
-    the record of a change stays: the record was removed by hand, and a node that is changed
-    half-way must not take pods.
-    """
-    verdict = step.verdict
-    if verdict.conflicts:
-        plan = _add_conflicts(plan, step.seen.plan_conflict(verdict))
-    if verdict.reverts and plan.start is not None:
-        plan = replace(plan, start=replace(plan.start, reason=Reason.DRIFT_REVERTED))
-    if step.seen.node.owns_cordon and plan.action is None:
-        plan = replace(plan, message=f"{plan.message}. The node stays cordoned meanwhile")
-    return plan
-
-
-def _add_conflicts(plan: StepResult, conflicting: StepResult) -> StepResult:
-    wakes = [p.requeue_after_seconds for p in (plan, conflicting)]
-    plan = replace(
-        plan,
-        conflicts=conflicting.conflicts,
-        requeue_after_seconds=min((wake for wake in wakes if wake is not None), default=None),
-    )
-    if plan.reason not in (Reason.DRIFT_REVERTED, Reason.UPDATING):
-        return plan
-    return replace(
-        plan, state=conflicting.state, reason=conflicting.reason, message=conflicting.message
-    )
-
-
-def write_labels(step: MemberStep) -> StepResult | None:
+def write_labels(step: MemberStep) -> Verdict | None:
     """Write labels and records if any is missing and the pool's mode is in force."""
     if step.needed is not None and step.needed is not REPAIR:
         return None
-    plan = plan_labels(step.seen, step.pool, step.wanted, step.verdict, step.ctx)
+    plan = plan_labels(step)
     # Also a node that needs its teardown keeps the labels and records of its mode.
     applied = step.seen.records.applied
     is_kept = plan.action is not None and (applied is None or applied.is_of(step.wanted))
     return plan if is_kept or (step.needed is None and not step.isolation_stays) else None
 
 
-def leave_restart_to_user(step: MemberStep) -> StepResult | None:
+def leave_restart_to_user(step: MemberStep) -> Verdict | None:
     """Leave a plugin's restart to a user if devicePlugin.restart is Never."""
     if step.transition.outcome is not Outcome.APPLY_AND_RESTART or step.policy.may_restart:
         return None
     if step.failed_change is None:
-        return plan_labels(
-            step.seen, step.pool, step.wanted, step.verdict, step.ctx, restart_pending=True
-        )
+        return plan_labels(step, restart_pending=True)
     message = f"{step.way}: The device plugin still serves another mode. {RESTART_FORBIDDEN}"
-    return step.seen.plan(NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED, message)
+    return Verdict(NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED, message)
 
 
-def refuse(step: MemberStep) -> StepResult | None:
+def refuse(step: MemberStep) -> Verdict | None:
     """Refuse a change that is not automatic, or is a teardown that no user has started."""
     refusal = _find_refusal(step)
     if refusal is None:
         return None
     message = f"{step.kind.change}: {refusal.message}"
-    return replace(step.seen.plan(NodeState.BLOCKED, refusal.reason, message), kind=step.kind)
+    return step.pending(NodeState.BLOCKED, refusal.reason, message)
 
 
 def _find_refusal(step: MemberStep) -> Cause | None:
@@ -224,7 +201,7 @@ def _find_refusal(step: MemberStep) -> Cause | None:
     return refusal and replace(refusal, message=f"{transition.message}. {refusal.message}")
 
 
-def stay_rolled_back(step: MemberStep) -> StepResult | None:
+def stay_rolled_back(step: MemberStep) -> Verdict | None:
     """Stay rolled back if this same change failed, until a new spec or a retry annotation."""
     applied, policy = step.seen.records.applied, step.policy
     failure = applied.failure if applied is not None and applied.left(step.wanted) else None
@@ -234,11 +211,10 @@ def stay_rolled_back(step: MemberStep) -> StepResult | None:
         f"Rolled back to {step.leaves} and put back in service. To try again, run `kubectl "
         f"gpushare retry node/{step.seen.node.name}`. Cause: {failure.message}"
     )
-    plan = step.seen.plan(NodeState.FAILED, Reason.ROLLED_BACK, message)
-    return replace(plan, kind=step.kind)
+    return step.pending(NodeState.FAILED, Reason.ROLLED_BACK, message)
 
 
-def wait_for_components(step: MemberStep) -> StepResult | None:
+def wait_for_components(step: MemberStep) -> Verdict | None:
     """Wait if a DaemonSet that the mode needs is missing, or one would compete with it."""
     seen, ctx = step.seen, step.ctx
     labels = desired_labels(step.pool.name, step.pool.spec)
@@ -250,10 +226,10 @@ def wait_for_components(step: MemberStep) -> StepResult | None:
     )
     if blocker is None:
         return None
-    return replace(step.blocked(blocker), kind=step.kind)
+    return step.pending(NodeState.BLOCKED, blocker.reason, blocker.message)
 
 
-def wait_for_workloads(step: MemberStep) -> StepResult | None:
+def wait_for_workloads(step: MemberStep) -> Verdict | None:
     """Wait for pods that hold the change up, if the pool wants that before the cordon."""
     if step.workloads is None or step.policy.stays_cordoned:
         return None
@@ -269,28 +245,29 @@ def wait_for_workloads(step: MemberStep) -> StepResult | None:
             ". The node still takes new pods: to stop that, set rollout.workloads to "
             f"{WorkloadPolicy.CORDON_AND_WAIT}"
         )
-    return step.waiting(NodeState.BLOCKED, step.workloads.reason, message)
+    reason = step.workloads.reason
+    return step.pending(NodeState.BLOCKED, reason, message, pods=step.affected_pods)
 
 
-def report_eviction_disabled(step: MemberStep) -> StepResult | None:
+def report_eviction_disabled(step: MemberStep) -> Verdict | None:
     """Report that the pool wants pods evicted, but the installation does not allow it."""
     evicts = step.policy.workloads is WorkloadPolicy.EVICT
     if step.workloads is None or not evicts or step.ctx.may_evict:
         return None
     report = step.eviction_disabled(step.workloads)
-    return step.waiting(report.state, report.reason, report.message)
+    return step.pending(report.state, report.reason, report.message, pods=step.affected_pods)
 
 
-def wait_for_node(step: MemberStep) -> StepResult | None:
+def wait_for_node(step: MemberStep) -> Verdict | None:
     """Wait if the node or its driver is not Ready, since its plugin would not return."""
     blocker = find_unready(step.seen)
     if blocker is None:
         return None
     message = f"The change {step.way} waits. {blocker.message}"
-    return replace(step.seen.plan(NodeState.WAITING, blocker.reason, message), kind=step.kind)
+    return step.pending(NodeState.WAITING, blocker.reason, message)
 
 
-def wait_for_restart_limit(step: MemberStep) -> StepResult | None:
+def wait_for_restart_limit(step: MemberStep) -> Verdict | None:
     """Wait if the plugin was replaced 5 times within an hour; a sixth is left to begun changes.
 
     A change that has begun may need it for its rollback, or a second restart if a resource stays 0.
@@ -299,18 +276,18 @@ def wait_for_restart_limit(step: MemberStep) -> StepResult | None:
     if free_at is None:
         return None
     node = step.seen.node.name
-    plan = step.waiting(
+    return step.pending(
         NodeState.WAITING,
         Reason.RESTART_LIMIT,
         f"The device plugin was replaced {step.ctx.timing.restarts_per_hour - 1} times within an "
         f"hour, so {step.way} waits until {free_at.isoformat(timespec='seconds')}. Find who keeps "
         f"changing the pool or the node's labels, or run `kubectl gpushare retry node/{node}`",
+        pods=step.affected_pods,
+        requeue_after=free_at - step.ctx.now,
     )
-    wake = (free_at - step.ctx.now).total_seconds()
-    return replace(plan, requeue_after_seconds=wake)
 
 
-def stop_without_record(step: MemberStep) -> StepResult | None:
+def stop_without_record(step: MemberStep) -> Verdict | None:
     """Stop if the record of the change was removed for the third time within ten minutes.
 
     The node is uncordoned, unless a change may have written its labels or replaced its plugin.
@@ -325,7 +302,7 @@ def stop_without_record(step: MemberStep) -> StepResult | None:
         "removes it (the API server's audit log names it), then run `kubectl gpushare retry "
         f"node/{node.name}`"
     )
-    plan = step.waiting(NodeState.BLOCKED, Reason.RECORD_REMOVED, message)
+    action = None
     if reading is not None:
         is_unchanged = reading.is_as_applied
     else:
@@ -333,11 +310,13 @@ def stop_without_record(step: MemberStep) -> StepResult | None:
     if node.owns_cordon and (is_unchanged or step.removals != seen.records.drift):
         records = seen.records.model_copy(update={"drift": step.removals})
         why = "the record of the change is removed again and again"
-        plan = replace(plan, action=write_records(seen, records, why, cordon=not is_unchanged))
-    return plan
+        action = write_records(seen, records, why, cordon=not is_unchanged)
+    return step.pending(
+        NodeState.BLOCKED, Reason.RECORD_REMOVED, message, action, pods=step.affected_pods
+    )
 
 
-def start(step: MemberStep) -> StepResult:
+def start(step: MemberStep) -> Verdict:
     """Start the change with the cordon, once the rollout admits it."""
     failed, policy = step.failed_change, step.policy
     node = step.seen.node
@@ -374,6 +353,13 @@ def start(step: MemberStep) -> StepResult:
         message=f"cordoned for {step.way}",
     )
     message = f"Cordoning the node to change {step.way}"
-    plan = step.waiting(NodeState.WAITING, Reason.WAITING_FOR_BUDGET, message)
-    start = Start(Reason.CORDONED, message, cordon, uses_budget=not step.initializes)
-    return replace(plan, start=start, initializes=step.initializes)
+    joins, restores = step.initializes, step.drift.reverts
+    reason = Reason.DRIFT_REVERTED if restores else Reason.CORDONED
+    start = Start(reason, message, cordon, uses_budget=not joins, initializes=joins)
+    return step.pending(
+        NodeState.WAITING,
+        Reason.WAITING_FOR_BUDGET,
+        message,
+        pods=step.affected_pods,
+        start=start,
+    )

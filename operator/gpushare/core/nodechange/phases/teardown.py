@@ -24,9 +24,10 @@ from gpushare.core.rollout.approval import is_approved
 from gpushare.core.snapshot.actions import (
     CreateJob,
     JobPhase,
+    NodePlan,
     NodeState,
     RecordPlugins,
-    StepResult,
+    Verdict,
 )
 from gpushare.core.snapshot.admissions import record_boot
 from gpushare.core.snapshot.change_policy import Policy
@@ -135,7 +136,7 @@ def find_removing_job(seen: NodeSnapshot) -> Job | None:
     return min(filter(_is_removing, seen.jobs.values()), key=str, default=None)
 
 
-def asks_for_commands(plan: StepResult) -> bool:
+def asks_for_commands(plan: NodePlan) -> bool:
     """Return whether `plan` waits for a user to remove the module by commands on the node."""
     return (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
 
@@ -161,7 +162,7 @@ def waits_for_user(step: Step) -> bool:
     return teardown is not None and not teardown.not_ready and _is_left_alone(step)
 
 
-def note_progress(step: Step) -> StepResult | None:
+def note_progress(step: Step) -> Verdict | None:
     """Record the progress of a teardown: a boot, a Job, or a user's annotation."""
     seen, change, node = step.seen, step.change, step.seen.node
     teardown = change.teardown
@@ -193,20 +194,20 @@ def note_progress(step: Step) -> StepResult | None:
     return None
 
 
-def _write(step: Step, message: str, **update: object) -> StepResult:
+def _write(step: Step, message: str, **update: object) -> Verdict:
     """Plan the write of a teardown's progress; the deadline restarts unless `update` has it."""
     action = step.write_change(message, **{"labelled_at": step.ctx.now, **update})
     return step.updating(Reason.UPDATING, message, action)
 
 
-def wait_for_reboot_to_end(step: Step) -> StepResult | None:
+def wait_for_reboot_to_end(step: Step) -> Verdict | None:
     """Wait if a node is not Ready during a teardown: it reboots, or it is down."""
     if step.change.teardown is None or not step.change.teardown.not_ready:
         return None
     return step.updating(Reason.REBOOT_NEEDED, _NOT_READY)
 
 
-def remove_module(step: Step) -> StepResult | None:
+def remove_module(step: Step) -> Verdict | None:
     """Remove the module's files, by a Job or by a user, if the change is a teardown."""
     seen, change, policy = step.seen, step.change, step.policy
     if change.teardown is None:
@@ -215,7 +216,7 @@ def remove_module(step: Step) -> StepResult | None:
     job = _find_job(seen, change, JobPhase.UNINSTALL)
     if job is not None and job.state is JobState.FAILED:
         message = f"The kernel module was not removed. {_explain_failed(job)}"
-        return seen.plan(NodeState.FAILED, Reason.TEARDOWN_FAILED, message)
+        return Verdict(NodeState.FAILED, Reason.TEARDOWN_FAILED, message)
     if job is not None:
         return step.updating(reason, f"Job {job} removes the kernel module")
     if step.late_pods is not None:
@@ -230,9 +231,9 @@ def remove_module(step: Step) -> StepResult | None:
         )
         if change.teardown.consumed:
             message = f"{_EARLY}. First run {_annotate(seen.node, _START)}"
-        return seen.plan(NodeState.BLOCKED, reason, message)
+        return Verdict(NodeState.BLOCKED, reason, message)
     if not step.ctx.may_tear_down:
-        return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _SWITCH)
+        return Verdict(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _SWITCH)
     if change.failure is not None:
         return step.updating(reason, _NO_JOB_AGAIN)
     job_name = name_job(seen.node, change, JobPhase.UNINSTALL)
@@ -241,7 +242,7 @@ def remove_module(step: Step) -> StepResult | None:
     return step.updating(reason, "Creating a Job that removes the kernel module", create)
 
 
-def wait_for_reboot(step: Step) -> StepResult:
+def wait_for_reboot(step: Step) -> Verdict:
     """Wait until a user, or kured, reboots the node; this operator never does."""
     who, removal = "Reboot the node", _find_job(step.seen, step.change, JobPhase.UNINSTALL)
     is_sentinel = step.policy.reboot is RebootPolicy.SENTINEL
@@ -250,10 +251,10 @@ def wait_for_reboot(step: Step) -> StepResult:
     elif is_sentinel:
         who = f"{who} yourself: kured does not, because the Job ran with reboot: Manual"
     message = f"The kernel module's files are removed, but it is still loaded. {who}"
-    return step.seen.plan(NodeState.BLOCKED, Reason.REBOOT_NEEDED, message)
+    return Verdict(NodeState.BLOCKED, Reason.REBOOT_NEEDED, message)
 
 
-def verify_module(step: Step) -> StepResult:
+def verify_module(step: Step) -> Verdict:
     """Verify by a Job, or a user, that no module is loaded; then restart the plugin."""
     seen, change, ctx = step.seen, step.change, step.ctx
     reason, node = Reason.MODULE_UNVERIFIED, seen.node.name
@@ -268,12 +269,12 @@ def verify_module(step: Step) -> StepResult:
         message = (
             f"The kernel module is not verified to be gone after the reboot. {_explain_failed(job)}"
         )
-        return seen.plan(NodeState.FAILED, Reason.MODULE_STILL_LOADED, message)
+        return Verdict(NodeState.FAILED, Reason.MODULE_STILL_LOADED, message)
     if job is not None:
         return step.updating(reason, f"Job {job} checks whether the kernel module is loaded")
     is_manual = step.policy.teardown is TeardownPolicy.MANUAL
     if not (is_manual or ctx.may_tear_down):
-        return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _SWITCH)
+        return Verdict(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _SWITCH)
     # Also a Job of a former attempt, which may only just begin.
     if running := find_removing_job(seen):
         return step.updating(reason, f"Waiting for Job {running} to end")
@@ -281,7 +282,7 @@ def verify_module(step: Step) -> StepResult:
         return step.updating(reason, _explain_installer(step, installer))
     if is_manual:
         message = _explain_verification(seen.node, change)
-        return seen.plan(NodeState.BLOCKED, reason, message)
+        return Verdict(NodeState.BLOCKED, reason, message)
     if not seen.node.ready:
         return step.updating(reason, "The node has rebooted, but is not Ready yet")
     if change.failure is not None and change.failure.phase is ChangePhase.REBOOTED:
