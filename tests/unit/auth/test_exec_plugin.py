@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -65,14 +66,19 @@ async def test_a_plugin_that_hangs_ends_with_the_call_that_waits_for_it(tmp_path
     path = tmp_path / "plugin"
     plugin = await load(tmp_path, build_plugin_user(write_printing_plugin(path, EXPIRED)))
     write_plugin(path, 'echo $$ > "$0.d/pid"; exec sleep 300')
-    written = Path(f"{path}.d/pid")
-    waiting = asyncio.create_task(plugin.authorize())
-    await until(lambda: written.exists() and written.read_text())
+    waiting = asyncio.ensure_future(plugin.authorize())
+    await until(lambda: read_pid(path))
+    process = read_pid(path)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    process = Path("/proc", written.read_text().strip())
-    await until(lambda: not process.exists())
+    await until(lambda: process not in os.listdir("/proc"))
+
+
+def read_pid(plugin: Path) -> str:
+    """The process that the plugin runs as; empty until it has written that."""
+    written = Path(f"{plugin}.d/pid")
+    return written.read_text().strip() if written.exists() else ""
 
 
 async def test_a_command_with_a_slash_starts_from_the_kubeconfig(
