@@ -16,7 +16,7 @@ from gpushare.api.status import ConditionStatus, PoolStatus
 from gpushare.controller.backoff import find_delay
 from gpushare.controller.pool_store import Pools, about
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.snapshot.actions import NodePlan, NodeState
 from gpushare.core.status.pool_status import build_status, build_unreadable_status, is_capacity_due
 from gpushare.core.status.unschedulable_pods import group_by_pool
@@ -249,7 +249,7 @@ class StatusWriter:
         self._failures = Counter({k: v for k, v in self._failures.items() if k in present})
 
 
-def _first_waiting(pool_state: PoolState) -> dict[Reason, NodePlan]:
+def _first_waiting(pool_state: PoolPlans) -> dict[Reason, NodePlan]:
     """Return one node for each reason that nodes wait for."""
     states = (NodeState.WAITING, *_HELD_UP)
     return {plan.reason: plan for plan in pool_state.unready.values() if plan.state in states}

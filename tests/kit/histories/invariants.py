@@ -17,7 +17,7 @@ from gpushare.api.rollout import ApprovalPolicy, NewNodesPolicy
 from gpushare.api.windows import Freeze
 from gpushare.core.planner.decisions import Plan
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.records.change_record import Change, ChangePhase
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import (
@@ -343,7 +343,7 @@ class InvariantChecker:
             self._expect_ownership(node, list(cluster.pools.values()), planner.pool_states)
 
     def _expect_ownership(
-        self, node: Node, pools: Sequence[Pool], pool_states: Mapping[str, PoolState]
+        self, node: Node, pools: Sequence[Pool], pool_states: Mapping[str, PoolPlans]
     ) -> None:
         """Check that the pool that has a node plans it, and that other claiming pools report it."""
         pool, owner = find_pool(node, pools), read_owner(node)
@@ -400,7 +400,7 @@ def _dump_status(pool: Pool, planner: Planner, now: datetime) -> bytes:
     return status.model_dump_json(indent=1).encode()
 
 
-def _as_bytes(pool_state: PoolState) -> bytes:
+def _as_bytes(pool_state: PoolPlans) -> bytes:
     """Dump a pool's state, without the times at which plans were made."""
     plans = pool_state.plans.items()
     return describe({n: _without_times(plan) for n, plan in plans})

@@ -1,5 +1,6 @@
 """Random nodes, as a pool publishes them, and random selections: an oracle tries node by node."""
 
+from collections import Counter
 from collections.abc import Mapping
 from itertools import product
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.core.admission.pool_view import PoolView, view_pool
 from gpushare.core.capacity import node_labels
-from gpushare.core.capacity.node_labels import LabelSums
+from gpushare.core.capacity.node_labels import combine, list_combinations
 from tests.kit.values.manifests import build_pod, build_pool
 from tests.kit.values.pool_views import Json, admit
 
@@ -89,11 +90,9 @@ def _view(name: str, pool: Json, most: int) -> PoolView:
     selector = {"matchLabels": {FIXED: pool["fixed"]}} if pool["fixed"] else None
     nodes: Json = {"selector": selector} if selector else {"names": ["n"]}
     nodes["scaling"] = "Autoscaled" if pool["is_autoscaled"] else "Fixed"
-    sums = LabelSums()
-    for number, labels in enumerate(_list_nodes(pool)):
-        sums.record(f"n{number}", labels, PUBLISHED)
+    counts = Counter(combine(labels, PUBLISHED) for labels in _list_nodes(pool))
     with patch.object(node_labels, "MAX_COMBINATIONS", most):
-        listed = sums.list_combinations()
+        listed = list_combinations(counts)
     raw = build_pool(name, schedule=pool["schedule"], nodes=nodes)
     status: Json = {"nodes": {"matched": len(pool["nodes"])}}
     if listed is not None:

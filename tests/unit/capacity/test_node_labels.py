@@ -1,6 +1,8 @@
 """What a pool's status says of the labels of its nodes."""
 
 import json
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -11,7 +13,9 @@ from gpushare.core.capacity.node_labels import (
     MAX_BYTES,
     MAX_COMBINATIONS,
     PUBLISHED_KEYS,
-    LabelSums,
+    Combination,
+    combine,
+    list_combinations,
 )
 from gpushare.core.decision_settings import build_planner
 from gpushare.core.planner.planner import Planner
@@ -25,49 +29,34 @@ ZONE, MODEL = "topology.kubernetes.io/zone", "aliyun.accelerator/nvidia_name"
 KEYS = (MODEL, ZONE)
 
 
-def _sum(*nodes: dict[str, str]) -> LabelSums:
-    sums = LabelSums()
-    for number, labels in enumerate(nodes):
-        sums.record(f"n{number}", labels, KEYS)
-    return sums
+def _count(*nodes: dict[str, str]) -> Counter[Combination]:
+    return Counter(combine(labels, KEYS) for labels in nodes)
 
 
-def _list(sums: LabelSums) -> list[tuple[int, dict[str, str]]]:
-    listed = sums.list_combinations()
+def _list(counts: Mapping[Combination, int]) -> list[tuple[int, dict[str, str]]]:
+    listed = list_combinations(counts)
     return [(each.nodes, each.labels) for each in listed.combinations] if listed else []
 
 
 def test_combinations_are_listed_by_their_nodes_and_then_by_text() -> None:
     t4, v100, bare = {MODEL: "T4", ZONE: "b"}, {MODEL: "V100", ZONE: "a"}, {ZONE: "a"}
-    sums = _sum(v100, {**t4, "team": "x"}, bare, {**v100, "team": "y"})
-    assert _list(sums) == [(2, v100), (1, t4), (1, bare)]
+    counts = _count(v100, {**t4, "team": "x"}, bare, {**v100, "team": "y"})
+    assert _list(counts) == [(2, v100), (1, t4), (1, bare)]
 
 
-def test_a_node_that_leaves_takes_its_labels_along() -> None:
-    sums = _sum({ZONE: "a"}, {ZONE: "b"})
-    assert sums.record("n0", None)
-    assert _list(sums) == [(1, {ZONE: "b"})]
-    assert sums.record("n1", None)
-    assert sums.list_combinations() is None
-
-
-def test_a_label_of_no_published_key_changes_nothing() -> None:
-    sums = _sum({ZONE: "a"})
-    listed = sums.list_combinations()
-    assert not sums.record("n0", {ZONE: "a", "team": "x"}, KEYS)
-    assert sums.list_combinations() is listed
+def test_without_a_node_that_takes_pods_nothing_is_listed() -> None:
+    assert list_combinations({}) is None
 
 
 @pytest.mark.parametrize("keys", [KEYS, tuple(sorted(PUBLISHED_KEYS))], ids=["few", "long"])
 def test_of_many_combinations_those_of_most_nodes_are_listed_and_the_rest_is_counted(
     keys: tuple[str, ...],
 ) -> None:
-    sums = LabelSums()
+    counts = Counter[Combination]()
     for number in range(200):
         labels = dict.fromkeys(keys, f"value-{number:03}")
-        sums.record(f"a{number}", labels, keys)
-        sums.record(f"b{number}", labels if number > 150 else None, keys)
-    listed = sums.list_combinations()
+        counts[combine(labels, keys)] += 2 if number > 150 else 1
+    listed = list_combinations(counts)
     assert listed is not None
     assert (len(listed.combinations) == MAX_COMBINATIONS) is (keys == KEYS)
     assert len(listed.model_dump_json(by_alias=True)) <= MAX_BYTES

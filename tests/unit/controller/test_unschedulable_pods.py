@@ -1,6 +1,5 @@
 """Events on pods without a place: told, not repeated, and there for whoever looks hours later."""
 
-from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -10,11 +9,12 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.controller.unschedulable_pods import PERIOD_SECONDS, STALE_SECONDS, UnschedulablePods
 from gpushare.core.capacity.node_capacity import NodeCapacity
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import Member, PoolPlans
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.event_correlation import ONCE_SECONDS
-from gpushare.names import LABEL_POOL
+from gpushare.names import LABEL_POOL, Reason
+from tests.kit.values.node_plans import a_node_plan
 from tests.kit.values.objects import NOW, a_gpu_pod
 
 
@@ -88,7 +88,9 @@ class Refused:
         capacity = NodeCapacity(
             gpus=1, total=40, free_blocks=(units,), card_total=40, is_extended=True
         )
-        pool_state = PoolState(capacities={"n1": capacity}, counts=Counter({NodeState.READY: 1}))
+        plan = a_node_plan("n1", NodeState.READY, Reason.APPLIED, "as its pool specifies")
+        pool_state = PoolPlans()
+        pool_state.put("n1", Member(plan, capacity=capacity))
         self._planner.pool_states["training"] = pool_state
 
     def look_after(self, seconds: float) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.core.cause import Cause
-from gpushare.core.planner.joins import JoinEnd, Joins, find_next
+from gpushare.core.planner.joins import JoinEnd, JoinSums, count_join, find_next
 from gpushare.core.planner.planner import Planner
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import NodeRecords
@@ -240,29 +240,32 @@ def test_a_node_that_the_api_server_refuses_goes_last() -> None:
 # Fairness.
 
 
-def _pool_of(under_way_count: int, *, waits: bool = True, ended: int | None = None) -> Joins:
-    joins = Joins(under_way={f"u{n}" for n in range(under_way_count)})
-    if waits:
-        joins.wait("next")
-    if ended is not None:
-        joins.end("done", JoinEnd(NOW + timedelta(minutes=ended)))
-    return joins
+def _pool_of(under_way_count: int, *, ended: int | None = None) -> JoinSums:
+    end = JoinEnd(NOW + timedelta(minutes=ended)) if ended is not None else None
+    done = count_join("done", end, is_under_way=False, is_blocked=False)
+    return JoinSums(under_way=under_way_count).add(done)
 
 
 @pytest.mark.parametrize(
-    ("pools", "next_one"),
+    ("pools", "waiting", "next_one"),
     [
-        ({"a": _pool_of(5), "b": _pool_of(4)}, "b"),
-        ({"a": _pool_of(5), "b": _pool_of(4, waits=False)}, "a"),
-        ({"a": _pool_of(1, ended=2), "b": _pool_of(1, ended=1), "c": _pool_of(1, ended=3)}, "b"),
-        ({"a": _pool_of(1, ended=1), "b": _pool_of(1)}, "b"),
-        ({"a": _pool_of(15), "b": _pool_of(1)}, ""),
+        ({"a": _pool_of(5), "b": _pool_of(4)}, "ab", "b"),
+        ({"a": _pool_of(5), "b": _pool_of(4)}, "a", "a"),
+        (
+            {"a": _pool_of(1, ended=2), "b": _pool_of(1, ended=1), "c": _pool_of(1, ended=3)},
+            "abc",
+            "b",
+        ),
+        ({"a": _pool_of(1, ended=1), "b": _pool_of(1)}, "ab", "b"),
+        ({"a": _pool_of(15), "b": _pool_of(1)}, "ab", ""),
     ],
     ids=["fewest under way", "that waits", "whose last ended first", "without any", "none is free"],
 )
-def test_a_place_goes_to_the_pool_that_has_least(pools: dict[str, Joins], next_one: str) -> None:
-    waiting = {name: joins for name, joins in pools.items() if joins.waiting}
-    assert find_next(waiting, list(pools.values()), MOST) == next_one
+def test_a_place_goes_to_the_pool_that_has_least(
+    pools: dict[str, JoinSums], waiting: str, next_one: str
+) -> None:
+    those = {name: pools[name] for name in waiting}
+    assert find_next(those, list(pools.values()), MOST) == next_one
 
 
 # The records.

@@ -180,7 +180,7 @@ def plan(
 
 def test_no_change_begins_in_a_contested_pool() -> None:
     node = a_settled()
-    assert plan(flip_schedule("share", "cgpu"), node)[1][node.name].starts
+    assert plan(flip_schedule("share", "cgpu"), node)[1][node.name].started
     planner, plans = plan(CONTESTED, node)
     assert (plans[node.name].state, plans[node.name].reason, plans[node.name].action) == (
         *(NodeState.WAITING, Reason.SPEC_CONTESTED, None),
@@ -273,7 +273,7 @@ def test_nothing_begins_for_a_value_that_the_status_does_not_have_yet() -> None:
     node = a_settled()
     pool = flip_schedule("share", "cgpu")
     assert node.name not in plan(pool, node, unrecorded={"training"})[1]
-    assert plan(pool, node)[1][node.name].starts
+    assert plan(pool, node)[1][node.name].started
 
 
 # What users see.

@@ -11,7 +11,7 @@ from gpushare.api.pool import Pool
 from gpushare.api.status import PoolPlan, PoolStatus
 from gpushare.core.capacity.node_capacity import NodeCapacity
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import Member, PoolPlans
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.drift_record import LabelConflict
 from gpushare.core.rollout.change_kinds import ChangeKind, hash_kinds
@@ -67,9 +67,9 @@ def _waiting(
     )
 
 
-def _pool_state(*plans: NodePlan) -> PoolState:
-    pool_state = PoolState()
-    list(map(pool_state.record, plans))
+def _pool_state(*plans: NodePlan) -> PoolPlans:
+    pool_state = PoolPlans()
+    list(map(pool_state.show, plans))
     return pool_state
 
 
@@ -79,7 +79,7 @@ def _expect_plan(*plans: NodePlan, pool: Pool | None = None) -> PoolPlan:
     return plan
 
 
-def _plan(snapshot: ClusterSnapshot) -> PoolState:
+def _plan(snapshot: ClusterSnapshot) -> PoolPlans:
     planner = Planner(Timing())
     planner.update(snapshot, None, NOW)
     return planner.pool_states[snapshot.pools[0].name]
@@ -121,7 +121,7 @@ def test_an_approval_stays_in_the_plan_when_nothing_is_left() -> None:
 
 def test_a_node_that_needs_its_change_no_more_is_in_the_plan_no_more() -> None:
     pool_state = _pool_state(_waiting("a"), _waiting("b", TEARDOWN))
-    pool_state.record(replace(DONE, node="b"))
+    pool_state.show(replace(DONE, node="b"))
     plan = build_plan(a_pool(), pool_state)
     assert plan is not None
     assert [step.node for step in plan.steps] == ["a"]
@@ -247,13 +247,11 @@ def _state(node: str, state: NodeState, reason: Reason = Reason.UPDATING) -> Nod
 def _status_of(
     pool: Pool, plans: list[NodePlan], now: datetime, *, free_gib: int = 0
 ) -> PoolStatus:
-    pool_state = PoolState()
+    pool_state = PoolPlans()
     for plan in plans:
-        pool_state.record(plan)
-        pool_state.measure(
-            plan.node,
-            NodeCapacity(1, 15, free_blocks=(free_gib,) if free_gib else (), card_total=15),
-        )
+        free = (free_gib,) if free_gib else ()
+        capacity = NodeCapacity(1, 15, free_blocks=free, card_total=15)
+        pool_state.put(plan.node, Member(plan, capacity=capacity))
     return build_status(pool, pool_state, now)
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from gpushare.api.pool import Schedule
 from gpushare.api.status import PoolStatus, Releasing
 from gpushare.core.capacity.node_capacity import NodeCapacity
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import Member, PoolPlans
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.isolation import ContainerIsolation, NodeIsolation
 from gpushare.core.status.pool_status import build_status
@@ -19,10 +19,10 @@ DONE = a_node_plan(
 
 
 def test_the_memory_of_a_node_that_has_just_become_ready_is_told_beside_its_count() -> None:
-    pool_state = PoolState()
+    pool_state = PoolPlans()
     before = build_status(a_pool(), pool_state, NOW)
-    pool_state.record(DONE)
-    pool_state.measure(DONE.node, NodeCapacity(gpus=1, total=15, card_total=15))
+    capacity = NodeCapacity(gpus=1, total=15, card_total=15)
+    pool_state.put(DONE.node, Member(DONE, capacity=capacity))
     status = build_status(a_pool(status=before), pool_state, NOW)
     assert status.capacity is not None
     assert (status.nodes.ready, status.capacity.memory_total) == (1, 15)
@@ -33,9 +33,9 @@ def test_a_container_that_is_known_to_be_stale_is_told_beside_others_that_are_no
     stale = ContainerIsolation(
         DONE.node, a_gpu_pod(), "main", cgpu, share, isolated=False, is_stale=True
     )
-    pool_state = PoolState()
-    pool_state.record(DONE)
-    pool_state.claim(DONE.node, NodeIsolation(containers=2, stale=1, unknown=1, samples=(stale,)))
+    pool_state = PoolPlans()
+    isolation = NodeIsolation(containers=2, stale=1, unknown=1, samples=(stale,))
+    pool_state.put(DONE.node, Member(DONE, isolation=isolation))
     conditions = {each.type: each for each in build_status(a_pool(), pool_state, NOW).conditions}
     assert conditions[Condition.ISOLATION_CONSISTENT].reason == Reason.STALE_ISOLATION
 
@@ -43,5 +43,5 @@ def test_a_container_that_is_known_to_be_stale_is_told_beside_others_that_are_no
 def test_the_patience_with_a_deletion_runs_from_the_last_node_that_was_given_back() -> None:
     since = NOW - timedelta(minutes=9)
     pool = a_pool(deleting=True, status=PoolStatus(releasing=Releasing(nodes=2, since=since)))
-    left = [build_status(pool, PoolState(), NOW, held=held).releasing for held in (3, 2, 1)]
+    left = [build_status(pool, PoolPlans(), NOW, held=held).releasing for held in (3, 2, 1)]
     assert [each and each.since for each in left] == [since, since, NOW]

@@ -6,7 +6,7 @@ from datetime import datetime
 from gpushare.analysis.finding import Finding, FindingCode, Severity, look_up, report
 from gpushare.api.pool import Pool, UnreadablePool
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.status.pool_status import build_status, build_unreadable_status
 from gpushare.core.status.unschedulable_pods import UnschedulablePod
@@ -55,7 +55,7 @@ def _judge_unreadable(pool: UnreadablePool, now: datetime) -> Finding:
     return Finding(Severity.ERROR, Reason.SPEC_INVALID, f"pool {pool.name}", ready.message, remedy)
 
 
-def _judge_conditions(pool: Pool, pool_state: PoolState, now: datetime) -> Iterator[Finding]:
+def _judge_conditions(pool: Pool, pool_state: PoolPlans, now: datetime) -> Iterator[Finding]:
     """Find conditions that say more than that a node is not ready."""
     for condition in build_status(pool, pool_state, now).conditions:
         reason = Reason(condition.reason)

@@ -30,7 +30,7 @@ from gpushare.core.admission.score import Fit
 from gpushare.core.admission.warnings import find_card_trouble
 from gpushare.core.capacity.demand import find_no_demand
 from gpushare.core.capacity.pool_capacity import list_sizes
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.snapshot.actions import NodePlan
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.status.unschedulable_pods import UnschedulablePod, tell_to_recreate
@@ -47,7 +47,7 @@ class Surroundings:
     """Everything that the decision on a pod and its nodes depends on."""
 
     snapshot: ClusterSnapshot
-    pool_states: Mapping[str, PoolState]
+    pool_states: Mapping[str, PoolPlans]
     """The planner's state of each pool, with the plans of its nodes, by name."""
     pools: tuple[PoolView, ...]
     """The pools as admission sees them."""
@@ -227,7 +227,7 @@ def _is_candidate(node: Node, pool: str, sent: str | None, request: PodRequest) 
     return selection.admits(node.name, node.labels) and (offers or bool(selection.chosen_keys))
 
 
-def _find_plan(node: str, pool_states: Mapping[str, PoolState]) -> tuple[str, NodePlan | None]:
+def _find_plan(node: str, pool_states: Mapping[str, PoolPlans]) -> tuple[str, NodePlan | None]:
     """Return the pool that has the node, and what is planned for it there."""
     for name, pool_state in pool_states.items():
         plan = pool_state.plans.get(node)

@@ -21,7 +21,7 @@ from gpushare.core.ownership.claims import find_owner
 from gpushare.core.planner.change_duration import find_needed
 from gpushare.core.planner.decisions import NodeDecision
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.rollout.change_kinds import hash_kinds
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
@@ -84,8 +84,8 @@ def forecast_pools(
     told = [_tell(pool, planner, now) for pool in pools]
     timing = build_timing(setup)
     # Before the planner is used up by the waves.
-    longest = {p.name: planner.pool_states[p.name].find_longest_seconds() for p in pools}
-    durations = {p.name: [*planner.pool_states[p.name].durations.values()] for p in pools}
+    longest = {p.name: planner.pool_states[p.name].longest_seconds for p in pools}
+    durations = {p.name: [*planner.pool_states[p.name].durations] for p in pools}
     agreed = _agree_to_all(snapshot, planner.pool_states)
     waves = order_waves(planner, agreed, planner.update(agreed, None, now).decisions, now)
     found = []
@@ -128,7 +128,7 @@ def _find_limits(
 
 
 def _note_approvals(
-    snapshot: ClusterSnapshot, pool_states: Mapping[str, PoolState]
+    snapshot: ClusterSnapshot, pool_states: Mapping[str, PoolPlans]
 ) -> ClusterSnapshot:
     """Return `snapshot` once the controller has written into statuses what specs approve."""
     noted = {}
@@ -140,7 +140,7 @@ def _note_approvals(
 
 
 def _agree_to_all(
-    snapshot: ClusterSnapshot, pool_states: Mapping[str, PoolState]
+    snapshot: ClusterSnapshot, pool_states: Mapping[str, PoolPlans]
 ) -> ClusterSnapshot:
     """Return `snapshot` once everything left to do is approved, and any time is a window."""
     agreed = {}

@@ -19,7 +19,7 @@ from gpushare.core.cause import Cause
 from gpushare.core.decision_settings import build_planner
 from gpushare.core.nodechange.blockers import find_other_stack
 from gpushare.core.planner.planner import Planner
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import NodePlan
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
@@ -150,7 +150,7 @@ def plan_snapshot(snapshot: ClusterSnapshot, setup: Settings, now: datetime) -> 
 
 
 def find_waiting(
-    seen: ObservedCluster, pool_states: Mapping[str, PoolState], now: datetime
+    seen: ObservedCluster, pool_states: Mapping[str, PoolPlans], now: datetime
 ) -> tuple[UnschedulablePod, ...]:
     """Find the pods that have no pool or no node, by namespace and name."""
     snapshot = seen.snapshot
@@ -198,7 +198,7 @@ def _find_no_demand(
 
 def _view_pool(
     pool: Pool,
-    pool_state: PoolState,
+    pool_state: PoolPlans,
     snapshot: ClusterSnapshot,
     pending: Sequence[Pod],
     now: datetime,

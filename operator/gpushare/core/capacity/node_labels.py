@@ -4,9 +4,8 @@ Only a few keys are published, each combination of their values once: nodes of o
 alike, so a pool of thousands of nodes has a few combinations.
 """
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpushare import names
 from gpushare.api.k8s.interning import share
@@ -40,54 +39,35 @@ MAX_COMBINATIONS = 50
 MAX_BYTES = 16 * 1024
 """The largest size of a status's part about labels."""
 
-_Combination = tuple[tuple[str, str], ...]
-"""Labels of a node, as pairs of key and value, in the order of the keys."""
+
+class Combination(NamedTuple):
+    """The published labels of a node."""
+
+    keys: tuple[str, ...]
+    values: tuple[str | None, ...]
+    """By key; None where the node does not have the label."""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        pairs = zip(self.keys, self.values, strict=True)
+        return {key: value for key, value in pairs if value is not None}
 
 
-@dataclass(slots=True)
-class LabelSums:
-    """The number of a pool's nodes with each combination of labels, updated node by node."""
-
-    by_node: dict[str, _Combination] = field(default_factory=dict)
-    counts: Counter[_Combination] = field(default_factory=Counter)
-    _keys: tuple[str, ...] = ()
-    _listed: NodeLabels | None = None
-
-    def record(
-        self, node: str, labels: Mapping[str, str] | None, keys: tuple[str, ...] = ()
-    ) -> bool:
-        """Record the node's `labels` of these `keys`; None: the node takes no pods.
-
-        Return whether anything changed.
-        """
-        old, new = self.by_node.get(node), None
-        if labels is not None:
-            new = share(tuple([(key, labels[key]) for key in keys if key in labels]))
-        if old == new:
-            return False
-        self._listed = None
-        if old is not None:
-            del self.by_node[node]
-            self.counts[old] -= 1
-            if not self.counts[old]:
-                del self.counts[old]
-        if new is not None:
-            self.by_node[node], self._keys = new, keys
-            self.counts[new] += 1
-        return True
-
-    def list_combinations(self) -> NodeLabels | None:
-        """List the combinations, the one of most nodes first; None where no node takes pods."""
-        if self._listed is None and self.by_node:
-            self._listed = _list(self.counts, self._keys)
-        return self._listed
+def combine(labels: Mapping[str, str], keys: tuple[str, ...]) -> Combination:
+    """Combine a node's labels of these keys."""
+    return share(Combination(keys, tuple([labels.get(key) for key in keys])))
 
 
-def _list(counts: Mapping[_Combination, int], keys: tuple[str, ...]) -> NodeLabels:
+def list_combinations(counts: Mapping[Combination, int]) -> NodeLabels | None:
+    """List the combinations, the one of most nodes first; None where no node takes pods."""
+    if not counts:
+        return None
+    keys = next(iter(counts)).keys
     listed: list[LabelCombination] = []
     room = MAX_BYTES - _count_bytes(NodeLabels(keys=keys))
-    for combination, nodes in sorted(counts.items(), key=lambda each: (-each[1], each[0])):
-        found = LabelCombination(nodes=nodes, labels=dict(combination))
+    pairs = ((-nodes, tuple(each.labels.items())) for each, nodes in counts.items())
+    for less_nodes, labels in sorted(pairs):
+        found = LabelCombination(nodes=-less_nodes, labels=dict(labels))
         room -= _count_bytes(found) + len(",")
         if len(listed) == MAX_COMBINATIONS or room < 0:
             break

@@ -38,7 +38,7 @@ from gpushare.core.nodechange.phases import (
 )
 from gpushare.core.nodechange.phases.failed import FailedStep
 from gpushare.core.nodechange.step import Step
-from gpushare.core.snapshot.actions import NodeFacts, Verdict
+from gpushare.core.snapshot.actions import NodeFacts, NodeState, Verdict
 
 S = TypeVar("S")
 
@@ -274,7 +274,8 @@ def find_labelled_rule(step: Step) -> Found:
     progress = Progress(step, verdict)
     judged, verdict = _find_rule(DEADLINE.rules, progress)
     ends = NodeFacts(
-        conflicts=conflicts,
+        # A failure has its own message, which names the conflict that led to it.
+        conflicts=conflicts if verdict.state is not NodeState.FAILED else (),
         under_way=True,
         deadline=progress.deadline_of(verdict),
         requeue_after=progress.requeue_after_of(verdict),

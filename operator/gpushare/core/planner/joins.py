@@ -9,6 +9,7 @@ restart of the operator.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from gpushare.api.pool import Pool
 from gpushare.core.nodechange.phases.failed import describe_failure
@@ -17,7 +18,7 @@ from gpushare.core.snapshot.cluster import NodeContext
 
 MOST_FAILED = 3
 """The number of failures among the last joins that halts joins until a user retries them."""
-_NEVER = datetime.min.replace(tzinfo=UTC)
+NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,86 +32,85 @@ class JoinEnd:
     """Whether it ended in the present attempt: no new spec or retry annotation since then."""
 
 
-@dataclass(slots=True)
-class Joins:
-    """The joins of one pool."""
+class JoinFailure(NamedTuple):
+    """A join that failed in the present attempt."""
 
-    under_way: set[str] = field(default_factory=set)
+    at: datetime
+    node: str
+    message: str
+
+
+class JoinSums(NamedTuple):
+    """The joins of a pool, added up."""
+
+    under_way: int = 0
     """Nodes that are cordoned to join, or about to be, without those that failed."""
-    blocked: set[str] = field(default_factory=set)
-    """Nodes `under_way` that wait without a deadline, as for pods, maintenance or a refused write.
+    blocked: int = 0
+    """Those of them that wait without a deadline, as for pods, maintenance or a refused write.
 
     They take places of their own pool alone.
     """
+    failed: int = 0
+    """Joins that failed, in whichever attempt; their nodes stay cordoned."""
+    last_ended_at: datetime = NEVER
+    last_verified_at: datetime = NEVER
+    failures: tuple[JoinFailure, ...] = ()
+
+    def add(self, other: "JoinSums") -> "JoinSums":
+        """Add the joins of other nodes of the pool."""
+        return JoinSums(
+            self.under_way + other.under_way,
+            self.blocked + other.blocked,
+            self.failed + other.failed,
+            max(self.last_ended_at, other.last_ended_at),
+            max(self.last_verified_at, other.last_verified_at),
+            self.failures + other.failures,
+        )
+
+    @property
+    def halted_by(self) -> str:
+        """Why no other node may join: the first failure of the last joins; empty where one may."""
+        last = sorted(each for each in self.failures if each.at > self.last_verified_at)
+        return last[0].message if len(last) >= MOST_FAILED else ""
+
+
+NO_JOINS = JoinSums()
+
+
+def count_join(node: str, end: JoinEnd | None, *, is_under_way: bool, is_blocked: bool) -> JoinSums:
+    """Count the join of one node, which has ended so far with `end`."""
+    if end is None and not is_under_way:
+        return NO_JOINS
+    has_failed = end is not None and bool(end.failure)
+    return JoinSums(
+        under_way=int(is_under_way),
+        blocked=int(is_under_way and is_blocked),
+        failed=int(has_failed),
+        last_ended_at=end.at if end is not None else NEVER,
+        last_verified_at=end.at if end is not None and not has_failed else NEVER,
+        failures=(JoinFailure(end.at, node, end.failure),)
+        if end is not None and has_failed and end.is_current
+        else (),
+    )
+
+
+@dataclass(slots=True)
+class JoinQueue:
+    """The nodes of one pool that wait for nothing but their turn to join."""
+
     waiting: set[str] = field(default_factory=set)
-    """Nodes that wait for nothing but their turn."""
     arrived: set[str] = field(default_factory=set)
     """Nodes in `waiting` that came to wait in this pass."""
-    ends: dict[str, JoinEnd] = field(default_factory=dict)
-    """How the join of each of the pool's nodes ended, by node."""
-    failed: int = 0
-    """How many of `ends` failed; their nodes stay cordoned."""
-    _latest: tuple[datetime, str] | None = None
-    """When the last join ended, and why no other may begin; None where an end has changed."""
 
     def wait(self, node: str) -> None:
         """Record that the node waits for its turn."""
         self.waiting.add(node)
         self.arrived.add(node)
 
-    def block(self, node: str, *, is_blocked: bool) -> None:
-        """Record whether a node that has a place is held up by something without a deadline."""
-        if is_blocked and node in self.under_way:
-            self.blocked.add(node)
-        else:
-            self.blocked.discard(node)
-
-    def give_back(self, node: str) -> None:
-        """Record that the node has no place any more."""
-        self.under_way.discard(node)
-        self.blocked.discard(node)
-
     def leave(self, node: str) -> None:
         """Record that the node no longer waits for its turn."""
         self.waiting.discard(node)
         self.arrived.discard(node)
-
-    def end(self, node: str, end: JoinEnd | None) -> None:
-        """Record how the node's join ended; None: it has not ended, or the node is gone."""
-        before = self.ends.get(node)
-        if before == end:
-            return
-        if end is None:
-            del self.ends[node]
-        else:
-            self.ends[node] = end
-        self.failed += _has_failed(end) - _has_failed(before)
-        self._latest = None
-
-    @property
-    def halted_by(self) -> str:
-        """Why no other node may join: the first failure of the last joins; empty where one may."""
-        return self._find_latest()[1] if self.failed >= MOST_FAILED else ""
-
-    @property
-    def last_ended_at(self) -> datetime:
-        """When the last join of the pool ended."""
-        return self._find_latest()[0]
-
-    def _find_latest(self) -> tuple[datetime, str]:
-        if self._latest is None:
-            last = max((end.at for end in self.ends.values()), default=_NEVER)
-            self._latest = last, self._find_halt()
-        return self._latest
-
-    def _find_halt(self) -> str:
-        verified = max((e.at for e in self.ends.values() if not e.failure), default=_NEVER)
-        failed = sorted(
-            (end.at, node, end.failure)
-            for node, end in self.ends.items()
-            if end.failure and end.is_current and end.at > verified
-        )
-        return failed[0][2] if len(failed) >= MOST_FAILED else ""
 
 
 def read_end(context: NodeContext, pool: Pool) -> JoinEnd | None:
@@ -139,22 +139,18 @@ def is_under_way(context: NodeContext) -> bool:
     return is_begun or context.is_join_starting
 
 
-def find_next(waiting: Mapping[str, Joins], every: Collection[Joins], most: int) -> str:
+def find_next(waiting: Mapping[str, JoinSums], every: Collection[JoinSums], most: int) -> str:
     """Return which of the pools `waiting` gets the next place; empty where no place is free.
 
     `every` has the joins of all pools, which share `most` places. The pool with the fewest joins
     under way goes first, then the one whose last join ended first. Failed and blocked joins take
     places of their own pool alone, so that they hold up no other pool.
     """
-    if sum(len(joins.under_way) - len(joins.blocked) for joins in every) >= most:
+    if sum(joins.under_way - joins.blocked for joins in every) >= most:
         return ""
     ranked = (
-        (len(joins.under_way), joins.last_ended_at, pool)
+        (joins.under_way, joins.last_ended_at, pool)
         for pool, joins in waiting.items()
-        if joins.waiting and len(joins.under_way) + joins.failed < most
+        if joins.under_way + joins.failed < most
     )
-    return min(ranked, default=(0, _NEVER, ""))[2]
-
-
-def _has_failed(end: JoinEnd | None) -> bool:
-    return end is not None and bool(end.failure)
+    return min(ranked, default=(0, NEVER, ""))[2]

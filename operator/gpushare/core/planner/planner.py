@@ -12,7 +12,7 @@ from functools import partial
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
-from gpushare.core.capacity.node_labels import PUBLISHED_KEYS
+from gpushare.core.capacity.node_labels import PUBLISHED_KEYS, combine
 from gpushare.core.cause import Cause
 from gpushare.core.nodechange.releasing import has_stalled
 from gpushare.core.ownership.pool_index import PoolIndex
@@ -21,7 +21,7 @@ from gpushare.core.planner.decisions import NodeDecision, Plan
 from gpushare.core.planner.holds import Proposal, hold
 from gpushare.core.planner.joins import find_next, is_under_way, read_end
 from gpushare.core.planner.node_predicate import is_relevant, list_label_keys
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import UNKNOWN, Member, PoolPlans
 from gpushare.core.planner.pool_windows import find_next_edge, list_due, refresh_windows
 from gpushare.core.planner.requeue import RequeueQueue
 from gpushare.core.planner.starts import count_progress, find_refusal_of, find_shared_refusals
@@ -52,7 +52,7 @@ class Planner:
         published_keys: Collection[str] = PUBLISHED_KEYS,
         max_joins: int = 16,
     ):
-        self.pool_states: dict[str, PoolState] = {}
+        self.pool_states: dict[str, PoolPlans] = {}
         self._timing = timing
         self._build_context = partial(
             ReconcileContext,
@@ -140,9 +140,10 @@ class Planner:
                 for pool, task in list_tasks(context, candidates, unreadable, self.releases):
                     entered.add(pool)
                     if isinstance(task, NodePlan):
-                        self.pool_states[pool].lose_claim(task)
+                        self._lose_claim(pool, task)
                         continue
-                    self._serve(context, pool)
+                    # Planned nodes of this pass count as they are now.
+                    self._pool_state(pool).serve(name, **self._judge_service(context, pool))
                     if pool not in contexts:
                         contexts[pool] = self._narrow_context(ctx, snapshot, pool)
                     planned[pool][name] = self._plan_and_enter(task, pool, contexts[pool])
@@ -171,13 +172,14 @@ class Planner:
             for node in sorted(nodes):
                 planned[node] = self._plan_and_enter(self._find_task(snapshot, node), name, ctx)
 
-        if {pool_state.last_stops[1], planned_in.closed} != {ctx.closed}:
+        last_stops = pool_state.last_pass.stops
+        if {last_stops[1], planned_in.closed} != {ctx.closed}:
             # A failed node may be tried again by now, and then halts the pool no more.
             plan_again((pool_state.under_way | pool_state.contested) - pool_state.cordoned, ctx)
             ctx = self._narrow_context(ctx, snapshot, name)
         stops = ctx.is_halted, ctx.closed
-        if {pool_state.last_stops, (planned_in.is_halted, planned_in.closed)} != {stops}:
-            pool_state.last_stops = stops
+        if {last_stops, (planned_in.is_halted, planned_in.closed)} != {stops}:
+            pool_state.last_pass = replace(pool_state.last_pass, stops=stops)
             plan_again(pool_state.cordoned, ctx)
         for node, plan in sorted(planned.items()):
             if plan is not None:
@@ -200,7 +202,7 @@ class Planner:
             ctx,
             acting_since=snapshot.acting_since.get(pool),
             # A halt that ends automatically aborts nothing: else a refusal would abort itself.
-            is_halted=acts and (halt := pool_state.find_halt()) is not None and not halt.resumes,
+            is_halted=acts and (halt := pool_state.halt) is not None and not halt.resumes,
             closed=closed.refusal if closed is not None else None,
             closed_until=closed.until if closed is not None else None,
         )
@@ -209,7 +211,7 @@ class Planner:
         pool_state, pool = self._pool_state(name), self._pools.get(name)
         plan = self._plan(task, pool, ctx)
         if plan is None:
-            pool_state.remove(task.context.name)
+            self._withdraw(pool_state, task.context.name)
         else:
             self._enter(pool_state, pool, task, plan, ctx)
         return plan
@@ -229,19 +231,16 @@ class Planner:
         # Each node out of service has an answer of its own, which the counts decide; all other
         # nodes share one.
         progress = count_progress(pool, pool_state, releasing)
-        moved = shared != pool_state.last_refusals or progress != pool_state.last_progress
+        last = pool_state.last_pass
+        moved = shared != last.refusals or progress != last.progress
         own = {*planned, *(pool_state.unavailable | pool_state.under_way if moved else ())}
-        queued = (
-            pool_state.queued.keys()
-            if shared != pool_state.last_refusals
-            else pool_state.queued.keys() & own
-        )
+        queued = pool_state.queued if shared != last.refusals else pool_state.queued & own
         # A node that the API server refuses goes last: it would take all others' turn for ever.
         for node in sorted(queued, key=lambda name: (name in snapshot.refusals, name)):
-            if node not in own and shared == pool_state.last_refusals:
+            if node not in own and shared == last.refusals:
                 continue
             self.seen.add(node)
-            plan, refusal = pool_state.queued[node], None
+            plan, refusal = pool_state.plan_of(node), None
             is_leaving = node in self.releases
             # A node whose cordon is being written has been admitted already.
             if node not in snapshot.starting:
@@ -249,9 +248,9 @@ class Planner:
                 # A node that is cordoned already needs no further place.
                 under_way = plan.facts.under_way
                 if refusal is None and plan.initializes and not (under_way or is_leaving):
-                    pool_state.joins.wait(node)
+                    pool_state.joining.wait(node)
                     continue
-            pool_state.joins.leave(node)
+            pool_state.joining.leave(node)
             if refusal is not None:
                 plan = self._keep_waiting(name, plan, refusal)
                 if node in planned or plan.action is not None:
@@ -261,8 +260,8 @@ class Planner:
                     pool_state.take_out_of_service(node)
                     shared = find_shared_refusals(pool, pool_state, releasing)
                 yield NodeDecision(name, started)
-        pool_state.last_refusals = shared
-        pool_state.last_progress = count_progress(pool, pool_state, releasing)
+        progress = count_progress(pool, pool_state, releasing)
+        pool_state.last_pass = replace(pool_state.last_pass, refusals=shared, progress=progress)
 
     def _admit_joins(
         self, planned: Mapping[str, _Plans], snapshot: ClusterSnapshot, ctx: ReconcileContext
@@ -271,33 +270,38 @@ class Planner:
 
         Where no place is free, the cost does not depend on how many nodes wait.
         """
-        states = self.pool_states.items()
-        waiting = {name: each.joins for name, each in states if each.joins.waiting}
-        every = [each.joins for each in self.pool_states.values()] if waiting else []
-        while waiting and (name := find_next(waiting, every, self._max_joins)):
-            joins = waiting[name]
+        waiting = {name: each for name, each in self.pool_states.items() if each.joining.waiting}
+        while name := self._find_next_join(waiting):
+            pool_state = waiting[name]
             # A node that the API server refuses goes last.
-            node = min(joins.waiting, key=lambda each: (each in snapshot.refusals, each))
-            joins.leave(node)
-            joins.under_way.add(node)
+            node = min(pool_state.joining.waiting, key=lambda n: (n in snapshot.refusals, n))
+            pool_state.joining.leave(node)
+            pool_state.serve(node, joins=True)
             self.seen.add(node)
             narrowed = self._narrow_context(ctx, snapshot, name)
             started = self._begin(name, node, planned.get(name, {}), snapshot, narrowed)
             if started is None or started.started is None:
-                joins.give_back(node)
+                pool_state.serve(node, joins=False)
             if started is not None:
                 yield NodeDecision(name, started)
-        for name, joins in waiting.items():
+        for name, pool_state in waiting.items():
             refusal = refuse_join(name, self._max_joins)
-            for node in sorted(joins.arrived):
-                plan = self._keep_waiting(name, self.pool_states[name].queued[node], refusal)
+            for node in sorted(pool_state.joining.arrived):
+                plan = self._keep_waiting(name, pool_state.plan_of(node), refusal)
                 yield NodeDecision(name, plan)
-            joins.arrived.clear()
+            pool_state.joining.arrived.clear()
+
+    def _find_next_join(self, waiting: Mapping[str, PoolPlans]) -> str:
+        """Return which pool gives the next place to a node that joins; empty where none does."""
+        joins = {name: each.sums.joins for name, each in waiting.items() if each.joining.waiting}
+        if not joins:
+            return ""
+        every = [each.sums.joins for each in self.pool_states.values()]
+        return find_next(joins, every, self._max_joins)
 
     def _keep_waiting(self, name: str, plan: NodePlan, refusal: Cause) -> NodePlan:
-        pool_state, plan = self.pool_states[name], replace(plan, refusal=refusal)
-        pool_state.queue(plan)
-        pool_state.record(plan)
+        plan = replace(plan, refusal=refusal)
+        self.pool_states[name].show(plan)
         return plan
 
     def _begin(
@@ -313,7 +317,7 @@ class Planner:
         task = self._find_task(snapshot, node)
         started = planned[node] if node in planned else self._plan(task, pool, ctx)
         if started is None:
-            pool_state.remove(node)
+            self._withdraw(pool_state, node)
             return None
         if started.verdict.start is not None:
             # What a pool holds up has no start, or is refused one.
@@ -321,58 +325,70 @@ class Planner:
         self._enter(pool_state, pool, task, started, ctx)
         return started
 
-    def _serve(self, context: NodeContext, name: str) -> None:
-        """Record in the pool's state whether a node is in service, in its change, or joining."""
-        pool_state, pool = self._pool_state(name), self._pools.get(name)
-        pool_state.put_in_service(context.name)
-        if context.is_in_change:
-            pool_state.changing.add(context.name)
-        if context.is_only_cordoned:
-            pool_state.cordoned.add(context.name)
-        if is_under_way(context):
-            pool_state.joins.under_way.add(context.name)
+    def _judge_service(self, context: NodeContext, name: str) -> dict[str, bool]:
+        """Judge whether a node is in service, in its change, or joining its pool."""
+        pool = self._pools.get(name)
         # A pool that is being deleted waits only for its own changes: a node that is down must
         # not keep the healthy ones from being given back.
         deleting = pool is not None and pool.deleting
-        if context.is_in_change if deleting else context.is_unavailable:
-            pool_state.unavailable.add(context.name)
+        return {
+            "is_unavailable": context.is_in_change if deleting else context.is_unavailable,
+            "is_changing": context.is_in_change,
+            "is_cordoned": context.is_only_cordoned,
+            "joins": is_under_way(context),
+        }
+
+    def _lose_claim(self, pool: str, plan: NodePlan) -> None:
+        """Show that the pool claims a node that another pool has, which `plan` names."""
+        pool_state = self._pool_state(pool)
+        took = pool_state.members.get(plan.node, UNKNOWN).took_seconds
+        pool_state.put(plan.node, Member(plan, took_seconds=took))
+
+    def _withdraw(self, pool_state: PoolPlans, node: str) -> None:
+        """Show no plan of a node for which nothing is planned any more."""
+        member = pool_state.members.get(node, UNKNOWN)
+        pool_state.put(node, replace(member, plan=None))
 
     def _find_task(self, snapshot: ClusterSnapshot, node: str) -> Task:
         return Task(build_node_context(snapshot, node), node not in self.releases)
 
     def _enter(
         self,
-        pool_state: PoolState,
+        pool_state: PoolPlans,
         pool: Pool | None,
         task: Task,
         plan: NodePlan,
         ctx: ReconcileContext,
     ) -> None:
-        plan = plan.keep()
-        pool_state.queue(plan)
+        plan, name = plan.keep(), plan.node
         if plan.requeue_after is not None:
-            self._requeue.set(plan.node, ctx.now + min(plan.requeue_after, LONGEST_WAIT))
-        if task.is_member:
-            pool_state.record(plan)
-            pool_state.measure(plan.node, task.measure(plan, pool))
-            pool_state.label(plan.node, task.find_labels(plan), self._published_keys)
-            applied = task.context.seen.records.applied
-            assert pool is not None
-            pool_state.joins.end(plan.node, read_end(task.context, pool))
-            pool_state.joins.block(plan.node, is_blocked=plan.state is NodeState.BLOCKED)
-            pool_state.time_change(plan.node, applied.took_seconds if applied else None)
-            pool_state.claim(plan.node, observe_isolation(task.context.seen))
-            if plan.facts.uses_budget:
-                # The eviction began earlier, and nothing on the node records that.
-                pool_state.take_out_of_service(plan.node)
+            self._requeue.set(name, ctx.now + min(plan.requeue_after, LONGEST_WAIT))
+        member = pool_state.members.get(name, UNKNOWN)
+        if not task.is_member:
+            # A node that is just being released is not reported; one that can't leave is.
+            leaves = plan.state is NodeState.UPDATING and not (pool is not None and pool.deleting)
+            shown = None if leaves else plan
+            left = Member(shown, member.service, None, None, NOTHING_SHARED, member.took_seconds)
+            pool_state.put(name, replace(left, join_end=member.join_end))
             return
-        pool_state.measure(plan.node, None)
-        pool_state.claim(plan.node, NOTHING_SHARED)
-        # A node that is just being released is not reported; one that can't leave is.
-        if plan.state is NodeState.UPDATING and not (pool is not None and pool.deleting):
-            pool_state.remove(plan.node)
-        else:
-            pool_state.record(plan)
+        assert pool is not None
+        service, applied = member.service, task.context.seen.records.applied
+        if plan.facts.uses_budget:
+            # The eviction began earlier, and nothing on the node records that.
+            service = replace(service, is_unavailable=True, is_changing=True)
+        labels = task.find_labels(plan)
+        pool_state.put(
+            name,
+            Member(
+                plan,
+                service,
+                task.measure(plan, pool),
+                combine(labels, self._published_keys) if labels is not None else None,
+                observe_isolation(task.context.seen),
+                applied.took_seconds if applied is not None else None,
+                read_end(task.context, pool),
+            ),
+        )
 
     # The plan of one node.
 
@@ -417,9 +433,9 @@ class Planner:
         self.releases = Releases()
         self._requeue = RequeueQueue()
 
-    def _pool_state(self, pool: str) -> PoolState:
+    def _pool_state(self, pool: str) -> PoolPlans:
         if (found := self.pool_states.get(pool)) is None:
-            found = self.pool_states[pool] = PoolState()
+            found = self.pool_states[pool] = PoolPlans()
         return found
 
     def _is_over(self, pool: Pool, now: datetime) -> bool:

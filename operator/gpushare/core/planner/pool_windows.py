@@ -5,14 +5,14 @@ from datetime import datetime, timedelta
 
 from gpushare.api.pool import Pool
 from gpushare.core.planner.change_duration import find_needed
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.rollout.window_state import judge_windows
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing
 
 
 def refresh_windows(
-    pool_state: PoolState,
+    pool_state: PoolPlans,
     pool: Pool | None,
     snapshot: ClusterSnapshot,
     timing: Timing,
@@ -21,11 +21,11 @@ def refresh_windows(
     """Judge the windows of a pool again, where the result may have changed by now."""
     before = pool_state.windows
     # A pool without windows gets none as time passes; a pool that changed has a new state.
-    if pool is None or (before is None and pool_state.last_refusals is not None):
+    if pool is None or (before is None and pool_state.last_pass.refusals is not None):
         return
     needed = timedelta()
     if pool.spec.rollout.windows:
-        needed = find_needed(pool, pool_state.find_longest_seconds(), timing)
+        needed = find_needed(pool, pool_state.longest_seconds, timing)
     if before is not None and before.is_current(now) and needed == before.needed:
         return
     windows = judge_windows(
@@ -35,15 +35,15 @@ def refresh_windows(
     pool_state.is_stale |= windows != before
 
 
-def list_due(pool_states: dict[str, PoolState], now: datetime) -> Iterator[str]:
+def list_due(pool_states: dict[str, PoolPlans], now: datetime) -> Iterator[str]:
     """Yield the names of pools whose windows must be judged again, or were never judged."""
     for name, each in pool_states.items():
         is_due = each.windows is not None and not each.windows.is_current(now)
-        if is_due or each.last_refusals is None:
+        if is_due or each.last_pass.refusals is None:
             yield name
 
 
-def find_next_edge(pool_states: dict[str, PoolState]) -> datetime | None:
+def find_next_edge(pool_states: dict[str, PoolPlans]) -> datetime | None:
     """Return when the first of the pools' window states ends; None where none does."""
     states = (each.windows for each in pool_states.values() if each.windows is not None)
     return min((state.until for state in states if state.until is not None), default=None)

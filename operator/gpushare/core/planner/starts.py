@@ -4,33 +4,34 @@ from dataclasses import replace
 
 from gpushare.api.pool import Pool
 from gpushare.core.cause import Cause
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import UNKNOWN, PoolPlans
 from gpushare.core.rollout.budget import RolloutProgress, find_start_refusal
 from gpushare.core.snapshot.actions import NodePlan
 
 
 def count_progress(
-    pool: Pool | None, pool_state: PoolState, releasing: int, node: str = ""
+    pool: Pool | None, pool_state: PoolPlans, releasing: int, node: str = ""
 ) -> RolloutProgress:
     """Count the progress of the rollout, without the budget that `node` uses.
 
     `releasing` is how many nodes the pool must still give back.
     """
     gives_back = pool is None or pool.deleting
-    halting = pool_state.find_halt()
+    sums, halt = pool_state.sums, pool_state.halt
+    own = pool_state.members.get(node, UNKNOWN).service
     return RolloutProgress(
-        total=releasing if gives_back else len(pool_state.capacities),
-        unavailable=len(pool_state.unavailable) - (node in pool_state.unavailable),
-        changing=len(pool_state.changing) - (node in pool_state.changing),
-        verified=len(pool_state.verified),
-        halted_by=halting.message if halting is not None else "",
-        resumes=halting is not None and halting.resumes,
-        joins_halted_by=pool_state.joins.halted_by,
+        total=releasing if gives_back else sums.total,
+        unavailable=sums.unavailable - own.is_unavailable,
+        changing=sums.changing - own.is_changing,
+        verified=sums.verified,
+        halted_by=halt.message if halt is not None else "",
+        resumes=halt is not None and halt.resumes,
+        joins_halted_by=sums.joins.halted_by,
     )
 
 
 def find_shared_refusals(
-    pool: Pool | None, pool_state: PoolState, releasing: int
+    pool: Pool | None, pool_state: PoolPlans, releasing: int
 ) -> tuple[Cause | None, ...]:
     """Return why one more node in service, and one that joins, may not start, and the windows'
     refusal, all without regard to approval.
@@ -43,7 +44,7 @@ def find_shared_refusals(
 
 
 def find_refusal_of(
-    plan: NodePlan, pool: Pool | None, pool_state: PoolState, releasing: int, *, is_leaving: bool
+    plan: NodePlan, pool: Pool | None, pool_state: PoolPlans, releasing: int, *, is_leaving: bool
 ) -> Cause | None:
     """Find why the queued node of `plan` may not start; None where it may.
 

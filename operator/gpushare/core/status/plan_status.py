@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from gpushare.api.pool import Pool
 from gpushare.api.status import PlanStep, PoolPlan
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.rollout.approval import find_approval, is_approved
 from gpushare.core.rollout.budget import TURNS, explain_halt, explain_joins_halt
 from gpushare.core.rollout.change_kinds import ChangeKind, hash_kinds
@@ -33,7 +33,7 @@ _OF_ROLLOUT = TURNS | {
 
 
 def build_plan(
-    pool: Pool, pool_state: PoolState, room: int = 2 * MAX_STEP_BYTES
+    pool: Pool, pool_state: PoolPlans, room: int = 2 * MAX_STEP_BYTES
 ) -> PoolPlan | None:
     """List the changes that have not begun; None where there are none and none is approved.
 
@@ -65,19 +65,19 @@ def fit(models: Iterable[Model], room: int) -> tuple[Model, ...]:
     return tuple(fitting)
 
 
-def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]:
+def judge_rollout(pool: Pool, pool_state: PoolPlans) -> tuple[bool, Reason, str]:
     """Tell whether no isolation change is under way or left to do, or what it waits for."""
     changing, left = len(pool_state.under_way), sum(pool_state.kinds.values())
     if pool_state.contest is not None:
         message = f"{pool_state.contest.message}. Nodes left to change: {left}"
         return False, Reason.SPEC_CONTESTED, message
-    halt = pool_state.find_halt()
+    halt = pool_state.halt
     if halt is not None and (left or changing or pool_state.counts[NodeState.FAILED]):
         explained = explain_halt(pool.name, halt.message, resumes=halt.resumes)
         message = f"{explained}. Nodes left to change: {left}"
         return False, Reason.ROLLOUT_HALTED, message
-    if any(plan.reason is Reason.JOINS_HALTED for plan in pool_state.queued.values()):
-        explained = explain_joins_halt(pool.name, pool_state.joins.halted_by)
+    if any(plan.reason is Reason.JOINS_HALTED for plan in pool_state.waiting_to_start.values()):
+        explained = explain_joins_halt(pool.name, pool_state.sums.joins.halted_by)
         return False, Reason.JOINS_HALTED, f"{explained}. Nodes left to change: {left}"
     unapproved = [kind for kind in pool_state.kinds if not is_approved(pool, kind)]
     if unapproved:
@@ -89,7 +89,7 @@ def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]
         )
         return False, Reason.WAITING_FOR_APPROVAL, message
     held = pool_state.refusal
-    waits_for = {plan.reason for plan in pool_state.queued.values()}
+    waits_for = {plan.reason for plan in pool_state.waiting_to_start.values()}
     if held is not None and waits_for == {held.reason} and not changing:
         return False, held.reason, f"{held.message}. Nodes left to change: {left}"
     if not (changing or left):
@@ -102,7 +102,7 @@ def judge_rollout(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]
     return False, reason, f"{message}. Node {first.node}: {first.message}"
 
 
-def _summarise(pool_state: PoolState) -> str:
+def _summarise(pool_state: PoolPlans) -> str:
     if not pool_state.kinds:
         return "nothing is left to change"
     held_up = Counter(

@@ -18,10 +18,11 @@ from gpushare.api.status import (
     Releasing,
     StaleSample,
 )
+from gpushare.core.capacity.node_labels import list_combinations
 from gpushare.core.capacity.pool_capacity import sum_capacity
 from gpushare.core.message import cut
 from gpushare.core.ownership.drift import END_CONFLICT, describe_conflict
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.rollout.budget import TURNS
 from gpushare.core.rollout.contest import record_changes
 from gpushare.core.rollout.start_now import find_started
@@ -57,7 +58,7 @@ URGENCY = (
 
 def build_status(
     pool: Pool,
-    pool_state: PoolState,
+    pool_state: PoolPlans,
     now: datetime,
     *,
     held: int = 0,
@@ -124,7 +125,7 @@ def build_status(
         spec_changes=record_changes(pool, now),
     )
     plan = build_plan(pool, pool_state, MAX_STATUS_BYTES - count_bytes(status))
-    listed = pool_state.labels.list_combinations()
+    listed = list_combinations(pool_state.labels)
     return status.model_copy(update={"plan": plan, "node_labels": listed})
 
 
@@ -147,7 +148,7 @@ def _rank(plan: NodePlan) -> tuple[int, str]:
     return URGENCY.index(plan.state), plan.node
 
 
-def _find_shown(pool_state: PoolState) -> list[NodePlan]:
+def _find_shown(pool_state: PoolPlans) -> list[NodePlan]:
     """Choose nodes that are not ready or warn: one for each reason, then others; urgent first.
 
     What comes first stays where the status is full."""
@@ -160,7 +161,7 @@ def _find_shown(pool_state: PoolState) -> list[NodePlan]:
 
 
 def _judge_ready(
-    pool: Pool, pool_state: PoolState, first_plan: NodePlan | None, held: int
+    pool: Pool, pool_state: PoolPlans, first_plan: NodePlan | None, held: int
 ) -> tuple[bool, Reason, str]:
     total, ready = len(pool_state.plans), pool_state.counts[NodeState.READY]
     if pool.deleting:
@@ -189,7 +190,7 @@ def _judge_ready(
     return False, reason, message
 
 
-def _judge_labelled(pool_state: PoolState) -> tuple[bool, Reason, str]:
+def _judge_labelled(pool_state: PoolPlans) -> tuple[bool, Reason, str]:
     total, without = len(pool_state.plans), len(pool_state.unlabelled)
     if not total:
         return True, Reason.NO_NODES, NO_NODES
@@ -202,7 +203,7 @@ def _judge_labelled(pool_state: PoolState) -> tuple[bool, Reason, str]:
     return False, Reason.LABELS_MISSING, message
 
 
-def _judge_conflicting(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason, str]:
+def _judge_conflicting(pool: Pool, pool_state: PoolPlans) -> tuple[bool, Reason, str]:
     if not pool_state.conflicting:
         return False, Reason.NO_CONFLICT, "No other field manager keeps changing the pool's labels"
     first = pool_state.conflicting[min(pool_state.conflicting)]
@@ -217,7 +218,7 @@ def _judge_conflicting(pool: Pool, pool_state: PoolState) -> tuple[bool, Reason,
 
 
 def _judge_isolation(
-    found: NodeIsolation, pool_state: PoolState
+    found: NodeIsolation, pool_state: PoolPlans
 ) -> tuple[bool | None, Reason, str]:
     """Tell whether every container has the isolation that its node's mode gives.
 
@@ -273,7 +274,7 @@ def _build_stale_sample(stale: ContainerIsolation) -> StaleSample:
     )
 
 
-def _tell(plan: NodePlan, pool_state: PoolState) -> str:
+def _tell(plan: NodePlan, pool_state: PoolPlans) -> str:
     """Return the plan's message; of one that waits for the budget, with the nodes that use it."""
     others = sorted(pool_state.unavailable - {plan.node})
     if plan.reason is not Reason.WAITING_FOR_BUDGET or not others:
@@ -304,7 +305,7 @@ def _condition(
 
 
 def _build_samples(
-    pool: Pool, pool_state: PoolState, plans: Sequence[NodePlan], now: datetime
+    pool: Pool, pool_state: PoolPlans, plans: Sequence[NodePlan], now: datetime
 ) -> tuple[NodeSample, ...]:
     since = {(sample.node, sample.reason): sample.since for sample in pool.status.samples}
     samples = (
@@ -323,7 +324,7 @@ def _build_samples(
 
 def _build_capacity(
     pool: Pool,
-    pool_state: PoolState,
+    pool_state: PoolPlans,
     pending: Iterable[Pod],
     now: datetime,
     *,
@@ -340,7 +341,7 @@ def _build_capacity(
 
 
 def _build_releasing(
-    pool: Pool, pool_state: PoolState, held: int, now: datetime
+    pool: Pool, pool_state: PoolPlans, held: int, now: datetime
 ) -> Releasing | None:
     if not pool.deleting:
         return None

@@ -19,7 +19,7 @@ from gpushare.core.deviceplugin.scheduler_errors import (
     explain_scheduler_error,
     find_volume_conflict,
 )
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.names import Reason
 
@@ -126,7 +126,7 @@ def group_by_pool(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
     return groups
 
 
-def find_room(pool_state: PoolState, now: datetime, pending: Iterable[Pod] = ()) -> PoolRoom:
+def find_room(pool_state: PoolPlans, now: datetime, pending: Iterable[Pod] = ()) -> PoolRoom:
     """Return what a pool in this state has; `pending` pods select it and have no node."""
     return PoolRoom(
         nodes=len(pool_state.capacities),

@@ -2,7 +2,7 @@
 
 from gpushare.api.pool import Pool
 from gpushare.api.status import PoolStatus, WindowStatus
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.rollout.budget import count_max_unavailable
 from gpushare.core.rollout.window_state import (
     HOLDS_ALL,
@@ -29,7 +29,7 @@ def build_window(windows: WindowState | None) -> WindowStatus | None:
     return WindowStatus(summary=summary, state="Closed", next_start=opening.start)
 
 
-def describe_closing(pool: Pool, pool_state: PoolState, status: PoolStatus) -> str:
+def describe_closing(pool: Pool, pool_state: PoolPlans, status: PoolStatus) -> str:
     """Tell what is left now that no change begins any more; empty where that is nothing new."""
     before, after, windows = pool.status.window, status.window, pool_state.windows
     left = sum(count for kind, count in pool_state.kinds.items() if kind.is_done)

@@ -11,7 +11,7 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.capacity.memory_sums import MemorySums, find_usual_unit
 from gpushare.core.capacity.node_capacity import MIB_PER_UNIT, NodeCapacity
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.snapshot.actions import NodePlan
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.observe.metrics.applications import NOWHERE, ApplicationFigures
@@ -77,7 +77,7 @@ class Figures:
             self.applications.count(pod, times)
 
     def put_nodes(
-        self, pools: Iterable[Pool], pool_states: Mapping[str, PoolState], nodes: Iterable[str]
+        self, pools: Iterable[Pool], pool_states: Mapping[str, PoolPlans], nodes: Iterable[str]
     ) -> None:
         """Record the current state of these nodes."""
         # A node in two pools counts in the one that acts.
@@ -125,7 +125,7 @@ class Figures:
             del self.pools[pool]
 
 
-def _find_member(pool_states: Iterable[tuple[str, PoolState]], node: str) -> Member | None:
+def _find_member(pool_states: Iterable[tuple[str, PoolPlans]], node: str) -> Member | None:
     for pool, pool_state in pool_states:
         if (capacity := pool_state.capacities.get(node)) is not None:
             isolation = pool_state.isolations.get(node, NOTHING_SHARED)

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from gpushare.api.pool import Pool
 from gpushare.core.capacity.memory_sums import Memory
-from gpushare.core.planner.pool_state import PoolState
+from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.rollout.window_state import WindowState
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.status.unschedulable_pods import REASONS, UnschedulablePod
@@ -26,7 +26,7 @@ class Sight:
     no series behind."""
 
     pools: Collection[Pool] = ()
-    pool_states: Mapping[str, PoolState] = field(default_factory=dict)
+    pool_states: Mapping[str, PoolPlans] = field(default_factory=dict)
     """States by the pool's name, of pools that a pass has reconciled."""
     unschedulable: Collection[UnschedulablePod] = ()
     """Pods without a node, with the reason."""
@@ -37,7 +37,7 @@ class Sight:
 
 class _PoolView(NamedTuple):
     pool: Pool
-    pool_state: PoolState
+    pool_state: PoolPlans
     figures: PoolFigures
     memory: Memory
     unit_bytes: int
