@@ -213,7 +213,7 @@ class Certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
             load_identity(context, identity)
-        except ssl.SSLError as error:
+        except ValueError as error:
             return f"Secret {self._namespace}/{self._secret} is rejected by TLS: {error}"
         self._identity, self._serving = identity, context
         self._metrics.certificate_expiry.set(identity.expires.timestamp())
@@ -274,6 +274,6 @@ class Certificate:
 
 
 def load_identity(tls: ssl.SSLContext, identity: Identity) -> None:
-    """Load the certificate of `identity` into a TLS context. Raises `ssl.SSLError` where it is
+    """Load the certificate of `identity` into a TLS context. Raises ValueError where it is
     unusable."""
     load_pair(tls, identity.certificate_pem, identity.key_pem)

@@ -62,9 +62,10 @@ def _find_pod(given: Given) -> PodShape | None:
     group, _, version = str(given.raw.get("apiVersion") or "").rpartition("/")
     resource = Resource(group, version, f"{given.raw['kind'].lower()}s")
     if resource == PODS:
-        if not given.raw.get("metadata"):
+        pod = parse_pod_shape(given.raw)
+        if pod.metadata is None:
             raise MalformedPodError("the pod has no metadata")
-        return parse_pod_shape(given.raw)
+        return pod
     # Another kind may have any shape.
     if resource not in WORKLOADS:
         return None

@@ -131,7 +131,9 @@ def hold(proposal: Proposal) -> NodePlan:
     """Return the plan, or what holds it up: the first rule of `HOLDS` that applies."""
     for name, decide in HOLDS:
         if (verdict := decide(proposal)) is not None:
-            return replace(proposal.plan, verdict=verdict, rule=name)
+            # A write under way is that of the plan's own rule.
+            rule = proposal.plan.rule if decide is wait_for_write else name
+            return replace(proposal.plan, verdict=verdict, rule=rule)
     return proposal.plan
 
 
