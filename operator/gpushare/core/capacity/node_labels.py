@@ -55,7 +55,7 @@ class Combination(NamedTuple):
 
 def combine(labels: Mapping[str, str], keys: tuple[str, ...]) -> Combination:
     """Combine a node's labels of these keys."""
-    return share(Combination(keys, tuple([labels.get(key) for key in keys])))
+    return share(Combination(keys, tuple(map(labels.get, keys))))
 
 
 def list_combinations(counts: Mapping[Combination, int]) -> NodeLabels | None:

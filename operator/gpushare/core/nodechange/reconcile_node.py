@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from gpushare.api.k8s.interning import share
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import StaleWorkloadPolicy
 from gpushare.core.nodechange import stale_pods
@@ -29,7 +30,7 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> NodePlan
     for name, decide in AT_REST:
         if (judged := decide(at_rest)) is not None:
             return NodePlan(seen.node.name, *judged, f"{found.phase.name}: {name}")
-    return NodePlan(seen.node.name, found.verdict, facts, str(found))
+    return NodePlan(seen.node.name, found.verdict, facts, share(str(found)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +101,9 @@ def _observe_facts(step: MemberStep, found: Found, *, acts: bool) -> NodeFacts:
         waits.append(find_unknown_mode_wait(seen, ctx))
     if seen.reading is not None:
         waits.append(find_brief_end(seen.reading, ctx))
-    return replace(
-        found.facts,
+    facts = NodeFacts(
+        conflicts=found.facts.conflicts,
+        deadline=found.facts.deadline,
         labelled=owned and wanted.items() <= seen.node.labels.items(),
         # Also if the change gives way, or another one is to follow the one that failed.
         under_way=change is not None and change.is_under_way,
@@ -109,3 +111,5 @@ def _observe_facts(step: MemberStep, found: Found, *, acts: bool) -> NodeFacts:
         halt=Halt(describe_failure(seen.node.name, failure)) if failure and has_failed else None,
         requeue_after=min((wait for wait in waits if wait is not None), default=None),
     )
+    # Those of nodes at rest are alike.
+    return share(facts)

@@ -38,7 +38,7 @@ from gpushare.core.nodechange.phases import (
 )
 from gpushare.core.nodechange.phases.failed import FailedStep
 from gpushare.core.nodechange.step import Step
-from gpushare.core.snapshot.actions import NodeFacts, NodeState, Verdict
+from gpushare.core.snapshot.actions import NO_FACTS, NodeFacts, NodeState, Verdict
 
 S = TypeVar("S")
 
@@ -248,7 +248,7 @@ def find_rule(step: MemberStep) -> Found:
     change = step.seen.records.change
     if change is None or not change.is_under_way:
         rule, verdict = _find_rule(STABLE.rules, step)
-        facts = NodeFacts()
+        facts = NO_FACTS
         if rule.shows_conflicts and step.drift.conflicts:
             facts = NodeFacts(conflicts=step.drift.conflicts, requeue_after=step.drift.calm_after)
         return Found(STABLE, rule, verdict, facts)

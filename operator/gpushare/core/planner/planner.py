@@ -21,7 +21,7 @@ from gpushare.core.planner.decisions import NodeDecision, Plan
 from gpushare.core.planner.holds import Proposal, hold
 from gpushare.core.planner.joins import find_next, is_under_way, read_end
 from gpushare.core.planner.node_predicate import is_relevant, list_label_keys
-from gpushare.core.planner.pool_plans import UNKNOWN, Member, PoolPlans
+from gpushare.core.planner.pool_plans import IN_SERVICE, UNKNOWN, Member, PoolPlans, Service
 from gpushare.core.planner.pool_windows import find_next_edge, list_due, refresh_windows
 from gpushare.core.planner.requeue import RequeueQueue
 from gpushare.core.planner.starts import count_progress, find_refusal_of, find_shared_refusals
@@ -142,11 +142,10 @@ class Planner:
                     if isinstance(task, NodePlan):
                         self._lose_claim(pool, task)
                         continue
-                    # Planned nodes of this pass count as they are now.
-                    self._pool_state(pool).serve(name, **self._judge_service(context, pool))
                     if pool not in contexts:
                         contexts[pool] = self._narrow_context(ctx, snapshot, pool)
-                    planned[pool][name] = self._plan_and_enter(task, pool, contexts[pool])
+                    service = self._judge_service(context, pool)
+                    planned[pool][name] = self._plan_and_enter(task, pool, contexts[pool], service)
             for pool in was_in - entered:
                 self.pool_states[pool].forget(name)
             if entered:
@@ -207,13 +206,18 @@ class Planner:
             closed_until=closed.until if closed is not None else None,
         )
 
-    def _plan_and_enter(self, task: Task, name: str, ctx: ReconcileContext) -> NodePlan | None:
+    def _plan_and_enter(
+        self, task: Task, name: str, ctx: ReconcileContext, service: Service | None = None
+    ) -> NodePlan | None:
+        """Plan a node, and enter its plan; without `service` it is in service as it was before."""
         pool_state, pool = self._pool_state(name), self._pools.get(name)
+        if service is None:
+            service = pool_state.members.get(task.context.name, UNKNOWN).service
         plan = self._plan(task, pool, ctx)
         if plan is None:
-            self._withdraw(pool_state, task.context.name)
+            self._withdraw(pool_state, task.context.name, service)
         else:
-            self._enter(pool_state, pool, task, plan, ctx)
+            self._enter(pool_state, pool, task, plan, ctx, service)
         return plan
 
     # Which starts are admitted.
@@ -316,27 +320,29 @@ class Planner:
         pool_state, pool = self.pool_states[name], self._pools.get(name)
         task = self._find_task(snapshot, node)
         started = planned[node] if node in planned else self._plan(task, pool, ctx)
+        service = pool_state.members.get(node, UNKNOWN).service
         if started is None:
-            self._withdraw(pool_state, node)
+            self._withdraw(pool_state, node, service)
             return None
         if started.verdict.start is not None:
             # What a pool holds up has no start, or is refused one.
             started = hold(Proposal(started.begin(), task.context, None, ctx))
-        self._enter(pool_state, pool, task, started, ctx)
+        self._enter(pool_state, pool, task, started, ctx, service)
         return started
 
-    def _judge_service(self, context: NodeContext, name: str) -> dict[str, bool]:
+    def _judge_service(self, context: NodeContext, name: str) -> Service:
         """Judge whether a node is in service, in its change, or joining its pool."""
         pool = self._pools.get(name)
         # A pool that is being deleted waits only for its own changes: a node that is down must
         # not keep the healthy ones from being given back.
         deleting = pool is not None and pool.deleting
-        return {
-            "is_unavailable": context.is_in_change if deleting else context.is_unavailable,
-            "is_changing": context.is_in_change,
-            "is_cordoned": context.is_only_cordoned,
-            "joins": is_under_way(context),
-        }
+        service = Service(
+            is_unavailable=context.is_in_change if deleting else context.is_unavailable,
+            is_changing=context.is_in_change,
+            is_cordoned=context.is_only_cordoned,
+            joins=is_under_way(context),
+        )
+        return IN_SERVICE if service == IN_SERVICE else service
 
     def _lose_claim(self, pool: str, plan: NodePlan) -> None:
         """Show that the pool claims a node that another pool has, which `plan` names."""
@@ -344,10 +350,10 @@ class Planner:
         took = pool_state.members.get(plan.node, UNKNOWN).took_seconds
         pool_state.put(plan.node, Member(plan, took_seconds=took))
 
-    def _withdraw(self, pool_state: PoolPlans, node: str) -> None:
+    def _withdraw(self, pool_state: PoolPlans, node: str, service: Service) -> None:
         """Show no plan of a node for which nothing is planned any more."""
         member = pool_state.members.get(node, UNKNOWN)
-        pool_state.put(node, replace(member, plan=None))
+        pool_state.put(node, replace(member, plan=None, service=service))
 
     def _find_task(self, snapshot: ClusterSnapshot, node: str) -> Task:
         return Task(build_node_context(snapshot, node), node not in self.releases)
@@ -359,6 +365,7 @@ class Planner:
         task: Task,
         plan: NodePlan,
         ctx: ReconcileContext,
+        service: Service,
     ) -> None:
         plan, name = plan.keep(), plan.node
         if plan.requeue_after is not None:
@@ -368,11 +375,11 @@ class Planner:
             # A node that is just being released is not reported; one that can't leave is.
             leaves = plan.state is NodeState.UPDATING and not (pool is not None and pool.deleting)
             shown = None if leaves else plan
-            left = Member(shown, member.service, None, None, NOTHING_SHARED, member.took_seconds)
+            left = Member(shown, service, None, None, NOTHING_SHARED, member.took_seconds)
             pool_state.put(name, replace(left, join_end=member.join_end))
             return
         assert pool is not None
-        service, applied = member.service, task.context.seen.records.applied
+        applied = task.context.seen.records.applied
         if plan.facts.uses_budget:
             # The eviction began earlier, and nothing on the node records that.
             service = replace(service, is_unavailable=True, is_changing=True)

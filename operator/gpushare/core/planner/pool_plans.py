@@ -148,9 +148,10 @@ class PoolPlans:
 
     def put(self, node: str, member: Member) -> None:
         """Replace what is known of a node."""
-        old = self.members.get(node, UNKNOWN)
-        if old == member and node in self.members:
+        known = self.members.get(node)
+        if known == member:
             return
+        old = known or UNKNOWN
         self.members[node] = member
         self._fold.put(node, count_member(node, member))
         self._note(node, old, member)

@@ -19,7 +19,7 @@ from gpushare.observe.metrics.applications import NOWHERE, ApplicationFigures
 UNIT_BYTES = {unit: mib * 2**20 for unit, mib in MIB_PER_UNIT.items()}
 
 
-class Member(NamedTuple):
+class MeasuredNode(NamedTuple):
     """A node's part of the figures of its pool."""
 
     pool: str
@@ -54,7 +54,7 @@ class Figures:
     def __init__(self) -> None:
         self.pools: dict[str, PoolFigures] = {}
         """Figures of pools that have a node, or for which a pod waits."""
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, MeasuredNode] = {}
         """Members by node."""
         self.applications = ApplicationFigures()
 
@@ -86,7 +86,7 @@ class Figures:
         for node in nodes:
             self._put_node(node, _find_member(ranked, node))
 
-    def _put_node(self, node: str, new: Member | None) -> None:
+    def _put_node(self, node: str, new: MeasuredNode | None) -> None:
         old = self.members.get(node)
         if new == old:
             return
@@ -125,9 +125,9 @@ class Figures:
             del self.pools[pool]
 
 
-def _find_member(pool_states: Iterable[tuple[str, PoolPlans]], node: str) -> Member | None:
+def _find_member(pool_states: Iterable[tuple[str, PoolPlans]], node: str) -> MeasuredNode | None:
     for pool, pool_state in pool_states:
         if (capacity := pool_state.capacities.get(node)) is not None:
             isolation = pool_state.isolations.get(node, NOTHING_SHARED)
-            return Member(pool, capacity, isolation, pool_state.plans.get(node))
+            return MeasuredNode(pool, capacity, isolation, pool_state.plans.get(node))
     return None
