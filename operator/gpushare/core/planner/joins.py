@@ -58,6 +58,8 @@ class JoinSums(NamedTuple):
 
     def add(self, other: "JoinSums") -> "JoinSums":
         """Add the joins of other nodes of the pool."""
+        if self is NO_JOINS or other is NO_JOINS:
+            return other if self is NO_JOINS else self
         return JoinSums(
             self.under_way + other.under_way,
             self.blocked + other.blocked,

@@ -40,7 +40,12 @@ _Plans = dict[str, NodePlan | None]
 
 
 class Planner:
-    """Keeps the states of all pools, and decides from them what each node needs next."""
+    """Keeps a plan for each node of each pool, and folds them to decide what begins next.
+
+    Beside the plans it remembers only what follows from the last snapshots: which pools hold a node
+    (`_entered`), which nodes pools must still give back (`releases`), when nodes are due again
+    (`_requeue`), and each pool's `LastPass`, so that an event costs the same at any size.
+    """
 
     def __init__(
         self,
@@ -72,9 +77,9 @@ class Planner:
         self._basis: object = None
         """Versions of all that concerns every node: when it changes, all nodes are decided anew."""
         self._entered: dict[str, frozenset[str]] = {}
-        """By node, the names of the pools whose states hold it."""
+        """By node, the names of the pools that have a plan of it."""
         self.seen: set[str] = set()
-        """Nodes for which the last pass may have changed a pool's state."""
+        """Nodes whose plans the last pass may have changed."""
         self.releases = Releases()
         self._requeue = RequeueQueue()
 

@@ -87,9 +87,7 @@ class Sums(NamedTuple):
             self.changing + other.changing,
             self.verified + other.verified,
             min(halts, key=lambda halt: halt[:2], default=None),
-            self.joins.add(other.joins)
-            if self.joins is not NO_JOINS and other.joins is not NO_JOINS
-            else (other.joins if self.joins is NO_JOINS else self.joins),
+            self.joins.add(other.joins),
         )
 
 
