@@ -250,9 +250,10 @@ class StatusWriter:
 
 
 def _first_waiting(pool_state: PoolPlans) -> dict[Reason, NodePlan]:
-    """Return one node for each reason that nodes wait for."""
+    """Return the first node, by name, for each reason that nodes wait for."""
     states = (NodeState.WAITING, *_HELD_UP)
-    return {plan.reason: plan for plan in pool_state.unready.values() if plan.state in states}
+    last_first = sorted(pool_state.unready.values(), key=lambda plan: plan.node, reverse=True)
+    return {plan.reason: plan for plan in last_first if plan.state in states}
 
 
 def _find_changed(before: PoolStatus, now: PoolStatus) -> list[ConditionStatus]:

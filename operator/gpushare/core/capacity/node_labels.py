@@ -55,7 +55,8 @@ class Combination(NamedTuple):
 
 def combine(labels: Mapping[str, str], keys: tuple[str, ...]) -> Combination:
     """Combine a node's labels of these keys."""
-    return share(Combination(keys, tuple(map(labels.get, keys))))
+    # By its values alone, which are too many to be kept where an installation adds keys.
+    return Combination(keys, share(tuple(map(labels.get, keys))))
 
 
 def list_combinations(counts: Mapping[Combination, int]) -> NodeLabels | None:

@@ -81,9 +81,10 @@ class Progress:
         """Return the time until the deadline, or until the resource was missing for too long."""
         if (deadline := self.deadline_of(verdict)) is None:
             return None
-        is_waiting = self.zero_until is not None and not self.is_zero_for_long
-        until = min(deadline, self.zero_until) if is_waiting and self.zero_until else deadline
-        return until - self.step.ctx.now
+        moments = [deadline]
+        if self.zero_until is not None and not self.is_zero_for_long:
+            moments.append(self.zero_until)
+        return min(moments) - self.step.ctx.now
 
 
 def fail_step(progress: Progress) -> Verdict | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from sys import intern
 
 from gpushare.api.k8s.interning import share
 from gpushare.api.pool import Pool
@@ -26,11 +27,10 @@ def plan_node(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> NodePlan
     step = MemberStep(seen, policy, ctx, pool)
     found = find_rule(step)
     facts = _observe_facts(step, found, acts=found.verdict.action is not None)
-    at_rest = AtRest(step, found, facts)
-    for name, decide in AT_REST:
-        if (judged := decide(at_rest)) is not None:
-            return NodePlan(seen.node.name, *judged, f"{found.phase.name}: {name}")
-    return NodePlan(seen.node.name, found.verdict, facts, share(str(found)))
+    for name, decide in AT_REST if found.verdict.action is None else ():
+        if (judged := decide(AtRest(step, found, facts))) is not None:
+            return NodePlan(seen.node.name, *judged, intern(f"{found.phase.name}: {name}"))
+    return NodePlan(seen.node.name, found.verdict, facts, intern(str(found)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,13 @@ class AtRest:
         """Whether the pool wants stale pods evicted, and nothing else is left to do."""
         rollout, verdict = self.step.pool.spec.rollout, self.found.verdict
         evicts = rollout.stale_workloads is StaleWorkloadPolicy.EVICT
-        is_ready = verdict.state is NodeState.READY and verdict.action is None
-        return evicts and is_ready and self.facts.halt is None
+        return evicts and verdict.state is NodeState.READY and self.facts.halt is None
 
 
 def note_module(node: AtRest) -> tuple[Verdict, NodeFacts] | None:
     """Note that the kernel module may be loaded, or is gone, whatever the node waits for."""
     step, verdict = node.step, node.found.verdict
-    is_left = not step.seen.node.carries_ours or verdict.action is not None
-    if is_left or step.reason_to_stay_away is not None:
+    if not step.seen.node.carries_ours or step.reason_to_stay_away is not None:
         return None
     spec = step.pool.spec
     # Not later: by then the installer may have left, or both disk and kernel may differ.
@@ -111,5 +109,5 @@ def _observe_facts(step: MemberStep, found: Found, *, acts: bool) -> NodeFacts:
         halt=Halt(describe_failure(seen.node.name, failure)) if failure and has_failed else None,
         requeue_after=min((wait for wait in waits if wait is not None), default=None),
     )
-    # Those of nodes at rest are alike.
-    return share(facts)
+    is_common = not (facts.conflicts or facts.halt or facts.deadline or facts.requeue_after)
+    return share(facts) if is_common else facts

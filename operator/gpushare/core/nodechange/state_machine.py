@@ -39,6 +39,7 @@ from gpushare.core.nodechange.phases import (
 from gpushare.core.nodechange.phases.failed import FailedStep
 from gpushare.core.nodechange.step import Step
 from gpushare.core.snapshot.actions import NO_FACTS, NodeFacts, NodeState, Verdict
+from gpushare.names import Reason
 
 S = TypeVar("S")
 
@@ -51,12 +52,13 @@ class Rule(Generic[S]):
     decide: Callable[[S], Verdict | None]
     """Return the verdict about a node; None where the rule does not apply."""
     leads_to: tuple[str, ...] = ()
-    """Names of the phases that the node can enter by this rule, besides its present phase; for the
-    documentation alone."""
+    """Names of the phases that the node can enter by this rule, besides its present phase, and
+    Failed by a deadline; only documentation and tests read them."""
     has_deadline: bool = False
     """Whether the change fails when the rule's step takes too long (`DEADLINE`)."""
     shows_conflicts: bool = False
-    """Whether the plan names the managers that keep writing the node's labels."""
+    """Whether the plan names the managers that keep writing the node's labels; from Labelled on it
+    does where the rule reports the conflict."""
 
     @property
     def summary(self) -> str:
@@ -144,9 +146,7 @@ CORDONED: Phase[MemberStep] = Phase(
         Rule("recheck-pods", cordoned.recheck_pods, _FROM_CORDONED),
     ),
 )
-_REVERTED = Rule(
-    "labels-or-cordon-undone", labelled.revert, has_deadline=True, shows_conflicts=True
-)
+_REVERTED = Rule("labels-or-cordon-undone", labelled.revert, has_deadline=True)
 _UNREADY = Rule("node-not-ready", labelled.wait_for_node, has_deadline=True)
 _REBOOTING = Rule("rebooting", teardown.wait_for_reboot_to_end, has_deadline=True)
 LABELLED: Phase[Step] = Phase(
@@ -196,7 +196,6 @@ RESTARTING: Phase[Step] = Phase(
             labelled.revert,
             _AGAIN,
             has_deadline=True,
-            shows_conflicts=True,
         ),
         _UNREADY,
         Rule("plugin-runs", labelled.delete_plugins, ("Labelled",), has_deadline=True),
@@ -257,10 +256,11 @@ def find_rule(step: MemberStep) -> Found:
         return Found(CORDONED, *_find_rule(CORDONED.rules, step), facts)
     if change.failure is None:
         return find_labelled_rule(step)
-    in_phase, verdict = _find_rule(_CHANGING[change.phase].rules, step)
+    _, verdict = _find_rule(_CHANGING[change.phase].rules, step)
+    in_conflict = verdict.reason is Reason.LABEL_CONFLICT
     of_failed, verdict = _find_rule(FAILED.rules, FailedStep(step, change.failure, verdict))
-    if of_failed.shows_conflicts and in_phase.shows_conflicts:
-        facts = NodeFacts(conflicts=step.change_conflicts, under_way=True)
+    if of_failed.shows_conflicts and in_conflict:
+        facts = NodeFacts(conflicts=step.change_drift.conflicts, under_way=True)
     return Found(FAILED, of_failed, verdict, facts)
 
 
@@ -268,7 +268,8 @@ def find_labelled_rule(step: Step) -> Found:
     """Find the rule that applies to a node whose change is labelled and has not failed."""
     phase = _CHANGING[step.change.phase]
     rule, verdict = _find_rule(phase.rules, step)
-    conflicts = step.change_conflicts if rule.shows_conflicts else ()
+    in_conflict = verdict.reason is Reason.LABEL_CONFLICT
+    conflicts = step.change_drift.conflicts if in_conflict else ()
     if not rule.has_deadline:
         return Found(phase, rule, verdict, NodeFacts(conflicts=conflicts, under_way=True))
     progress = Progress(step, verdict)

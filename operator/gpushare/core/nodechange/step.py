@@ -14,7 +14,6 @@ from gpushare.core.nodechange.blockers import (
 )
 from gpushare.core.ownership.drift import DriftJudgement, judge_drift
 from gpushare.core.records.change_record import Change
-from gpushare.core.records.drift_record import LabelConflict
 from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import (
     Action,
@@ -82,13 +81,6 @@ class Step:
         """What other managers did to `change_labels`."""
         seen, claim = self.seen, self.policy.claim
         return judge_drift(seen.node, seen.records, self.change_labels, claim, self.ctx.now)
-
-    @property
-    def change_conflicts(self) -> tuple[LabelConflict, ...]:
-        """Conflicts that hold the change up: about its mode, or where restoring pauses."""
-        drift = self.change_drift
-        holds = drift.wait is not None or drift.fought_over & self.to.labels.keys()
-        return drift.conflicts if holds else ()
 
     def find_restart_limit(self, reserve: int = 0) -> datetime | None:
         """Return when the limit of restarts per hour admits a restart of the node's plugin, with

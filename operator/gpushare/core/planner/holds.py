@@ -35,7 +35,7 @@ class Proposal:
         return closed if closed and closed.reason is Reason.SPEC_CONTESTED else None
 
     @property
-    def acts(self) -> bool:
+    def does_something(self) -> bool:
         """Whether something would be done, now or once a start is admitted."""
         return self.plan.verdict.action is not None or self.plan.verdict.start is not None
 
@@ -53,7 +53,7 @@ class Proposal:
 def observe(proposal: Proposal) -> Verdict | None:
     """Report what the pool would do, if it only observes and is not being deleted."""
     pool = proposal.pool
-    if pool is None or pool.acts or not (pool.observes and proposal.acts):
+    if pool is None or pool.acts or not (pool.observes and proposal.does_something):
         return None
     return _report(proposal, pool, Reason.WOULD_CHANGE)
 
@@ -63,8 +63,8 @@ def wait_for_contest(proposal: Proposal) -> Verdict | None:
     pool, contest, verdict = proposal.pool, proposal.contest, proposal.plan.verdict
     if contest is None or pool is None:
         return None
-    if not proposal.acts:
-        if not pool.acts or verdict.pending is None or verdict.state is NodeState.FAILED:
+    if not proposal.does_something:
+        if verdict.pending is None or verdict.state is NodeState.FAILED:
             return None
         # No user is asked to prepare a change for a value that may be gone in a moment.
         is_blocked = verdict.state is NodeState.BLOCKED
@@ -88,7 +88,7 @@ def wait_for_contest(proposal: Proposal) -> Verdict | None:
 def pause(proposal: Proposal) -> Verdict | None:
     """Report the next step, if the pool is paused and the step is no part of a begun change."""
     pool = proposal.pool
-    if pool is None or pool.acts or not proposal.acts or proposal.finishes:
+    if pool is None or pool.acts or not proposal.does_something or proposal.finishes:
         return None
     return _report(proposal, pool, Reason.PAUSED)
 

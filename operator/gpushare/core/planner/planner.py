@@ -1,7 +1,7 @@
 """Makes all decisions for all pools, and again for each node that an event concerns.
 
-Decisions are kept by pool, so that an event costs the same at any size. Equal snapshots give equal
-plans, whatever the order of the events.
+Plans are kept by node and pool, so that an event plans one node and adds up a chunk of its pool.
+Equal snapshots give equal plans, whatever the order of the events.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ from gpushare.core.rollout.budget import refuse_join
 from gpushare.core.rollout.start_now import find_active
 from gpushare.core.snapshot.actions import NodePlan, NodeState, Verdict
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
-from gpushare.core.snapshot.isolation import NOTHING_SHARED, observe_isolation
+from gpushare.core.snapshot.isolation import observe_isolation
 from gpushare.core.snapshot.node import ReconcileContext, Timing
 from gpushare.names import Reason
 
@@ -44,7 +44,7 @@ class Planner:
 
     Beside the plans it remembers only what follows from the last snapshots: which pools hold a node
     (`_entered`), which nodes pools must still give back (`releases`), when nodes are due again
-    (`_requeue`), and each pool's `LastPass`, so that an event costs the same at any size.
+    (`_requeue`), and each pool's `LastPass`.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class Planner:
         progress = count_progress(pool, pool_state, releasing)
         last = pool_state.last_pass
         moved = shared != last.refusals or progress != last.progress
-        own = {*planned, *(pool_state.unavailable | pool_state.under_way if moved else ())}
+        own = {*planned, *(pool_state.list_queued_out_of_service() if moved else ())}
         queued = pool_state.queued if shared != last.refusals else pool_state.queued & own
         # A node that the API server refuses goes last: it would take all others' turn for ever.
         for node in sorted(queued, key=lambda name: (name in snapshot.refusals, name)):
@@ -257,9 +257,9 @@ class Planner:
                 # A node that is cordoned already needs no further place.
                 under_way = plan.facts.under_way
                 if refusal is None and plan.initializes and not (under_way or is_leaving):
-                    pool_state.joining.wait(node)
+                    pool_state.join_queue.wait(node)
                     continue
-            pool_state.joining.leave(node)
+            pool_state.join_queue.leave(node)
             if refusal is not None:
                 plan = self._keep_waiting(name, plan, refusal)
                 if node in planned or plan.action is not None:
@@ -279,12 +279,12 @@ class Planner:
 
         Where no place is free, the cost does not depend on how many nodes wait.
         """
-        waiting = {name: each for name, each in self.pool_states.items() if each.joining.waiting}
+        waiting = {name: each for name, each in self.pool_states.items() if each.join_queue.waiting}
         while name := self._find_next_join(waiting):
             pool_state = waiting[name]
             # A node that the API server refuses goes last.
-            node = min(pool_state.joining.waiting, key=lambda n: (n in snapshot.refusals, n))
-            pool_state.joining.leave(node)
+            node = min(pool_state.join_queue.waiting, key=lambda n: (n in snapshot.refusals, n))
+            pool_state.join_queue.leave(node)
             pool_state.serve(node, joins=True)
             self.seen.add(node)
             narrowed = self._narrow_context(ctx, snapshot, name)
@@ -295,14 +295,14 @@ class Planner:
                 yield NodeDecision(name, started)
         for name, pool_state in waiting.items():
             refusal = refuse_join(name, self._max_joins)
-            for node in sorted(pool_state.joining.arrived):
+            for node in sorted(pool_state.join_queue.arrived):
                 plan = self._keep_waiting(name, pool_state.plan_of(node), refusal)
                 yield NodeDecision(name, plan)
-            pool_state.joining.arrived.clear()
+            pool_state.join_queue.arrived.clear()
 
     def _find_next_join(self, waiting: Mapping[str, PoolPlans]) -> str:
         """Return which pool gives the next place to a node that joins; empty where none does."""
-        joins = {name: each.sums.joins for name, each in waiting.items() if each.joining.waiting}
+        joins = {name: each.sums.joins for name, each in waiting.items() if each.join_queue.waiting}
         if not joins:
             return ""
         every = [each.sums.joins for each in self.pool_states.values()]
@@ -380,8 +380,8 @@ class Planner:
             # A node that is just being released is not reported; one that can't leave is.
             leaves = plan.state is NodeState.UPDATING and not (pool is not None and pool.deleting)
             shown = None if leaves else plan
-            left = Member(shown, service, None, None, NOTHING_SHARED, member.took_seconds)
-            pool_state.put(name, replace(left, join_end=member.join_end))
+            took, end = member.took_seconds, member.join_end
+            pool_state.put(name, Member(shown, service, took_seconds=took, join_end=end))
             return
         assert pool is not None
         applied = task.context.seen.records.applied

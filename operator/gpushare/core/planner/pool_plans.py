@@ -123,8 +123,7 @@ class LastPass:
 
 
 class PoolPlans:
-    """The plans of one pool's nodes, by node; they are all that a pass leaves behind, but for what
-    `LastPass` and `moved` hold.
+    """The plans of one pool's nodes, by node, with the windows' state and what the last pass left.
 
     An attribute that adds the plans up is computed when it is asked for after a change, by a plain
     fold. `sums` alone, which each pass asks for, is kept up to date chunk by chunk.
@@ -135,7 +134,7 @@ class PoolPlans:
         self._fold = ChunkedFold(Sums(), Sums.add)
         self.queued: set[str] = set()
         """Nodes that wait until their start is admitted."""
-        self.joining = JoinQueue()
+        self.join_queue = JoinQueue()
         self.windows: WindowState | None = None
         """The state of the pool's windows, freezes and contests; None where there are none."""
         self.last_pass = LastPass()
@@ -158,7 +157,7 @@ class PoolPlans:
             self.queued.add(node)
         else:
             self.queued.discard(node)
-            self.joining.leave(node)
+            self.join_queue.leave(node)
 
     def forget(self, node: str) -> None:
         """Remove a node that no longer concerns the pool."""
@@ -166,7 +165,7 @@ class PoolPlans:
             self._fold.remove(node)
             self._note(node, old, UNKNOWN)
         self.queued.discard(node)
-        self.joining.leave(node)
+        self.join_queue.leave(node)
 
     def plan_of(self, node: str) -> NodePlan:
         """Return the plan of a node that has one."""
@@ -182,6 +181,14 @@ class PoolPlans:
         """Count the node as in or out of service."""
         member = self.members.get(node, UNKNOWN)
         self.put(node, replace(member, service=replace(member.service, **service)))
+
+    def list_queued_out_of_service(self) -> list[str]:
+        """List the queued nodes that are out of service, or whose failed change is under way."""
+        return [
+            node
+            for node in self.queued
+            if self.members[node].service.is_unavailable or self.plan_of(node).facts.under_way
+        ]
 
     def take_out_of_service(self, node: str) -> None:
         """Count the node as taken out of service by its pool."""
@@ -271,9 +278,9 @@ class PoolPlans:
         return Counter(plan.kind for plan in self.pending.values() if plan.kind is not None)
 
     @cached_property
-    def waiting_to_start(self) -> Mapping[str, NodePlan]:
-        """Plans of the `queued` nodes."""
-        return {node: self.plan_of(node) for node in self.queued}
+    def queued_reasons(self) -> set[Reason]:
+        """Reasons for which `queued` nodes wait."""
+        return {self.plan_of(node).reason for node in self.queued}
 
     @cached_property
     def contested(self) -> set[str]:
@@ -290,11 +297,6 @@ class PoolPlans:
     def unavailable(self) -> set[str]:
         """Nodes out of service, which use the budget up."""
         return {node for node, each in self.members.items() if each.service.is_unavailable}
-
-    @cached_property
-    def changing(self) -> set[str]:
-        """Nodes in their change, or about to be, without those that join."""
-        return {node for node, each in self.members.items() if each.service.is_changing}
 
     @cached_property
     def cordoned(self) -> set[str]:

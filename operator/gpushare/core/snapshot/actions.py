@@ -143,7 +143,7 @@ class Start:
     reason: Reason
     message: str
     action: Action | None
-    """None in a plan that is kept: the start is planned again when it is admitted."""
+    """None in the verdict of a plan that is kept: it is planned again when it is admitted."""
     uses_budget: bool = True
     initializes: bool = False
     """Whether the node joins the pool: its change takes no capacity away, and waits for approval
@@ -187,7 +187,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a node's records and its labels say, whichever rule applies."""
+    """What holds of a node beside the verdict: by its records and labels, and by the rule whether
+    its deadline, conflicts and evictions count."""
 
     labelled: bool = False
     """Whether the node has every label that the pool wants, and the operator owns them unless the

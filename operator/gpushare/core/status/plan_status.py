@@ -76,7 +76,7 @@ def judge_rollout(pool: Pool, pool_state: PoolPlans) -> tuple[bool, Reason, str]
         explained = explain_halt(pool.name, halt.message, resumes=halt.resumes)
         message = f"{explained}. Nodes left to change: {left}"
         return False, Reason.ROLLOUT_HALTED, message
-    if any(plan.reason is Reason.JOINS_HALTED for plan in pool_state.waiting_to_start.values()):
+    if Reason.JOINS_HALTED in pool_state.queued_reasons:
         explained = explain_joins_halt(pool.name, pool_state.sums.joins.halted_by)
         return False, Reason.JOINS_HALTED, f"{explained}. Nodes left to change: {left}"
     unapproved = [kind for kind in pool_state.kinds if not is_approved(pool, kind)]
@@ -89,8 +89,7 @@ def judge_rollout(pool: Pool, pool_state: PoolPlans) -> tuple[bool, Reason, str]
         )
         return False, Reason.WAITING_FOR_APPROVAL, message
     held = pool_state.refusal
-    waits_for = {plan.reason for plan in pool_state.waiting_to_start.values()}
-    if held is not None and waits_for == {held.reason} and not changing:
+    if held is not None and pool_state.queued_reasons == {held.reason} and not changing:
         return False, held.reason, f"{held.message}. Nodes left to change: {left}"
     if not (changing or left):
         return True, Reason.NOTHING_LEFT, "No isolation change is under way or left to do"

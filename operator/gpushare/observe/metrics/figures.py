@@ -109,7 +109,7 @@ class Figures:
     ) -> None:
         figures = self._find_or_add(pool)
         figures.memory.count(capacity, times)
-        if isolation is not NOTHING_SHARED:
+        if isolation != NOTHING_SHARED:
             figures.count_isolation(isolation, times)
         self._drop_if_empty(pool)
 
@@ -127,7 +127,7 @@ class Figures:
 
 def _find_member(pool_states: Iterable[tuple[str, PoolPlans]], node: str) -> MeasuredNode | None:
     for pool, pool_state in pool_states:
-        if (capacity := pool_state.capacities.get(node)) is not None:
-            isolation = pool_state.isolations.get(node, NOTHING_SHARED)
-            return MeasuredNode(pool, capacity, isolation, pool_state.plans.get(node))
+        member = pool_state.members.get(node)
+        if member is not None and member.capacity is not None:
+            return MeasuredNode(pool, member.capacity, member.isolation, member.plan)
     return None
