@@ -190,14 +190,14 @@ def _build_facts(document: Json) -> Iterator[Fact]:
             yield "Waits for", f"{waits} (fails at {end})" if end else waits
         elif change["failed"] is not None:
             yield "Failed", Styled(change["failed"], "red")
-    if document["rule"] is not None:
-        yield "Rule", document["rule"]
     for conflict in document["conflicts"]:
         yield "Conflict", Styled(conflict, "red")
     if document["moduleMayBeLoaded"]:
         yield "Kernel module", "the cGPU module may be loaded: its removal is not verified"
     if document["stacks"]:
         yield "Cards given by", " and ".join(stack["name"] for stack in document["stacks"])
+    if document["rule"] is not None:
+        yield "Rule", document["rule"]
     if isolation is None or not isolation["containers"]:
         return
     sharing = "1 container shares a card"
