@@ -7,13 +7,13 @@ from sys import intern
 from gpushare.api.k8s.interning import share
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import StaleWorkloadPolicy
-from gpushare.core.nodechange import stale_pods
 from gpushare.core.nodechange.configuration import find_brief_end
 from gpushare.core.nodechange.kernel_module import plan_module_note
 from gpushare.core.nodechange.labels_in_force import find_unknown_mode_wait
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.failed import describe_failure
 from gpushare.core.nodechange.phases.teardown import agree_on_policy
+from gpushare.core.nodechange.stale_pods import plan_stale_pods
 from gpushare.core.nodechange.state_machine import Found, find_rule
 from gpushare.core.snapshot.actions import Halt, NodeFacts, NodePlan, NodeState, Verdict
 from gpushare.core.snapshot.change_policy import build_policy
@@ -41,13 +41,6 @@ class AtRest:
     found: Found
     facts: NodeFacts
 
-    @property
-    def may_evict_stale_pods(self) -> bool:
-        """Whether the pool wants stale pods evicted, and nothing else is left to do."""
-        rollout, verdict = self.step.pool.spec.rollout, self.found.verdict
-        evicts = rollout.stale_workloads is StaleWorkloadPolicy.EVICT
-        return evicts and verdict.state is NodeState.READY and self.facts.halt is None
-
 
 def note_module(node: AtRest) -> tuple[Verdict, NodeFacts] | None:
     """Note that the kernel module may be loaded, or is gone, whatever the node waits for."""
@@ -62,21 +55,19 @@ def note_module(node: AtRest) -> tuple[Verdict, NodeFacts] | None:
     return replace(verdict, action=note), _observe_facts(step, node.found, acts=True)
 
 
-def wait_for_stale_pods(node: AtRest) -> tuple[Verdict, NodeFacts] | None:
-    """Wait, within the budget, until pods with the isolation of a former mode have ended."""
-    waits = stale_pods.wait(node.step) if node.may_evict_stale_pods else None
-    return (waits, replace(node.facts, uses_budget=True)) if waits is not None else None
-
-
 def evict_stale_pods(node: AtRest) -> tuple[Verdict, NodeFacts] | None:
-    """Evict pods with the isolation of a former mode, once the rollout admits it."""
-    starts = stale_pods.evict(node.step) if node.may_evict_stale_pods else None
-    return (starts, node.facts) if starts is not None else None
+    """Evict pods with the isolation of a former mode, within the budget, and wait for their end."""
+    evicts = node.step.pool.spec.rollout.stale_workloads is StaleWorkloadPolicy.EVICT
+    is_done = node.found.verdict.state is NodeState.READY and node.facts.halt is None
+    verdict = plan_stale_pods(node.step) if evicts and is_done else None
+    if verdict is None:
+        return None
+    # Of an eviction that has begun no record says that it uses the budget.
+    return verdict, replace(node.facts, uses_budget=verdict.state is NodeState.UPDATING)
 
 
 AT_REST: tuple[tuple[str, Callable[[AtRest], tuple[Verdict, NodeFacts] | None]], ...] = (
     ("module-noted", note_module),
-    ("stale-pods-end", wait_for_stale_pods),
     ("evict-stale-pods", evict_stale_pods),
 )
 """Rules of a node whose phase has no action now."""

@@ -6,6 +6,7 @@ by `kubernetes`, which passes them no cluster information and hides their prompt
 
 import asyncio
 import base64
+import contextlib
 import math
 import os
 import ssl
@@ -93,7 +94,8 @@ class CredentialPlugin:
         finally:
             # Where the request ends before the plugin, no other may wait for it.
             if process.returncode is None:
-                process.kill()
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
         if process.returncode:
             text = " ".join((complaint or b"").decode(errors="replace").split())
             raise ValueError(f"exit code {process.returncode}: {text}")
