@@ -71,7 +71,8 @@ def _number_rest(
     many to a wave as there were in the last."""
     for pool, size in sizes.items():
         next_ones = {node for node, its_pool in begins.items() if its_pool == pool}
-        rest = sorted((planner.pool_states[pool].queued | next_ones) - waves.keys())
+        queued = set().union(*planner.pool_states[pool].queue.values())
+        rest = sorted((queued | next_ones) - waves.keys())
         for place, node in enumerate(rest):
             waves[node] = last + 1 + place // size
 

@@ -7,7 +7,7 @@ restart of the operator.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -94,25 +94,6 @@ def count_join(node: str, end: JoinEnd | None, *, is_under_way: bool, is_blocked
         if end is not None and has_failed and end.is_current
         else (),
     )
-
-
-@dataclass(slots=True)
-class JoinQueue:
-    """The nodes of one pool that wait for nothing but their turn to join."""
-
-    waiting: set[str] = field(default_factory=set)
-    arrived: set[str] = field(default_factory=set)
-    """Nodes in `waiting` that came to wait in this pass."""
-
-    def wait(self, node: str) -> None:
-        """Record that the node waits for its turn."""
-        self.waiting.add(node)
-        self.arrived.add(node)
-
-    def leave(self, node: str) -> None:
-        """Record that the node no longer waits for its turn."""
-        self.waiting.discard(node)
-        self.arrived.discard(node)
 
 
 def read_end(context: NodeContext, pool: Pool) -> JoinEnd | None:

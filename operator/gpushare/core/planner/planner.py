@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import chain
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
@@ -24,7 +25,7 @@ from gpushare.core.planner.node_predicate import is_relevant, list_label_keys
 from gpushare.core.planner.pool_plans import IN_SERVICE, UNKNOWN, Member, PoolPlans, Service
 from gpushare.core.planner.pool_windows import find_next_edge, list_due, refresh_windows
 from gpushare.core.planner.requeue import RequeueQueue
-from gpushare.core.planner.starts import count_progress, find_refusal_of, find_shared_refusals
+from gpushare.core.planner.starts import StartRequest
 from gpushare.core.planner.task import Task, list_tasks
 from gpushare.core.rollout.budget import refuse_join
 from gpushare.core.rollout.start_now import find_active
@@ -176,14 +177,14 @@ class Planner:
             for node in sorted(nodes):
                 planned[node] = self._plan_and_enter(self._find_task(snapshot, node), name, ctx)
 
-        last_stops = pool_state.last_pass.stops
+        last_stops = pool_state.stops
         if {last_stops[1], planned_in.closed} != {ctx.closed}:
             # A failed node may be tried again by now, and then halts the pool no more.
             plan_again((pool_state.under_way | pool_state.contested) - pool_state.cordoned, ctx)
             ctx = self._narrow_context(ctx, snapshot, name)
         stops = ctx.is_halted, ctx.closed
         if {last_stops, (planned_in.is_halted, planned_in.closed)} != {stops}:
-            pool_state.last_pass = replace(pool_state.last_pass, stops=stops)
+            pool_state.stops = stops
             plan_again(pool_state.cordoned, ctx)
         for node, plan in sorted(planned.items()):
             if plan is not None:
@@ -214,15 +215,8 @@ class Planner:
     def _plan_and_enter(
         self, task: Task, name: str, ctx: ReconcileContext, service: Service | None = None
     ) -> NodePlan | None:
-        """Plan a node, and enter its plan; without `service` it is in service as it was before."""
-        pool_state, pool = self._pool_state(name), self._pools.get(name)
-        if service is None:
-            service = pool_state.members.get(task.context.name, UNKNOWN).service
-        plan = self._plan(task, pool, ctx)
-        if plan is None:
-            self._withdraw(pool_state, task.context.name, service)
-        else:
-            self._enter(pool_state, pool, task, plan, ctx, service)
+        plan = self._plan(task, self._pools.get(name), ctx)
+        self._enter(name, task, plan, ctx, service)
         return plan
 
     # Which starts are admitted.
@@ -234,84 +228,81 @@ class Planner:
         snapshot: ClusterSnapshot,
         ctx: ReconcileContext,
     ) -> Iterator[NodeDecision]:
-        pool_state, pool = self.pool_states[name], self._pools.get(name)
-        releasing = self.releases.count(name)
-        shared = find_shared_refusals(pool, pool_state, releasing)
-        # Each node out of service has an answer of its own, which the counts decide; all other
-        # nodes share one.
-        progress = count_progress(pool, pool_state, releasing)
-        last = pool_state.last_pass
-        moved = shared != last.refusals or progress != last.progress
-        own = {*planned, *(pool_state.list_queued_out_of_service() if moved else ())}
-        queued = pool_state.queued if shared != last.refusals else pool_state.queued & own
+        """Begin the queued nodes that may start, in their order, and show the others why not."""
+        pool_state = self.pool_states[name]
+        answers = self._answer(name)
+        admitted = [
+            (node in snapshot.refusals, node, request)
+            for request, refusal in answers.items()
+            if refusal is None and not request.needs_place
+            for node in pool_state.queue[request]
+        ]
         # A node that the API server refuses goes last: it would take all others' turn for ever.
-        for node in sorted(queued, key=lambda name: (name in snapshot.refusals, name)):
-            if node not in own and shared == last.refusals:
-                continue
-            self.seen.add(node)
-            plan, refusal = pool_state.plan_of(node), None
-            is_leaving = node in self.releases
-            # A node whose cordon is being written has been admitted already.
-            if node not in snapshot.starting:
-                refusal = find_refusal_of(plan, pool, pool_state, releasing, is_leaving=is_leaving)
-                # A node that is cordoned already needs no further place.
-                under_way = plan.facts.under_way
-                if refusal is None and plan.initializes and not (under_way or is_leaving):
-                    pool_state.join_queue.wait(node)
-                    continue
-            pool_state.join_queue.leave(node)
+        for _, node, request in sorted(admitted):
+            if answers[request] is None:
+                yield from self._begin(name, node, planned, snapshot, ctx)
+                answers |= self._answer(name)
+        if pool_state.answers is None:
+            pool_state.answers = {}
+        for request, refusal in self._answer(name).items():
             if refusal is not None:
-                plan = self._keep_waiting(name, plan, refusal)
-                if node in planned or plan.action is not None:
-                    yield NodeDecision(name, plan)
-            elif started := self._begin(name, node, planned, snapshot, ctx):
-                if started.uses_budget:
-                    pool_state.take_out_of_service(node)
-                    shared = find_shared_refusals(pool, pool_state, releasing)
-                yield NodeDecision(name, started)
-        progress = count_progress(pool, pool_state, releasing)
-        pool_state.last_pass = replace(pool_state.last_pass, refusals=shared, progress=progress)
+                yield from self._refuse(name, request, refusal, planned)
+            elif not pool_state.is_ready(request):
+                pool_state.answers[request] = None
+
+    def _answer(self, name: str) -> dict[StartRequest, Cause | None]:
+        """Answer each request of the pool's queue."""
+        pool_state, pool = self.pool_states[name], self._pools.get(name)
+        gives_back, releasing = pool is None or pool.deleting, self.releases.count(name)
+        progress = pool_state.count_progress(gives_back=gives_back, releasing=releasing)
+        return {
+            request: request.find_refusal(pool, progress, pool_state.windows)
+            for request in pool_state.queue
+        }
+
+    def _refuse(
+        self, name: str, request: StartRequest, refusal: Cause, planned: _Plans
+    ) -> Iterator[NodeDecision]:
+        """Show why the nodes of a request wait: all of them where that is new."""
+        pool_state = self.pool_states[name]
+        assert pool_state.answers is not None
+        is_new = pool_state.answers.get(request) != refusal
+        pool_state.answers[request] = refusal
+        nodes = pool_state.queue[request]
+        for node in sorted(nodes if is_new else nodes & planned.keys()):
+            self.seen.add(node)
+            plan = replace(pool_state.plan_of(node), refusal=refusal)
+            pool_state.show(plan)
+            if node in planned or plan.action is not None:
+                yield NodeDecision(name, plan)
 
     def _admit_joins(
         self, planned: Mapping[str, _Plans], snapshot: ClusterSnapshot, ctx: ReconcileContext
     ) -> Iterator[NodeDecision]:
-        """Give free places to nodes that join, over all pools, and yield the rest's wait once.
+        """Give free places to nodes that join, over all pools, and show the rest why they wait.
 
         Where no place is free, the cost does not depend on how many nodes wait.
         """
-        waiting = {name: each for name, each in self.pool_states.items() if each.join_queue.waiting}
+        waiting = {name: each for name, each in self.pool_states.items() if each.list_ready()}
         while name := self._find_next_join(waiting):
             pool_state = waiting[name]
+            ready = (pool_state.queue[request] for request in pool_state.list_ready())
             # A node that the API server refuses goes last.
-            node = min(pool_state.join_queue.waiting, key=lambda n: (n in snapshot.refusals, n))
-            pool_state.join_queue.leave(node)
-            pool_state.serve(node, joins=True)
-            self.seen.add(node)
+            node = min(chain.from_iterable(ready), key=lambda n: (n in snapshot.refusals, n))
             narrowed = self._narrow_context(ctx, snapshot, name)
-            started = self._begin(name, node, planned.get(name, {}), snapshot, narrowed)
-            if started is None or started.started is None:
-                pool_state.serve(node, joins=False)
-            if started is not None:
-                yield NodeDecision(name, started)
+            yield from self._begin(name, node, planned.get(name, {}), snapshot, narrowed)
         for name, pool_state in waiting.items():
             refusal = refuse_join(name, self._max_joins)
-            for node in sorted(pool_state.join_queue.arrived):
-                plan = self._keep_waiting(name, pool_state.plan_of(node), refusal)
-                yield NodeDecision(name, plan)
-            pool_state.join_queue.arrived.clear()
+            for request in pool_state.list_ready():
+                yield from self._refuse(name, request, refusal, planned.get(name, {}))
 
     def _find_next_join(self, waiting: Mapping[str, PoolPlans]) -> str:
         """Return which pool gives the next place to a node that joins; empty where none does."""
-        joins = {name: each.sums.joins for name, each in waiting.items() if each.join_queue.waiting}
+        joins = {name: each.sums.joins for name, each in waiting.items() if each.list_ready()}
         if not joins:
             return ""
         every = [each.sums.joins for each in self.pool_states.values()]
         return find_next(joins, every, self._max_joins)
-
-    def _keep_waiting(self, name: str, plan: NodePlan, refusal: Cause) -> NodePlan:
-        plan = replace(plan, refusal=refusal)
-        self.pool_states[name].show(plan)
-        return plan
 
     def _begin(
         self,
@@ -320,20 +311,17 @@ class Planner:
         planned: _Plans,
         snapshot: ClusterSnapshot,
         ctx: ReconcileContext,
-    ) -> NodePlan | None:
-        """Begin the change of a node that was admitted; None where the node needs nothing more."""
-        pool_state, pool = self.pool_states[name], self._pools.get(name)
-        task = self._find_task(snapshot, node)
-        started = planned[node] if node in planned else self._plan(task, pool, ctx)
-        service = pool_state.members.get(node, UNKNOWN).service
-        if started is None:
-            self._withdraw(pool_state, node, service)
-            return None
-        if started.verdict.start is not None:
+    ) -> Iterator[NodeDecision]:
+        """Begin the change of a node that was admitted, unless it needs nothing more."""
+        task, pool = self._find_task(snapshot, node), self._pools.get(name)
+        plan = planned[node] if node in planned else self._plan(task, pool, ctx)
+        if plan is not None and plan.verdict.start is not None:
             # What a pool holds up has no start, or is refused one.
-            started = hold(Proposal(started.begin(), task.context, None, ctx))
-        self._enter(pool_state, pool, task, started, ctx, service)
-        return started
+            plan = hold(Proposal(plan.begin(), task.context, None, ctx))
+        self.seen.add(node)
+        self._enter(name, task, plan, ctx)
+        if plan is not None:
+            yield NodeDecision(name, plan)
 
     def _judge_service(self, context: NodeContext, name: str) -> Service:
         """Judge whether a node is in service, in its change, or joining its pool."""
@@ -355,51 +343,72 @@ class Planner:
         took = pool_state.members.get(plan.node, UNKNOWN).took_seconds
         pool_state.put(plan.node, Member(plan, took_seconds=took))
 
-    def _withdraw(self, pool_state: PoolPlans, node: str, service: Service) -> None:
-        """Show no plan of a node for which nothing is planned any more."""
-        member = pool_state.members.get(node, UNKNOWN)
-        pool_state.put(node, replace(member, plan=None, service=service))
-
     def _find_task(self, snapshot: ClusterSnapshot, node: str) -> Task:
         return Task(build_node_context(snapshot, node), node not in self.releases)
 
     def _enter(
         self,
-        pool_state: PoolPlans,
-        pool: Pool | None,
+        name: str,
         task: Task,
-        plan: NodePlan,
+        plan: NodePlan | None,
         ctx: ReconcileContext,
-        service: Service,
+        service: Service | None = None,
     ) -> None:
-        plan, name = plan.keep(), plan.node
+        """Enter the plan of a node; without `service` it is in service as it was before."""
+        pool_state, pool, node = self._pool_state(name), self._pools.get(name), task.context.name
+        member = pool_state.members.get(node, UNKNOWN)
+        service = service or member.service
+        if plan is None:
+            pool_state.put(node, replace(member, plan=None, service=service, request=None))
+            return
+        plan = plan.keep()
         if plan.requeue_after is not None:
-            self._requeue.set(name, ctx.now + min(plan.requeue_after, LONGEST_WAIT))
-        member = pool_state.members.get(name, UNKNOWN)
+            self._requeue.set(node, ctx.now + min(plan.requeue_after, LONGEST_WAIT))
+        if plan.uses_budget:
+            # What has just begun, or an eviction, is on no record of the node.
+            service = replace(service, is_unavailable=True, is_changing=True)
+        elif plan.started is not None and plan.initializes:
+            service = replace(service, joins=True)
+        request = self._request(plan, task, service)
         if not task.is_member:
             # A node that is just being released is not reported; one that can't leave is.
             leaves = plan.state is NodeState.UPDATING and not (pool is not None and pool.deleting)
-            shown = None if leaves else plan
+            shown, request = (None, None) if leaves else (plan, request)
             took, end = member.took_seconds, member.join_end
-            pool_state.put(name, Member(shown, service, took_seconds=took, join_end=end))
+            gone = Member(shown, service, request=request, took_seconds=took, join_end=end)
+            pool_state.put(node, gone)
             return
         assert pool is not None
         applied = task.context.seen.records.applied
-        if plan.facts.uses_budget:
-            # The eviction began earlier, and nothing on the node records that.
-            service = replace(service, is_unavailable=True, is_changing=True)
         labels = task.find_labels(plan)
         pool_state.put(
-            name,
+            node,
             Member(
                 plan,
                 service,
                 task.measure(plan, pool),
                 combine(labels, self._published_keys) if labels is not None else None,
+                request,
                 observe_isolation(task.context.seen),
                 applied.took_seconds if applied is not None else None,
                 read_end(task.context, pool),
             ),
+        )
+
+    @staticmethod
+    def _request(plan: NodePlan, task: Task, service: Service) -> StartRequest | None:
+        """Return how the node waits for its start; None where its plan has none."""
+        if plan.verdict.start is None:
+            return None
+        context = task.context
+        return StartRequest(
+            plan.kind,
+            plan.initializes,
+            is_leaving=not task.is_member,
+            under_way=plan.facts.under_way,
+            is_unavailable=service.is_unavailable,
+            is_changing=service.is_changing,
+            is_admitted=context.is_starting or context.is_join_starting,
         )
 
     # The plan of one node.

@@ -11,7 +11,8 @@ from gpushare.core.capacity.node_capacity import NodeCapacity
 from gpushare.core.capacity.node_labels import Combination
 from gpushare.core.cause import Cause
 from gpushare.core.planner.chunked_fold import ChunkedFold
-from gpushare.core.planner.joins import NO_JOINS, JoinEnd, JoinQueue, JoinSums, count_join
+from gpushare.core.planner.joins import NO_JOINS, JoinEnd, JoinSums, count_join
+from gpushare.core.planner.starts import StartRequest
 from gpushare.core.rollout.budget import RolloutProgress
 from gpushare.core.rollout.change_kinds import ChangeKind
 from gpushare.core.rollout.window_state import WindowState
@@ -50,6 +51,8 @@ class Member:
     """None for a node that does not belong to the pool."""
     labels: Combination | None = None
     """Published labels; None for a node that takes no pods of the pool."""
+    request: StartRequest | None = None
+    """How the node waits for its start; None where it does not."""
     isolation: NodeIsolation = NOTHING_SHARED
     took_seconds: float | None = None
     """Seconds that the last change took from its labels on."""
@@ -110,20 +113,8 @@ def count_member(node: str, member: Member) -> Sums:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LastPass:
-    """The answers of the last pass, which need not be asked for again while they stay the same."""
-
-    stops: tuple[bool, Cause | None] = (False, None)
-    """Whether the pool was halted, and what closed it, when cordoned nodes were last planned."""
-    refusals: tuple[Cause | None, ...] | None = None
-    """Why queued nodes in service may not start (`find_shared_refusals`); None before any pass."""
-    progress: RolloutProgress | None = None
-    """The rollout's progress, which decides about queued nodes out of service."""
-
-
 class PoolPlans:
-    """The plans of one pool's nodes, by node, with the windows' state and what the last pass left.
+    """The plans of one pool's nodes, by node, with the windows' state and the last pass's answers.
 
     An attribute that adds the plans up is computed when it is asked for after a change, by a plain
     fold. `sums` alone, which each pass asks for, is kept up to date chunk by chunk.
@@ -132,12 +123,16 @@ class PoolPlans:
     def __init__(self, moved: Mapping[str, Reason | None] | None = None) -> None:
         self.members: dict[str, Member] = {}
         self._fold = ChunkedFold(Sums(), Sums.add)
-        self.queued: set[str] = set()
+        self.queue: dict[StartRequest, set[str]] = {}
         """Nodes that wait until their start is admitted."""
-        self.join_queue = JoinQueue()
+        self.answers: dict[StartRequest, Cause | None] | None = None
+        """Why the nodes of each request wait, as their plans show it; None for those that wait for
+        nothing but a place to join. None before any pass."""
+        self.stops: tuple[bool, Cause | None] = (False, None)
+        """Whether the pool was halted, and what closed it, when its cordoned nodes were planned.
+        """
         self.windows: WindowState | None = None
         """The state of the pool's windows, freezes and contests; None where there are none."""
-        self.last_pass = LastPass()
         self.moved = dict(moved or {})
         """Nodes whose plan changed since `take_waits`, each with the reason last counted."""
         self.is_stale = True
@@ -152,20 +147,24 @@ class PoolPlans:
         self.members[node] = member
         self._fold.put(node, count_member(node, member))
         self._note(node, old, member)
-        start = member.plan.verdict.start if member.plan is not None else None
-        if start is not None:
-            self.queued.add(node)
-        else:
-            self.queued.discard(node)
-            self.join_queue.leave(node)
+        if old.request != member.request:
+            self._leave_queue(node, old)
+            if member.request is not None:
+                self.queue.setdefault(member.request, set()).add(node)
 
     def forget(self, node: str) -> None:
         """Remove a node that no longer concerns the pool."""
         if (old := self.members.pop(node, None)) is not None:
             self._fold.remove(node)
             self._note(node, old, UNKNOWN)
-        self.queued.discard(node)
-        self.join_queue.leave(node)
+            self._leave_queue(node, old)
+
+    def _leave_queue(self, node: str, member: Member) -> None:
+        if member.request is not None:
+            nodes = self.queue[member.request]
+            nodes.discard(node)
+            if not nodes:
+                del self.queue[member.request]
 
     def plan_of(self, node: str) -> NodePlan:
         """Return the plan of a node that has one."""
@@ -177,22 +176,16 @@ class PoolPlans:
         """Replace the plan of a node, about which nothing else has changed."""
         self.put(plan.node, replace(self.members.get(plan.node, UNKNOWN), plan=plan))
 
-    def serve(self, node: str, **service: bool) -> None:
-        """Count the node as in or out of service."""
-        member = self.members.get(node, UNKNOWN)
-        self.put(node, replace(member, service=replace(member.service, **service)))
+    def is_ready(self, request: StartRequest) -> bool:
+        """Return whether the nodes of `request` wait for nothing but a place to join."""
+        if not request.needs_place or self.answers is None or request not in self.answers:
+            return False
+        answer = self.answers[request]
+        return answer is None or answer.reason is Reason.WAITING_FOR_JOINS
 
-    def list_queued_out_of_service(self) -> list[str]:
-        """List the queued nodes that are out of service, or whose failed change is under way."""
-        return [
-            node
-            for node in self.queued
-            if self.members[node].service.is_unavailable or self.plan_of(node).facts.under_way
-        ]
-
-    def take_out_of_service(self, node: str) -> None:
-        """Count the node as taken out of service by its pool."""
-        self.serve(node, is_unavailable=True, is_changing=True)
+    def list_ready(self) -> list[StartRequest]:
+        """List the requests of nodes that wait for nothing but a place to join."""
+        return [request for request in self.queue if self.is_ready(request)]
 
     def start_over(self) -> "PoolPlans":
         """Return empty plans that do not count reasons again which were counted already."""
@@ -216,6 +209,22 @@ class PoolPlans:
         stale = _FOLDS if old.took_seconds != new.took_seconds else _FOLDS - _OF_DURATIONS
         for name in stale & self.__dict__.keys():
             del self.__dict__[name]
+
+    def count_progress(self, *, gives_back: bool, releasing: int) -> RolloutProgress:
+        """Count the progress of the rollout.
+
+        A pool that gives its nodes back must still release `releasing` nodes.
+        """
+        sums, halt = self.sums, self.halt
+        return RolloutProgress(
+            total=releasing if gives_back else sums.total,
+            unavailable=sums.unavailable,
+            changing=sums.changing,
+            verified=sums.verified,
+            halted_by=halt.message if halt is not None else "",
+            resumes=halt is not None and halt.resumes,
+            joins_halted_by=sums.joins.halted_by,
+        )
 
     # Folds.
 
@@ -279,8 +288,8 @@ class PoolPlans:
 
     @cached_property
     def queued_reasons(self) -> set[Reason]:
-        """Reasons for which `queued` nodes wait."""
-        return {self.plan_of(node).reason for node in self.queued}
+        """Reasons for which nodes wait for their start."""
+        return {self.plan_of(node).reason for nodes in self.queue.values() for node in nodes}
 
     @cached_property
     def contested(self) -> set[str]:

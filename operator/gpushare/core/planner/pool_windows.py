@@ -21,7 +21,7 @@ def refresh_windows(
     """Judge the windows of a pool again, where the result may have changed by now."""
     before = pool_state.windows
     # A pool without windows gets none as time passes; a pool that changed has a new state.
-    if pool is None or (before is None and pool_state.last_pass.refusals is not None):
+    if pool is None or (before is None and pool_state.answers is not None):
         return
     needed = timedelta()
     if pool.spec.rollout.windows:
@@ -39,7 +39,7 @@ def list_due(pool_states: dict[str, PoolPlans], now: datetime) -> Iterator[str]:
     """Yield the names of pools whose windows must be judged again, or were never judged."""
     for name, each in pool_states.items():
         is_due = each.windows is not None and not each.windows.is_current(now)
-        if is_due or each.last_pass.refusals is None:
+        if is_due or each.answers is None:
             yield name
 
 

@@ -1,64 +1,57 @@
-"""Judges which of a pool's queued nodes may start, by the state of all of its nodes."""
+"""Judges which of a pool's queued nodes may start: nodes with equal requests share one answer."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from gpushare.api.pool import Pool
 from gpushare.core.cause import Cause
-from gpushare.core.planner.pool_plans import UNKNOWN, PoolPlans
 from gpushare.core.rollout.budget import RolloutProgress, find_start_refusal
-from gpushare.core.snapshot.actions import NodePlan
+from gpushare.core.rollout.change_kinds import ChangeKind
+from gpushare.core.rollout.window_state import WindowState
 
 
-def count_progress(
-    pool: Pool | None, pool_state: PoolPlans, releasing: int, node: str = ""
-) -> RolloutProgress:
-    """Count the progress of the rollout, without the budget that `node` uses.
+class StartRequest(NamedTuple):
+    """All that the answer to a queued node depends on, beside the sums and windows of its pool."""
 
-    `releasing` is how many nodes the pool must still give back.
-    """
-    gives_back = pool is None or pool.deleting
-    sums, halt = pool_state.sums, pool_state.halt
-    own = pool_state.members.get(node, UNKNOWN).service
-    return RolloutProgress(
-        total=releasing if gives_back else sums.total,
-        unavailable=sums.unavailable - own.is_unavailable,
-        changing=sums.changing - own.is_changing,
-        verified=sums.verified,
-        halted_by=halt.message if halt is not None else "",
-        resumes=halt is not None and halt.resumes,
-        joins_halted_by=sums.joins.halted_by,
-    )
+    kind: ChangeKind | None
+    """The change that needs approval; None where none does."""
+    initializes: bool
+    is_leaving: bool
+    under_way: bool
+    """The node is out of service already, for a change that failed."""
+    is_unavailable: bool
+    is_changing: bool
+    is_admitted: bool
+    """It was admitted before: its cordon is being written."""
 
+    @property
+    def needs_place(self) -> bool:
+        """Whether the node begins to join: then it needs one of the places of all pools, too."""
+        return self.initializes and not (self.under_way or self.is_leaving or self.is_admitted)
 
-def find_shared_refusals(
-    pool: Pool | None, pool_state: PoolPlans, releasing: int
-) -> tuple[Cause | None, ...]:
-    """Return why one more node in service, and one that joins, may not start, and the windows'
-    refusal, all without regard to approval.
+    def find_refusal(
+        self, pool: Pool | None, progress: RolloutProgress, windows: WindowState | None
+    ) -> Cause | None:
+        """Find why a node may not start; None where it may.
 
-    While all three stay the same, nodes that wait need not be judged again.
-    """
-    progress = count_progress(pool, pool_state, releasing)
-    in_service, joins = (find_start_refusal(pool, progress, initializes=i) for i in (False, True))
-    return in_service, joins, pool_state.refusal
-
-
-def find_refusal_of(
-    plan: NodePlan, pool: Pool | None, pool_state: PoolPlans, releasing: int, *, is_leaving: bool
-) -> Cause | None:
-    """Find why the queued node of `plan` may not start; None where it may.
-
-    The budget that the node uses itself does not count. A node that is out of service already, for
-    a change that failed, needs no more: nodes that failed together must not wait for each other.
-    """
-    progress = count_progress(pool, pool_state, releasing, plan.node)
-    if plan.facts.under_way:
-        progress = replace(progress, unavailable=0, changing=0, joins_halted_by="")
-    return find_start_refusal(
-        pool,
-        progress,
-        plan.kind,
-        initializes=plan.initializes,
-        is_given_back=is_leaving,
-        windows=pool_state.windows,
-    )
+        The budget that the node uses itself does not count. A node that is out of service already
+        needs no more: nodes that failed together must not wait for each other.
+        """
+        if self.is_admitted:
+            return None
+        if self.under_way:
+            rest = replace(progress, unavailable=0, changing=0, joins_halted_by="")
+        else:
+            rest = replace(
+                progress,
+                unavailable=progress.unavailable - self.is_unavailable,
+                changing=progress.changing - self.is_changing,
+            )
+        return find_start_refusal(
+            pool,
+            rest,
+            self.kind,
+            initializes=self.initializes,
+            is_given_back=self.is_leaving,
+            windows=windows,
+        )
