@@ -21,8 +21,7 @@ from gpushare.api.pruned.fields import GPU_PREFIXES, KEPT
 from gpushare.api.pruned.keep import Items, Shape
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.main import app
-from gpushare.core.nodechange.reconcile_node import AT_REST
-from gpushare.core.nodechange.state_machine import DEADLINE, MACHINE
+from gpushare.core.nodechange.state_machine import AT_REST, DEADLINE, MACHINE
 from gpushare.core.planner.holds import HOLDS
 from gpushare.editions.edition import Mode, Outcome
 from gpushare.editions.registry import EDITIONS, MODES, UNKNOWN_STEPS, get_mode
@@ -178,16 +177,12 @@ def _list_metrics(families: Iterable[Family]) -> Iterator[str]:
 
 
 def _list_rules() -> Iterator[str]:
-    for phase in (*MACHINE, DEADLINE):
+    for phase in (*MACHINE, DEADLINE, AT_REST, HOLDS):
         yield f"\n**{phase.name}.** {phase.summary}\n\n"
         yield "| rule | what it does, and when | leads to |\n|---|---|---|\n"
         for rule in phase.rules:
             name = f"{rule.name} †" if rule.has_deadline else rule.name
             yield f"| {name} | {rule.summary} | {', '.join(rule.leads_to)} |\n"
-    yield "\n**At rest, and before anything is done.** Asked in this order, whatever the phase.\n\n"
-    yield "| rule | what it does, and when |\n|---|---|\n"
-    for name, decide in (*AT_REST, *HOLDS):
-        yield f"| {name} | {(decide.__doc__ or '').strip().splitlines()[0]} |\n"
 
 
 def _draw_phases() -> Iterator[str]:

@@ -12,7 +12,6 @@ from gpushare.analysis.program_name import name_command
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
-from gpushare.core.nodechange.phases.failed import describe_failure
 from gpushare.core.ownership.claims import decide_claim, find_owner
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.record import RecordError
@@ -164,7 +163,7 @@ def judge_node_retry(node: Node, pool: Pool, now: str) -> RequestedValue:
     records = parse_records(node)
     failure, drift = records.failure, records.drift
     if failure is not None:
-        about = describe_failure(node.name, failure)
+        about = failure.describe(node.name)
         is_current = failure.attempt == build_attempt(pool, node.retry)
         return RequestedValue(now if is_current else "", about)
     claim = build_claim(pool).spec

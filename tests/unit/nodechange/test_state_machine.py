@@ -14,7 +14,8 @@ from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.cause import Cause
 from gpushare.core.nodechange.member_step import MemberStep
-from gpushare.core.nodechange.state_machine import MACHINE, Phase, find_rule
+from gpushare.core.nodechange.rule import Phase
+from gpushare.core.nodechange.state_machine import MACHINE, find_rule
 from gpushare.core.ownership.drift import WRITES_PER_PACE
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.drift_record import Drift, DriftRevert

@@ -8,14 +8,8 @@ import pytest
 
 from gpushare.core.nodechange import reconcile_node, releasing
 from gpushare.core.nodechange.member_step import MemberStep
-from gpushare.core.nodechange.state_machine import (
-    MACHINE,
-    Found,
-    Phase,
-    Rule,
-    find_labelled_rule,
-    find_rule,
-)
+from gpushare.core.nodechange.rule import Phase, Rule
+from gpushare.core.nodechange.state_machine import MACHINE, Found, find_labelled_rule, find_rule
 from gpushare.core.nodechange.step import Step
 
 RuleOf = tuple[Phase[Any], Rule[Any]]

@@ -4,7 +4,7 @@ A failure is recorded on the node, so that it survives a restart of the operator
 until a new attempt: a changed spec, or a user's retry annotation.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -101,7 +101,13 @@ def restart_deadline(progress: Progress) -> Verdict | None:
     if not (progress.is_running and (progress.is_ahead or is_missed)):
         return None
     action = step.write_change("the deadline starts again", labelled_at=step.ctx.now)
-    return replace(proposed, action=action)
+    return Verdict(
+        proposed.state,
+        proposed.reason,
+        proposed.message,
+        action,
+        requeue_after=proposed.requeue_after,
+    )
 
 
 def time_out(progress: Progress) -> Verdict | None:

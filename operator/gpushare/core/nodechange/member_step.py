@@ -22,7 +22,7 @@ from gpushare.core.records.change_record import Change
 from gpushare.core.records.drift_record import Drift
 from gpushare.core.rollout.change_kinds import ChangeKind
 from gpushare.core.rollout.window_state import lift_if_started
-from gpushare.core.snapshot.actions import Action, NodeState, PendingChange, Start, Verdict
+from gpushare.core.snapshot.actions import Action, Halt, NodeState, PendingChange, Start, Verdict
 from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Outcome, Transition
@@ -49,6 +49,16 @@ class MemberStep(Step):
         change = self.seen.records.change
         has_failed = change is not None and change.is_under_way and change.failure is not None
         return change if has_failed else None
+
+    @cached_property
+    def halt(self) -> Halt | None:
+        """The failure that the records have in the present attempt; a node that joins, which fails
+        alone, halts no pool."""
+        change, failure = self.seen.records.change, self.seen.records.failure
+        joins = change is not None and change.is_under_way and change.initializing
+        if joins or failure is None or failure.attempt != self.policy.attempt:
+            return None
+        return Halt(failure.describe(self.seen.node.name))
 
     @cached_property
     def window_refusal(self) -> Cause | None:

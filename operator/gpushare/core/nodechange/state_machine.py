@@ -21,11 +21,11 @@ failed change leaves the node cordoned. WholeCard and Restore complete a labelle
 ones gone (deviceplugin/verification.py).
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any
 
-from gpushare.core.nodechange import deadline
+from gpushare.core.nodechange import at_rest, deadline
+from gpushare.core.nodechange.at_rest import AtRest
 from gpushare.core.nodechange.deadline import Progress
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases import (
@@ -37,41 +37,10 @@ from gpushare.core.nodechange.phases import (
     teardown,
 )
 from gpushare.core.nodechange.phases.failed import FailedStep
+from gpushare.core.nodechange.rule import Phase, Rule, find_first
 from gpushare.core.nodechange.step import Step
-from gpushare.core.snapshot.actions import NO_FACTS, NodeFacts, NodeState, Verdict
+from gpushare.core.snapshot.actions import NodeFacts, NodeState, Verdict
 from gpushare.names import Reason
-
-S = TypeVar("S")
-
-
-@dataclass(frozen=True, slots=True)
-class Rule(Generic[S]):
-    """A rule of a phase; the first line of `decide`'s docstring says what it does, and when."""
-
-    name: str
-    decide: Callable[[S], Verdict | None]
-    """Return the verdict about a node; None where the rule does not apply."""
-    leads_to: tuple[str, ...] = ()
-    """Names of the phases that the node can enter by this rule, besides its present phase, and
-    Failed by a deadline; only documentation and tests read them."""
-    has_deadline: bool = False
-    """Whether the change fails when the rule's step takes too long (`DEADLINE`)."""
-    shows_conflicts: bool = False
-    """Whether the plan names the managers that keep writing the node's labels; from Labelled on it
-    does where the rule reports the conflict."""
-
-    @property
-    def summary(self) -> str:
-        return (self.decide.__doc__ or "").strip().splitlines()[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Phase(Generic[S]):
-    """A phase of a node's change, with its rules in the order in which they are tried."""
-
-    name: str
-    summary: str
-    rules: tuple[Rule[S], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +54,6 @@ class Found:
 
     def __str__(self) -> str:
         return f"{self.phase.name}: {self.rule.name}"
-
-
-def _find_rule(rules: Iterable[Rule[S]], step: S) -> tuple[Rule[S], Verdict]:
-    for rule in rules:
-        if (verdict := rule.decide(step)) is not None:
-            return rule, verdict
-    raise AssertionError("no rule applies; the last rule of a phase must always apply")
 
 
 TO_POOLS_MODE: tuple[Rule[MemberStep], ...] = tuple(
@@ -223,7 +185,7 @@ def _follow(step: FailedStep) -> Verdict | None:
     """Apply Stable's rules from mode-in-force on, if the pool has come to want another mode."""
     if not step.is_superseded:
         return None
-    return failed.follow(step, _find_rule(TO_POOLS_MODE, step.member)[1])
+    return failed.follow(step, find_first(TO_POOLS_MODE, step.member)[1])
 
 
 FAILED: Phase[FailedStep] = Phase(
@@ -239,26 +201,46 @@ FAILED: Phase[FailedStep] = Phase(
         Rule("stays-failed", failed.stay, shows_conflicts=True),
     ),
 )
+AT_REST: Phase[AtRest] = Phase(
+    "At rest",
+    "Asked, in each phase, where the rule that applies has no action now.",
+    (
+        Rule("module-noted", at_rest.note_module),
+        Rule("evict-stale-pods", at_rest.evict_stale_pods),
+        Rule("nothing-else", at_rest.rest),
+    ),
+)
 MACHINE: tuple[Phase[Any], ...] = (STABLE, CORDONED, *_CHANGING.values(), FAILED)
 
 
 def find_rule(step: MemberStep) -> Found:
     """Find the rule that applies to a member of a pool."""
+    found = _find_rule_of_phase(step)
+    if found.verdict.action is not None:
+        return found
+    rule, verdict = AT_REST.decide(AtRest(step, found.verdict))
+    return found if verdict is found.verdict else replace(found, rule=rule, verdict=verdict)
+
+
+def _find_rule_of_phase(step: MemberStep) -> Found:
     change = step.seen.records.change
     if change is None or not change.is_under_way:
-        rule, verdict = _find_rule(STABLE.rules, step)
-        facts = NO_FACTS
+        rule, verdict = STABLE.decide(step)
+        applied = step.seen.records.applied
+        is_proved = applied is not None and applied.from_mode is not None and step.halt is None
+        facts = NodeFacts(verified=is_proved and verdict.state is NodeState.READY)
         if rule.shows_conflicts and step.drift.conflicts:
-            facts = NodeFacts(conflicts=step.drift.conflicts, requeue_after=step.drift.calm_after)
+            conflicts, calm_after = step.drift.conflicts, step.drift.calm_after
+            facts = replace(facts, conflicts=conflicts, requeue_after=calm_after)
         return Found(STABLE, rule, verdict, facts)
     facts = NodeFacts(under_way=True)
     if not change.is_labelled:
-        return Found(CORDONED, *_find_rule(CORDONED.rules, step), facts)
+        return Found(CORDONED, *CORDONED.decide(step), facts)
     if change.failure is None:
         return find_labelled_rule(step)
-    _, verdict = _find_rule(_CHANGING[change.phase].rules, step)
+    _, verdict = _CHANGING[change.phase].decide(step)
     in_conflict = verdict.reason is Reason.LABEL_CONFLICT
-    of_failed, verdict = _find_rule(FAILED.rules, FailedStep(step, change.failure, verdict))
+    of_failed, verdict = FAILED.decide(FailedStep(step, change.failure, verdict))
     if of_failed.shows_conflicts and in_conflict:
         facts = NodeFacts(conflicts=step.change_drift.conflicts, under_way=True)
     return Found(FAILED, of_failed, verdict, facts)
@@ -267,13 +249,13 @@ def find_rule(step: MemberStep) -> Found:
 def find_labelled_rule(step: Step) -> Found:
     """Find the rule that applies to a node whose change is labelled and has not failed."""
     phase = _CHANGING[step.change.phase]
-    rule, verdict = _find_rule(phase.rules, step)
+    rule, verdict = phase.decide(step)
     in_conflict = verdict.reason is Reason.LABEL_CONFLICT
     conflicts = step.change_drift.conflicts if in_conflict else ()
     if not rule.has_deadline:
         return Found(phase, rule, verdict, NodeFacts(conflicts=conflicts, under_way=True))
     progress = Progress(step, verdict)
-    judged, verdict = _find_rule(DEADLINE.rules, progress)
+    judged, verdict = DEADLINE.decide(progress)
     ends = NodeFacts(
         # A failure has its own message, which names the conflict that led to it.
         conflicts=conflicts if verdict.state is not NodeState.FAILED else (),

@@ -4,13 +4,14 @@ The pool only observes, is paused or contested, the API server refuses the write
 under way, or another pool has the node.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.core.cause import Cause
-from gpushare.core.snapshot.actions import ApplyNode, NodePlan, NodeState, Verdict
+from gpushare.core.nodechange.rule import Phase, Rule
+from gpushare.core.snapshot.actions import Action, ApplyNode, NodePlan, NodeState, Start, Verdict
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.node import ReconcileContext
 from gpushare.core.snapshot.plugin_reading import describe_unknown
@@ -38,6 +39,20 @@ class Proposal:
     def does_something(self) -> bool:
         """Whether something would be done, now or once a start is admitted."""
         return self.plan.verdict.action is not None or self.plan.verdict.start is not None
+
+    def withhold(
+        self,
+        state: NodeState,
+        reason: Reason,
+        message: str,
+        *,
+        action: Action | None = None,
+        start: Start | None = None,
+        requeue_after: timedelta | None = None,
+    ) -> Verdict:
+        """Return the verdict of a node that still needs its change, or has still failed."""
+        own = self.plan.verdict
+        return Verdict(state, reason, message, action, start, requeue_after, own.pending, own.halt)
 
     @property
     def finishes(self) -> bool:
@@ -69,18 +84,21 @@ def wait_for_contest(proposal: Proposal) -> Verdict | None:
         # No user is asked to prepare a change for a value that may be gone in a moment.
         is_blocked = verdict.state is NodeState.BLOCKED
         state = NodeState.WAITING if is_blocked else verdict.state
-        return replace(verdict, state=state, reason=contest.reason, message=contest.message)
+        requeue_after = verdict.requeue_after
+        return proposal.withhold(
+            state, contest.reason, contest.message, requeue_after=requeue_after
+        )
     if proposal.finishes:
         return None
     # A start is refused later, as by a freeze; a write without a start has to wait here.
     until, now = proposal.ctx.closed_until, proposal.ctx.now
     waits = (verdict.requeue_after, until - now if until is not None else None)
     is_shown = verdict.state not in (NodeState.BLOCKED, NodeState.FAILED)
-    return replace(
-        verdict,
-        reason=contest.reason if is_shown else verdict.reason,
-        message=verdict.message if verdict.state is NodeState.BLOCKED else contest.message,
-        action=None,
+    return proposal.withhold(
+        verdict.state,
+        contest.reason if is_shown else verdict.reason,
+        verdict.message if verdict.state is NodeState.BLOCKED else contest.message,
+        start=verdict.start,
         requeue_after=min((wait for wait in waits if wait is not None), default=None),
     )
 
@@ -100,12 +118,13 @@ def report_refused_write(proposal: Proposal) -> Verdict | None:
         return None
     # The write that is under way is not observed yet.
     action = None if proposal.context.is_busy else verdict.action
-    return replace(
-        verdict,
-        state=NodeState.BLOCKED,
-        reason=refusal.reason,
-        message=refusal.message,
+    return proposal.withhold(
+        NodeState.BLOCKED,
+        refusal.reason,
+        refusal.message,
         action=action,
+        start=verdict.start,
+        requeue_after=verdict.requeue_after,
     )
 
 
@@ -114,27 +133,40 @@ def wait_for_write(proposal: Proposal) -> Verdict | None:
     verdict = proposal.plan.verdict
     if not proposal.context.is_busy or verdict.action is None:
         return None
-    return replace(verdict, action=None)
+    start, requeue_after = verdict.start, verdict.requeue_after
+    return proposal.withhold(
+        verdict.state, verdict.reason, verdict.message, start=start, requeue_after=requeue_after
+    )
 
 
-HOLDS: tuple[tuple[str, Callable[[Proposal], Verdict | None]], ...] = (
-    ("observes", observe),
-    ("contested", wait_for_contest),
-    ("paused", pause),
-    ("write-refused", report_refused_write),
-    ("busy", wait_for_write),
+def carry_out(proposal: Proposal) -> Verdict:
+    """Carry the plan out."""
+    return proposal.plan.verdict
+
+
+_BUSY = Rule("busy", wait_for_write)
+HOLDS: Phase[Proposal] = Phase(
+    "Before anything is done",
+    "Asked in each phase, also where nothing is to be done now.",
+    (
+        Rule("observes", observe),
+        Rule("contested", wait_for_contest),
+        Rule("paused", pause),
+        Rule("write-refused", report_refused_write),
+        _BUSY,
+        Rule("carried-out", carry_out),
+    ),
 )
-"""What keeps a plan from being carried out, in the order in which it is asked."""
 
 
 def hold(proposal: Proposal) -> NodePlan:
     """Return the plan, or what holds it up: the first rule of `HOLDS` that applies."""
-    for name, decide in HOLDS:
-        if (verdict := decide(proposal)) is not None:
-            # A write under way is that of the plan's own rule.
-            rule = proposal.plan.rule if decide is wait_for_write else name
-            return replace(proposal.plan, verdict=verdict, rule=rule)
-    return proposal.plan
+    plan = proposal.plan
+    rule, verdict = HOLDS.decide(proposal)
+    if verdict is plan.verdict:
+        return plan
+    # A write under way is that of the plan's own rule.
+    return replace(plan, verdict=verdict, rule=plan.rule if rule is _BUSY else rule.name)
 
 
 def _report(proposal: Proposal, pool: Pool, reason: Reason) -> Verdict:
@@ -149,9 +181,8 @@ def _report(proposal: Proposal, pool: Pool, reason: Reason) -> Verdict:
     if reading is not None and reading.is_unknown:
         unknown = describe_unknown(proposal.ctx.name_of(reading.applied.mode.plugin))
         reason, message = Reason.MODE_UNKNOWN, f"{unknown}. {message}"
-    return replace(
-        verdict, state=NodeState.WAITING, reason=reason, message=message, action=None, start=None
-    )
+    requeue_after = verdict.requeue_after
+    return proposal.withhold(NodeState.WAITING, reason, message, requeue_after=requeue_after)
 
 
 def _list_labels(context: NodeContext, pool: Pool) -> str:

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from gpushare.api.pool import Pool
-from gpushare.core.nodechange.phases.failed import describe_failure
 from gpushare.core.snapshot.change_policy import build_attempt
 from gpushare.core.snapshot.cluster import NodeContext
 
@@ -102,7 +101,7 @@ def read_end(context: NodeContext, pool: Pool) -> JoinEnd | None:
     applied = context.seen.records.applied
     if change is not None and change.is_under_way and change.initializing and change.failure:
         failure = change.failure
-        message = describe_failure(node.name, failure)
+        message = failure.describe(node.name)
         return JoinEnd(failure.at, message, failure.attempt == build_attempt(pool, node.retry))
     if applied is None or applied.joined_at is None or applied.pool != pool.name:
         return None

@@ -45,6 +45,10 @@ class Failure(Record):
     message: Annotated[str, Field(max_length=MAX_MESSAGE)]
     at: Moment
 
+    def describe(self, node: str) -> str:
+        """Describe which node failed, in which phase, and why."""
+        return f"Node {node} failed in phase {self.phase}: {self.message}"
+
 
 class Teardown(Record):
     """The teardown of a change, which ends only in another boot, in which no module is loaded."""

@@ -285,13 +285,16 @@ class NodePlan:
         """Return the plan once its start is admitted; unchanged where it has none."""
         if (start := self.verdict.start) is None:
             return self
-        verdict = replace(
-            self.verdict,
-            state=NodeState.UPDATING,
-            reason=start.reason,
-            message=start.message,
-            action=start.action,
-            start=None,
+        own = self.verdict
+        verdict = Verdict(
+            NodeState.UPDATING,
+            start.reason,
+            start.message,
+            start.action,
+            None,
+            own.requeue_after,
+            own.pending,
+            own.halt,
         )
         return replace(self, verdict=verdict, refusal=None, started=start)
 

@@ -241,12 +241,7 @@ def describe_halt(step: Step, failure: Failure) -> Halt | None:
     """
     if step.change.initializing:
         return None
-    return Halt(describe_failure(step.seen.node.name, failure))
-
-
-def describe_failure(node: str, failure: Failure) -> str:
-    """Describe which node failed, in which phase, and why."""
-    return f"Node {node} failed in phase {failure.phase}: {failure.message}"
+    return Halt(failure.describe(step.seen.node.name))
 
 
 def _read_reason(failure: Failure) -> Reason:
