@@ -102,14 +102,14 @@ Failed     | uncordoned    | uncordoned-by-user      | failed   | ApplyNode cord
 Failed     | NotReady      | stays-failed            | failed   | -
 Failed     | pod bound     | stays-failed            | failed   | -
 Failed     | pool deleted  |                         | updating | ReleaseNode
-Failed     | pool paused   | stays-failed            | failed   | -
-Failed     | pool observes | stays-failed            | failed   | -
+Failed     | pool paused   | tried-again             | updating | ApplyNode cordon=True: Restarting
+Failed     | pool observes | observes                | waiting  | -
 Failed     | window closes | stays-failed            | failed   | -
 Failed     | write refused | stays-failed            | failed   | -
 Failed     | plugin is new | recovered               | updating | ApplyNode cordon=False: Stable
 Failed     | label changed | stays-failed            | failed   | ApplyNode cordon=True: Failed
 Failed     | pool halts    | stays-failed            | failed   | -
-Failed     | plan approved | stays-failed            | failed   | -
+Failed     | plan approved | tried-again             | updating | ApplyNode cordon=True: Restarting
 """
 """Phase, situation, rule, state, action with the phase after it. No rule releases a node."""
 
@@ -160,15 +160,15 @@ SITUATIONS: dict[str, Situation] = {
     "uncordoned": _node(unschedulable=False, owns_cordon=False),
     "NotReady": _node(ready=False),
     "pod bound": _bind_pod,
-    "pool deleted": _pool(deleting=True),
-    "pool paused": _pool(reconcile="Paused"),
-    "pool observes": _pool(reconcile="Observe"),
+    "pool deleted": _pool(deleting=True, generation=2),
+    "pool paused": _pool(reconcile="Paused", generation=2),
+    "pool observes": _pool(reconcile="Observe", generation=2),
     "window closes": _pool(rollout=CLOSED),
     "write refused": lambda seen: replace(seen, refusals={"gpu-1": DENIED}),
     "plugin is new": _restart_plugin,
     "label changed": _change_label,
     "pool halts": lambda seen: replace(seen, nodes={**seen.nodes, "gpu-2": has_failed("gpu-2")}),
-    "plan approved": _pool(rollout=APPROVED, status=agreed(a_kind())),
+    "plan approved": _pool(rollout=APPROVED, status=agreed(a_kind()), generation=2),
 }
 ROWS = [tuple(cell.strip() for cell in row.split("|")) for row in EXPECTED.strip().splitlines()]
 
