@@ -4,13 +4,8 @@ The first rule that applies decides, and the last rule of a phase always applies
 from the node's records, so that it survives a restart: Stable without a change or with one to be
 tried again (Deferred), Failed if the change has a failure. `core/rollout/budget.py` admits starts.
 
-What happens when     Stable    Cordoned               Labelled to Restarting     Failed
-a user uncordons it   nothing   aborted                cordoned again             cordoned again
-it becomes NotReady   no start  aborted                the deadline runs; if it   no rollback yet
-                                                       joins, anew when Ready
-a GPU pod is bound    no start  aborted or waited for  waited for, see below      no rollback yet
-another is at work    no start  stays cordoned         stays cordoned, see below  no rollback yet
-pool deleted, Retain  released  aborted, released      finished, released         released, cordoned
+docs/nodes.md lists all rules, and which one applies in each phase when something happens.
+
 With CordonAndWait and Evict a change starts although pods run, and waits for them or evicts them.
 From Labelled on, recording the plugin's pods and removing the module wait for pods; completing the
 change waits for pods of another mode. No deadline runs while the change waits for pods or, as long

@@ -66,7 +66,7 @@ class Proposal:
 
 
 def observe(proposal: Proposal) -> Verdict | None:
-    """Report what the pool would do, if it only observes and is not being deleted."""
+    """Only report the next step, also of a begun change, if the pool observes and isn't deleted."""
     pool = proposal.pool
     if pool is None or pool.acts or not (pool.observes and proposal.does_something):
         return None
@@ -104,7 +104,7 @@ def wait_for_contest(proposal: Proposal) -> Verdict | None:
 
 
 def pause(proposal: Proposal) -> Verdict | None:
-    """Report the next step, if the pool is paused and the step is no part of a begun change."""
+    """Report the next step if the pool is paused, unless it is part of a change that has begun."""
     pool = proposal.pool
     if pool is None or pool.acts or not proposal.does_something or proposal.finishes:
         return None

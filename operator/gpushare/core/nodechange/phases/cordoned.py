@@ -39,7 +39,7 @@ from gpushare.names import Reason
 
 
 def abort_for_halt(step: Step) -> Verdict | None:
-    """Uncordon the node, if it is only cordoned, when another node failed and waits for a user."""
+    """Uncordon the node if another's failure halts the pool, unless it joins or failed before."""
     if not (step.change.is_only_cordoned and step.ctx.is_halted) or step.change.initializing:
         return None
     why = "The rollout is halted before the node was labelled"
@@ -48,7 +48,7 @@ def abort_for_halt(step: Step) -> Verdict | None:
 
 
 def abort_for_window(step: MemberStep) -> Verdict | None:
-    """Uncordon the node, if it is only cordoned, when its window is over or the pool is frozen."""
+    """Uncordon the node in a freeze or if its window is over, unless it joins or failed before."""
     closed = step.window_refusal
     # A node that joins takes no capacity away, and its change is finished.
     if closed is None or not step.change.is_only_cordoned or step.change.initializing:
@@ -111,7 +111,7 @@ def wait_for_pods(step: Step) -> Verdict | None:
 
 
 def recheck_pods(step: Step) -> Verdict:
-    """Read the pods twice from the API server, 2 s apart; then label the node, or abort."""
+    """Read the pods twice from the API server, 2 s apart; label the node, or abort if one came."""
     message = f"Cordoned for {step.change.to}. Its pods are read again within seconds"
     left = None
     if step.seen.is_refused:
@@ -122,7 +122,7 @@ def recheck_pods(step: Step) -> Verdict:
 
 
 def report_unreadable_pods(step: Step) -> Verdict | None:
-    """Report a failure if the API server has refused the read of pods for too long; read again.
+    """Halt the pool if the API server has refused the read of pods for too long; read again.
 
     No failure is recorded on the node: its change continues as soon as the pods can be read.
     """

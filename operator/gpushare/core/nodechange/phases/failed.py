@@ -170,7 +170,7 @@ def roll_back(step: FailedStep) -> Verdict | None:
 
 
 def stay(step: FailedStep) -> Verdict:
-    """Keep the node cordoned until the failure is fixed, or a user decides. No pod is evicted."""
+    """Keep cordon and labels until the failure is fixed, or a user decides. No pod is evicted."""
     action = step.in_phase.action
     return step.failed(
         f"{step.failure.message}. {_why_not_rolled_back(step)}",

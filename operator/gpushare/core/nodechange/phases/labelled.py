@@ -42,7 +42,7 @@ def wait_for_node(step: Step) -> Verdict | None:
 
 
 def record_plugins(step: Step) -> Verdict | None:
-    """Record the plugin's pods if it must be restarted, once no pod waits to start."""
+    """Record the plugin's pods if it must be restarted, once no pod holds the change up."""
     if not step.change.restart:
         return None
     if step.late_pods is not None:
@@ -73,7 +73,7 @@ def _follow_config(step: Step) -> Verdict | None:
 
 
 def delete_plugins(step: Step) -> Verdict | None:
-    """Delete the recorded pods that still run, each once; after an edit all are recorded anew."""
+    """Delete recorded pods that still run, each once; if the configuration changed, record anew."""
     # Only pods that are really the plugin's: a writer of annotations must not choose victims.
     seen, recorded = step.seen, {pod.uid for pod in step.change.plugins}
     remaining = tuple(
@@ -96,7 +96,7 @@ def delete_plugins(step: Step) -> Verdict | None:
 
 
 def revert(step: Step) -> Verdict | None:
-    """Restore labels that another manager changed, and the cordon that a user removed.
+    """Undo an uncordon, and restore changed labels; if the mode's, restart the plugin again.
 
     A plugin that started under foreign labels has read them, so it is restarted again, but not
     while another manager keeps writing them. The node stays out of service until its plugin has
@@ -162,7 +162,7 @@ def _restart_again(step: Step) -> dict[str, object]:
 
 
 def complete(step: Step) -> Verdict:
-    """Wait for plugin, components and resource; uncordon the node once they have returned."""
+    """Wait for plugin, components, resource, and the end of pods with another; then uncordon."""
     seen, change = step.seen, step.change
     missing = verify_return(seen, step.ctx)
     if missing is not None:

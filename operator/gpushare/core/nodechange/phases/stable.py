@@ -162,7 +162,7 @@ def note_restart(step: MemberStep) -> Verdict | None:
 
 
 def write_labels(step: MemberStep) -> Verdict | None:
-    """Write labels and records if any is missing and the pool's mode is in force."""
+    """If the pool's mode is in force, write labels and records that are missing or were changed."""
     if step.needed is not None and step.needed is not REPAIR:
         return None
     plan = plan_labels(step)
@@ -317,7 +317,7 @@ def stop_without_record(step: MemberStep) -> Verdict | None:
 
 
 def start(step: MemberStep) -> Verdict:
-    """Start the change with the cordon, once the rollout admits it."""
+    """Start the change with the cordon, once window, budget, halt and approval admit it."""
     failed, policy = step.failed_change, step.policy
     node = step.seen.node
     is_free = not node.unschedulable or (node.owns_cordon and not node.cordoned_by)
