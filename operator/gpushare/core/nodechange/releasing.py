@@ -10,12 +10,13 @@ from gpushare.api.rollout import FailurePolicy, WorkloadPolicy
 from gpushare.core.deviceplugin.findings import TOLD
 from gpushare.core.nodechange.blockers import find_pods_of_another_pool
 from gpushare.core.nodechange.kernel_module import note_module
+from gpushare.core.nodechange.label_restoration import owned_labels
 from gpushare.core.nodechange.labels_in_force import note_readings
 from gpushare.core.nodechange.phases.cordoned import plan_abort, plan_uncordon
 from gpushare.core.nodechange.phases.teardown import agree_on_policy, find_removing_job
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.state_machine import find_labelled_rule
-from gpushare.core.nodechange.step import Step, owned_labels, write_records
+from gpushare.core.nodechange.step import Step, write_records
 from gpushare.core.ownership.claims import is_cardless
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import extend_initial_values

@@ -10,12 +10,12 @@ from gpushare.core.nodechange.blockers import (
     find_unready,
 )
 from gpushare.core.nodechange.kernel_module import note_module
+from gpushare.core.nodechange.label_restoration import change_labels
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.teardown import find_teardown_refusal, spend_word
 from gpushare.core.nodechange.step import (
     RESTART_FORBIDDEN,
     Step,
-    change_labels,
     find_late_pods,
     write_records,
 )

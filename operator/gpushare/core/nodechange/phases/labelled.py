@@ -9,14 +9,15 @@ from gpushare.core.nodechange.blockers import (
     find_unready,
 )
 from gpushare.core.nodechange.kernel_module import is_left_loaded, note_module
-from gpushare.core.nodechange.label_conflicts import (
-    explain_conflict,
+from gpushare.core.nodechange.label_restoration import (
+    LABELS_RESTORED,
+    change_labels,
     pause_restoring,
     report_conflict,
 )
-from gpushare.core.nodechange.labels_in_force import LABELS_RESTORED, build_last_applied
+from gpushare.core.nodechange.labels_in_force import build_last_applied
 from gpushare.core.nodechange.phases.teardown import has_rebooted, spend_word
-from gpushare.core.nodechange.step import Step, change_labels, find_late_pods
+from gpushare.core.nodechange.step import Step, find_late_pods
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import ChangePhase, PluginPod
 from gpushare.core.records.node_records import NodeRecords
@@ -102,13 +103,11 @@ def revert(step: Step) -> Verdict | None:
     while another manager keeps writing them. The node stays out of service until its plugin has
     returned: a pod that is bound before that fails.
     """
-    seen, change, mode, drift = step.seen, step.change, step.to, step.change_drift
-    conflicting = bool(drift.fought_over & mode.labels.keys())
-    if drift.wait is not None:
-        # Only the labels wait, not the cordon.
-        again = None if seen.is_out_of_service else step.write_change("cordoned again")
-        return pause_restoring(seen.node.name, drift, step.ctx.now, again)
-    labels = {k: value for k, value in step.change_labels.items() if k not in drift.given_up}
+    seen, mode, drift = step.seen, step.to, step.drift
+    # Only the labels wait, not the cordon.
+    again = None if seen.is_out_of_service else step.write_change("cordoned again")
+    if (pause := pause_restoring(drift, step.ctx.now, again)) is not None:
+        return pause
     # A value that was removed and put back is not trusted: the plugin may have read another one.
     is_kept = mode.labels.keys() <= seen.node.owned or (
         seen.node.has_kept(mode.labels) and step.ctx.is_brief(None)
@@ -119,25 +118,24 @@ def revert(step: Step) -> Verdict | None:
         return step.wait_for_pods(step.late_pods)
     records = seen.records.model_copy(update={"drift": drift.record})
     if not intact:
-        restarted = change.model_copy(update=_restart_again(step))
+        restarted = step.change.model_copy(update=_restart_again(step))
         records = records.model_copy(update={"change": restarted})
-    settled = labels.items() <= seen.node.labels.items() and seen.is_out_of_service
+    settled = drift.kept.items() <= seen.node.labels.items() and seen.is_out_of_service
     settled = settled and records == seen.records
-    if settled and not conflicting:
+    if settled and not drift.is_over_mode:
         return None
     reason, message = Reason.LABELLED, "The node is cordoned and labelled again"
-    if conflicting:
-        message = explain_conflict(seen.node.name, drift)
+    if drift.is_over_mode:
+        message = drift.message
     elif drift.reverts:
         reason, message = Reason.DRIFT_REVERTED, LABELS_RESTORED
     action = None
     if not settled:
         noted = note_module(seen, records, step.from_mode)
-        action = build_apply(seen.node, labels, noted, cordon=True, message=message)
-    if conflicting:
-        # No plugin is restarted, and none is trusted, while another manager writes the mode.
-        return report_conflict(seen.node.name, drift, action)
-    return step.updating(reason, message, action)
+        action = build_apply(seen.node, drift.kept, noted, cordon=True, message=message)
+    # No plugin is restarted, and none is trusted, while another manager writes the mode.
+    restored = step.updating(reason, message, action)
+    return report_conflict(drift, action) if drift.is_over_mode else restored
 
 
 def _restart_again(step: Step) -> dict[str, object]:
