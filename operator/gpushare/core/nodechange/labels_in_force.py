@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 from gpushare import names
-from gpushare.api.pool import Pool
 from gpushare.core.cause import Cause
 from gpushare.core.deviceplugin.findings import find_plugin_problem
 from gpushare.core.deviceplugin.verification import verify_mode
@@ -14,7 +13,7 @@ from gpushare.core.nodechange.label_restoration import LABELS_RESTORED, report_c
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change
-from gpushare.core.records.node_records import extend_initial_values
+from gpushare.core.records.node_records import NodeRecords, extend_initial_values
 from gpushare.core.snapshot.actions import (
     READY_WITH_WARNING,
     ApplyNode,
@@ -31,17 +30,15 @@ from gpushare.editions.registry import EDITIONS, desired_labels
 from gpushare.names import Reason
 
 
-def update_last_applied(
-    seen: NodeSnapshot, pool: Pool, mode: Mode, ctx: ReconcileContext
-) -> tuple[LastApplied | None, Cause | None]:
+def update_last_applied(step: MemberStep) -> tuple[LastApplied | None, Cause | None]:
     """Return the record `applied` for a node whose labels are right, and what the mode still lacks.
 
     A mode is recorded only once it is verified. A plugin that starts under the right labels reads
     them, so it is recorded: later drift that no plugin has read can then be told from drift that
     one has.
     """
-    missing = verify_mode(seen, mode, ctx)
-    reading = seen.reading
+    seen, pool, mode = step.seen, step.pool, step.wanted
+    missing, reading = verify_mode(seen, mode, step.ctx), seen.reading
     known = reading.applied if reading is not None and reading.applied.is_of(mode) else None
     # The plugin needed a restart, and another process of it has read the operator's labels.
     is_known_again = reading is not None and reading.is_replaced and not reading.is_unknown
@@ -61,7 +58,7 @@ def update_last_applied(
     if known.failure and known.failure.attempt != build_attempt(pool, seen.node.retry):
         # Else the failure would halt the pool again once the retry annotation is removed.
         changes["failure"] = None
-    changes |= note_readings(seen, ctx)
+    changes |= note_readings(seen, step.ctx)
     # A verified mode is not recorded again, but it is reported when it no longer holds.
     return known.model_copy(update=changes), None if known.restart_pending else missing
 
@@ -96,6 +93,18 @@ def note_readings(
     if not stays and reading.applied.reverted and find_unknown_mode_wait(seen, ctx) is None:
         return {"reverted": None}
     return {}
+
+
+def update_readings(
+    seen: NodeSnapshot, ctx: ReconcileContext, *, stays: bool = False, **update: object
+) -> NodeRecords:
+    """Return the records with `update`, the labels that the plugin may have read, and the module
+    that these may have loaded (`note_readings`)."""
+    if (applied := seen.records.applied) is None:
+        return seen.records.model_copy(update=update)
+    applied = applied.model_copy(update=note_readings(seen, ctx, stays=stays))
+    records = seen.records.model_copy(update={**update, "applied": applied})
+    return note_module(seen, records, applied.mode, ctx)
 
 
 def find_unknown_mode_wait(seen: NodeSnapshot, ctx: ReconcileContext) -> timedelta | None:
@@ -150,25 +159,24 @@ def plan_labels(step: MemberStep, *, restart_pending: bool = False) -> Verdict:
     Labels that were given up to another manager are left out. With `restart_pending` a user has
     yet to restart the plugin.
     """
-    seen, pool, mode, drift, ctx = step.seen, step.pool, step.wanted, step.drift, step.ctx
+    seen, mode, drift = step.seen, step.wanted, step.drift
     if not mode.labels.items() <= seen.node.labels.items() and (
         blocker := find_pods_of_another_mode(mode, seen.pods)
     ):
         message = step.add_cordon(blocker.message, None)
         return Verdict(NodeState.BLOCKED, blocker.reason, message)
-    applied: LastApplied | None
-    missing: Cause | None = None
-    if restart_pending:
-        applied = build_last_applied(seen, pool.name, mode, restart_pending=True)
-    else:
-        applied, missing = update_last_applied(seen, pool, mode, ctx)
+    applied, missing = (
+        (build_last_applied(seen, step.pool.name, mode, restart_pending=True), None)
+        if restart_pending
+        else update_last_applied(step)
+    )
     if seen.node.owns_cordon:
         # The change's record is gone, and another controller may rely on the cordon.
         missing = missing or seen.maintenance
     # The change's record was removed by hand: a node changed half-way must not take pods.
     action = _find_write(step, applied, cordon=seen.node.owns_cordon and missing is not None)
     if action is None:
-        trouble = missing or find_plugin_problem(seen, mode, ctx)
+        trouble = missing or find_plugin_problem(seen, mode, step.ctx)
         state, cause = _judge_mode(step, applied, missing, trouble)
         wait = trouble.wait if trouble is not None else None
         message = step.add_cordon(cause.message, None)

@@ -9,9 +9,8 @@ from gpushare.api.pool import DeletionPolicy, ModeName, Placement, Pool, Reconci
 from gpushare.api.rollout import FailurePolicy, WorkloadPolicy
 from gpushare.core.deviceplugin.findings import TOLD
 from gpushare.core.nodechange.blockers import find_pods_of_another_pool
-from gpushare.core.nodechange.kernel_module import note_module
 from gpushare.core.nodechange.label_restoration import owned_labels
-from gpushare.core.nodechange.labels_in_force import note_readings
+from gpushare.core.nodechange.labels_in_force import update_readings
 from gpushare.core.nodechange.phases.cordoned import plan_abort, plan_uncordon
 from gpushare.core.nodechange.phases.teardown import agree_on_policy, find_removing_job
 from gpushare.core.nodechange.reconcile_node import plan_node
@@ -20,13 +19,7 @@ from gpushare.core.nodechange.step import Step, write_records
 from gpushare.core.ownership.claims import is_cardless
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
-from gpushare.core.snapshot.actions import (
-    ApplyNode,
-    NodePlan,
-    NodeState,
-    ReleaseNode,
-    Verdict,
-)
+from gpushare.core.snapshot.actions import ApplyNode, NodePlan, NodeState, ReleaseNode, Verdict
 from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.registry import EDITIONS, desired_labels, find_mode, find_schedule
@@ -227,12 +220,10 @@ def _note_unknown(seen: NodeSnapshot, ctx: ReconcileContext) -> ApplyNode | None
     reading = seen.reading
     if reading is None or seen.records.mode_unknown:
         return None
-    applied, readings = reading.applied, note_readings(seen, ctx)
+    applied, records = reading.applied, update_readings(seen, ctx, mode_unknown=True)
+    assert records.applied is not None
     is_foreign = applied.mode.follows_label and not reading.is_ours
     is_unknown = applied.needs_restart or reading.is_unknown or is_foreign
-    if not (is_unknown or readings.get("mode_unknown")):
+    if not (is_unknown or records.applied.mode_unknown):
         return None
-    noted = {"mode_unknown": True, "applied": applied.model_copy(update=readings)}
-    records = note_module(seen, seen.records.model_copy(update=noted), applied.mode, ctx)
-    message = "The node is marked: its mode is unknown"
-    return write_records(seen, records, message)
+    return write_records(seen, records, "The node is marked: its mode is unknown")

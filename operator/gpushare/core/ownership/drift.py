@@ -109,7 +109,7 @@ def judge_drift(
     flips = [_build_flip(node, key, now) for key in foreign if key not in given_way]
     rivals = [] if claim.force else [flip for flip in flips if _is_rival(flip, known)]
     given_up = unresolved + tuple(
-        _build_conflict(flip, wanted, min(_find_times(known, flip))) for flip in rivals
+        _build_conflict(flip, wanted[flip.key], min(_find_times(known, flip))) for flip in rivals
     )
     reverted = tuple(flip for flip in flips if flip not in rivals)
     reverts = known + reverted
@@ -192,10 +192,9 @@ def _list_fought(
     reverts: Iterable[DriftRevert], known: Iterable[DriftRevert], wanted: Mapping[str, str]
 ) -> tuple[LabelConflict, ...]:
     """List rivals whose changes are reverted all the same, by force."""
-    last = {(revert.key, revert.manager): revert for revert in reverts}.values()
     return tuple(
-        _build_conflict(flip, wanted, max(_find_times(known, flip)))
-        for flip in last
+        _build_conflict(flip, wanted[flip.key], max(_find_times(known, flip)))
+        for flip in {(revert.key, revert.manager): revert for revert in reverts}.values()
         if len(_find_times(reverts, flip)) > PATIENCE and flip.key in wanted
     )
 
@@ -206,14 +205,10 @@ def _find_times(reverts: Iterable[DriftRevert], flip: DriftRevert) -> list[datet
     return [revert.at for revert in reverts if (revert.key, revert.manager) == of_flip]
 
 
-def _build_conflict(flip: DriftRevert, wanted: Mapping[str, str], since: datetime) -> LabelConflict:
+def _build_conflict(flip: DriftRevert, ours: str, since: datetime) -> LabelConflict:
     """Build a conflict; `since` comes from the node's records: equal snapshots give equal plans."""
     return LabelConflict(
-        key=flip.key,
-        manager=flip.manager,
-        ours=wanted[flip.key],
-        theirs=flip.theirs,
-        since=since,
+        key=flip.key, manager=flip.manager, ours=ours, theirs=flip.theirs, since=since
     )
 
 

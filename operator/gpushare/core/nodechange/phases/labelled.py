@@ -20,7 +20,6 @@ from gpushare.core.nodechange.phases.teardown import has_rebooted, spend_word
 from gpushare.core.nodechange.step import Step, find_late_pods
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import ChangePhase, PluginPod
-from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import (
     ApplyNode,
     DeletePlugins,
@@ -122,20 +121,16 @@ def revert(step: Step) -> Verdict | None:
         records = records.model_copy(update={"change": restarted})
     settled = drift.kept.items() <= seen.node.labels.items() and seen.is_out_of_service
     settled = settled and records == seen.records
-    if settled and not drift.is_over_mode:
-        return None
     reason, message = Reason.LABELLED, "The node is cordoned and labelled again"
-    if drift.is_over_mode:
-        message = drift.message
-    elif drift.reverts:
+    if drift.reverts:
         reason, message = Reason.DRIFT_REVERTED, LABELS_RESTORED
-    action = None
-    if not settled:
-        noted = note_module(seen, records, step.from_mode)
-        action = build_apply(seen.node, drift.kept, noted, cordon=True, message=message)
-    # No plugin is restarted, and none is trusted, while another manager writes the mode.
-    restored = step.updating(reason, message, action)
-    return report_conflict(drift, action) if drift.is_over_mode else restored
+    message = drift.message if drift.is_over_mode else message
+    noted = note_module(seen, records, step.from_mode)
+    action = build_apply(seen.node, drift.kept, noted, cordon=True, message=message)
+    if drift.is_over_mode:
+        # No plugin is restarted, and none is trusted, while another manager writes the mode.
+        return report_conflict(drift, None if settled else action)
+    return None if settled else step.updating(reason, message, action)
 
 
 def _restart_again(step: Step) -> dict[str, object]:
@@ -175,13 +170,13 @@ def complete(step: Step) -> Verdict:
     action = build_apply(
         seen.node,
         change_labels(seen, change),
-        NodeRecords(
-            initial_values=seen.records.initial_values,
-            applied=_build_applied(step),
-            drift=seen.records.drift,
-            restarts=seen.records.restarts,
-            module=is_left_loaded(seen, change),
-            disk=seen.records.disk,
+        seen.records.model_copy(
+            update={
+                "change": None,
+                "applied": _build_applied(step),
+                "module": is_left_loaded(seen, change),
+                "mode_unknown": False,
+            }
         ),
         cordon=False,
         lifts_cordon=seen.has_lost_cordon,
@@ -212,28 +207,20 @@ def plan_restart(seen: NodeSnapshot, now: datetime) -> ApplyNode | None:
     assert change is not None
     if not seen.is_ours_to_change or find_late_pods(seen, change) is not None:
         return None
-    recorded = change.model_copy(
-        update={
-            "phase": ChangePhase.RESTARTING,
-            "plugins": tuple(
-                PluginPod(name=pod.name, uid=pod.uid)
-                for pod in sorted(seen.pods, key=lambda pod: pod.uid)
-                if pod.daemonset in change.mode.replaced
-            ),
-            **record_boot(seen),
-        }
+    plugins = tuple(
+        PluginPod(name=pod.name, uid=pod.uid)
+        for pod in sorted(seen.pods, key=lambda pod: pod.uid)
+        if pod.daemonset in change.mode.replaced
     )
+    recorded = {"phase": ChangePhase.RESTARTING, "plugins": plugins, **record_boot(seen)}
+    restarts = seen.records.restarts.add(seen.node.retry, now)
+    update = {"change": change.model_copy(update=recorded), "restarts": restarts}
     return build_apply(
         seen.node,
         change_labels(seen, change),
-        seen.records.model_copy(
-            update={
-                "change": recorded,
-                "restarts": seen.records.restarts.add(seen.node.retry, now),
-            }
-        ),
+        seen.records.model_copy(update=update),
         cordon=True,
-        message=f"recorded {len(recorded.plugins)} plugin pod(s) to restart",
+        message=f"recorded {len(plugins)} plugin pod(s) to restart",
     )
 
 

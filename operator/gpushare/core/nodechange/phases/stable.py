@@ -20,24 +20,13 @@ from gpushare.core.nodechange.label_restoration import (
     pause_restoring,
     report_conflict,
 )
-from gpushare.core.nodechange.labels_in_force import note_readings, plan_labels
+from gpushare.core.nodechange.labels_in_force import note_readings, plan_labels, update_readings
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.teardown import find_teardown_refusal
-from gpushare.core.nodechange.step import (
-    RESTART_FORBIDDEN,
-    transition_of,
-    write_records,
-)
+from gpushare.core.nodechange.step import RESTART_FORBIDDEN, transition_of, write_records
 from gpushare.core.ownership.drift import PATIENCE, is_removed_again
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
-from gpushare.core.records.node_records import NodeRecords
-from gpushare.core.snapshot.actions import (
-    NodeState,
-    PendingChange,
-    Start,
-    Verdict,
-    build_apply,
-)
+from gpushare.core.snapshot.actions import NodeState, PendingChange, Start, Verdict, build_apply
 from gpushare.core.snapshot.plugin_reading import describe_unknown
 from gpushare.editions.edition import REPAIR, Outcome
 from gpushare.editions.registry import EDITIONS, desired_labels, get_mode
@@ -84,7 +73,8 @@ def yield_to_manager(step: MemberStep) -> Verdict | None:
     if drift.wait is not None:
         return report_conflict(drift)
     stays = applied is not None and not applied.mode.labels.items() <= drift.kept.items()
-    records, message = _record_readings(step, stays=stays), drift.message
+    records = update_readings(seen, step.ctx, stays=stays, drift=drift.record)
+    message = drift.message
     if records.applied is not None and records.applied.mode_unknown:
         message = f"{message}. {describe_unknown(step.ctx.name_of(records.applied.mode.plugin))}"
     cordon = seen.node.owns_cordon
@@ -109,20 +99,10 @@ def revert(step: MemberStep) -> Verdict | None:
     lost = {key: enforced[key] for key in enforced.keys() & once_ours - node.owned}
     if lost.items() <= node.labels.items():
         return None
-    labels, records = {**owned_labels(node), **lost}, _record_readings(step)
-    action = build_apply(node, labels, records, cordon=node.owns_cordon, message=LABELS_RESTORED)
-    return step.updating(Reason.DRIFT_REVERTED, LABELS_RESTORED, action)
-
-
-def _record_readings(step: MemberStep, *, stays: bool = False) -> NodeRecords:
-    """Return the records for a write that restores labels, unless a foreign mode label `stays`."""
-    seen, applied = step.seen, step.seen.records.applied
-    records = seen.records.model_copy(update={"drift": step.drift.record})
-    if applied is None:
-        return records
-    applied = applied.model_copy(update=note_readings(seen, step.ctx, stays=stays))
-    records = records.model_copy(update={"applied": applied})
-    return note_module(seen, records, applied.mode, step.ctx)
+    labels, message = {**owned_labels(node), **lost}, LABELS_RESTORED
+    records = update_readings(step.seen, step.ctx, drift=step.drift.record)
+    action = build_apply(node, labels, records, cordon=node.owns_cordon, message=message)
+    return step.updating(Reason.DRIFT_REVERTED, message, action)
 
 
 def note_restart(step: MemberStep) -> Verdict | None:
@@ -290,11 +270,8 @@ def stop_without_record(step: MemberStep) -> Verdict | None:
         "removes it (the API server's audit log names it), then run `kubectl gpushare retry "
         f"node/{node.name}`"
     )
-    action = None
-    if reading is not None:
-        is_unchanged = reading.is_as_applied
-    else:
-        is_unchanged = names.MODE_LABELS.isdisjoint(node.owned)
+    action, is_unlabelled = None, names.MODE_LABELS.isdisjoint(node.owned)
+    is_unchanged = reading.is_as_applied if reading is not None else is_unlabelled
     if node.owns_cordon and (is_unchanged or step.removals != seen.records.drift):
         records = seen.records.model_copy(update={"drift": step.removals})
         why = "the record of the change is removed again and again"
@@ -339,9 +316,5 @@ def start(step: MemberStep) -> Verdict:
     reason = Reason.DRIFT_REVERTED if restores else Reason.CORDONED
     start = Start(reason, message, cordon, uses_budget=not joins, initializes=joins)
     return step.pending(
-        NodeState.WAITING,
-        Reason.WAITING_FOR_BUDGET,
-        message,
-        pods=step.affected_pods,
-        start=start,
+        NodeState.WAITING, Reason.WAITING_FOR_BUDGET, message, pods=step.affected_pods, start=start
     )
