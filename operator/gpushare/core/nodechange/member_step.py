@@ -216,15 +216,8 @@ class MemberStep(Step):
         start: Start | None = None,
     ) -> Verdict:
         """Wait before the change to the pool's mode, which `pods` hold up."""
-        return Verdict(
-            state,
-            reason,
-            self.add_cordon(message, action),
-            action,
-            start,
-            requeue_after,
-            PendingChange(self.kind, pods),
-        )
+        message, pending = self.add_cordon(message, action), PendingChange(self.kind, pods)
+        return Verdict(state, reason, message, action, start, requeue_after, pending)
 
     def add_cordon(self, message: str, action: Action | None) -> str:
         """Return `message` about a node that waits, with a cordon of ours that stays.

@@ -102,6 +102,7 @@ def _policy_of(pool: Pool) -> DeletionPolicy:
 def _plan_given_back(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> NodePlan:
     """Plan the node as a member of a pool that specifies the node's state after the release."""
     target, removed = _find_target(seen, pool)
+    node = seen.node.name
     if target is None:
         initial = extend_initial_values(seen.records.initial_values, seen.node, names.MODE_LABELS)
         labels = sorted((key, value) for key, value in initial.items() if value is not None)
@@ -110,17 +111,15 @@ def _plan_given_back(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> N
             f"The labels that the node had at first ({shown}) are no known mode and cannot be "
             "restored. Set deletionPolicy to Retain or WholeCard"
         )
-        unknown = Verdict(NodeState.BLOCKED, Reason.REQUIRES_MANUAL_ACTION, message)
-        return NodePlan(seen.node.name, unknown)
+        return NodePlan(node, Verdict(NodeState.BLOCKED, Reason.REQUIRES_MANUAL_ACTION, message))
     if seen.records.change is None and (
         blocker := find_pods_of_another_pool(seen.node, "", seen.pods)
     ):
-        blocked = Verdict(NodeState.BLOCKED, blocker.reason, blocker.message)
-        return NodePlan(seen.node.name, blocked)
+        return NodePlan(node, Verdict(NodeState.BLOCKED, blocker.reason, blocker.message))
     plan = plan_node(seen, target, ctx)
     verdict = plan.verdict
     if verdict.state is NodeState.READY or (verdict.reason in TOLD and verdict.action is None):
-        return NodePlan(seen.node.name, _plan_release(seen, ctx, removed))
+        return NodePlan(node, _plan_release(seen, ctx, removed))
     is_updating, start = verdict.state is NodeState.UPDATING, verdict.start
     release = replace(
         verdict,

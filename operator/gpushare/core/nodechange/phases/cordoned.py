@@ -34,8 +34,8 @@ def abort_for_halt(step: Step) -> Verdict | None:
     """Uncordon the node, if it is only cordoned, when another node failed and waits for a user."""
     if not (step.change.is_only_cordoned and step.ctx.is_halted) or step.change.initializing:
         return None
-    why = "The rollout is halted before the node was labelled"
-    return _abort(step, Reason.ROLLOUT_HALTED, why)
+    message = "The rollout is halted before the node was labelled"
+    return _abort(step, Reason.ROLLOUT_HALTED, message)
 
 
 def abort_for_window(step: MemberStep) -> Verdict | None:

@@ -167,17 +167,12 @@ def complete(step: Step) -> Verdict:
         users = users or step.late_pods
     if users is not None:
         return step.wait_for_pods(users)
+    module, applied = is_left_loaded(seen, change), _build_applied(step)
+    ended = {"change": None, "applied": applied, "module": module, "mode_unknown": False}
     action = build_apply(
         seen.node,
         change_labels(seen, change),
-        seen.records.model_copy(
-            update={
-                "change": None,
-                "applied": _build_applied(step),
-                "module": is_left_loaded(seen, change),
-                "mode_unknown": False,
-            }
-        ),
+        seen.records.model_copy(update=ended),
         cordon=False,
         lifts_cordon=seen.has_lost_cordon,
         message=f"{change.to} verified, uncordoned",

@@ -306,8 +306,7 @@ def start(step: MemberStep) -> Verdict:
         lacking_cards=EDITIONS[step.pool.spec.edition].count_lacking_cards(step.seen.node) or None,
         teardown=Teardown() if step.transition.outcome is Outcome.REQUIRES_TEARDOWN else None,
     )
-    update = {"change": change, "drift": step.removals}
-    records = step.seen.records.model_copy(update=update)
+    records = step.seen.records.model_copy(update={"change": change, "drift": step.removals})
     noted = note_module(step.seen, records, get_mode(change.edition, change.from_mode))
     # The cordon and the record of the change, in one write.
     cordon = write_records(step.seen, noted, f"cordoned for {step.way}", cordon=True)
